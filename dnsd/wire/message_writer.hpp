@@ -1,0 +1,79 @@
+// Writes a reply into a buffer that the caller owns, records whole or not at all, names compressed
+// (RFC 1035, section 4.1.4) against those already written.  Never allocates.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "dnsd/wire/query_message.hpp"
+#include "dnsd/wire/types.hpp"
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::wire {
+
+enum class Section : std::uint8_t { Answer, Authority, Additional };
+
+// The owner of a record about to be written: the question's name, an offset returned earlier, or text.
+// Text is dotted (presentation escapes `\.` `\DDD` not interpreted): registry names only.
+class MessageWriter {
+ public:
+  // Starts a reply to `query` in `buffer`: header with id, opcode, RD and CD of the query, QR=1, RA=1
+  // and the question echoed as sent.  `limit`: octets of message the client takes; room for the OPT
+  // record is reserved when the query has EDNS.  REQUIRES: buffer.size() >= limit >= 512.
+  // `buffer` may be the memory that holds the query's own datagram.
+  MessageWriter(std::span<std::uint8_t> buffer, std::size_t limit, const QueryMessage& query);
+
+  void set_rcode(Rcode rcode);
+  void set_authoritative(bool aa);
+  void set_authentic_data(bool ad);
+
+  // A name to be used as owner or in rdata more than once; kQuestionName is the question's.
+  using NameRef = std::uint16_t;  // offset in the message
+  static constexpr NameRef kQuestionName = kHeaderSize;
+
+  // Each returns false, and leaves the message as it was, when the record does not fit.
+  bool add_a(Section section, NameRef owner, std::uint32_t ttl, std::span<const std::uint8_t, 4> address);
+  bool add_aaaa(Section section, NameRef owner, std::uint32_t ttl, std::span<const std::uint8_t, 16> address);
+  bool add_address(Section section, NameRef owner, std::uint32_t ttl, const IpAddress& address);
+  bool add_name_record(Section section, NameRef owner, Type type, std::uint32_t ttl, std::string_view target,
+                       NameRef* target_ref = nullptr);  // CNAME, NS, PTR; *target_ref = where the target lies
+  bool add_srv(Section section, NameRef owner, std::uint32_t ttl, std::uint16_t priority, std::uint16_t weight,
+               std::uint16_t port, std::string_view target, NameRef* target_ref = nullptr);  // RFC 2782: target uncompressed
+  bool add_txt(Section section, NameRef owner, std::uint32_t ttl, std::span<const std::string_view> strings);
+  bool add_soa(Section section, std::string_view zone, std::uint32_t ttl, std::string_view mname,
+               std::string_view rname, std::uint32_t serial, std::uint32_t refresh, std::uint32_t retry,
+               std::uint32_t expire, std::uint32_t minimum);
+  // Owner as text (compressed); rdata already in wire form and free of compression.
+  bool add_record(Section section, std::string_view owner, Type type, Class rclass, std::uint32_t ttl,
+                  std::span<const std::uint8_t> rdata);
+  bool add_record(Section section, NameRef owner, Type type, Class rclass, std::uint32_t ttl,
+                  std::span<const std::uint8_t> rdata);
+  // Where `name` lies in the message if it (whole) has been written; else 0.
+  NameRef find_name(std::string_view name) const;
+
+  // Says that answer records had to go: TC on UDP (RFC 2181, section 9).
+  void set_truncated();
+
+  // Options of the reply's OPT record; ignored when the query had no EDNS.  Text of an extended error is
+  // cut to what fits.
+  void set_extended_error(Ede code, std::string_view text);
+  void set_nsid(std::string_view nsid);
+  void set_keepalive(std::uint16_t units_of_100ms);
+  void set_cookie(std::span<const std::uint8_t> cookie);
+
+  // Patches counts and flags, appends OPT if the query had one, and returns the message's size.
+  std::size_t finish();
+
+  std::size_t size() const { return size_; }
+  std::span<std::uint8_t> buffer() const { return buffer_; }
+  std::uint16_t answer_count() const { return counts_[0]; }
+
+ private:
+  std::span<std::uint8_t> buffer_;
+  std::size_t size_ = 0;
+  std::array<std::uint16_t, 3> counts_{};
+};
+
+}  // namespace meshdns::wire

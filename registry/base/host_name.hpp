@@ -1,0 +1,59 @@
+// Host names as the registry holds them: lower case, dotted, no trailing dot, at most 253 octets.
+// Free functions on text rather than a wrapper type: a query's name is compared where it lies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace meshdns {
+
+inline constexpr std::size_t kMaxHostLength = 253;
+
+// ASCII only (RFC 4343); other octets are untouched.
+constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+std::string to_lower(std::string_view text);
+
+// Lower case and without the final dot.
+std::string canonical_host(std::string_view host);
+
+bool equals_ignoring_case(std::string_view a, std::string_view b);
+
+// Whether `name` is `suffix` or lies below it, label-wise.  REQUIRES: both canonical.
+bool is_at_or_below(std::string_view name, std::string_view suffix);
+// Whether `name` lies below `suffix`, label-wise, and is not the suffix itself.
+bool is_below(std::string_view name, std::string_view suffix);
+
+// The name without its first label; empty for a single label.
+std::string_view parent_of(std::string_view name);
+std::size_t count_labels(std::string_view name);
+
+// Letters, digits and inner hyphens, 1..63 (Istio's label; RFC 1123).
+bool is_label(std::string_view label);
+// Dot-separated labels, at most 255 octets, last one may be empty and must not be all digits.
+bool is_fqdn(std::string_view name);
+// As is_fqdn, but the first label may be "*", "*x" or "*-x".
+bool is_wildcard_domain(std::string_view name);
+
+// The edit distance's nearest of `known`, if near enough to be a typing error.
+template <typename Range>
+std::optional<std::string> nearest_word(std::string_view word, const Range& known);
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+template <typename Range>
+std::optional<std::string> nearest_word(std::string_view word, const Range& known) {
+  std::optional<std::string> best;
+  std::size_t best_distance = word.size() / 3 + 2;
+  for (const auto& candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = std::string(candidate);
+    }
+  }
+  return best;
+}
+
+}  // namespace meshdns

@@ -1,0 +1,90 @@
+// An IPv4 or IPv6 address, and a prefix of them.  Values; any thread.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sockaddr;
+
+namespace meshdns {
+
+// Held as 16 octets; IPv4 is the IPv4-mapped form (RFC 4291, section 2.5.5.2), so that a client
+// seen through a dual-stack socket and the same client seen through an IPv4 one compare equal.
+class IpAddress {
+ public:
+  constexpr IpAddress() = default;  // "::"
+
+  // `octets` in network order.
+  static constexpr IpAddress v4(std::array<std::uint8_t, 4> octets) {
+    IpAddress a;
+    a.octets_[10] = a.octets_[11] = 0xff;
+    for (std::size_t i = 0; i < 4; ++i) a.octets_[12 + i] = octets[i];
+    return a;
+  }
+  static constexpr IpAddress v6(std::array<std::uint8_t, 16> octets) {
+    IpAddress a;
+    a.octets_ = octets;
+    return a;
+  }
+  // Dotted quad or RFC 4291 text, no brackets, no zone, no port; nothing else.  Leading zeros in
+  // an IPv4 octet are refused as inet_pton does.
+  static std::optional<IpAddress> parse(std::string_view text);
+  // nullopt for families other than AF_INET and AF_INET6.
+  static std::optional<IpAddress> from_sockaddr(const sockaddr* address);
+
+  constexpr bool is_v4() const {
+    for (std::size_t i = 0; i < 10; ++i)
+      if (octets_[i] != 0) return false;
+    return octets_[10] == 0xff && octets_[11] == 0xff;
+  }
+  constexpr bool is_v6() const { return !is_v4(); }
+  bool is_unspecified() const;  // 0.0.0.0 or ::
+  bool is_loopback() const;
+
+  // All 16 octets; the last 4 are the IPv4 address when is_v4().
+  constexpr const std::array<std::uint8_t, 16>& octets() const { return octets_; }
+
+  std::string to_string() const;  // RFC 5952; IPv4 as dotted quad
+
+  friend constexpr auto operator<=>(const IpAddress&, const IpAddress&) = default;
+
+ private:
+  std::array<std::uint8_t, 16> octets_{};
+};
+
+// An address and a prefix length.  Host bits may be set (Istio accepts them); they are ignored by
+// contains().
+struct IpPrefix {
+  IpAddress address;
+  std::uint8_t length = 128;  // counted in the family's own bits: 0..32 for IPv4, 0..128 for IPv6
+
+  // "10.0.0.0/8", "2001:db8::/32"; a bare address is its full-length prefix.
+  static std::optional<IpPrefix> parse(std::string_view text);
+  bool contains(const IpAddress& address) const;  // false across families
+  bool is_single() const { return length == (address.is_v4() ? 32 : 128); }
+  std::string to_string() const;
+
+  friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default;
+};
+
+}  // namespace meshdns
+
+template <>
+struct std::hash<meshdns::IpAddress> {
+  std::size_t operator()(const meshdns::IpAddress& a) const noexcept {
+    std::uint64_t hi;
+    std::uint64_t lo;
+    std::memcpy(&hi, a.octets().data(), 8);
+    std::memcpy(&lo, a.octets().data() + 8, 8);
+    __extension__ using u128 = unsigned __int128;
+    const u128 m = static_cast<u128>(hi ^ 0x9e3779b97f4a7c15ULL) * (lo ^ 0xd6e8feb86659fd93ULL);
+    return static_cast<std::size_t>(m) ^ static_cast<std::size_t>(m >> 64);
+  }
+};

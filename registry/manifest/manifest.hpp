@@ -1,0 +1,40 @@
+// From the text of a manifest (YAML or JSON, multi-document, List kinds, NameTable dumps excepted)
+// to resources and findings.  No files, no clock, no log here; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "registry/base/finding.hpp"
+#include "registry/base/result.hpp"
+#include "registry/model/resources.hpp"
+
+namespace meshdns::registry {
+
+// What a manifest said, in the order of the text.
+class ManifestSink {
+ public:
+  virtual ~ManifestSink() = default;
+  // A valid resource; `line` is 1-based, of the object's first line.
+  virtual void on_resource(Resource&& resource, std::uint32_t line) = 0;
+  // An object of a known kind that was refused; its findings came before.  Whoever holds an
+  // earlier good version keeps it.  `key` has at least the kind and, where readable, the name.
+  virtual void on_refused(const ResourceKey& key, std::uint32_t line) = 0;
+  virtual void on_finding(Finding&& finding) = 0;
+};
+
+struct ManifestOptions {
+  std::string path;     // for findings
+  std::string cluster;  // stamped on every object's meta
+  std::string network;
+  std::string default_namespace = "default";  // for namespaced objects without one
+};
+
+// Reads every document.  A syntax error is one finding with its line; documents before it are
+// delivered, those after it are not, and the Result is an Error (so that a half-written file never
+// replaces a good one).  Bounds (design: reliability.md R27): 64 MiB of text, 64 levels, aliases
+// refused except small ones.  Kinds that are recognised and without meaning for names
+// (VirtualService, DestinationRule, Gateway, ...) are silent; unknown kinds are warnings.
+Result<void> read_manifest(std::string_view text, const ManifestOptions& options,
+                           ManifestSink& sink);
+
+}  // namespace meshdns::registry

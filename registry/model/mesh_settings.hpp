@@ -1,0 +1,60 @@
+// The settings under `mesh:` of the configuration that decide what the registry derives from its
+// resources.  Plain values; a change of any of them re-derives everything.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "registry/base/ip_address.hpp"
+#include "registry/model/resources.hpp"
+
+namespace meshdns::registry {
+
+enum class AutoAllocate : std::uint8_t { Off, Hash, Persistent };
+enum class PodNames : std::uint8_t { Disabled, Insecure, Verified };
+enum class SearchShortcut : std::uint8_t { Off, Known, All };
+enum class Authoritative : std::uint8_t { Auto, Yes, No };
+enum class Claims : std::uint8_t { Istio, Strict };
+enum class Visibility : std::uint8_t { Public, Namespace, None };
+
+// MeshConfig.serviceEntryVisibility: the first policy whose rules all match decides.
+struct VisibilityPolicy {
+  Visibility visibility = Visibility::Public;
+  std::vector<Labels> namespace_selectors;  // matchLabels of each matching rule
+};
+struct ServiceEntryVisibility {
+  Visibility default_visibility = Visibility::Public;
+  bool apply_to_sidecars = false;
+  std::vector<VisibilityPolicy> policies;
+};
+
+struct TtlSettings {  // seconds
+  std::uint32_t vip = 30;
+  std::uint32_t endpoint = 5;
+  std::uint32_t kubernetes = 5;
+  std::uint32_t negative = 5;
+};
+
+struct MeshSettings {
+  std::string cluster_domain = "cluster.local";  // canonical
+  std::string root_namespace = "istio-system";
+  bool endpoint_answers = true;
+  AutoAllocate auto_allocate = AutoAllocate::Off;
+  IpPrefix vip_cidr_v4 = *IpPrefix::parse("240.240.0.0/16");
+  IpPrefix vip_cidr_v6 = *IpPrefix::parse("2001:2::/48");
+  ExportTo default_export_to = {"*"};
+  ServiceEntryVisibility service_entry_visibility;
+  TtlSettings ttl;
+  Authoritative authoritative = Authoritative::Auto;
+  std::vector<std::string> reverse_zones;  // canonical zone names ("10.in-addr.arpa")
+  std::vector<std::string> fallthrough;    // canonical zone names
+  std::vector<std::string> namespaces;     // empty = all
+  PodNames pods = PodNames::Insecure;
+  bool endpoint_pod_names = false;
+  bool ignore_empty_service = false;
+  SearchShortcut search_shortcut = SearchShortcut::Known;
+  Claims claims = Claims::Istio;
+};
+
+}  // namespace meshdns::registry

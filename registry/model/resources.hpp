@@ -1,0 +1,231 @@
+// The resources that the registry reads, reduced to the fields that have a bearing on names and
+// endpoints.  Plain values; what they hold has passed validation (registry/manifest/validate.hpp).
+// Field names follow networking.istio.io/v1, core/v1, discovery.k8s.io/v1 and
+// multicluster.x-k8s.io/v1alpha1.  All host names and labels of names are canonical (lower case, no
+// final dot).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::registry {
+
+enum class Kind : std::uint8_t {
+  ServiceEntry = 1,
+  WorkloadEntry,
+  Sidecar,
+  Service,
+  EndpointSlice,
+  Endpoints,
+  Pod,
+  Namespace,
+  ServiceExport,
+  ServiceImport,
+  NameTableEntry,
+};
+std::string_view to_string(Kind kind);  // "ServiceEntry"
+
+// Sorted by key, keys unique.
+using Labels = std::vector<std::pair<std::string, std::string>>;
+// Whether every pair of `selector` is in `labels`; an empty selector matches everything.
+bool selects(const Labels& selector, const Labels& labels);
+
+struct ObjectMeta {
+  std::string name;
+  std::string ns;       // empty for cluster-scoped objects; "default" where a file leaves it out
+  std::string cluster;  // the `cluster` of the source; empty = the only one
+  std::string network;  // the `network` of the source; default network of its endpoints
+  Labels labels;
+  std::int64_t creation_time = 0;  // Unix seconds; 0 = unknown, older than everything
+
+  friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
+};
+
+struct ServicePort {
+  std::uint16_t number = 0;
+  std::uint16_t target_port = 0;  // 0 = number; named target ports of Kubernetes are 0, too
+  std::string name;               // lower case
+  std::string protocol;  // ServiceEntry: as written, upper case ("HTTP"); Kubernetes: TCP UDP SCTP
+  friend bool operator==(const ServicePort&, const ServicePort&) = default;
+};
+
+enum class Resolution : std::uint8_t { None, Static, Dns, DnsRoundRobin, DynamicDns };
+std::string_view to_string(Resolution resolution);  // "NONE", "STATIC", ...
+
+enum class Location : std::uint8_t { MeshExternal, MeshInternal };
+
+// exportTo as declared; empty = the mesh's default.  Entries: ".", "*", "~", namespace names.
+using ExportTo = std::vector<std::string>;
+
+// The spec of a WorkloadEntry, also inline as ServiceEntry.spec.endpoints.
+struct WorkloadSpec {
+  std::string address;  // IP text, canonical host name, "unix:///path", "unix://@name", or empty
+  std::vector<std::pair<std::string, std::uint16_t>> ports;  // service port name -> port
+  Labels labels;
+  std::string network;
+  std::string locality;
+  std::string service_account;
+  std::uint32_t weight = 0;  // 0 = 1
+  friend bool operator==(const WorkloadSpec&, const WorkloadSpec&) = default;
+};
+
+struct StatusAddress {
+  std::string host;  // empty = every host of the entry (older istiod)
+  IpAddress value;
+  friend bool operator==(const StatusAddress&, const StatusAddress&) = default;
+};
+
+struct ServiceEntry {
+  ObjectMeta meta;
+  std::vector<std::string> hosts;
+  std::vector<IpPrefix> addresses;
+  std::vector<ServicePort> ports;
+  Location location = Location::MeshExternal;
+  Resolution resolution = Resolution::None;
+  std::vector<WorkloadSpec> endpoints;
+  std::optional<Labels> workload_selector;
+  ExportTo export_to;
+  std::vector<std::string> subject_alt_names;
+  std::vector<StatusAddress> status_addresses;
+  bool auto_allocate = true;  // false: label networking.istio.io/enable-autoallocate-ip is "false"
+  friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
+};
+
+struct WorkloadEntry {
+  ObjectMeta meta;  // meta.labels win over spec.labels
+  WorkloadSpec spec;
+  // false: annotation proxy.istio.io/health-checks-enabled is "true" and status condition Healthy
+  // is not True.
+  bool healthy = true;
+  friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
+};
+
+struct EgressListener {
+  std::uint16_t port = 0;  // 0 = no port, all services
+  std::string protocol;
+  std::vector<std::string> hosts;  // "ns/dnsName", canonical dnsName; a leading "~" excludes
+  friend bool operator==(const EgressListener&, const EgressListener&) = default;
+};
+
+struct Sidecar {
+  ObjectMeta meta;
+  std::optional<Labels> workload_selector;
+  std::vector<EgressListener> egress;  // empty = "*/*"
+  friend bool operator==(const Sidecar&, const Sidecar&) = default;
+};
+
+enum class ServiceType : std::uint8_t { ClusterIp, NodePort, LoadBalancer, ExternalName };
+
+struct KubeService {
+  ObjectMeta meta;
+  ServiceType type = ServiceType::ClusterIp;
+  bool headless = false;               // clusterIP: None
+  std::vector<IpAddress> cluster_ips;  // clusterIPs, else clusterIP; empty while none is assigned
+  std::string external_name;           // canonical; only of type ExternalName
+  std::vector<ServicePort> ports;
+  Labels selector;
+  bool publish_not_ready_addresses = false;
+  ExportTo export_to;  // annotation networking.istio.io/exportTo
+  friend bool operator==(const KubeService&, const KubeService&) = default;
+};
+
+struct Endpoint {
+  std::vector<IpAddress> addresses;
+  bool ready = true;  // condition `ready` true or absent
+  bool serving = true;
+  bool terminating = false;
+  std::string hostname;
+  std::string target_name;  // targetRef.name of a Pod
+  std::string node_name;
+  std::string zone;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+// One EndpointSlice, or one v1 Endpoints object (one subset per element of `subsets`).
+struct EndpointSubset {
+  std::vector<Endpoint> endpoints;
+  std::vector<ServicePort> ports;  // number is the endpoint's own (target) port
+  friend bool operator==(const EndpointSubset&, const EndpointSubset&) = default;
+};
+struct EndpointSlice {
+  ObjectMeta meta;
+  Kind kind = Kind::EndpointSlice;  // or Kind::Endpoints
+  std::string service;  // label kubernetes.io/service-name; the object's own name for Endpoints
+  std::vector<EndpointSubset> subsets;
+  // annotation endpoints.kubernetes.io/last-change-trigger-time, Unix milliseconds; 0 = absent
+  std::int64_t trigger_time_ms = 0;
+  friend bool operator==(const EndpointSlice&, const EndpointSlice&) = default;
+};
+
+struct Pod {
+  ObjectMeta meta;
+  std::vector<IpAddress> ips;  // status.podIPs, else status.podIP
+  bool host_network = false;
+  bool running = true;  // phase not Succeeded/Failed/Unknown, no deletionTimestamp
+  bool ready = false;   // condition Ready is True
+  std::string node_name;
+  std::string service_account;
+  std::string hostname;
+  std::string subdomain;
+  // Effective search list as far as the Pod itself decides: dnsConfig.searches; with dnsPolicy None
+  // these alone, else they come after the cluster's.
+  bool dns_policy_none = false;
+  std::vector<std::string> searches;
+  friend bool operator==(const Pod&, const Pod&) = default;
+};
+
+struct Namespace {
+  ObjectMeta meta;
+  friend bool operator==(const Namespace&, const Namespace&) = default;
+};
+
+struct ServiceExport {
+  ObjectMeta meta;
+  friend bool operator==(const ServiceExport&, const ServiceExport&) = default;
+};
+
+struct ServiceImport {
+  ObjectMeta meta;
+  bool headless = false;  // spec.type
+  std::vector<IpAddress> ips;
+  std::vector<ServicePort> ports;
+  friend bool operator==(const ServiceImport&, const ServiceImport&) = default;
+};
+
+// One host of an istiod NameTable (istio.networking.nds.v1.NameTable.NameInfo); meta.name is the
+// host, meta.ns the namespace given there.
+struct NameTableEntry {
+  ObjectMeta meta;
+  std::vector<IpAddress> ips;
+  bool kubernetes = false;  // registry "Kubernetes", else "External"
+  std::string short_name;
+  std::vector<std::string> alt_hosts;
+  friend bool operator==(const NameTableEntry&, const NameTableEntry&) = default;
+};
+
+using Resource = std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod,
+                              Namespace, ServiceExport, ServiceImport, NameTableEntry>;
+
+// What makes an object the same object: kind, cluster, namespace and name.
+struct ResourceKey {
+  Kind kind = Kind::ServiceEntry;
+  std::string cluster;
+  std::string ns;
+  std::string name;
+  std::string to_string() const;  // "ServiceEntry shop/api"
+  friend auto operator<=>(const ResourceKey&, const ResourceKey&) = default;
+};
+
+Kind kind_of(const Resource& resource);
+const ObjectMeta& meta_of(const Resource& resource);
+ObjectMeta& meta_of(Resource& resource);
+ResourceKey key_of(const Resource& resource);
+
+}  // namespace meshdns::registry
