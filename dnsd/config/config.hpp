@@ -1,0 +1,213 @@
+// The configuration of the daemon, as plain values: what docs/configuration.md describes, every
+// member at its default.  Whoever holds a Config holds something valid; load.hpp makes one from a
+// file.  Each section compares by value, so that a reload sees which of them changed.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "dnsd/config/socket_address.hpp"
+#include "registry/base/ip_address.hpp"
+#include "registry/model/mesh_settings.hpp"
+#include "registry/model/resources.hpp"
+
+namespace meshdns::dnsd {
+
+// Who may ask class CH (design, section 3).
+enum class ChaosAccess : std::uint8_t { Loopback, Allowed, Off };
+std::string_view to_string(ChaosAccess access);
+
+struct TcpConfig {
+  std::uint32_t max_connections = 4096;            // of all clients together
+  std::uint32_t max_connections_per_client = 128;  // per source address
+  std::chrono::milliseconds idle_timeout{10'000};  // RFC 7766, section 6.2.3
+  friend bool operator==(const TcpConfig&, const TcpConfig&) = default;
+};
+
+struct RateLimitConfig {
+  std::uint32_t responses_per_second = 0;  // per client; 0 = off
+  std::uint32_t slip = 2;                  // every n-th refused answer is sent truncated; 0 = none
+  friend bool operator==(const RateLimitConfig&, const RateLimitConfig&) = default;
+};
+
+// Loopback, RFC 1918 and RFC 6598, link-local, and unique local addresses.
+std::vector<IpPrefix> default_allow();
+
+struct ServerConfig {
+  std::vector<SocketAddress> listen = {SocketAddress{*IpAddress::parse("127.0.0.1"), 15053, ""}};
+  std::uint32_t workers = 0;  // 0 = one per core
+  std::vector<IpPrefix> allow = default_allow();
+  ChaosAccess chaos = ChaosAccess::Loopback;
+  TcpConfig tcp;
+  std::string nsid;           // RFC 5001; empty = the option is not answered
+  bool cpu_affinity = false;  // each worker stays on a core of its own
+  RateLimitConfig rate_limit;
+  friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
+};
+
+struct AdminConfig {
+  std::optional<SocketAddress> listen =
+      SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""};  // nullopt = off
+  friend bool operator==(const AdminConfig&, const AdminConfig&) = default;
+};
+
+enum class LogLevel : std::uint8_t { Trace, Debug, Info, Warn, Error, Off };
+std::string_view to_string(LogLevel level);
+std::optional<LogLevel> log_level_from_string(std::string_view text);
+enum class LogFormat : std::uint8_t { Text, Json };
+std::string_view to_string(LogFormat format);
+// Which answers the query log has: all; errors = SERVFAIL, REFUSED, FORMERR, NOTIMP; denial =
+// NXDOMAIN and NODATA.
+enum class QueryLogClass : std::uint8_t { Off, All, Errors, Denial };
+std::string_view to_string(QueryLogClass query_class);
+
+struct QueryLogConfig {
+  QueryLogClass query_class = QueryLogClass::Off;  // key `class`
+  double sample = 1.0;                             // share of that class, 0..1
+  friend bool operator==(const QueryLogConfig&, const QueryLogConfig&) = default;
+};
+
+struct LogConfig {
+  LogLevel level = LogLevel::Info;
+  LogFormat format = LogFormat::Text;
+  QueryLogConfig queries;
+  friend bool operator==(const LogConfig&, const LogConfig&) = default;
+};
+
+enum class IpFamily : std::uint8_t { IPv4, IPv6 };
+std::string_view to_string(IpFamily family);
+
+// An Istio node id, `Type~IP~ID~Domain` (istio-semantics.md, section 2).
+struct NodeId {
+  std::string type;            // sidecar, router, waypoint, ztunnel, agentgateway
+  std::vector<IpAddress> ips;  // comma separated in the id; at least one
+  std::string id;              // "web-1.shop"
+  std::string domain;          // "shop.svc.cluster.local"
+  std::string pod_name() const;  // "web-1": the id up to its last dot
+  // The first label of the domain, as Istio reads it; of a domain that is not a namespace's
+  // ("cluster.local" alone, or empty) what follows the last dot of the id.  May be empty.
+  std::string ns() const;
+  friend bool operator==(const NodeId&, const NodeId&) = default;
+};
+
+// Who a client is taken for, where the source address does not say.
+struct ClientIdentityConfig {
+  std::string ns = "default";  // key `namespace`, or from node_id
+  registry::Labels labels;
+  std::string network;
+  std::string cluster;
+  std::vector<std::string> search;  // canonical domains; empty = from the namespace
+  std::vector<IpFamily> ip_families = {IpFamily::IPv4, IpFamily::IPv6};
+  std::optional<NodeId> node_id;  // `ns` already follows it
+  friend bool operator==(const ClientIdentityConfig&, const ClientIdentityConfig&) = default;
+};
+
+enum class UnknownClient : std::uint8_t { Public, Refuse, Default };
+std::string_view to_string(UnknownClient unknown);
+
+struct ClientConfig {
+  bool by_source_address = false;
+  UnknownClient unknown = UnknownClient::Public;
+  ClientIdentityConfig default_identity;  // key `default`
+  friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
+};
+
+// Paths are as written: relative ones count from the working directory.
+struct FilesSource {
+  std::string path;
+  std::string cluster;
+  std::string network;
+  friend bool operator==(const FilesSource&, const FilesSource&) = default;
+};
+struct KubernetesSource {
+  std::string kubeconfig;  // empty = in-cluster
+  std::string cluster;
+  std::string network;
+  std::vector<std::string> namespaces;  // empty = all
+  std::string node_name;                // empty = $NODE_NAME
+  friend bool operator==(const KubernetesSource&, const KubernetesSource&) = default;
+};
+struct NameTableSource {
+  std::string path;
+  friend bool operator==(const NameTableSource&, const NameTableSource&) = default;
+};
+using SourceConfig = std::variant<FilesSource, KubernetesSource, NameTableSource>;
+
+enum class UpstreamTransport : std::uint8_t { Plain, Tls };  // Plain: UDP, TCP on truncation
+struct UpstreamServer {
+  UpstreamTransport transport = UpstreamTransport::Plain;
+  SocketAddress address;
+  std::string tls_name;  // checked against the certificate; never empty with Tls
+  // "10.0.0.53:53", "tls://9.9.9.9:853#dns.quad9.net": what the configuration accepts.
+  std::string to_string() const;
+  friend auto operator<=>(const UpstreamServer&, const UpstreamServer&) = default;
+};
+
+enum class UpstreamPolicy : std::uint8_t { Fastest, Sequential, RoundRobin, Random, Parallel };
+std::string_view to_string(UpstreamPolicy policy);
+
+struct UpstreamConfig {
+  std::vector<UpstreamServer> servers;  // empty = those of /etc/resolv.conf minus ourselves
+  UpstreamPolicy policy = UpstreamPolicy::Fastest;
+  // Canonical zone name -> its servers; the longest suffix wins.  A prefix as key ("10.0.0.0/8")
+  // has become its reverse zone.
+  std::map<std::string, std::vector<UpstreamServer>> zones;
+  std::chrono::milliseconds timeout{2000};  // of one query, all tries together
+  std::uint32_t max_in_flight = 4096;       // forwarded questions at a time; beyond: SERVFAIL, EDE
+  bool case_randomization = true;           // 0x20
+  std::string tls_ca_file;                  // key `tls.ca_file`; empty = the system's
+  std::vector<IpPrefix> deny_answers;       // rebinding protection
+  friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
+};
+
+struct CacheConfig {
+  std::size_t size_bytes = std::size_t{64} << 20;  // key `size`; 0 = no cache
+  std::chrono::seconds min_ttl{0};
+  std::chrono::seconds max_ttl{3600};
+  std::chrono::seconds negative_max_ttl{30};
+  std::chrono::seconds serve_stale{3600};  // 0 = never
+  bool prefetch = true;
+  friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
+};
+
+struct Dns64Config {
+  std::optional<IpPrefix> prefix;  // nullopt = off
+  friend bool operator==(const Dns64Config&, const Dns64Config&) = default;
+};
+
+struct HostsConfig {
+  std::string file;  // empty = off
+  friend bool operator==(const HostsConfig&, const HostsConfig&) = default;
+};
+
+enum class OverrideAction : std::uint8_t { NxDomain, Refused, Addresses };
+struct Override {
+  OverrideAction action = OverrideAction::NxDomain;
+  std::vector<IpAddress> addresses;  // only of Addresses
+  friend bool operator==(const Override&, const Override&) = default;
+};
+
+struct Config {
+  ServerConfig server;
+  AdminConfig admin;
+  LogConfig log;
+  registry::MeshSettings mesh;
+  ClientConfig client;
+  std::vector<SourceConfig> sources;
+  UpstreamConfig upstream;
+  CacheConfig cache;
+  std::string state_dir;  // empty = none
+  Dns64Config dns64;
+  HostsConfig hosts;
+  std::map<std::string, Override> overrides;  // canonical suffix -> what is answered
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+}  // namespace meshdns::dnsd
