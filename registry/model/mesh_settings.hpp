@@ -22,11 +22,13 @@ enum class Visibility : std::uint8_t { Public, Namespace, None };
 struct VisibilityPolicy {
   Visibility visibility = Visibility::Public;
   std::vector<Labels> namespace_selectors;  // matchLabels of each matching rule
+  friend bool operator==(const VisibilityPolicy&, const VisibilityPolicy&) = default;
 };
 struct ServiceEntryVisibility {
   Visibility default_visibility = Visibility::Public;
   bool apply_to_sidecars = false;
   std::vector<VisibilityPolicy> policies;
+  friend bool operator==(const ServiceEntryVisibility&, const ServiceEntryVisibility&) = default;
 };
 
 struct TtlSettings {  // seconds
@@ -34,6 +36,7 @@ struct TtlSettings {  // seconds
   std::uint32_t endpoint = 5;
   std::uint32_t kubernetes = 5;
   std::uint32_t negative = 5;
+  friend bool operator==(const TtlSettings&, const TtlSettings&) = default;
 };
 
 struct MeshSettings {
@@ -55,6 +58,7 @@ struct MeshSettings {
   bool ignore_empty_service = false;
   SearchShortcut search_shortcut = SearchShortcut::Known;
   Claims claims = Claims::Istio;
+  friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
 
 }  // namespace meshdns::registry
