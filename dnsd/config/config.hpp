@@ -15,6 +15,7 @@
 
 #include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/result.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resources.hpp"
 
@@ -86,16 +87,20 @@ std::string_view to_string(IpFamily family);
 
 // An Istio node id, `Type~IP~ID~Domain` (istio-semantics.md, section 2).
 struct NodeId {
-  std::string type;            // sidecar, router, waypoint, ztunnel, agentgateway
-  std::vector<IpAddress> ips;  // comma separated in the id; at least one
-  std::string id;              // "web-1.shop"
-  std::string domain;          // "shop.svc.cluster.local"
+  std::string type;  // sidecar, router, waypoint, ztunnel, agentgateway, ingress
+  IpAddress ip;
+  std::string id;      // "web-1.shop"
+  std::string domain;  // "shop.svc.cluster.local", canonical; may be empty
   std::string pod_name() const;  // "web-1": the id up to its last dot
-  // The first label of the domain, as Istio reads it; of a domain that is not a namespace's
-  // ("cluster.local" alone, or empty) what follows the last dot of the id.  May be empty.
+  // The first label of the domain, as Istio reads it; with a domain of less than two labels, what
+  // follows the last dot of the id.  May be empty.
   std::string ns() const;
+  std::string to_string() const;
   friend bool operator==(const NodeId&, const NodeId&) = default;
 };
+
+// "sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local".  The Error names the part that is wrong.
+Result<NodeId> parse_node_id(std::string_view text);
 
 // Who a client is taken for, where the source address does not say.
 struct ClientIdentityConfig {
@@ -149,6 +154,8 @@ struct UpstreamServer {
   std::string to_string() const;
   friend auto operator<=>(const UpstreamServer&, const UpstreamServer&) = default;
 };
+// "IP[:PORT]" or "tls://IP[:PORT]#NAME"; the ports' defaults are 53 and 853.
+Result<UpstreamServer> parse_upstream_server(std::string_view text);
 
 enum class UpstreamPolicy : std::uint8_t { Fastest, Sequential, RoundRobin, Random, Parallel };
 std::string_view to_string(UpstreamPolicy policy);

@@ -1,0 +1,49 @@
+// The command line of meshdnsd (design, section 2).
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/socket_address.hpp"
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::dnsd {
+
+inline constexpr std::string_view kDefaultConfigPath = "/etc/meshdns/meshdns.yaml";
+inline constexpr int kExitUsage = 2;  // also `check` that cannot run
+
+enum class Command : std::uint8_t { Run, Check, Explain };
+
+// `explain`: which query or connection is to be explained, and for whom.
+struct ExplainArguments {
+  std::string name;        // as typed; empty only with `connect`
+  std::string type = "A";  // upper case mnemonic or TYPEnnn, not checked here
+  std::string from;        // namespace or IP address as typed; empty = the default client
+  std::optional<SocketAddress> connect;  // --connect IP:PORT
+  std::string sni;                       // only with connect; not together with host
+  std::string host;
+};
+
+struct Arguments {
+  Command command = Command::Run;
+  std::string config;  // path; empty only for `check` with paths: the default configuration
+  std::vector<std::string> paths;  // `check`
+  ExplainArguments explain;
+};
+
+// Fills `arguments` from main's argv and returns nullopt; or prints and returns the exit status: 0
+// after --help or --version (to `out`), kExitUsage after a mistake (to `err`).
+// Without --config, `default_config` is taken if that file exists.
+std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments& arguments,
+                                   std::ostream& out, std::ostream& err,
+                                   std::string_view default_config = kDefaultConfigPath);
+
+// "meshdnsd 0.1.0 (GCC 12.2.0, Linux x86_64)".
+std::string version_text();
+
+}  // namespace meshdns::dnsd

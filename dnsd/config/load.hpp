@@ -1,0 +1,40 @@
+// From the text of a configuration file to a Config and findings.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "registry/base/finding.hpp"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+struct LoadedConfig {
+  Config config;  // to be used only if valid()
+  // In the order of the text; each prints as `PATH:LINE: error: KEY: message`.
+  std::vector<registry::Finding> findings;
+  bool valid() const;  // no finding is an error
+};
+
+// Reads all of `text` and reports everything that is wrong with it, not only the first: unknown and
+// duplicate keys, wrong types, values out of range.  What the text does not say keeps its default;
+// an empty text is the default configuration.  Any text is safe.  `path` is for the findings.
+LoadedConfig parse_config(std::string_view text, std::string_view path);
+
+// As parse_config.  An Error where the file cannot be read at all or is larger than 1 MiB.
+Result<LoadedConfig> load_config(const std::string& path);
+
+// Every key that the loader accepts, as "server.tcp.idle_timeout"; the keys of an element of
+// `sources` as "sources.files.path".  Sorted.
+std::vector<std::string> known_keys();
+
+// The configuration as JSON that parse_config reads back as the same Config (JSON is YAML): what
+// /config and `check` print.  It holds no secrets: credentials are in files, named here by path.
+std::string to_json(const Config& config);
+
+// The top-level sections in which the two differ ("server", "mesh", ...), for a reload's log line.
+std::vector<std::string> changed_sections(const Config& before, const Config& after);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,105 @@
+// The log: lines of text or JSON on stderr that never make a query wait.
+//
+// A line is made by the caller and queued; one thread writes.  The queue is bounded, and so is a
+// write: when it is full or stderr is blocked, lines are lost and counted, never the callers' time
+// (reliability.md, R58).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/log/repeated_fold.hpp"
+
+namespace meshdns::dnsd {
+
+// One `key=value` of a line.  The text must live until the call that takes it returns.
+struct LogField {
+  using Value = std::variant<std::string_view, std::int64_t, std::uint64_t, double, bool>;
+
+  template <typename T>
+  LogField(std::string_view k, const T& v) : key(k), value(to_value(v)) {}
+
+  std::string_view key;
+  Value value;
+
+ private:
+  template <typename T>
+  static Value to_value(const T& v) {
+    if constexpr (std::same_as<T, bool>) return v;
+    else if constexpr (std::floating_point<T>) return static_cast<double>(v);
+    else if constexpr (std::signed_integral<T>) return static_cast<std::int64_t>(v);
+    else if constexpr (std::unsigned_integral<T>) return static_cast<std::uint64_t>(v);
+    else return std::string_view(v);
+  }
+};
+using LogFields = std::initializer_list<LogField>;
+
+struct LogOptions {
+  LogLevel level = LogLevel::Info;
+  LogFormat format = LogFormat::Text;
+  int fd = 2;                       // not owned
+  std::size_t queue_length = 8192;  // lines; about 4 KiB each at most
+};
+
+// Any thread, except where said.  A text line is `TIMESTAMP LEVEL message key=value...`, a JSON line
+// {"time":...,"level":...,"message":...,KEY:VALUE...}; times are UTC.  Everything goes through
+// printable(), and a line is cut at 4,000 octets.
+class Log {
+ public:
+  explicit Log(const LogOptions& options);
+  // Writes what is queued as far as the sink takes it at once.
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  void trace(std::string_view message, LogFields fields = {}) { write(LogLevel::Trace, message, fields); }
+  void debug(std::string_view message, LogFields fields = {}) { write(LogLevel::Debug, message, fields); }
+  void info(std::string_view message, LogFields fields = {}) { write(LogLevel::Info, message, fields); }
+  void warn(std::string_view message, LogFields fields = {}) { write(LogLevel::Warn, message, fields); }
+  void error(std::string_view message, LogFields fields = {}) { write(LogLevel::Error, message, fields); }
+  // REQUIRES: level is not Off.
+  void write(LogLevel level, std::string_view message, LogFields fields = {});
+  // An INFO line whatever the level: what supervisors and tests wait for (`ready: ...`).
+  void announce(std::string_view message, LogFields fields = {});
+  // As write(), but `message` at most once in 10 s; the next line then has `repeated=N`.  Put what
+  // varies in `fields`: the message alone is the key.
+  void write_folded(LogLevel level, std::string_view message, LogFields fields = {});
+  // Writes the counts of folded messages that did not come again.  To be called every few seconds.
+  void write_fold_counts();
+
+  bool enabled(LogLevel level) const {
+    return level >= level_.load(std::memory_order_relaxed);
+  }
+  LogLevel level() const { return level_.load(std::memory_order_relaxed); }
+  void set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
+  void set_format(LogFormat format) { format_.store(format, std::memory_order_relaxed); }
+
+  // Lines lost since the start: the queue was full, or the sink refused or blocked.
+  std::uint64_t dropped() const;
+  // Waits until what was queued before is written or given up, at most `limit`.
+  void flush(std::chrono::milliseconds limit = std::chrono::seconds(1));
+
+ private:
+  struct Impl;
+  void enqueue(LogLevel level, std::string_view message, LogFields fields, std::uint64_t repeated);
+
+  std::atomic<LogLevel> level_;
+  std::atomic<LogFormat> format_;
+  RepeatedFold fold_;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One line, without its newline, as Log writes it; `unix_ms` is the wall clock.
+std::string format_log_line(LogFormat format, LogLevel level, std::int64_t unix_ms,
+                            std::string_view message, LogFields fields, std::uint64_t repeated = 0);
+
+}  // namespace meshdns::dnsd
