@@ -1,0 +1,165 @@
+// What a snapshot holds of one host in one namespace: the merged, decided form that queries are answered
+// from.  Immutable; any thread; lives as long as a snapshot that contains it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/ip_address.hpp"
+#include "registry/base/ref.hpp"
+#include "registry/model/resources.hpp"
+#include "registry/snapshot/stored_resource.hpp"
+#include "registry/snapshot/symbol.hpp"
+
+namespace meshdns::registry {
+
+// Where a service comes from; the order is the order of precedence within a namespace.
+enum class Provider : std::uint8_t { Kubernetes, MultiCluster, NameTable, ServiceEntry };
+std::string_view to_string(Provider provider);
+
+// What a query for addresses of the host gets (istio-semantics.md, section 6).
+enum class AnswerKind : std::uint8_t {
+  Vips,       // addresses() are virtual: spec.addresses, status.addresses, clusterIPs, allocated
+  Endpoints,  // addresses() are the ready endpoints'
+  Alias,      // ExternalName: CNAME to alias()
+  NoAddress,  // known and without any: NODATA (a Service that waits for its clusterIP)
+  NoReadyEndpoints,  // a headless Service without ready endpoints: NXDOMAIN in our zone, else forwarded
+  Forward,    // known and left to the upstream (NONE without addresses, endpoint_answers off, ...)
+  Pending,    // the endpoints' names have no answer yet: who asks waits
+  Unresolvable,  // all of the endpoints' names fail: SERVFAIL
+};
+std::string_view to_string(AnswerKind kind);
+
+enum class TtlClass : std::uint8_t { Vip, Endpoint, Kubernetes };
+
+// A set of addresses by family, ready to be copied into records, in a stable order, unique.
+struct AddressSet {
+  std::vector<std::array<std::uint8_t, 4>> v4;
+  std::vector<std::array<std::uint8_t, 16>> v6;
+  // Empty = all equal; else one weight per address, same order.
+  std::vector<std::uint32_t> v4_weights;
+  std::vector<std::uint32_t> v6_weights;
+  bool empty() const { return v4.empty() && v6.empty(); }
+};
+
+// AddressSet without its owner: what answering needs.
+struct AddressView {
+  std::span<const std::array<std::uint8_t, 4>> v4;
+  std::span<const std::array<std::uint8_t, 16>> v6;
+  std::span<const std::uint32_t> v4_weights;
+  std::span<const std::uint32_t> v6_weights;
+  bool empty() const { return v4.empty() && v6.empty(); }
+};
+
+// Namespaces a service is exported to; a record without one is public.
+struct ExportSet final : RefCounted {
+  std::vector<SymbolRef> namespaces;  // sorted by address; empty = nobody
+};
+
+struct PortList final : RefCounted {
+  std::vector<ServicePort> ports;
+};
+
+// One endpoint of a service, as far as names and explanations go.
+struct EndpointEntry {
+  IpAddress address;
+  bool ready = true;
+  std::uint32_t weight = 1;
+  SymbolRef network;
+  SymbolRef cluster;
+  std::string hostname;   // headless: spec.hostname; empty = the dashed address is its name
+  std::string pod_name;   // targetRef.name
+  std::string node_name;
+  std::uint16_t subset = 0;  // index into EndpointList::ports
+};
+struct EndpointList final : RefCounted {
+  std::vector<EndpointEntry> entries;
+  std::vector<Ref<const PortList>> ports;  // of each subset
+  // The endpoint's own DNS label: hostname, else (endpoint_pod_names) the pod's name, else the dashed
+  // address ("10-0-0-1", "2001-db8--1"; a final "-" gets a 0).
+  static std::string label_of(const EndpointEntry& entry, bool endpoint_pod_names);
+};
+
+// Addresses as seen from one network or cluster.
+struct ScopedAddresses {
+  SymbolRef network;  // null = any
+  SymbolRef cluster;  // null = any
+  AddressSet addresses;
+};
+
+class ServiceRecord final : public RefCounted {
+ public:
+  // All that is rare, apart: most records are a host with one address.
+  struct Details {
+    AddressSet addresses;                       // when more than one
+    std::vector<ScopedAddresses> by_network;    // non-empty: endpoints differ by network
+    std::vector<ScopedAddresses> by_cluster;    // non-empty: clusterVIPs
+    Ref<const EndpointList> endpoints;
+    std::string alias;                          // ExternalName's target, canonical
+    std::string short_name;                     // NameTable: "svc" or "pod.svc"
+    std::vector<std::string> resolved_names;    // names that the endpoints use
+    std::vector<StoredRef> more_sources;        // beyond the first
+    std::vector<std::string> notes;             // for explain: "unix endpoint left out"
+  };
+
+  // Identity.
+  const Symbol* ns = nullptr;  // kept alive by `ns_ref`
+  SymbolRef ns_ref;
+  Provider provider = Provider::ServiceEntry;
+  AnswerKind answer = AnswerKind::Forward;
+  TtlClass ttl_class = TtlClass::Vip;
+  Resolution resolution = Resolution::None;
+  bool headless = false;
+  // Only there to hold sources (EndpointSlices before their Service); matches no lookup.
+  bool placeholder = false;
+  bool auto_allocated = false;  // the VIPs are the allocator's
+  bool has_single_v4 = false;
+  std::array<std::uint8_t, 4> single_v4{};
+  Ref<const ExportSet> exports;  // null = public
+  std::int64_t creation_time = 0;
+  Ref<const PortList> ports;  // null = none
+  StoredRef source;           // the first, which names the service in explanations
+  std::unique_ptr<const Details> details;
+
+  // For a client of `network` and `cluster` (null = none given: sees all).  Never allocates.
+  AddressView addresses(const Symbol* network, const Symbol* cluster) const;
+  bool is_public() const { return !exports; }
+  bool is_exported_to(const Symbol* client_ns) const;
+  const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
+  std::string_view alias() const { return details ? std::string_view(details->alias) : std::string_view(); }
+  template <typename Visit>
+  void for_each_source(Visit&& visit) const {
+    if (source) visit(source);
+    if (details)
+      for (const auto& s : details->more_sources) visit(s);
+  }
+};
+
+// One host name and all namespaces' services of that name, in the order in which a client that has
+// none of its own chooses: Kubernetes first, then the older, then by namespace.
+class HostEntry final : public RefCounted {
+ public:
+  static Ref<const HostEntry> create(std::string_view host, std::span<const Ref<const ServiceRecord>> records);
+  static void destroy(const HostEntry* entry);
+
+  // Lower case, no final dot; "*.suffix" for a wildcard.
+  std::string_view host() const {
+    return {reinterpret_cast<const char*>(records_begin() + count_), length_};
+  }
+  std::span<const ServiceRecord* const> records() const { return {records_begin(), count_}; }
+
+ private:
+  HostEntry(std::uint16_t count, std::uint16_t length) : count_(count), length_(length) {}
+  const ServiceRecord* const* records_begin() const {
+    return reinterpret_cast<const ServiceRecord* const*>(this + 1);
+  }
+  const std::uint16_t count_;
+  const std::uint16_t length_;
+};
+
+}  // namespace meshdns::registry

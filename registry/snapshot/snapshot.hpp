@@ -1,0 +1,92 @@
+// One generation of everything that the daemon knows.  Immutable; any number of threads; a query sees one
+// from start to end.  Generations share all that did not change between them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/hash.hpp"
+#include "registry/model/mesh_settings.hpp"
+#include "registry/snapshot/client.hpp"
+#include "registry/snapshot/hash_trie.hpp"
+#include "registry/snapshot/service_record.hpp"
+
+namespace meshdns::registry {
+
+// A namespace as far as names go.
+struct NamespaceEntry final : RefCounted {
+  SymbolRef name;
+  bool has_object = false;      // the Namespace itself is known
+  std::uint32_t services = 0;   // Kubernetes Services in it
+  std::uint32_t public_services = 0;
+  Labels labels;
+  std::int64_t creation_time = 0;
+};
+
+// Which services an address belongs to, by the hash of their host; whoever reads it checks that the record
+// has the address.
+struct ReverseEntry final : RefCounted {
+  std::uint64_t address_hash = 0;
+  std::vector<std::uint64_t> host_hashes;
+};
+
+// Pods by address, for verified pod names and for identity.
+struct PodEntry final : RefCounted {
+  IpAddress address;
+  std::vector<Ref<const StoredResource>> pods;
+  std::vector<SymbolRef> namespaces;  // of the running pods with that address
+};
+
+// Origins (files, clusters) by id, for explanations.
+struct OriginNames final : RefCounted {
+  std::vector<std::string> names;  // [0] is empty
+};
+
+struct Snapshot {
+  std::uint64_t generation = 0;
+  // SOA serial: Unix seconds of the last change that DNS shows, never going back.
+  std::uint32_t serial = 0;
+  // Whether the cluster domain's missing names are ours to deny (`authoritative`).
+  bool authoritative = false;
+  // false: a required source has not delivered yet; cluster names get SERVFAIL with EDE 14.
+  bool synced = true;
+  // The state is the one from `state_dir`, not yet confirmed by its sources.
+  bool from_state_dir = false;
+
+  std::shared_ptr<const MeshSettings> settings;
+  HashTrie<HostEntry> hosts;
+  HashTrie<HostEntry> wildcards;  // by hash_bytes of the suffix; host() is "*.suffix"
+  HashTrie<ReverseEntry> reverse;
+  HashTrie<NamespaceEntry> namespaces;
+  HashTrie<PodEntry> pods;
+  HashTrie<ClientEntry> clients;  // by source address; only with by_source_address
+  HashTrie<StoredResource> resources;
+  // Ancestors, inside the cluster domain, of hosts that are not of the Kubernetes shape.
+  HashTrie<HostEntry> empty_non_terminals;
+  Ref<const Client> default_client;  // client.default
+  Ref<const Client> public_client;   // sees public services only
+  Ref<const OriginNames> origins;
+  bool by_source_address = false;
+  UnknownClient unknown_clients = UnknownClient::Public;
+
+  const HostEntry* find_host(std::string_view host) const {
+    return hosts.find(hash_bytes(host), [&](const HostEntry& e) { return e.host() == host; });
+  }
+  const HostEntry* find_wildcard(std::string_view suffix) const {
+    return wildcards.find(hash_bytes(suffix),
+                          [&](const HostEntry& e) { return e.host().substr(2) == suffix; });
+  }
+  const NamespaceEntry* find_namespace(std::string_view name) const {
+    return namespaces.find(hash_bytes(name),
+                           [&](const NamespaceEntry& e) { return e.name->text() == name; });
+  }
+  const PodEntry* find_pod(const IpAddress& address) const;
+  // Who asks.  Null: by_source_address, unknown, and unknown clients are refused.
+  const Client* client_at(const IpAddress& source) const;
+};
+
+std::uint64_t hash_of(const IpAddress& address);
+
+}  // namespace meshdns::registry

@@ -1,0 +1,100 @@
+// A snapshot as one client sees it: visibility (exportTo and Sidecar) applied, one namespace chosen per
+// host.  A lens, not a copy; make one per query.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/snapshot/snapshot.hpp"
+
+namespace meshdns::registry {
+
+// What is known of a name, and how that was found.
+struct Match {
+  enum class How : std::uint8_t {
+    None,      // nothing visible matches
+    Exact,     // the host itself
+    Wildcard,  // `entry` is the longest visible "*.suffix"
+    Short,     // a short form of a Kubernetes Service; entry->host() is its full name
+    Below,     // `below` names something under a Service (an endpoint, a port) or under a host's ports
+  };
+  How how = How::None;
+  const HostEntry* entry = nullptr;
+  const ServiceRecord* service = nullptr;
+  // How::Below: the labels in front of the service's name ("web-0", "_http._tcp"), a part of the
+  // text that was looked up.
+  std::string_view below;
+  explicit operator bool() const { return how != How::None; }
+};
+std::string_view to_string(Match::How how);
+
+// Why candidates were taken or left, for explanations.  Filled only when somebody asks.
+struct Trace {
+  struct Step {
+    std::string candidate;  // "ServiceEntry shop/api (shop.yaml:14)"
+    std::string verdict;    // "hidden: exportTo does not include namespace web"
+    bool hidden = false;    // the client may not learn of it
+  };
+  std::vector<Step> steps;
+};
+
+class View {
+ public:
+  // REQUIRES: both outlive the view.
+  View(const Snapshot& snapshot, const Client& client) : snapshot_(snapshot), client_(client) {}
+
+  const Snapshot& snapshot() const { return snapshot_; }
+  const Client& client() const { return client_; }
+  const MeshSettings& settings() const { return *snapshot_.settings; }
+
+  // Steps 1 to 3 of the design's section 4: the exact host; a name below a Kubernetes Service; the
+  // longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`: lower case, no final
+  // dot; any text is safe.  Never allocates without a trace.
+  Match lookup(std::string_view name, Trace* trace = nullptr) const;
+
+  // Step 4, `search_shortcut`: the longest-stripped... the first of the client's search domains that
+  // `name` ends in and below which a known name remains.  `stripped` is that name (part of `name`).
+  Match lookup_search(std::string_view name, std::string_view* stripped, Trace* trace = nullptr) const;
+
+  // The addresses that this client may be given.
+  AddressView addresses(const ServiceRecord& service) const {
+    return service.addresses(client_.network.get(), client_.cluster.get());
+  }
+  // Whether this client may reach an endpoint of that network.
+  bool reaches(const EndpointEntry& endpoint) const;
+  std::uint32_t ttl(const ServiceRecord& service) const;
+
+  // The namespace exists for this client: its object is known, or a Service in it is visible.
+  bool namespace_exists(std::string_view ns) const;
+  // Something that this client sees lies below `name`, which itself is no host.
+  bool is_empty_non_terminal(std::string_view name) const;
+  // A running Pod of that address lives in `ns`.
+  bool pod_exists(const IpAddress& address, std::string_view ns) const;
+
+  // The names of an address, as PTR gives them, visible ones only: services whose VIP it is, else
+  // endpoints ("web-0.web.shop.svc.cluster.local").  Allocates.
+  struct ReverseName {
+    std::string name;
+    const ServiceRecord* service;
+  };
+  std::vector<ReverseName> reverse(const IpAddress& address) const;
+
+  // Both visibility rules for one record; `reason` (when given) says which one refused.
+  bool sees(std::string_view host, const ServiceRecord& service, std::string* reason = nullptr) const;
+
+ private:
+  const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
+  Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;
+  Match lookup_exact(std::string_view name, Trace* trace) const;
+  Match lookup_below_service(std::string_view name, Trace* trace) const;
+  Match lookup_wildcard(std::string_view name, Trace* trace) const;
+  Match lookup_short(std::string_view name, Trace* trace) const;
+  Match lookup_ports(std::string_view name, Trace* trace) const;
+
+  const Snapshot& snapshot_;
+  const Client& client_;
+};
+
+}  // namespace meshdns::registry
