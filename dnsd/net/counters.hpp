@@ -1,0 +1,52 @@
+// What one worker's sockets counted.  Written by that worker alone, without locked instructions;
+// readable by any thread at any time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace meshdns::dnsd {
+
+class Counter {
+ public:
+  void add(std::uint64_t n = 1) {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  void subtract(std::uint64_t n = 1) {
+    value_.store(value_.load(std::memory_order_relaxed) - n, std::memory_order_relaxed);
+  }
+  void set(std::uint64_t n) { value_.store(n, std::memory_order_relaxed); }
+  std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+struct alignas(64) WorkerCounters {
+  Counter heartbeat;  // moves once a second while the loop turns
+
+  Counter udp_queries;
+  Counter udp_replies;
+  Counter udp_late_replies;     // of these, answered after their batch
+  Counter udp_batches;          // receive calls that brought something
+  Counter udp_dropped_source;   // port 0, or one of our own listeners (a reply loop)
+  Counter udp_dropped_long;     // longer than kUdpBufferSize, either way
+  Counter udp_socket_overflow;  // dropped by the kernel: receive buffer full
+  Counter udp_send_errors;      // replies that the kernel refused
+  Counter udp_receive_errors;
+
+  Counter tcp_queries;
+  Counter tcp_replies;
+  Counter tcp_accepted;
+  Counter tcp_open;                // a gauge
+  Counter tcp_rejected_total;      // all connections in use, none idle
+  Counter tcp_rejected_client;     // one client's share in use
+  Counter tcp_rejected_files;      // too few file descriptors left
+  Counter tcp_evicted;             // longest idle, made room for another
+  Counter tcp_closed_idle;         // idle timeout
+  Counter tcp_closed_slow_query;   // no whole message in time
+  Counter tcp_closed_slow_reader;  // replies not taken in time
+  Counter tcp_accept_errors;
+};
+
+}  // namespace meshdns::dnsd

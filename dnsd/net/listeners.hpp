@@ -1,0 +1,79 @@
+// The listening sockets of all workers, opened on the control thread before any worker answers.
+//
+// Each worker has a UDP and a TCP socket of its own per address (SO_REUSEPORT), so that workers
+// share nothing.  The kernel spreads UDP over such a group by a hash of addresses and ports, which
+// is uneven when few clients use few source ports; a three-instruction classic BPF program on the
+// group picks at random instead.  TCP keeps the hash: there each connection has a new port.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dnsd/config/socket_address.hpp"
+#include "dnsd/net/file_descriptor.hpp"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+// One worker's socket for one address.  Shared by the set and the worker; closed by the last.
+struct ListenSocket {
+  FileDescriptor fd;
+  SocketAddress address;   // with the actual port
+  bool wildcard = false;   // bound to 0.0.0.0 or [::]: replies need the address that was asked
+  bool inherited = false;  // the giver holds it, too: it outlives us and keeps its queue
+};
+
+// One address: sockets by worker.
+struct Listener {
+  SocketAddress requested;  // as configured; port 0 = any
+  SocketAddress address;    // with the actual port, the same for UDP and TCP
+  bool inherited = false;
+  std::vector<std::shared_ptr<ListenSocket>> udp;
+  std::vector<std::shared_ptr<ListenSocket>> tcp;
+};
+
+// A socket handed over by whoever started us (systemd socket activation).  Ownership passes.
+struct InheritedSocket {
+  FileDescriptor fd;
+};
+
+// A value; copies share sockets.
+class ListenerSet {
+ public:
+  // Binds UDP and TCP on every address for `workers` workers, or nothing at all: the Error then
+  // says which address, which protocol, why, and what helps.
+  static Result<ListenerSet> open(std::span<const SocketAddress> addresses, unsigned workers);
+
+  // Takes over already bound sockets, UDP and TCP in any number and order; sockets of the same
+  // address are given to the workers in turn and shared where there are too few.
+  static Result<ListenerSet> adopt(std::vector<InheritedSocket> sockets, unsigned workers);
+
+  struct Change;
+  // The set for `addresses`: what is unchanged keeps its sockets, new ones are bound now, before
+  // any old one closes.  Where one cannot be bound, its Error is in `failures` and no old listener
+  // goes away.  Inherited listeners always stay.
+  Change change_to(std::span<const SocketAddress> addresses) const;
+
+  std::span<const Listener> listeners() const { return listeners_; }
+  std::vector<SocketAddress> addresses() const;  // the actual ones
+  unsigned workers() const { return workers_; }
+
+ private:
+  std::vector<Listener> listeners_;
+  unsigned workers_ = 0;
+};
+
+struct ListenerSet::Change {
+  ListenerSet set;
+  std::vector<Error> failures;
+  std::vector<SocketAddress> opened;  // actual addresses
+  std::vector<SocketAddress> closed;
+};
+
+// The sockets that systemd passed to this process (sd_listen_fds), or none.  Clears the environment
+// that says so.  Control thread, before any other is started.
+std::vector<InheritedSocket> sockets_from_systemd();
+
+}  // namespace meshdns::dnsd
