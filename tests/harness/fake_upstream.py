@@ -1,0 +1,354 @@
+"""A scripted upstream: answers from a list of records, misbehaves where a rule says so, and remembers
+every query.  UDP and TCP on one port of a loopback address.
+
+A rule is a mapping.  What it applies to:
+    match: "www.example.org. A"   a name or "*.suffix", and perhaps a type; absent = every query
+    transport: udp | tcp          absent = both
+    times: 2                      only the first two queries that match; absent = always
+What happens then (absent = the zone's answer):
+    drop: true                    no answer at all (over TCP: the connection is closed)
+    delay: 0.3                    seconds before the answer
+    rcode: SERVFAIL               with empty sections
+    truncate: true                TC=1 and no records
+    answer / authority / additional: [records]   instead of the zone's
+    forge: wrong_id | wrong_name | wrong_type | not_a_response | wrong_opcode | wrong_port | garbage
+           | cut | trailing       what leaves first
+    then: true                    after a forged message also the true one, 60 ms later
+    formerr_on_edns: true         FORMERR to queries with OPT
+"""
+
+import heapq
+import itertools
+import selectors
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+
+import dns.flags
+import dns.message
+import dns.name
+import dns.opcode
+import dns.rcode
+import dns.rdata
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+
+from harness.expectation import parse_record
+from harness.ports import free_port
+
+_DEFAULT_SOA = ". 60 SOA ns.upstream.test. hostmaster.upstream.test. 1 7200 1800 86400 60"
+_DEFAULT_TTL = 300
+_AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of any timeout
+_MAX_CHAIN = 8
+
+_RULE_KEYS = {"match", "transport", "times", "drop", "delay", "rcode", "truncate", "answer",
+              "authority", "additional", "forge", "then", "formerr_on_edns"}
+
+
+@dataclass
+class Received:
+    """One query as it arrived."""
+    name: str  # lower case
+    rdtype: str
+    transport: str
+    id: int
+    source_port: int
+    wire: bytes
+    message: dns.message.Message
+    time: float = field(default_factory=time.monotonic)
+
+    def __str__(self):
+        return f"{self.name} {self.rdtype}"
+
+
+def _rrset(owner, ttl, rdtype, rdata):
+    return dns.rrset.from_rdata(owner, ttl, dns.rdata.from_text(
+        dns.rdataclass.IN, rdtype, rdata, origin=dns.name.root, relativize=False))
+
+
+class Zone:
+    """Records by name and type; wildcards as in RFC 4592, without its exceptions."""
+
+    def __init__(self, lines=()):
+        self._records = {}
+        for line in [_DEFAULT_SOA, *lines]:
+            record = parse_record(line)
+            ttl = _DEFAULT_TTL if record.ttl is None else record.ttl
+            types = self._records.setdefault(record.owner, {})
+            types.setdefault(record.rdtype, []).append((ttl, record.rdata))
+
+    def answer(self, response):
+        question = response.question[0]
+        wanted = dns.rdatatype.to_text(question.rdtype)
+        name = question.name
+        for _ in range(_MAX_CHAIN):
+            types = self._types_at(name)
+            if types is None:
+                response.set_rcode(dns.rcode.NXDOMAIN)
+                break
+            if "CNAME" in types and wanted != "CNAME":
+                ttl, target = types["CNAME"][0]
+                response.answer.append(_rrset(name, ttl, "CNAME", target))
+                name = dns.name.from_text(target)
+                continue
+            response.answer.extend(_rrset(name, ttl, wanted, rdata)
+                                   for ttl, rdata in types.get(wanted, []))
+            if wanted in types:
+                return
+            break
+        response.authority.append(self._soa_above(name))
+
+    def _types_at(self, name):
+        if name in self._records and name != dns.name.root:
+            return self._records[name]
+        parent = name
+        while parent != dns.name.root:
+            parent = parent.parent()
+            wildcard = dns.name.Name((b"*", *parent.labels))
+            if wildcard in self._records:
+                return self._records[wildcard]
+        if any(owner.is_subdomain(name) for owner in self._records):
+            return {}
+        return None
+
+    def _soa_above(self, name):
+        while "SOA" not in self._records.get(name, {}):
+            name = name.parent()
+        ttl, rdata = self._records[name]["SOA"][0]
+        return _rrset(name, ttl, "SOA", rdata)
+
+
+class _Rule:
+    def __init__(self, spec):
+        unknown = set(spec) - _RULE_KEYS
+        if unknown:
+            raise ValueError(f"upstream rule: unknown keys {sorted(unknown)}; known are {sorted(_RULE_KEYS)}")
+        self.spec = spec
+        self.left = spec.get("times", None)
+        name, _, self.rdtype = spec.get("match", "*.").partition(" ")
+        self.is_wildcard = name.startswith("*.")
+        self.name = dns.name.from_text(name[2:] if self.is_wildcard else name)
+
+    def takes(self, received, name):
+        if self.left == 0 or self.rdtype not in ("", received.rdtype):
+            return False
+        if self.spec.get("transport", received.transport) != received.transport:
+            return False
+        if self.spec.get("formerr_on_edns") and received.message.edns < 0:
+            return False
+        matches = name.is_subdomain(self.name) if self.is_wildcard else name == self.name
+        if matches and self.left is not None:
+            self.left -= 1
+        return matches
+
+
+class FakeUpstream:
+    """Serves from its own thread from construction to close()."""
+
+    def __init__(self, records=(), rules=(), address="127.0.0.1", port=None):
+        self.address = address
+        self.port = port or free_port(address)
+        self._lock = threading.Lock()
+        self._received = []
+        self.set(records, rules)
+        self._selector = selectors.DefaultSelector()
+        self._due = []  # heap of (time, tie, send)
+        self._tie = itertools.count()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._selector.register(self._wake_read, selectors.EVENT_READ, lambda: None)
+        self._open()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _open(self):
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        self._udp = socket.socket(family, socket.SOCK_DGRAM)
+        self._udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self._udp.bind((self.address, self.port))
+        self._tcp = socket.socket(family, socket.SOCK_STREAM)
+        self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._tcp.bind((self.address, self.port))
+        self._tcp.listen(64)
+        self._selector.register(self._udp, selectors.EVENT_READ, self._on_datagram)
+        self._selector.register(self._tcp, selectors.EVENT_READ, self._on_connection)
+        self._connections = {}
+
+    @property
+    def server(self):
+        return f"{self.address}:{self.port}"
+
+    def set(self, records=(), rules=()):
+        """Replaces what is answered from the next query on."""
+        zone, parsed = Zone(records), [_Rule(rule) for rule in rules]
+        with self._lock:
+            self._zone, self._rules = zone, parsed
+
+    def received(self, name=None, rdtype=None):
+        """What arrived so far, for that name (in any case) and type where given."""
+        with self._lock:
+            return [r for r in self._received
+                    if (name is None or r.name == name.lower())
+                    and (rdtype is None or r.rdtype == rdtype)]
+
+    def answer_from_zone(self, response):
+        """Fills in what the records alone say, no rule applied."""
+        with self._lock:
+            self._zone.answer(response)
+
+    def forget(self):
+        with self._lock:
+            self._received.clear()
+
+    def close(self):
+        if self._thread.is_alive():
+            self._stopping = True
+            self._wake_write.send(b"x")
+            self._thread.join(5)
+        for sock in (self._udp, self._tcp, *self._connections, self._wake_read, self._wake_write):
+            sock.close()
+
+    # The rest runs on the serving thread.
+
+    _stopping = False
+
+    def _serve(self):
+        while not self._stopping:
+            timeout = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
+            for key, _ in self._selector.select(timeout):
+                key.data()
+            while self._due and self._due[0][0] <= time.monotonic():
+                self._send_quietly(heapq.heappop(self._due)[2])
+
+    @staticmethod
+    def _send_quietly(send):
+        try:
+            send()
+        except OSError:
+            pass  # the client has gone
+
+    def _on_datagram(self):
+        wire, source = self._udp.recvfrom(65535)
+        self._handle(wire, "udp", source, lambda out: self._udp.sendto(out, source),
+                     lambda: None)
+
+    def _on_connection(self):
+        connection, source = self._tcp.accept()
+        self._connections[connection] = b""
+        self._selector.register(connection, selectors.EVENT_READ,
+                                lambda: self._on_stream(connection, source))
+
+    def _on_stream(self, connection, source):
+        try:
+            data = connection.recv(65535)
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(connection)
+            return
+        buffer = self._connections[connection] + data
+        while len(buffer) >= 2 and len(buffer) >= 2 + struct.unpack("!H", buffer[:2])[0]:
+            length = struct.unpack("!H", buffer[:2])[0]
+            wire, buffer = buffer[2:2 + length], buffer[2 + length:]
+            self._connections[connection] = buffer
+            self._handle(wire, "tcp", source,
+                         lambda out: connection.sendall(struct.pack("!H", len(out)) + out),
+                         lambda: self._drop(connection))
+            if connection not in self._connections:
+                return
+        self._connections[connection] = buffer
+
+    def _drop(self, connection):
+        if self._connections.pop(connection, None) is not None:
+            self._selector.unregister(connection)
+            connection.close()
+
+    def _handle(self, wire, transport, source, send, close):
+        try:
+            query = dns.message.from_wire(wire)
+        except Exception:  # whatever a fuzzed daemon might send
+            return
+        question = query.question[0]
+        received = Received(question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype),
+                            transport, query.id, source[1], wire, query)
+        with self._lock:
+            self._received.append(received)
+            rule = next((r for r in self._rules if r.takes(received, question.name)), None)
+            zone = self._zone
+        spec = rule.spec if rule else {}
+        if spec.get("drop"):
+            close()
+            return
+        delay = spec.get("delay", 0)
+        if "forge" in spec:
+            self._after(delay, lambda: self._send_forged(spec["forge"], query, zone, send, source))
+            if not spec.get("then"):
+                return
+            delay += _AFTER_A_FORGERY
+        self._after(delay, lambda: send(self._response(query, spec, zone, transport)))
+
+    def _after(self, delay, send):
+        if delay:
+            heapq.heappush(self._due, (time.monotonic() + delay, next(self._tie), send))
+        else:
+            self._send_quietly(send)
+
+    @staticmethod
+    def _response(query, spec, zone, transport):
+        response = dns.message.make_response(query, recursion_available=True)
+        response.flags |= dns.flags.AA  # as an authority: a forwarder must not pass it on
+        if spec.get("formerr_on_edns"):
+            response.use_edns(-1)
+            response.set_rcode(dns.rcode.FORMERR)
+        elif "rcode" in spec:
+            response.set_rcode(dns.rcode.from_text(spec["rcode"]))
+        elif spec.get("truncate"):
+            response.flags |= dns.flags.TC
+        elif not {"answer", "authority", "additional"} & set(spec):
+            zone.answer(response)
+        for section in ("answer", "authority", "additional"):
+            for line in spec.get(section, []):
+                record = parse_record(line)
+                getattr(response, section).append(_rrset(
+                    record.owner, _DEFAULT_TTL if record.ttl is None else record.ttl,
+                    record.rdtype, record.rdata))
+        limit = 65535 if transport == "tcp" else max(512, query.payload if query.edns >= 0 else 512)
+        try:
+            return response.to_wire(max_size=limit)
+        except dns.exception.TooBig:
+            short = dns.message.make_response(query, recursion_available=True)
+            short.flags |= dns.flags.TC
+            return short.to_wire()
+
+    def _send_forged(self, forgery, query, zone, send, source):
+        """A lie: 203.0.113.66 for whatever was asked, with one thing about the message wrong."""
+        lie = dns.message.make_response(query, recursion_available=True)
+        question = query.question[0]
+        lie.answer.append(_rrset(question.name, 300, "A", "203.0.113.66"))
+        if forgery == "wrong_id":
+            lie.id ^= 0x5555
+        elif forgery == "wrong_name":
+            wrong = dns.name.from_text("wrong.example.net.")
+            lie.question[0].name = wrong
+            lie.answer[0].name = wrong
+        elif forgery == "wrong_type":
+            lie.question[0].rdtype = dns.rdatatype.TXT
+        elif forgery == "not_a_response":
+            lie.flags &= ~dns.flags.QR
+        elif forgery == "wrong_opcode":
+            lie.set_opcode(dns.opcode.NOTIFY)
+        wire = lie.to_wire()
+        if forgery == "wrong_port":
+            with socket.socket(self._udp.family, socket.SOCK_DGRAM) as other:
+                other.bind((self.address, 0))
+                other.sendto(wire, source)
+            return
+        if forgery == "garbage":
+            wire = wire[:2] + bytes((byte * 7 + 13) & 0xFF for byte in range(60))
+        elif forgery == "cut":
+            wire = wire[:-2]
+        elif forgery == "trailing":
+            wire += b"\x00\x01\x02"
+        send(wire)

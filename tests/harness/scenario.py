@@ -1,0 +1,325 @@
+"""Scenario files: resources, a client, a scripted upstream, and what each query must get.
+
+tests/scenarios/README.md says how they are written; this module reads and runs them.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import yaml
+
+from harness.daemon import ROOT, Daemon, base_config, merge, run_tool
+from harness.dns_client import Question, ask
+from harness.expectation import check_answer, expectation_of
+from harness.fake_upstream import FakeUpstream
+from harness.waiting import eventually
+
+# The contract says one second; the rest is for the polling itself.
+_VISIBLE_WITHIN = 1.5
+
+_API_VERSIONS = {
+    "ServiceEntry": "networking.istio.io/v1",
+    "WorkloadEntry": "networking.istio.io/v1",
+    "Sidecar": "networking.istio.io/v1",
+    "Service": "v1",
+    "Endpoints": "v1",
+    "Pod": "v1",
+    "Namespace": "v1",
+    "EndpointSlice": "discovery.k8s.io/v1",
+    "ServiceImport": "multicluster.x-k8s.io/v1alpha1",
+    "ServiceExport": "multicluster.x-k8s.io/v1alpha1",
+}
+
+_SCENARIO_KEYS = {"name", "about", "config", "client", "clients", "resources", "files", "load",
+                  "upstream", "upstreams", "steps", "any_order", "log"}
+_UPSTREAM_KEYS = {"records", "rules"}
+_QUERY_OPTIONS = {"edns", "bufsize", "do", "ad", "cd", "rd"}
+_STEP_KEYS = {
+    "query": {"query", "answer", "client", "from", "transport", "sent_upstream", "eventually",
+              "repeat", "first_share", *_QUERY_OPTIONS},
+    "write": {"write", "resources", "text"},
+    "delete": {"delete"},
+    "reload": {"reload"},
+    "upstream": {"upstream", "index"},
+    "wait_log": {"wait_log"},
+    "check": {"check", "exit", "output", "output_lacks"},
+}
+
+
+class ScenarioError(Exception):
+    """The file is not a scenario; says where and why."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Kubernetes' tools read it: `off` and dates stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, expression) for tag, expression in resolvers
+            if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+
+
+def load(path):
+    """The scenarios of one file, each with its line.  Raises ScenarioError."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            documents = [d for d in yaml.load_all(stream, _Loader) if d is not None]
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    for document in documents:
+        _validate(path, document)
+    return documents
+
+
+def _validate(path, document):
+    if not isinstance(document, dict) or "name" not in document or "steps" not in document:
+        raise ScenarioError(f"{path}: a scenario needs `name` and `steps`")
+    place = f"{path}: {document['name']}"
+    _refuse_unknown(place, set(document), _SCENARIO_KEYS)
+    for number, step in enumerate(document["steps"], 1):
+        kinds = [kind for kind in _STEP_KEYS if kind in step]
+        if len(kinds) != 1:
+            raise ScenarioError(f"{place}: step {number} is none or several of {', '.join(_STEP_KEYS)}")
+        _refuse_unknown(f"{place}: step {number}", set(step), _STEP_KEYS[_kind_of(step)])
+        if _kind_of(step) == "query" and step.get("answer", "FORWARDED") != "FORWARDED":
+            try:
+                expectation_of(step["answer"])
+            except ValueError as error:
+                raise ScenarioError(f"{place}: step {number}: {error}") from error
+
+
+def _kind_of(step):
+    return next(kind for kind in _STEP_KEYS if kind in step)
+
+
+def _refuse_unknown(place, keys, known):
+    unknown = keys - known
+    if unknown:
+        raise ScenarioError(f"{place}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
+
+
+def complete_resource(resource):
+    """The manifest with the apiVersion that goes with its kind, where it is left out."""
+    if "apiVersion" in resource or resource.get("kind") not in _API_VERSIONS:
+        return resource
+    return {"apiVersion": _API_VERSIONS[resource["kind"]], **resource}
+
+
+def to_yaml(resources):
+    return yaml.safe_dump_all([complete_resource(r) for r in resources], sort_keys=False)
+
+
+def write_atomically(path, text):
+    """As an editor does: beside it, then renamed over it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    os.replace(beside, path)
+
+
+def parse_question(text, step):
+    words = text.split()
+    if len(words) == 3:
+        name, rdclass, rdtype = words
+    else:
+        (name, rdtype), rdclass = words, "IN"
+    if not name.endswith("."):
+        raise AssertionError(f"query {text!r}: write the name with its final dot")
+    options = {key: step[key] for key in _QUERY_OPTIONS if key in step}
+    return Question(name, rdtype, rdclass, source=step.get("from", ""), **options)
+
+
+class ScenarioRun:
+    """One scenario from start to end.  `reverse` gives the resources in the opposite order."""
+
+    def __init__(self, scenario, directory, reverse=False):
+        self.scenario = scenario
+        self.directory = pathlib.Path(directory)
+        self.resources = self.directory / "resources"
+        self.reverse = reverse
+        self.upstreams = []
+        self.daemons = {}
+        self._just_changed = False
+
+    def run(self):
+        try:
+            self._prepare_files()
+            self._start_upstreams()
+            self._start_daemons()
+            for number, step in enumerate(self.scenario["steps"], 1):
+                try:
+                    getattr(self, f"_do_{_kind_of(step)}")(step)
+                except AssertionError as error:
+                    raise AssertionError(f"step {number}: {error}") from None
+            for pattern in self.scenario.get("log", []):
+                self._any_daemon().wait_for_log(pattern)
+            for daemon in self.daemons.values():
+                daemon.stop()
+        finally:
+            for daemon in self.daemons.values():
+                daemon.kill()
+            for upstream in self.upstreams:
+                upstream.close()
+
+    def log(self):
+        return "\n".join(daemon.process.log_tail() for daemon in self.daemons.values())
+
+    def _any_daemon(self):
+        return next(iter(self.daemons.values()))
+
+    def _prepare_files(self):
+        self.resources.mkdir()
+        for path in self.scenario.get("load", []):
+            source = ROOT / path
+            if source.is_dir():
+                shutil.copytree(source, self.resources / source.name)
+            else:
+                shutil.copy(source, self.resources)
+        resources = self.scenario.get("resources", [])
+        if resources:
+            text = to_yaml(reversed(resources) if self.reverse else resources)
+            (self.resources / "resources.yaml").write_text(text)
+        for name, text in self.scenario.get("files", {}).items():
+            write_atomically(self.resources / name, text)
+
+    def _start_upstreams(self):
+        specs = self.scenario.get("upstreams", [self.scenario.get("upstream", {})])
+        for spec in specs:
+            upstream = FakeUpstream()
+            self.upstreams.append(upstream)
+            _set_upstream(upstream, spec)
+
+    def _start_daemons(self):
+        clients = self.scenario.get("clients", {"": self.scenario.get("client")})
+        for name, identity in clients.items():
+            home = self.directory / f"daemon-{name}"
+            home.mkdir()
+            config = merge(base_config(self.resources, [u.server for u in self.upstreams]),
+                           self._expand(self.scenario.get("config", {})))
+            if identity:
+                config = merge(config, {"client": {"default": identity}})
+            self.daemons[name] = Daemon(config, home)
+
+    def _expand(self, value):
+        """`$UPSTREAM0`, `$UPSTREAM1`, ... and `$DIRECTORY` in a configuration's texts."""
+        if isinstance(value, dict):
+            return {k: self._expand(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._expand(v) for v in value]
+        if isinstance(value, str):
+            for index, upstream in enumerate(self.upstreams):
+                value = value.replace(f"$UPSTREAM{index}", upstream.server)
+            return value.replace("$DIRECTORY", str(self.directory))
+        return value
+
+    def _do_query(self, step):
+        limit = step.get("eventually", _VISIBLE_WITHIN if self._just_changed else 0)
+        if limit:
+            eventually(lambda: self._query_once(step), limit)
+        else:
+            self._query_once(step)
+        self._just_changed = False
+
+    def _query_once(self, step):
+        daemon = self.daemons[step.get("client", "")]
+        transport = step.get("transport", "both")
+        transports = ["udp", "tcp"] if transport == "both" else [transport]
+        queries = step["query"] if isinstance(step["query"], list) else [step["query"]]
+        for text in queries:
+            question = parse_question(text, step)
+            before = sum(len(u.received(question.name)) for u in self.upstreams)
+            for way in transports:
+                for _ in range(step.get("repeat", 1)):
+                    self._check(step, ask(daemon.server, question, way))
+            if "first_share" in step:
+                self._check_first_share(step, daemon, question)
+            sent = sum(len(u.received(question.name)) for u in self.upstreams) - before
+            wanted = step.get("sent_upstream", sent)
+            assert sent == wanted, f"{text}: {sent} queries were sent upstream, not {wanted}"
+
+    def _check(self, step, answer):
+        if "answer" not in step:
+            return
+        if step["answer"] != "FORWARDED":
+            check_answer(answer, expectation_of(step["answer"]))
+            return
+        question = answer.question
+        check_answer(answer, self._upstream_answer(question))
+        asked = any(u.received(question.name, question.rdtype) for u in self.upstreams)
+        assert asked, f"{question}: never reached the upstream"
+
+    def _upstream_answer(self, question):
+        """What the first upstream's records say, as a forwarder passes it on."""
+        response = dns.message.make_response(question.to_message())
+        self.upstreams[0].answer_from_zone(response)
+        expected = {
+            "rcode": dns.rcode.to_text(response.rcode()), "aa": False,
+            "answer": [f"{rrset.name} {dns.rdatatype.to_text(rrset.rdtype)} {rdata}"
+                       for rrset in response.answer for rdata in rrset]}
+        if response.authority:
+            expected["authority"] = ["SOA"]
+        return expected
+
+    @staticmethod
+    def _check_first_share(step, daemon, question):
+        """How often each address is the first of 400 answers, within five points of the hundred."""
+        total = 400
+        firsts = [ask(daemon.server, question).addresses()[0] for _ in range(total)]
+        for address, wanted in step["first_share"].items():
+            share = firsts.count(address) / total
+            assert abs(share - wanted) <= 0.05, (
+                f"{address} is first in {share:.0%} of {total} answers, not {wanted:.0%}")
+
+    def _do_write(self, step):
+        text = step["text"] if "text" in step else to_yaml(step["resources"])
+        write_atomically(self.resources / step["write"], text)
+        self._just_changed = True
+
+    def _do_delete(self, step):
+        (self.resources / step["delete"]).unlink()
+        self._just_changed = True
+
+    def _do_reload(self, step):
+        """SIGHUP, after the given keys have replaced those of the configuration."""
+        for daemon in self.daemons.values():
+            daemon.write_config(merge(daemon.config, self._expand(step["reload"] or {})))
+            daemon.reload()
+        self._just_changed = True
+
+    def _do_upstream(self, step):
+        _set_upstream(self.upstreams[step.get("index", 0)], step["upstream"])
+        self._just_changed = True
+
+    def _do_wait_log(self, step):
+        self._any_daemon().wait_for_log(step["wait_log"])
+
+    def _do_check(self, step):
+        """`meshdnsd check` on files made of the step's resources, or on the daemon's configuration."""
+        arguments = ["check", "--config", self._any_daemon().config_path]
+        if isinstance(step["check"], list):
+            path = self.directory / "checked.yaml"
+            path.write_text(to_yaml(step["check"]))
+            arguments = ["check", path]
+        result = run_tool(*arguments)
+        output = result.stdout + result.stderr
+        assert result.returncode == step.get("exit", 0), (
+            f"exit code {result.returncode}, not {step.get('exit', 0)}\n{output}")
+        for pattern in step.get("output", []):
+            assert re.search(pattern, output, re.MULTILINE), f"no line matches {pattern!r}:\n{output}"
+        for pattern in step.get("output_lacks", []):
+            assert not re.search(pattern, output, re.MULTILINE), f"a line matches {pattern!r}:\n{output}"
+
+
+def _set_upstream(upstream, spec):
+    if isinstance(spec, list):
+        spec = {"records": spec}
+    _refuse_unknown("upstream", set(spec), _UPSTREAM_KEYS)
+    upstream.set(spec.get("records", ()), spec.get("rules", ()))

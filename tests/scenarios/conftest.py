@@ -1,0 +1,48 @@
+"""Collects every YAML file below this folder: each document is one test."""
+
+import re
+import tempfile
+
+import pytest
+
+from harness.scenario import ScenarioError, ScenarioRun, load
+
+
+def pytest_collect_file(parent, file_path):
+    if file_path.suffix == ".yaml":
+        return ScenarioFile.from_parent(parent, path=file_path)
+    return None
+
+
+class ScenarioFile(pytest.File):
+    def collect(self):
+        for scenario in load(self.path):
+            name = re.sub(r"[^\w.*/-]+", "-", scenario["name"])
+            yield ScenarioItem.from_parent(self, name=name, scenario=scenario, reverse=False)
+            if scenario.get("any_order"):
+                yield ScenarioItem.from_parent(self, name=f"{name}-reversed", scenario=scenario,
+                                               reverse=True)
+
+
+class ScenarioItem(pytest.Item):
+    def __init__(self, *, scenario, reverse, **options):
+        super().__init__(**options)
+        self.scenario = scenario
+        self.reverse = reverse
+
+    def runtest(self):
+        with tempfile.TemporaryDirectory(prefix="meshdns-scenario-") as directory:
+            run = ScenarioRun(self.scenario, directory, self.reverse)
+            try:
+                run.run()
+            except AssertionError:
+                self.add_report_section("call", "daemon's log", run.log())
+                raise
+
+    def repr_failure(self, excinfo):
+        if excinfo.errisinstance((AssertionError, ScenarioError)):
+            return f"{self.scenario['name']}\n{excinfo.value}"
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return self.path, None, f"scenario: {self.scenario['name']}"
