@@ -1,0 +1,109 @@
+#include "registry/base/host_name.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace meshdns {
+
+namespace {
+
+constexpr std::size_t kMaxLabelLength = 63;
+// Istio counts the text, final dot included (govalidator's limit), not the octets on the wire.
+constexpr std::size_t kMaxFqdnText = 255;
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_letter_or_digit(char c) {
+  return is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
+}
+
+bool is_all_digits(std::string_view text) { return std::ranges::all_of(text, is_digit); }
+
+// Every label of `name` from the given position on; `name` may end in one dot.
+bool are_labels(std::string_view name) {
+  if (name.ends_with('.')) name.remove_suffix(1);
+  for (;;) {
+    const std::size_t dot = name.find('.');
+    const std::string_view label = name.substr(0, dot);
+    if (!is_label(label)) return false;
+    if (dot == std::string_view::npos) return !is_all_digits(label);
+    name.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace
+
+std::string to_lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = to_lower(c);
+  return out;
+}
+
+std::string canonical_host(std::string_view host) {
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return to_lower(host);
+}
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
+}
+
+bool is_at_or_below(std::string_view name, std::string_view suffix) {
+  return name == suffix || is_below(name, suffix);
+}
+
+bool is_below(std::string_view name, std::string_view suffix) {
+  if (suffix.empty()) return !name.empty();
+  return name.size() > suffix.size() + 1 && name.ends_with(suffix) &&
+         name[name.size() - suffix.size() - 1] == '.';
+}
+
+std::string_view parent_of(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+}
+
+std::size_t count_labels(std::string_view name) {
+  if (name.empty()) return 0;
+  return 1 + static_cast<std::size_t>(std::ranges::count(name, '.'));
+}
+
+bool is_label(std::string_view label) {
+  if (label.empty() || label.size() > kMaxLabelLength) return false;
+  if (label.front() == '-' || label.back() == '-') return false;
+  return std::ranges::all_of(label, [](char c) { return is_letter_or_digit(c) || c == '-'; });
+}
+
+bool is_fqdn(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxFqdnText && are_labels(name);
+}
+
+bool is_wildcard_domain(std::string_view name) {
+  if (!name.starts_with('*')) return is_fqdn(name);
+  if (name.size() > kMaxFqdnText) return false;
+  const std::size_t dot = name.find('.');
+  std::string_view first = name.substr(1, dot == std::string_view::npos ? dot : dot - 1);
+  if (first.starts_with('-')) first.remove_prefix(1);
+  if (!first.empty() && !is_label(first)) return false;
+  if (name.substr(0, dot) == "*-") return false;
+  if (dot == std::string_view::npos) return true;
+  const std::string_view rest = name.substr(dot + 1);
+  return !rest.empty() && are_labels(rest);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t substituted = diagonal + (to_lower(a[i]) == to_lower(b[j]) ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace meshdns

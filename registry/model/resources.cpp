@@ -1,0 +1,92 @@
+#include "registry/model/resources.hpp"
+
+#include <algorithm>
+
+namespace meshdns::registry {
+
+std::string_view to_string(Kind kind) {
+  switch (kind) {
+    case Kind::ServiceEntry:
+      return "ServiceEntry";
+    case Kind::WorkloadEntry:
+      return "WorkloadEntry";
+    case Kind::Sidecar:
+      return "Sidecar";
+    case Kind::Service:
+      return "Service";
+    case Kind::EndpointSlice:
+      return "EndpointSlice";
+    case Kind::Endpoints:
+      return "Endpoints";
+    case Kind::Pod:
+      return "Pod";
+    case Kind::Namespace:
+      return "Namespace";
+    case Kind::ServiceExport:
+      return "ServiceExport";
+    case Kind::ServiceImport:
+      return "ServiceImport";
+    case Kind::NameTableEntry:
+      return "NameTableEntry";
+  }
+  return "unknown kind";
+}
+
+std::string_view to_string(Resolution resolution) {
+  switch (resolution) {
+    case Resolution::None:
+      return "NONE";
+    case Resolution::Static:
+      return "STATIC";
+    case Resolution::Dns:
+      return "DNS";
+    case Resolution::DnsRoundRobin:
+      return "DNS_ROUND_ROBIN";
+    case Resolution::DynamicDns:
+      return "DYNAMIC_DNS";
+  }
+  return "unknown resolution";
+}
+
+bool selects(const Labels& selector, const Labels& labels) {
+  return std::ranges::includes(labels, selector);
+}
+
+Kind kind_of(const Resource& resource) {
+  struct KindOf {
+    Kind operator()(const ServiceEntry&) const { return Kind::ServiceEntry; }
+    Kind operator()(const WorkloadEntry&) const { return Kind::WorkloadEntry; }
+    Kind operator()(const Sidecar&) const { return Kind::Sidecar; }
+    Kind operator()(const KubeService&) const { return Kind::Service; }
+    Kind operator()(const EndpointSlice& slice) const { return slice.kind; }
+    Kind operator()(const Pod&) const { return Kind::Pod; }
+    Kind operator()(const Namespace&) const { return Kind::Namespace; }
+    Kind operator()(const ServiceExport&) const { return Kind::ServiceExport; }
+    Kind operator()(const ServiceImport&) const { return Kind::ServiceImport; }
+    Kind operator()(const NameTableEntry&) const { return Kind::NameTableEntry; }
+  };
+  return std::visit(KindOf{}, resource);
+}
+
+const ObjectMeta& meta_of(const Resource& resource) {
+  return std::visit([](const auto& object) -> const ObjectMeta& { return object.meta; }, resource);
+}
+
+ObjectMeta& meta_of(Resource& resource) {
+  return std::visit([](auto& object) -> ObjectMeta& { return object.meta; }, resource);
+}
+
+ResourceKey key_of(const Resource& resource) {
+  const ObjectMeta& meta = meta_of(resource);
+  return {kind_of(resource), meta.cluster, meta.ns, meta.name};
+}
+
+std::string ResourceKey::to_string() const {
+  std::string out(registry::to_string(kind));
+  out += ' ';
+  if (!cluster.empty()) out += cluster + ":";
+  if (!ns.empty()) out += ns + "/";
+  return out + name;
+}
+
+}  // namespace meshdns::registry
