@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
@@ -24,13 +25,14 @@ std::string format_size(std::uint64_t octets);
 // Decimal digits only; no sign, no leading zeros' octal.
 Result<std::uint64_t> parse_unsigned(std::string_view text);
 
-// A number between 0 and 1, decimal.
+// A decimal number from 0 to 1.
 Result<double> parse_share(std::string_view text);
 
-// A zone for `upstream.zones` and `mesh.reverse_zones`: a zone name (returned canonical, "." as the
-// root is "") or a prefix on a label boundary ("10.0.0.0/8", "2001:db8::/32"), which becomes its
-// reverse zone ("10.in-addr.arpa").
-Result<std::string> parse_zone(std::string_view text);
+// The zones that an entry of `upstream.zones` or `mesh.reverse_zones` stands for: a zone name
+// (returned canonical, the root "." as ""), or a prefix, which becomes its reverse zones: one where
+// it ends on a label ("10.0.0.0/8" is "10.in-addr.arpa"), else as many as cover it ("10.96.0.0/12"
+// is 16 of them; never more than 128).
+Result<std::vector<std::string>> parse_zones(std::string_view text);
 
 // A host or domain name: returned canonical.  Underscores are accepted (RFC 2181, section 11).
 Result<std::string> parse_domain(std::string_view text);

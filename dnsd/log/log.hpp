@@ -47,7 +47,7 @@ struct LogOptions {
   LogLevel level = LogLevel::Info;
   LogFormat format = LogFormat::Text;
   int fd = 2;                       // not owned
-  std::size_t queue_length = 8192;  // lines; about 4 KiB each at most
+  std::size_t queue_length = 4096;  // lines; at most 4 KiB each
 };
 
 // Any thread, except where said.  A text line is `TIMESTAMP LEVEL message key=value...`, a JSON line

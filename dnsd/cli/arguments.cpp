@@ -1,0 +1,137 @@
+#include "dnsd/cli/arguments.hpp"
+
+#include <sys/utsname.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <ostream>
+
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// Text as typed; what needs a second look is checked after CLI11 is done.
+struct Raw {
+  std::string connect;
+};
+
+CLI::Validator non_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? "must not be empty" : ""; }, "");
+}
+
+void add_config_option(CLI::App& app, Arguments& arguments) {
+  app.add_option("--config", arguments.config, "configuration file")
+      ->type_name("FILE")
+      ->check(non_empty());
+}
+
+void add_explain_options(CLI::App& app, Arguments& arguments, Raw& raw) {
+  ExplainArguments& explain = arguments.explain;
+  app.add_option("NAME", explain.name, "host name that is asked for");
+  app.add_option("TYPE", explain.type, "record type (default A)");
+  app.add_option("--from", explain.from, "client: its namespace or its IP address")
+      ->type_name("NAMESPACE|IP")
+      ->check(non_empty());
+  auto* connect = app.add_option("--connect", raw.connect,
+                                 "explain a connection instead: which service it would match")
+                      ->type_name("IP:PORT");
+  auto* sni = app.add_option("--sni", explain.sni, "server name of the TLS connection")
+                  ->type_name("NAME")
+                  ->needs(connect)
+                  ->check(non_empty());
+  app.add_option("--host", explain.host, "host of the HTTP request")
+      ->type_name("NAME")
+      ->needs(connect)
+      ->excludes(sni)
+      ->check(non_empty());
+}
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+  return out;
+}
+
+Result<void> finish_explain(ExplainArguments& explain, const Raw& raw) {
+  explain.type = upper(explain.type);
+  if (!raw.connect.empty()) {
+    auto connect = parse_socket_address(raw.connect);
+    if (!connect) return fail("--connect: " + connect.error().message);
+    explain.connect = *connect;
+  }
+  if (explain.name.empty() && !explain.connect)
+    return fail("explain: NAME is missing (or --connect IP:PORT)");
+  return {};
+}
+
+bool is_file(std::string_view path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// `check PATH...` alone checks resources against the default configuration.
+bool works_without_config(const Arguments& arguments) {
+  return arguments.command == Command::Check && !arguments.paths.empty();
+}
+
+Result<void> finish_config(Arguments& arguments, std::string_view default_config) {
+  if (!arguments.config.empty() || works_without_config(arguments)) return {};
+  if (!is_file(default_config))
+    return fail("--config FILE is missing, and there is no " + std::string(default_config));
+  arguments.config = default_config;
+  return {};
+}
+
+Result<void> finish(const CLI::App& app, Arguments& arguments, const Raw& raw,
+                    std::string_view default_config) {
+  if (app.got_subcommand("check")) arguments.command = Command::Check;
+  if (app.got_subcommand("explain")) arguments.command = Command::Explain;
+  if (arguments.command == Command::Explain) {
+    const auto explained = finish_explain(arguments.explain, raw);
+    if (!explained) return explained;
+  }
+  return finish_config(arguments, default_config);
+}
+
+}  // namespace
+
+std::string version_text() {
+  utsname system{};
+  std::string platform = "unknown system";
+  if (::uname(&system) == 0)
+    platform = std::string(system.sysname) + " " + std::string(system.machine);
+  return "meshdnsd " MESHDNS_VERSION " (GCC " __VERSION__ ", " + platform + ")";
+}
+
+std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments& arguments,
+                                   std::ostream& out, std::ostream& err,
+                                   std::string_view default_config) {
+  Raw raw;
+  CLI::App app("DNS proxy and resolver for service meshes", "meshdnsd");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(0, 1);
+  add_config_option(app, arguments);
+  CLI::App* run = app.add_subcommand("run", "run the daemon (the default)");
+  add_config_option(*run, arguments);
+  CLI::App* check = app.add_subcommand("check", "validate the configuration and resources");
+  add_config_option(*check, arguments);
+  check->add_option("PATH", arguments.paths, "files or directories of resources");
+  CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
+  add_config_option(*explain, arguments);
+  add_explain_options(*explain, arguments, raw);
+
+  try {
+    app.parse(static_cast<int>(argv.size()), argv.data());
+  } catch (const CLI::ParseError& outcome) {  // help and version, too
+    return app.exit(outcome, out, err) == 0 ? 0 : kExitUsage;
+  }
+  if (const auto finished = finish(app, arguments, raw, default_config); !finished) {
+    err << "meshdnsd: " << finished.error().message << "\nRun with --help for more information.\n";
+    return kExitUsage;
+  }
+  return std::nullopt;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,128 @@
+#include "dnsd/config/config.hpp"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "dnsd/config/enum_names.hpp"
+#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/values.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::uint16_t kDnsPort = 53;
+constexpr std::uint16_t kDnsOverTlsPort = 853;  // RFC 7858, section 3.1
+
+bool is_proxy_type(std::string_view type) {
+  constexpr std::array<std::string_view, 6> kTypes = {"sidecar", "router",       "waypoint",
+                                                      "ztunnel", "agentgateway", "ingress"};
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+// The four parts of a node id; nullopt for any other number of them.
+std::optional<std::array<std::string_view, 4>> split_node_id(std::string_view text) {
+  std::array<std::string_view, 4> parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto tilde = text.find('~');
+    if ((tilde == std::string_view::npos) != (i + 1 == parts.size())) return std::nullopt;
+    parts[i] = text.substr(0, tilde);
+    if (tilde != std::string_view::npos) text.remove_prefix(tilde + 1);
+  }
+  return parts;
+}
+
+Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t default_port) {
+  auto address = parse_socket_address(text, default_port);
+  if (!address) return address;
+  if (address->port == 0) return fail("port 0 is no port to send to");
+  if (address->ip.is_unspecified()) return fail(quoted(text) + " is no address to send to");
+  return address;
+}
+
+Result<UpstreamServer> parse_tls_server(std::string_view text) {
+  const auto hash = text.find('#');
+  if (hash == std::string_view::npos)
+    return fail(quoted("tls://" + std::string(text)) +
+                " needs the name that its certificate is checked against, as in "
+                "\"tls://9.9.9.9#dns.quad9.net\"");
+  const auto address = parse_destination(text.substr(0, hash), kDnsOverTlsPort);
+  if (!address) return std::unexpected(address.error());
+  const auto name = parse_domain(text.substr(hash + 1));
+  if (!name) return std::unexpected(name.error());
+  return UpstreamServer{UpstreamTransport::Tls, *address, *name};
+}
+
+}  // namespace
+
+std::string_view to_string(ChaosAccess access) { return name_of(access); }
+std::string_view to_string(LogLevel level) { return name_of(level); }
+std::optional<LogLevel> log_level_from_string(std::string_view text) {
+  return value_of<LogLevel>(text);
+}
+std::string_view to_string(LogFormat format) { return name_of(format); }
+std::string_view to_string(QueryLogClass query_class) { return name_of(query_class); }
+std::string_view to_string(IpFamily family) { return name_of(family); }
+std::string_view to_string(UnknownClient unknown) { return name_of(unknown); }
+std::string_view to_string(UpstreamPolicy policy) { return name_of(policy); }
+
+std::vector<IpPrefix> default_allow() {
+  std::vector<IpPrefix> prefixes;
+  for (const std::string_view text :
+       {"127.0.0.0/8", "::1/128",                                             // loopback
+        "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",     // RFC 1918, RFC 6598
+        "169.254.0.0/16", "fe80::/10",                                        // link-local
+        "fc00::/7"})                                                          // unique local
+    prefixes.push_back(*IpPrefix::parse(text));
+  return prefixes;
+}
+
+std::string NodeId::pod_name() const { return id.substr(0, id.rfind('.')); }
+
+std::string NodeId::ns() const {
+  if (const auto dot = domain.find('.'); dot != std::string::npos) return domain.substr(0, dot);
+  const auto dot = id.rfind('.');
+  return dot == std::string::npos ? std::string() : id.substr(dot + 1);
+}
+
+std::string NodeId::to_string() const {
+  return type + "~" + ip.to_string() + "~" + id + "~" + domain;
+}
+
+Result<NodeId> parse_node_id(std::string_view text) {
+  const auto parts = split_node_id(text);
+  if (!parts) return fail(quoted(text) + " does not have the four parts Type~IP~ID~Domain");
+  const auto& [type, ip_text, id, domain_text] = *parts;
+  if (!is_proxy_type(type))
+    return fail(quoted(type) + " is not a proxy type; write sidecar, router, waypoint, ztunnel or "
+                               "agentgateway");
+  const auto ip = IpAddress::parse(ip_text);
+  if (!ip) return fail(quoted(ip_text) + " in the node id is not an IP address");
+  if (id.empty()) return fail(quoted(text) + " has an empty ID; write POD.NAMESPACE");
+  std::string domain;
+  if (!domain_text.empty()) {
+    auto parsed = parse_domain(domain_text);
+    if (!parsed) return std::unexpected(parsed.error());
+    domain = *std::move(parsed);
+  }
+  return NodeId{std::string(type), *ip, std::string(id), std::move(domain)};
+}
+
+std::string UpstreamServer::to_string() const {
+  if (transport == UpstreamTransport::Plain) return address.to_string();
+  return "tls://" + address.to_string() + "#" + tls_name;
+}
+
+Result<UpstreamServer> parse_upstream_server(std::string_view text) {
+  constexpr std::string_view kTls = "tls://";
+  if (text.starts_with(kTls)) return parse_tls_server(text.substr(kTls.size()));
+  if (const auto scheme = text.find("://"); scheme != std::string_view::npos)
+    return fail(quoted(text.substr(0, scheme + 3)) +
+                " is not supported; write \"IP:PORT\" or \"tls://IP:PORT#NAME\"");
+  const auto address = parse_destination(text, kDnsPort);
+  if (!address) return std::unexpected(address.error());
+  return UpstreamServer{UpstreamTransport::Plain, *address, ""};
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,42 @@
+#include "dnsd/config/text_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::size_t kMaxSize = std::size_t{1} << 20;
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+std::unexpected<Error> fail_with_errno(const std::string& path) {
+  return fail(path + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+Result<std::string> read_text_file(const std::string& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return fail_with_errno(path);
+  std::string text;
+  char buffer[16384];
+  for (;;) {
+    const ssize_t n = ::read(file.fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_with_errno(path);
+    if (n == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(n));
+    if (text.size() > kMaxSize) return fail(path + ": larger than 1 MiB");
+  }
+}
+
+}  // namespace meshdns::dnsd

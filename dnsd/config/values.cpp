@@ -1,0 +1,195 @@
+#include "dnsd/config/values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <ranges>
+#include <utility>
+#include <vector>
+
+#include "dnsd/config/quoted.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t factor;
+};
+// "m" after "ms", so that the longer name is tried first.
+constexpr std::array kTimeUnits = {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000},
+                                   Unit{"h", 3'600'000}};
+constexpr std::array kSizeUnits = {Unit{"KiB", 1ULL << 10}, Unit{"MiB", 1ULL << 20},
+                                   Unit{"GiB", 1ULL << 30}};
+constexpr std::uint64_t kMaxDuration = 10ULL * 365 * 24 * 3'600'000;
+constexpr std::uint64_t kMaxSize = 1ULL << 40;
+
+// Takes the digits at the front of `text`; nullopt where there is none or they do not fit.
+std::optional<std::uint64_t> take_number(std::string_view& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+template <typename Units>
+const Unit* take_unit(std::string_view& text, const Units& units) {
+  const auto unit =
+      std::ranges::find_if(units, [&](const Unit& u) { return text.starts_with(u.name); });
+  if (unit == units.end()) return nullptr;
+  text.remove_prefix(unit->name.size());
+  return &*unit;
+}
+
+bool multiply_add(std::uint64_t& sum, std::uint64_t value, std::uint64_t factor,
+                  std::uint64_t limit) {
+  if (value > limit / factor) return false;
+  sum += value * factor;
+  return sum <= limit;
+}
+
+// One label of a reverse zone: an octet in decimal under in-addr.arpa (RFC 1035, section 3.5), four
+// bits in hexadecimal under ip6.arpa (RFC 3596, section 2.5).
+struct ReverseTree {
+  std::size_t first_octet;
+  unsigned bits_per_label;
+  std::string_view root;
+};
+constexpr ReverseTree kInAddr = {12, 8, "in-addr.arpa"};
+constexpr ReverseTree kIp6 = {0, 4, "ip6.arpa"};
+
+unsigned label_value(const ReverseTree& tree, const IpAddress& address, std::size_t index) {
+  if (tree.bits_per_label == 8) return address.octets()[tree.first_octet + index];
+  const unsigned octet = address.octets()[index / 2];
+  return index % 2 == 0 ? octet >> 4 : octet & 0xf;
+}
+
+void append_label(std::string& name, const ReverseTree& tree, unsigned value) {
+  name += tree.bits_per_label == 8 ? std::to_string(value)
+                                   : std::string(1, "0123456789abcdef"[value]);
+  name += '.';
+}
+
+std::vector<std::string> reverse_zones(const IpPrefix& prefix) {
+  const ReverseTree& tree = prefix.address.is_v4() ? kInAddr : kIp6;
+  const std::size_t labels = (prefix.length + tree.bits_per_label - 1) / tree.bits_per_label;
+  std::string parent;
+  for (std::size_t i = labels; i-- > 1;)
+    append_label(parent, tree, label_value(tree, prefix.address, i - 1));
+  parent += tree.root;
+  if (labels == 0) return {parent};
+
+  const auto spare_bits = static_cast<unsigned>(labels * tree.bits_per_label - prefix.length);
+  const unsigned count = 1U << spare_bits;
+  const unsigned first = label_value(tree, prefix.address, labels - 1) & ~(count - 1);
+  std::vector<std::string> zones;
+  for (unsigned i = 0; i < count; ++i) {
+    append_label(zones.emplace_back(), tree, first + i);
+    zones.back() += parent;
+  }
+  return zones;
+}
+
+bool is_domain_label(std::string_view label) {
+  return !label.empty() && label.size() <= 63 && std::ranges::all_of(label, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+         });
+}
+
+}  // namespace
+
+Result<milliseconds> parse_duration(std::string_view text) {
+  if (text == "0") return milliseconds{0};
+  const std::string whole = quoted(text);
+  const auto refused = fail(whole + " is not a duration; write 500ms, 2s, 5m or 1h");
+  std::uint64_t sum = 0;
+  do {
+    const auto number = take_number(text);
+    if (!number) return refused;
+    if (text.empty()) return fail(whole + " has no unit; write " + std::to_string(*number) + "s for seconds");
+    const Unit* unit = take_unit(text, kTimeUnits);
+    if (unit == nullptr) return refused;
+    if (!multiply_add(sum, *number, unit->factor, kMaxDuration))
+      return fail(whole + " is longer than ten years");
+  } while (!text.empty());
+  return milliseconds{static_cast<milliseconds::rep>(sum)};
+}
+
+std::string format_duration(milliseconds duration) {
+  const auto count = static_cast<std::uint64_t>(duration.count());
+  if (count == 0) return "0s";
+  for (auto unit = kTimeUnits.rbegin(); unit != kTimeUnits.rend(); ++unit)
+    if (count % unit->factor == 0)
+      return std::to_string(count / unit->factor) + std::string(unit->name);
+  return {};  // not reached: every count is a multiple of 1 ms
+}
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  const std::string whole = quoted(text);
+  const auto refused = fail(whole + " is not a size; write 64MiB, 512KiB, 1GiB or plain bytes");
+  const auto number = take_number(text);
+  if (!number) return refused;
+  const Unit plain{"", 1};
+  const Unit* unit = text.empty() ? &plain : take_unit(text, kSizeUnits);
+  if (unit == nullptr || !text.empty()) return refused;
+  std::uint64_t size = 0;
+  if (!multiply_add(size, *number, unit->factor, kMaxSize))
+    return fail(whole + " is larger than 1024GiB");
+  return size;
+}
+
+std::string format_size(std::uint64_t octets) {
+  for (auto unit = kSizeUnits.rbegin(); unit != kSizeUnits.rend(); ++unit)
+    if (octets != 0 && octets % unit->factor == 0)
+      return std::to_string(octets / unit->factor) + std::string(unit->name);
+  return std::to_string(octets);
+}
+
+Result<std::uint64_t> parse_unsigned(std::string_view text) {
+  std::string_view rest = text;
+  const auto number = take_number(rest);
+  const bool padded = text.size() > 1 && text.front() == '0';  // "010" is 8 in YAML 1.1
+  if (!number || !rest.empty() || padded) return fail(quoted(text) + " is not a whole number");
+  return *number;
+}
+
+Result<double> parse_share(std::string_view text) {
+  double share = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error != std::errc{} || end != text.data() + text.size() || !(share >= 0 && share <= 1))
+    return fail(quoted(text) + " is not a number from 0 to 1");
+  return std::fabs(share);  // "-0" is 0
+}
+
+Result<std::string> parse_domain(std::string_view text) {
+  std::string name = canonical_host(text);
+  if (name.empty() || name.size() > kMaxHostLength)
+    return fail(quoted(text) + " is not a domain name");
+  const bool labels_good =
+      std::ranges::all_of(std::views::split(name, '.'), [](const auto& label) {
+        return is_domain_label(std::string_view(label.begin(), label.end()));
+      });
+  if (!labels_good) return fail(quoted(text) + " is not a domain name");
+  return name;
+}
+
+Result<std::vector<std::string>> parse_zones(std::string_view text) {
+  if (text == ".") return std::vector{std::string()};
+  if (text.find('/') == std::string_view::npos) {
+    auto domain = parse_domain(text);
+    if (!domain) return std::unexpected(domain.error());
+    return std::vector{*std::move(domain)};
+  }
+  const auto prefix = IpPrefix::parse(text);
+  if (!prefix) return fail(quoted(text) + " is neither a zone name nor a prefix");
+  return reverse_zones(*prefix);
+}
+
+}  // namespace meshdns::dnsd
