@@ -1,0 +1,79 @@
+// Where resources come from, and how they reach the registry.  A source follows something (files,
+// an API) by itself and hands over what changed; the registry compares and applies.
+//
+// The unit of change is the *origin*: one file, one API collection.  What an origin says replaces
+// whatever it said before, so that a source needs no memory of resources and the registry alone
+// holds them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/finding.hpp"
+#include "registry/model/resources.hpp"
+
+namespace meshdns::registry {
+
+struct ParsedResource {
+  Resource resource;
+  std::uint32_t line = 0;  // of the object's first line, 1-based; 0 = unknown
+};
+
+struct OriginChange {
+  enum class Effect : std::uint8_t {
+    Replace,  // `resources` and `keep` are all that this origin holds from now on
+    Remove,   // the origin is gone, and its objects with it
+    Keep,     // its objects stay as they are (unreadable, half-written); only `findings` is new
+  };
+  std::string origin;  // a file's path, or the name of a collection
+  Effect effect = Effect::Replace;
+  std::vector<ParsedResource> resources;  // in the order of the text; a key may occur twice
+  // Objects that were refused: the version that this very origin gave before stays, if there is
+  // one.
+  std::vector<ResourceKey> keep;
+  // All that is wrong with this origin now; replaces what was found before, so that an empty list
+  // with Effect::Keep says "mended".  Origins of directories have findings only.
+  std::vector<Finding> findings;
+};
+
+// Changes that belong together: to be applied in one transaction.  No origin occurs twice.
+struct SourceBatch {
+  std::string source;  // the source's own name
+  std::vector<OriginChange> changes;
+  // The source has been read as a whole at least once.  Stays true from then on.
+  bool complete = false;
+};
+
+// REQUIRES: outlives the sources that know it.
+class SourceSink {
+ public:
+  virtual ~SourceSink() = default;
+  // Control thread, never from within a call of Source.  `batch.changes` is empty when only
+  // `complete` has changed.
+  virtual void apply(SourceBatch&& batch) = 0;
+};
+
+struct SourceStatus {
+  std::string name;
+  bool complete = false;      // as in SourceBatch
+  std::size_t origins = 0;    // that are served, the last good state of broken ones included
+  std::size_t broken = 0;     // origins that are served from an earlier state, or not at all
+  std::uint64_t reads = 0;    // times that something was looked at or listed
+  std::uint64_t changes = 0;  // origins handed over
+  std::string last_error;     // empty when all is well
+};
+
+// Control thread.  Destruction stops it: the sink hears nothing afterwards.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual void start() = 0;
+  // Looks at everything again, as on SIGHUP, whether or not it seems to have changed; repeats the
+  // findings of what is still broken.
+  virtual void rescan() = 0;
+  virtual SourceStatus status() const = 0;
+};
+
+}  // namespace meshdns::registry

@@ -1,0 +1,52 @@
+// Lookups through c-ares on libuv.
+//
+// c-ares 1.18.1 sends all queries of a channel to a server from one UDP port, for as long as the
+// channel lives, and would make guessing that port worth while.  So each lookup has a channel of
+// its own: a fresh socket, and with it a port of the kernel's choice, for every one; and the query
+// is our own, with its ID from the kernel's random numbers.  c-ares does what it is good at:
+// retries, the next server, TCP after truncation, a server that knows no EDNS.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/result.hpp"
+#include "resolver/lookup.hpp"
+
+struct uv_loop_s;
+
+namespace meshdns::resolver {
+
+struct CaresOptions {
+  // The servers to ask for `host`, best first, as "10.0.0.53:53", "[2001:db8::1]:53" or
+  // "[fe80::1%eth0]:53"; conditional zones are decided here.  Text that is none of these is
+  // skipped.
+  std::function<std::vector<std::string>(std::string_view host)> servers_for;
+  std::chrono::milliseconds timeout{2'000};  // of a whole lookup, all tries included
+};
+
+// Control thread.  `loop` must run on for the handles to close after destruction.
+class CaresBackend final : public LookupBackend {
+ public:
+  // An Error when the library cannot be initialised.
+  static Result<std::unique_ptr<CaresBackend>> open(uv_loop_s* loop, CaresOptions options);
+  ~CaresBackend() override;
+
+  // For lookups that start from now on.
+  void reconfigure(CaresOptions options);
+
+  std::unique_ptr<Lookup> start(const std::string& host, Family family,
+                                LookupCallback callback) override;
+
+ private:
+  CaresBackend(uv_loop_s* loop, CaresOptions options);
+
+  uv_loop_s* loop_;
+  CaresOptions options_;
+};
+
+}  // namespace meshdns::resolver

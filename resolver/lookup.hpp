@@ -1,0 +1,53 @@
+// One question for the addresses of one name in one family, asked of somebody.  The engine knows no
+// more of DNS than this; c-ares is one backend (cares_lookup.hpp), tests have another.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::resolver {
+
+enum class Family : std::uint8_t { V4, V6 };
+std::string_view to_string(Family family);  // "A", "AAAA"
+
+struct Answer {
+  enum class Status : std::uint8_t {
+    Addresses,  // `addresses` is not empty
+    NoData,     // the name exists, without addresses of this family
+    NoName,     // NXDOMAIN
+    Failed,     // nobody gave a usable answer; `error` says why
+  };
+  Status status = Status::Failed;
+  std::vector<IpAddress> addresses;  // in the order of the answer, unique
+  std::chrono::seconds ttl{0};       // least of the chain's; for NoData and NoName RFC 2308's
+  bool has_ttl = true;               // false: a negative answer without SOA
+  std::string error;
+};
+
+// A lookup under way.  Destroying it cancels it: the callback is not called any more.
+class Lookup {
+ public:
+  virtual ~Lookup() = default;
+};
+
+using LookupCallback = std::function<void(Answer&&)>;
+
+// Control thread.
+class LookupBackend {
+ public:
+  virtual ~LookupBackend() = default;
+  // Asks once for `host` (canonical, always taken as absolute).  The callback comes exactly once,
+  // on the loop's thread, within a bounded time and never before start() has returned; the Lookup
+  // may be destroyed inside it.
+  virtual std::unique_ptr<Lookup> start(const std::string& host, Family family,
+                                        LookupCallback callback) = 0;
+};
+
+}  // namespace meshdns::resolver
