@@ -4,14 +4,23 @@ namespace meshdns::registry {
 
 std::string Finding::to_string() const {
   std::string out = path;
-  if (line != 0) out += (out.empty() ? "" : ":") + std::to_string(line);
+  if (line != 0) {
+    if (!out.empty()) out += ':';
+    out += std::to_string(line);
+  }
   if (!out.empty()) out += ": ";
   out += severity == Severity::Error ? "error: " : "warning: ";
-  if (!kind.empty()) out += kind;
-  if (!object.empty()) out += (kind.empty() ? "" : " ") + object;
-  if (!kind.empty() || !object.empty()) out += ": ";
-  if (!field.empty()) out += field + ": ";
-  return out + message;
+  std::string subject = kind;
+  if (!object.empty()) {
+    if (!subject.empty()) subject += ' ';
+    subject += object;
+  }
+  if (!subject.empty()) out += subject += ": ";
+  if (!field.empty()) {
+    out += field;
+    out += ": ";
+  }
+  return out += message;
 }
 
 }  // namespace meshdns::registry
