@@ -58,7 +58,8 @@ struct QueryMessage {
 enum class ParseOutcome : std::uint8_t {
   Ok,
   Drop,     // shorter than a header, or QR=1 (R17): no reply at all
-  FormErr,  // header whole, rest not well-formed, or QDCOUNT != 1 (RFC 9619); `question` may be empty
+  FormErr,  // header whole, rest not well-formed, or QDCOUNT != 1 (RFC 9619); `question` may be
+            // empty
   NotImp,   // opcode other than QUERY (R29)
   BadVers,  // EDNS version above 0 (RFC 6891, section 6.1.3)
 };

@@ -25,7 +25,8 @@ struct ResponseRecord {
   Type type = Type::A;
   Class rclass = Class::In;
   std::uint32_t ttl = 0;  // RFC 2181, section 8: top bit set counts as 0
-  std::string rdata;  // names in rdata of the RFC 1035 types expanded; other types as received (RFC 3597)
+  std::string
+      rdata;  // names in rdata of the RFC 1035 types expanded; other types as received (RFC 3597)
 };
 
 struct ResponseMessage {
@@ -47,14 +48,20 @@ struct ResponseMessage {
   std::vector<ResponseRecord> additional;  // without OPT and TSIG
 };
 
-// Whether the header and question (only these are read) can be the reply to a query sent with `id` for
-// `name` (exact octets, case included): QR=1, opcode QUERY, QDCOUNT 1.  Anything else is to be ignored
-// and the wait goes on (R4).
-bool is_reply_to(std::span<const std::uint8_t> datagram, std::uint16_t id, std::string_view name, Type type,
-                 Class qclass, bool* case_differs = nullptr);
+// Whether the header and question (only these are read) can be the reply to a query sent with `id`
+// for `name` (exact octets, case included): QR=1, opcode QUERY, QDCOUNT 1.  Anything else is to be
+// ignored and the wait goes on (R4).
+bool is_reply_to(std::span<const std::uint8_t> datagram, std::uint16_t id, std::string_view name,
+                 Type type, Class qclass, bool* case_differs = nullptr);
 
-// Parses everything strictly: backward pointers only, names of at most 255 octets, rdata of the known
-// types of exactly the right shape, no trailing octets, at most one OPT, bounded records.
+// Records that a response may have; a message of kMaxMessageSize octets has room for fewer than
+// this in any answer that means something.
+inline constexpr std::size_t kMaxResponseRecords = 4096;
+
+// Parses everything strictly: backward pointers only, names of at most 255 octets, rdata of the
+// known types of exactly the right shape, no trailing octets, at most one OPT, at most
+// kMaxResponseRecords. TTLs are at most kMaxTtl.  A truncated message (TC) that ends amid a record
+// is given without any records: it only says to ask over TCP.
 Result<ResponseMessage> parse_response(std::span<const std::uint8_t> datagram);
 
 }  // namespace meshdns::wire

@@ -1,0 +1,477 @@
+#include "dnsd/wire/message_writer.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "dnsd/wire/octets.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::wire {
+namespace {
+
+constexpr std::size_t kOptSize = 11;         // RFC 6891, section 6.1.2, without options
+constexpr std::size_t kMaxPointee = 0x3fff;  // what 14 bits can say
+constexpr std::uint8_t kTruncated = 0x02;
+constexpr std::uint8_t kAuthoritative = 0x04;
+constexpr std::uint8_t kAuthenticData = 0x20;
+
+// The hash of a suffix is that of its octets from the last to the first, so that one walk over a
+// name yields all of them.
+constexpr std::uint32_t kHashSeed = 0x9747b28c;
+constexpr std::uint32_t mix(std::uint32_t hash, char c) {
+  return (hash ^ static_cast<std::uint8_t>(to_lower(c))) * 0x01000193u;
+}
+constexpr std::size_t slot_of(std::uint32_t hash) { return (hash ^ (hash >> 15)) & 0xff; }
+constexpr std::uint16_t tag_of(std::uint32_t hash) {
+  return static_cast<std::uint16_t>(hash >> 16);
+}
+
+std::string_view without_final_dot(std::string_view name) {
+  if (name.ends_with('.')) name.remove_suffix(1);
+  return name;
+}
+
+// A name as text, cut into labels from the left, with the hash of each suffix.
+struct TextName {
+  static constexpr std::size_t kMaxLabels = 127;
+  std::array<std::uint8_t, kMaxLabels + 1> starts;
+  std::array<std::uint32_t, kMaxLabels> hashes;
+  std::size_t labels = 0;
+
+  // False: not a name (RFC 1035, section 2.3.4).
+  bool parse(std::string_view name) {
+    if (name.empty()) return true;
+    if (name.size() > kMaxNameLength - 2) return false;
+    std::size_t start = 0;
+    for (std::size_t i = 0; i <= name.size(); ++i) {
+      if (i < name.size() && name[i] != '.') continue;
+      if (i == start || i - start > kMaxLabelLength) return false;
+      starts[labels++] = static_cast<std::uint8_t>(start);
+      start = i + 1;
+    }
+    starts[labels] = static_cast<std::uint8_t>(name.size() + 1);
+    hash_suffixes(name);
+    return true;
+  }
+  void hash_suffixes(std::string_view name) {
+    std::uint32_t hash = kHashSeed;
+    std::size_t i = name.size();
+    for (std::size_t label = labels; label-- > 0;) {
+      for (; i > starts[label]; --i) hash = mix(hash, name[i - 1]);
+      hashes[label] = hash;
+    }
+  }
+  std::size_t length(std::size_t label) const { return starts[label + 1] - starts[label] - 1u; }
+};
+
+}  // namespace
+
+// Owner, type, class and TTL on construction; the rest by put_*; then done().
+class MessageWriter::Record {
+ public:
+  Record(MessageWriter& writer, Section section)
+      : writer_(writer), section_(section), start_(writer.size_) {
+    for (auto later = static_cast<std::size_t>(section) + 1; later < 3; ++later)
+      assert(writer.counts_[later] == 0 && "sections are written in order");
+  }
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+  ~Record() {
+    if (done_) return;
+    writer_.size_ = start_;
+    writer_.forget_after(start_);
+  }
+
+  bool begin(Type type, Class rclass, std::uint32_t ttl) {
+    if (writer_.room() < 10) return false;
+    std::uint8_t* const at = writer_.buffer_.data() + writer_.size_;
+    store_u16(at, static_cast<std::uint16_t>(type));
+    store_u16(at + 2, static_cast<std::uint16_t>(rclass));
+    store_u32(at + 4, ttl);
+    writer_.size_ += 10;
+    rdata_ = writer_.size_;
+    return true;
+  }
+  bool done() {
+    const std::size_t rdlength = writer_.size_ - rdata_;
+    if (rdlength > 0xffff) return false;
+    store_u16(writer_.buffer_.data() + rdata_ - 2, static_cast<std::uint16_t>(rdlength));
+    ++writer_.counts_[static_cast<std::size_t>(section_)];
+    done_ = true;
+    return true;
+  }
+
+ private:
+  MessageWriter& writer_;
+  Section section_;
+  std::size_t start_;
+  std::size_t rdata_ = 0;
+  bool done_ = false;
+};
+
+MessageWriter::MessageWriter(std::span<std::uint8_t> buffer, std::size_t limit,
+                             const QueryMessage& query)
+    : buffer_(buffer), limit_(std::min(limit, buffer.size())) {
+  assert(limit_ >= kMinUdpPayload);
+  std::uint8_t* const header = buffer_.data();
+  // The question first: it may lie in this very buffer, and usually where it belongs already.
+  has_question_ = !query.question.empty();
+  if (has_question_ && query.question.data() != header + kHeaderSize)
+    std::memmove(header + kHeaderSize, query.question.data(), query.question.size());
+  size_ = kHeaderSize + query.question.size();
+
+  store_u16(header, query.id);
+  const auto opcode = static_cast<unsigned>(query.opcode);
+  header[2] = static_cast<std::uint8_t>(0x80u | opcode << 3 | (query.recursion_desired ? 1u : 0u));
+  header[3] = static_cast<std::uint8_t>(0x80u | (query.checking_disabled ? 0x10u : 0u));
+  if (has_question_) qclass_ = query.qclass;
+  has_edns_ = query.has_edns;
+  dnssec_ok_ = has_edns_ && query.edns.dnssec_ok;
+  if (has_edns_) reserved_ = kOptSize;
+}
+
+void MessageWriter::set_rcode(Rcode rcode) { rcode_ = rcode; }
+
+void MessageWriter::set_authoritative(bool aa) {
+  buffer_[2] =
+      static_cast<std::uint8_t>(aa ? buffer_[2] | kAuthoritative : buffer_[2] & ~kAuthoritative);
+}
+
+void MessageWriter::set_authentic_data(bool ad) {
+  buffer_[3] =
+      static_cast<std::uint8_t>(ad ? buffer_[3] | kAuthenticData : buffer_[3] & ~kAuthenticData);
+}
+
+void MessageWriter::set_truncated() { buffer_[2] |= kTruncated; }
+
+// --- records -------------------------------------------------------------------------------------
+
+bool MessageWriter::put_address(Section section, NameRef owner, Type type, std::uint32_t ttl,
+                                std::span<const std::uint8_t> octets) {
+  // The record that is written most: with a pointer as owner its size is known beforehand.
+  if (owner > kMaxPointee) return add_record(section, owner, type, Class::In, ttl, octets);
+  const std::size_t size = 12 + octets.size();
+  if (room() < size) return false;
+  std::uint8_t* const at = buffer_.data() + size_;
+  store_u16(at, static_cast<std::uint16_t>(0xc000u | owner));
+  store_u16(at + 2, static_cast<std::uint16_t>(type));
+  store_u16(at + 4, static_cast<std::uint16_t>(Class::In));
+  store_u32(at + 6, ttl);
+  store_u16(at + 10, static_cast<std::uint16_t>(octets.size()));
+  std::memcpy(at + 12, octets.data(), octets.size());
+  size_ += size;
+  ++counts_[static_cast<std::size_t>(section)];
+  return true;
+}
+
+bool MessageWriter::add_a(Section section, NameRef owner, std::uint32_t ttl,
+                          std::span<const std::uint8_t, 4> address) {
+  return put_address(section, owner, Type::A, ttl, address);
+}
+
+bool MessageWriter::add_aaaa(Section section, NameRef owner, std::uint32_t ttl,
+                             std::span<const std::uint8_t, 16> address) {
+  return put_address(section, owner, Type::Aaaa, ttl, address);
+}
+
+bool MessageWriter::add_address(Section section, NameRef owner, std::uint32_t ttl,
+                                const IpAddress& address) {
+  const std::span<const std::uint8_t, 16> octets(address.octets());
+  return address.is_v4() ? add_a(section, owner, ttl, octets.subspan<12>())
+                         : add_aaaa(section, owner, ttl, octets);
+}
+
+bool MessageWriter::add_name_record(Section section, NameRef owner, Type type, std::uint32_t ttl,
+                                    std::string_view target, NameRef* target_ref) {
+  Record record(*this, section);
+  if (!put_ref(owner) || !record.begin(type, Class::In, ttl)) return false;
+  const std::size_t target_at = size_;
+  if (!put_name(target, Compression::On)) return false;
+  if (target_ref != nullptr) *target_ref = static_cast<NameRef>(target_at);
+  return record.done();
+}
+
+bool MessageWriter::add_srv(Section section, NameRef owner, std::uint32_t ttl,
+                            std::uint16_t priority, std::uint16_t weight, std::uint16_t port,
+                            std::string_view target, NameRef* target_ref) {
+  Record record(*this, section);
+  if (!put_ref(owner) || !record.begin(Type::Srv, Class::In, ttl)) return false;
+  if (!put_u16(priority) || !put_u16(weight) || !put_u16(port)) return false;
+  const std::size_t target_at = size_;
+  if (!put_name(target, Compression::Off)) return false;
+  if (target_ref != nullptr) *target_ref = static_cast<NameRef>(target_at);
+  return record.done();
+}
+
+bool MessageWriter::add_txt(Section section, NameRef owner, std::uint32_t ttl,
+                            std::span<const std::string_view> strings) {
+  Record record(*this, section);
+  if (!put_ref(owner) || !record.begin(Type::Txt, qclass_, ttl)) return false;
+  const auto put_string = [this](std::string_view part) {
+    if (room() < part.size() + 1) return false;
+    buffer_[size_++] = static_cast<std::uint8_t>(part.size());
+    std::memcpy(buffer_.data() + size_, part.data(), part.size());
+    size_ += part.size();
+    return true;
+  };
+  if (strings.empty() && !put_string({})) return false;
+  for (std::string_view rest : strings) {
+    do {
+      const std::string_view part = rest.substr(0, 255);
+      if (!put_string(part)) return false;
+      rest.remove_prefix(part.size());
+    } while (!rest.empty());
+  }
+  return record.done();
+}
+
+bool MessageWriter::add_soa(Section section, std::string_view zone, std::uint32_t ttl,
+                            std::string_view mname, std::string_view rname, std::uint32_t serial,
+                            std::uint32_t refresh, std::uint32_t retry, std::uint32_t expire,
+                            std::uint32_t minimum) {
+  Record record(*this, section);
+  if (!put_name(zone, Compression::On) || !record.begin(Type::Soa, Class::In, ttl)) return false;
+  if (!put_name(mname, Compression::On) || !put_name(rname, Compression::On)) return false;
+  for (const std::uint32_t number : {serial, refresh, retry, expire, minimum})
+    if (!put_u32(number)) return false;
+  return record.done();
+}
+
+bool MessageWriter::add_record(Section section, std::string_view owner, Type type, Class rclass,
+                               std::uint32_t ttl, std::span<const std::uint8_t> rdata) {
+  Record record(*this, section);
+  return put_name(owner, Compression::On) && record.begin(type, rclass, ttl) && put_octets(rdata) &&
+         record.done();
+}
+
+bool MessageWriter::add_record(Section section, NameRef owner, Type type, Class rclass,
+                               std::uint32_t ttl, std::span<const std::uint8_t> rdata) {
+  Record record(*this, section);
+  return put_ref(owner) && record.begin(type, rclass, ttl) && put_octets(rdata) && record.done();
+}
+
+bool MessageWriter::put_octet(std::uint8_t value) {
+  if (room() < 1) return false;
+  buffer_[size_++] = value;
+  return true;
+}
+
+bool MessageWriter::put_u16(std::uint16_t value) {
+  if (room() < 2) return false;
+  store_u16(buffer_.data() + size_, value);
+  size_ += 2;
+  return true;
+}
+
+bool MessageWriter::put_u32(std::uint32_t value) {
+  if (room() < 4) return false;
+  store_u32(buffer_.data() + size_, value);
+  size_ += 4;
+  return true;
+}
+
+bool MessageWriter::put_octets(std::span<const std::uint8_t> octets) {
+  if (room() < octets.size()) return false;
+  if (!octets.empty()) std::memcpy(buffer_.data() + size_, octets.data(), octets.size());
+  size_ += octets.size();
+  return true;
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+bool MessageWriter::put_ref(NameRef ref) {
+  if (ref <= kMaxPointee) return put_u16(static_cast<std::uint16_t>(0xc000u | ref));
+  // Beyond the reach of pointers: a long answer over TCP.
+  std::size_t from = ref;
+  while (buffer_[from] != 0) {
+    if (buffer_[from] >= 0xc0) return put_u16(load_u16(buffer_.data() + from));
+    const std::size_t size = buffer_[from] + std::size_t{1};
+    if (!put_octets(buffer_.subspan(from, size))) return false;
+    from += size;
+  }
+  return put_octets(buffer_.subspan(from, 1));
+}
+
+bool MessageWriter::put_name(std::string_view name, Compression compression) {
+  name = without_final_dot(name);
+  TextName text;
+  if (!text.parse(name)) return false;
+  if (text.labels > 0) prepare_table();
+  const std::size_t start = size_;
+  std::size_t written = 0;
+  NameRef known = 0;
+  for (; written < text.labels; ++written) {
+    const std::string_view suffix = name.substr(text.starts[written]);
+    if (compression == Compression::On) known = find_suffix(suffix, text.hashes[written]);
+    if (known != 0) break;
+    const std::size_t length = text.length(written);
+    if (room() < length + 1) return false;
+    buffer_[size_] = static_cast<std::uint8_t>(length);
+    std::memcpy(buffer_.data() + size_ + 1, suffix.data(), length);
+    size_ += length + 1;
+  }
+  if (known != 0 ? !put_u16(static_cast<std::uint16_t>(0xc000u | known)) : !put_octet(0))
+    return false;
+  // Not before the name is whole: a search that meets an entry reads on to the name's end.
+  for (std::size_t label = 0; label < written; ++label)
+    remember(text.hashes[label], start + text.starts[label]);
+  return true;
+}
+
+MessageWriter::NameRef MessageWriter::find_name(std::string_view name) const {
+  name = without_final_dot(name);
+  TextName text;
+  if (name.empty() || !text.parse(name)) return 0;
+  if (table_ready_) return find_suffix(name, text.hashes[0]);
+  return has_question_ && name_equals(kQuestionName, name) ? kQuestionName : NameRef{0};
+}
+
+void MessageWriter::prepare_table() {
+  if (table_ready_) return;
+  offsets_.fill(0);
+  used_slots_ = 0;
+  table_ready_ = true;
+  if (has_question_) remember_written(kQuestionName);
+}
+
+// Enters every suffix of the uncompressed name at `offset`.
+void MessageWriter::remember_written(std::size_t offset) {
+  std::array<std::uint8_t, kMaxNameLength / 2 + 1> starts;
+  std::size_t labels = 0;
+  std::size_t end = offset;
+  for (; buffer_[end] != 0; end += buffer_[end] + std::size_t{1})
+    starts[labels++] = static_cast<std::uint8_t>(end - offset);
+  std::uint32_t hash = kHashSeed;
+  for (std::size_t label = labels; label-- > 0;) {
+    const std::size_t start = offset + starts[label];
+    const std::size_t length = buffer_[start];
+    // As TextName does: labels with a dot between, from the last octet to the first.
+    if (label + 1 < labels) hash = mix(hash, '.');
+    for (std::size_t i = length; i > 0; --i)
+      hash = mix(hash, static_cast<char>(buffer_[start + i]));
+    remember(hash, start);
+  }
+}
+
+void MessageWriter::remember(std::uint32_t hash, std::size_t offset) {
+  if (offset > kMaxPointee || used_slots_ == kMaxUsedSlots) return;
+  std::size_t slot = slot_of(hash);
+  while (offsets_[slot] != 0) slot = (slot + 1) % kSlots;
+  offsets_[slot] = static_cast<std::uint16_t>(offset);
+  tags_[slot] = tag_of(hash);
+  ++used_slots_;
+}
+
+// Entries of a record that was taken back.  They are the newest: none of the others was placed
+// behind one of them, so emptying their slots breaks no chain.
+void MessageWriter::forget_after(std::size_t offset) {
+  if (!table_ready_) return;
+  for (std::size_t slot = 0; slot < kSlots; ++slot) {
+    if (offsets_[slot] < offset) continue;
+    offsets_[slot] = 0;
+    --used_slots_;
+  }
+}
+
+MessageWriter::NameRef MessageWriter::find_suffix(std::string_view suffix,
+                                                  std::uint32_t hash) const {
+  const std::uint16_t tag = tag_of(hash);
+  for (std::size_t slot = slot_of(hash); offsets_[slot] != 0; slot = (slot + 1) % kSlots)
+    if (tags_[slot] == tag && name_equals(offsets_[slot], suffix)) return offsets_[slot];
+  return 0;
+}
+
+// Whether the name written at `offset` is `name`, without case.  A label that contains a dot must
+// not pass for two.
+bool MessageWriter::name_equals(std::size_t offset, std::string_view name) const {
+  for (;;) {
+    const std::uint8_t length = buffer_[offset];
+    if (length >= 0xc0) {
+      offset = load_u16(buffer_.data() + offset) & kMaxPointee;
+      continue;
+    }
+    if (length == 0) return name.empty();
+    if (name.size() < length) return false;
+    for (std::size_t i = 0; i < length; ++i) {
+      const auto written = static_cast<char>(buffer_[offset + 1 + i]);
+      if (name[i] == '.' || to_lower(written) != to_lower(name[i])) return false;
+    }
+    name.remove_prefix(length);
+    if (!name.empty()) {
+      if (name.front() != '.') return false;
+      name.remove_prefix(1);
+    }
+    offset += length + std::size_t{1};
+  }
+}
+
+// --- EDNS ----------------------------------------------------------------------------------------
+
+bool MessageWriter::put_option(std::uint16_t code, std::span<const std::uint8_t> head,
+                               std::string_view tail) {
+  const std::size_t size = 4 + head.size() + tail.size();
+  if (!has_edns_ || size > room() || size > options_.size() - options_size_) return false;
+  std::uint8_t* at = options_.data() + options_size_;
+  store_u16(at, code);
+  store_u16(at + 2, static_cast<std::uint16_t>(head.size() + tail.size()));
+  at = std::copy(head.begin(), head.end(), at + 4);
+  std::copy(tail.begin(), tail.end(), at);
+  options_size_ = static_cast<std::uint16_t>(options_size_ + size);
+  reserved_ += size;
+  return true;
+}
+
+void MessageWriter::set_extended_error(Ede code, std::string_view text) {
+  if (!has_edns_) return;
+  const std::size_t most = std::min(room(), options_.size() - options_size_);
+  if (most < 6) return;
+  if (text.size() > most - 6) {
+    text = text.substr(0, most - 6);
+    // RFC 8914, section 2: UTF-8; not cut inside a character.
+    while (!text.empty() && (static_cast<std::uint8_t>(text.back()) & 0xc0) == 0x80)
+      text.remove_suffix(1);
+    if (!text.empty() && static_cast<std::uint8_t>(text.back()) >= 0xc0) text.remove_suffix(1);
+  }
+  std::array<std::uint8_t, 2> number;
+  store_u16(number.data(), static_cast<std::uint16_t>(code));
+  put_option(15, number, text);
+}
+
+void MessageWriter::set_nsid(std::string_view nsid) { put_option(3, {}, nsid); }
+
+void MessageWriter::set_keepalive(std::uint16_t units_of_100ms) {
+  std::array<std::uint8_t, 2> number;
+  store_u16(number.data(), units_of_100ms);
+  put_option(11, number);
+}
+
+void MessageWriter::set_cookie(std::span<const std::uint8_t> cookie) { put_option(10, cookie); }
+
+void MessageWriter::append_opt() {
+  std::uint8_t* const at = buffer_.data() + size_;
+  at[0] = 0;
+  store_u16(at + 1, static_cast<std::uint16_t>(Type::Opt));
+  store_u16(at + 3, static_cast<std::uint16_t>(kMaxUdpPayload));
+  at[5] = static_cast<std::uint8_t>(static_cast<std::uint16_t>(rcode_) >> 4);
+  at[6] = 0;
+  at[7] = dnssec_ok_ ? 0x80 : 0;
+  at[8] = 0;
+  store_u16(at + 9, options_size_);
+  if (options_size_ > 0) std::memcpy(at + kOptSize, options_.data(), options_size_);
+  size_ += kOptSize + options_size_;
+}
+
+std::size_t MessageWriter::finish() {
+  std::uint8_t* const header = buffer_.data();
+  header[3] =
+      static_cast<std::uint8_t>((header[3] & 0xf0u) | (static_cast<std::uint16_t>(rcode_) & 0x0fu));
+  store_u16(header + 4, has_question_ ? 1 : 0);
+  store_u16(header + 6, counts_[0]);
+  store_u16(header + 8, counts_[1]);
+  store_u16(header + 10, static_cast<std::uint16_t>(counts_[2] + (has_edns_ ? 1 : 0)));
+  if (has_edns_) append_opt();
+  return size_;
+}
+
+}  // namespace meshdns::wire
