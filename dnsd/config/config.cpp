@@ -70,10 +70,10 @@ std::string_view to_string(UpstreamPolicy policy) { return name_of(policy); }
 std::vector<IpPrefix> default_allow() {
   std::vector<IpPrefix> prefixes;
   for (const std::string_view text :
-       {"127.0.0.0/8", "::1/128",                                             // loopback
-        "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",     // RFC 1918, RFC 6598
-        "169.254.0.0/16", "fe80::/10",                                        // link-local
-        "fc00::/7"})                                                          // unique local
+       {"127.0.0.0/8", "::1/128",                                          // loopback
+        "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",  // RFC 1918, RFC 6598
+        "169.254.0.0/16", "fe80::/10",                                     // link-local
+        "fc00::/7"})                                                       // unique local
     prefixes.push_back(*IpPrefix::parse(text));
   return prefixes;
 }
@@ -95,8 +95,9 @@ Result<NodeId> parse_node_id(std::string_view text) {
   if (!parts) return fail(quoted(text) + " does not have the four parts Type~IP~ID~Domain");
   const auto& [type, ip_text, id, domain_text] = *parts;
   if (!is_proxy_type(type))
-    return fail(quoted(type) + " is not a proxy type; write sidecar, router, waypoint, ztunnel or "
-                               "agentgateway");
+    return fail(quoted(type) +
+                " is not a proxy type; write sidecar, router, waypoint, ztunnel or "
+                "agentgateway");
   const auto ip = IpAddress::parse(ip_text);
   if (!ip) return fail(quoted(ip_text) + " in the node id is not an IP address");
   if (id.empty()) return fail(quoted(text) + " has an empty ID; write POD.NAMESPACE");

@@ -89,8 +89,8 @@ std::string_view to_string(IpFamily family);
 struct NodeId {
   std::string type;  // sidecar, router, waypoint, ztunnel, agentgateway, ingress
   IpAddress ip;
-  std::string id;      // "web-1.shop"
-  std::string domain;  // "shop.svc.cluster.local", canonical; may be empty
+  std::string id;                // "web-1.shop"
+  std::string domain;            // "shop.svc.cluster.local", canonical; may be empty
   std::string pod_name() const;  // "web-1": the id up to its last dot
   // The first label of the domain, as Istio reads it; with a domain of less than two labels, what
   // follows the last dot of the id.  May be empty.

@@ -13,11 +13,11 @@ namespace meshdns::dnsd {
 template <typename E>
 struct EnumNames;  // static constexpr std::pair<E, std::string_view> table[]
 
-#define MESHDNS_ENUM_NAMES(E, ...)                                                  \
-  template <>                                                                       \
-  struct EnumNames<E> {                                                             \
-    using enum E;                                                                   \
-    static constexpr std::pair<E, std::string_view> table[] = {__VA_ARGS__};        \
+#define MESHDNS_ENUM_NAMES(E, ...)                                           \
+  template <>                                                                \
+  struct EnumNames<E> {                                                      \
+    using enum E;                                                            \
+    static constexpr std::pair<E, std::string_view> table[] = {__VA_ARGS__}; \
   }
 
 MESHDNS_ENUM_NAMES(ChaosAccess, {Loopback, "loopback"}, {Allowed, "allowed"}, {Off, "off"});

@@ -47,9 +47,9 @@ Result<std::uint16_t> parse_port(std::string_view text) {
 
 // An interface name: what Linux accepts, and printable.
 bool is_zone(std::string_view zone) {
-  return !zone.empty() && zone.size() < IF_NAMESIZE && std::ranges::all_of(zone, [](char c) {
-           return c > ' ' && c < 0x7f && c != '/' && c != ']' && c != '%';
-         });
+  return !zone.empty() && zone.size() < IF_NAMESIZE &&
+         std::ranges::all_of(
+             zone, [](char c) { return c > ' ' && c < 0x7f && c != '/' && c != ']' && c != '%'; });
 }
 
 bool may_have_zone(const IpAddress& ip) {  // link-local unicast and multicast
@@ -73,7 +73,8 @@ Result<SocketAddress> parse(std::string_view text, std::optional<std::uint16_t> 
   if (!parts) return std::unexpected(parts.error());
   if (!parts->port && !default_port) {
     const bool bare_v6 = text.find(':') != std::string_view::npos && !text.starts_with('[');
-    const std::string ip = bare_v6 ? std::string(1, '[').append(text).append(1, ']') : std::string(text);
+    const std::string ip =
+        bare_v6 ? std::string(1, '[').append(text).append(1, ']') : std::string(text);
     return fail(quoted(text) + " needs a port, as in " + quoted(ip + ":53"));
   }
   auto address = parse_ip_and_zone(parts->ip);

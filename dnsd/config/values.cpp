@@ -71,8 +71,8 @@ unsigned label_value(const ReverseTree& tree, const IpAddress& address, std::siz
 }
 
 void append_label(std::string& name, const ReverseTree& tree, unsigned value) {
-  name += tree.bits_per_label == 8 ? std::to_string(value)
-                                   : std::string(1, "0123456789abcdef"[value]);
+  name +=
+      tree.bits_per_label == 8 ? std::to_string(value) : std::string(1, "0123456789abcdef"[value]);
   name += '.';
 }
 
@@ -98,8 +98,8 @@ std::vector<std::string> reverse_zones(const IpPrefix& prefix) {
 
 bool is_domain_label(std::string_view label) {
   return !label.empty() && label.size() <= 63 && std::ranges::all_of(label, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-         });
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
 }
 
 }  // namespace
@@ -112,7 +112,8 @@ Result<milliseconds> parse_duration(std::string_view text) {
   do {
     const auto number = take_number(text);
     if (!number) return refused;
-    if (text.empty()) return fail(whole + " has no unit; write " + std::to_string(*number) + "s for seconds");
+    if (text.empty())
+      return fail(whole + " has no unit; write " + std::to_string(*number) + "s for seconds");
     const Unit* unit = take_unit(text, kTimeUnits);
     if (unit == nullptr) return refused;
     if (!multiply_add(sum, *number, unit->factor, kMaxDuration))
@@ -161,8 +162,7 @@ Result<std::uint64_t> parse_unsigned(std::string_view text) {
 
 Result<double> parse_share(std::string_view text) {
   double share = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), share);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (error != std::errc{} || end != text.data() + text.size() || !(share >= 0 && share <= 1))
     return fail(quoted(text) + " is not a number from 0 to 1");
   return std::fabs(share);  // "-0" is 0
@@ -172,10 +172,9 @@ Result<std::string> parse_domain(std::string_view text) {
   std::string name = canonical_host(text);
   if (name.empty() || name.size() > kMaxHostLength)
     return fail(quoted(text) + " is not a domain name");
-  const bool labels_good =
-      std::ranges::all_of(std::views::split(name, '.'), [](const auto& label) {
-        return is_domain_label(std::string_view(label.begin(), label.end()));
-      });
+  const bool labels_good = std::ranges::all_of(std::views::split(name, '.'), [](const auto& label) {
+    return is_domain_label(std::string_view(label.begin(), label.end()));
+  });
   if (!labels_good) return fail(quoted(text) + " is not a domain name");
   return name;
 }

@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kPatience{1000};
 constexpr std::chrono::milliseconds kSlice{50};  // how soon stop_waiting() is noticed
 
 bool is_socket(int fd) {
-  struct stat status {};
+  struct stat status{};
   return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 

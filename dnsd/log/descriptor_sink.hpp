@@ -33,7 +33,7 @@ class DescriptorSink final : public spdlog::sinks::base_sink<spdlog::details::nu
   bool wait_writable(Deadline deadline) const;
 
   const int fd_;
-  const bool is_socket_;  // the journal's stderr is one
+  const bool is_socket_;   // the journal's stderr is one
   bool mid_line_ = false;  // log thread: the last line was given up half-way
   std::atomic<bool> patient_ = true;
   std::atomic<std::uint64_t> handled_ = 0;

@@ -76,9 +76,7 @@ void Log::write_fold_counts() {
     enqueue(LogLevel::Info, folded.key, {}, folded.count);
 }
 
-std::uint64_t Log::dropped() const {
-  return impl_->pool->overrun_counter() + impl_->sink->lost();
-}
+std::uint64_t Log::dropped() const { return impl_->pool->overrun_counter() + impl_->sink->lost(); }
 
 void Log::flush(std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;

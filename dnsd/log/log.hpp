@@ -34,11 +34,16 @@ struct LogField {
  private:
   template <typename T>
   static Value to_value(const T& v) {
-    if constexpr (std::same_as<T, bool>) return v;
-    else if constexpr (std::floating_point<T>) return static_cast<double>(v);
-    else if constexpr (std::signed_integral<T>) return static_cast<std::int64_t>(v);
-    else if constexpr (std::unsigned_integral<T>) return static_cast<std::uint64_t>(v);
-    else return std::string_view(v);
+    if constexpr (std::same_as<T, bool>)
+      return v;
+    else if constexpr (std::floating_point<T>)
+      return static_cast<double>(v);
+    else if constexpr (std::signed_integral<T>)
+      return static_cast<std::int64_t>(v);
+    else if constexpr (std::unsigned_integral<T>)
+      return static_cast<std::uint64_t>(v);
+    else
+      return std::string_view(v);
   }
 };
 using LogFields = std::initializer_list<LogField>;
@@ -50,7 +55,8 @@ struct LogOptions {
   std::size_t queue_length = 4096;  // lines; at most 4 KiB each
 };
 
-// Any thread, except where said.  A text line is `TIMESTAMP LEVEL message key=value...`, a JSON line
+// Any thread, except where said.  A text line is `TIMESTAMP LEVEL message key=value...`, a JSON
+// line
 // {"time":...,"level":...,"message":...,KEY:VALUE...}; times are UTC.  Everything goes through
 // printable(), and a line is cut at 4,000 octets.
 class Log {
@@ -61,11 +67,21 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  void trace(std::string_view message, LogFields fields = {}) { write(LogLevel::Trace, message, fields); }
-  void debug(std::string_view message, LogFields fields = {}) { write(LogLevel::Debug, message, fields); }
-  void info(std::string_view message, LogFields fields = {}) { write(LogLevel::Info, message, fields); }
-  void warn(std::string_view message, LogFields fields = {}) { write(LogLevel::Warn, message, fields); }
-  void error(std::string_view message, LogFields fields = {}) { write(LogLevel::Error, message, fields); }
+  void trace(std::string_view message, LogFields fields = {}) {
+    write(LogLevel::Trace, message, fields);
+  }
+  void debug(std::string_view message, LogFields fields = {}) {
+    write(LogLevel::Debug, message, fields);
+  }
+  void info(std::string_view message, LogFields fields = {}) {
+    write(LogLevel::Info, message, fields);
+  }
+  void warn(std::string_view message, LogFields fields = {}) {
+    write(LogLevel::Warn, message, fields);
+  }
+  void error(std::string_view message, LogFields fields = {}) {
+    write(LogLevel::Error, message, fields);
+  }
   // REQUIRES: level is not Off.
   void write(LogLevel level, std::string_view message, LogFields fields = {});
   // An INFO line whatever the level: what supervisors and tests wait for (`ready: ...`).
@@ -76,9 +92,7 @@ class Log {
   // Writes the counts of folded messages that did not come again.  To be called every few seconds.
   void write_fold_counts();
 
-  bool enabled(LogLevel level) const {
-    return level >= level_.load(std::memory_order_relaxed);
-  }
+  bool enabled(LogLevel level) const { return level >= level_.load(std::memory_order_relaxed); }
   LogLevel level() const { return level_.load(std::memory_order_relaxed); }
   void set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
   void set_format(LogFormat format) { format_.store(format, std::memory_order_relaxed); }

@@ -106,7 +106,8 @@ std::string format_log_line(LogFormat format, LogLevel level, std::int64_t unix_
   std::string line;
   if (format == LogFormat::Text) {
     append_time(line, unix_ms);
-    line += " " + upper(to_string(level)) + " " + shown(message, kMaxMessage);
+    fmt::format_to(std::back_inserter(line), " {} {}", upper(to_string(level)),
+                   shown(message, kMaxMessage));
     append_fields(line, fields, repeated, text_field);
     return line;
   }

@@ -1,0 +1,12 @@
+// What a configuration file looks like: every key with its type and range.
+#pragma once
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/config/schema.hpp"
+
+namespace meshdns::dnsd {
+
+// The table of all sections.  Constant; any thread.
+const schema::Codec<Config>& config_codec();
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,103 @@
+#include "dnsd/config/load.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "dnsd/config/config_schema.hpp"
+#include "dnsd/config/text_file.hpp"
+#include "registry/manifest/document.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr registry::DocumentLimits kLimits{
+    .max_bytes = std::size_t{1} << 20, .max_depth = 32, .max_values = 200'000};
+
+// Collects what one text says.
+class Loader {
+ public:
+  explicit Loader(std::string_view path) : path_(path) {}
+
+  void on_document(const registry::Document& document) {
+    const registry::Node& root = document.root;
+    if (std::exchange(have_document_, true))
+      return report(root.line(), "", "a second document; a configuration is one");
+    for (const registry::DocumentProblem& problem : document.problems)
+      report(problem.line, problem.field, problem.message);
+    const schema::Place place(path_, loaded_.findings);
+    if (auto config = config_codec().read(root, place)) loaded_.config = *std::move(config);
+  }
+
+  void report(std::uint32_t line, std::string field, std::string message) {
+    loaded_.findings.push_back({registry::Severity::Error, std::string(path_), line, "", "",
+                                std::move(field), std::move(message)});
+  }
+
+  LoadedConfig take() && {
+    std::ranges::stable_sort(loaded_.findings, {}, &registry::Finding::line);
+    return std::move(loaded_);
+  }
+
+ private:
+  std::string_view path_;
+  LoadedConfig loaded_;
+  bool have_document_ = false;
+};
+
+}  // namespace
+
+bool LoadedConfig::valid() const {
+  return std::ranges::none_of(findings, [](const registry::Finding& finding) {
+    return finding.severity == registry::Severity::Error;
+  });
+}
+
+LoadedConfig parse_config(std::string_view text, std::string_view path) {
+  Loader loader(path);
+  const auto read = registry::read_yaml_documents(
+      text, kLimits, [&](const registry::Document& document) { loader.on_document(document); });
+  if (!read) loader.report(read.error().line, "", read.error().message);
+  return std::move(loader).take();
+}
+
+Result<LoadedConfig> load_config(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text) return std::unexpected(text.error());
+  return parse_config(*text, path);
+}
+
+std::vector<std::string> known_keys() {
+  std::vector<std::string> keys = config_codec().keys;
+  std::ranges::sort(keys);
+  return keys;
+}
+
+std::string to_json(const Config& config) {
+  rapidjson::StringBuffer buffer;
+  schema::Json json(buffer);
+  json.SetIndent(' ', 2);
+  config_codec().print(json, config);
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+std::vector<std::string> changed_sections(const Config& before, const Config& after) {
+  std::vector<std::string> names;
+  const auto compare = [&](std::string_view name, const auto& a, const auto& b) {
+    if (!(a == b)) names.emplace_back(name);
+  };
+  compare("server", before.server, after.server);
+  compare("admin", before.admin, after.admin);
+  compare("log", before.log, after.log);
+  compare("mesh", before.mesh, after.mesh);
+  compare("client", before.client, after.client);
+  compare("sources", before.sources, after.sources);
+  compare("upstream", before.upstream, after.upstream);
+  compare("cache", before.cache, after.cache);
+  compare("state_dir", before.state_dir, after.state_dir);
+  compare("dns64", before.dns64, after.dns64);
+  compare("hosts", before.hosts, after.hosts);
+  compare("overrides", before.overrides, after.overrides);
+  return names;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,145 @@
+#include "dnsd/config/schema.hpp"
+
+#include "dnsd/config/values.hpp"
+
+namespace meshdns::dnsd::schema {
+namespace {
+
+constexpr std::size_t kMaxKeyShown = 200;
+constexpr std::size_t kMaxKeyCompared = 64;  // the comparison is quadratic
+
+std::string_view last_part(std::string_view key) {
+  const auto dot = key.rfind('.');
+  return dot == std::string_view::npos ? key : key.substr(dot + 1);
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  return joined;
+}
+
+}  // namespace
+
+Place Place::at(std::string_view key) const {
+  Place below = *this;
+  if (!below.key_.empty()) below.key_ += '.';
+  below.key_ += key.substr(0, kMaxKeyShown);
+  return below;
+}
+
+Place Place::at(std::size_t index) const {
+  Place below = *this;
+  below.key_ += '[';
+  below.key_ += std::to_string(index);
+  below.key_ += ']';
+  return below;
+}
+
+void Place::error(std::uint32_t line, std::string message) const {
+  report(registry::Severity::Error, line, std::move(message));
+}
+
+void Place::warn(std::uint32_t line, std::string message) const {
+  report(registry::Severity::Warning, line, std::move(message));
+}
+
+void Place::report(registry::Severity severity, std::uint32_t line, std::string message) const {
+  findings_->push_back({severity, file_, line, "", "", key_, std::move(message)});
+}
+
+void wrong_type(const Node& node, const Place& place, std::string_view wanted) {
+  std::string message = "expected ";
+  message += wanted;
+  message += ", found ";
+  message += node.describe();
+  if (node.is_scalar() && !node.is_null() && wanted == "a list")
+    message += "; write [" + quoted(node.text().substr(0, kMaxKeyShown)) + "]";
+  if (node.is_null()) message += "; leave the key out for its default";
+  place.error(node.line(), std::move(message));
+}
+
+Codec<std::string> text(std::size_t max_length) {
+  const auto parse = [=](std::string_view value) -> Result<std::string> {
+    if (value.size() > max_length)
+      return fail("is longer than " + std::to_string(max_length) + " octets");
+    if (value.find('\0') != std::string_view::npos) return fail("has a NUL");
+    return std::string(value);
+  };
+  return text_value(parse, [](const std::string& value) { return value; });
+}
+
+Codec<bool> boolean() {
+  return {[](const Node& node, const Place& place) -> std::optional<bool> {
+            if (!node.is_quoted() && node.text() == "true") return true;
+            if (!node.is_quoted() && node.text() == "false") return false;
+            if (!node.is_scalar() || node.is_null())
+              wrong_type(node, place, "true or false");
+            else
+              place.error(node.line(), quoted(node.text()) +
+                                           " is not a boolean; write true or false" +
+                                           (!node.is_quoted() ? "" : " without quotes"));
+            return std::nullopt;
+          },
+          [](Json& json, const bool& value) { json.Bool(value); }};
+}
+
+namespace {
+
+// What `parse` makes of a number's text; in quotes it would be text.
+template <typename V, typename Parse>
+std::optional<V> read_number(const Node& node, const Place& place, Parse parse) {
+  if (!node.is_scalar() || node.is_null()) {
+    wrong_type(node, place, "a number");
+    return std::nullopt;
+  }
+  const Result<V> value = parse(node.text());
+  if (value && !node.is_quoted()) return *value;
+  place.error(node.line(), value ? quoted(node.text()) + " is text; write the number without quotes"
+                                 : value.error().message);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Codec<std::uint32_t> number(std::uint32_t min, std::uint32_t max) {
+  const auto parse = [=](std::string_view digits) -> Result<std::uint32_t> {
+    const auto value = parse_unsigned(digits);
+    if (value && *value >= min && *value <= max) return static_cast<std::uint32_t>(*value);
+    return fail(quoted(digits) + " is not a whole number from " + std::to_string(min) + " to " +
+                std::to_string(max));
+  };
+  return {[=](const Node& node, const Place& place) {
+            return read_number<std::uint32_t>(node, place, parse);
+          },
+          [](Json& json, const std::uint32_t& value) { json.Uint(value); }};
+}
+
+Codec<double> share() {
+  return {[](const Node& node, const Place& place) {
+            return read_number<double>(node, place, parse_share);
+          },
+          [](Json& json, const double& value) { json.Double(value); }};
+}
+
+std::string unknown_key_message(std::string_view key, const std::vector<std::string>& siblings) {
+  std::vector<std::string> here;
+  std::string below;  // where exactly this key would be known
+  for (const std::string& known : siblings) {
+    if (known.find('.') == std::string::npos)
+      here.push_back(known);
+    else if (last_part(known) == key)
+      below += (below.empty() ? "" : " or ") + quoted(known);
+  }
+  if (!below.empty()) return "unknown key; did you mean " + below + "?";
+  const auto near = nearest_word(key.substr(0, kMaxKeyCompared), here);
+  if (near) return "unknown key; did you mean " + quoted(*near) + "?";
+  return "unknown key; known here: " + join(here);
+}
+
+std::uint32_t line_of(const Node& section, std::string_view key) {
+  const Node* value = section.find(key);
+  return value == nullptr ? section.line() : value->line();
+}
+
+}  // namespace meshdns::dnsd::schema

@@ -1,0 +1,259 @@
+// The vocabulary in which load.cpp says what a configuration looks like.  A Codec reads and prints
+// one kind of value; a section is a list of fields, each a key, a member and a codec.  Reading,
+// printing, the list of known keys and the remedy for a misspelt one all come from that one table.
+#pragma once
+
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/stringbuffer.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dnsd/config/enum_names.hpp"
+#include "dnsd/config/quoted.hpp"
+#include "registry/base/finding.hpp"
+#include "registry/base/host_name.hpp"
+#include "registry/base/result.hpp"
+#include "registry/manifest/document.hpp"
+
+namespace meshdns::dnsd::schema {
+
+using Json = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
+using registry::Node;
+
+inline void print_text(Json& json, std::string_view text) {
+  json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+}
+
+// Where in the configuration we are, and where findings go.
+class Place {
+ public:
+  Place(std::string_view file, std::vector<registry::Finding>& findings)
+      : file_(file), findings_(&findings) {}
+
+  Place at(std::string_view key) const;
+  Place at(std::size_t index) const;
+  void error(std::uint32_t line, std::string message) const;
+  void warn(std::uint32_t line, std::string message) const;
+
+ private:
+  void report(registry::Severity severity, std::uint32_t line, std::string message) const;
+
+  std::string file_;
+  std::string key_;
+  std::vector<registry::Finding>* findings_;
+};
+
+// Reports that `node` is not what is wanted.
+void wrong_type(const Node& node, const Place& place, std::string_view wanted);
+
+template <typename V>
+struct Codec {
+  using Value = V;
+  // nullopt after a finding: the value keeps its default.
+  std::function<std::optional<V>(const Node&, const Place&)> read;
+  std::function<void(Json&, const V&)> print;
+  std::vector<std::string> keys = {};  // known below this value, relative
+};
+
+template <typename S>
+struct Field {
+  std::string_view key;
+  std::function<void(const Node&, const Place&, S&)> read;
+  std::function<void(Json&, const S&)> print;
+  std::vector<std::string> keys_below;
+  bool is_planned = false;
+};
+
+template <typename S, typename C>
+Field<S> field(std::string_view key, typename C::Value S::* member, C codec) {
+  return {key,
+          [=](const Node& node, const Place& place, S& section) {
+            if (auto value = codec.read(node, place)) section.*member = *std::move(value);
+          },
+          [=](Json& json, const S& section) { codec.print(json, section.*member); }, codec.keys};
+}
+
+// A key whose capability is not there yet: unknown until this word is taken away.
+template <typename S>
+Field<S> planned(Field<S> f) {
+  f.is_planned = true;
+  return f;
+}
+
+// ---- single values
+
+// `parse`: Result<V>(std::string_view); `format`: std::string(const V&).
+template <typename Parse, typename Format>
+auto text_value(Parse parse, Format format) {
+  using V = typename std::invoke_result_t<Parse, std::string_view>::value_type;
+  return Codec<V>{[=](const Node& node, const Place& place) -> std::optional<V> {
+                    if (!node.is_scalar() || node.is_null()) {
+                      wrong_type(node, place, "text");
+                      return std::nullopt;
+                    }
+                    auto value = parse(node.text());
+                    if (value) return *std::move(value);
+                    place.error(node.line(), value.error().message);
+                    return std::nullopt;
+                  },
+                  [=](Json& json, const V& value) { print_text(json, format(value)); }};
+}
+
+Codec<std::string> text(std::size_t max_length = 4096);
+Codec<bool> boolean();
+// A whole number from `min` to `max`; not in quotes.
+Codec<std::uint32_t> number(std::uint32_t min, std::uint32_t max);
+Codec<double> share();
+
+template <typename E>
+Codec<E> enumeration() {
+  const auto parse = [](std::string_view name) -> Result<E> {
+    if (const auto value = value_of<E>(name)) return *value;
+    std::string choices;
+    for (const auto& [value, choice] : EnumNames<E>::table) {
+      choices += choices.empty() ? "" : ", ";
+      choices += choice;
+    }
+    return fail(quoted(name) + " is none of: " + choices);
+  };
+  return text_value(parse, [](E value) { return std::string(name_of(value)); });
+}
+
+// ---- values of several parts
+
+template <typename V>
+Codec<std::vector<V>> list(Codec<V> element) {
+  return {[=](const Node& node, const Place& place) -> std::optional<std::vector<V>> {
+            if (!node.is_sequence()) {
+              wrong_type(node, place, "a list");
+              return std::nullopt;
+            }
+            std::vector<V> values;
+            std::size_t index = 0;
+            for (const Node& item : node)
+              if (auto value = element.read(item, place.at(index++)))
+                values.push_back(*std::move(value));
+            return values;
+          },
+          [=](Json& json, const std::vector<V>& values) {
+            json.StartArray();
+            for (const V& value : values) element.print(json, value);
+            json.EndArray();
+          },
+          element.keys};
+}
+
+// As `codec`, but what `complain` says about a value ("" = nothing) is an error.
+template <typename V, typename Complain>
+Codec<V> checked(Codec<V> codec, Complain complain) {
+  Codec<V> result = codec;
+  result.read = [=](const Node& node, const Place& place) -> std::optional<V> {
+    auto value = codec.read(node, place);
+    if (!value) return std::nullopt;
+    std::string complaint = complain(*value);
+    if (complaint.empty()) return value;
+    place.error(node.line(), std::move(complaint));
+    return std::nullopt;
+  };
+  return result;
+}
+
+// A list that must not be empty; `remedy` says what to write instead.
+template <typename V>
+Codec<std::vector<V>> non_empty(Codec<std::vector<V>> codec, std::string_view remedy) {
+  return checked(std::move(codec), [=](const std::vector<V>& values) {
+    return values.empty() ? "is empty; " + std::string(remedy) : std::string();
+  });
+}
+
+// "" stands for nullopt.
+template <typename V>
+Codec<std::optional<V>> optional(Codec<V> codec) {
+  return {[=](const Node& node, const Place& place) -> std::optional<std::optional<V>> {
+            if (node.is_scalar() && node.is_quoted() && node.text().empty())
+              return std::optional<V>();
+            auto value = codec.read(node, place);
+            if (!value) return std::nullopt;
+            return value;
+          },
+          [=](Json& json, const std::optional<V>& value) {
+            if (value)
+              codec.print(json, *value);
+            else
+              print_text(json, "");
+          },
+          codec.keys};
+}
+
+// ---- sections
+
+// The remedy for an unknown key.  `siblings` are the keys that could stand there.
+std::string unknown_key_message(std::string_view key, const std::vector<std::string>& siblings);
+
+template <typename S>
+std::vector<std::string> keys_of(const std::vector<Field<S>>& fields) {
+  std::vector<std::string> keys;
+  for (const Field<S>& f : fields) {
+    if (f.is_planned) continue;
+    keys.emplace_back(f.key);
+    for (const std::string& below : f.keys_below) keys.push_back(std::string(f.key) + "." + below);
+  }
+  return keys;
+}
+
+template <typename S>
+void read_fields(const std::vector<Field<S>>& fields, const Node& node, const Place& place,
+                 S& section) {
+  for (const Node& entry : node) {
+    const auto f = std::ranges::find_if(
+        fields, [&](const Field<S>& candidate) { return candidate.key == entry.key(); });
+    if (f != fields.end() && !f->is_planned) {
+      f->read(entry, place.at(entry.key()), section);
+      continue;
+    }
+    place.at(entry.key()).error(entry.line(), unknown_key_message(entry.key(), keys_of(fields)));
+  }
+}
+
+// A map with the keys of `fields`; a null is the empty map.  `check` looks at the whole section.
+template <typename S>
+Codec<S> section(
+    std::vector<Field<S>> fields, std::function<void(const S&, const Node&, const Place&)> check =
+                                      [](const S&, const Node&, const Place&) {}) {
+  const auto shared = std::make_shared<const std::vector<Field<S>>>(std::move(fields));
+  return {[=](const Node& node, const Place& place) -> std::optional<S> {
+            S value{};
+            if (node.is_null()) return value;
+            if (!node.is_mapping()) {
+              wrong_type(node, place, "a mapping");
+              return std::nullopt;
+            }
+            read_fields(*shared, node, place, value);
+            check(value, node, place);
+            return value;
+          },
+          [=](Json& json, const S& value) {
+            json.StartObject();
+            for (const Field<S>& f : *shared) {
+              if (f.is_planned) continue;
+              json.Key(f.key.data(), static_cast<rapidjson::SizeType>(f.key.size()));
+              f.print(json, value);
+            }
+            json.EndObject();
+          },
+          keys_of(*shared)};
+}
+
+// The line of `key` in a section, for its check.
+std::uint32_t line_of(const Node& section, std::string_view key);
+
+}  // namespace meshdns::dnsd::schema
