@@ -2,8 +2,7 @@
 // manifest or the configuration can say where a fault is.
 //
 // Both readers are driven by events (libyaml, RapidJSON) and build the tree in an arena that is
-// reused from document to document: a file of 100,000 documents needs the memory of one. yaml-cpp's
-// event parser was measured beside libyaml's and takes several times as long (docs of the commit).
+// reused from document to document: a file of 100,000 documents needs the memory of one.
 #pragma once
 
 #include <cstddef>
