@@ -25,10 +25,10 @@ struct Answer {
     Failed,     // nobody gave a usable answer; `error` says why
   };
   Status status = Status::Failed;
-  std::vector<IpAddress> addresses;  // in the order of the answer, unique
-  std::chrono::seconds ttl{0};       // least of the chain's; for NoData and NoName RFC 2308's
-  bool has_ttl = true;               // false: a negative answer without SOA
-  std::string error;
+  std::vector<IpAddress> addresses{};  // in the order of the answer, unique
+  std::chrono::seconds ttl{0};         // least of the chain's; for NoData and NoName RFC 2308's
+  bool has_ttl = true;                 // false: a negative answer without SOA
+  std::string error{};
 };
 
 // A lookup under way.  Destroying it cancels it: the callback is not called any more.

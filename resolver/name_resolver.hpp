@@ -24,7 +24,8 @@ class ResolverListener {
  public:
   virtual ~ResolverListener() = default;
   // What `name` resolves to has changed: the set of its addresses, or its state; their order only
-  // where watch_order asked for it.  Control thread; may call watch and unwatch.
+  // where watch_order asked for it.  Control thread; may call watch and unwatch, must not destroy
+  // the resolver.
   virtual void on_resolved(const registry::ResolvedName& name) = 0;
 };
 
@@ -56,7 +57,7 @@ class NameResolver {
 
  private:
   class Engine;
-  std::shared_ptr<Engine> engine_;
+  std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace meshdns::resolver

@@ -33,7 +33,8 @@ class RefreshSchedule {
   // two queries per TTL, not five).
   void on_answer(TimePoint now, std::chrono::seconds ttl, const RefreshPolicy& policy,
                  double chance);
-  // The name or its addresses do not exist: that is the truth, and displaces the last good answer.
+  // The name or its addresses do not exist: as good an answer as any other, and displaces the last
+  // (RFC 8767, section 6).
   void on_negative(TimePoint now, std::optional<std::chrono::seconds> ttl,
                    const RefreshPolicy& policy, double chance);
   // Nobody answered: the last good answer stays, the next try waits min_backoff * 2^n (75..125%).
@@ -44,7 +45,8 @@ class RefreshSchedule {
   TimePoint next() const { return next_; }
   // Where the TTL of the last good answer ends; nullopt without one.
   std::optional<TimePoint> expires() const { return expires_; }
-  // From here on the last good answer must not be used any more; nullopt without one.
+  // From here on the last good answer must not be used any more; nullopt without one, and as long
+  // as no lookup has failed since.
   std::optional<TimePoint> unusable(const RefreshPolicy& policy) const;
   std::uint32_t failures_in_a_row() const { return failures_; }
 

@@ -110,9 +110,12 @@ class WatchedNames {
   using Deadline = std::pair<TimePoint, LookupId>;
 
   Half* find_half(LookupId id);
-  void reschedule(Entry& entry, Half& half);
-  void forget(Half& half);
+  void record(Half& half, Answer&& answer, TimePoint now);
+  void plan(const Entry& entry, Half& half, TimePoint now);
+  void unplan(Half& half);
+  registry::ResolvedName evaluate(const Entry& entry, TimePoint now) const;
   bool publish(Entry& entry, TimePoint now);
+  FamilyStatus status_of(const Half& half, TimePoint now) const;
   double chance();
 
   ResolverPolicy policy_;
