@@ -89,7 +89,7 @@ class Daemon:
             return error.code, error.read().decode()
 
     def reload(self):
-        self.process.signal(signal.SIGHUP)
+        self.process.send_signal(signal.SIGHUP)
 
     def wait_for_log(self, pattern, limit=5.0, after=0):
         return self.process.wait_for_line(pattern, limit, after)

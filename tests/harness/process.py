@@ -69,7 +69,7 @@ class Process:
                       f" (exit code {self.exit_code})\n{self.log_tail()}")
         return line
 
-    def signal(self, number):
+    def send_signal(self, number):
         self._popen.send_signal(number)
 
     def wait(self, limit=10.0):
@@ -85,7 +85,7 @@ class Process:
     def stop(self, number=signal.SIGTERM, limit=10.0):
         """Ends the process, by force if need be, and returns its exit code."""
         if self.is_running():
-            self.signal(number)
+            self.send_signal(number)
         try:
             return self.wait(limit)
         finally:
