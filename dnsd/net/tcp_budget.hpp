@@ -39,7 +39,9 @@ class TcpBudget {
   TcpLimits limits() const;
 
   std::uint32_t open() const { return open_.load(std::memory_order_relaxed); }
+  // How long a connection may rest now.  The second is for who has `limits` at hand already.
   std::chrono::milliseconds idle_timeout() const;
+  std::chrono::milliseconds idle_timeout_at(const TcpLimits& limits) const;
 
  private:
   mutable std::mutex mutex_;

@@ -1,0 +1,589 @@
+#include "dnsd/net/tcp_server.hpp"
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::size_t kPrefix = 2;  // RFC 1035, section 4.2.2
+constexpr std::size_t kHeader = 12;
+constexpr std::size_t kReadSize = 16 * 1024;  // some 400 queries
+// A started message up to this long is copied in front of the next read; longer ones grow in a
+// buffer of their own, or a slow sender would have us copy them over and over.
+constexpr std::size_t kShortRest = 2048;
+constexpr std::size_t kFlushAt = 64 * 1024;
+constexpr std::size_t kScratchSize = kFlushAt + kPrefix + kTcpBufferSize;
+// Late replies may come while much is unsent; so many times TcpLimits::max_unsent end the
+// connection.
+constexpr std::size_t kMaxUnsentFactor = 16;
+constexpr int kAcceptsPerTurn = 64;
+constexpr std::uint64_t kAcceptPauseMs = 100;
+constexpr int kEvictionTries = 64;
+
+std::uint64_t ms(std::chrono::milliseconds duration) {
+  return static_cast<std::uint64_t>(duration.count());
+}
+
+std::size_t message_size(const std::uint8_t* at) {
+  return static_cast<std::size_t>(at[0]) << 8 | at[1];
+}
+
+// A connection that was accepted says by its number how full the table of files is.
+int highest_usable_fd(std::uint32_t reserved) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > (1u << 30)) return 1 << 30;
+  const auto most = static_cast<int>(limit.rlim_cur);
+  // A reserve that takes more than half would leave TCP nothing.
+  return most - std::min(static_cast<int>(reserved), most / 2);
+}
+
+}  // namespace
+
+struct TcpServer::Acceptor {
+  TcpServer* server;
+  uv_poll_t poll;
+  std::shared_ptr<ListenSocket> listen;
+};
+
+struct TcpServer::Connection {
+  TcpServer* server;
+  uv_poll_t poll;
+  int fd;
+  int watched = 0;  // libuv events polled for
+  Client client;
+  std::uint32_t slot;
+  std::uint32_t generation;
+  std::uint32_t in_flight = 0;  // queries that a late reply is due to
+  bool end_of_queries = false;  // the client has closed its half
+  bool dirty = false;
+  bool closed = false;
+  // Loop time of the last octet in or reply out; of the first octet of an unfinished query, 0 =
+  // none; of the last progress in writing, 0 = nothing to write.
+  std::uint64_t active_at = 0;
+  std::uint64_t query_since = 0;
+  std::uint64_t unsent_since = 0;
+  std::vector<std::uint8_t> input;   // an unfinished query, or queries that have to wait
+  std::vector<std::uint8_t> output;  // replies that the socket did not take yet
+  std::size_t output_at = 0;
+  Connection* older = nullptr;
+  Connection* newer = nullptr;
+
+  void forget_sent() {
+    output.erase(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(output_at));
+    output_at = 0;
+  }
+  std::size_t unsent() const { return output.size() - output_at; }
+  bool has_whole_query() const {
+    return input.size() >= kPrefix && input.size() - kPrefix >= message_size(input.data());
+  }
+  void keep_input(std::span<const std::uint8_t> rest) {
+    if (rest.empty())
+      std::vector<std::uint8_t>().swap(input);
+    else
+      std::vector<std::uint8_t>(rest.begin(), rest.end()).swap(input);
+  }
+};
+
+TcpServer::TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget)
+    : loop_(loop),
+      counters_(counters),
+      budget_(std::move(budget)),
+      limits_(budget_->limits()),
+      max_accepted_fd_(highest_usable_fd(limits_.reserved_files)),
+      read_buffer_(new std::uint8_t[kShortRest + kReadSize]),
+      scratch_(new std::uint8_t[kScratchSize]) {
+  uv_timer_init(loop_, &pause_timer_);
+  pause_timer_.data = this;
+}
+
+TcpServer::~TcpServer() = default;
+
+// --- listeners -----------------------------------------------------------------------------------
+
+int TcpServer::add(std::shared_ptr<ListenSocket> listen) {
+  auto acceptor = std::make_unique<Acceptor>();
+  acceptor->server = this;
+  acceptor->listen = std::move(listen);
+  const int error = uv_poll_init(loop_, &acceptor->poll, acceptor->listen->fd.get());
+  if (error != 0) return error;
+  acceptor->poll.data = acceptor.get();
+  if (paused_until_ == 0) uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable);
+  acceptors_.push_back(acceptor.release());
+  return 0;
+}
+
+bool TcpServer::has(const ListenSocket& listen) const {
+  return std::any_of(acceptors_.begin(), acceptors_.end(),
+                     [&](const Acceptor* a) { return a->listen.get() == &listen; });
+}
+
+std::vector<const ListenSocket*> TcpServer::sockets() const {
+  std::vector<const ListenSocket*> all;
+  for (const Acceptor* a : acceptors_) all.push_back(a->listen.get());
+  return all;
+}
+
+void TcpServer::retire(const ListenSocket& listen) {
+  const auto found = std::find_if(acceptors_.begin(), acceptors_.end(),
+                                  [&](const Acceptor* a) { return a->listen.get() == &listen; });
+  if (found == acceptors_.end()) return;
+  Acceptor* const acceptor = *found;
+  // Who is in the queue of a socket that closes is reset; an inherited one passes its queue on.
+  if (!listen.inherited) accept_waiting(*acceptor);
+  acceptors_.erase(found);
+  uv_close(reinterpret_cast<uv_handle_t*>(&acceptor->poll),
+           [](uv_handle_t* handle) { delete static_cast<Acceptor*>(handle->data); });
+}
+
+void TcpServer::on_acceptable(uv_poll_t* handle, int status, int) {
+  auto& acceptor = *static_cast<Acceptor*>(handle->data);
+  if (status < 0) {
+    acceptor.server->counters_.tcp_accept_errors.add();
+    acceptor.server->pause_accepting();
+    return;
+  }
+  acceptor.server->accept_waiting(acceptor);
+}
+
+void TcpServer::accept_waiting(Acceptor& acceptor) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    const int fd = ::accept4(acceptor.listen->fd.get(), reinterpret_cast<sockaddr*>(&peer), &size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (errno == EAGAIN) return;
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      counters_.tcp_accept_errors.add();
+      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) continue;
+      // Polling goes on telling us of the client that we cannot accept: without a pause we would
+      // spin.
+      evict_longest_idle();
+      pause_accepting();
+      return;
+    }
+    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(&peer);
+    const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&peer);
+    const auto client = IpAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&peer));
+    const std::uint16_t port = ntohs(peer.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
+    if (!client || !admit(acceptor, fd, *client, port)) ::close(fd);
+    if (paused_until_ != 0) return;
+  }
+}
+
+// Makes a connection of `fd`, or says no: then `fd` is still the caller's.
+bool TcpServer::admit(Acceptor& acceptor, int fd, const IpAddress& client, std::uint16_t port) {
+  if (fd > max_accepted_fd_) {
+    counters_.tcp_rejected_files.add();
+    evict_longest_idle();
+    pause_accepting();
+    return false;
+  }
+  auto verdict = budget_->acquire(client);
+  if (verdict == TcpBudget::Verdict::AllInUse && evict_longest_idle())
+    verdict = budget_->acquire(client);
+  if (verdict != TcpBudget::Verdict::Granted) {
+    (verdict == TcpBudget::Verdict::AllInUse ? counters_.tcp_rejected_total
+                                             : counters_.tcp_rejected_client)
+        .add();
+    return false;
+  }
+  auto c = std::make_unique<Connection>();
+  c->server = this;
+  c->fd = fd;
+  if (uv_poll_init(loop_, &c->poll, fd) != 0) {
+    budget_->release(client);
+    counters_.tcp_accept_errors.add();
+    return false;
+  }
+  c->poll.data = c.get();
+  c->client = {client, port, acceptor.listen->address.ip, true};
+  if (acceptor.listen->wildcard) {
+    sockaddr_storage local{};
+    socklen_t size = sizeof local;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
+    c->client.local =
+        IpAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&local)).value_or(IpAddress());
+  }
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  c->slot = free_slots_.back();
+  free_slots_.pop_back();
+  c->generation = slots_[c->slot].generation;
+  slots_[c->slot].connection = c.get();
+  c->active_at = uv_now(loop_);
+  link_newest(*c);
+  ++open_;
+  counters_.tcp_accepted.add();
+  counters_.tcp_open.set(open_);
+  proceed(*c.release());
+  return true;
+}
+
+bool TcpServer::evict_longest_idle() {
+  int tries = kEvictionTries;
+  for (Connection* c = oldest_; c != nullptr && tries-- > 0; c = c->newer) {
+    if (c->in_flight > 0 || c->unsent() > 0 || c->has_whole_query()) continue;
+    counters_.tcp_evicted.add();
+    close(*c);
+    return true;
+  }
+  return false;
+}
+
+void TcpServer::pause_accepting() {
+  for (Acceptor* a : acceptors_) uv_poll_stop(&a->poll);
+  paused_until_ = uv_now(loop_) + kAcceptPauseMs;
+  uv_timer_start(
+      &pause_timer_,
+      [](uv_timer_t* timer) { static_cast<TcpServer*>(timer->data)->resume_accepting(); },
+      kAcceptPauseMs, 0);
+}
+
+void TcpServer::resume_accepting() {
+  paused_until_ = 0;
+  for (Acceptor* a : acceptors_) uv_poll_start(&a->poll, UV_READABLE, on_acceptable);
+}
+
+// --- one connection ------------------------------------------------------------------------------
+
+void TcpServer::on_ready(uv_poll_t* handle, int status, int events) {
+  auto& c = *static_cast<Connection*>(handle->data);
+  TcpServer& server = *c.server;
+  if (c.closed) return;
+  if (status < 0) return server.close(c);  // reset by the client
+  if ((events & UV_WRITABLE) != 0 && !server.write_output(c)) return server.close(c);
+  if ((events & UV_READABLE) != 0 && !server.read(c)) return server.close(c);
+  server.proceed(c);
+}
+
+// False: the connection is broken.
+bool TcpServer::read(Connection& c) {
+  return c.input.size() <= kShortRest ? read_into_scratch(c) : read_into_input(c);
+}
+
+namespace {
+
+enum class ReadResult : std::uint8_t { Octets, Nothing, End, Broken };
+
+ReadResult receive(int fd, std::uint8_t* to, std::size_t size, std::size_t& got) {
+  const ssize_t n = ::recv(fd, to, size, MSG_DONTWAIT);
+  got = n > 0 ? static_cast<std::size_t>(n) : 0;
+  if (n > 0) return ReadResult::Octets;
+  if (n == 0) return ReadResult::End;
+  return errno == EAGAIN || errno == EINTR ? ReadResult::Nothing : ReadResult::Broken;
+}
+
+}  // namespace
+
+bool TcpServer::read_into_scratch(Connection& c) {
+  const std::size_t rest = c.input.size();
+  std::size_t got = 0;
+  switch (receive(c.fd, read_buffer_.get() + rest, kReadSize, got)) {
+    case ReadResult::Broken:
+      return false;
+    case ReadResult::Nothing:
+      return true;
+    case ReadResult::End:
+      c.end_of_queries = true;
+      return true;
+    case ReadResult::Octets:
+      break;
+  }
+  if (rest > 0) std::memcpy(read_buffer_.get(), c.input.data(), rest);
+  const std::span octets(read_buffer_.get(), rest + got);
+  std::size_t taken = 0;
+  const bool well = take_queries(c, octets, taken);
+  c.keep_input(octets.subspan(taken));
+  return well;
+}
+
+bool TcpServer::read_into_input(Connection& c) {
+  std::size_t got = 0;
+  switch (receive(c.fd, read_buffer_.get(), kReadSize, got)) {
+    case ReadResult::Broken:
+      return false;
+    case ReadResult::Nothing:
+      return true;
+    case ReadResult::End:
+      c.end_of_queries = true;
+      return true;
+    case ReadResult::Octets:
+      break;
+  }
+  c.input.insert(c.input.end(), read_buffer_.get(), read_buffer_.get() + got);
+  // Otherwise there is nothing to take, and nothing to move.
+  if (!c.has_whole_query()) return true;
+  const std::vector<std::uint8_t> octets = std::exchange(c.input, {});
+  std::size_t taken = 0;
+  const bool well = take_queries(c, octets, taken);
+  c.keep_input(std::span(octets).subspan(taken));
+  return well;
+}
+
+// Answers the queries at the front of `octets` as far as the connection's limits allow.  False: the
+// connection is broken.
+bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets,
+                             std::size_t& taken) {
+  bool well = true;
+  taken = 0;
+  while (well && may_take_query(c)) {
+    const std::span<const std::uint8_t> rest = octets.subspan(taken);
+    if (rest.size() < kPrefix) break;
+    const std::size_t size = message_size(rest.data());
+    // What has no header is no message: the framing is lost, and so is the connection.
+    if (size < kHeader) {
+      well = false;
+      break;
+    }
+    if (rest.size() - kPrefix < size) break;
+    if (scratch_used_ >= kFlushAt && !write_replies(c)) return false;
+    answer(c, rest.subspan(kPrefix, size));
+    taken += kPrefix + size;
+  }
+  const bool written = write_replies(c);
+  const bool unfinished = taken < octets.size() && may_take_query(c);
+  // The clock of an unfinished query runs from its first octet; the next one starts it anew.
+  if (!unfinished)
+    c.query_since = 0;
+  else if (taken > 0 || c.query_since == 0)
+    c.query_since = uv_now(loop_);
+  c.active_at = uv_now(loop_);
+  unlink(c);
+  link_newest(c);
+  return well && written;
+}
+
+void TcpServer::answer(Connection& c, std::span<const std::uint8_t> query) {
+  counters_.tcp_queries.add();
+  std::uint8_t* const out = scratch_.get() + scratch_used_;
+  std::memcpy(out + kPrefix, query.data(), query.size());
+  const ReplyTo reply_to{c.client, c.slot, c.generation, 0, 0};
+  const std::size_t size = sink_->on_query({out + kPrefix, kTcpBufferSize}, query.size(), reply_to);
+  if (size == QuerySink::kNoReply) return;
+  if (size == QuerySink::kReplyLater) {
+    ++c.in_flight;
+    return;
+  }
+  out[0] = static_cast<std::uint8_t>(size >> 8);
+  out[1] = static_cast<std::uint8_t>(size);
+  scratch_used_ += kPrefix + size;
+  counters_.tcp_replies.add();
+}
+
+// Sends the replies in the scratch buffer; what the socket does not take waits in the connection.
+bool TcpServer::write_replies(Connection& c) {
+  const std::size_t size = std::exchange(scratch_used_, 0);
+  if (size == 0) return true;
+  std::size_t sent = 0;
+  if (c.unsent() == 0) {
+    const ssize_t n = ::send(c.fd, scratch_.get(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
+    sent = n > 0 ? static_cast<std::size_t>(n) : 0;
+    if (sent == size) return true;
+    c.unsent_since = uv_now(loop_);
+  }
+  c.output.insert(c.output.end(), scratch_.get() + sent, scratch_.get() + size);
+  return true;
+}
+
+bool TcpServer::write_output(Connection& c) {
+  while (c.unsent() > 0) {
+    const ssize_t n =
+        ::send(c.fd, c.output.data() + c.output_at, c.unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return false;
+      c.forget_sent();
+      return true;
+    }
+    c.output_at += static_cast<std::size_t>(n);
+    c.unsent_since = uv_now(loop_);
+  }
+  c.active_at = uv_now(loop_);
+  std::vector<std::uint8_t>().swap(c.output);
+  c.output_at = 0;
+  c.unsent_since = 0;
+  return true;
+}
+
+void TcpServer::proceed(Connection& c) {
+  while (c.has_whole_query() && may_take_query(c)) {
+    const std::vector<std::uint8_t> octets = std::exchange(c.input, {});
+    std::size_t taken = 0;
+    const bool well = take_queries(c, octets, taken);
+    c.keep_input(std::span(octets).subspan(taken));
+    if (!well) return close(c);
+  }
+  if (is_done(c)) return close(c);
+  watch(c);
+}
+
+void TcpServer::watch(Connection& c) {
+  // Queries that wait for room in `input` are enough; more may wait in the kernel.
+  const bool reading = !c.end_of_queries && !draining_ && may_take_query(c);
+  const int events = (reading ? UV_READABLE : 0) | (c.unsent() > 0 ? UV_WRITABLE : 0);
+  if (events == c.watched) return;
+  c.watched = events;
+  if (events == 0)
+    uv_poll_stop(&c.poll);
+  else
+    uv_poll_start(&c.poll, events, on_ready);
+}
+
+bool TcpServer::may_take_query(const Connection& c) const {
+  return c.in_flight < limits_.max_in_flight && c.unsent() < limits_.max_unsent;
+}
+
+// Nothing more is to come from either side.
+bool TcpServer::is_done(const Connection& c) const {
+  if (c.in_flight > 0 || c.unsent() > 0) return false;
+  return (c.end_of_queries || draining_) && !c.has_whole_query();
+}
+
+bool TcpServer::is_idle(const Connection& c) const {
+  return c.in_flight == 0 && c.unsent() == 0 && c.query_since == 0;
+}
+
+// --- late replies --------------------------------------------------------------------------------
+
+TcpServer::Connection* TcpServer::find(const ReplyTo& reply_to) {
+  if (reply_to.slot >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[reply_to.slot];
+  return slot.generation == reply_to.generation ? slot.connection : nullptr;
+}
+
+void TcpServer::mark_dirty(Connection& c) {
+  if (std::exchange(c.dirty, true)) return;
+  dirty_.push_back({c.client, c.slot, c.generation, 0, 0});
+}
+
+void TcpServer::send_later(const ReplyTo& reply_to, std::span<const std::uint8_t> message) {
+  Connection* const c = find(reply_to);
+  if (c == nullptr) return;
+  if (c->in_flight > 0) --c->in_flight;
+  mark_dirty(*c);
+  if (message.empty() || message.size() > kTcpBufferSize) return;
+  if (c->unsent() > kMaxUnsentFactor * limits_.max_unsent) {
+    counters_.tcp_closed_slow_reader.add();
+    return close(*c);
+  }
+  if (c->unsent() == 0) c->unsent_since = uv_now(loop_);
+  c->output.push_back(static_cast<std::uint8_t>(message.size() >> 8));
+  c->output.push_back(static_cast<std::uint8_t>(message.size()));
+  c->output.insert(c->output.end(), message.begin(), message.end());
+  counters_.tcp_replies.add();
+}
+
+void TcpServer::drop(const ReplyTo& reply_to) {
+  Connection* const c = find(reply_to);
+  if (c == nullptr) return;
+  if (c->in_flight > 0) --c->in_flight;
+  mark_dirty(*c);
+}
+
+void TcpServer::flush() {
+  if (dirty_.empty()) return;
+  const std::vector<ReplyTo> dirty = std::exchange(dirty_, {});
+  for (const ReplyTo& reply_to : dirty) {
+    Connection* const c = find(reply_to);
+    if (c == nullptr) continue;
+    c->dirty = false;
+    if (write_output(*c))
+      proceed(*c);
+    else
+      close(*c);
+  }
+}
+
+// --- limits and the end --------------------------------------------------------------------------
+
+void TcpServer::sweep() {
+  limits_ = budget_->limits();
+  for (Connection* c = oldest_; c != nullptr;) {
+    Connection* const next = c->newer;
+    check_limits_of_time(*c);
+    c = next;
+  }
+}
+
+void TcpServer::check_limits_of_time(Connection& c) {
+  const std::uint64_t now = uv_now(loop_);
+  if (c.unsent_since != 0 && now - c.unsent_since >= ms(limits_.write_timeout)) {
+    counters_.tcp_closed_slow_reader.add();
+    return close(c);
+  }
+  if (c.query_since != 0 && now - c.query_since >= ms(limits_.message_timeout)) {
+    counters_.tcp_closed_slow_query.add();
+    return close(c);
+  }
+  if (is_idle(c) && now - c.active_at >= ms(idle_timeout())) {
+    counters_.tcp_closed_idle.add();
+    return close(c);
+  }
+}
+
+void TcpServer::drain() {
+  draining_ = true;
+  for (const Slot& slot : slots_) {
+    Connection* const c = slot.connection;
+    if (c == nullptr) continue;
+    // What has come already is answered.
+    if (!c->end_of_queries && may_take_query(*c) && !read(*c))
+      close(*c);
+    else
+      proceed(*c);
+  }
+}
+
+void TcpServer::close_all() {
+  while (oldest_ != nullptr) close(*oldest_);
+  while (!acceptors_.empty()) {
+    Acceptor* const acceptor = acceptors_.back();
+    acceptors_.pop_back();
+    uv_close(reinterpret_cast<uv_handle_t*>(&acceptor->poll),
+             [](uv_handle_t* handle) { delete static_cast<Acceptor*>(handle->data); });
+  }
+  auto* const timer = reinterpret_cast<uv_handle_t*>(&pause_timer_);
+  if (uv_is_closing(timer) == 0) uv_close(timer, nullptr);
+}
+
+void TcpServer::link_newest(Connection& c) {
+  c.older = newest_;
+  c.newer = nullptr;
+  (newest_ != nullptr ? newest_->newer : oldest_) = &c;
+  newest_ = &c;
+}
+
+void TcpServer::unlink(Connection& c) {
+  (c.older != nullptr ? c.older->newer : oldest_) = c.newer;
+  (c.newer != nullptr ? c.newer->older : newest_) = c.older;
+}
+
+void TcpServer::close(Connection& c) {
+  if (std::exchange(c.closed, true)) return;
+  unlink(c);
+  Slot& slot = slots_[c.slot];
+  slot.connection = nullptr;
+  ++slot.generation;
+  free_slots_.push_back(c.slot);
+  budget_->release(c.client.address);
+  --open_;
+  counters_.tcp_open.set(open_);
+  const int fd = c.fd;
+  uv_close(reinterpret_cast<uv_handle_t*>(&c.poll),
+           [](uv_handle_t* handle) { delete static_cast<Connection*>(handle->data); });
+  ::close(fd);  // after uv_close: libuv no longer looks at it
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,117 @@
+// One worker's TCP listeners and connections (RFC 7766): pipelined queries, replies in any order,
+// the answers of one read in one write.  Bounded in every direction (reliability.md R13, R14).
+//
+// Connections are epoll handles of libuv with our own read and write: the replies to all queries of
+// one read are written side by side into one scratch buffer of the worker and leave by one send(),
+// and a connection at rest holds no buffer at all.
+#pragma once
+
+#include <uv.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dnsd/net/counters.hpp"
+#include "dnsd/net/listeners.hpp"
+#include "dnsd/net/query_sink.hpp"
+#include "dnsd/net/tcp_budget.hpp"
+
+namespace meshdns::dnsd {
+
+// The worker's thread only, but for construction and add() before it runs.
+class TcpServer {
+ public:
+  TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget);
+  ~TcpServer();
+  TcpServer(const TcpServer&) = delete;
+  TcpServer& operator=(const TcpServer&) = delete;
+
+  void set_sink(QuerySink* sink) { sink_ = sink; }
+
+  // Serves `socket`; 0 or a libuv error.
+  int add(std::shared_ptr<ListenSocket> socket);
+  bool has(const ListenSocket& socket) const;
+  std::vector<const ListenSocket*> sockets() const;
+  // Accepts who is waiting already, then closes the socket.
+  void retire(const ListenSocket& socket);
+
+  // Every connection answers what it has asked and is closed as soon as it has.
+  void drain();
+  bool has_connections() const { return open_ > 0; }
+  void close_all();
+
+  void send_later(const ReplyTo& reply_to, std::span<const std::uint8_t> message);
+  void drop(const ReplyTo& reply_to);
+  void flush();
+  // Closes whom the time limits say; a few times a second.
+  void sweep();
+  std::chrono::milliseconds idle_timeout() const { return budget_->idle_timeout_at(limits_); }
+
+ private:
+  struct Acceptor;
+  struct Connection;
+
+  static void on_acceptable(uv_poll_t* handle, int status, int events);
+  static void on_ready(uv_poll_t* handle, int status, int events);
+
+  void accept_waiting(Acceptor& acceptor);
+  bool admit(Acceptor& acceptor, int fd, const IpAddress& client, std::uint16_t port);
+  bool evict_longest_idle();
+  void pause_accepting();
+  void resume_accepting();
+
+  bool read(Connection& c);
+  bool read_into_scratch(Connection& c);
+  bool read_into_input(Connection& c);
+  bool take_queries(Connection& c, std::span<const std::uint8_t> octets, std::size_t& taken);
+  void answer(Connection& c, std::span<const std::uint8_t> query);
+  bool write_replies(Connection& c);
+  bool write_output(Connection& c);
+  // Goes on after anything changed: takes queries that waited, sets what to poll for, closes who is
+  // done.  The connection may be closed after this.
+  void proceed(Connection& c);
+  void watch(Connection& c);
+  bool may_take_query(const Connection& c) const;
+  bool is_done(const Connection& c) const;
+  bool is_idle(const Connection& c) const;
+  void check_limits_of_time(Connection& c);
+
+  Connection* find(const ReplyTo& reply_to);
+  void mark_dirty(Connection& c);
+  void link_newest(Connection& c);
+  void unlink(Connection& c);
+  void close(Connection& c);
+
+  uv_loop_t* loop_;
+  WorkerCounters& counters_;
+  std::shared_ptr<TcpBudget> budget_;
+  TcpLimits limits_;  // a copy, renewed by sweep()
+  QuerySink* sink_ = nullptr;
+  int max_accepted_fd_;
+  bool draining_ = false;
+
+  std::vector<Acceptor*> acceptors_;
+  std::uint64_t paused_until_ = 0;  // loop time; 0 = accepting
+  uv_timer_t pause_timer_;
+
+  struct Slot {
+    Connection* connection = nullptr;
+    std::uint32_t generation = 0;
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  std::size_t open_ = 0;
+  // By last activity, the longest idle first.
+  Connection* oldest_ = nullptr;
+  Connection* newest_ = nullptr;
+  std::vector<ReplyTo> dirty_;  // who has late replies to write
+
+  std::unique_ptr<std::uint8_t[]> read_buffer_;
+  std::unique_ptr<std::uint8_t[]> scratch_;  // replies of the read at hand
+  std::size_t scratch_used_ = 0;
+};
+
+}  // namespace meshdns::dnsd
