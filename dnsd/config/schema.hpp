@@ -142,6 +142,7 @@ Codec<std::vector<V>> list(Codec<V> element) {
             for (const Node& item : node)
               if (auto value = element.read(item, place.at(index++)))
                 values.push_back(*std::move(value));
+            if (values.size() != node.size()) return std::nullopt;  // said by the element
             return values;
           },
           [=](Json& json, const std::vector<V>& values) {

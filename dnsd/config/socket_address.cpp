@@ -68,23 +68,21 @@ Result<SocketAddress> parse_ip_and_zone(std::string_view text) {
   return SocketAddress{*ip, 0, std::string(zone)};
 }
 
+std::unexpected<Error> fail_without_port(std::string_view text, const SocketAddress& address) {
+  const SocketAddress example{address.ip, 53, address.zone};
+  return fail(quoted(text) + " needs a port, as in " + quoted(example.to_string()));
+}
+
 Result<SocketAddress> parse(std::string_view text, std::optional<std::uint16_t> default_port) {
   const auto parts = split(text);
   if (!parts) return std::unexpected(parts.error());
-  if (!parts->port && !default_port) {
-    const bool bare_v6 = text.find(':') != std::string_view::npos && !text.starts_with('[');
-    const std::string ip =
-        bare_v6 ? std::string(1, '[').append(text).append(1, ']') : std::string(text);
-    return fail(quoted(text) + " needs a port, as in " + quoted(ip + ":53"));
-  }
   auto address = parse_ip_and_zone(parts->ip);
   if (!address) return address;
   if (!parts->port) {
+    if (!default_port) return fail_without_port(text, *address);
     address->port = *default_port;
     return address;
   }
-  if (address->ip.is_v6() && !text.starts_with('['))
-    return fail(quoted(text) + " is IPv6 with a port and needs brackets around the address");
   const auto port = parse_port(*parts->port);
   if (!port) return std::unexpected(port.error());
   address->port = *port;

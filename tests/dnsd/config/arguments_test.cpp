@@ -1,0 +1,126 @@
+#include "dnsd/cli/arguments.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace meshdns::dnsd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+struct Parsed {
+  std::optional<int> status;
+  Arguments arguments;
+  std::string out;
+  std::string err;
+};
+
+Parsed parse(std::initializer_list<const char*> words,
+             std::string_view default_config = "/nonexistent") {
+  std::vector<const char*> argv = {"meshdnsd"};
+  argv.insert(argv.end(), words);
+  Parsed parsed;
+  std::ostringstream out;
+  std::ostringstream err;
+  parsed.status = parse_arguments(argv, parsed.arguments, out, err, default_config);
+  parsed.out = out.str();
+  parsed.err = err.str();
+  return parsed;
+}
+
+TEST(ArgumentsTest, RunsWithOrWithoutTheWord) {
+  for (const Parsed& parsed : {parse({"--config", "a.yaml"}), parse({"run", "--config", "a.yaml"}),
+                               parse({"--config=a.yaml"}), parse({"--config", "a.yaml", "run"})}) {
+    ASSERT_EQ(parsed.status, std::nullopt) << parsed.err;
+    EXPECT_EQ(parsed.arguments.command, Command::Run);
+    EXPECT_EQ(parsed.arguments.config, "a.yaml");
+  }
+}
+
+TEST(ArgumentsTest, NeedsAConfigurationUnlessTheDefaultFileExists) {
+  const Parsed missing = parse({"run"}, "/nonexistent/meshdns.yaml");
+  EXPECT_EQ(missing.status, kExitUsage);
+  EXPECT_THAT(missing.err, HasSubstr("/nonexistent/meshdns.yaml"));
+
+  const std::string path = testing::TempDir() + "arguments_test.yaml";
+  std::ofstream(path) << "{}\n";
+  const Parsed found = parse({"run"}, path);
+  EXPECT_EQ(found.status, std::nullopt);
+  EXPECT_EQ(found.arguments.config, path);
+}
+
+TEST(ArgumentsTest, ChecksConfigurationAndPaths) {
+  const Parsed both = parse({"check", "--config", "a.yaml", "x.yaml", "dir"});
+  ASSERT_EQ(both.status, std::nullopt) << both.err;
+  EXPECT_EQ(both.arguments.command, Command::Check);
+  EXPECT_EQ(both.arguments.config, "a.yaml");
+  EXPECT_THAT(both.arguments.paths, ElementsAre("x.yaml", "dir"));
+
+  const Parsed paths = parse({"check", "x.yaml"});
+  ASSERT_EQ(paths.status, std::nullopt) << paths.err;
+  EXPECT_EQ(paths.arguments.config, "");
+  EXPECT_EQ(parse({"check"}).status, kExitUsage);
+}
+
+TEST(ArgumentsTest, ExplainsAName) {
+  const Parsed parsed =
+      parse({"explain", "--config", "a.yaml", "api.example.org", "aaaa", "--from", "shop"});
+  ASSERT_EQ(parsed.status, std::nullopt) << parsed.err;
+  EXPECT_EQ(parsed.arguments.command, Command::Explain);
+  EXPECT_EQ(parsed.arguments.explain.name, "api.example.org");
+  EXPECT_EQ(parsed.arguments.explain.type, "AAAA");
+  EXPECT_EQ(parsed.arguments.explain.from, "shop");
+  EXPECT_EQ(parse({"explain", "--config", "a.yaml", "api.example.org"}).arguments.explain.type,
+            "A");
+}
+
+TEST(ArgumentsTest, ExplainsAConnection) {
+  const Parsed parsed = parse({"explain", "--config", "a.yaml", "--connect", "[2001:db8::1]:443",
+                               "--sni", "api.example.org"});
+  ASSERT_EQ(parsed.status, std::nullopt) << parsed.err;
+  ASSERT_TRUE(parsed.arguments.explain.connect);
+  EXPECT_EQ(parsed.arguments.explain.connect->to_string(), "[2001:db8::1]:443");
+  EXPECT_EQ(parsed.arguments.explain.sni, "api.example.org");
+}
+
+TEST(ArgumentsTest, RefusesWhatMakesNoSense) {
+  for (const Parsed& parsed : {
+           parse({"explain", "--config", "a.yaml"}),
+           parse({"explain", "--config", "a.yaml", "--connect", "10.0.0.1"}),
+           parse({"explain", "--config", "a.yaml", "--connect", "name:80"}),
+           parse({"explain", "--config", "a.yaml", "n", "--sni", "x"}),
+           parse({"explain", "--config", "a.yaml", "--connect", "10.0.0.1:80", "--sni", "x",
+                  "--host", "y"}),
+           parse({"explain", "--config", "a.yaml", "n", "A", "too-many"}),
+           parse({"run", "--config"}),
+           parse({"run", "--config", ""}),
+           parse({"run", "--confg", "a.yaml"}),
+           parse({"run", "check", "--config", "a.yaml"}),
+           parse({"serve", "--config", "a.yaml"}),
+           parse({"run", "--config", "a.yaml", "stray"}),
+       }) {
+    EXPECT_EQ(parsed.status, kExitUsage);
+    EXPECT_THAT(parsed.err, Not(IsEmpty()));
+    EXPECT_THAT(parsed.out, IsEmpty());
+  }
+}
+
+TEST(ArgumentsTest, PrintsVersionAndHelpOnStandardOutput) {
+  const Parsed version = parse({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.out, StartsWith("meshdnsd 0.1.0"));
+  const Parsed help = parse({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"run", "check", "explain", "--config", "--version"})
+    EXPECT_THAT(help.out, HasSubstr(word));
+  EXPECT_THAT(parse({"explain", "--help"}).out, HasSubstr("--connect"));
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd

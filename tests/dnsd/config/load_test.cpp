@@ -1,0 +1,440 @@
+#include "dnsd/config/load.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace meshdns::dnsd {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+std::vector<std::string> findings(std::string_view text) {
+  std::vector<std::string> lines;
+  for (const registry::Finding& finding : parse_config(text, "m.yaml").findings)
+    lines.push_back(finding.to_string());
+  return lines;
+}
+
+Config good(std::string_view text) {
+  const LoadedConfig loaded = parse_config(text, "m.yaml");
+  EXPECT_THAT(findings(text), IsEmpty());
+  EXPECT_TRUE(loaded.valid());
+  return loaded.config;
+}
+
+TEST(LoadTest, IsTheDefaultsWhenNothingIsSaid) {
+  for (const std::string_view text :
+       {"", "# nothing\n", "---\n", "{}", "server:\nmesh: ~\nclient: {default: }\n"})
+    EXPECT_EQ(good(text), Config()) << text;
+}
+
+TEST(LoadTest, HasTheContractsDefaults) {
+  const Config c = good("");
+  EXPECT_EQ(c.server.listen.front().to_string(), "127.0.0.1:15053");
+  EXPECT_EQ(c.server.workers, 0U);
+  EXPECT_EQ(c.server.chaos, ChaosAccess::Loopback);
+  EXPECT_EQ(c.admin.listen->to_string(), "127.0.0.1:15054");
+  EXPECT_EQ(c.log.level, LogLevel::Info);
+  EXPECT_EQ(c.mesh.cluster_domain, "cluster.local");
+  EXPECT_EQ(c.mesh.root_namespace, "istio-system");
+  EXPECT_TRUE(c.mesh.endpoint_answers);
+  EXPECT_EQ(c.mesh.auto_allocate, registry::AutoAllocate::Off);
+  EXPECT_EQ(c.mesh.ttl.vip, 30U);
+  EXPECT_EQ(c.mesh.search_shortcut, registry::SearchShortcut::Known);
+  EXPECT_FALSE(c.client.by_source_address);
+  EXPECT_EQ(c.client.default_identity.ns, "default");
+  EXPECT_THAT(c.sources, IsEmpty());
+  EXPECT_THAT(c.upstream.servers, IsEmpty());
+  EXPECT_EQ(c.upstream.timeout, 2s);
+  EXPECT_EQ(c.cache.size_bytes, 64U << 20);
+  EXPECT_EQ(c.cache.max_ttl, 1h);
+  EXPECT_EQ(c.cache.negative_max_ttl, 30s);
+  EXPECT_EQ(c.cache.serve_stale, 1h);
+}
+
+TEST(LoadTest, ReadsServerAdminAndLog) {
+  const Config c = good(R"(
+server:
+  listen: ["0.0.0.0:0", "[::]:53", "[fe80::1%eth0]:53"]
+  workers: 4
+  allow: [10.0.0.0/8, "2001:db8::/32", 192.0.2.1]
+  chaos: off
+  tcp: { max_connections: 10, max_connections_per_client: 2, idle_timeout: 500ms }
+  nsid: "node-1"
+  cpu_affinity: true
+admin: { listen: "" }
+log: { level: debug, format: json, queries: { class: denial, sample: 0.25 } }
+)");
+  ASSERT_THAT(c.server.listen, SizeIs(3));
+  EXPECT_EQ(c.server.listen[2].to_string(), "[fe80::1%eth0]:53");
+  EXPECT_EQ(c.server.workers, 4U);
+  ASSERT_THAT(c.server.allow, SizeIs(3));
+  EXPECT_TRUE(c.server.allow[2].is_single());
+  EXPECT_EQ(c.server.chaos, ChaosAccess::Off);
+  EXPECT_EQ(c.server.tcp.idle_timeout, 500ms);
+  EXPECT_EQ(c.server.nsid, "node-1");
+  EXPECT_TRUE(c.server.cpu_affinity);
+  EXPECT_EQ(c.admin.listen, std::nullopt);
+  EXPECT_EQ(c.log.level, LogLevel::Debug);
+  EXPECT_EQ(c.log.format, LogFormat::Json);
+  EXPECT_EQ(c.log.queries.query_class, QueryLogClass::Denial);
+  EXPECT_EQ(c.log.queries.sample, 0.25);
+}
+
+TEST(LoadTest, ReadsMesh) {
+  const Config c = good(R"(
+mesh:
+  cluster_domain: Corp.Local.
+  root_namespace: mesh-root
+  endpoint_answers: false
+  auto_allocate: hash
+  vip_cidr_v4: 198.18.0.0/15
+  default_export_to: [".", shop]
+  service_entry_visibility:
+    defaultVisibility: NAMESPACE
+    applyToSidecars: true
+    policies:
+      - visibility: NONE
+        matchingRules:
+          - namespaceSelector: { matchLabels: { team: b, env: prod } }
+          - namespaceSelector: {}
+  ttl: { vip: 60, negative: 0 }
+  authoritative: true
+  reverse_zones: [10.in-addr.arpa., 172.16.0.0/15]
+  fallthrough: [svc.cluster.local, "."]
+  namespaces: [shop, billing]
+  pods: verified
+  search_shortcut: off
+  claims: strict
+)");
+  EXPECT_EQ(c.mesh.cluster_domain, "corp.local");
+  EXPECT_FALSE(c.mesh.endpoint_answers);
+  EXPECT_EQ(c.mesh.auto_allocate, registry::AutoAllocate::Hash);
+  EXPECT_EQ(c.mesh.vip_cidr_v4.to_string(), "198.18.0.0/15");
+  EXPECT_THAT(c.mesh.default_export_to, ElementsAre(".", "shop"));
+  const auto& visibility = c.mesh.service_entry_visibility;
+  EXPECT_EQ(visibility.default_visibility, registry::Visibility::Namespace);
+  EXPECT_TRUE(visibility.apply_to_sidecars);
+  ASSERT_THAT(visibility.policies, SizeIs(1));
+  EXPECT_EQ(visibility.policies[0].visibility, registry::Visibility::None);
+  EXPECT_THAT(visibility.policies[0].namespace_selectors,
+              ElementsAre(registry::Labels{{"env", "prod"}, {"team", "b"}}, registry::Labels{}));
+  EXPECT_EQ(c.mesh.ttl.vip, 60U);
+  EXPECT_EQ(c.mesh.ttl.endpoint, 5U);
+  EXPECT_EQ(c.mesh.ttl.negative, 0U);
+  EXPECT_EQ(c.mesh.authoritative, registry::Authoritative::Yes);
+  EXPECT_THAT(c.mesh.reverse_zones,
+              ElementsAre("10.in-addr.arpa", "16.172.in-addr.arpa", "17.172.in-addr.arpa"));
+  EXPECT_THAT(c.mesh.fallthrough, ElementsAre("svc.cluster.local", ""));
+  EXPECT_EQ(c.mesh.pods, registry::PodNames::Verified);
+  EXPECT_EQ(c.mesh.search_shortcut, registry::SearchShortcut::Off);
+  EXPECT_EQ(c.mesh.claims, registry::Claims::Strict);
+}
+
+TEST(LoadTest, ReadsTheClient) {
+  const Config c = good(R"(
+client:
+  by_source_address: true
+  unknown: refuse
+  default:
+    namespace: shop
+    labels: { b: "2", a: "1" }
+    network: vm-net
+    cluster: west
+    search: [Shop.svc.cluster.local., corp.example]
+    ip_families: [IPv6]
+)");
+  EXPECT_TRUE(c.client.by_source_address);
+  EXPECT_EQ(c.client.unknown, UnknownClient::Refuse);
+  const ClientIdentityConfig& identity = c.client.default_identity;
+  EXPECT_EQ(identity.ns, "shop");
+  EXPECT_EQ(identity.labels, (registry::Labels{{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(identity.network, "vm-net");
+  EXPECT_EQ(identity.cluster, "west");
+  EXPECT_THAT(identity.search, ElementsAre("shop.svc.cluster.local", "corp.example"));
+  EXPECT_THAT(identity.ip_families, ElementsAre(IpFamily::IPv6));
+}
+
+TEST(LoadTest, TakesTheNamespaceFromTheNodeId) {
+  const Config c = good(
+      "client: { default: { node_id: 'sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local' } }");
+  EXPECT_EQ(c.client.default_identity.ns, "shop");
+  EXPECT_EQ(c.client.default_identity.node_id->pod_name(), "web-1");
+  EXPECT_EQ(good("client: {default: {node_id: 'sidecar~10.0.0.1~w.shop~', namespace: shop}}")
+                .client.default_identity.ns,
+            "shop");
+  EXPECT_THAT(findings("client:\n  default:\n    namespace: default\n"
+                       "    node_id: sidecar~10.0.0.1~w.shop~\n"),
+              ElementsAre(AllOf(StartsWith("m.yaml:4: error: client.default.node_id: "),
+                                HasSubstr("remove one of the two"))));
+}
+
+TEST(LoadTest, ReadsSources) {
+  const Config c = good(R"(
+sources:
+  - files: { path: /etc/mesh, cluster: west, network: n1 }
+  - kubernetes: { kubeconfig: /root/.kube/config, namespaces: [shop], node_name: node-1 }
+  - kubernetes:
+  - name_table: { path: ndsz.json }
+)");
+  ASSERT_THAT(c.sources, SizeIs(4));
+  EXPECT_EQ(std::get<FilesSource>(c.sources[0]), (FilesSource{"/etc/mesh", "west", "n1"}));
+  EXPECT_EQ(std::get<KubernetesSource>(c.sources[1]).node_name, "node-1");
+  EXPECT_EQ(std::get<KubernetesSource>(c.sources[2]), KubernetesSource());
+  EXPECT_EQ(std::get<NameTableSource>(c.sources[3]).path, "ndsz.json");
+}
+
+TEST(LoadTest, ReadsUpstreamAndCache) {
+  const Config c = good(R"(
+upstream:
+  servers: [10.0.0.53, "2001:db8::1", "tls://9.9.9.9#dns.quad9.net"]
+  policy: round_robin
+  zones: { Corp.Example.: [10.0.0.54], 10.0.0.0/8: ["10.0.0.55:5353"] }
+  timeout: 500ms
+  max_in_flight: 100
+  case_randomization: false
+  tls: { ca_file: /etc/ca.pem }
+cache: { size: 1GiB, min_ttl: 5s, max_ttl: 2h, negative_max_ttl: 1m, serve_stale: 0, prefetch: false }
+state_dir: /var/lib/meshdns
+)");
+  ASSERT_THAT(c.upstream.servers, SizeIs(3));
+  EXPECT_EQ(c.upstream.servers[2].tls_name, "dns.quad9.net");
+  EXPECT_EQ(c.upstream.policy, UpstreamPolicy::RoundRobin);
+  ASSERT_THAT(c.upstream.zones, SizeIs(2));
+  EXPECT_EQ(c.upstream.zones.at("corp.example")[0].to_string(), "10.0.0.54:53");
+  EXPECT_EQ(c.upstream.zones.at("10.in-addr.arpa")[0].to_string(), "10.0.0.55:5353");
+  EXPECT_EQ(c.upstream.timeout, 500ms);
+  EXPECT_EQ(c.upstream.max_in_flight, 100U);
+  EXPECT_FALSE(c.upstream.case_randomization);
+  EXPECT_EQ(c.upstream.tls_ca_file, "/etc/ca.pem");
+  EXPECT_EQ(c.cache.size_bytes, 1U << 30);
+  EXPECT_EQ(c.cache.min_ttl, 5s);
+  EXPECT_EQ(c.cache.serve_stale, 0s);
+  EXPECT_FALSE(c.cache.prefetch);
+  EXPECT_EQ(c.state_dir, "/var/lib/meshdns");
+}
+
+// One mistake, and what is said about it.
+struct Mistake {
+  std::string_view text;
+  std::string_view place;  // how the finding begins, after "m.yaml:"
+  std::string_view message;
+};
+
+TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
+  for (const Mistake& m : {
+           Mistake{"server:\n  lisen: []\n",
+                   "2: error: server.lisen: ", "did you mean \"listen\"?"},
+           {"sever: {}\n", "1: error: sever: ", "did you mean \"server\"?"},
+           {"idle_timeout: 5s\n", "1: error: idle_timeout: ", "\"server.tcp.idle_timeout\""},
+           {"cache: { zzzzzzzzzzzzzzzz: 1 }\n",
+            "1: error: cache.zzzzzzzzzzzzzzzz: ", "known here: size, min_ttl"},
+           {"server:\n  workers: 1\n  workers: 2\n", "3: error: ", "given twice"},
+           {"server: 5\n", "1: error: server: ", "expected a mapping, found a number"},
+           {"[]\n", "1: error: ", "expected a mapping, found a list"},
+           {"hello\n", "1: error: ", "expected a mapping, found a string"},
+           {"server:\n  listen: 127.0.0.1:53\n", "2: error: server.listen: ",
+            "expected a list, found a string; write [\"127.0.0.1:53\"]"},
+           {"server:\n  listen: []\n", "2: error: server.listen: ", "is empty"},
+           {"server:\n  listen:\n    - 127.0.0.1:53\n    - localhost:53\n",
+            "4: error: server.listen[1]: ", "\"localhost\" is not an IP address"},
+           {"server:\n  listen: ['127.0.0.1:53', '127.0.0.1:53']\n",
+            "2: error: server.listen: ", "listed twice"},
+           {"server:\n  workers: -1\n",
+            "2: error: server.workers: ", "whole number from 0 to 1024"},
+           {"server:\n  workers: 1025\n",
+            "2: error: server.workers: ", "whole number from 0 to 1024"},
+           {"server:\n  workers: \"4\"\n", "2: error: server.workers: ", "without quotes"},
+           {"server:\n  workers: four\n", "2: error: server.workers: ", "whole number"},
+           {"server:\n  workers:\n", "2: error: server.workers: ", "leave the key out"},
+           {"server: { allow: [10.0.0.0/33] }\n", "1: error: server.allow[0]: ", "not a prefix"},
+           {"server: { allow: [] }\n", "1: error: server.allow: ", "for everyone"},
+           {"server: { chaos: no }\n",
+            "1: error: server.chaos: ", "\"no\" is none of: loopback, allowed, off"},
+           {"server: { tcp: { idle_timeout: 10 } }\n",
+            "1: error: server.tcp.idle_timeout: ", "write 10s"},
+           {"server: { tcp: { idle_timeout: 2h } }\n",
+            "1: error: server.tcp.idle_timeout: ", "not from 100ms to 1h"},
+           {"admin: { listen: 15054 }\n", "1: error: admin.listen: ", "not an IP address"},
+           {"log: { level: INFO }\n", "1: error: log.level: ", "none of: trace, debug, info"},
+           {"log: { queries: { sample: 2 } }\n", "1: error: log.queries.sample: ", "from 0 to 1"},
+           {"mesh: { endpoint_answers: yes }\n",
+            "1: error: mesh.endpoint_answers: ", "write true or false"},
+           {"mesh: { endpoint_answers: 'true' }\n",
+            "1: error: mesh.endpoint_answers: ", "without quotes"},
+           {"mesh: { endpoint_answers: 1 }\n",
+            "1: error: mesh.endpoint_answers: ", "not a boolean"},
+           {"mesh: { endpoint_answers: [] }\n",
+            "1: error: mesh.endpoint_answers: ", "found a list"},
+           {"mesh: { cluster_domain: '' }\n",
+            "1: error: mesh.cluster_domain: ", "not a domain name"},
+           {"mesh: { vip_cidr_v4: 'fc00::/48' }\n", "1: error: mesh.vip_cidr_v4: ", "is not IPv4"},
+           {"mesh: { vip_cidr_v4: 240.0.0.0/31 }\n",
+            "1: error: mesh.vip_cidr_v4: ", "4 to 30 bits"},
+           {"mesh: { default_export_to: [] }\n",
+            "1: error: mesh.default_export_to: ", "for nobody"},
+           {"mesh: { default_export_to: ['~', a] }\n",
+            "1: error: mesh.default_export_to: ", "stand alone"},
+           {"mesh: { ttl: { vip: 30s } }\n", "1: error: mesh.ttl.vip: ", "whole number"},
+           {"mesh: { reverse_zones: ['.'] }\n", "1: error: mesh.reverse_zones[0]: ", "root"},
+           {"mesh: { service_entry_visibility: { default_visibility: NONE } }\n",
+            "1: error: mesh.service_entry_visibility.default_visibility: ",
+            "\"defaultVisibility\""},
+           {"client: { default: { node_id: sidecar~1.2.3.4~x~ } }\n",
+            "1: error: client.default.node_id: ", "names no namespace"},
+           {"client: { default: { ip_families: [IPv4, IPv4] } }\n",
+            "1: error: client.default.ip_families: ", "twice"},
+           {"client: { default: { namespace: Shop } }\n",
+            "1: error: client.default.namespace: ", "not a namespace's name"},
+           {"sources:\n  - istiod: { address: x }\n",
+            "2: error: sources[0].istiod: ", "not available in this build"},
+           {"sources:\n  - file: { path: x }\n",
+            "2: error: sources[0].file: ", "did you mean \"files\"?"},
+           {"sources:\n  - files: {}\n", "2: error: sources[0].files.path: ", "is missing"},
+           {"sources:\n  - files: conf\n", "2: error: sources[0].files: ", "expected a mapping"},
+           {"sources:\n  - conf\n", "2: error: sources[0]: ", "mapping of one key"},
+           {"sources:\n  - { files: {path: a}, name_table: {path: b} }\n",
+            "2: error: sources[0]: ", "mapping of one key"},
+           {"sources: { files: { path: a } }\n", "1: error: sources: ", "expected a list"},
+           {"upstream: { servers: [dns.example.org] }\n",
+            "1: error: upstream.servers[0]: ", "not an IP address"},
+           {"upstream: { zones: { corp.example: [] } }\n",
+            "1: error: upstream.zones.corp.example: ", "is empty"},
+           {"upstream: { zones: { '.': [10.0.0.1] } }\n",
+            "1: error: upstream.zones..: ", "upstream.servers"},
+           {"upstream:\n  zones:\n    a.example: [10.0.0.1]\n    A.Example.: [10.0.0.2]\n",
+            "4: error: upstream.zones.A.Example.: ", "listed twice"},
+           {"cache: { size: 64MB }\n", "1: error: cache.size: ", "write 64MiB"},
+           {"cache: { max_ttl: 1500ms }\n", "1: error: cache.max_ttl: ", "whole seconds"},
+           {"cache:\n  max_ttl: 1s\n  min_ttl: 2s\n",
+            "3: error: cache.min_ttl: ", "more than max_ttl"},
+           {"state_dir: [a]\n", "1: error: state_dir: ", "expected text, found a list"},
+           {"server: {}\n---\nserver: {}\n", "3: error: ", "second document"},
+           {"server:\n  listen: [\n", "3: error: ", ""},
+           {"a: b: c\n", "1: error: ", ""},
+       })
+    EXPECT_THAT(findings(m.text), ElementsAre(AllOf(StartsWith("m.yaml:" + std::string(m.place)),
+                                                    HasSubstr(std::string(m.message)))))
+        << m.text;
+}
+
+TEST(LoadTest, TreatsAKeyWhoseCapabilityIsMissingAsUnknown) {
+  for (const std::string_view text :
+       {"dns64: { prefix: '64:ff9b::/96' }", "hosts: { file: /etc/hosts }", "overrides: {}",
+        "server: { rate_limit: {} }", "upstream: { deny_answers: [] }"})
+    EXPECT_THAT(findings(text), ElementsAre(HasSubstr("unknown key"))) << text;
+}
+
+TEST(LoadTest, ReportsEverythingInTheOrderOfTheText) {
+  EXPECT_THAT(
+      findings("cache: { size: x }\n"
+               "bogus: 1\n"
+               "server:\n"
+               "  workers: x\n"
+               "  listen: [x, y]\n"),
+      ElementsAre(StartsWith("m.yaml:1: error: cache.size"), StartsWith("m.yaml:2: error: bogus"),
+                  StartsWith("m.yaml:4: error: server.workers"),
+                  StartsWith("m.yaml:5: error: server.listen[0]"),
+                  StartsWith("m.yaml:5: error: server.listen[1]")));
+}
+
+TEST(LoadTest, WarnsOfAddressesThatARestartMoves) {
+  const LoadedConfig loaded = parse_config("mesh:\n  auto_allocate: persistent\n", "m.yaml");
+  EXPECT_TRUE(loaded.valid());
+  ASSERT_THAT(loaded.findings, SizeIs(1));
+  EXPECT_THAT(loaded.findings[0].to_string(),
+              StartsWith("m.yaml:2: warning: mesh.auto_allocate: "));
+  EXPECT_THAT(findings("mesh: {auto_allocate: persistent}\nstate_dir: /var/lib/meshdns\n"),
+              IsEmpty());
+}
+
+// reliability.md, R27.
+TEST(LoadTest, EndsOnHostileText) {
+  const std::string deep(100'000, '[');
+  std::string wide = "upstream:\n  zones:\n";
+  for (int i = 0; i < 50'000; ++i) wide += "    z" + std::to_string(i) + ": []\n";
+  for (const std::string& text :
+       {deep, wide, std::string("\0\0\0", 3), std::string("\xff\xfe"), std::string("\x80\x80: 1"),
+        std::string("a: &a [*a, *a]"), std::string("{{{{")})
+    EXPECT_THAT(findings(text), Not(IsEmpty()));
+}
+
+TEST(LoadTest, PrintsWhatItReadsBack) {
+  for (const std::string_view text : {
+           "",
+           "admin: {listen: ''}",
+           "client: {default: {node_id: 'sidecar~10.0.0.1~w.shop~'}}",
+           "mesh: {service_entry_visibility: {policies: [{visibility: NONE, matchingRules: "
+           "[{namespaceSelector: {matchLabels: {a: b}}}]}]}, fallthrough: ['.'], authoritative: "
+           "false, "
+           "reverse_zones: [10.96.0.0/12]}",
+           "sources: [{files: {path: \"a \\\"b\\\" \\\\ \\u00e4\"}}, {kubernetes: {}}, "
+           "{name_table: {path: x}}]",
+           "upstream: {zones: {10.0.0.0/9: ['tls://[2001:db8::1]:53#x.example']}, timeout: 1500ms}",
+           "log: {queries: {class: all, sample: 0.0000001}}",
+           "cache: {size: 1000, serve_stale: 61s}",
+       }) {
+    const Config config = good(text);
+    EXPECT_EQ(good(to_json(config)), config) << to_json(config);
+  }
+}
+
+TEST(LoadTest, NamesTheSectionsThatAChangeTouches) {
+  const Config before = good("");
+  EXPECT_THAT(changed_sections(before, before), IsEmpty());
+  EXPECT_THAT(
+      changed_sections(before, good("log: {level: warn}\ncache: {size: 0}\nstate_dir: /x\n"
+                                    "mesh: {ttl: {vip: 1}}\nsources: [{files: {path: x}}]")),
+      ElementsAre("log", "mesh", "sources", "cache", "state_dir"));
+}
+
+TEST(LoadTest, SaysWhichFileCannotBeRead) {
+  EXPECT_EQ(load_config("/nonexistent/m.yaml").error().message,
+            "/nonexistent/m.yaml: No such file or directory");
+  EXPECT_THAT(load_config("/").error().message, HasSubstr("directory"));
+  const std::string path = testing::TempDir() + "load_test_large.yaml";
+  std::ofstream(path) << std::string((1U << 20) + 1, '#');
+  EXPECT_THAT(load_config(path).error().message, HasSubstr("larger than 1 MiB"));
+}
+
+TEST(LoadTest, ReadsAFile) {
+  const std::string path = testing::TempDir() + "load_test.yaml";
+  std::ofstream(path) << "cache: { size: 1MiB }\nbogus: 1\n";
+  const auto loaded = load_config(path);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->config.cache.size_bytes, 1U << 20);
+  ASSERT_THAT(loaded->findings, SizeIs(1));
+  EXPECT_THAT(loaded->findings[0].to_string(), StartsWith(path + ":2: error: bogus: unknown key"));
+}
+
+// Found by fuzzing, or where a fuzzer begins: nothing of it may do harm, and what is valid reads
+// back.
+TEST(LoadTest, ReplaysTheFuzzersCorpus) {
+  std::size_t count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(MESHDNS_SOURCE_DIR "/tests/fuzz/corpus/config")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const LoadedConfig loaded = parse_config(text, "m.yaml");
+    if (loaded.valid()) {
+      EXPECT_EQ(good(to_json(loaded.config)), loaded.config) << entry.path();
+    }
+    ++count;
+  }
+  EXPECT_GT(count, 0U);
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd

@@ -1,0 +1,237 @@
+#include "dnsd/log/log.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "dnsd/log/printable.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::int64_t kNow = 1'790'000'000'123;  // 2026-09-21T14:13:20.123Z
+
+TEST(PrintableTest, EscapesWhatATerminalOrAReaderCouldMistake) {
+  EXPECT_EQ(printable("api.example.org"), "api.example.org");
+  EXPECT_EQ(printable(std::string_view("a\0b\r\nERROR\t\x1b[2J\x7f\xff\\", 18)),
+            "a\\000b\\013\\010ERROR\\009\\027[2J\\127\\255\\092");
+  EXPECT_EQ(printable("%s%n"), "%s%n");
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(LogLineTest, IsTimeLevelMessageAndFieldsInText) {
+  EXPECT_EQ(
+      format_log_line(LogFormat::Text, LogLevel::Warn, kNow, "upstream is down",
+                      {{"server", "10.0.0.53:53"}, {"failures", 3}, {"up", false}, {"share", 0.5}}),
+      "2026-09-21T14:13:20.123Z WARN upstream is down server=10.0.0.53:53 failures=3 up=false "
+      "share=0.5");
+}
+
+TEST(LogLineTest, QuotesValuesThatWouldLookLikeMoreFields) {
+  EXPECT_THAT(format_log_line(LogFormat::Text, LogLevel::Info, kNow, "m",
+                              {{"a", "x y"}, {"b", "x=y"}, {"c", "say \"no\""}, {"d", ""}}),
+              EndsWith(R"( INFO m a="x y" b="x=y" c="say \034no\034" d="")"));
+}
+
+TEST(LogLineTest, IsOneJsonObject) {
+  const std::string line =
+      format_log_line(LogFormat::Json, LogLevel::Error, kNow, "bad \"name\"\n",
+                      {{"name", std::string("a\0\\b", 4)}, {"n", 7U}, {"d", -1}, {"ok", true}}, 4);
+  rapidjson::Document json;
+  ASSERT_FALSE(json.Parse(line.c_str()).HasParseError()) << line;
+  EXPECT_STREQ(json["time"].GetString(), "2026-09-21T14:13:20.123Z");
+  EXPECT_STREQ(json["level"].GetString(), "error");
+  EXPECT_STREQ(json["message"].GetString(), "bad \"name\"\\010");
+  EXPECT_STREQ(json["name"].GetString(), "a\\000\\092b");
+  EXPECT_EQ(json["n"].GetInt(), 7);
+  EXPECT_EQ(json["d"].GetInt(), -1);
+  EXPECT_TRUE(json["ok"].GetBool());
+  EXPECT_EQ(json["repeated"].GetInt(), 4);
+}
+
+TEST(LogLineTest, StaysShortAndWholeWhateverItHolds) {
+  const std::string long_text(100'000, '"');
+  const std::string binary(100'000, '\xff');
+  for (const LogFormat format : {LogFormat::Text, LogFormat::Json})
+    for (const std::string& text : {long_text, binary}) {
+      const std::string line =
+          format_log_line(format, LogLevel::Info, kNow, text,
+                          {{"a", text}, {"b", text}, {"c", text}, {"d", text}}, 9);
+      EXPECT_LE(line.size(), 4000U);
+      EXPECT_THAT(line, HasSubstr("repeated"));
+      if (format == LogFormat::Text) continue;
+      rapidjson::Document json;
+      EXPECT_FALSE(json.Parse(line.c_str()).HasParseError()) << line;
+    }
+}
+
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(::pipe2(ends_, O_CLOEXEC), 0); }
+  ~Pipe() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  int write_end() const { return ends_[1]; }
+  // What is in the pipe now, line by line.
+  std::vector<std::string> read_lines() const {
+    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(ends_[0], buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(n));
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  }
+  // As if nobody had read for a long time.
+  void fill() const {
+    ::fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+    const std::string block(4096, 'x');
+    while (::write(ends_[1], block.data(), block.size()) > 0) {
+    }
+    ::fcntl(ends_[1], F_SETFL, 0);
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST(LogTest, WritesInOrderWhatTheLevelAdmits) {
+  const Pipe pipe;
+  {
+    Log log({.level = LogLevel::Warn, .fd = pipe.write_end()});
+    log.info("left out");
+    log.warn("first");
+    log.set_level(LogLevel::Debug);
+    log.debug("second", {{"n", 2}});
+    log.trace("left out");
+    EXPECT_TRUE(log.enabled(LogLevel::Debug));
+    EXPECT_FALSE(log.enabled(LogLevel::Trace));
+    EXPECT_EQ(log.dropped(), 0U);
+  }
+  const auto lines = pipe.read_lines();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0], EndsWith(" WARN first"));
+  EXPECT_THAT(lines[1], EndsWith(" DEBUG second n=2"));
+}
+
+TEST(LogTest, AnnouncesAtEveryLevel) {
+  const Pipe pipe;
+  {
+    Log log({.level = LogLevel::Off, .fd = pipe.write_end()});
+    log.error("left out");
+    log.announce("ready: 127.0.0.1:15053");
+  }
+  const auto lines = pipe.read_lines();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], EndsWith("INFO ready: 127.0.0.1:15053"));
+}
+
+TEST(LogTest, ChangesTheFormatWhileRunning) {
+  const Pipe pipe;
+  {
+    Log log({.fd = pipe.write_end()});
+    log.info("one");
+    log.set_format(LogFormat::Json);
+    log.info("two");
+  }
+  const auto lines = pipe.read_lines();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0], EndsWith("INFO one"));
+  EXPECT_THAT(lines[1], HasSubstr("\"message\":\"two\""));
+}
+
+TEST(LogTest, FoldsRepeatedMessages) {
+  const Pipe pipe;
+  {
+    Log log({.fd = pipe.write_end()});
+    for (int i = 0; i < 1000; ++i)
+      log.write_folded(LogLevel::Warn, "upstream timed out", {{"try", i}});
+  }
+  const auto lines = pipe.read_lines();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], EndsWith("WARN upstream timed out try=0"));
+}
+
+// reliability.md, R58.
+TEST(LogTest, LosesLinesAndNoTimeWhenNobodyReads) {
+  const Pipe pipe;
+  pipe.fill();
+  const auto start = std::chrono::steady_clock::now();
+  std::uint64_t dropped = 0;
+  {
+    Log log({.fd = pipe.write_end(), .queue_length = 64});
+    for (int i = 0; i < 10'000; ++i) log.info("line", {{"n", i}});
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 900ms);  // the sink's patience is 1 s
+    dropped = log.dropped();
+  }
+  EXPECT_GT(dropped, 9'000U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST(LogTest, GoesOnWhenTheReaderIsBack) {
+  const Pipe pipe;
+  pipe.fill();
+  {
+    Log log({.fd = pipe.write_end()});
+    log.info("while blocked");
+    pipe.read_lines();
+    log.flush(5s);
+    log.info("after");
+  }
+  EXPECT_THAT(pipe.read_lines().back(), EndsWith("INFO after"));
+}
+
+TEST(LogTest, SurvivesAClosedReader) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ::close(ends[0]);
+  {
+    Log log({.fd = ends[1]});
+    log.info("nobody hears this");  // SIGPIPE would end the test
+    log.flush();
+    EXPECT_EQ(log.dropped(), 1U);
+  }
+  ::close(ends[1]);
+}
+
+TEST(LogTest, NeverSplitsLinesOnASlowSocket) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const int small = 4096;
+  ASSERT_EQ(::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  std::string received;
+  {
+    Log log({.fd = ends[1], .queue_length = 4096});
+    for (int i = 0; i < 500; ++i) log.info(std::string(300, 'm'), {{"n", i}});
+    log.info("end of test");
+    char buffer[1000];
+    while (received.find("end of test") == std::string::npos) {
+      const ssize_t n = ::read(ends[0], buffer, sizeof buffer);
+      ASSERT_GT(n, 0);
+      received.append(buffer, static_cast<std::size_t>(n));
+    }
+    EXPECT_EQ(log.dropped(), 0U);
+  }
+  EXPECT_EQ(std::ranges::count(received.substr(0, received.find("end of test")), '\n'), 500);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
