@@ -1,0 +1,120 @@
+// The cache of forwarded answers, shared by all workers: shards, each with its data inside its
+// lock, bounded in octets with all overhead counted.
+//
+// Eviction is S3-FIFO: what is asked once passes through a small queue and leaves; only what is
+// asked again gets into the main one.  A flood of random names therefore pushes out itself, not the
+// hot names.  Negative answers and failures have shares of their own that they cannot exceed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/forward/cached_message.hpp"
+
+namespace meshdns::dnsd {
+
+class CacheShard;
+
+// Totals since the start; `entries` and `bytes` are of now.
+struct CacheStatistics {
+  struct Kind {
+    std::uint64_t entries = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t hits = 0;
+    std::uint64_t evictions = 0;
+  };
+  Kind positive;
+  Kind negative;
+  Kind failure;
+  std::uint64_t stale_hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t insertions = 0;
+  std::uint64_t refreshes = 0;  // times that a hot entry near its end was found
+  std::uint64_t capacity_bytes = 0;
+};
+
+// Any thread.
+class Cache {
+ public:
+  // RFC 8767, section 5: how long no upstream is asked again for what could not be refreshed.
+  static constexpr Millis kRetryPause = 30'000;
+
+  explicit Cache(const CacheConfig& config);
+  ~Cache();
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+
+  struct Hit {
+    // Octets of reply written; 0: nothing written (a miss, or `message` is set).
+    std::size_t size = 0;
+    wire::Rcode rcode = wire::Rcode::NoError;
+    MessageKind kind = MessageKind::Positive;
+    Freshness freshness = Freshness::Fresh;
+    // A hot entry near its end: ask Forwarder::refresh for it, after the reply.  Said once.
+    bool refresh_due = false;
+    // Set, and nothing written, when the answer goes through an alias: the caller checks that the
+    // chain does not reach the registry (R9), then calls write_reply() itself.
+    MessageRef message;
+  };
+  // Answers `query` in `frame` if that can be done without asking anybody: from a fresh entry, or
+  // from a stale one whose last refresh failed less than kRetryPause ago.  Never allocates.
+  // `rotation`: any number, one higher with each query.
+  Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
+             std::uint32_t rotation);
+
+  // The entry, if fresh; null otherwise.
+  MessageRef find(const CacheKey& key, Millis now);
+  // A positive entry that is past its time, but by less than serve_stale; null otherwise.  Nothing
+  // negative is ever served stale.
+  MessageRef find_stale(const CacheKey& key, Millis now);
+  // Whether that entry's refresh failed so shortly ago that nobody is to be asked again.
+  bool is_refresh_paused(const CacheKey& key, Millis now);
+
+  // Keeps `message` unless it is not cacheable or too large for a shard; in place of what has the
+  // same key.  REQUIRES: kind() is not Failure, and the message is in no cache.
+  void store(const MessageRef& message);
+  // Notes that nothing usable came (RFC 9520): a stale positive entry stays and is paused;
+  // otherwise the failure is kept for 1 s, doubling up to 5 s while it goes on.
+  // REQUIRES: kind() is Failure.
+  void store_failure(const MessageRef& failure, Millis now);
+  // An upstream answers again: failures that came of not reaching any, and pauses, end now.
+  void note_recovery(Millis now) { recovered_at_.store(now, std::memory_order_relaxed); }
+
+  // Removes entries of this name (all types), or at and below it; wire form, any case.  Returns how
+  // many.  Takes each shard's lock in turn.
+  std::size_t flush_name(std::string_view wire_name);
+  std::size_t flush_zone(std::string_view wire_name);
+  std::size_t flush_all();
+
+  // What is fresh and positive, for a later start: save() gives one block of octets with a
+  // checksum; load() takes what is still valid of such a block, `elapsed` after it was saved, and
+  // returns how many entries.  Anything else than such a block is an Error.
+  std::vector<std::uint8_t> save(Millis now) const;
+  Result<std::size_t> load(std::span<const std::uint8_t> block, Millis elapsed, Millis now);
+
+  // Takes over size and serve_stale; entries stay as far as they fit.
+  void reconfigure(const CacheConfig& config);
+  bool is_enabled() const { return capacity_.load(std::memory_order_relaxed) != 0; }
+  CacheStatistics statistics() const;
+
+ private:
+  CacheShard& shard_of(std::uint64_t hash) const;
+  template <typename Matches>
+  std::size_t flush_if(Matches matches);
+
+  // Constant after construction.
+  std::vector<std::unique_ptr<CacheShard>> shards_;
+
+  std::atomic<std::size_t> capacity_{0};
+  std::atomic<Millis> serve_stale_{0};
+  std::atomic<bool> prefetch_{true};
+  std::atomic<Millis> recovered_at_{0};
+};
+
+}  // namespace meshdns::dnsd

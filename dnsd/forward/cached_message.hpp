@@ -1,0 +1,181 @@
+// An upstream's answer as the cache keeps it and clients get it: only the records that belong to
+// the question (reliability.md R8), already in the form that follows the question in a reply.
+//
+// Every spelling of a name has the same length, so the octets behind the question, compression
+// pointers included, are the same for every client: a reply is a header, the client's own question,
+// one copy of these octets, and a few TTLs patched.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/wire/query_message.hpp"
+#include "dnsd/wire/response_message.hpp"
+#include "dnsd/wire/types.hpp"
+#include "registry/base/ref.hpp"
+
+namespace meshdns::dnsd {
+
+// Milliseconds of the monotonic clock, as uv_now() gives them; always an argument, never read here.
+using Millis = std::uint64_t;
+
+// What an answer may depend on: (lower-case name, type, class, DO, CD); reliability.md R20.  The
+// view of a tenant is no part of it: registry names never come here.
+class CacheKey {
+ public:
+  // REQUIRES: the query's question is whole.
+  explicit CacheKey(const wire::QueryMessage& query);
+  // REQUIRES: `question.name` is a lower-case name in wire form.
+  CacheKey(const wire::Question& question, bool dnssec_ok, bool checking_disabled);
+
+  std::string_view bytes() const { return {bytes_.data(), size_}; }
+  std::string_view name() const { return {bytes_.data(), size_ - kTail}; }  // wire form
+  std::uint64_t hash() const { return hash_; }
+
+  static constexpr std::size_t kTail = 5;  // type, class, DO and CD, behind the name
+
+ private:
+  void finish(wire::Type type, wire::Class qclass, bool dnssec_ok, bool checking_disabled);
+
+  std::uint64_t hash_;
+  std::size_t size_;
+  std::array<char, wire::kMaxNameLength + kTail + 8> bytes_;
+};
+
+// The question of a client's query as forwarder and cache know it.
+wire::Question question_of(const wire::QueryMessage& query);
+
+enum class MessageKind : std::uint8_t {
+  Positive,  // NOERROR with the records asked for
+  Negative,  // NXDOMAIN or NODATA
+  Failure,   // any other rcode, or nothing usable came
+};
+
+enum class Freshness : std::uint8_t { Fresh, Stale };
+
+// Where a reply is written.
+struct ReplyFrame {
+  // Holds the query's own datagram at its front (the usual case), or any other memory.
+  std::span<std::uint8_t> buffer;
+  // Octets of message that the client takes.  REQUIRES: 512 <= limit <= buffer.size().
+  std::size_t limit = 0;
+  // EDNS options, each with its code and length, for the OPT record that the reply has when the
+  // query has one (RFC 7828 keepalive, say).  Left out where no room is left.
+  std::span<const std::uint8_t> options;
+};
+
+struct MessageParts;
+
+// Immutable but for what the cache notes about it; any thread.  Held by Ref<const CachedMessage>.
+class CachedMessage final : public RefCounted {
+ public:
+  // What TTL a stale record is given (RFC 8767, section 4).
+  static constexpr std::uint32_t kStaleTtl = 30;
+
+  static Ref<const CachedMessage> create(const MessageParts& parts);
+  static void destroy(const CachedMessage* message);
+
+  MessageKind kind() const { return kind_; }
+  wire::Rcode rcode() const { return rcode_; }
+  std::string_view key() const { return {tail(), key_size_}; }
+  std::string_view name() const { return {tail(), key_size_ - CacheKey::kTail}; }  // wire form
+  std::uint64_t hash() const { return hash_; }
+  // When it was received, and until when it is fresh; the same where it must not be cached.
+  Millis received_at() const { return received_at_; }
+  Millis expires_at() const { return expires_at_; }
+  bool is_cacheable() const { return expires_at_ > received_at_; }
+  // Whether the question's name is an alias here: a chain of CNAME (or DNAME) records comes first.
+  bool has_alias() const { return has_alias_; }
+  // No record of the type asked for.
+  bool is_nodata() const {
+    return kind_ == MessageKind::Negative && rcode_ == wire::Rcode::NoError;
+  }
+  // The failure lies in no upstream being reachable, not in this name.
+  bool is_unreachable() const { return unreachable_; }
+  std::uint16_t answer_count() const { return answer_count_; }
+  // RFC 8914; nullopt-like: has_ede() says whether there is one.
+  bool has_ede() const { return has_ede_; }
+  wire::Ede ede() const { return ede_; }
+  std::string_view ede_text() const { return {tail() + key_size_, ede_text_size_}; }
+
+  // Writes the whole reply to `query` at the front of `frame.buffer` and returns its size: id,
+  // opcode, RD, CD and the question as the client sent them; RA=1, AA=0, AD only if the upstream is
+  // trusted and the client wants it; TTLs less the time since receipt; the addresses begun at
+  // `rotation`; OPT if the query has one, with the extended error; TC with as many whole records as
+  // fit.  Never allocates.  REQUIRES: `query` asks what this message answers, in any spelling.
+  std::size_t write_reply(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
+                          std::uint32_t rotation, Freshness freshness) const;
+
+  // The records, names expanded, with the TTLs that a client gets now: for chains that go on in the
+  // registry (R9) and answers put together from several messages.  Allocates.
+  wire::ResponseMessage expand(Millis now, Freshness freshness) const;
+  // The targets of the chain in order, lower-case wire form; empty without has_alias().  Allocates.
+  std::vector<std::string> alias_targets() const;
+
+  // What it costs in memory.
+  std::size_t size_bytes() const { return allocated_; }
+
+ private:
+  friend class CacheShard;
+  friend class CacheQueue;
+
+  explicit CachedMessage(const MessageParts& parts, std::size_t allocated);
+  ~CachedMessage() = default;
+
+  const char* tail() const { return reinterpret_cast<const char*>(this + 1); }
+  char* tail() { return reinterpret_cast<char*>(this + 1); }
+  const std::uint8_t* body() const {
+    return reinterpret_cast<const std::uint8_t*>(tail() + key_size_ + ede_text_size_);
+  }
+  // Offset in the message of the TTL of record `index`; kept unaligned behind the body.
+  std::uint16_t ttl_offset(std::size_t index) const;
+  std::size_t question_end() const { return wire::kHeaderSize + key_size_ - 1; }
+  std::size_t record_end(std::size_t index) const;
+  std::size_t record_begin(std::size_t index) const;
+  std::size_t copy_whole(std::uint8_t* message, std::uint32_t rotation) const;
+  std::size_t copy_fitting(std::uint8_t* message, std::size_t limit, std::uint32_t rotation,
+                           std::array<std::uint16_t, 2>& counts) const;
+  void age_ttls(std::uint8_t* message, std::size_t records, Millis now, Freshness freshness) const;
+
+  // Constant after construction.
+  std::uint32_t allocated_;
+  std::uint64_t hash_;
+  Millis received_at_;
+  Millis expires_at_;
+  wire::Rcode rcode_;
+  wire::Ede ede_;
+  std::uint16_t key_size_;
+  std::uint16_t body_size_;
+  std::uint16_t answer_count_;
+  std::uint16_t authority_count_;
+  std::uint16_t run_begin_;  // the records that rotate: equal owners, equal sizes
+  std::uint16_t run_count_;
+  MessageKind kind_;
+  std::uint8_t ede_text_size_;
+  bool has_ede_ : 1;
+  bool has_alias_ : 1;
+  bool authentic_data_ : 1;
+  bool unreachable_ : 1;
+
+  // Guarded by the mutex of the cache shard that holds it.
+  struct CacheLinks {
+    CachedMessage* chain = nullptr;  // next in the bucket
+    CachedMessage* newer = nullptr;  // neighbours in the queue
+    CachedMessage* older = nullptr;
+    Millis paused_at = 0;  // a refresh failed then: stale without asking for a while; 0 = none
+    std::uint8_t queue = 0;
+    std::uint8_t frequency = 0;  // hits, saturating
+    std::uint8_t failures = 0;   // in a row, of this question
+    bool refresh_signalled = false;
+  };
+  mutable CacheLinks links_;
+};
+
+using MessageRef = Ref<const CachedMessage>;
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,108 @@
+// Asks upstreams for what the registry does not have.  One per worker, on the worker's loop; the
+// cache, the questions in flight and what is known of each upstream are shared by all workers.
+//
+//     resolve -> (a flight for this question exists: wait) | (too many: SERVFAIL) | Flight
+//       Flight: pick an upstream, ask, next one on failure -> normalise -> cache -> all who wait
+#pragma once
+
+#include <uv.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/forward/cache.hpp"
+#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/flight_table.hpp"
+#include "dnsd/forward/forward_listener.hpp"
+#include "dnsd/forward/upstream_state.hpp"
+
+namespace meshdns::dnsd {
+
+// What all workers' forwarders share.  REQUIRES: outlives them (held by shared_ptr).
+struct ForwardShared {
+  ForwardShared(const CacheConfig& cache_config, ForwardListener& listener)
+      : cache(cache_config), upstreams(listener) {}
+  Cache cache;
+  FlightTable flights;
+  UpstreamStates upstreams;
+};
+
+struct ForwardRequest {
+  wire::Question question;  // REQUIRES: name in lower-case wire form
+  bool dnssec_ok = false;
+  bool checking_disabled = false;
+  bool recursion_desired = true;  // false: asked so upstream, and not cached
+  IpAddress client;               // for the share of one client in what is in flight
+};
+
+struct Outcome {
+  // Never null: a failure is a message, too (SERVFAIL with its extended error, or the rcode that
+  // all upstreams gave).
+  MessageRef message;
+  Freshness freshness = Freshness::Fresh;
+  // Who gave it, for the query log; empty: nobody was asked.  Valid during the callback.
+  std::string_view upstream;
+};
+using OutcomeCallback = std::move_only_function<void(const Outcome&)>;
+
+// Events since the start; written by this worker alone, readable by any thread.
+struct ForwardCounters {
+  std::atomic<std::uint64_t> requests{0};       // calls of resolve()
+  std::atomic<std::uint64_t> joined{0};         // of these, waited for a flight under way
+  std::atomic<std::uint64_t> rejected{0};       // of these, over a limit: SERVFAIL at once
+  std::atomic<std::uint64_t> stale_answers{0};  // given by resolve(), not those of the cache
+  std::atomic<std::uint64_t> refreshes{0};      // flights that nobody waits for
+  std::atomic<std::uint64_t> failures{0};       // flights that brought nothing usable
+  std::atomic<std::uint64_t> waiting{0};        // a gauge: callbacks yet to come
+};
+
+// One worker's thread only, unless said otherwise.
+class Forwarder {
+ public:
+  // RFC 8767, section 5: a client that has waited this long gets a stale answer if there is one.
+  static constexpr Millis kStaleAfter = 1'800;
+
+  // REQUIRES: `upstream.servers` is what is to be asked: those of /etc/resolv.conf have been filled
+  // in where the configuration has none.
+  Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared, const UpstreamConfig& upstream,
+            const CacheConfig& cache);
+  ~Forwarder();
+  Forwarder(const Forwarder&) = delete;
+  Forwarder& operator=(const Forwarder&) = delete;
+
+  // Calls back exactly once, within upstream.timeout, on this thread, never from inside resolve().
+  // The cache is looked at once more for what another worker has just stored.
+  void resolve(ForwardRequest request, OutcomeCallback callback);
+
+  // Asks anew for what is in the cache, so that it is there before it runs out; nobody waits.
+  void refresh(ForwardRequest request);
+
+  // Takes over servers, zones, policy and limits; flights under way end as they began.
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
+
+  // Ends every flight with a failure and closes all handles on the loop; their close callbacks may
+  // run after the Forwarder is gone.  Nothing may be called afterwards.
+  void close();
+
+  // The servers that are asked for a name (lower-case wire form), and the zone of the configuration
+  // that says so (empty: upstream.servers).
+  struct Route {
+    std::string zone;
+    std::vector<std::string> servers;
+  };
+  Route route(std::string_view wire_name) const;
+
+  // Callbacks yet to come.
+  std::size_t pending() const;
+  const ForwardCounters& counters() const;  // any thread
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace meshdns::dnsd

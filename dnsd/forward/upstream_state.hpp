@@ -1,0 +1,166 @@
+// What is known of each upstream, shared by the workers: how fast it is, whether it is up, what it
+// does not understand, and what was counted.  One worker's experience serves all.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/forward_listener.hpp"
+
+namespace meshdns::dnsd {
+
+enum class Health : std::uint8_t {
+  Up,
+  Doubtful,  // queries stay unanswered: others are preferred, a probe is under way
+  Down,      // the probe stayed unanswered, too
+};
+
+// Upper bounds of the latency buckets: 0.25 ms doubled, as CoreDNS has them.
+inline constexpr std::size_t kLatencyBuckets = 16;
+
+// A copy for the admin page and metrics.
+struct UpstreamStatus {
+  std::string name;
+  Health health = Health::Up;
+  bool looped = false;
+  std::uint32_t rtt_us = 0;  // smoothed; 0 = never measured
+  std::uint64_t in_flight = 0;
+  std::uint64_t queries = 0;  // messages sent, tries and probes included
+  std::uint64_t answers = 0;  // NOERROR, NXDOMAIN
+  std::uint64_t servfail = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t other_rcodes = 0;
+  std::uint64_t timeouts = 0;
+  std::uint64_t unreachable = 0;  // ICMP, refused connections
+  std::uint64_t malformed = 0;
+  std::uint64_t mismatched = 0;  // datagrams that were no reply to what was asked: ignored
+  std::uint64_t truncated = 0;   // asked again over TCP
+  std::uint64_t tcp_queries = 0;
+  std::uint64_t connections = 0;  // TCP and TLS connections opened
+  std::uint64_t resumed = 0;      // of these, TLS sessions resumed
+  std::uint64_t probes = 0;
+  std::uint64_t probe_failures = 0;
+  bool keeps_case = true;
+  bool speaks_edns = true;
+  std::string last_error;  // empty = none yet
+  std::array<std::uint64_t, kLatencyBuckets + 1>
+      latency{};  // answers up to each bound, not summed up
+  std::uint64_t latency_sum_us = 0;
+};
+
+// Any thread.
+class UpstreamState {
+ public:
+  UpstreamState(std::string name, ForwardListener& listener);
+
+  const std::string& name() const { return name_; }
+
+  // How long to wait for an answer before another is asked: from the measured round trips, between
+  // 100 ms and 1.5 s (reliability.md R35).
+  Millis retry_after() const;
+  std::uint32_t rtt_us() const { return srtt_us_.load(std::memory_order_relaxed); }
+  Health health() const { return health_.load(std::memory_order_relaxed); }
+  bool is_looped() const { return looped_.load(std::memory_order_relaxed); }
+
+  // A reply came, whatever its rcode: it lives.  True when it was down until now.
+  bool note_reply(Millis now, std::uint32_t rtt_us);
+  void note_rcode(wire::Rcode rcode);
+  // A query stayed unanswered since `sent_at`, or could not be sent.  Doubtful after two in a row
+  // without a reply between: one bad name alone never marks an upstream down.
+  void note_timeout(Millis sent_at);
+  void note_unreachable(std::string_view reason);
+  void note_error(std::string_view what);  // shown at /upstreams
+
+  // Whether a probe is due; the caller sends it then (one worker at a time gets true).
+  bool claim_probe(Millis now);
+  void note_probe_lost(Millis now, std::string_view reason);
+
+  // 0x20: replies that differ in case only, answered when asked in lower case.
+  bool keeps_case(Millis now) const {
+    return now >= plain_case_until_.load(std::memory_order_relaxed);
+  }
+  void note_case_kept() { case_strikes_.store(0, std::memory_order_relaxed); }
+  void note_case_lost(Millis now);
+  // RFC 6891, section 7: no OPT for a while after a FORMERR that went away without it.
+  bool speaks_edns(Millis now) const {
+    return now >= no_edns_until_.load(std::memory_order_relaxed);
+  }
+  void note_no_edns(Millis now);
+
+  void set_looped(bool looped);
+
+  UpstreamStatus status(Millis now) const;
+
+  struct Counts {
+    std::atomic<std::uint64_t> in_flight{0};
+    std::atomic<std::uint64_t> queries{0};
+    std::atomic<std::uint64_t> answers{0};
+    std::atomic<std::uint64_t> servfail{0};
+    std::atomic<std::uint64_t> refused{0};
+    std::atomic<std::uint64_t> other_rcodes{0};
+    std::atomic<std::uint64_t> timeouts{0};
+    std::atomic<std::uint64_t> unreachable{0};
+    std::atomic<std::uint64_t> malformed{0};
+    std::atomic<std::uint64_t> mismatched{0};
+    std::atomic<std::uint64_t> truncated{0};
+    std::atomic<std::uint64_t> tcp_queries{0};
+    std::atomic<std::uint64_t> connections{0};
+    std::atomic<std::uint64_t> resumed{0};
+    std::atomic<std::uint64_t> probes{0};
+    std::atomic<std::uint64_t> probe_failures{0};
+  };
+  Counts counts;
+
+ private:
+  void measure(std::uint32_t rtt_us);
+  void doubt();
+
+  // Constant after construction.
+  std::string name_;
+  ForwardListener& listener_;
+
+  std::atomic<Health> health_{Health::Up};
+  std::atomic<bool> looped_{false};
+  std::atomic<std::uint32_t> srtt_us_{0};
+  std::atomic<std::uint32_t> rttvar_us_{0};
+  std::atomic<Millis> last_reply_{0};
+  std::atomic<std::uint32_t> lost_in_a_row_{0};
+  std::atomic<Millis> next_probe_{0};
+  std::atomic<std::uint32_t> probes_lost_{0};
+  std::atomic<Millis> plain_case_until_{0};
+  std::atomic<Millis> no_edns_until_{0};
+  std::atomic<std::uint32_t> case_strikes_{0};
+  std::array<std::atomic<std::uint64_t>, kLatencyBuckets + 1> latency_{};
+  std::atomic<std::uint64_t> latency_sum_us_{0};
+
+  mutable std::mutex error_mutex_;
+  std::string last_error_;  // guarded by error_mutex_
+};
+
+// The states by name.  Any thread.
+class UpstreamStates {
+ public:
+  explicit UpstreamStates(ForwardListener& listener) : listener_(listener) {}
+
+  // The one of this server, made at the first call; it lives as long as somebody holds it, so that
+  // a reload that keeps a server keeps what is known of it.
+  std::shared_ptr<UpstreamState> state_of(const UpstreamServer& server);
+  // All that are in use, by name.
+  std::vector<UpstreamStatus> status(Millis now) const;
+
+ private:
+  ForwardListener& listener_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<UpstreamState>> states_;  // guarded by mutex_
+};
+
+}  // namespace meshdns::dnsd
