@@ -1,0 +1,179 @@
+"""The command line and the life of the process, as users and supervisors see them."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import yaml
+
+from harness.daemon import ROOT, merge, run_tool
+from harness.dns_client import Question, ask
+from harness.ports import free_port
+from harness.real_servers import find_program
+from harness.scenario import to_yaml
+from harness.waiting import eventually, seconds
+
+API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
+       "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
+HIDDEN = {"kind": "ServiceEntry", "metadata": {"name": "hidden", "namespace": "shop"},
+          "spec": {"hosts": ["hidden.example.org"], "addresses": ["10.0.0.8"], "resolution": "STATIC",
+                   "exportTo": ["."]}}
+
+
+def test_prints_its_version():
+    result = run_tool("--version")
+    assert result.returncode == 0
+    assert re.match(r"meshdnsd \d+\.\d+\.\d+", result.stdout), result
+
+
+def test_explains_its_usage():
+    result = run_tool("--help")
+    assert result.returncode == 0
+    for word in ("run", "check", "explain", "--config", "--version"):
+        assert word in result.stdout
+    for wrong in (["--no-such-option"], ["no-such-command"], ["explain"], ["run", "surplus"]):
+        result = run_tool(*wrong)
+        assert result.returncode == 2, (wrong, result)
+        assert result.stderr.strip(), "nothing is said"
+
+
+def test_check_has_the_exit_codes_of_the_contract(tmp_path):
+    good, bad, odd = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "odd.yaml"
+    good.write_text(to_yaml([API]))
+    bad.write_text(to_yaml([API, merge(API, {"metadata": {"name": "bad"}, "spec": {"hosts": ["*"]}})]))
+    odd.write_text(to_yaml([merge(API, {"spec": {"unknownField": 1}})]))
+    for paths, code, last_line in (
+            ([good], 0, "1 resources?, 0 errors, 0 warnings"),
+            ([bad], 1, "2 resources, 1 errors?, 0 warnings"),
+            ([odd], 0, "1 resources?, 0 errors, 1 warnings?"),
+            ([good, bad], 1, r"\d resources, 1 errors?, \d warnings?"),
+            ([tmp_path], 1, r"\d resources, 1 errors?, \d+ warnings?")):
+        result = run_tool("check", *paths)
+        assert result.returncode == code, result
+        assert re.fullmatch(last_line, result.stdout.splitlines()[-1]), result
+    missing = run_tool("check", tmp_path / "absent.yaml")
+    assert missing.returncode == 2
+    assert "absent.yaml" in missing.stderr + missing.stdout
+    finding = next(line for line in run_tool("check", bad).stdout.splitlines() if "error:" in line)
+    assert re.match(rf"{re.escape(str(bad))}:\d+: error: ServiceEntry shop/bad: spec\.hosts\[0\]: \S", finding)
+
+
+def test_explain_says_what_answers_and_why(workspace):
+    workspace.write("api.yaml", API, HIDDEN)
+    path = workspace.path / "meshdns.yaml"
+    path.write_text(yaml.safe_dump(workspace.config(upstreams=["127.0.0.1:9"])))
+    known = run_tool("explain", "--config", path, "api.example.org")
+    assert known.returncode == 0, known
+    assert "ServiceEntry shop/api" in known.stdout
+    assert "10.0.0.7" in known.stdout
+    hidden = run_tool("explain", "--config", path, "hidden.example.org", "A", "--from", "web")
+    assert "exportTo" in hidden.stdout and "shop/hidden" in hidden.stdout, hidden
+    at_home = run_tool("explain", "--config", path, "hidden.example.org", "A", "--from", "shop")
+    assert "10.0.0.8" in at_home.stdout, at_home
+    unknown = run_tool("explain", "--config", path, "www.example.net", "AAAA")
+    assert re.search("forward", unknown.stdout, re.IGNORECASE), unknown
+
+
+def test_answers_on_any_free_port_and_says_which(workspace):
+    workspace.write("api.yaml", API)
+    daemon = workspace.daemon({"server": {"listen": ["127.0.0.1:0"]}}, upstreams=[workspace.upstream()])
+    for transport in ("udp", "tcp"):
+        assert daemon.ask("api.example.org.", "A", transport).addresses() == ["10.0.0.7"]
+
+
+def test_answers_on_every_configured_address(workspace):
+    workspace.write("api.yaml", API)
+    ports = [free_port(), free_port("::1"), free_port("::1")]
+    workspace.daemon(
+        {"server": {"listen": [f"127.0.0.1:{ports[0]}", f"[::1]:{ports[1]}", f"[::]:{ports[2]}"]}},
+        upstreams=[workspace.upstream()])
+    for server in (("127.0.0.1", ports[0]), ("::1", ports[1]), ("::1", ports[2]), ("127.0.0.1", ports[2])):
+        for transport in ("udp", "tcp"):
+            # The answer to a wildcard socket leaves from the address that was asked (the client is connected).
+            assert ask(server, Question("api.example.org."), transport).addresses() == ["10.0.0.7"]
+    assert ask(("127.0.0.2", ports[2]), Question("api.example.org.")).addresses() == ["10.0.0.7"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_drains_and_ends_with_zero(workspace, number):
+    upstream = workspace.upstream(["slow.example.org. A 192.0.2.1"],
+                                  [{"match": "slow.example.org.", "delay": 0.6}])
+    daemon = workspace.daemon(upstreams=[upstream])
+    results = []
+    asking = [threading.Thread(target=lambda t=t: results.append(daemon.ask("slow.example.org.", "A", t).addresses()))
+              for t in ("udp", "tcp")]
+    for thread in asking:
+        thread.start()
+    eventually(lambda: len(upstream.received("slow.example.org.", "A")) >= 1, 3)
+    time.sleep(0.05)  # both clients' queries wait for the one upstream query
+    daemon.process.send_signal(number)
+    for thread in asking:
+        thread.join()
+    assert results == [["192.0.2.1"], ["192.0.2.1"]], "queries in flight were lost"
+    started = time.monotonic()
+    assert daemon.process.wait(5) == 0
+    assert time.monotonic() - started < seconds(3)
+    workspace.forget(daemon)
+    assert daemon.process.sanitizer_reports() == []
+
+
+def test_notifies_its_supervisor(workspace, tmp_path):
+    """sd_notify: READY=1 when it answers, RELOADING/READY around a SIGHUP or not, STOPPING=1 at the end."""
+    workspace.write("api.yaml", API)
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(path)
+        notify.settimeout(seconds(5))
+        daemon = workspace.daemon(upstreams=[workspace.upstream()], env={"NOTIFY_SOCKET": path})
+        received = ""
+        while "READY=1" not in received:
+            received += notify.recv(4096).decode() + "\n"
+        daemon.stop()
+        workspace.forget(daemon)
+        while "STOPPING=1" not in received:
+            received += notify.recv(4096).decode() + "\n"
+
+
+def test_dig_is_content(workspace):
+    workspace.write("api.yaml", API)
+    daemon = workspace.daemon(upstreams=[workspace.upstream(["www.example.org. A 192.0.2.1"])])
+    for arguments, expected in (
+            (["api.example.org"], "10.0.0.7"), (["+tcp", "api.example.org"], "10.0.0.7"),
+            (["www.example.org"], "192.0.2.1"), (["api.example.org", "AAAA"], ""),
+            (["-c", "CH", "-t", "TXT", "whoami.meshdns"], "default")):
+        result = subprocess.run(
+            [find_program("dig"), f"@{daemon.server[0]}", "-p", str(daemon.server[1]), "+short", *arguments],
+            capture_output=True, text=True, timeout=seconds(10), check=True)
+        assert expected in result.stdout and ";;" not in result.stdout, result
+    full = subprocess.run([find_program("dig"), f"@{daemon.server[0]}", "-p", str(daemon.server[1]), "api.example.org"],
+                          capture_output=True, text=True, timeout=seconds(10), check=True).stdout
+    assert "WARNING" not in full, full  # no recursion available, bad cookie, extra octets, ...
+    assert "flags: qr aa rd ra;" in full
+
+
+def test_the_shipped_configuration_is_good():
+    result = run_tool("check", "--config", ROOT / "conf" / "meshdns.yaml")
+    assert result.returncode == 0, result
+    assert "0 errors, 0 warnings" in result.stdout
+
+
+def test_raises_its_descriptor_limit_and_leaks_none(workspace):
+    """Two thousand connections and queries later, as many descriptors are open as before."""
+    workspace.write("api.yaml", API)
+    daemon = workspace.daemon(upstreams=[workspace.upstream()])
+    descriptors = f"/proc/{daemon.pid}/fd"
+
+    def use():
+        for i in range(500):
+            daemon.ask("api.example.org.", "A", "tcp")
+            daemon.ask(f"n{i}.example.net.", "A")
+
+    use()
+    before = len(os.listdir(descriptors))
+    use()
+    eventually(lambda: len(os.listdir(descriptors)) <= before + 5, 5)

@@ -1,0 +1,89 @@
+"""What survives a restart: persistent VIPs, and the last state of the registry."""
+
+import ipaddress
+
+import pytest
+
+from harness.waiting import eventually
+
+
+def entry(host, namespace="default"):
+    return {"kind": "ServiceEntry", "metadata": {"name": host.replace(".", "-"), "namespace": namespace},
+            "spec": {"hosts": [host], "ports": [{"number": 443, "name": "tls", "protocol": "TLS"}], "resolution": "DNS"}}
+
+
+HOSTS = [f"h{i}.example.org" for i in range(30)]
+
+
+def vips(daemon, hosts=tuple(HOSTS)):
+    """Host to its one VIP; fails while any host has none."""
+    found = {}
+    for host in hosts:
+        addresses = daemon.ask(f"{host}.").addresses()
+        assert len(addresses) == 1, f"{host}: {addresses}"
+        found[host] = addresses[0]
+    return found
+
+
+@pytest.fixture
+def options(workspace):
+    return {"mesh": {"auto_allocate": "persistent", "vip_cidr_v4": "240.241.0.0/20"},
+            "state_dir": str(workspace.path / "state")}
+
+
+def test_persistent_vips_never_move(workspace, options):
+    (workspace.path / "state").mkdir()
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
+    upstream = workspace.upstream()
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    first = vips(daemon)
+    assert len(set(first.values())) == len(HOSTS)
+    assert all(ipaddress.ip_address(vip) in ipaddress.ip_network("240.241.0.0/20") for vip in first.values())
+
+    # Half of them go, others come: those that stay keep theirs, and nobody gets a released one.
+    newcomers = [f"new{i}.example.org" for i in range(30)]
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS[::2] + newcomers])
+    eventually(lambda: vips(daemon, newcomers), 2)
+    kept = vips(daemon, HOSTS[::2])
+    assert kept == {host: first[host] for host in HOSTS[::2]}
+    assert not set(vips(daemon, newcomers).values()) & set(first.values())
+
+    # Killed at any moment, it comes back with the same.
+    before = vips(daemon, HOSTS[::2] + newcomers)
+    daemon.kill()
+    workspace.forget(daemon)
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    assert vips(daemon, HOSTS[::2] + newcomers) == before
+
+    # A host that returns has its own back.
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS + newcomers])
+    eventually(lambda: vips(daemon), 2)
+    assert vips(daemon) == first
+
+
+def test_two_fresh_nodes_agree_on_persistent_vips(workspace, options):
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
+    found = []
+    for node in ("one", "two"):
+        (workspace.path / node).mkdir()
+        daemon = workspace.daemon({**options, "state_dir": str(workspace.path / node)}, upstreams=[workspace.upstream()])
+        found.append(vips(daemon))
+    assert found[0] == found[1]
+
+
+def test_a_corrupt_state_is_set_aside_and_said(workspace, options):
+    state = workspace.path / "state"
+    state.mkdir()
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
+    upstream = workspace.upstream()
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    vips(daemon)
+    daemon.stop()
+    workspace.forget(daemon)
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert files, "nothing was written"
+    for path in files:
+        path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2] + b"\0garbage")
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    vips(daemon)
+    daemon.wait_for_log(r"(?i)(corrupt|checksum|damaged|cannot be read|unreadable)")
