@@ -9,7 +9,6 @@ import struct
 import dns.edns
 import dns.flags
 import dns.message
-import dns.opcode
 import dns.rcode
 import pytest
 

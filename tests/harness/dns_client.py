@@ -11,7 +11,6 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
-import dns.rdataclass
 import dns.rdatatype
 
 from harness.waiting import seconds

@@ -8,12 +8,13 @@ aliases come before what they lead to.
 import re
 from dataclasses import dataclass
 
+import dns.exception
 import dns.flags
 import dns.name
-import dns.rcode
 import dns.rdata
 import dns.rdataclass
-import dns.rdatatype
+
+from harness.waiting import seconds
 
 _SHORTHANDS = {
     "NODATA": {"rcode": "NOERROR", "aa": True, "answer": [], "authority": ["SOA"]},
@@ -53,7 +54,10 @@ class ExpectedRecord:
             found = rdata.to_text().split()
             return len(found) == len(wanted) and all(
                 w in ("*", f) for w, f in zip(wanted, (f.lower() for f in found)))
-        return rdata == dns.rdata.from_text(
+        return rdata == self.to_rdata()
+
+    def to_rdata(self):
+        return dns.rdata.from_text(
             dns.rdataclass.IN, self.rdtype, self.rdata, origin=dns.name.root, relativize=False)
 
 
@@ -76,11 +80,27 @@ def expectation_of(value):
             raise ValueError(f"answer: {value!r} is none of {', '.join(_SHORTHANDS)}, FORWARDED")
         return dict(_SHORTHANDS[value])
     if isinstance(value, list):
-        return {"rcode": "NOERROR", "aa": True, "answer": value}
+        return expectation_of({"aa": True, "answer": value})
     unknown = set(value) - _KEYS
     if unknown:
         raise ValueError(f"answer: unknown keys {sorted(unknown)}; known are {sorted(_KEYS)}")
+    for section in ("answer", "authority", "additional", "answer_any_of"):
+        for text in value.get(section, []):
+            _check_text(text)
     return {"rcode": "NOERROR", **value}
+
+
+def _check_text(text):
+    """Raises ValueError where `text` is neither a record nor a type alone."""
+    if " " not in text:
+        return
+    record = parse_record(text)
+    if "*" in record.rdata.split():
+        return
+    try:
+        record.to_rdata()
+    except dns.exception.DNSException as error:
+        raise ValueError(f"{text!r} is no record: {error}") from error
 
 
 def check_answer(answer, expected):
@@ -109,7 +129,7 @@ def _problems(answer, expected):
             yield f"has extended errors {found}"
         elif wanted is not None and not set(wanted if isinstance(wanted, list) else [wanted]) & set(found):
             yield f"extended error {wanted} is missing, has {found}"
-    if "within" in expected and answer.elapsed > expected["within"]:
+    if "within" in expected and answer.elapsed > seconds(expected["within"]):
         yield f"took {answer.elapsed:.2f} s, more than {expected['within']} s"
 
 
@@ -221,5 +241,5 @@ def _chain_problems(answer):
 
 
 def _text_of(record, ttl=True):
-    owner, seconds, rdtype, rdata = record
-    return f"{owner} {f'{seconds} ' if ttl else ''}{rdtype} {rdata}"
+    owner, age, rdtype, rdata = record
+    return f"{owner} {f'{age} ' if ttl else ''}{rdtype} {rdata}"

@@ -4,7 +4,9 @@ import os
 import time
 
 # Sanitizer builds are several times slower; every limit of the tests is multiplied by this.
-TIME_FACTOR = float(os.environ.get("MESHDNS_TIME_FACTOR", "1"))
+_PRESET_FACTORS = {"debug": 2, "asan-ubsan": 4, "tsan": 6}
+TIME_FACTOR = float(os.environ.get("MESHDNS_TIME_FACTOR")
+                    or _PRESET_FACTORS.get(os.environ.get("MESHDNS_PRESET"), 1))
 
 
 def seconds(limit):
