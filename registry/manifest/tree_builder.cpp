@@ -14,6 +14,9 @@ constexpr std::size_t kFirstChunk = std::size_t{64} << 10;
 constexpr std::size_t kLargestChunk = std::size_t{1} << 20;
 constexpr std::size_t kKeptChunks = 4;
 constexpr std::size_t kMaxAnchors = 1000;
+constexpr std::size_t kMaxProblems = 1000;
+// Of a key in the path of a problem.
+constexpr std::size_t kMaxKeyShown = 100;
 // Up to here comparing each with each is cheaper than sorting.
 constexpr std::size_t kSmallMapping = 12;
 
@@ -104,6 +107,8 @@ bool TreeBuilder::end() {
   Frame frame = std::move(frames_.back());
   if (frame.node->is_mapping()) check_unique_keys(*frame.node);
   frames_.pop_back();
+  if (problems_.size() > kMaxProblems)
+    return fail_at(frame.node->line(), "the document has too many faults");
   if (hand_over_element(frame)) return true;
   if (!frame.anchor.empty() && !register_anchor(std::move(frame.anchor), frame.node)) return false;
   return attach(frame.node);
@@ -236,7 +241,7 @@ void TreeBuilder::check_unique_keys(const Node& mapping) {
   const auto report = [this](const Node& first, const Node& second) {
     DocumentProblem duplicate{second.line(), path(frames_.size() - 1), {}};
     if (!duplicate.field.empty()) duplicate.field += '.';
-    duplicate.field += second.key();
+    duplicate.field += second.key().substr(0, kMaxKeyShown);
     duplicate.message = "the key is given twice, first on line " + std::to_string(first.line());
     problems_.push_back(std::move(duplicate));
   };
@@ -270,8 +275,8 @@ bool TreeBuilder::hand_over_element(const Frame& frame) {
   for (DocumentProblem& problem : own)
     if (problem.field.starts_with(prefix)) problem.field.erase(0, prefix.size());
   (*listener_)({*frame.node, own});
+  // The index does not move: fields count the elements that stay in the tree.
   problems_.resize(frame.problems_before);
-  ++frames_.back().index;
   // What an anchor names must stay: an alias may come after the element.
   if (anchors_.size() == frame.anchors_before && frame.anchor.empty()) {
     arena_.rewind(frame.before);
@@ -288,7 +293,7 @@ std::string TreeBuilder::path(std::size_t frames) const {
       out += '[' + std::to_string(frame.index) + ']';
     } else if (frame.has_key) {
       if (!out.empty()) out += '.';
-      out += frame.key;
+      out += frame.key.substr(0, kMaxKeyShown);
     }
   }
   return out;

@@ -1,0 +1,140 @@
+#include "registry/manifest/decode.hpp"
+
+#include <algorithm>
+
+#include "registry/manifest/kinds.hpp"
+#include "registry/manifest/object.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+struct GroupVersion {
+  std::string_view group;
+  std::string_view version;
+};
+
+GroupVersion split_api_version(std::string_view api_version) {
+  const std::size_t slash = api_version.find('/');
+  if (slash == std::string_view::npos) return {"", api_version};
+  return {api_version.substr(0, slash), api_version.substr(slash + 1)};
+}
+
+std::string join(std::string_view group, std::string_view version) {
+  std::string out(group);
+  if (!out.empty()) out += '/';
+  return out += version;
+}
+
+std::string_view text_of(const Node& object, std::string_view name) {
+  const Node* const value = object.find(name);
+  if (value == nullptr) return {};
+  return value->as_string().value_or(std::string_view());
+}
+
+// The name for findings on objects that no reader looks at.
+void name_object(Report& report, const Node& object) {
+  const Node* const metadata = object.find("metadata");
+  if (metadata == nullptr) return;
+  report.set_object(text_of(*metadata, "namespace"), text_of(*metadata, "name"));
+}
+
+Decoded fault(Report& report, const Field& at, std::string field, std::string message) {
+  report.error(at, std::move(field), std::move(message));
+  return {Decoded::Outcome::Faulty, {}, {}};
+}
+
+// A kind of ours under a group that is not: another project's kind of that name, or a slip.
+Decoded judge_foreign_group(Report& report, const Field& root, const KindReader& reader,
+                            std::string_view api_version) {
+  const std::string_view group = split_api_version(api_version).group;
+  std::string message = quoted(api_version);
+  message += " is not read for this kind, only ";
+  message += join(reader.group, reader.versions.front());
+  const bool is_another_project =
+      group.contains('.') && !group.ends_with(".istio.io") && !group.ends_with(".k8s.io");
+  const Node* const value = root->find("apiVersion");
+  const std::uint32_t line = value == nullptr ? root.line() : value->line();
+  if (is_another_project) {
+    report.add(Severity::Warning, line, "apiVersion", message + "; the object is left out");
+    return {};
+  }
+  report.add(Severity::Error, line, "apiVersion", std::move(message));
+  return {
+      Decoded::Outcome::Refused, {}, {.kind = reader.kind, .cluster = {}, .ns = {}, .name = {}}};
+}
+
+bool is_known_version(Report& report, const Field& root, const KindReader& reader,
+                      std::string_view api_version) {
+  const std::string_view version = split_api_version(api_version).version;
+  if (std::ranges::find(reader.versions, version) != reader.versions.end()) return true;
+  std::string message = quoted(api_version);
+  message += " is not read; known are";
+  for (const std::string_view known : reader.versions) {
+    message += known == reader.versions.front() ? " " : ", ";
+    message += join(reader.group, known);
+  }
+  const Node* const value = root->find("apiVersion");
+  report.add(Severity::Error, value == nullptr ? root.line() : value->line(), "apiVersion",
+             std::move(message));
+  return false;
+}
+
+Decoded read_with(const KindReader& reader, Report& report, const Field& root,
+                  std::string_view api_version, const DecodeOptions& options) {
+  Object object{report, root, api_version, {}};
+  read_metadata(object, reader.name_rule, reader.is_namespaced, options);
+  ResourceKey key{reader.kind, object.meta.cluster, object.meta.ns, object.meta.name};
+  if (!is_known_version(report, root, reader, api_version))
+    return {Decoded::Outcome::Refused, {}, std::move(key)};
+  Resource resource = reader.read(object);
+  if (report.is_refused()) return {Decoded::Outcome::Refused, {}, std::move(key)};
+  return {Decoded::Outcome::Accepted, std::move(resource), std::move(key)};
+}
+
+}  // namespace
+
+TypeMeta type_of(const Node& object) {
+  return {text_of(object, "apiVersion"), text_of(object, "kind")};
+}
+
+Decoded decode_object(const Node& object, std::span<const DocumentProblem> problems,
+                      const DecodeOptions& options, const FindingListener& listener) {
+  return decode_object(object, type_of(object), problems, options, listener);
+}
+
+Decoded decode_object(const Node& object, const TypeMeta& type,
+                      std::span<const DocumentProblem> problems, const DecodeOptions& options,
+                      const FindingListener& listener) {
+  Report report(options.path, options.warn_unknown_fields, listener);
+  const Field root(object);
+  report.set_kind(type.kind);
+  name_object(report, object);
+  for (const DocumentProblem& problem : problems)
+    report.add(Severity::Error, problem.line, printable(problem.field, 200), problem.message);
+  if (!object.is_mapping())
+    return fault(report, root, {},
+                 "expected an object with apiVersion, kind and metadata, got " +
+                     std::string(object.describe()));
+  if (type.kind.empty())
+    return fault(report, root, "kind",
+                 "the object does not say what it is; give apiVersion and kind");
+
+  if (is_kind_without_bearing(type.kind)) return {};
+  const KindReader* const any = find_reader_of_any_group(type.kind);
+  if (any == nullptr) {
+    report.add(Severity::Warning, root.line(), {},
+               "unknown kind, left out" + did_you_mean_kind(type.kind));
+    return {};
+  }
+  if (type.api_version.empty()) {
+    report.error(root, "apiVersion", "missing; give " + join(any->group, any->versions.front()));
+    return {Decoded::Outcome::Refused, {}, {any->kind, options.cluster, {}, {}}};
+  }
+  const KindReader* const reader =
+      find_reader(split_api_version(type.api_version).group, type.kind);
+  if (reader == nullptr) return judge_foreign_group(report, root, *any, type.api_version);
+  return read_with(*reader, report, root, type.api_version, options);
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,56 @@
+// From one object, as a tree, to a resource.  For manifests and for what the Kubernetes API sends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "registry/base/finding.hpp"
+#include "registry/manifest/document.hpp"
+#include "registry/manifest/fields.hpp"
+#include "registry/model/resources.hpp"
+
+namespace meshdns::registry {
+
+struct DecodeOptions {
+  std::string path;     // for findings: the file, or the name of the source
+  std::string cluster;  // stamped on meta
+  std::string network;
+  std::string default_namespace = "default";
+  // Whether fields that are not known are warned of.  Off for the API, whose server knows more
+  // fields than we do.
+  bool warn_unknown_fields = true;
+};
+
+struct TypeMeta {
+  std::string_view api_version;  // "networking.istio.io/v1", "v1"
+  std::string_view kind;
+};
+
+struct Decoded {
+  enum class Outcome : std::uint8_t {
+    Accepted,  // `resource` is set
+    Refused,   // of a kind that is read, but faulty: `key` says as much as could be read
+    Ignored,   // of no bearing, or of a kind that is not known (then there was a warning)
+    Faulty,    // no object at all: no kind, no apiVersion, no mapping
+  };
+  Outcome outcome = Outcome::Ignored;
+  std::optional<Resource> resource;
+  ResourceKey key;
+};
+
+// Reads `object`, whose kind is in itself.  Findings go to `listener` during the call.  `problems`
+// are the faults of the document that holds the object (duplicate keys): any refuses it.
+Decoded decode_object(const Node& object, std::span<const DocumentProblem> problems,
+                      const DecodeOptions& options, const FindingListener& listener);
+
+// The same for an object whose type is known from outside, as the items of an API list.
+Decoded decode_object(const Node& object, const TypeMeta& type,
+                      std::span<const DocumentProblem> problems, const DecodeOptions& options,
+                      const FindingListener& listener);
+
+// The type that the object itself names; empty parts where it does not.
+TypeMeta type_of(const Node& object);
+
+}  // namespace meshdns::registry

@@ -1,0 +1,232 @@
+#include "registry/manifest/fields.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+// One object may be wrong in every line; nobody reads more than these, and they cost memory.
+constexpr std::size_t kMaxFindings = 50;
+// Longer words are no typing errors, and comparing them costs their length each time.
+constexpr std::size_t kMaxWordToCorrect = 64;
+
+// Whether `given` is `known` in snake case: "export_to" is "exportTo".
+bool is_snake_case_of(std::string_view given, std::string_view known) {
+  std::size_t at = 0;
+  for (const char c : known) {
+    const bool is_upper = c >= 'A' && c <= 'Z';
+    if (is_upper) {
+      if (at >= given.size() || given[at] != '_') return false;
+      ++at;
+    }
+    if (at >= given.size() || given[at] != to_lower(c)) return false;
+    ++at;
+  }
+  return at == given.size();
+}
+
+bool is_name_of(std::string_view given, std::string_view known, bool snake_case) {
+  return given == known || (snake_case && is_snake_case_of(given, known));
+}
+
+std::string article_error(std::string_view expected, const Field& field) {
+  std::string message = "expected ";
+  message += expected;
+  message += ", got ";
+  message += field->describe();
+  if (field->is_scalar() && !field->is_null()) {
+    message += ' ';
+    message += quoted(field->text());
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t max) {
+  std::string out;
+  for (const char c : text.substr(0, max)) {
+    if (c >= ' ' && c <= '~') {
+      out += c;
+      continue;
+    }
+    const auto octet = static_cast<unsigned char>(c);
+    out += '\\';
+    for (const int digit : {octet / 100, octet / 10 % 10, octet % 10})
+      out += static_cast<char>('0' + digit);
+  }
+  if (text.size() > max) out += "...";
+  return out;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out(1, '"');
+  out += printable(text);
+  return out += '"';
+}
+
+std::string Field::path() const {
+  if (parent_ == nullptr) return {};
+  std::string out = parent_->path();
+  if (is_element_) {
+    out += '[';
+    out += std::to_string(index_);
+    return out += ']';
+  }
+  if (!out.empty()) out += '.';
+  return out += printable(node_->key());
+}
+
+std::string Field::path(std::string_view child) const {
+  std::string out = path();
+  if (!out.empty()) out += '.';
+  return out += child;
+}
+
+void Report::set_object(std::string_view ns, std::string_view name) {
+  object_ = printable(ns);
+  if (!object_.empty()) object_ += '/';
+  object_ += printable(name);
+}
+
+void Report::add(Severity severity, std::uint32_t line, std::string field, std::string message) {
+  if (severity == Severity::Error) refused_ = true;
+  if (++count_ > kMaxFindings) return;
+  if (count_ == kMaxFindings) {
+    field.clear();
+    message = "more findings on this object are left out";
+    // The object may yet be refused for one of those that are not shown.
+    severity = Severity::Warning;
+  }
+  listener_(
+      {severity, std::string(path_), line, kind_, object_, std::move(field), std::move(message)});
+}
+
+Fields::Fields(Report& report, const Field& mapping, const FieldNames& names)
+    : mapping_(&mapping), names_(names) {
+  if (!mapping->is_mapping()) {
+    report.error(mapping, article_error("a mapping", mapping));
+    return;
+  }
+  if (report.warns_unknown()) check_names(report);
+}
+
+std::optional<Field> Fields::get(std::string_view name) const {
+  if (!(*mapping_)->is_mapping()) return std::nullopt;
+  for (const Node& value : mapping_->node()) {
+    if (!is_name_of(value.key(), name, names_.snake_case)) continue;
+    if (value.is_null()) return std::nullopt;
+    return Field(*mapping_, value);
+  }
+  return std::nullopt;
+}
+
+void Fields::check_names(Report& report) const {
+  std::vector<bool> seen(names_.names.size());
+  for (const Node& value : mapping_->node()) {
+    const auto known = std::ranges::find_if(names_.names, [&](std::string_view name) {
+      return is_name_of(value.key(), name, names_.snake_case);
+    });
+    if (known == names_.names.end()) {
+      report.warning(Field(*mapping_, value),
+                     "unknown field" + did_you_mean(value.key(), names_.names));
+      continue;
+    }
+    const auto index = static_cast<std::size_t>(known - names_.names.begin());
+    if (seen[index])
+      report.error(Field(*mapping_, value),
+                   "the field is given twice, in both spellings of " + quoted(*known));
+    seen[index] = true;
+  }
+}
+
+std::optional<std::string_view> read_string(Report& report, const Field& field) {
+  if (const auto text = field->as_string()) return text;
+  std::string message = article_error("a string", field);
+  if (field->is_scalar() && !field->is_null()) message += "; put it in quotes";
+  report.error(field, std::move(message));
+  return std::nullopt;
+}
+
+std::optional<bool> read_bool(Report& report, const Field& field) {
+  if (const auto value = field->as_bool()) return value;
+  report.error(field, article_error("true or false", field));
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> read_integer(Report& report, const Field& field, std::int64_t min,
+                                         std::int64_t max) {
+  const auto value = field->as_integer();
+  if (value && *value >= min && *value <= max) return value;
+  const bool is_number = value || field->describe() == "a number";
+  const std::string range = std::to_string(min) + ".." + std::to_string(max);
+  report.error(field, is_number ? printable(field->text()) + " is not a whole number in " + range
+                                : article_error("a number in " + range, field));
+  return std::nullopt;
+}
+
+std::optional<std::uint16_t> read_port(Report& report, const Field& field) {
+  const auto value = read_integer(report, field, 1, 65535);
+  if (!value) return std::nullopt;
+  return static_cast<std::uint16_t>(*value);
+}
+
+std::string_view read_string_or_empty(Report& report, const std::optional<Field>& field) {
+  if (!field) return {};
+  return read_string(report, *field).value_or(std::string_view());
+}
+
+bool read_bool_or(Report& report, const std::optional<Field>& field, bool absent) {
+  if (!field) return absent;
+  return read_bool(report, *field).value_or(absent);
+}
+
+Labels read_labels(Report& report, const std::optional<Field>& field) {
+  Labels labels;
+  if (!field) return labels;
+  if (!(*field)->is_mapping()) {
+    report.error(*field, article_error("a mapping of strings", *field));
+    return labels;
+  }
+  labels.reserve((*field)->size());
+  for (const Node& node : field->node()) {
+    const Field value(*field, node);
+    // The API server reads a null as the empty string.
+    if (node.is_null())
+      labels.emplace_back(node.key(), "");
+    else if (const auto text = read_string(report, value))
+      labels.emplace_back(node.key(), *text);
+  }
+  std::ranges::sort(labels);
+  return labels;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) {
+  if (word.size() > kMaxWordToCorrect) return {};
+  const auto nearest = nearest_word(word, names);
+  if (!nearest) return {};
+  std::string out = "; did you mean \"";
+  out += *nearest;
+  return out += "\"?";
+}
+
+std::optional<std::size_t> read_choice(Report& report, const Field& field,
+                                       std::span<const std::string_view> names) {
+  const auto text = read_string(report, field);
+  if (!text) return std::nullopt;
+  const auto found = std::ranges::find(names, *text);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::string message = quoted(*text) + " is none of";
+  for (const std::string_view name : names) {
+    message += name == names.front() ? " " : ", ";
+    message += name;
+  }
+  report.error(field, message + did_you_mean(*text, names));
+  return std::nullopt;
+}
+
+}  // namespace meshdns::registry

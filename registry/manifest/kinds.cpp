@@ -1,0 +1,147 @@
+#include "registry/manifest/kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kIstioVersions = {"v1", "v1beta1", "v1alpha3"};
+constexpr std::array<std::string_view, 1> kCoreVersions = {"v1"};
+constexpr std::array<std::string_view, 2> kDiscoveryVersions = {"v1", "v1beta1"};
+// v1alpha2 is what some controllers still write; the fields we read are the same.
+constexpr std::array<std::string_view, 4> kMulticlusterVersions = {"v1", "v1beta1", "v1alpha1",
+                                                                   "v1alpha2"};
+
+constexpr std::string_view kIstioGroup = "networking.istio.io";
+constexpr std::string_view kMulticlusterGroup = "multicluster.x-k8s.io";
+constexpr std::string_view kGkeGroup = "net.gke.io";
+
+constexpr std::array kReaders = {
+    KindReader{Kind::ServiceEntry, kIstioGroup, kIstioVersions, NameRule::Subdomain, true,
+               read_service_entry},
+    KindReader{Kind::WorkloadEntry, kIstioGroup, kIstioVersions, NameRule::Subdomain, true,
+               read_workload_entry},
+    KindReader{Kind::Sidecar, kIstioGroup, kIstioVersions, NameRule::Subdomain, true, read_sidecar},
+    KindReader{Kind::Service, "", kCoreVersions, NameRule::Label, true, read_service},
+    KindReader{Kind::EndpointSlice, "discovery.k8s.io", kDiscoveryVersions, NameRule::Subdomain,
+               true, read_endpoint_slice},
+    KindReader{Kind::Endpoints, "", kCoreVersions, NameRule::Subdomain, true, read_endpoints},
+    KindReader{Kind::Pod, "", kCoreVersions, NameRule::Subdomain, true, read_pod},
+    KindReader{Kind::Namespace, "", kCoreVersions, NameRule::Label, false, read_namespace},
+    KindReader{Kind::ServiceExport, kMulticlusterGroup, kMulticlusterVersions, NameRule::Label,
+               true, read_service_export},
+    KindReader{Kind::ServiceImport, kMulticlusterGroup, kMulticlusterVersions, NameRule::Label,
+               true, read_service_import},
+    KindReader{Kind::ServiceExport, kGkeGroup, kMulticlusterVersions, NameRule::Label, true,
+               read_service_export},
+    KindReader{Kind::ServiceImport, kGkeGroup, kMulticlusterVersions, NameRule::Label, true,
+               read_service_import},
+};
+
+// Of Kubernetes, Istio, the Gateway API and what commonly comes with them.
+constexpr auto kWithoutBearing = std::to_array<std::string_view>({
+    "APIService",
+    "Application",
+    "AuthorizationPolicy",
+    "BackendTLSPolicy",
+    "Certificate",
+    "CertificateSigningRequest",
+    "ClusterIssuer",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ConfigMap",
+    "ControllerRevision",
+    "CronJob",
+    "CSIDriver",
+    "CSINode",
+    "CustomResourceDefinition",
+    "DaemonSet",
+    "Deployment",
+    "DestinationRule",
+    "EnvoyFilter",
+    "Event",
+    "FlowSchema",
+    "GRPCRoute",
+    "Gateway",
+    "GatewayClass",
+    "HTTPRoute",
+    "HorizontalPodAutoscaler",
+    "Ingress",
+    "IngressClass",
+    "Issuer",
+    "IstioOperator",
+    "Job",
+    "Kustomization",
+    "Lease",
+    "LimitRange",
+    "MutatingWebhookConfiguration",
+    "NetworkPolicy",
+    "Node",
+    "PeerAuthentication",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "PodMonitor",
+    "PodTemplate",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "PrometheusRule",
+    "ProxyConfig",
+    "ReferenceGrant",
+    "ReplicaSet",
+    "ReplicationController",
+    "RequestAuthentication",
+    "ResourceQuota",
+    "Role",
+    "RoleBinding",
+    "RuntimeClass",
+    "Secret",
+    "ServiceAccount",
+    "ServiceMonitor",
+    "StatefulSet",
+    "StorageClass",
+    "TCPRoute",
+    "TLSRoute",
+    "Telemetry",
+    "TrafficExtension",
+    "UDPRoute",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+    "VerticalPodAutoscaler",
+    "VirtualService",
+    "VolumeAttachment",
+    "WasmPlugin",
+    "WorkloadGroup",
+});
+
+}  // namespace
+
+const KindReader* find_reader(std::string_view group, std::string_view kind) {
+  const auto found = std::ranges::find_if(kReaders, [&](const KindReader& reader) {
+    return reader.group == group && to_string(reader.kind) == kind;
+  });
+  return found == kReaders.end() ? nullptr : &*found;
+}
+
+const KindReader* find_reader_of_any_group(std::string_view kind) {
+  const auto found = std::ranges::find_if(
+      kReaders, [&](const KindReader& reader) { return to_string(reader.kind) == kind; });
+  return found == kReaders.end() ? nullptr : &*found;
+}
+
+bool is_kind_without_bearing(std::string_view kind) {
+  return std::ranges::find(kWithoutBearing, kind) != kWithoutBearing.end();
+}
+
+std::string did_you_mean_kind(std::string_view kind) {
+  std::vector<std::string_view> names;
+  for (const KindReader& reader : kReaders) names.push_back(to_string(reader.kind));
+  names.insert(names.end(), kWithoutBearing.begin(), kWithoutBearing.end());
+  return did_you_mean(kind, names);
+}
+
+}  // namespace meshdns::registry

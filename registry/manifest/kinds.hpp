@@ -1,0 +1,33 @@
+// The kinds that are read, those that are known to have no bearing on names, and the rest.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "registry/manifest/object.hpp"
+
+namespace meshdns::registry {
+
+struct KindReader {
+  Kind kind;
+  std::string_view group;  // "" is the core group
+  std::span<const std::string_view> versions;
+  NameRule name_rule;
+  bool is_namespaced;
+  Resource (*read)(Object&);
+};
+
+// The reader of a type; null when the kind has none or the group is another's.
+const KindReader* find_reader(std::string_view group, std::string_view kind);
+// Every reader of kinds with that name, whatever the group.
+const KindReader* find_reader_of_any_group(std::string_view kind);
+
+// Kinds that often stand in the same files and say nothing about names: VirtualService, Deployment.
+bool is_kind_without_bearing(std::string_view kind);
+
+// `; did you mean "Service"?` from all known kinds.
+std::string did_you_mean_kind(std::string_view kind);
+
+}  // namespace meshdns::registry

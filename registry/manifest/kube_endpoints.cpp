@@ -1,0 +1,190 @@
+// discovery.k8s.io EndpointSlice (v1, v1beta1) and core/v1 Endpoints.
+#include <array>
+
+#include "registry/base/host_name.hpp"
+#include "registry/manifest/object.hpp"
+#include "registry/manifest/timestamp.hpp"
+#include "registry/manifest/validate.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kSliceNames = {"apiVersion",  "kind",      "metadata",
+                                                         "addressType", "endpoints", "ports"};
+constexpr auto kEndpointNames =
+    std::to_array<std::string_view>({"addresses", "conditions", "hostname", "nodeName", "zone",
+                                     "targetRef", "hints", "deprecatedTopology", "topology"});
+constexpr std::array<std::string_view, 3> kConditionNames = {"ready", "serving", "terminating"};
+constexpr std::array<std::string_view, 4> kPortNames = {"name", "protocol", "port", "appProtocol"};
+constexpr std::array<std::string_view, 7> kReferenceNames = {
+    "kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"};
+constexpr std::array<std::string_view, 4> kObjectNames = {"apiVersion", "kind", "metadata",
+                                                          "subsets"};
+constexpr std::array<std::string_view, 3> kSubsetNames = {"addresses", "notReadyAddresses",
+                                                          "ports"};
+constexpr std::array<std::string_view, 4> kAddressNames = {"ip", "hostname", "nodeName",
+                                                           "targetRef"};
+constexpr std::array<std::string_view, 3> kAddressTypes = {"IPv4", "IPv6", "FQDN"};
+
+constexpr std::string_view kServiceName = "kubernetes.io/service-name";
+constexpr std::string_view kTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time";
+
+std::int64_t trigger_time_of(Object& object) {
+  const auto text = object.annotation(kTriggerTime);
+  if (!text) return 0;
+  const auto time = parse_timestamp_ms(*text);
+  if (!time)
+    object.annotation_finding(Severity::Warning, kTriggerTime,
+                              quoted(*text) + " is no time such as 2026-01-31T12:00:00Z");
+  return time.value_or(0);
+}
+
+// Endpoint ports; one without a number means every port and has nothing to answer with.
+std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional<Field>& list) {
+  std::vector<ServicePort> ports;
+  for_each_element(report, list, [&](const Field& at) {
+    const Fields fields(report, at, {kPortNames});
+    if (!at->is_mapping()) return;
+    ServicePort port;
+    const auto name = fields.get("name");
+    port.name = to_lower(read_string_or_empty(report, name));
+    if (!port.name.empty() && !is_label(port.name))
+      report.error(*name, quoted(port.name) +
+                              " is no port name: letters, digits and inner hyphens, 1 to 63");
+    port.protocol = read_kube_protocol(report, fields.get("protocol"));
+    const auto number = fields.get("port");
+    if (!number) return;
+    port.number = read_port(report, *number).value_or(0);
+    ports.push_back(std::move(port));
+  });
+  return ports;
+}
+
+std::string read_hostname(Report& report, const std::optional<Field>& field) {
+  const std::string_view text = read_string_or_empty(report, field);
+  if (!text.empty() && !is_label(text))
+    report.error(*field, quoted(text) + " is no label of a host name");
+  return to_lower(text);
+}
+
+std::string read_pod_reference(Report& report, const std::optional<Field>& reference) {
+  if (!reference) return {};
+  const Fields fields(report, *reference, {kReferenceNames});
+  if (read_string_or_empty(report, fields.get("kind")) != "Pod") return {};
+  return std::string(read_string_or_empty(report, fields.get("name")));
+}
+
+void read_conditions(Report& report, const std::optional<Field>& conditions, Endpoint& endpoint) {
+  if (!conditions) return;
+  const Fields fields(report, *conditions, {kConditionNames});
+  // Unknown readiness counts as ready (EndpointConditions); serving follows ready until it is said.
+  endpoint.ready = read_bool_or(report, fields.get("ready"), true);
+  endpoint.serving = read_bool_or(report, fields.get("serving"), endpoint.ready);
+  endpoint.terminating = read_bool_or(report, fields.get("terminating"), false);
+}
+
+// v1beta1 kept node and zone in a map, which v1 still has under another name.
+void read_topology(Report& report, const std::optional<Field>& topology, Endpoint& endpoint) {
+  const Labels labels = read_labels(report, topology);
+  for (const auto& [key, value] : labels) {
+    if (key == "kubernetes.io/hostname" && endpoint.node_name.empty()) endpoint.node_name = value;
+    if (key == "topology.kubernetes.io/zone" && endpoint.zone.empty()) endpoint.zone = value;
+  }
+}
+
+void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoint& endpoint) {
+  const Fields fields(report, at, {kEndpointNames});
+  if (!at->is_mapping()) return;
+  const auto addresses = fields.get("addresses");
+  if (!addresses)
+    report.error(at, at.path("addresses"), "missing; an endpoint has at least one address");
+  for_each_element(report, addresses, [&](const Field& address) {
+    if (has_names) return;
+    if (const auto ip = read_ip(report, address)) endpoint.addresses.push_back(*ip);
+  });
+  read_conditions(report, fields.get("conditions"), endpoint);
+  endpoint.hostname = read_hostname(report, fields.get("hostname"));
+  endpoint.target_name = read_pod_reference(report, fields.get("targetRef"));
+  endpoint.node_name = read_string_or_empty(report, fields.get("nodeName"));
+  endpoint.zone = read_string_or_empty(report, fields.get("zone"));
+  read_topology(report, fields.get("topology"), endpoint);
+  read_topology(report, fields.get("deprecatedTopology"), endpoint);
+}
+
+bool read_has_names(Report& report, const Field& root, const std::optional<Field>& address_type) {
+  if (!address_type) {
+    report.error(root, "addressType", "missing; give IPv4 or IPv6");
+    return false;
+  }
+  const auto choice = read_choice(report, *address_type, kAddressTypes);
+  if (!choice || kAddressTypes[*choice] != "FQDN") return false;
+  report.warning(*address_type,
+                 "FQDN endpoints have no addresses to answer with; they are left out");
+  return true;
+}
+
+void read_addresses(Report& report, const std::optional<Field>& list, bool is_ready,
+                    EndpointSubset& subset) {
+  for_each_element(report, list, [&](const Field& at) {
+    const Fields fields(report, at, {kAddressNames});
+    if (!at->is_mapping()) return;
+    Endpoint endpoint;
+    endpoint.ready = endpoint.serving = is_ready;
+    if (const auto ip = fields.get("ip")) {
+      if (const auto address = read_ip(report, *ip)) endpoint.addresses.push_back(*address);
+    } else {
+      report.error(at, at.path("ip"), "missing");
+    }
+    endpoint.hostname = read_hostname(report, fields.get("hostname"));
+    endpoint.node_name = read_string_or_empty(report, fields.get("nodeName"));
+    endpoint.target_name = read_pod_reference(report, fields.get("targetRef"));
+    subset.endpoints.push_back(std::move(endpoint));
+  });
+}
+
+}  // namespace
+
+Resource read_endpoint_slice(Object& object) {
+  const Fields fields(object.report, object.root, {kSliceNames});
+  EndpointSlice slice;
+  const auto service = object.label(kServiceName);
+  if (service)
+    slice.service = *service;
+  else
+    object.report.add(Severity::Warning, object.root.line(), "metadata.labels",
+                      "no label kubernetes.io/service-name, so no Service has these endpoints");
+  const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
+  EndpointSubset subset;
+  for_each_element(object.report, fields.get("endpoints"), [&](const Field& at) {
+    Endpoint endpoint;
+    read_slice_endpoint(object.report, at, has_names, endpoint);
+    if (!has_names) subset.endpoints.push_back(std::move(endpoint));
+  });
+  subset.ports = read_endpoint_ports(object.report, fields.get("ports"));
+  slice.subsets.push_back(std::move(subset));
+  slice.trigger_time_ms = trigger_time_of(object);
+  slice.meta = std::move(object.meta);
+  return slice;
+}
+
+Resource read_endpoints(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  EndpointSlice slice;
+  slice.kind = Kind::Endpoints;
+  slice.service = object.meta.name;
+  for_each_element(object.report, fields.get("subsets"), [&](const Field& at) {
+    const Fields subset_fields(object.report, at, {kSubsetNames});
+    if (!at->is_mapping()) return;
+    EndpointSubset subset;
+    read_addresses(object.report, subset_fields.get("addresses"), true, subset);
+    read_addresses(object.report, subset_fields.get("notReadyAddresses"), false, subset);
+    subset.ports = read_endpoint_ports(object.report, subset_fields.get("ports"));
+    slice.subsets.push_back(std::move(subset));
+  });
+  slice.trigger_time_ms = trigger_time_of(object);
+  slice.meta = std::move(object.meta);
+  return slice;
+}
+
+}  // namespace meshdns::registry

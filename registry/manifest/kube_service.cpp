@@ -1,0 +1,183 @@
+// core/v1 Service and Namespace.
+#include <array>
+#include <set>
+
+#include "registry/base/host_name.hpp"
+#include "registry/manifest/object.hpp"
+#include "registry/manifest/validate.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
+                                                          "status"};
+constexpr auto kSpecNames = std::to_array<std::string_view>({
+    "type",
+    "selector",
+    "ports",
+    "clusterIP",
+    "clusterIPs",
+    "externalIPs",
+    "externalName",
+    "externalTrafficPolicy",
+    "healthCheckNodePort",
+    "internalTrafficPolicy",
+    "ipFamilies",
+    "ipFamilyPolicy",
+    "ipFamily",
+    "loadBalancerClass",
+    "loadBalancerIP",
+    "loadBalancerSourceRanges",
+    "allocateLoadBalancerNodePorts",
+    "publishNotReadyAddresses",
+    "sessionAffinity",
+    "sessionAffinityConfig",
+    "topologyKeys",
+    "trafficDistribution",
+});
+constexpr std::array<std::string_view, 6> kPortNames = {"name",        "protocol",   "port",
+                                                        "appProtocol", "targetPort", "nodePort"};
+constexpr std::array<std::string_view, 1> kNamespaceSpecNames = {"finalizers"};
+constexpr std::array<std::string_view, 4> kTypes = {"ClusterIP", "NodePort", "LoadBalancer",
+                                                    "ExternalName"};
+
+constexpr std::string_view kExportTo = "networking.istio.io/exportTo";
+
+class ServiceReader {
+ public:
+  ServiceReader(Object& object, const Field& spec)
+      : report_(object.report), spec_(spec), fields_(object.report, spec, {kSpecNames}) {}
+
+  KubeService read() {
+    if (const auto type = fields_.get("type"))
+      service_.type = static_cast<ServiceType>(read_choice(report_, *type, kTypes).value_or(0));
+    service_.selector = read_labels(report_, fields_.get("selector"));
+    service_.publish_not_ready_addresses =
+        read_bool_or(report_, fields_.get("publishNotReadyAddresses"), false);
+    read_ports();
+    if (service_.type == ServiceType::ExternalName)
+      read_external_name();
+    else
+      read_cluster_ips();
+    return std::move(service_);
+  }
+
+ private:
+  void read_external_name() {
+    const auto name = fields_.get("externalName");
+    if (!name)
+      return report_.error(spec_, spec_.path("externalName"),
+                           "missing; a Service of type ExternalName needs it");
+    const auto text = read_string(report_, *name);
+    if (!text) return;
+    // The API takes an address for a name of digits; nothing can follow such an alias.
+    if (IpAddress::parse(*text))
+      return report_.warning(*name, quoted(*text) +
+                                        " is an IP address, so the alias leads nowhere; use a "
+                                        "Service without selector and an EndpointSlice");
+    if (auto reason = why_no_fqdn(*text))
+      return report_.error(*name, quoted(*text) + " " + *reason);
+    service_.external_name = canonical_host(*text);
+  }
+
+  // clusterIPs has both families; clusterIP is its first.
+  void read_cluster_ips() {
+    const auto list = fields_.get("clusterIPs");
+    for_each_string(report_, list, [&](const Field& at, auto text) { add_ip(at, text); });
+    const auto single = fields_.get("clusterIP");
+    if (!single) return;
+    const auto text = read_string(report_, *single);
+    if (!text || (list && (*list)->size() > 0 && !service_.cluster_ips.empty())) return;
+    if (!service_.headless) add_ip(*single, *text);
+  }
+
+  void add_ip(const Field& at, std::string_view text) {
+    if (text.empty()) return;
+    if (text == "None") {
+      service_.headless = true;
+      return;
+    }
+    if (const auto ip = IpAddress::parse(text))
+      service_.cluster_ips.push_back(*ip);
+    else
+      report_.error(at, quoted(text) + " is neither an IP address nor None");
+  }
+
+  void read_ports() {
+    const auto ports = fields_.get("ports");
+    const bool needs_names = ports && (*ports)->size() > 1;
+    for_each_element(report_, ports, [&](const Field& at) { read_port_entry(at, needs_names); });
+  }
+
+  void read_port_entry(const Field& at, bool needs_name) {
+    const Fields fields(report_, at, {kPortNames});
+    if (!at->is_mapping()) return;
+    ServicePort port;
+    if (const auto number = fields.get("port"))
+      port.number = read_port(report_, *number).value_or(0);
+    else
+      report_.error(at, at.path("port"), "missing; give 1..65535");
+    port.protocol = read_kube_protocol(report_, fields.get("protocol"));
+    const auto name = fields.get("name");
+    port.name = to_lower(read_string_or_empty(report_, name));
+    if (!port.name.empty() && !is_label(port.name))
+      report_.error(*name, quoted(port.name) +
+                               " is no port name: letters, digits and inner hyphens, 1 to 63");
+    if (port.name.empty() && needs_name)
+      report_.error(at, at.path("name"), "missing; with several ports each has a name");
+    if (!port.name.empty() && !names_.insert(port.name).second)
+      report_.error(*name, quoted(port.name) + " is given twice; every port has its own name");
+    // A name leaves it to each Pod.
+    if (const auto target = fields.get("targetPort"); target && (*target)->as_integer())
+      port.target_port = (*target)->as_integer() == 0 ? 0 : read_port(report_, *target).value_or(0);
+    service_.ports.push_back(std::move(port));
+  }
+
+  Report& report_;
+  const Field& spec_;
+  Fields fields_;
+  KubeService service_;
+  std::set<std::string> names_;
+};
+
+// Comma-separated and, as Istio has it, never judged.
+ExportTo split_export_to(std::string_view text) {
+  ExportTo out;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    std::string_view part = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    while (!part.empty() && (part.front() == ' ' || part.front() == '\t')) part.remove_prefix(1);
+    while (!part.empty() && (part.back() == ' ' || part.back() == '\t')) part.remove_suffix(1);
+    if (!part.empty()) out.push_back(to_lower(part));
+  }
+  return out;
+}
+
+}  // namespace
+
+Resource read_service(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  KubeService service;
+  const auto spec = fields.get("spec");
+  if (!spec)
+    object.report.error(object.root, "spec", "missing; give at least ports or clusterIP: None");
+  else if (!(*spec)->is_mapping())
+    object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
+  else
+    service = ServiceReader(object, *spec).read();
+  if (const auto export_to = object.annotation(kExportTo))
+    service.export_to = split_export_to(*export_to);
+  service.meta = std::move(object.meta);
+  return service;
+}
+
+Resource read_namespace(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  if (const auto spec = fields.get("spec"))
+    const Fields spec_fields(object.report, *spec, {kNamespaceSpecNames});
+  return Namespace{std::move(object.meta)};
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <array>
+
+#include "registry/manifest/object.hpp"
+#include "registry/manifest/timestamp.hpp"
+#include "registry/manifest/validate.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 16> kMetadataNames = {"name",
+                                                             "namespace",
+                                                             "labels",
+                                                             "annotations",
+                                                             "creationTimestamp",
+                                                             "generateName",
+                                                             "uid",
+                                                             "resourceVersion",
+                                                             "generation",
+                                                             "selfLink",
+                                                             "ownerReferences",
+                                                             "finalizers",
+                                                             "managedFields",
+                                                             "clusterName",
+                                                             "deletionTimestamp",
+                                                             "deletionGracePeriodSeconds"};
+
+void read_name(Object& object, const Field& metadata, const Fields& fields, NameRule rule) {
+  const auto name = fields.get("name");
+  if (!name) {
+    object.report.error(metadata, "metadata.name", "the object has no name");
+    return;
+  }
+  const auto text = read_string(object.report, *name);
+  if (!text) return;
+  auto reason = rule == NameRule::Label ? why_no_lower_label(*text) : why_no_lower_subdomain(*text);
+  if (reason) object.report.error(*name, std::move(*reason));
+  object.meta.name = *text;
+}
+
+void read_namespace_name(Object& object, const Fields& fields, bool is_namespaced,
+                         const DecodeOptions& options) {
+  if (!is_namespaced) return;
+  object.meta.ns = options.default_namespace;
+  const auto ns = fields.get("namespace");
+  if (!ns) return;
+  const auto text = read_string(object.report, *ns);
+  if (!text || text->empty()) return;
+  object.meta.ns = *text;
+  if (auto reason = why_no_lower_label(*text)) object.report.error(*ns, std::move(*reason));
+}
+
+void read_creation_time(Object& object, const Fields& fields) {
+  const auto created = fields.get("creationTimestamp");
+  if (!created) return;
+  const auto time = parse_timestamp_ms((*created)->text());
+  if (time)
+    object.meta.creation_time = *time / 1000;
+  else
+    object.report.warning(*created, quoted((*created)->text()) +
+                                        " is no time such as 2026-01-31T12:00:00Z; the object "
+                                        "counts as older than all others");
+}
+
+}  // namespace
+
+std::optional<std::string_view> Object::annotation(std::string_view name) const {
+  const Node* const value = annotations == nullptr ? nullptr : annotations->find(name);
+  return value == nullptr ? std::nullopt : value->as_string();
+}
+
+void Object::annotation_finding(Severity severity, std::string_view name, std::string message) {
+  const Node* const value = annotations == nullptr ? nullptr : annotations->find(name);
+  std::string path = "metadata.annotations.";
+  path += name;
+  report.add(severity, value == nullptr ? root.line() : value->line(), std::move(path),
+             std::move(message));
+}
+
+std::optional<std::string_view> Object::label(std::string_view name) const {
+  const auto at =
+      std::ranges::lower_bound(meta.labels, name, {}, &std::pair<std::string, std::string>::first);
+  if (at == meta.labels.end() || at->first != name) return std::nullopt;
+  return at->second;
+}
+
+void read_metadata(Object& object, NameRule rule, bool is_namespaced,
+                   const DecodeOptions& options) {
+  object.meta.cluster = options.cluster;
+  object.meta.network = options.network;
+  if (is_namespaced) object.meta.ns = options.default_namespace;
+  const Node* const node = object.root->find("metadata");
+  if (node == nullptr || node->is_null()) {
+    object.report.error(object.root, "metadata.name", "the object has no name");
+    return;
+  }
+  const Field metadata(object.root, *node);
+  if (!metadata->is_mapping()) {
+    object.report.error(metadata, "expected a mapping, got " + std::string(metadata->describe()));
+    return;
+  }
+  // Name and namespace come first, so that every later finding can say which object it is.
+  for (const std::string_view part : {"name", "namespace"}) {
+    const Node* const value = node->find(part);
+    if (value == nullptr || !value->is_scalar() || value->is_null()) continue;
+    if (part == "name")
+      object.meta.name = value->text();
+    else if (is_namespaced && !value->text().empty())
+      object.meta.ns = value->text();
+  }
+  object.report.set_object(object.meta.ns, object.meta.name);
+
+  const Fields fields(object.report, metadata, {kMetadataNames});
+  read_name(object, metadata, fields, rule);
+  read_namespace_name(object, fields, is_namespaced, options);
+  read_creation_time(object, fields);
+  object.meta.labels = read_labels(object.report, fields.get("labels"));
+  const auto annotations = fields.get("annotations");
+  read_labels(object.report, annotations);
+  if (annotations && (*annotations)->is_mapping()) object.annotations = &annotations->node();
+  object.is_being_deleted = fields.get("deletionTimestamp").has_value();
+}
+
+void check_istio_annotations(Object& object) {
+  constexpr std::array<std::string_view, 3> refused = {
+      "istio.io/dry-run", "internal.istio.io/webhook-always-reject", "internal.istio.io/parents"};
+  for (const std::string_view name : refused)
+    if (object.annotations != nullptr && object.annotations->find(name) != nullptr)
+      object.annotation_finding(Severity::Error, name,
+                                "Istio refuses this annotation here; remove it");
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,61 @@
+// multicluster.x-k8s.io ServiceExport and ServiceImport (also as net.gke.io has them).
+#include <array>
+
+#include "registry/base/host_name.hpp"
+#include "registry/manifest/object.hpp"
+#include "registry/manifest/validate.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
+                                                          "status"};
+constexpr auto kImportNames = std::to_array<std::string_view>(
+    {"type", "ips", "ports", "sessionAffinity", "sessionAffinityConfig", "ipFamilies",
+     "internalTrafficPolicy", "trafficDistribution"});
+constexpr std::array<std::string_view, 4> kPortNames = {"name", "protocol", "port", "appProtocol"};
+constexpr std::array<std::string_view, 2> kTypes = {"ClusterSetIP", "Headless"};
+
+void read_import(Report& report, const Field& spec, ServiceImport& import) {
+  const Fields fields(report, spec, {kImportNames});
+  if (const auto type = fields.get("type"))
+    import.headless = kTypes[read_choice(report, *type, kTypes).value_or(0)] == "Headless";
+  for_each_element(report, fields.get("ips"), [&](const Field& at) {
+    if (const auto ip = read_ip(report, at)) import.ips.push_back(*ip);
+  });
+  for_each_element(report, fields.get("ports"), [&](const Field& at) {
+    const Fields port_fields(report, at, {kPortNames});
+    if (!at->is_mapping()) return;
+    ServicePort port;
+    const auto name = port_fields.get("name");
+    port.name = to_lower(read_string_or_empty(report, name));
+    if (!port.name.empty() && !is_label(port.name)) check_port_name(report, *name, port.name);
+    port.protocol = read_kube_protocol(report, port_fields.get("protocol"));
+    if (const auto number = port_fields.get("port"))
+      port.number = read_port(report, *number).value_or(0);
+    else
+      report.error(at, at.path("port"), "missing; give 1..65535");
+    import.ports.push_back(std::move(port));
+  });
+}
+
+}  // namespace
+
+Resource read_service_export(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  return ServiceExport{std::move(object.meta)};
+}
+
+Resource read_service_import(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  ServiceImport import;
+  if (const auto spec = fields.get("spec"))
+    read_import(object.report, *spec, import);
+  else
+    object.report.error(object.root, "spec", "missing; give type, ips and ports");
+  import.meta = std::move(object.meta);
+  return import;
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,59 @@
+// One object on its way from a tree to a resource: its metadata, and the readers of each kind.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "registry/manifest/decode.hpp"
+#include "registry/manifest/fields.hpp"
+#include "registry/model/resources.hpp"
+
+namespace meshdns::registry {
+
+struct Object {
+  Report& report;
+  Field root;
+  std::string_view api_version;
+  ObjectMeta meta;
+  const Node* annotations = nullptr;  // a mapping, or null
+  bool is_being_deleted = false;      // metadata.deletionTimestamp is set
+
+  // The text of an annotation; nullopt when it is absent or no string.
+  std::optional<std::string_view> annotation(std::string_view name) const;
+  // A finding on one annotation.
+  void annotation_finding(Severity severity, std::string_view name, std::string message);
+  std::optional<std::string_view> label(std::string_view name) const;
+};
+
+// What a kind asks of metadata.name.
+enum class NameRule : std::uint8_t { Label, Subdomain };
+
+// Fills object.meta and the rest that metadata says.
+void read_metadata(Object& object, NameRule rule, bool is_namespaced, const DecodeOptions& options);
+
+// Each reads one kind.  What was wrong is in object.report; the result is only good when that
+// refuses nothing.
+Resource read_service_entry(Object& object);
+Resource read_workload_entry(Object& object);
+Resource read_sidecar(Object& object);
+Resource read_service(Object& object);
+Resource read_endpoint_slice(Object& object);
+Resource read_endpoints(Object& object);
+Resource read_pod(Object& object);
+Resource read_namespace(Object& object);
+Resource read_service_export(Object& object);
+Resource read_service_import(Object& object);
+
+// The spec of a WorkloadEntry, also inline in a ServiceEntry: types and labels only.  Who calls
+// judges the address and the ports.
+WorkloadSpec read_workload_spec(Report& report, const Field& field);
+// The rules that hold wherever a workload's address may be an IP, a name or a socket.
+// `service_ports` are the names that the port map may use; null = any.
+void check_workload_address(Report& report, const Field& field, bool may_be_name);
+void check_unix_ports(Report& report, const Field& field);
+
+// The annotations that Istio's webhook refuses on every kind of its own.
+void check_istio_annotations(Object& object);
+
+}  // namespace meshdns::registry

@@ -1,0 +1,148 @@
+// core/v1 Pod: who has which address, and where a client is.
+#include <array>
+
+#include "registry/base/host_name.hpp"
+#include "registry/manifest/object.hpp"
+#include "registry/manifest/validate.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
+                                                          "status"};
+constexpr auto kSpecNames = std::to_array<std::string_view>({
+    "activeDeadlineSeconds",
+    "affinity",
+    "automountServiceAccountToken",
+    "containers",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "ephemeralContainers",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostUsers",
+    "hostname",
+    "hostnameOverride",
+    "imagePullSecrets",
+    "initContainers",
+    "nodeName",
+    "nodeSelector",
+    "os",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "readinessGates",
+    "resourceClaims",
+    "resources",
+    "restartPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "schedulingGates",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+    "workloadRef",
+});
+constexpr std::array<std::string_view, 3> kDnsConfigNames = {"nameservers", "searches", "options"};
+constexpr std::array<std::string_view, 4> kDnsPolicies = {"ClusterFirst", "ClusterFirstWithHostNet",
+                                                          "Default", "None"};
+
+std::string read_label(Report& report, const std::optional<Field>& field) {
+  const std::string_view text = read_string_or_empty(report, field);
+  if (!text.empty() && !is_label(text))
+    report.error(*field, quoted(text) + " is no label of a host name");
+  return to_lower(text);
+}
+
+void read_dns(Report& report, const Fields& spec, Pod& pod) {
+  if (const auto policy = spec.get("dnsPolicy")) {
+    const auto choice = read_choice(report, *policy, kDnsPolicies);
+    pod.dns_policy_none = choice && kDnsPolicies[*choice] == "None";
+  }
+  const auto config = spec.get("dnsConfig");
+  if (!config) return;
+  const Fields fields(report, *config, {kDnsConfigNames});
+  for_each_string(report, fields.get("searches"), [&](const Field& at, std::string_view text) {
+    // "." means no search at all, and has nothing to expand with.
+    if (text == ".") return;
+    if (auto reason = why_no_fqdn(text))
+      return report.warning(at, quoted(text) + " " + *reason + "; it is left out");
+    pod.searches.push_back(canonical_host(text));
+  });
+}
+
+void read_spec(Report& report, const Field& spec, Pod& pod) {
+  const Fields fields(report, spec, {kSpecNames});
+  pod.host_network = read_bool_or(report, fields.get("hostNetwork"), false);
+  pod.node_name = read_string_or_empty(report, fields.get("nodeName"));
+  pod.service_account = read_string_or_empty(report, fields.get("serviceAccountName"));
+  pod.hostname = read_label(report, fields.get("hostname"));
+  pod.subdomain = read_label(report, fields.get("subdomain"));
+  read_dns(report, fields, pod);
+}
+
+void read_ips(Report& report, const Field& status, Pod& pod) {
+  const Node* const list = status->find("podIPs");
+  const Node* const single = status->find("podIP");
+  if (list != nullptr && !list->is_null()) {
+    const Field field(status, *list);
+    for_each_element(report, field, [&](const Field& at) {
+      const Node* const ip = at->find("ip");
+      if (ip == nullptr) return report.error(at, at.path("ip"), "missing");
+      if (const auto address = read_ip(report, Field(at, *ip))) pod.ips.push_back(*address);
+    });
+  }
+  if (!pod.ips.empty() || single == nullptr || single->is_null() || single->text().empty()) return;
+  if (const auto address = read_ip(report, Field(status, *single))) pod.ips.push_back(*address);
+}
+
+bool is_ready(const Field& status) {
+  const Node* const conditions = status->find("conditions");
+  if (conditions == nullptr || !conditions->is_sequence()) return false;
+  for (const Node& condition : *conditions) {
+    const Node* const type = condition.find("type");
+    const Node* const value = condition.find("status");
+    if (type != nullptr && value != nullptr && type->text() == "Ready")
+      return value->text() == "True";
+  }
+  return false;
+}
+
+}  // namespace
+
+Resource read_pod(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  Pod pod;
+  pod.running = !object.is_being_deleted;
+  const auto spec = fields.get("spec");
+  if (spec)
+    read_spec(object.report, *spec, pod);
+  else
+    object.report.error(object.root, "spec", "missing");
+  const auto status = fields.get("status");
+  if (status && !(*status)->is_mapping()) {
+    object.report.error(*status, "expected a mapping, got " + std::string((*status)->describe()));
+  } else if (status) {
+    read_ips(object.report, *status, pod);
+    pod.ready = is_ready(*status);
+    const Node* const phase = (*status)->find("phase");
+    const std::string_view word = phase == nullptr ? std::string_view() : phase->text();
+    if (word == "Succeeded" || word == "Failed" || word == "Unknown") pod.running = false;
+  }
+  pod.meta = std::move(object.meta);
+  return pod;
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,131 @@
+// networking.istio.io WorkloadEntry, and the same spec inline in a ServiceEntry.
+#include <array>
+
+#include "registry/base/host_name.hpp"
+#include "registry/manifest/object.hpp"
+#include "registry/manifest/validate.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
+                                                          "status"};
+constexpr std::array<std::string_view, 7> kSpecNames = {
+    "address", "ports", "labels", "network", "locality", "weight", "serviceAccount"};
+constexpr FieldNames kSpecFields{kSpecNames, true};
+
+// The CRD's bounds.
+constexpr std::size_t kMaxPorts = 128;
+constexpr std::int64_t kMaxWeight = 4294967295;
+
+constexpr std::string_view kHealthChecks = "proxy.istio.io/health-checks-enabled";
+
+void read_ports(Report& report, const std::optional<Field>& ports, WorkloadSpec& spec) {
+  if (!ports) return;
+  if (!(*ports)->is_mapping())
+    return report.error(*ports, "expected a mapping of port names to numbers, got " +
+                                    std::string((*ports)->describe()));
+  if ((*ports)->size() > kMaxPorts)
+    return report.error(*ports, "has more than " + std::to_string(kMaxPorts) + " ports");
+  for (const Node& node : ports->node()) {
+    const Field port(*ports, node);
+    check_port_name(report, port, node.key());
+    if (const auto number = read_port(report, port))
+      spec.ports.emplace_back(to_lower(node.key()), *number);
+  }
+}
+
+// An address as the model holds it: names canonical, the rest as written.
+std::string canonical_address(std::string_view text) {
+  if (text.starts_with(kUnixPrefix)) return std::string(text);
+  if (const auto ip = IpAddress::parse(text)) return ip->to_string();
+  return canonical_host(text);
+}
+
+bool is_condition_true(const Node* status, std::string_view type) {
+  const Node* const conditions = status == nullptr ? nullptr : status->find("conditions");
+  if (conditions == nullptr || !conditions->is_sequence()) return false;
+  for (const Node& condition : *conditions) {
+    const Node* const name = condition.find("type");
+    const Node* const value = condition.find("status");
+    if (name != nullptr && value != nullptr && name->text() == type) return value->text() == "True";
+  }
+  return false;
+}
+
+}  // namespace
+
+WorkloadSpec read_workload_spec(Report& report, const Field& field) {
+  const Fields fields(report, field, kSpecFields);
+  WorkloadSpec spec;
+  spec.address = canonical_address(read_string_or_empty(report, fields.get("address")));
+  read_ports(report, fields.get("ports"), spec);
+  const auto labels = fields.get("labels");
+  spec.labels = read_labels(report, labels);
+  check_workload_labels(report, labels);
+  spec.network = read_string_or_empty(report, fields.get("network"));
+  spec.locality = read_string_or_empty(report, fields.get("locality"));
+  spec.service_account = read_string_or_empty(report, fields.get("serviceAccount"));
+  if (const auto weight = fields.get("weight"))
+    spec.weight =
+        static_cast<std::uint32_t>(read_integer(report, *weight, 0, kMaxWeight).value_or(0));
+  return spec;
+}
+
+void check_workload_address(Report& report, const Field& field, bool may_be_name) {
+  const Node* const node = field->find("address");
+  const std::string_view text =
+      node == nullptr ? std::string_view() : node->as_string().value_or(std::string_view());
+  if (text.empty()) {
+    const Node* const network = field->find("network");
+    const bool has_network = network != nullptr && !network->text().empty() && !network->is_null();
+    if (!has_network)
+      return report.error(field, field.path("address"), "missing; only with a network may it be");
+    return report.add(Severity::Warning, field.line(), field.path("address"),
+                      "missing, so the endpoint can only be reached through the gateway of its "
+                      "network and is no answer");
+  }
+  const Field address(field, *node);
+  if (text.starts_with(kUnixPrefix)) {
+    if (auto reason = why_no_unix_address(text))
+      report.error(address, quoted(text) + " " + *reason);
+    return;
+  }
+  if (IpAddress::parse(text)) return;
+  if (!may_be_name)
+    return report.error(address, quoted(text) + " is no IP address; names need resolution DNS");
+  if (auto reason = why_no_fqdn(text))
+    report.error(address,
+                 quoted(text) + " is neither an IP address nor a host name: it " + *reason);
+}
+
+void check_unix_ports(Report& report, const Field& field) {
+  const Node* const address = field->find("address");
+  const Node* const ports = field->find("ports");
+  if (address == nullptr || ports == nullptr || ports->size() == 0) return;
+  if (address->text().starts_with(kUnixPrefix))
+    report.error(Field(field, *ports), "a unix socket has no ports; remove them");
+}
+
+Resource read_workload_entry(Object& object) {
+  const Fields fields(object.report, object.root, {kObjectNames});
+  WorkloadEntry entry;
+  check_istio_annotations(object);
+  if (const auto spec = fields.get("spec")) {
+    entry.spec = read_workload_spec(object.report, *spec);
+    if ((*spec)->is_mapping()) {
+      check_workload_address(object.report, *spec, true);
+      check_unix_ports(object.report, *spec);
+    }
+  } else {
+    object.report.error(object.root, "spec", "missing; give at least an address");
+  }
+  const auto checked = object.annotation(kHealthChecks);
+  if (checked && equals_ignoring_case(*checked, "true"))
+    entry.healthy = is_condition_true(object.root->find("status"), "Healthy");
+  entry.meta = std::move(object.meta);
+  return entry;
+}
+
+}  // namespace meshdns::registry
