@@ -1,0 +1,327 @@
+#include "resolver/cares_lookup.hpp"
+
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "tests/resolver/scripted_server.hpp"
+
+namespace meshdns::resolver {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+std::size_t open_descriptors() {
+  DIR* directory = opendir("/proc/self/fd");
+  std::size_t count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+class CaresLookupTest : public testing::Test {
+ protected:
+  CaresLookupTest() { uv_loop_init(&loop_); }
+  ~CaresLookupTest() override {
+    backend_.reset();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
+  }
+
+  void use(std::vector<std::string> servers, milliseconds timeout = milliseconds{600}) {
+    CaresOptions options;
+    options.servers_for = [servers](std::string_view) { return servers; };
+    options.timeout = timeout;
+    backend_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
+  }
+
+  Answer look_up(const std::string& host, Family family = Family::V4) {
+    std::optional<Answer> result;
+    const auto lookup =
+        backend_->start(host, family, [&](Answer&& answer) { result = std::move(answer); });
+    EXPECT_FALSE(result) << "called back before start() returned";
+    while (!result && uv_run(&loop_, UV_RUN_ONCE) != 0) {
+    }
+    return result.value_or(Answer{});
+  }
+
+  static std::vector<Bytes> answer_192_0_2_1(const ReceivedQuery& query) {
+    if (query.qtype != kA) return {reply_to(query).soa(5, 5).bytes()};
+    return {reply_to(query).answer(query.qname, kA, 60, address_bytes("192.0.2.1")).bytes()};
+  }
+
+  uv_loop_t loop_{};
+  std::unique_ptr<CaresBackend> backend_;
+};
+
+TEST_F(CaresLookupTest, ResolvesBothFamilies) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    const bool v4 = query.qtype == kA;
+    return {reply_to(query)
+                .answer(query.qname, query.qtype, v4 ? 60 : 90,
+                        address_bytes(v4 ? "192.0.2.1" : "2001:db8::1"))
+                .bytes()};
+  });
+  use({server.address()});
+  const Answer v4 = look_up("db.example.org", Family::V4);
+  ASSERT_EQ(v4.status, Answer::Status::Addresses) << v4.error;
+  EXPECT_EQ(v4.addresses[0].to_string(), "192.0.2.1");
+  EXPECT_EQ(v4.ttl.count(), 60);
+  const Answer v6 = look_up("db.example.org", Family::V6);
+  ASSERT_EQ(v6.status, Answer::Status::Addresses) << v6.error;
+  EXPECT_EQ(v6.addresses[0].to_string(), "2001:db8::1");
+  EXPECT_EQ(v6.ttl.count(), 90);
+}
+
+TEST_F(CaresLookupTest, AsksForTheNameAsItIsWithRecursionAndEdns1232) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    return {reply_to(query).rcode(3).soa(5, 5).bytes()};
+  });
+  use({server.address()});
+  const Answer answer = look_up("db");
+  EXPECT_EQ(answer.status, Answer::Status::NoName) << answer.error;
+  ASSERT_EQ(server.queries().size(), 1u) << "no search list is tried";
+  EXPECT_EQ(server.queries()[0].qname, "db");
+  EXPECT_TRUE(server.queries()[0].recursion_desired);
+  EXPECT_EQ(server.queries()[0].edns_payload, 1232);
+}
+
+TEST_F(CaresLookupTest, LocalhostIsNotTakenFromTheHostsFile) {
+  ScriptedServer server(&loop_, answer_192_0_2_1);
+  use({server.address()});
+  EXPECT_EQ(look_up("localhost").addresses[0].to_string(), "192.0.2.1");
+}
+
+// R1, R2: as many ports as lookups, IDs all over the range.
+TEST_F(CaresLookupTest, PortsAndIdsAreFreshForEveryLookup) {
+  ScriptedServer server(&loop_, answer_192_0_2_1);
+  use({server.address()});
+  constexpr int kLookups = 400;
+  for (int i = 0; i < kLookups; ++i) look_up(numbered("n", i, ".example.org"));
+  std::set<std::uint16_t> ports;
+  std::set<std::uint16_t> ids;
+  int high_ids = 0;
+  for (const ReceivedQuery& query : server.queries()) {
+    ports.insert(query.source_port);
+    ids.insert(query.id);
+    high_ids += query.id >= 0x8000 ? 1 : 0;
+  }
+  ASSERT_EQ(server.queries().size(), static_cast<std::size_t>(kLookups));
+  // Birthday: about 3 repeated ports of 28,232 and 1.2 repeated IDs of 65,536 are expected.
+  EXPECT_GT(ports.size(), 380u);
+  EXPECT_GT(ids.size(), 390u);
+  // Within five standard deviations of a half.
+  EXPECT_GT(high_ids, 150);
+  EXPECT_LT(high_ids, 250);
+  EXPECT_GT(*ports.rbegin() - *ports.begin(), 16'384);
+}
+
+TEST_F(CaresLookupTest, TruncationIsAskedAgainOverTcp) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    if (!query.tcp) return {reply_to(query).flags_high(0x83).bytes()};
+    MessageBuilder reply = reply_to(query);
+    for (int i = 0; i < 200; ++i)
+      reply.answer(query.qname, kA, 60, address_bytes(numbered("192.0.2.", i, "")));
+    return {reply.bytes()};
+  });
+  use({server.address()});
+  const Answer answer = look_up("db.example.org");
+  EXPECT_EQ(answer.addresses.size(), 200u) << answer.error;
+  ASSERT_EQ(server.queries().size(), 2u);
+  EXPECT_TRUE(server.queries()[1].tcp);
+}
+
+TEST_F(CaresLookupTest, SilenceEndsInAFailureWithinTheTimeout) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery&) -> std::vector<Bytes> { return {}; });
+  use({server.address()}, milliseconds{400});
+  const std::uint64_t start = uv_hrtime();
+  const Answer answer = look_up("db.example.org");
+  const double elapsed_ms = static_cast<double>(uv_hrtime() - start) / 1e6;
+  EXPECT_EQ(answer.status, Answer::Status::Failed);
+  EXPECT_EQ(answer.error, "no answer in time (asked " + server.address() + ")");
+  EXPECT_GE(elapsed_ms, 300);
+  EXPECT_LT(elapsed_ms, 1'000);
+  EXPECT_GE(server.queries().size(), 2u) << "a lost packet is sent again";
+}
+
+TEST_F(CaresLookupTest, TheNextServerIsAskedWhenOneFails) {
+  struct Case {
+    const char* name;
+    ScriptedServer::Script script;
+  };
+  const Case cases[] = {
+      {"silent", [](const ReceivedQuery&) -> std::vector<Bytes> { return {}; }},
+      {"SERVFAIL",
+       [](const ReceivedQuery& query) -> std::vector<Bytes> {
+         return {reply_to(query).rcode(2).bytes()};
+       }},
+      {"REFUSED",
+       [](const ReceivedQuery& query) -> std::vector<Bytes> {
+         return {reply_to(query).rcode(5).bytes()};
+       }},
+  };
+  for (const Case& test : cases) {
+    ScriptedServer bad(&loop_, test.script);
+    ScriptedServer good(&loop_, answer_192_0_2_1);
+    use({bad.address(), good.address()});
+    const Answer answer = look_up("db.example.org");
+    EXPECT_EQ(answer.status, Answer::Status::Addresses) << test.name << ": " << answer.error;
+    EXPECT_GE(bad.queries().size(), 1u) << test.name;
+  }
+}
+
+TEST_F(CaresLookupTest, FailuresSayWhatAndWho) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    return {reply_to(query).rcode(2).bytes()};
+  });
+  use({server.address()});
+  const Answer answer = look_up("db.example.org");
+  EXPECT_EQ(answer.status, Answer::Status::Failed);
+  EXPECT_THAT(answer.error, HasSubstr("(asked " + server.address() + ")"));
+}
+
+TEST_F(CaresLookupTest, APortWhereNobodyListensFailsSoon) {
+  std::string address;
+  {
+    ScriptedServer server(&loop_, answer_192_0_2_1);
+    address = server.address();
+  }
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  use({address}, milliseconds{5'000});
+  const std::uint64_t start = uv_hrtime();
+  const Answer answer = look_up("db.example.org");
+  EXPECT_EQ(answer.status, Answer::Status::Failed);
+  EXPECT_LT(static_cast<double>(uv_hrtime() - start) / 1e6, 2'000);
+}
+
+TEST_F(CaresLookupTest, NoServerIsAFailureOfItsOwn) {
+  for (const std::vector<std::string>& servers :
+       {std::vector<std::string>{}, {"not an address"}, {"192.0.2.1"}, {"192.0.2.1:0"}}) {
+    use(servers);
+    const Answer answer = look_up("db.example.org");
+    EXPECT_EQ(answer.status, Answer::Status::Failed);
+    EXPECT_EQ(answer.error, "no upstream server serves this name");
+  }
+}
+
+TEST_F(CaresLookupTest, ServersAreChosenByName) {
+  ScriptedServer corporate(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    return {reply_to(query).answer(query.qname, kA, 60, address_bytes("198.51.100.1")).bytes()};
+  });
+  ScriptedServer other(&loop_, answer_192_0_2_1);
+  CaresOptions options;
+  options.servers_for = [&](std::string_view host) {
+    return std::vector{host.ends_with("corp.example") ? corporate.address() : other.address()};
+  };
+  backend_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
+  EXPECT_EQ(look_up("db.corp.example").addresses[0].to_string(), "198.51.100.1");
+  EXPECT_EQ(look_up("db.example.org").addresses[0].to_string(), "192.0.2.1");
+}
+
+// R40: a lie is ignored, and the true answer that comes after it is taken.
+TEST_F(CaresLookupTest, ForgedAnswersAreIgnored) {
+  struct Case {
+    const char* name;
+    std::function<Bytes(const ReceivedQuery&)> lie;
+  };
+  const auto lie = [](const ReceivedQuery& query) {
+    return reply_to(query).answer(query.qname, kA, 60, address_bytes("192.0.2.66"));
+  };
+  const Case cases[] = {
+      {"wrong ID",
+       [&](const ReceivedQuery& query) {
+         Bytes bytes = lie(query).bytes();
+         bytes[1] ^= 1;
+         return bytes;
+       }},
+      {"wrong name",
+       [&](ReceivedQuery query) {
+         query.qname = "da.example.org";
+         return lie(query).bytes();
+       }},
+      {"wrong type",
+       [&](ReceivedQuery query) {
+         query.qtype = kAaaa;
+         return lie(query).bytes();
+       }},
+      {"garbage", [](const ReceivedQuery&) { return Bytes{1, 2, 3, 4, 5}; }},
+  };
+  for (const Case& test : cases) {
+    ScriptedServer server(&loop_, [&](const ReceivedQuery& query) {
+      std::vector<Bytes> replies{test.lie(query)};
+      replies.push_back(answer_192_0_2_1(query)[0]);
+      return replies;
+    });
+    use({server.address()});
+    const Answer answer = look_up("db.example.org");
+    ASSERT_EQ(answer.status, Answer::Status::Addresses) << test.name << ": " << answer.error;
+    EXPECT_EQ(answer.addresses[0].to_string(), "192.0.2.1") << test.name;
+  }
+}
+
+TEST_F(CaresLookupTest, AServerWithoutEdnsIsAskedWithoutIt) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    if (query.edns_payload != 0) {
+      Bytes refusal(12, 0);
+      refusal[0] = static_cast<std::uint8_t>(query.id >> 8);
+      refusal[1] = static_cast<std::uint8_t>(query.id & 0xff);
+      refusal[2] = 0x81;
+      refusal[3] = 0x81;  // FORMERR without the question, as old servers send it
+      return {refusal, reply_to(query).rcode(1).bytes()};
+    }
+    return answer_192_0_2_1(query);
+  });
+  use({server.address()});
+  const Answer answer = look_up("db.example.org");
+  EXPECT_EQ(answer.status, Answer::Status::Addresses) << answer.error;
+}
+
+TEST_F(CaresLookupTest, DestroyingALookupCancelsIt) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery&) -> std::vector<Bytes> { return {}; });
+  use({server.address()});
+  bool called = false;
+  auto lookup = backend_->start("db.example.org", Family::V4, [&](Answer&&) { called = true; });
+  for (int i = 0; i < 5; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
+  lookup.reset();
+  std::optional<Answer> other;
+  auto second = backend_->start("db.example.org", Family::V4,
+                                [&](Answer&& answer) { other = std::move(answer); });
+  while (!other) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_FALSE(called);
+}
+
+TEST_F(CaresLookupTest, ALookupMayBeDestroyedInItsOwnCallback) {
+  ScriptedServer server(&loop_, answer_192_0_2_1);
+  use({server.address()});
+  std::unique_ptr<Lookup> lookup;
+  bool called = false;
+  lookup = backend_->start("db.example.org", Family::V4, [&](Answer&&) {
+    lookup.reset();
+    called = true;
+  });
+  while (!called) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_EQ(lookup, nullptr);
+}
+
+TEST_F(CaresLookupTest, LeavesNoDescriptorBehind) {
+  ScriptedServer server(&loop_, answer_192_0_2_1);
+  use({server.address()});
+  look_up("warm.example.org");
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 100; ++i) look_up(numbered("n", i, ".example.org"));
+  std::vector<std::unique_ptr<Lookup>> cancelled;
+  for (int i = 0; i < 100; ++i)
+    cancelled.push_back(backend_->start("db.example.org", Family::V4, [](Answer&&) {}));
+  cancelled.clear();
+  uv_run(&loop_, UV_RUN_NOWAIT);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace meshdns::resolver

@@ -1,0 +1,256 @@
+#include "resolver/name_resolver.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "resolver/cares_lookup.hpp"
+#include "tests/resolver/scripted_server.hpp"
+
+namespace meshdns::resolver {
+namespace {
+
+using registry::ResolvedName;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// Keeps every lookup until the test ends it.
+class FakeBackend final : public LookupBackend {
+ public:
+  struct Flight : Lookup {
+    Flight(FakeBackend& fake, std::string of, LookupCallback on_end)
+        : backend(fake), host(std::move(of)), callback(std::move(on_end)) {
+      backend.flights.push_back(this);
+    }
+    ~Flight() override { std::erase(backend.flights, this); }
+    FakeBackend& backend;
+    std::string host;
+    LookupCallback callback;
+  };
+
+  std::unique_ptr<Lookup> start(const std::string& host, Family family,
+                                LookupCallback callback) override {
+    ++started;
+    return std::make_unique<Flight>(*this, host + " " + std::string(to_string(family)),
+                                    std::move(callback));
+  }
+  // Ends the oldest lookup of `host`, as c-ares would from the loop.
+  void end(const std::string& host, Answer answer) {
+    const auto found = std::ranges::find(flights, host, &Flight::host);
+    ASSERT_NE(found, flights.end()) << host;
+    const LookupCallback callback = (*found)->callback;
+    callback(std::move(answer));
+  }
+  std::vector<std::string> in_flight() const {
+    std::vector<std::string> hosts;
+    for (const Flight* flight : flights) hosts.push_back(flight->host);
+    return hosts;
+  }
+
+  std::vector<Flight*> flights;
+  std::size_t started = 0;
+};
+
+class RecordingListener final : public ResolverListener {
+ public:
+  void on_resolved(const ResolvedName& name) override {
+    std::string text = name.host;
+    for (const IpAddress& address : name.addresses) text += " " + address.to_string();
+    if (name.state == ResolvedName::State::Failed) text += " failed";
+    events.push_back(text);
+    if (then) then(name);
+  }
+  std::vector<std::string> events;
+  std::function<void(const ResolvedName&)> then;
+};
+
+Answer addresses(const char* text, seconds ttl = seconds{60}) {
+  Answer answer;
+  answer.status = Answer::Status::Addresses;
+  answer.addresses = {*IpAddress::parse(text)};
+  answer.ttl = ttl;
+  return answer;
+}
+Answer no_data() {
+  Answer answer;
+  answer.status = Answer::Status::NoData;
+  answer.ttl = seconds{5};
+  return answer;
+}
+
+class NameResolverTest : public testing::Test {
+ protected:
+  NameResolverTest() { uv_loop_init(&loop_); }
+  ~NameResolverTest() override {
+    resolver_.reset();
+    cares_.reset();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
+  }
+  void open(LookupBackend& backend, ResolverPolicy policy = {}) {
+    resolver_ = std::make_unique<NameResolver>(
+        &loop_, backend, policy, [this] { return now_ + TimePoint::duration(elapsed()); },
+        listener_);
+  }
+  void open_cares(const std::string& server) {
+    CaresOptions options;
+    options.servers_for = [server](std::string_view) { return std::vector{server}; };
+    options.timeout = milliseconds{500};
+    cares_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
+    open(*cares_);
+  }
+  // Real time, so that libuv's timers and the schedule agree; now_ adds what a test wants to skip.
+  static std::chrono::nanoseconds elapsed() {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(uv_hrtime()));
+  }
+  void turn() {
+    for (int i = 0; i < 3; ++i) {
+      uv_update_time(&loop_);
+      uv_run(&loop_, UV_RUN_NOWAIT);
+    }
+  }
+  template <typename Condition>
+  bool run_until(Condition condition, milliseconds limit) {
+    const auto end = elapsed() + limit;
+    while (!condition() && elapsed() < end) uv_run(&loop_, UV_RUN_ONCE);
+    return condition();
+  }
+
+  uv_loop_t loop_{};
+  TimePoint now_{};
+  FakeBackend fake_;
+  RecordingListener listener_;
+  std::unique_ptr<CaresBackend> cares_;
+  std::unique_ptr<NameResolver> resolver_;
+};
+
+TEST_F(NameResolverTest, LooksUpAWatchedNameAndTellsTheListener) {
+  open(fake_);
+  resolver_->watch("db.example.org");
+  EXPECT_THAT(fake_.in_flight(), IsEmpty()) << "nothing happens within watch()";
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
+  fake_.end("db.example.org A", addresses("192.0.2.1"));
+  fake_.end("db.example.org AAAA", no_data());
+  EXPECT_THAT(listener_.events, ElementsAre("db.example.org 192.0.2.1"));
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+}
+
+TEST_F(NameResolverTest, UnwatchCancelsWhatIsInFlight) {
+  open(fake_);
+  resolver_->watch("db.example.org");
+  turn();
+  resolver_->unwatch("db.example.org");
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+  EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
+  turn();
+  EXPECT_THAT(listener_.events, IsEmpty());
+}
+
+TEST_F(NameResolverTest, DestructionCancelsWhatIsInFlight) {
+  open(fake_);
+  resolver_->watch("db.example.org");
+  turn();
+  resolver_.reset();
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+}
+
+// A commit of the registry answers a change with names added and removed.
+TEST_F(NameResolverTest, TheListenerMayWatchAndUnwatch) {
+  open(fake_);
+  listener_.then = [this](const ResolvedName& name) {
+    if (name.host != "a.example.org") return;
+    resolver_->unwatch("a.example.org");
+    resolver_->watch("b.example.org");
+  };
+  resolver_->watch("a.example.org");
+  turn();
+  fake_.end("a.example.org AAAA", no_data());
+  fake_.end("a.example.org A", addresses("192.0.2.1"));
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("b.example.org A", "b.example.org AAAA"));
+}
+
+TEST_F(NameResolverTest, TenThousandNamesStayWithinTheBound) {
+  open(fake_);
+  for (int i = 0; i < 10'000; ++i) resolver_->watch(numbered("n", i, ".example.org"));
+  turn();
+  while (!fake_.flights.empty()) {
+    ASSERT_LE(fake_.flights.size(), 100u);
+    const std::string host = fake_.flights.front()->host;
+    fake_.end(host, host.ends_with(" A") ? addresses("192.0.2.1", seconds{3'600}) : no_data());
+    if (resolver_->counters().lookups >= 20'000 && fake_.flights.empty()) break;
+  }
+  EXPECT_EQ(fake_.started, 20'000u);
+  EXPECT_THAT(listener_.events, SizeIs(10'000));
+}
+
+TEST_F(NameResolverTest, RetryFailedAsksAgainSoon) {
+  ResolverPolicy policy;
+  policy.refresh.min_backoff = policy.refresh.max_backoff = milliseconds{600'000};
+  open(fake_, policy);
+  resolver_->watch("db.example.org");
+  turn();
+  fake_.end("db.example.org A", Answer{});
+  fake_.end("db.example.org AAAA", Answer{});
+  EXPECT_THAT(listener_.events, ElementsAre("db.example.org failed"));
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+  resolver_->retry_failed();
+  EXPECT_TRUE(run_until([this] { return fake_.flights.size() == 2; }, milliseconds{3'000}));
+}
+
+TEST_F(NameResolverTest, FollowsAChangeAtTheServerWithinItsTtl) {
+  const char* current = "192.0.2.1";
+  ScriptedServer server(&loop_, [&](const ReceivedQuery& query) -> std::vector<Bytes> {
+    if (query.qtype != kA) return {reply_to(query).soa(1, 1).bytes()};
+    return {reply_to(query).answer(query.qname, kA, 1, address_bytes(current)).bytes()};
+  });
+  open_cares(server.address());
+  resolver_->watch("db.example.org");
+  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 1; }, milliseconds{2'000}));
+  EXPECT_EQ(listener_.events[0], "db.example.org 192.0.2.1");
+  current = "192.0.2.2";
+  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 2; }, milliseconds{1'500}));
+  EXPECT_EQ(listener_.events[1], "db.example.org 192.0.2.2");
+}
+
+TEST_F(NameResolverTest, ADeadServerIsSaidAndItsReturnIsSeen) {
+  bool dead = true;
+  ScriptedServer server(&loop_, [&](const ReceivedQuery& query) -> std::vector<Bytes> {
+    if (dead) return {};
+    if (query.qtype != kA) return {reply_to(query).soa(1, 1).bytes()};
+    return {reply_to(query).answer(query.qname, kA, 60, address_bytes("192.0.2.1")).bytes()};
+  });
+  open_cares(server.address());
+  resolver_->watch("db.example.org");
+  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 1; }, milliseconds{2'000}));
+  EXPECT_EQ(listener_.events[0], "db.example.org failed");
+  EXPECT_EQ(resolver_->status()[0].families[0].last_error,
+            "no answer in time (asked " + server.address() + ")");
+  dead = false;
+  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 2; }, milliseconds{3'000}));
+  EXPECT_EQ(listener_.events[1], "db.example.org 192.0.2.1");
+  EXPECT_EQ(resolver_->status()[0].families[0].last_error, "");
+}
+
+// With real sockets: a thousand names, two families each, one port per lookup.
+TEST_F(NameResolverTest, ResolvesAThousandNamesThroughCares) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    if (query.qtype != kA) return {reply_to(query).soa(60, 60).bytes()};
+    return {reply_to(query).answer(query.qname, kA, 3'600, address_bytes("192.0.2.1")).bytes()};
+  });
+  open_cares(server.address());
+  for (int i = 0; i < 1'000; ++i) resolver_->watch(numbered("n", i, ".example.org"));
+  EXPECT_TRUE(run_until([this] { return listener_.events.size() == 1'000; }, milliseconds{10'000}));
+  EXPECT_EQ(resolver_->counters().failures, 0u);
+}
+
+}  // namespace
+}  // namespace meshdns::resolver
