@@ -17,9 +17,9 @@ from harness.waiting import eventually
 _ZONE_HEAD = """\
 $ORIGIN {zone}
 $TTL {ttl}
-@ SOA ns hostmaster {serial} 3600 600 86400 {ttl}
-@ NS ns
-ns A 127.0.0.1
+@ SOA {soa_names} {serial} {soa_times}
+@ NS {name_server}
+{name_server} A 127.0.0.1
 """
 
 
@@ -43,11 +43,14 @@ def wait_until_answering(port, zone):
 class Authority:
     """An authoritative server of one zone, whose records can be replaced while it runs."""
 
-    def __init__(self, directory, zone, records, ttl=1):
+    def __init__(self, directory, zone, records, ttl=1, soa=None, name_server="ns"):
+        """`soa`: the names in front of the serial, the times behind it."""
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.zone = zone
         self.ttl = ttl
+        self.soa = soa or (f"{name_server} hostmaster", f"3600 600 86400 {ttl}")
+        self.name_server = name_server
         self.port = free_port()
         self._serial = 0
         self._write_zone(records)
@@ -64,7 +67,8 @@ class Authority:
 
     def _write_zone(self, records):
         self._serial += 1
-        text = _ZONE_HEAD.format(zone=self.zone, ttl=self.ttl, serial=self._serial)
+        text = _ZONE_HEAD.format(zone=self.zone, ttl=self.ttl, serial=self._serial,
+                                 soa_names=self.soa[0], soa_times=self.soa[1], name_server=self.name_server)
         path = self.directory / "zone"
         new = self.directory / "zone.new"
         new.write_text(text + "\n".join(records) + "\n")
