@@ -15,7 +15,7 @@ inline constexpr std::size_t kMaxQuerySize = 512;
 
 struct UpstreamQuery {
   std::uint16_t id = 0;
-  std::string_view name;  // wire form without compression; spelled as it shall be sent (0x20)
+  std::string_view name = {};  // wire form without compression; spelled as it shall be sent (0x20)
   Type type = Type::A;
   Class qclass = Class::In;
   bool recursion_desired = true;
@@ -26,8 +26,8 @@ struct UpstreamQuery {
   bool edns = true;
   std::uint16_t udp_payload = kMaxUdpPayload;
   bool dnssec_ok = false;
-  std::string_view cookie;  // RFC 7873: 8 octets, or 16 to 40; empty = none
-  bool keepalive = false;   // RFC 7828: on stream transports only
+  std::string_view cookie = {};  // RFC 7873: 8 octets, or 16 to 40; empty = none
+  bool keepalive = false;        // RFC 7828: on stream transports only
 };
 
 // Writes the query and returns its size; 0 when `buffer` is too small (kMaxQuerySize never is) or
