@@ -17,7 +17,7 @@ std::string print(const Answer& answer) {
   std::string text = kStatus[static_cast<int>(answer.status)];
   if (answer.status == Status::Failed) return text + ": " + answer.error;
   text += answer.has_ttl ? " ttl " + std::to_string(answer.ttl.count()) : " no ttl";
-  for (const IpAddress& address : answer.addresses) text += " " + address.to_string();
+  for (const IpAddress& address : answer.addresses) text.append(" ").append(address.to_string());
   return text;
 }
 

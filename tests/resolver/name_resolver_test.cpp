@@ -62,7 +62,7 @@ class RecordingListener final : public ResolverListener {
  public:
   void on_resolved(const ResolvedName& name) override {
     std::string text = name.host;
-    for (const IpAddress& address : name.addresses) text += " " + address.to_string();
+    for (const IpAddress& address : name.addresses) text.append(" ").append(address.to_string());
     if (name.state == ResolvedName::State::Failed) text += " failed";
     events.push_back(text);
     if (then) then(name);

@@ -41,7 +41,7 @@ Answer failure(std::string error = "timeout") {
 std::string print(const ResolvedName& name) {
   constexpr const char* kStates[] = {"pending", "resolved", "no-addresses", "failed"};
   std::string text = name.host + " " + kStates[static_cast<int>(name.state)];
-  for (const IpAddress& address : name.addresses) text += " " + address.to_string();
+  for (const IpAddress& address : name.addresses) text.append(" ").append(address.to_string());
   return text;
 }
 

@@ -1,0 +1,285 @@
+#include "registry/source/file_source.hpp"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "registry/source/file_index.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+// A writer that never pauses is not waited for longer than this.
+constexpr Milliseconds kLongestWrite{10'000};
+// Names written to that are remembered; beyond them, files may be read while they are written,
+// which is noticed otherwise (FileIndex).
+constexpr std::size_t kMaxWrittenNames = 4'096;
+
+// A storm of events must not keep the loop from its other work.
+constexpr int kReadsPerWakeup = 16;
+
+constexpr std::uint32_t kNameEvents =
+    IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF;
+
+std::uint64_t ms(Milliseconds duration) {
+  return static_cast<std::uint64_t>(std::max(duration, Milliseconds{0}).count());
+}
+
+}  // namespace
+
+// The control thread's half: hears, waits for calm, sends rounds to the workers and hands over what
+// they bring.  Handles and the work in progress keep it alive beyond the source.
+class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engine> {
+ public:
+  Engine(uv_loop_t* loop, FileSourceOptions options, FileReader reader, SourceSink& sink)
+      : loop_(loop),
+        options_(options),
+        inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
+        index_(std::move(options), std::move(reader), inotify_),
+        sink_(&sink) {
+    status_.name = options_.name;
+  }
+  ~Engine() {
+    if (inotify_ >= 0) ::close(inotify_);
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void start();
+  void rescan();
+  void stop();
+  const SourceStatus& status() const { return status_; }
+
+ private:
+  struct Timer {
+    uv_timer_t handle{};
+    std::shared_ptr<Engine> engine;
+  };
+  struct Poll {
+    uv_poll_t handle{};
+    std::shared_ptr<Engine> engine;
+  };
+  struct Round {
+    uv_work_t handle{};
+    std::shared_ptr<Engine> engine;
+    FileIndex::Request request;
+    FileIndex::Outcome outcome;
+  };
+  struct Writer {
+    Milliseconds first{0};
+    Milliseconds last{0};
+  };
+
+  Milliseconds now() const { return Milliseconds{uv_now(loop_)}; }
+  Timer* open_timer();
+  template <typename Handle>
+  static void close_handle(Handle*& handle);
+
+  void on_events();
+  void on_event(const inotify_event& event);
+  bool matters(const inotify_event& event, std::string_view name) const;
+  void note_writer(WatchedName place);
+  void forget_quiet_writers();
+
+  void want_round(Milliseconds in);
+  void start_round();
+  void finish_round(Round& round);
+
+  uv_loop_t* loop_;
+  const FileSourceOptions options_;
+  const int inotify_;
+  FileIndex index_;   // the worker's while running_
+  SourceSink* sink_;  // nullptr once stopped
+  SourceStatus status_;
+
+  Poll* events_ = nullptr;
+  Timer* round_timer_ = nullptr;
+  Timer* poll_timer_ = nullptr;
+  WatchInterests watches_;
+  std::map<WatchedName, Writer> writers_;
+  bool running_ = false;
+  bool everything_ = false;  // the next round that walks looks at everything
+  std::optional<Milliseconds> wanted_at_;
+};
+
+FileSource::Engine::Timer* FileSource::Engine::open_timer() {
+  auto* timer = new Timer;
+  timer->engine = shared_from_this();
+  uv_timer_init(loop_, &timer->handle);
+  timer->handle.data = timer;
+  return timer;
+}
+
+template <typename Handle>
+void FileSource::Engine::close_handle(Handle*& handle) {
+  if (handle == nullptr) return;
+  uv_close(reinterpret_cast<uv_handle_t*>(&handle->handle),
+           [](uv_handle_t* closed) { delete static_cast<Handle*>(closed->data); });
+  handle = nullptr;
+}
+
+void FileSource::Engine::start() {
+  if (round_timer_ != nullptr) return;
+  round_timer_ = open_timer();
+  poll_timer_ = open_timer();
+  if (inotify_ >= 0) {
+    auto* poll = new Poll;
+    if (uv_poll_init(loop_, &poll->handle, inotify_) != 0) {
+      delete poll;
+    } else {
+      events_ = poll;
+      events_->engine = shared_from_this();
+      events_->handle.data = events_;
+      uv_poll_start(&events_->handle, UV_READABLE, [](uv_poll_t* handle, int, int) {
+        static_cast<Poll*>(handle->data)->engine->on_events();
+      });
+    }
+  }
+  want_round(Milliseconds{0});
+}
+
+void FileSource::Engine::rescan() {
+  everything_ = true;
+  want_round(Milliseconds{0});
+}
+
+void FileSource::Engine::stop() {
+  sink_ = nullptr;
+  close_handle(events_);
+  close_handle(round_timer_);
+  close_handle(poll_timer_);
+}
+
+void FileSource::Engine::on_events() {
+  alignas(inotify_event) std::array<char, 16'384> buffer;
+  for (int reads = 0; reads < kReadsPerWakeup; ++reads) {
+    const ssize_t length = read(inotify_, buffer.data(), buffer.size());
+    if (length <= 0) return;
+    for (std::size_t at = 0; at < static_cast<std::size_t>(length);) {
+      inotify_event event{};
+      std::memcpy(&event, buffer.data() + at, sizeof event);
+      // The name follows the fixed part; it is taken from the buffer, not from the copy.
+      const char* name = buffer.data() + at + sizeof event;
+      at += sizeof event + event.len;
+      if (event.len > 0 && !matters(event, name)) continue;
+      const WatchedName place{event.wd, event.len > 0 ? name : ""};
+      if ((event.mask & IN_MODIFY) != 0) {
+        note_writer(place);
+        continue;
+      }
+      writers_.erase(place);
+      if ((event.mask & IN_IGNORED) == 0) want_round(options_.debounce);
+    }
+  }
+}
+
+// Whether an event about `name` can change what the tree holds.
+bool FileSource::Engine::matters(const inotify_event& event, std::string_view name) const {
+  const auto watch = watches_.find(event.wd);
+  if (watch == watches_.end()) return true;  // added by the round that is running
+  if (watch->second.names.contains(std::string(name))) return true;
+  if (!watch->second.whole || name.starts_with('.')) return false;
+  return (event.mask & (kNameEvents | IN_ISDIR)) != 0 || has_ending(name, options_.endings);
+}
+
+void FileSource::Engine::note_writer(WatchedName place) {
+  if (writers_.size() >= kMaxWrittenNames) return want_round(options_.debounce);
+  auto& writer = writers_.try_emplace(std::move(place), Writer{now(), now()}).first->second;
+  writer.last = now();
+  want_round(options_.writer_quiet);
+}
+
+void FileSource::Engine::forget_quiet_writers() {
+  std::erase_if(writers_, [this](const auto& entry) {
+    const Writer& writer = entry.second;
+    return now() - writer.last >= options_.writer_quiet || now() - writer.first >= kLongestWrite;
+  });
+  for (const auto& [place, writer] : writers_)
+    want_round(writer.last + options_.writer_quiet - now());
+}
+
+// A round begins at the latest in so long, and never while one runs.  Large trees are looked at for
+// half of the time at most.
+void FileSource::Engine::want_round(Milliseconds in) {
+  if (sink_ == nullptr || round_timer_ == nullptr) return;
+  const Milliseconds at = now() + std::max(in, Milliseconds{0});
+  if (wanted_at_ && *wanted_at_ <= at) return;
+  wanted_at_ = at;
+  if (running_) return;
+  uv_timer_start(
+      &round_timer_->handle,
+      [](uv_timer_t* timer) {
+        const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
+        engine->start_round();
+      },
+      ms(at - now()), 0);
+}
+
+void FileSource::Engine::start_round() {
+  if (running_ || sink_ == nullptr) return;
+  wanted_at_.reset();
+  uv_timer_stop(&poll_timer_->handle);
+  forget_quiet_writers();
+  auto* round = new Round;
+  round->engine = shared_from_this();
+  round->handle.data = round;
+  round->request = {now(), everything_, {}};
+  for (const auto& [place, writer] : writers_) round->request.being_written.insert(place);
+  running_ = true;
+  uv_queue_work(
+      loop_, &round->handle,
+      [](uv_work_t* work) {
+        auto* running = static_cast<Round*>(work->data);
+        running->outcome = running->engine->index_.look(running->request);
+      },
+      [](uv_work_t* work, int) {
+        const std::unique_ptr<Round> done(static_cast<Round*>(work->data));
+        done->engine->finish_round(*done);
+      });
+}
+
+void FileSource::Engine::finish_round(Round& round) {
+  running_ = false;
+  if (sink_ == nullptr) return;
+  FileIndex::Outcome& outcome = round.outcome;
+  if (outcome.watches) {
+    watches_ = std::move(*outcome.watches);
+    if (round.request.everything) everything_ = false;
+  }
+  const bool is_news = !outcome.batch.changes.empty() || outcome.batch.complete != status_.complete;
+  status_ = outcome.status;
+  const Milliseconds took = now() - round.request.now;
+  if (is_news) sink_->apply(std::move(outcome.batch));
+  if (sink_ == nullptr) return;  // the sink has stopped us
+
+  const auto wanted_at = std::exchange(wanted_at_, std::nullopt);
+  if (wanted_at) want_round(std::max(*wanted_at - now(), took));
+  if (outcome.again_in) want_round(*outcome.again_in);
+  const bool hears_all = events_ != nullptr && outcome.watched_wholly;
+  uv_timer_start(
+      &poll_timer_->handle,
+      [](uv_timer_t* timer) {
+        const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
+        engine->want_round(Milliseconds{0});
+      },
+      ms(hears_all ? options_.poll : options_.poll_without_inotify), 0);
+}
+
+FileSource::FileSource(uv_loop_s* loop, FileSourceOptions options, FileReader reader,
+                       SourceSink& sink)
+    : engine_(std::make_shared<Engine>(loop, std::move(options), std::move(reader), sink)) {}
+FileSource::~FileSource() { engine_->stop(); }
+
+void FileSource::start() { engine_->start(); }
+void FileSource::rescan() { engine_->rescan(); }
+SourceStatus FileSource::status() const { return engine_->status(); }
+
+}  // namespace meshdns::registry
