@@ -2,6 +2,7 @@
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <string>
@@ -93,12 +94,14 @@ class Handler {
   TreeBuilder& builder_;
 };
 
-SyntaxError describe(const rapidjson::ParseResult& result, LineCounter& lines,
-                     const TreeBuilder& builder) {
+SyntaxError describe(const rapidjson::ParseResult& result, std::string_view text,
+                     LineCounter& lines, const TreeBuilder& builder) {
   if (result.Code() == rapidjson::kParseErrorTermination) return builder.error();
   std::string message = rapidjson::GetParseError_En(result.Code());
   if (message.ends_with('.')) message.pop_back();
-  return {lines.at(result.Offset()), "not JSON: " + message};
+  // Where the text ends too early the offset is behind its last line.
+  const std::size_t last = text.size() - (text.ends_with('\n') ? 1 : 0);
+  return {lines.at(std::min(result.Offset(), last)), "not JSON: " + message};
 }
 
 // Reads one value into the builder; where it ends.
@@ -113,7 +116,7 @@ std::expected<std::size_t, SyntaxError> read_value(std::string_view text, std::u
   rapidjson::Reader reader;
   builder.start_document();
   const rapidjson::ParseResult result = reader.Parse<flags>(stream, handler);
-  if (result.IsError()) return std::unexpected(describe(result, lines, builder));
+  if (result.IsError()) return std::unexpected(describe(result, text, lines, builder));
   return stream.Tell();
 }
 

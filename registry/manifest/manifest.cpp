@@ -1,6 +1,7 @@
 #include "registry/manifest/manifest.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <vector>
 
 #include "registry/manifest/decode.hpp"
@@ -45,10 +46,32 @@ class ManifestReader {
 
   void read_object(const Node& object, const TypeMeta& type, Problems problems) {
     Decoded decoded = decode_object(object, type, problems, options_, listener_);
+    const bool is_object = decoded.outcome == Decoded::Outcome::Accepted ||
+                           decoded.outcome == Decoded::Outcome::Refused;
+    if (is_object) warn_of_repetition(decoded.key, object.line());
     if (decoded.outcome == Decoded::Outcome::Accepted)
       sink_.on_resource(std::move(*decoded.resource), object.line());
     else if (decoded.outcome == Decoded::Outcome::Refused)
       sink_.on_refused(decoded.key, object.line());
+  }
+
+  // Only a hash of every key is kept: 100,000 objects are 3 MB so, and a collision costs a warning.
+  void warn_of_repetition(const ResourceKey& key, std::uint32_t line) {
+    if (key.name.empty()) return;
+    const std::size_t hash = std::hash<std::string>{}(key.to_string());
+    const auto [first, is_new] = lines_.try_emplace(hash, line);
+    if (is_new) return;
+    std::string name = printable(key.ns);
+    if (!name.empty()) name += '/';
+    name += printable(key.name);
+    sink_.on_finding({Severity::Warning,
+                      options_.path,
+                      line,
+                      std::string(to_string(key.kind)),
+                      std::move(name),
+                      {},
+                      "the object is defined again, first on line " +
+                          std::to_string(first->second) + "; the later one counts"});
   }
 
   // Elements have the list's type where they name none: the API leaves it out.
@@ -101,6 +124,7 @@ class ManifestReader {
   ManifestSink& sink_;
   FindingListener listener_;
   std::vector<DocumentProblem> own_problems_;
+  std::unordered_map<std::size_t, std::uint32_t> lines_;  // by the hash of the key
 };
 
 }  // namespace

@@ -74,6 +74,13 @@ class YamlReader {
     return first_line_ + static_cast<std::uint32_t>(mark.line);
   }
 
+  // Where the text ends too early the mark is behind its last line.
+  std::uint32_t line_of_error(const yaml_mark_t& mark) const {
+    const auto newlines = std::count(text_.begin(), text_.end(), '\n');
+    const auto lines = newlines + (text_.ends_with('\n') ? 0 : 1);
+    return std::min(line_of(mark), first_line_ + static_cast<std::uint32_t>(lines) - 1);
+  }
+
   SyntaxError describe_error(const yaml_parser_t& parser) const {
     std::string message = parser.problem == nullptr ? "out of memory" : parser.problem;
     if (parser.error == YAML_READER_ERROR) {
@@ -85,7 +92,7 @@ class YamlReader {
     if (parser.context != nullptr)
       message = std::string(parser.context) + " (from line " +
                 std::to_string(line_of(parser.context_mark)) + "): " + message;
-    return {line_of(parser.problem_mark), message};
+    return {line_of_error(parser.problem_mark), message};
   }
 
   bool feed(const yaml_event_t& event) {

@@ -1,0 +1,56 @@
+// `meshdnsd check`: reads files and directories of manifests and says what is wrong with them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "registry/base/finding.hpp"
+#include "registry/base/result.hpp"
+#include "registry/manifest/manifest.hpp"
+
+namespace meshdns::registry {
+
+struct CheckSummary {
+  std::size_t resources = 0;  // objects of kinds that are read, good or refused
+  std::size_t errors = 0;
+  std::size_t warnings = 0;
+  bool cannot_run = false;  // something could not be read; a finding says what
+
+  std::string to_string() const;  // "3 resources, 1 errors, 0 warnings"
+  // 0 without errors, 1 with errors, 2 when it could not run.
+  int exit_status() const;
+};
+
+class Checker {
+ public:
+  using FindingListener = std::function<void(const Finding&)>;
+  using Reader = Result<void> (*)(std::string_view, const ManifestOptions&, ManifestSink&);
+
+  // Findings go to `listener` as they are found.  `options.path` is not used.
+  Checker(ManifestOptions options, FindingListener listener);
+  ~Checker();
+
+  // A file of any name, or a directory: its files *.yaml, *.yml and *.json that do not begin with a
+  // dot, in the order of their names, and so on in its directories.
+  void check(const std::string& path, Reader reader = read_manifest);
+
+  const CheckSummary& summary() const { return summary_; }
+
+ private:
+  class Sink;
+
+  void check_directory(const std::string& path, Reader reader, unsigned depth);
+  void check_file(const std::string& path, Reader reader);
+  void cannot_read(const std::string& path, const std::string& reason);
+  void add(const Finding& finding);
+
+  ManifestOptions options_;
+  FindingListener listener_;
+  CheckSummary summary_;
+  std::unique_ptr<Sink> sink_;
+};
+
+}  // namespace meshdns::registry
