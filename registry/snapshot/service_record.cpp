@@ -1,0 +1,104 @@
+#include "registry/snapshot/service_record.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace meshdns::registry {
+namespace {
+
+AddressView view_of(const AddressSet& set) { return {set.v4, set.v6, set.v4_weights, set.v6_weights}; }
+
+// The addresses of the client's own scope, or those of any when it names none.
+const AddressSet* find_scope(const std::vector<ScopedAddresses>& scopes, const Symbol* network,
+                             const Symbol* cluster) {
+  for (const auto& scope : scopes)
+    if ((!scope.network || scope.network.get() == network) &&
+        (!scope.cluster || scope.cluster.get() == cluster))
+      return &scope.addresses;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view to_string(Provider provider) {
+  switch (provider) {
+    case Provider::Kubernetes: return "Kubernetes";
+    case Provider::MultiCluster: return "MultiCluster";
+    case Provider::NameTable: return "NameTable";
+    case Provider::ServiceEntry: return "ServiceEntry";
+  }
+  return "";
+}
+
+std::string_view to_string(AnswerKind kind) {
+  switch (kind) {
+    case AnswerKind::Vips: return "vips";
+    case AnswerKind::Endpoints: return "endpoints";
+    case AnswerKind::Alias: return "alias";
+    case AnswerKind::NoAddress: return "no address";
+    case AnswerKind::NoReadyEndpoints: return "no ready endpoints";
+    case AnswerKind::Forward: return "forward";
+    case AnswerKind::Pending: return "pending";
+    case AnswerKind::Unresolvable: return "unresolvable";
+  }
+  return "";
+}
+
+AddressView ServiceRecord::addresses(const Symbol* network, const Symbol* cluster) const {
+  if (has_single_v4) return {{&single_v4, 1}, {}, {}, {}};
+  if (!details) return {};
+  if (network != nullptr && !details->by_network.empty()) {
+    const AddressSet* scoped = find_scope(details->by_network, network, nullptr);
+    return scoped == nullptr ? AddressView{} : view_of(*scoped);
+  }
+  if (cluster != nullptr && !details->by_cluster.empty())
+    if (const AddressSet* scoped = find_scope(details->by_cluster, nullptr, cluster))
+      return view_of(*scoped);
+  return view_of(details->addresses);
+}
+
+bool ServiceRecord::is_exported_to(const Symbol* client_ns) const {
+  if (!exports) return true;
+  if (client_ns == nullptr) return false;
+  return std::ranges::any_of(exports->namespaces,
+                             [&](const SymbolRef& s) { return s.get() == client_ns; });
+}
+
+std::string EndpointList::label_of(const EndpointEntry& entry, bool endpoint_pod_names) {
+  if (!entry.hostname.empty()) return entry.hostname;
+  if (endpoint_pod_names && !entry.pod_name.empty() && entry.pod_name.size() < 64)
+    return entry.pod_name;
+  std::string label = entry.address.to_string();
+  std::ranges::replace(label, '.', '-');
+  std::ranges::replace(label, ':', '-');
+  if (label.ends_with('-')) label += '0';
+  return label;
+}
+
+Ref<const HostEntry> HostEntry::create(std::string_view host,
+                                       std::span<const Ref<const ServiceRecord>> records) {
+  void* memory = std::malloc(sizeof(HostEntry) + records.size() * sizeof(ServiceRecord*) + host.size());
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* entry = new (memory)
+      HostEntry(static_cast<std::uint16_t>(records.size()), static_cast<std::uint16_t>(host.size()));
+  auto** out = reinterpret_cast<const ServiceRecord**>(entry + 1);
+  for (const auto& record : records) {
+    record->add_ref();
+    *out++ = record.get();
+  }
+  std::memcpy(out, host.data(), host.size());
+  return Ref<const HostEntry>(entry);
+}
+
+void HostEntry::destroy(const HostEntry* entry) {
+  for (const ServiceRecord* record : entry->records()) {
+    const Ref<const ServiceRecord> last(record);
+    record->drop_ref();
+  }
+  entry->~HostEntry();
+  std::free(const_cast<HostEntry*>(entry));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+}  // namespace meshdns::registry

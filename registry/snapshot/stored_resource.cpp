@@ -1,0 +1,341 @@
+// The encoding: kind, then cluster, namespace and name (so that the key is read without the rest), then the
+// fields in the order of the structs.  Integers are LEB128, texts and lists carry their length first.
+// Nothing outside this program reads it; a snapshot file says which version wrote it.
+#include "registry/snapshot/stored_resource.hpp"
+
+#include <cassert>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "registry/base/hash.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+class Encoder {
+ public:
+  static constexpr bool kReading = false;
+  void number(std::uint64_t v) {
+    while (v >= 0x80) {
+      out_.push_back(static_cast<char>(v | 0x80));
+      v >>= 7;
+    }
+    out_.push_back(static_cast<char>(v));
+  }
+  void text(const std::string& s) {
+    number(s.size());
+    out_.append(s);
+  }
+  void octets(const void* data, std::size_t n) { out_.append(static_cast<const char*>(data), n); }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+// Reads what Encoder wrote; anything else ends in `bad()` with every field default or partial.
+class Decoder {
+ public:
+  static constexpr bool kReading = true;
+  explicit Decoder(std::string_view in) : in_(in) {}
+  std::uint64_t number() {
+    std::uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (in_.empty()) return refuse();
+      const auto octet = static_cast<unsigned char>(in_.front());
+      in_.remove_prefix(1);
+      v |= static_cast<std::uint64_t>(octet & 0x7f) << shift;
+      if (octet < 0x80) return v;
+    }
+    return refuse();
+  }
+  std::string_view text() {
+    const std::uint64_t n = number();
+    if (n > in_.size()) return refuse(), std::string_view();
+    const std::string_view s = in_.substr(0, n);
+    in_.remove_prefix(n);
+    return s;
+  }
+  void octets(void* data, std::size_t n) {
+    if (n > in_.size()) {
+      refuse();
+      return;
+    }
+    std::memcpy(data, in_.data(), n);
+    in_.remove_prefix(n);
+  }
+  // A list's length: every element has at least one octet, so a length beyond the rest is a lie.
+  std::uint64_t length() {
+    const std::uint64_t n = number();
+    return n > in_.size() ? refuse() : n;
+  }
+  bool bad() const { return bad_; }
+  bool at_end() const { return in_.empty(); }
+
+ private:
+  std::uint64_t refuse() {
+    bad_ = true;
+    in_ = {};
+    return 0;
+  }
+  std::string_view in_;
+  bool bad_ = false;
+};
+
+template <typename A, typename T>
+  requires std::is_integral_v<T> || std::is_enum_v<T>
+void field(A& a, T& v) {
+  if constexpr (A::kReading)
+    v = static_cast<T>(a.number());
+  else
+    a.number(static_cast<std::uint64_t>(v));
+}
+template <typename A>
+void field(A& a, std::string& v) {
+  if constexpr (A::kReading)
+    v = a.text();
+  else
+    a.text(v);
+}
+template <typename A>
+void field(A& a, IpAddress& v) {
+  if constexpr (A::kReading) {
+    std::array<std::uint8_t, 16> o{};
+    if (a.number() == 4) {
+      std::array<std::uint8_t, 4> o4{};
+      a.octets(o4.data(), 4);
+      v = IpAddress::v4(o4);
+    } else {
+      a.octets(o.data(), 16);
+      v = IpAddress::v6(o);
+    }
+  } else if (v.is_v4()) {
+    a.number(4);
+    a.octets(v.octets().data() + 12, 4);
+  } else {
+    a.number(6);
+    a.octets(v.octets().data(), 16);
+  }
+}
+
+template <typename A, typename T>
+void field(A& a, std::vector<T>& v);
+template <typename A, typename T>
+void field(A& a, std::optional<T>& v);
+template <typename A, typename T, typename U>
+void field(A& a, std::pair<T, U>& v) {
+  field(a, v.first);
+  field(a, v.second);
+}
+
+template <typename A, typename... F>
+void fields(A& a, F&... f) {
+  (field(a, f), ...);
+}
+
+template <typename A>
+void field(A& a, IpPrefix& v) {
+  fields(a, v.address, v.length);
+}
+template <typename A>
+void field(A& a, ServicePort& v) {
+  fields(a, v.number, v.target_port, v.name, v.protocol);
+}
+template <typename A>
+void field(A& a, WorkloadSpec& v) {
+  fields(a, v.address, v.ports, v.labels, v.network, v.locality, v.service_account, v.weight);
+}
+template <typename A>
+void field(A& a, StatusAddress& v) {
+  fields(a, v.host, v.value);
+}
+template <typename A>
+void field(A& a, EgressListener& v) {
+  fields(a, v.port, v.protocol, v.hosts);
+}
+template <typename A>
+void field(A& a, Endpoint& v) {
+  fields(a, v.addresses, v.ready, v.serving, v.terminating, v.hostname, v.target_name, v.node_name,
+         v.zone);
+}
+template <typename A>
+void field(A& a, EndpointSubset& v) {
+  fields(a, v.endpoints, v.ports);
+}
+template <typename A, typename T>
+void field(A& a, std::vector<T>& v) {
+  if constexpr (A::kReading) {
+    v.resize(a.length());
+  } else {
+    a.number(v.size());
+  }
+  for (auto& element : v) field(a, element);
+}
+template <typename A, typename T>
+void field(A& a, std::optional<T>& v) {
+  if constexpr (A::kReading) {
+    if (a.number() != 0) field(a, v.emplace());
+  } else {
+    a.number(v ? 1 : 0);
+    if (v) field(a, *v);
+  }
+}
+
+template <typename A>
+void meta(A& a, ObjectMeta& m) {
+  fields(a, m.cluster, m.ns, m.name, m.network, m.labels, m.creation_time);
+}
+template <typename A>
+void body(A& a, ServiceEntry& v) {
+  fields(a, v.hosts, v.addresses, v.ports, v.location, v.resolution, v.endpoints, v.workload_selector,
+         v.export_to, v.subject_alt_names, v.status_addresses, v.auto_allocate);
+}
+template <typename A>
+void body(A& a, WorkloadEntry& v) {
+  fields(a, v.spec, v.healthy);
+}
+template <typename A>
+void body(A& a, Sidecar& v) {
+  fields(a, v.workload_selector, v.egress);
+}
+template <typename A>
+void body(A& a, KubeService& v) {
+  fields(a, v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
+         v.publish_not_ready_addresses, v.export_to);
+}
+template <typename A>
+void body(A& a, EndpointSlice& v) {
+  // The trigger time is left out: it changes without a change of what DNS shows.
+  fields(a, v.service, v.subsets);
+}
+template <typename A>
+void body(A& a, Pod& v) {
+  fields(a, v.ips, v.host_network, v.running, v.ready, v.node_name, v.service_account, v.hostname,
+         v.subdomain, v.dns_policy_none, v.searches);
+}
+template <typename A>
+void body(A&, Namespace&) {}
+template <typename A>
+void body(A&, ServiceExport&) {}
+template <typename A>
+void body(A& a, ServiceImport& v) {
+  fields(a, v.headless, v.ips, v.ports);
+}
+template <typename A>
+void body(A& a, NameTableEntry& v) {
+  fields(a, v.ips, v.kubernetes, v.short_name, v.alt_hosts);
+}
+
+std::optional<Resource> empty_resource(Kind kind) {
+  switch (kind) {
+    case Kind::ServiceEntry: return ServiceEntry{};
+    case Kind::WorkloadEntry: return WorkloadEntry{};
+    case Kind::Sidecar: return Sidecar{};
+    case Kind::Service: return KubeService{};
+    case Kind::EndpointSlice:
+    case Kind::Endpoints: {
+      EndpointSlice slice;
+      slice.kind = kind;
+      return slice;
+    }
+    case Kind::Pod: return Pod{};
+    case Kind::Namespace: return Namespace{};
+    case Kind::ServiceExport: return ServiceExport{};
+    case Kind::ServiceImport: return ServiceImport{};
+    case Kind::NameTableEntry: return NameTableEntry{};
+  }
+  return std::nullopt;
+}
+
+std::optional<Resource> decode_octets(std::string_view encoded) {
+  if (encoded.empty()) return std::nullopt;
+  auto resource = empty_resource(static_cast<Kind>(encoded[0]));
+  if (!resource) return std::nullopt;
+  Decoder decoder(encoded.substr(1));
+  std::visit(
+      [&](auto& r) {
+        meta(decoder, r.meta);
+        body(decoder, r);
+      },
+      *resource);
+  if (decoder.bad() || !decoder.at_end()) return std::nullopt;
+  return resource;
+}
+
+std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns, std::string_view name) {
+  using hash_detail::mix;
+  return mix(hash_bytes(name) ^ static_cast<std::uint64_t>(kind),
+             mix(hash_bytes(ns), hash_bytes(cluster) | 1) | 1);
+}
+
+}  // namespace
+
+StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std::uint32_t line) {
+  Encoder encoder;
+  encoder.number(static_cast<std::uint64_t>(kind_of(resource)));
+  // The visitors serve both directions and so take what they could change; encoding does not.
+  auto& fields_of = const_cast<Resource&>(resource);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  std::visit(
+      [&](auto& r) {
+        meta(encoder, r.meta);
+        body(encoder, r);
+      },
+      fields_of);
+  const std::string octets = encoder.take();
+  void* memory = std::malloc(sizeof(StoredResource) + octets.size());
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* stored = new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(octets.size()));
+  std::memcpy(stored + 1, octets.data(), octets.size());
+  return StoredRef(stored);
+}
+
+Result<StoredRef> StoredResource::from_encoded(std::string_view encoded, OriginId origin,
+                                               std::uint32_t line) {
+  auto resource = decode_octets(encoded);
+  if (!resource) return fail("not a resource of this version");
+  void* memory = std::malloc(sizeof(StoredResource) + encoded.size());
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* stored = new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(encoded.size()));
+  std::memcpy(stored + 1, encoded.data(), encoded.size());
+  return StoredRef(stored);
+}
+
+void StoredResource::destroy(const StoredResource* resource) {
+  resource->~StoredResource();
+  std::free(const_cast<StoredResource*>(resource));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+Resource StoredResource::decode() const {
+  auto resource = decode_octets(encoded());
+  assert(resource);
+  return std::move(*resource);
+}
+
+std::string_view StoredResource::key_part(int index) const {
+  Decoder decoder(encoded().substr(1));
+  for (int i = 0; i < index; ++i) decoder.text();
+  return decoder.text();
+}
+std::string_view StoredResource::cluster() const { return key_part(0); }
+std::string_view StoredResource::ns() const { return key_part(1); }
+std::string_view StoredResource::name() const { return key_part(2); }
+
+bool StoredResource::has_key(const ResourceKey& key) const {
+  return kind() == key.kind && name() == key.name && ns() == key.ns && cluster() == key.cluster;
+}
+
+ResourceKey StoredResource::key() const {
+  return {kind(), std::string(cluster()), std::string(ns()), std::string(name())};
+}
+
+std::uint64_t StoredResource::key_hash() const { return hash_key(kind(), cluster(), ns(), name()); }
+
+std::string StoredResource::label() const { return key().to_string(); }
+
+std::uint64_t hash_of(const ResourceKey& key) {
+  return hash_key(key.kind, key.cluster, key.ns, key.name);
+}
+
+}  // namespace meshdns::registry
