@@ -134,7 +134,7 @@ void FileIndex::walk(const Request& request, Outcome& outcome) {
 
   const bool is_same_root = root_found_ && walk.root_found && walk.root.inode == root_.inode &&
                             walk.root.device == root_.device;
-  if (!is_same_root) root_since_ = request.now;
+  if (!is_same_root && !files_.empty()) root_since_ = request.now;
   root_found_ = walk.root_found;
   root_ = walk.root;
   complaints_ = std::move(walk.complaints);

@@ -82,7 +82,7 @@ class FileIndex {
   std::set<int> watches_;
   bool root_found_ = false;
   FileIdentity root_;
-  Milliseconds root_since_{0};
+  Milliseconds root_since_ = Milliseconds::min() / 2;  // files were known before it
   bool watched_wholly_ = true;
   bool complete_ = false;
   std::uint64_t reads_ = 0;

@@ -1,0 +1,142 @@
+// The registry: takes resources in transactions and publishes snapshots.  Applying a change costs as much
+// as the change: what it touches is derived anew, all else is shared with the generation before.
+//
+//   Registry registry(settings);
+//   Transaction t;
+//   t.upsert(resource, registry.origin("shop.yaml"), 14);
+//   registry.commit(std::move(t));
+//   View view(*registry.current(), *registry.current()->default_client);
+//
+// Control thread, all of it; snapshots are for any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "registry/controller.hpp"
+#include "registry/model/mesh_settings.hpp"
+#include "registry/model/resolved_name.hpp"
+#include "registry/snapshot/snapshot.hpp"
+#include "registry/vip/vip_allocator.hpp"
+
+namespace meshdns::registry {
+
+// Who asks, as far as the configuration says.
+struct ClientSettings {
+  ClientIdentity default_identity;
+  bool by_source_address = false;
+  UnknownClient unknown = UnknownClient::Public;
+};
+
+// Changes to be applied together.  Order counts: the last word on a key wins.
+class Transaction {
+ public:
+  void upsert(Resource resource, OriginId origin, std::uint32_t line);
+  // An already encoded resource (state snapshot).
+  void upsert(StoredRef resource);
+  void remove(ResourceKey key, OriginId origin);
+  // All that `origin` holds and that is neither upserted in this transaction nor in `keep` goes.
+  void replace_origin(OriginId origin, std::vector<ResourceKey> keep);
+  void set_resolved(ResolvedName name);
+  bool empty() const { return upserts_.empty() && removals_.empty() && replaced_.empty() && resolved_.empty(); }
+
+ private:
+  friend class Registry;
+  std::vector<StoredRef> upserts_;
+  std::vector<std::pair<ResourceKey, OriginId>> removals_;
+  std::vector<std::pair<OriginId, std::vector<ResourceKey>>> replaced_;
+  std::vector<ResolvedName> resolved_;
+};
+
+// What a commit changed.
+struct CommitSummary {
+  std::size_t changed_resources = 0;
+  std::size_t changed_hosts = 0;
+  // Names that endpoint sets have begun or ceased to use: the resolver engine's work list.
+  std::vector<std::string> names_added;
+  std::vector<std::string> names_removed;
+  std::vector<std::string> conflicts;  // hosts claimed by several namespaces, shadowing of services
+};
+
+class Registry {
+ public:
+  explicit Registry(MeshSettings settings);
+  ~Registry();
+
+  // Each derives everything anew and publishes.
+  CommitSummary set_settings(MeshSettings settings);
+  void set_clients(ClientSettings clients);
+  // Facts about sources that change answers: see Snapshot.
+  void set_state(bool authoritative, bool synced, bool from_state_dir);
+
+  // The id of an origin's name; the same name gives the same id.
+  OriginId origin(std::string_view name);
+
+  // Applies, publishes, then tells the Controller's handlers.  Never fails: resources have been
+  // validated, and an object of the same key from several origins is served from the origin whose name
+  // is the least.
+  CommitSummary commit(Transaction&& transaction);
+
+  const std::shared_ptr<const Snapshot>& current() const { return current_; }
+  Controller& controller() { return controller_; }
+  // Called with each new snapshot before handlers are told (the Publisher's place).
+  void set_publish(std::function<void(std::shared_ptr<const Snapshot>)> publish);
+  VipAllocator& vips() { return *vips_; }
+  // How many distinct Sidecar scopes are alive.
+  std::size_t scopes() const { return scopes_.size(); }
+
+ private:
+  using HostKey = std::pair<SymbolRef, std::string>;
+  struct HostKeyLess {
+    bool operator()(const HostKey& a, const HostKey& b) const {
+      return a.first.get() != b.first.get() ? a.first.get() < b.first.get() : a.second < b.second;
+    }
+  };
+  using DirtyHosts = std::set<HostKey, HostKeyLess>;
+  struct NamespaceState;
+  class Change;
+
+  void touch(const StoredResource& resource, Change& change);
+  void apply_upsert(StoredRef resource, Change& change);
+  void apply_remove(const ResourceKey& key, OriginId origin, Change& change);
+  void replace_winner(const ResourceKey& key, const StoredRef& before, Change& change);
+  void link(const StoredRef& resource, bool add, Change& change);
+  void rederive(const HostKey& key, Change& change);
+  void update_names(const ServiceRecord* before, const ServiceRecord* after, const HostKey& key, Change& change);
+  void update_reverse(std::uint64_t host_hash, const ServiceRecord* before, const ServiceRecord* after);
+  void update_clients(Change& change);
+  void update_vips(Change& change);
+  void rebuild_namespace(const SymbolRef& ns);
+  void finish(Change& change);
+  Ref<const Client> make_client(const ClientIdentity& identity);
+  Ref<const SidecarScope> scope_for(const ClientIdentity& identity, const SymbolRef& ns);
+  NamespaceState& namespace_state(const SymbolRef& ns);
+  void derive_all();
+  StoredRef winner(const ResourceKey& key) const;
+
+  Snapshot next_;  // being built; the tries share with current_
+  std::shared_ptr<const Snapshot> current_;
+  std::shared_ptr<const MeshSettings> settings_;
+  ClientSettings clients_;
+  SymbolTable symbols_;
+  std::vector<std::string> origins_{""};
+  std::unordered_map<std::string, OriginId> origin_ids_;
+  std::unordered_map<OriginId, std::unordered_set<const StoredResource*>> by_origin_;
+  std::unordered_map<const Symbol*, std::unique_ptr<NamespaceState>> namespaces_;
+  std::unordered_map<std::string, std::set<HostKey, HostKeyLess>> name_users_;
+  std::unordered_map<std::string, ResolvedName> resolved_;
+  std::map<std::pair<const StoredResource*, const Symbol*>, Ref<const SidecarScope>> scopes_;
+  std::set<HostKey, HostKeyLess> allocated_hosts_;  // that may hold a VIP of the allocator
+  std::unique_ptr<VipAllocator> vips_;
+  Controller controller_;
+  std::function<void(std::shared_ptr<const Snapshot>)> publish_;
+};
+
+}  // namespace meshdns::registry

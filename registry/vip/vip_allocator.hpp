@@ -1,0 +1,54 @@
+// Addresses for hosts that have none (design section 5, `auto_allocate`).  Control thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/ip_address.hpp"
+#include "registry/model/mesh_settings.hpp"
+
+namespace meshdns::registry {
+
+// One host that is to have a VIP, in registry order (creation time, then host, then namespace).
+struct VipRequest {
+  std::string ns;
+  std::string host;
+};
+
+struct VipAssignment {
+  std::string ns;
+  std::string host;
+  IpAddress v4;
+  IpAddress v6;
+  friend bool operator==(const VipAssignment&, const VipAssignment&) = default;
+};
+
+class VipAllocator {
+ public:
+  virtual ~VipAllocator() = default;
+  // Assigns addresses to all of `requests`, which is the whole set that is eligible now, in registry
+  // order.  `taken`: addresses that resources claim themselves, never to be given out.  The result has one
+  // element per request that got an address, any order.
+  virtual std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
+                                            const std::vector<IpAddress>& taken) = 0;
+};
+
+// auto_allocate: off.
+class NoVips final : public VipAllocator {
+ public:
+  std::vector<VipAssignment> assign(const std::vector<VipRequest>&, const std::vector<IpAddress>&) override {
+    return {};
+  }
+};
+
+// auto_allocate: hash.  Bit for bit Istio's own assignment in 240.240.0.0/16 and 2001:2::/48
+// (istio-semantics.md, section 8.1), its cascade on collisions included.
+class HashVips final : public VipAllocator {
+ public:
+  std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
+                                    const std::vector<IpAddress>& taken) override;
+};
+
+}  // namespace meshdns::registry
