@@ -1,0 +1,817 @@
+#include "registry/source/file_source.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <thread>
+
+namespace meshdns::registry {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A text of one object per line: its name; "refuse NAME" for one that is refused; "broken" for what
+// no reader can make sense of; "#" for comments.
+Result<void> read_lines(std::string_view text, const ManifestOptions& options, ManifestSink& sink) {
+  std::uint32_t number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    Finding finding;
+    finding.path = options.path;
+    finding.line = number;
+    if (line.empty() || line.starts_with('#')) continue;
+    if (line == "broken") {
+      finding.message = "no sense in this";
+      sink.on_finding(std::move(finding));
+      return fail("broken");
+    }
+    if (line.starts_with("refuse ")) {
+      finding.message = "refused";
+      sink.on_finding(std::move(finding));
+      sink.on_refused({Kind::Namespace, "", "", line.substr(7)}, number);
+      continue;
+    }
+    Namespace object;
+    object.meta.name = line;
+    sink.on_resource(std::move(object), number);
+  }
+  return {};
+}
+
+// What a registry would hold, and everything it held on the way.
+class FakeRegistry final : public SourceSink {
+ public:
+  void apply(SourceBatch&& batch) override {
+    ++batches;
+    complete = batch.complete;
+    std::set<std::string> seen;
+    for (OriginChange& change : batch.changes) {
+      EXPECT_TRUE(seen.insert(change.origin).second) << change.origin << " twice in a batch";
+      take(change);
+    }
+    history.push_back(print());
+  }
+  // "a.yaml: api db | b.yaml: web", paths from `root` on.
+  std::string print() const {
+    std::string text;
+    for (const auto& [origin, names] : origins) {
+      if (!text.empty()) text += " | ";
+      text.append(origin.starts_with(root) ? origin.substr(root.size()) : origin).append(":");
+      for (const std::string& name : names) text.append(" ").append(name);
+    }
+    return text;
+  }
+  std::string findings_of(const std::string& path) const {
+    std::string text;
+    const auto found = findings.find(root + path);
+    if (found == findings.end()) return text;
+    for (const Finding& finding : found->second) text.append(finding.message).append("\n");
+    return text;
+  }
+
+  std::string root;
+  std::map<std::string, std::set<std::string>> origins;
+  std::map<std::string, std::vector<Finding>> findings;
+  std::vector<std::string> history;
+  int batches = 0;
+  bool complete = false;
+
+ private:
+  void take(OriginChange& change) {
+    findings[change.origin] = change.findings;
+    if (change.findings.empty()) findings.erase(change.origin);
+    if (change.effect == OriginChange::Effect::Keep) {
+      EXPECT_THAT(change.resources, IsEmpty());
+      return;
+    }
+    const auto before = std::exchange(origins[change.origin], {});
+    if (change.effect == OriginChange::Effect::Remove) origins.erase(change.origin);
+    if (change.effect != OriginChange::Effect::Replace) return;
+    for (const ParsedResource& parsed : change.resources)
+      origins[change.origin].insert(meta_of(parsed.resource).name);
+    for (const ResourceKey& key : change.keep)
+      if (before.contains(key.name)) origins[change.origin].insert(key.name);
+  }
+};
+
+void write(const fs::path& path, std::string_view text) {
+  std::ofstream(path, std::ios::trunc) << text;
+}
+// As rename(2): replaces what is there at once.
+void rename_over(const fs::path& path, std::string_view text) {
+  const fs::path temporary = path.parent_path() / ("." + path.filename().string() + ".tmp");
+  write(temporary, text);
+  fs::rename(temporary, path);
+}
+void swap_link(const fs::path& link, const fs::path& target) {
+  const fs::path temporary = link.string() + "_tmp";
+  fs::create_symlink(target, temporary);
+  fs::rename(temporary, link);
+}
+
+class FileSourceTest : public testing::Test {
+ protected:
+  FileSourceTest() {
+    std::string pattern = (fs::temp_directory_path() / "file-source-XXXXXX").string();
+    base_ = mkdtemp(pattern.data());
+    dir_ = base_ / "config";
+    fs::create_directory(dir_);
+    uv_loop_init(&loop_);
+    uv_timer_init(&loop_, &ticker_);
+    // Makes run_until look at its condition and its limit from time to time.
+    uv_timer_start(&ticker_, [](uv_timer_t*) {}, 10, 10);
+  }
+  ~FileSourceTest() override {
+    source_.reset();
+    uv_close(reinterpret_cast<uv_handle_t*>(&ticker_), nullptr);
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
+    fs::remove_all(base_);
+  }
+
+  FileSourceOptions options(const fs::path& path) {
+    FileSourceOptions options;
+    options.name = "files";
+    options.path = path.string();
+    options.poll = milliseconds{600'000};  // what is seen is seen by inotify
+    return options;
+  }
+  void open(FileSourceOptions options) {
+    registry_.root = options.path + "/";
+    source_ = std::make_unique<FileSource>(
+        &loop_, std::move(options),
+        [this](std::string_view text, const ManifestOptions& manifest, ManifestSink& sink) {
+          ++texts_read_;
+          return read_lines(text, manifest, sink);
+        },
+        registry_);
+    source_->start();
+  }
+  void open() { open_at(dir_); }
+  void open_at(const fs::path& path) {
+    open(options(path));
+    ASSERT_TRUE(run_until([this] { return registry_.complete; }));
+  }
+
+  bool run_until(const std::function<bool()>& condition, milliseconds limit = milliseconds{8'000}) {
+    const std::uint64_t end = uv_hrtime() + static_cast<std::uint64_t>(limit.count()) * 1'000'000;
+    while (!condition() && uv_hrtime() < end) uv_run(&loop_, UV_RUN_ONCE);
+    return condition();
+  }
+  void run_for(milliseconds duration) {
+    run_until([] { return false; }, duration);
+  }
+  testing::AssertionResult becomes(const std::string& state) {
+    if (run_until([&] { return registry_.print() == state; })) return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << "is \"" << registry_.print() << "\", not \"" << state << "\"";
+  }
+  testing::AssertionResult complains(const std::string& path, const std::string& text) {
+    if (run_until([&] { return registry_.findings_of(path).find(text) != std::string::npos; }))
+      return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "says \"" << registry_.findings_of(path) << "\"";
+  }
+  std::size_t count_watches() const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fdinfo")) {
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);)
+        count += line.starts_with("inotify ") ? 1 : 0;
+    }
+    return count;
+  }
+  static std::size_t count_descriptors() {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+  }
+
+  fs::path base_;
+  fs::path dir_;
+  uv_loop_t loop_{};
+  uv_timer_t ticker_{};
+  FakeRegistry registry_;
+  std::atomic<int> texts_read_ = 0;
+  std::unique_ptr<Source> source_;
+};
+
+TEST_F(FileSourceTest, ReadsATreeByItsVisibleNames) {
+  fs::create_directories(dir_ / "shop" / "deep");
+  fs::create_directories(dir_ / ".git");
+  write(dir_ / "a.yaml", "api\n");
+  write(dir_ / "shop" / "b.yml", "web\n");
+  write(dir_ / "shop" / "deep" / "c.json", "db\n");
+  write(dir_ / "README.md", "no\n");
+  write(dir_ / ".hidden.yaml", "no\n");
+  write(dir_ / ".git" / "x.yaml", "no\n");
+  write(dir_ / ".yaml", "no\n");
+  open();
+  EXPECT_EQ(registry_.print(), "a.yaml: api | shop/b.yml: web | shop/deep/c.json: db");
+  EXPECT_EQ(source_->status().origins, 3u);
+}
+
+TEST_F(FileSourceTest, ASingleFileMayHaveAnyName) {
+  write(base_ / "table", "api\n");
+  open_at(base_ / "table");
+  EXPECT_EQ(registry_.origins.begin()->first, (base_ / "table").string());
+  rename_over(base_ / "table", "web\n");
+  EXPECT_TRUE(run_until([&] { return registry_.print().ends_with(": web"); }));
+}
+
+TEST_F(FileSourceTest, AnEmptyDirectoryIsComplete) {
+  open();
+  EXPECT_EQ(registry_.print(), "");
+  write(dir_ / "a.yaml", "api\n");
+  EXPECT_TRUE(becomes("a.yaml: api"));
+}
+
+// Whatever way an editor takes from the old text to the new one, nothing else is ever served.
+TEST_F(FileSourceTest, EditorsLeaveNothingBetweenOldAndNew) {
+  struct Case {
+    const char* name;
+    std::function<void(const fs::path& file, const std::string& text)> edit;
+  };
+  const Case cases[] = {
+      {"writes in place", [](const auto& file, const auto& text) { write(file, text); }},
+      {"renames over it", [](const auto& file, const auto& text) { rename_over(file, text); }},
+      {"vim: renames the old one away, writes anew, deletes the old one",
+       [](const auto& file, const auto& text) {
+         fs::rename(file, file.string() + "~");
+         write(file, text);
+         fs::remove(file.string() + "~");
+       }},
+      {"deletes, pauses and writes anew",
+       [](const auto& file, const auto& text) {
+         fs::remove(file);
+         std::this_thread::sleep_for(milliseconds{120});
+         write(file, text);
+       }},
+      {"truncates, pauses, writes",
+       [](const auto& file, const auto& text) {
+         std::ofstream out(file, std::ios::trunc);
+         out.flush();
+         std::this_thread::sleep_for(milliseconds{300});
+         out << text;
+       }},
+      {"truncates and writes slowly",
+       [](const auto& file, const auto& text) {
+         std::ofstream out(file, std::ios::trunc);
+         for (const char c : text) {
+           out << c << std::flush;
+           std::this_thread::sleep_for(milliseconds{60});
+         }
+       }},
+      {"leaves a lock and a copy beside it (emacs)",
+       [](const auto& file, const auto& text) {
+         const auto lock = file.parent_path() / (".#" + file.filename().string());
+         fs::create_symlink("someone@somewhere.1", lock);
+         write(file.parent_path() / ("#" + file.filename().string() + "#"), text);
+         rename_over(file, text);
+         fs::remove(lock);
+       }},
+      {"replaces it by a link",
+       [](const auto& file, const auto& text) {
+         const auto target = file.parent_path() / ("." + text.substr(0, text.find('\n')));
+         write(target, text);
+         swap_link(file, target.filename());
+       }},
+  };
+  write(dir_ / "a.yaml", "v0\nw0\n");
+  open();
+  int version = 0;
+  for (const Case& test : cases) {
+    const std::string before = registry_.print();
+    ++version;
+    const std::string v = std::to_string(version);
+    std::string text = "v";
+    text.append(v).append("\nw").append(v).append("\n");
+    registry_.history.clear();
+    std::thread editor([&] { test.edit(dir_ / "a.yaml", text); });
+    std::string after = "a.yaml: v";
+    after.append(v).append(" w").append(v);
+    EXPECT_TRUE(becomes(after)) << test.name;
+    editor.join();
+    run_for(milliseconds{450});
+    for (const std::string& state : registry_.history)
+      EXPECT_TRUE(state == before || state == after) << test.name << ": " << state;
+    EXPECT_EQ(registry_.print(), after) << test.name;
+    fs::remove(dir_ / "#a.yaml#");
+  }
+}
+
+TEST_F(FileSourceTest, ADeletedFileTakesItsObjectsAway) {
+  write(dir_ / "a.yaml", "api\n");
+  write(dir_ / "b.yaml", "web\n");
+  open();
+  fs::remove(dir_ / "a.yaml");
+  EXPECT_TRUE(becomes("b.yaml: web"));
+}
+
+TEST_F(FileSourceTest, ADeletedDirectoryTakesItsObjectsAway) {
+  fs::create_directory(dir_ / "shop");
+  write(dir_ / "shop" / "a.yaml", "api\n");
+  write(dir_ / "b.yaml", "web\n");
+  open();
+  fs::remove_all(dir_ / "shop");
+  EXPECT_TRUE(becomes("b.yaml: web"));
+}
+
+TEST_F(FileSourceTest, AMovedFileMovesInOneTransaction) {
+  write(dir_ / "a.yaml", "api\n");
+  open();
+  registry_.history.clear();
+  fs::rename(dir_ / "a.yaml", dir_ / "b.yaml");
+  EXPECT_TRUE(becomes("b.yaml: api"));
+  EXPECT_THAT(registry_.history, ElementsAre("b.yaml: api"));
+}
+
+TEST_F(FileSourceTest, NewDirectoriesAreFollowed) {
+  open();
+  fs::create_directories(dir_ / "x" / "y" / "z");
+  write(dir_ / "x" / "y" / "z" / "a.yaml", "api\n");
+  EXPECT_TRUE(becomes("x/y/z/a.yaml: api"));
+  write(dir_ / "x" / "y" / "z" / "a.yaml", "web\n");
+  EXPECT_TRUE(becomes("x/y/z/a.yaml: web"));
+}
+
+TEST_F(FileSourceTest, ARecreatedDirectoryIsFollowedWithoutAGap) {
+  fs::create_directory(dir_ / "shop");
+  write(dir_ / "shop" / "a.yaml", "v0\n");
+  open();
+  for (int i = 1; i <= 10; ++i) {
+    registry_.history.clear();
+    fs::remove_all(dir_ / "shop");
+    run_for(milliseconds{i * 15});
+    fs::create_directory(dir_ / "shop");
+    std::string name = "v";
+    name.append(std::to_string(i));
+    write(dir_ / "shop" / "a.yaml", name + "\n");
+    EXPECT_TRUE(becomes("shop/a.yaml: " + name));
+    EXPECT_THAT(registry_.history, testing::Not(testing::Contains("")));
+  }
+}
+
+TEST_F(FileSourceTest, APathThatDisappearsKeepsItsStateUntilItIsBack) {
+  write(dir_ / "a.yaml", "api\n");
+  write(dir_ / "b.yaml", "web\n");
+  open();
+  fs::remove_all(dir_);
+  ASSERT_TRUE(run_until([&] { return registry_.findings.contains(dir_.string()); }));
+  EXPECT_THAT(registry_.findings[dir_.string()][0].message, HasSubstr("does not exist"));
+  run_for(milliseconds{600});
+  EXPECT_EQ(registry_.print(), "a.yaml: api | b.yaml: web");
+  EXPECT_FALSE(source_->status().last_error.empty());
+
+  registry_.history.clear();
+  fs::create_directory(dir_);
+  run_for(milliseconds{300});  // whoever fills it takes his time
+  write(dir_ / "a.yaml", "api2\n");
+  EXPECT_TRUE(becomes("a.yaml: api2"));
+  EXPECT_THAT(registry_.history, testing::Not(testing::Contains("")));
+  EXPECT_FALSE(registry_.findings.contains(dir_.string()));
+  EXPECT_TRUE(source_->status().last_error.empty());
+}
+
+TEST_F(FileSourceTest, ParentsMayDisappearToo) {
+  const fs::path deep = base_ / "p" / "q" / "r";
+  fs::create_directories(deep);
+  write(deep / "a.yaml", "v0\n");
+  open_at(deep);
+  for (const char* name : {"v1", "v2", "v3"}) {
+    fs::remove_all(base_ / "p");
+    run_for(milliseconds{150});
+    EXPECT_THAT(registry_.print(), HasSubstr("a.yaml: v"));
+    fs::create_directories(deep);
+    write(deep / "a.yaml", std::string(name) + "\n");
+    EXPECT_TRUE(becomes(std::string("a.yaml: ") + name));
+  }
+}
+
+TEST_F(FileSourceTest, APathThatWasNeverThereIsIncompleteUntilItComes) {
+  const fs::path late = base_ / "late";
+  open(options(late));
+  EXPECT_TRUE(run_until([&] { return registry_.findings.contains(late.string()); }));
+  EXPECT_FALSE(registry_.complete);
+  fs::create_directory(late);
+  write(late / "a.yaml", "api\n");
+  EXPECT_TRUE(becomes("a.yaml: api"));
+  EXPECT_TRUE(registry_.complete);
+  EXPECT_FALSE(registry_.findings.contains(late.string()));
+}
+
+TEST_F(FileSourceTest, ABrokenTextKeepsTheFilesWholeState) {
+  write(dir_ / "a.yaml", "api\nweb\n");
+  write(dir_ / "b.yaml", "db\n");
+  open();
+  write(dir_ / "a.yaml", "new\nbroken\nweb\n");
+  write(dir_ / "b.yaml", "db2\n");
+  EXPECT_TRUE(complains("a.yaml", "no sense in this"));
+  EXPECT_TRUE(becomes("a.yaml: api web | b.yaml: db2"));
+  EXPECT_EQ(source_->status().broken, 1u);
+  write(dir_ / "a.yaml", "new\nweb\n");
+  EXPECT_TRUE(becomes("a.yaml: new web | b.yaml: db2"));
+  EXPECT_THAT(registry_.findings, IsEmpty());
+  EXPECT_EQ(source_->status().broken, 0u);
+}
+
+TEST_F(FileSourceTest, ATextThatWasAlwaysBrokenGivesWhatStandsBeforeTheError) {
+  write(dir_ / "a.yaml", "api\nbroken\nweb\n");
+  open();
+  EXPECT_EQ(registry_.print(), "a.yaml: api");
+  EXPECT_THAT(registry_.findings_of("a.yaml"), HasSubstr("no sense in this"));
+}
+
+TEST_F(FileSourceTest, ARefusedObjectKeepsItsLastGoodVersion) {
+  write(dir_ / "a.yaml", "api\nweb\n");
+  open();
+  write(dir_ / "a.yaml", "refuse api\nrefuse never-seen\nnew\n");
+  EXPECT_TRUE(becomes("a.yaml: api new"));
+  EXPECT_TRUE(complains("a.yaml", "refused"));
+  write(dir_ / "a.yaml", "new\n");
+  EXPECT_TRUE(becomes("a.yaml: new"));
+  EXPECT_THAT(registry_.findings, IsEmpty());
+}
+
+TEST_F(FileSourceTest, AnEmptiedFileKeepsItsStateAndACommentTakesItAway) {
+  write(dir_ / "a.yaml", "api\n");
+  open();
+  write(dir_ / "a.yaml", "\n \n");
+  EXPECT_TRUE(complains("a.yaml", "has become empty"));
+  EXPECT_EQ(registry_.print(), "a.yaml: api");
+  write(dir_ / "a.yaml", "# nothing\n");
+  EXPECT_TRUE(becomes("a.yaml:"));
+  EXPECT_THAT(registry_.findings, IsEmpty());
+}
+
+TEST_F(FileSourceTest, ALinkThatLeadsNowhereKeepsTheState) {
+  write(base_ / "real.yaml", "api\n");
+  fs::create_symlink("../real.yaml", dir_ / "a.yaml");
+  open();
+  EXPECT_EQ(registry_.print(), "a.yaml: api");
+  fs::remove(base_ / "real.yaml");
+  EXPECT_TRUE(complains("a.yaml", "leads nowhere"));
+  EXPECT_EQ(registry_.print(), "a.yaml: api");
+  write(base_ / "real.yaml", "api\n");  // the very same text
+  EXPECT_TRUE(run_until([&] { return registry_.findings.empty(); }));
+  write(base_ / "real.yaml", "web\n");
+  EXPECT_TRUE(becomes("a.yaml: web"));
+}
+
+// As root everything is readable; the threads of the pool follow seteuid.
+TEST_F(FileSourceTest, WhatMayNotBeReadIsSaidAndTheRestServed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  fs::permissions(base_, fs::perms(0755));
+  fs::create_directory(dir_ / "shop");
+  write(dir_ / "a.yaml", "api\n");
+  write(dir_ / "b.yaml", "web\n");
+  write(dir_ / "shop" / "c.yaml", "db\n");
+  open();
+  ASSERT_EQ(seteuid(65'534), 0);
+  const auto as_root = [](const std::function<void()>& change) {
+    ASSERT_EQ(seteuid(0), 0);
+    change();
+    ASSERT_EQ(seteuid(65'534), 0);
+  };
+  as_root([&] {
+    rename_over(dir_ / "a.yaml", "api2\n");
+    fs::permissions(dir_ / "a.yaml", fs::perms::none);
+    fs::permissions(dir_ / "shop", fs::perms::none);
+    write(dir_ / "b.yaml", "web2\n");
+  });
+  EXPECT_TRUE(complains("shop", "Permission denied"));
+  EXPECT_TRUE(complains("a.yaml", "Permission denied"));
+  EXPECT_TRUE(becomes("a.yaml: api | b.yaml: web2 | shop/c.yaml: db"));
+  as_root([&] {
+    fs::permissions(dir_ / "a.yaml", fs::perms(0644));
+    fs::permissions(dir_ / "shop", fs::perms(0755));
+  });
+  EXPECT_TRUE(becomes("a.yaml: api2 | b.yaml: web2 | shop/c.yaml: db"));
+  EXPECT_TRUE(run_until([&] { return registry_.findings.empty(); }));
+  ASSERT_EQ(seteuid(0), 0);
+}
+
+TEST_F(FileSourceTest, WhatIsNoFileIsSaidAndDoesNotBlock) {
+  ASSERT_EQ(mkfifo((dir_ / "a.yaml").c_str(), 0600), 0);
+  write(dir_ / "b.yaml", "web\n");
+  open();
+  EXPECT_EQ(registry_.print(), "b.yaml: web");
+  EXPECT_THAT(registry_.findings_of("a.yaml"), HasSubstr("is no regular file"));
+}
+
+TEST_F(FileSourceTest, AFileBeyondTheLimitKeepsItsState) {
+  write(dir_ / "a.yaml", "api\n");
+  FileSourceOptions limited = options(dir_);
+  limited.max_file_bytes = 1'000;
+  open(limited);
+  ASSERT_TRUE(becomes("a.yaml: api"));
+  write(dir_ / "a.yaml", std::string(1'001, '#') + "\nweb\n");
+  EXPECT_TRUE(complains("a.yaml", "is larger than"));
+  EXPECT_EQ(registry_.print(), "a.yaml: api");
+}
+
+TEST_F(FileSourceTest, LimitsOfTheTreeAreSaid) {
+  FileSourceOptions limited = options(dir_);
+  limited.max_depth = 1;
+  limited.max_files = 2;
+  fs::create_directories(dir_ / "x" / "y");
+  write(dir_ / "x" / "y" / "deep.yaml", "deep\n");
+  for (const char* name : {"a.yaml", "b.yaml", "c.yaml"}) write(dir_ / name, "api\n");
+  open(limited);
+  EXPECT_TRUE(becomes("a.yaml: api | b.yaml: api"));
+  EXPECT_THAT(registry_.findings_of("x/y"), HasSubstr("deeper"));
+  EXPECT_THAT(registry_.findings[dir_.string()][0].message, HasSubstr("more than 2 files"));
+}
+
+TEST_F(FileSourceTest, LinksInCirclesAndToTheSamePlaceAreReadOnce) {
+  fs::create_directory(dir_ / "shop");
+  write(dir_ / "shop" / "a.yaml", "api\n");
+  fs::create_symlink("..", dir_ / "shop" / "up");
+  fs::create_symlink("shop", dir_ / "zz");
+  fs::create_symlink("shop/a.yaml", dir_ / "zzz.yaml");
+  fs::create_symlink("loop.yaml", dir_ / "loop.yaml");
+  open();
+  EXPECT_EQ(registry_.print(), "shop/a.yaml: api");
+  EXPECT_THAT(registry_.findings_of("loop.yaml"), HasSubstr("leads nowhere"));
+}
+
+TEST_F(FileSourceTest, LinkedDirectoriesAreFollowedWhereverTheyLead) {
+  fs::create_directories(base_ / "v1");
+  fs::create_directories(base_ / "v2");
+  write(base_ / "v1" / "a.yaml", "v1\n");
+  write(base_ / "v2" / "a.yaml", "v2\n");
+  fs::create_symlink("v1", base_ / "current");
+  fs::create_symlink("../current", dir_ / "linked");
+  open();
+  EXPECT_EQ(registry_.print(), "linked/a.yaml: v1");
+  write(base_ / "v1" / "a.yaml", "v1b\n");
+  EXPECT_TRUE(becomes("linked/a.yaml: v1b"));
+  swap_link(base_ / "current", "v2");
+  EXPECT_TRUE(becomes("linked/a.yaml: v2"));
+  write(base_ / "v2" / "a.yaml", "v2b\n");
+  EXPECT_TRUE(becomes("linked/a.yaml: v2b"));
+}
+
+TEST_F(FileSourceTest, ThePathItselfMayLeadThroughLinks) {
+  fs::create_directories(base_ / "v1" / "conf");
+  fs::create_directories(base_ / "v2" / "conf");
+  write(base_ / "v1" / "conf" / "a.yaml", "v1\n");
+  write(base_ / "v2" / "conf" / "a.yaml", "v2\n");
+  fs::create_directory_symlink("v1", base_ / "current");
+  open_at(base_ / "current" / "conf");
+  EXPECT_EQ(registry_.print(), "a.yaml: v1");
+  registry_.history.clear();
+  swap_link(base_ / "current", "v2");
+  EXPECT_TRUE(becomes("a.yaml: v2"));
+  EXPECT_THAT(registry_.history, ElementsAre("a.yaml: v2"));
+}
+
+// A ConfigMap mount as the kubelet makes it: DIR/KEY -> ..data/KEY, ..data -> ..TIMESTAMP, swapped
+// by a rename over ..data, the old directory deleted afterwards.
+class ConfigMapTest : public FileSourceTest {
+ protected:
+  void publish(const std::string& api, const std::string& web) {
+    std::string stamp = "..2026_";
+    stamp.append(std::to_string(++version_));
+    fs::create_directory(dir_ / stamp);
+    write(dir_ / stamp / "api.yaml", api + "\n");
+    write(dir_ / stamp / "web.yaml", web + "\n");
+    swap_link(dir_ / "..data", stamp);
+    if (version_ == 1) {
+      fs::create_symlink("..data/api.yaml", dir_ / "api.yaml");
+      fs::create_symlink("..data/web.yaml", dir_ / "web.yaml");
+    }
+    if (!last_.empty()) fs::remove_all(dir_ / last_);
+    last_ = stamp;
+  }
+  int version_ = 0;
+  std::string last_;
+};
+
+TEST_F(ConfigMapTest, IsReadOnceThroughItsVisibleNames) {
+  publish("api", "web");
+  open();
+  EXPECT_EQ(registry_.print(), "api.yaml: api | web.yaml: web");
+  EXPECT_EQ(texts_read_, 2);
+}
+
+TEST_F(ConfigMapTest, TwoHundredSwapsAreFollowedWithoutALeak) {
+  publish("v0", "w0");
+  open();
+  run_for(milliseconds{200});
+  const std::size_t watches = count_watches();
+  const std::size_t descriptors = count_descriptors();
+  for (int i = 1; i <= 200; ++i) {
+    const std::string v = std::to_string(i);
+    registry_.history.clear();
+    publish("v" + v, "w" + v);
+    std::string after = "api.yaml: v";
+    after.append(v).append(" | web.yaml: w").append(v);
+    ASSERT_TRUE(becomes(after));
+    ASSERT_THAT(registry_.history, ElementsAre(after)) << "both keys change in one transaction";
+  }
+  run_for(milliseconds{200});
+  EXPECT_EQ(count_watches(), watches);
+  EXPECT_EQ(count_descriptors(), descriptors);
+  EXPECT_THAT(registry_.findings, IsEmpty());
+}
+
+TEST_F(ConfigMapTest, TheLastOfAThousandQuickSwapsIsServed) {
+  publish("v0", "w0");
+  open();
+  for (int i = 1; i <= 1'000; ++i) {
+    const std::string v = std::to_string(i);
+    publish("v" + v, "w" + v);
+    if (i % 10 == 0) uv_run(&loop_, UV_RUN_NOWAIT);
+  }
+  EXPECT_TRUE(becomes("api.yaml: v1000 | web.yaml: w1000"));
+  EXPECT_TRUE(run_until([&] { return registry_.findings.empty(); }));
+  EXPECT_EQ(registry_.print(), "api.yaml: v1000 | web.yaml: w1000");
+}
+
+TEST_F(ConfigMapTest, AKeyThatIsTakenOutTakesItsObjectsAway) {
+  publish("api", "web");
+  open();
+  fs::create_directory(dir_ / "..2027");
+  write(dir_ / "..2027" / "api.yaml", "api2\n");
+  swap_link(dir_ / "..data", "..2027");
+  fs::remove(dir_ / "web.yaml");
+  EXPECT_TRUE(becomes("api.yaml: api2"));
+}
+
+TEST_F(FileSourceTest, OnlyWhatChangedIsReadAgain) {
+  for (int i = 0; i < 1'000; ++i) {
+    std::string name = "f";
+    name.append(std::to_string(i));
+    write(dir_ / (name + ".yaml"), name + "\n");
+  }
+  open();
+  EXPECT_EQ(registry_.origins.size(), 1'000u);
+  EXPECT_EQ(texts_read_, 1'000);
+  write(dir_ / "f500.yaml", "changed\n");
+  EXPECT_TRUE(
+      run_until([&] { return registry_.print().find("f500.yaml: changed") != std::string::npos; }));
+  EXPECT_EQ(texts_read_, 1'001);
+  EXPECT_EQ(registry_.batches, 2);
+}
+
+TEST_F(FileSourceTest, TheSameTextWrittenAgainIsNoChange) {
+  write(dir_ / "a.yaml", "api\n");
+  open();
+  const int batches = registry_.batches;
+  const std::uint64_t reads = source_->status().reads;
+  write(dir_ / "a.yaml", "api\n");
+  rename_over(dir_ / "a.yaml", "api\n");
+  EXPECT_TRUE(run_until([&] { return source_->status().reads > reads; }));
+  run_for(milliseconds{300});
+  EXPECT_EQ(registry_.batches, batches);
+  EXPECT_EQ(texts_read_, 1);
+}
+
+TEST_F(FileSourceTest, AStormOfChangesIsCoalesced) {
+  write(dir_ / "a.yaml", "v0\n");
+  open();
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int i = 1; i <= 2'000; ++i) {
+      std::string name = "v";
+      name.append(std::to_string(i)).append("\n");
+      rename_over(dir_ / "a.yaml", name);
+    }
+    done = true;
+  });
+  while (!done) uv_run(&loop_, UV_RUN_ONCE);
+  writer.join();
+  EXPECT_TRUE(becomes("a.yaml: v2000"));
+  EXPECT_LT(texts_read_, 1'000);
+}
+
+TEST_F(FileSourceTest, AWriterWhoNeverClosesIsReadWhenHeIsQuiet) {
+  write(dir_ / "a.yaml", "v0\n");
+  FileSourceOptions quick = options(dir_);
+  quick.writer_quiet = milliseconds{300};
+  open(quick);
+  ASSERT_TRUE(becomes("a.yaml: v0"));
+  std::ofstream out(dir_ / "a.yaml", std::ios::trunc);
+  out << "v1\n" << std::flush;
+  run_for(milliseconds{150});
+  EXPECT_EQ(registry_.print(), "a.yaml: v0");
+  EXPECT_TRUE(becomes("a.yaml: v1"));
+}
+
+TEST_F(FileSourceTest, RescanRepeatsFindingsAndChangesNothingElse) {
+  write(dir_ / "a.yaml", "api\n");
+  write(dir_ / "b.yaml", "refuse web\n");
+  open();
+  ASSERT_TRUE(complains("b.yaml", "refused"));
+  registry_.findings.clear();
+  const int texts = texts_read_;
+  source_->rescan();
+  EXPECT_TRUE(complains("b.yaml", "refused"));
+  EXPECT_EQ(texts_read_, texts + 1);
+  EXPECT_EQ(registry_.print(), "a.yaml: api | b.yaml:");
+}
+
+TEST_F(FileSourceTest, AHundredRescansOfTheSameTextsChangeNothing) {
+  write(dir_ / "a.yaml", "api\n");
+  open();
+  const int batches = registry_.batches;
+  const std::uint64_t reads = source_->status().reads;
+  for (int i = 0; i < 100; ++i) source_->rescan();
+  EXPECT_TRUE(run_until([&] { return source_->status().reads >= reads + 2; }));
+  run_for(milliseconds{200});
+  EXPECT_EQ(registry_.batches, batches);
+  // One running, one pending; a walk and a file each.
+  EXPECT_LE(source_->status().reads, reads + 6);
+}
+
+TEST_F(FileSourceTest, WithoutInotifyChangesAreFoundByPolling) {
+  write(dir_ / "a.yaml", "v0\n");
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit none{0, limit.rlim_max};
+  FileSourceOptions polled = options(dir_);
+  polled.poll_without_inotify = milliseconds{50};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  registry_.root = dir_.string() + "/";
+  source_ = std::make_unique<FileSource>(&loop_, polled, read_lines, registry_);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  source_->start();
+  ASSERT_TRUE(becomes("a.yaml: v0"));
+  EXPECT_THAT(registry_.findings[dir_.string()][0].message, HasSubstr("looked at at intervals"));
+  rename_over(dir_ / "a.yaml", "v1\n");
+  EXPECT_TRUE(becomes("a.yaml: v1"));
+  write(dir_ / "b.yaml", "w1\n");
+  EXPECT_TRUE(becomes("a.yaml: v1 | b.yaml: w1"));
+  fs::remove(dir_ / "b.yaml");
+  EXPECT_TRUE(becomes("a.yaml: v1"));
+}
+
+TEST_F(FileSourceTest, ALargeFirstReadingComesInPortions) {
+  for (int f = 0; f < 5; ++f) {
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) text.append(std::to_string(f * 10'000 + i)).append("\n");
+    std::string name = "f";
+    name.append(std::to_string(f)).append(".yaml");
+    write(dir_ / name, text);
+  }
+  open();
+  EXPECT_EQ(registry_.batches, 3);
+  EXPECT_EQ(registry_.origins.size(), 5u);
+}
+
+TEST_F(FileSourceTest, NothingIsHeardOfASourceThatIsGone) {
+  for (int i = 0; i < 200; ++i) {
+    std::string name = "f";
+    name.append(std::to_string(i)).append(".yaml");
+    write(dir_ / name, "api\n");
+  }
+  for (int i = 0; i < 20; ++i) {
+    open(options(dir_));
+    for (int turns = 0; turns < i; ++turns) uv_run(&loop_, UV_RUN_NOWAIT);
+    source_.reset();
+    const int batches = registry_.batches;
+    run_for(milliseconds{5});
+    EXPECT_EQ(registry_.batches, batches);
+  }
+}
+
+TEST_F(FileSourceTest, ManifestsBecomeResources) {
+  write(dir_ / "shop.yaml", R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api, namespace: shop }
+spec:
+  hosts: [api.example.org]
+  ports: [{ number: 443, name: https, protocol: TLS }]
+  resolution: DNS
+)");
+  FakeRegistry registry;
+  registry.root = dir_.string() + "/";
+  source_ = make_manifest_source(&loop_, options(dir_), registry);
+  source_->start();
+  EXPECT_TRUE(run_until([&] { return registry.complete; }));
+  EXPECT_EQ(registry.print(), "shop.yaml: api");
+  source_.reset();
+}
+
+}  // namespace
+}  // namespace meshdns::registry
