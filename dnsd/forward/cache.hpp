@@ -20,6 +20,7 @@
 namespace meshdns::dnsd {
 
 class CacheShard;
+struct CacheMoment;
 
 // Totals since the start; `entries` and `bytes` are of now.
 struct CacheStatistics {
@@ -104,6 +105,7 @@ class Cache {
   CacheStatistics statistics() const;
 
  private:
+  CacheMoment moment(Millis now) const;
   CacheShard& shard_of(std::uint64_t hash) const;
   template <typename Matches>
   std::size_t flush_if(Matches matches);

@@ -114,6 +114,8 @@ class CachedMessage final : public RefCounted {
   // The records, names expanded, with the TTLs that a client gets now: for chains that go on in the
   // registry (R9) and answers put together from several messages.  Allocates.
   wire::ResponseMessage expand(Millis now, Freshness freshness) const;
+  // The whole message as an upstream would send it, TTLs as of now.  Allocates.
+  std::vector<std::uint8_t> to_wire(Millis now) const;
   // The targets of the chain in order, lower-case wire form; empty without has_alias().  Allocates.
   std::vector<std::string> alias_targets() const;
 
@@ -135,6 +137,7 @@ class CachedMessage final : public RefCounted {
   // Offset in the message of the TTL of record `index`; kept unaligned behind the body.
   std::uint16_t ttl_offset(std::size_t index) const;
   std::size_t question_end() const { return wire::kHeaderSize + key_size_ - 1; }
+  std::vector<std::uint8_t> assemble(Millis now, Freshness freshness) const;
   std::size_t record_end(std::size_t index) const;
   std::size_t record_begin(std::size_t index) const;
   std::size_t copy_whole(std::uint8_t* message, std::uint32_t rotation) const;
@@ -164,11 +167,11 @@ class CachedMessage final : public RefCounted {
 
   // Guarded by the mutex of the cache shard that holds it.
   struct CacheLinks {
-    CachedMessage* chain = nullptr;  // next in the bucket
-    CachedMessage* newer = nullptr;  // neighbours in the queue
-    CachedMessage* older = nullptr;
+    const CachedMessage* chain = nullptr;  // next in the bucket
+    const CachedMessage* newer = nullptr;  // neighbours in the queue
+    const CachedMessage* older = nullptr;
     Millis paused_at = 0;  // a refresh failed then: stale without asking for a while; 0 = none
-    std::uint8_t queue = 0;
+    bool in_main = false;  // which queue of its kind
     std::uint8_t frequency = 0;  // hits, saturating
     std::uint8_t failures = 0;   // in a row, of this question
     bool refresh_signalled = false;

@@ -1,0 +1,356 @@
+#include "dnsd/forward/answer_builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "dnsd/forward/record_writer.hpp"
+#include "dnsd/wire/octets.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using wire::ResponseRecord;
+using wire::Type;
+
+// Proofs of absence that a DO asker's authority section may have.
+constexpr std::size_t kMaxProofs = 32;
+
+// Whether `name` is `ancestor` or lies below it; both in wire form.
+bool is_within(std::string_view name, std::string_view ancestor) {
+  while (name.size() > ancestor.size()) {
+    if (name.empty()) return false;
+    name.remove_prefix(
+        std::min(name.size(), 1u + static_cast<std::size_t>(static_cast<unsigned char>(name[0]))));
+  }
+  return equals_ignoring_case(name, ancestor);
+}
+
+std::uint16_t first_u16(std::string_view octets) {
+  if (octets.size() < 2) return 0;
+  return wire::load_u16(reinterpret_cast<const std::uint8_t*>(octets.data()));
+}
+
+bool is_signature_of(const ResponseRecord& record, Type covered) {
+  return record.type == Type::Rrsig && first_u16(record.rdata) == static_cast<unsigned>(covered);
+}
+
+std::optional<IpAddress> address_of(const ResponseRecord& record) {
+  if (record.type == Type::A && record.rdata.size() == 4) {
+    std::array<std::uint8_t, 4> octets;
+    std::copy_n(record.rdata.begin(), 4, octets.begin());
+    return IpAddress::v4(octets);
+  }
+  if (record.type == Type::Aaaa && record.rdata.size() == 16) {
+    // An IPv4-mapped address is judged as the IPv4 address that it stands for.
+    std::array<std::uint8_t, 16> octets;
+    std::copy_n(record.rdata.begin(), 16, octets.begin());
+    return IpAddress::v6(octets);
+  }
+  return std::nullopt;
+}
+
+// The octets of rdata before a name that is never compressed, so that it cannot take its case from
+// the client's question.
+std::optional<std::size_t> plain_name_at(Type type) {
+  switch (type) {
+    case Type::Dname:
+      return 0;
+    case Type::Svcb:
+    case Type::Https:
+      return 2;
+    case Type::Srv:
+      return 6;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Lower-cases the end of `name` as far as it repeats the odd spelling that we sent.
+void take_out_odd_case(std::string& rdata, std::size_t at, std::string_view sent_name) {
+  while (at < rdata.size() && rdata[at] != 0) {
+    const std::string_view rest = std::string_view(rdata).substr(at);
+    for (std::string_view sent = sent_name; sent.size() > 1;
+         sent.remove_prefix(1u + static_cast<unsigned char>(sent[0]))) {
+      if (!rest.starts_with(sent)) continue;
+      for (std::size_t i = at; i < at + sent.size(); ++i) rdata[i] = to_lower(rdata[i]);
+      return;
+    }
+    at += 1u + static_cast<unsigned char>(rdata[at]);
+  }
+}
+
+class Builder {
+ public:
+  Builder(const UpstreamAnswer& answer, const AnswerRules& rules, Millis now)
+      : answer_(answer),
+        rules_(rules),
+        parts_(CacheKey(answer.question, answer.dnssec_ok, answer.checking_disabled)) {
+    parts_.received_at = now;
+  }
+
+  Result<MessageRef> build();
+
+ private:
+  struct Chosen {
+    const ResponseRecord* record;
+    std::uint32_t ttl;
+  };
+
+  // Adds the records of one set with one TTL, the least of them (RFC 2181, section 5.2), and with
+  // DO their signatures.  Returns how many records the set has.
+  std::size_t choose_set(std::string_view owner, Type type);
+  Result<bool> follow_chain();
+  bool choose_requested();
+  const ResponseRecord* find_alias() const;
+  void choose_dname();
+  void choose_negative();
+  void choose_proofs(std::uint32_t ttl);
+  bool is_referral() const;
+  bool is_denied(const ResponseRecord& record);
+  std::uint32_t clamp(std::uint32_t ttl) const;
+  bool matches(const ResponseRecord& record, std::string_view owner) const {
+    return record.rclass == answer_.question.qclass && equals_ignoring_case(record.owner, owner);
+  }
+  void write();
+  void find_run(std::size_t begin, std::size_t count);
+
+  const UpstreamAnswer& answer_;
+  const AnswerRules& rules_;
+  MessageParts parts_;
+  std::string current_;  // where the chain has got to
+  std::vector<std::string> visited_;
+  std::vector<Chosen> chosen_answer_;
+  std::vector<Chosen> chosen_authority_;
+  std::size_t requested_begin_ = 0;
+  std::size_t requested_count_ = 0;
+  bool denied_ = false;
+  bool uncacheable_ = false;
+};
+
+Result<MessageRef> Builder::build() {
+  const wire::ResponseMessage& response = answer_.response;
+  if (response.rcode != wire::Rcode::NoError && response.rcode != wire::Rcode::NxDomain)
+    return fail("rcode " + std::string(wire::to_string(response.rcode)));
+  const auto found = follow_chain();
+  if (!found) return std::unexpected(found.error());
+  if (*found) {
+    parts_.kind = MessageKind::Positive;
+    parts_.rcode = wire::Rcode::NoError;
+    if (answer_.dnssec_ok) choose_proofs(clamp(wire::kMaxTtl));
+  } else {
+    if (is_referral()) return fail("a referral instead of an answer: no recursion there");
+    parts_.kind = MessageKind::Negative;
+    parts_.rcode = denied_ ? wire::Rcode::NoError : response.rcode;
+    choose_negative();
+  }
+  parts_.has_alias = !visited_.empty();
+  parts_.authentic_data = rules_.trusted && response.authentic_data;
+  if (denied_) {
+    parts_.has_ede = true;
+    parts_.ede = wire::Ede::Blocked;
+    parts_.ede_text = "address denied by configuration (upstream.deny_answers)";
+  } else if (!response.extended_errors.empty()) {
+    parts_.has_ede = true;
+    parts_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);
+    parts_.ede_text = response.extended_errors.front().second;
+  }
+  write();
+  return CachedMessage::create(parts_);
+}
+
+Result<bool> Builder::follow_chain() {
+  current_ = answer_.question.name;
+  while (true) {
+    if (choose_requested()) return true;
+    const ResponseRecord* const alias = find_alias();
+    if (alias == nullptr) return false;
+    if (visited_.size() == kMaxAliases)
+      return fail("more than " + std::to_string(kMaxAliases) + " aliases in a row");
+    choose_dname();
+    choose_set(current_, Type::Cname);
+    visited_.push_back(current_);
+    current_ = to_lower(alias->rdata);
+    if (std::find(visited_.begin(), visited_.end(), current_) != visited_.end())
+      return fail("aliases in a loop");
+  }
+}
+
+bool Builder::choose_requested() {
+  requested_begin_ = chosen_answer_.size();
+  if (answer_.question.type != Type::Any) {
+    requested_count_ = choose_set(current_, answer_.question.type);
+    return requested_count_ > 0;
+  }
+  std::vector<Type> seen;
+  for (const ResponseRecord& record : answer_.response.answer) {
+    if (!matches(record, current_) || record.type == Type::Rrsig) continue;
+    if (std::find(seen.begin(), seen.end(), record.type) != seen.end()) continue;
+    seen.push_back(record.type);
+    choose_set(current_, record.type);
+  }
+  return chosen_answer_.size() > requested_begin_;
+}
+
+std::size_t Builder::choose_set(std::string_view owner, Type type) {
+  const std::size_t begin = chosen_answer_.size();
+  std::uint32_t least = wire::kMaxTtl;
+  for (const ResponseRecord& record : answer_.response.answer) {
+    if (record.type != type || !matches(record, owner)) continue;
+    if (is_denied(record)) continue;
+    chosen_answer_.push_back({&record, 0});
+    least = std::min(least, record.ttl);
+    if (type == Type::Cname) break;  // RFC 2181, section 10.1: a name has one
+  }
+  const std::size_t count = chosen_answer_.size() - begin;
+  if (count > 0 && answer_.dnssec_ok) {
+    for (const ResponseRecord& record : answer_.response.answer) {
+      if (!is_signature_of(record, type) || !matches(record, owner)) continue;
+      chosen_answer_.push_back({&record, 0});
+      least = std::min(least, record.ttl);
+    }
+  }
+  for (std::size_t i = begin; i < chosen_answer_.size(); ++i) chosen_answer_[i].ttl = clamp(least);
+  return count;
+}
+
+const ResponseRecord* Builder::find_alias() const {
+  if (answer_.question.type == Type::Cname || answer_.question.type == Type::Any) return nullptr;
+  for (const ResponseRecord& record : answer_.response.answer)
+    if (record.type == Type::Cname && matches(record, current_)) return &record;
+  return nullptr;
+}
+
+// RFC 6672, section 3.1: the DNAME that the CNAME was made from comes before it.
+void Builder::choose_dname() {
+  for (const ResponseRecord& record : answer_.response.answer) {
+    if (record.type != Type::Dname || record.rclass != answer_.question.qclass) continue;
+    if (equals_ignoring_case(record.owner, current_) || !is_within(current_, record.owner))
+      continue;
+    const auto is_this = [&](const Chosen& chosen) { return chosen.record == &record; };
+    if (std::ranges::any_of(chosen_answer_, is_this)) return;
+    choose_set(record.owner, Type::Dname);
+    return;
+  }
+}
+
+bool Builder::is_referral() const {
+  const wire::ResponseMessage& response = answer_.response;
+  if (response.rcode != wire::Rcode::NoError || !visited_.empty() || denied_ ||
+      response.recursion_available || response.authoritative)
+    return false;
+  const auto is_type = [](Type type) {
+    return [type](const ResponseRecord& record) { return record.type == type; };
+  };
+  return std::ranges::any_of(response.authority, is_type(Type::Ns)) &&
+         std::ranges::none_of(response.authority, is_type(Type::Soa));
+}
+
+// RFC 2308, section 5: an answer without SOA is passed on and not kept.
+void Builder::choose_negative() {
+  uncacheable_ = true;
+  const ResponseRecord* soa = nullptr;
+  for (const ResponseRecord& record : answer_.response.authority)
+    if (record.type == Type::Soa && record.rclass == answer_.question.qclass &&
+        record.rdata.size() >= 4 && is_within(current_, record.owner))
+      soa = &record;
+  if (soa == nullptr) return;
+  const auto* const minimum_at =
+      reinterpret_cast<const std::uint8_t*>(soa->rdata.data()) + soa->rdata.size() - 4;
+  const auto cap = static_cast<std::uint32_t>(rules_.negative_max_ttl.count());
+  const std::uint32_t ttl = std::min({soa->ttl, wire::load_u32(minimum_at), cap});
+  chosen_authority_.push_back({soa, ttl});
+  uncacheable_ = false;
+  if (answer_.dnssec_ok) choose_proofs(ttl);
+}
+
+void Builder::choose_proofs(std::uint32_t ttl) {
+  std::size_t proofs = 0;
+  for (const ResponseRecord& record : answer_.response.authority) {
+    const bool is_proof =
+        record.type == Type::Nsec || record.type == Type::Nsec3 ||
+        is_signature_of(record, Type::Nsec) || is_signature_of(record, Type::Nsec3) ||
+        (parts_.kind == MessageKind::Negative && is_signature_of(record, Type::Soa));
+    if (!is_proof || record.rclass != answer_.question.qclass) continue;
+    if (++proofs > kMaxProofs) return;
+    chosen_authority_.push_back({&record, std::min(ttl, record.ttl)});
+  }
+}
+
+bool Builder::is_denied(const ResponseRecord& record) {
+  if (rules_.deny_answers == nullptr || rules_.deny_answers->empty()) return false;
+  const auto address = address_of(record);
+  if (!address) return false;
+  for (const IpPrefix& prefix : *rules_.deny_answers)
+    if (prefix.contains(*address)) return denied_ = true;
+  return false;
+}
+
+std::uint32_t Builder::clamp(std::uint32_t ttl) const {
+  const auto low = static_cast<std::uint32_t>(rules_.min_ttl.count());
+  const auto high = static_cast<std::uint32_t>(rules_.max_ttl.count());
+  return std::min(std::max(ttl, low), std::max(low, high));
+}
+
+void Builder::write() {
+  RecordWriter writer(parts_);
+  const bool odd_case =
+      std::ranges::any_of(answer_.sent_name, [](char c) { return c >= 'A' && c <= 'Z'; });
+  std::uint32_t least = wire::kMaxTtl;
+  const auto add = [&](const Chosen& chosen) {
+    least = std::min(least, chosen.ttl);
+    const auto name_at = odd_case ? plain_name_at(chosen.record->type) : std::nullopt;
+    if (!name_at) return writer.add(*chosen.record, chosen.ttl);
+    ResponseRecord restored = *chosen.record;
+    take_out_odd_case(restored.rdata, *name_at, answer_.sent_name);
+    return writer.add_copy(restored, chosen.ttl);
+  };
+  for (const Chosen& chosen : chosen_answer_)
+    if (add(chosen)) ++parts_.answer_count;
+  for (const Chosen& chosen : chosen_authority_)
+    if (add(chosen)) ++parts_.authority_count;
+  if (!uncacheable_) parts_.lifetime = Millis{least} * 1000;
+  const Type type = answer_.question.type;
+  if (requested_count_ > 1 && (type == Type::A || type == Type::Aaaa))
+    find_run(requested_begin_, requested_count_);
+}
+
+// Only records of one size can change places without moving what compression pointers know.
+void Builder::find_run(std::size_t begin, std::size_t count) {
+  if (begin + count > parts_.answer_count) return;
+  const std::size_t stride = parts_.ttl_offsets[begin + 1] - parts_.ttl_offsets[begin];
+  for (std::size_t i = begin + 2; i < begin + count; ++i)
+    if (parts_.ttl_offsets[i] - parts_.ttl_offsets[i - 1] != static_cast<int>(stride)) return;
+  // The first record's owner must be a pointer as those of the others are.
+  std::size_t first = wire::kHeaderSize + parts_.key.bytes().size() - 1;
+  if (begin > 0) {
+    const std::size_t before = parts_.ttl_offsets[begin - 1] + 4u;
+    first = before + 2u + wire::load_u16(parts_.message.data() + before);
+  }
+  constexpr std::size_t kPointerTypeClass = 6;
+  if (first + kPointerTypeClass != parts_.ttl_offsets[begin]) return;
+  parts_.run_begin = static_cast<std::uint16_t>(begin);
+  parts_.run_count = static_cast<std::uint16_t>(count);
+}
+
+}  // namespace
+
+Result<MessageRef> build_answer(const UpstreamAnswer& answer, const AnswerRules& rules,
+                                Millis now) {
+  return Builder(answer, rules, now).build();
+}
+
+MessageRef build_failure(const CacheKey& key, const FailureText& failure, Millis now) {
+  MessageParts parts(key);
+  parts.kind = MessageKind::Failure;
+  parts.rcode = static_cast<unsigned>(failure.rcode) > 15 ? wire::Rcode::ServFail : failure.rcode;
+  parts.received_at = now;
+  parts.has_ede = failure.has_ede;
+  parts.ede = failure.ede;
+  parts.ede_text = failure.text;
+  parts.unreachable = failure.unreachable;
+  return CachedMessage::create(parts);
+}
+
+}  // namespace meshdns::dnsd

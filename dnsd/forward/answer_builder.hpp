@@ -1,0 +1,56 @@
+// Turns what an upstream sent into what the cache keeps and clients get: the chain of aliases that
+// begins at the question's name, the records of the type asked for at its end, the SOA of a
+// negative answer, and nothing else (reliability.md R8).
+#pragma once
+
+#include <chrono>
+#include <expected>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/wire/response_message.hpp"
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::dnsd {
+
+struct AnswerRules {
+  std::chrono::seconds min_ttl{0};
+  std::chrono::seconds max_ttl{3600};
+  std::chrono::seconds negative_max_ttl{30};
+  // The link to the upstream is one where AD can be believed (RFC 4035, section 4.9.3).
+  bool trusted = false;
+  // Addresses that no answer from outside may have (rebinding); nullptr = any.
+  const std::vector<IpPrefix>* deny_answers = nullptr;
+};
+
+// Links of a chain of aliases that are followed (reliability.md R18).
+inline constexpr std::size_t kMaxAliases = 8;
+
+struct UpstreamAnswer {
+  // REQUIRES: the response passed is_reply_to() for this question.
+  const wire::Question& question;
+  bool dnssec_ok = false;
+  bool checking_disabled = false;
+  // As it was spelled to the upstream: its odd case (0x20) is taken out of names that repeat it.
+  std::string_view sent_name;
+  const wire::ResponseMessage& response;
+};
+
+// A Positive or Negative message.  An Error, for the log: a loop or too many aliases, a referral,
+// or an rcode other than NOERROR, NXDOMAIN and YXDOMAIN: nothing that a client could use.
+Result<MessageRef> build_answer(const UpstreamAnswer& answer, const AnswerRules& rules, Millis now);
+
+struct FailureText {
+  wire::Rcode rcode = wire::Rcode::ServFail;
+  bool has_ede = true;
+  wire::Ede ede = wire::Ede::NoReachableAuthority;
+  std::string text;
+  bool unreachable = false;
+};
+// A Failure message.  An rcode above 15 becomes SERVFAIL.  How long it is kept is the cache's
+// matter.
+MessageRef build_failure(const CacheKey& key, const FailureText& failure, Millis now);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,195 @@
+#include "dnsd/forward/cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/forward/cache_shard.hpp"
+#include "dnsd/wire/name_text.hpp"
+#include "dnsd/wire/octets.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// So many shards that workers rarely meet, but each large enough for the largest message.
+constexpr std::size_t kMaxShards = 64;
+constexpr std::size_t kMinShardSize = std::size_t{512} << 10;
+
+constexpr std::string_view kBlockMagic = "meshdns cache 1\n";
+
+bool ends_with_labels(std::string_view name, std::string_view zone) {
+  while (name.size() > zone.size()) name.remove_prefix(1u + static_cast<unsigned char>(name[0]));
+  return name == zone;
+}
+
+// FNV-1a: finds damage; nobody has an interest in forging our own file.
+std::uint64_t checksum(std::span<const std::uint8_t> octets) {
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
+  for (const std::uint8_t octet : octets) sum = (sum ^ octet) * 0x100000001b3ULL;
+  return sum;
+}
+
+void put_u64(std::vector<std::uint8_t>& out, std::uint64_t value) {
+  for (int shift = 56; shift >= 0; shift -= 8)
+    out.push_back(static_cast<std::uint8_t>(value >> shift));
+}
+
+std::uint64_t get_u64(const std::uint8_t* at) {
+  return std::uint64_t{wire::load_u32(at)} << 32 | wire::load_u32(at + 4);
+}
+
+// A message read back has lost `elapsed` of every TTL; false when it has none left.
+bool age_records(std::vector<wire::ResponseRecord>& records, std::uint32_t elapsed) {
+  for (wire::ResponseRecord& record : records) {
+    if (record.ttl <= elapsed) return false;
+    record.ttl -= elapsed;
+  }
+  return true;
+}
+
+}  // namespace
+
+Cache::Cache(const CacheConfig& config) {
+  const std::size_t shards =
+      std::clamp(std::bit_floor(std::max<std::size_t>(config.size_bytes / kMinShardSize, 1)),
+                 std::size_t{1}, kMaxShards);
+  for (std::size_t i = 0; i < shards; ++i)
+    shards_.push_back(std::make_unique<CacheShard>(config.size_bytes / shards));
+  reconfigure(config);
+}
+
+Cache::~Cache() = default;
+
+CacheShard& Cache::shard_of(std::uint64_t hash) const {
+  return *shards_[(hash >> 48) & (shards_.size() - 1)];
+}
+
+CacheMoment Cache::moment(Millis now) const {
+  return {now, serve_stale_.load(std::memory_order_relaxed),
+          recovered_at_.load(std::memory_order_relaxed), prefetch_.load(std::memory_order_relaxed)};
+}
+
+Cache::Hit Cache::answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
+                         std::uint32_t rotation) {
+  const CacheKey key(query);
+  return shard_of(key.hash()).answer(key, query, frame, moment(now), rotation);
+}
+
+MessageRef Cache::find(const CacheKey& key, Millis now) {
+  return shard_of(key.hash()).find(key, moment(now));
+}
+
+MessageRef Cache::find_stale(const CacheKey& key, Millis now) {
+  return shard_of(key.hash()).find_stale(key, moment(now));
+}
+
+bool Cache::is_refresh_paused(const CacheKey& key, Millis now) {
+  return shard_of(key.hash()).is_refresh_paused(key, moment(now));
+}
+
+void Cache::store(const MessageRef& message) {
+  assert(message->kind() != MessageKind::Failure);
+  if (!message->is_cacheable() || !is_enabled()) return;
+  shard_of(message->hash()).store(message, moment(message->received_at()));
+}
+
+void Cache::store_failure(const MessageRef& failure, Millis now) {
+  assert(failure->kind() == MessageKind::Failure);
+  if (!is_enabled()) return;
+  shard_of(failure->hash()).store_failure(failure, moment(now));
+}
+
+template <typename Matches>
+std::size_t Cache::flush_if(Matches matches) {
+  std::size_t removed = 0;
+  for (const auto& shard : shards_) removed += shard->remove_if(matches);
+  return removed;
+}
+
+std::size_t Cache::flush_name(std::string_view wire_name) {
+  const std::string name = to_lower(wire_name);
+  return flush_if([&](const CachedMessage& message) { return message.name() == name; });
+}
+
+std::size_t Cache::flush_zone(std::string_view wire_name) {
+  const std::string zone = to_lower(wire_name);
+  return flush_if(
+      [&](const CachedMessage& message) { return ends_with_labels(message.name(), zone); });
+}
+
+std::size_t Cache::flush_all() {
+  return flush_if([](const CachedMessage&) { return true; });
+}
+
+// Layout: magic, the checksum of what follows, then for each message DO and CD (1 octet), its size
+// (2 octets) and the message as it goes over the wire, TTLs as of now.
+std::vector<std::uint8_t> Cache::save(Millis now) const {
+  std::vector<std::uint8_t> block(kBlockMagic.begin(), kBlockMagic.end());
+  const std::size_t sum_at = block.size();
+  put_u64(block, 0);
+  for (const auto& shard : shards_) {
+    shard->for_each([&](const CachedMessage& message) {
+      if (message.kind() != MessageKind::Positive || now >= message.expires_at()) return;
+      const std::vector<std::uint8_t> octets = message.to_wire(now);
+      block.push_back(static_cast<std::uint8_t>(message.key().back()));
+      block.push_back(static_cast<std::uint8_t>(octets.size() >> 8));
+      block.push_back(static_cast<std::uint8_t>(octets.size()));
+      block.insert(block.end(), octets.begin(), octets.end());
+    });
+  }
+  std::vector<std::uint8_t> sum;
+  put_u64(sum, checksum(std::span(block).subspan(sum_at + 8)));
+  std::copy(sum.begin(), sum.end(), block.begin() + static_cast<std::ptrdiff_t>(sum_at));
+  return block;
+}
+
+Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, Millis elapsed, Millis now) {
+  const std::size_t head = kBlockMagic.size() + 8;
+  if (block.size() < head || std::memcmp(block.data(), kBlockMagic.data(), kBlockMagic.size()) != 0)
+    return fail("not a cache file of this version");
+  if (get_u64(block.data() + kBlockMagic.size()) != checksum(block.subspan(head)))
+    return fail("damaged: the checksum differs");
+  const auto gone = static_cast<std::uint32_t>(std::min<Millis>(elapsed / 1000 + 1, wire::kMaxTtl));
+  // Limits were applied when the answers came.
+  const AnswerRules rules{std::chrono::seconds(0), std::chrono::seconds(wire::kMaxTtl),
+                          std::chrono::seconds(0)};
+  std::size_t loaded = 0;
+  std::size_t at = head;
+  while (at < block.size()) {
+    if (block.size() - at < 3) return fail("cut short");
+    const unsigned flags = block[at];
+    const std::size_t size = wire::load_u16(block.data() + at + 1);
+    at += 3;
+    if (block.size() - at < size) return fail("cut short");
+    auto response = wire::parse_response(block.subspan(at, size));
+    at += size;
+    if (!response || !age_records(response->answer, gone)) continue;
+    const auto message = build_answer(
+        {response->question, (flags & 1u) != 0, (flags & 2u) != 0, {}, *response}, rules, now);
+    if (!message || (*message)->kind() != MessageKind::Positive) continue;
+    store(*message);
+    ++loaded;
+  }
+  return loaded;
+}
+
+void Cache::reconfigure(const CacheConfig& config) {
+  capacity_.store(config.size_bytes, std::memory_order_relaxed);
+  serve_stale_.store(static_cast<Millis>(config.serve_stale.count()) * 1000,
+                     std::memory_order_relaxed);
+  prefetch_.store(config.prefetch, std::memory_order_relaxed);
+  for (const auto& shard : shards_)
+    shard->set_capacity(config.size_bytes / shards_.size(), moment(0));
+}
+
+CacheStatistics Cache::statistics() const {
+  CacheStatistics statistics;
+  statistics.capacity_bytes = capacity_.load(std::memory_order_relaxed);
+  for (const auto& shard : shards_) shard->add_to(statistics);
+  return statistics;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,146 @@
+// One part of the cache: a hash table and, for each kind of message, the two queues of S3-FIFO.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/forward/cache.hpp"
+#include "dnsd/forward/cached_message.hpp"
+
+namespace meshdns::dnsd {
+
+// Messages in the order in which they came.  Holds no references.
+class CacheQueue {
+ public:
+  void push(const CachedMessage* message);
+  void remove(const CachedMessage* message);
+  // Puts `fresh` where `old` is.
+  void replace(const CachedMessage* old, const CachedMessage* fresh);
+  const CachedMessage* oldest() const { return oldest_; }
+  std::size_t bytes() const { return bytes_; }
+  std::size_t count() const { return count_; }
+
+ private:
+  const CachedMessage* oldest_ = nullptr;
+  const CachedMessage* newest_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t count_ = 0;
+};
+
+// What a look-up needs to know of the cache's settings and state.
+struct CacheMoment {
+  Millis now = 0;
+  Millis serve_stale = 0;
+  Millis recovered_at = 0;
+  bool prefetch = false;
+};
+
+// Any thread: every public function takes the lock.
+class alignas(64) CacheShard {
+ public:
+  explicit CacheShard(std::size_t capacity);
+  ~CacheShard();
+  CacheShard(const CacheShard&) = delete;
+  CacheShard& operator=(const CacheShard&) = delete;
+
+  // The lock is held while the reply is written: it takes less time than counting a reference that
+  // all workers count.
+  Cache::Hit answer(const CacheKey& key, const wire::QueryMessage& query, const ReplyFrame& frame,
+                    const CacheMoment& moment, std::uint32_t rotation);
+  MessageRef find(const CacheKey& key, const CacheMoment& moment);
+  MessageRef find_stale(const CacheKey& key, const CacheMoment& moment);
+  bool is_refresh_paused(const CacheKey& key, const CacheMoment& moment);
+
+  void store(const MessageRef& message, const CacheMoment& moment);
+  void store_failure(const MessageRef& failure, const CacheMoment& moment);
+  void set_capacity(std::size_t capacity, const CacheMoment& moment);
+  void add_to(CacheStatistics& statistics) const;
+
+  template <typename Matches>
+  std::size_t remove_if(const Matches& matches);
+  template <typename Visit>
+  void for_each(const Visit& visit) const;
+
+ private:
+  struct Share {
+    CacheQueue small;
+    CacheQueue main;
+    std::uint64_t hits = 0;
+    std::uint64_t evictions = 0;
+    std::size_t bytes() const { return small.bytes() + main.bytes(); }
+  };
+  enum class Use : std::uint8_t { No, Fresh, Stale };
+
+  Use usable(const CachedMessage& message, const CacheMoment& moment) const;
+  // Failures get longer lives the more of them come in a row.
+  static Millis fresh_until(const CachedMessage& message);
+  bool is_paused(const CachedMessage& message, const CacheMoment& moment) const;
+  bool is_dead(const CachedMessage& message, const CacheMoment& moment) const;
+  void note_hit(const CachedMessage& message, Cache::Hit& hit, const CacheMoment& moment);
+
+  const CachedMessage** bucket(std::uint64_t hash);
+  const CachedMessage* look_up(const CacheKey& key);
+  const CachedMessage* look_up(std::string_view key, std::uint64_t hash);
+  Share& share_of(const CachedMessage& message) {
+    return shares_[static_cast<std::size_t>(message.kind())];
+  }
+  CacheQueue& queue_of(const CachedMessage& message) {
+    Share& share = share_of(message);
+    return message.links_.in_main ? share.main : share.small;
+  }
+  void insert(const MessageRef& message);
+  void replace(const CachedMessage* old, const MessageRef& fresh);
+  void erase(const CachedMessage* message);
+  void unlink(const CachedMessage* message);
+  void link(const CachedMessage* message);
+
+  std::size_t total_bytes() const;
+  std::size_t room() const;
+  void make_room(std::size_t bytes, MessageKind kind, const CacheMoment& moment);
+  void evict_from(Share& share, const CacheMoment& moment);
+  void resize_tables();
+  bool take_ghost(std::uint64_t hash);
+  void leave_ghost(std::uint64_t hash);
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::size_t capacity_;
+  std::vector<const CachedMessage*> buckets_;  // a power of two
+  std::vector<std::uint32_t> ghosts_;          // fingerprints of what left the small queues
+  std::array<Share, 3> shares_;
+  std::uint64_t stale_hits_ = 0;
+  std::uint64_t misses_ = 0;
+  std::uint64_t insertions_ = 0;
+  std::uint64_t refreshes_ = 0;
+};
+
+template <typename Matches>
+std::size_t CacheShard::remove_if(const Matches& matches) {
+  const std::lock_guard lock(mutex_);
+  std::size_t removed = 0;
+  for (const CachedMessage*& head : buckets_) {
+    const CachedMessage* message = head;
+    while (message != nullptr) {
+      const CachedMessage* const next = message->links_.chain;
+      if (matches(*message)) {
+        erase(message);
+        ++removed;
+      }
+      message = next;
+    }
+  }
+  return removed;
+}
+
+template <typename Visit>
+void CacheShard::for_each(const Visit& visit) const {
+  const std::lock_guard lock(mutex_);
+  for (const CachedMessage* message : buckets_)
+    for (; message != nullptr; message = message->links_.chain) visit(*message);
+}
+
+}  // namespace meshdns::dnsd

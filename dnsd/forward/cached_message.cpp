@@ -1,0 +1,324 @@
+#include "dnsd/forward/cached_message.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+
+#include "dnsd/forward/message_parts.hpp"
+#include "dnsd/wire/octets.hpp"
+#include "registry/base/hash.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using wire::load_u16;
+using wire::load_u32;
+using wire::store_u16;
+using wire::store_u32;
+
+constexpr std::size_t kOptSize = 11;
+constexpr std::size_t kTtlToRdata = 6;  // TTL and RDLENGTH
+// What malloc adds to an allocation, and rounds it up to (glibc on 64 bits).
+constexpr std::size_t kHeapOverhead = 8;
+constexpr std::size_t kHeapGrain = 16;
+
+// Lower-cases eight octets at a time.  Length octets are below 64 and no letters: a whole name in
+// wire form can be treated alike.  Octets above 127 are left alone (RFC 4343).
+std::uint64_t lower_eight(std::uint64_t octets) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
+  const std::uint64_t low7 = octets & (kOnes * 0x7f);
+  const std::uint64_t from_a = low7 + kOnes * (0x80 - 'A');
+  const std::uint64_t past_z = low7 + kOnes * (0x80 - 'Z' - 1);
+  const std::uint64_t upper = from_a & ~past_z & ~octets & (kOnes * 0x80);
+  return octets | (upper >> 2);
+}
+
+void copy_lower(char* out, const char* in, std::size_t size) {
+  std::size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    std::uint64_t octets;
+    std::memcpy(&octets, in + i, 8);
+    octets = lower_eight(octets);
+    std::memcpy(out + i, &octets, 8);
+  }
+  for (; i < size; ++i) out[i] = to_lower(in[i]);
+}
+
+std::size_t heap_size(std::size_t size) {
+  return (size + kHeapOverhead + kHeapGrain - 1) / kHeapGrain * kHeapGrain;
+}
+
+// The options of the reply's OPT record: those of the frame, then the extended error.
+struct OptContent {
+  std::span<const std::uint8_t> options;
+  bool has_ede = false;
+  wire::Ede ede = wire::Ede::Other;
+  std::string_view ede_text;
+
+  std::size_t size() const { return options.size() + (has_ede ? 6 + ede_text.size() : 0); }
+};
+
+std::uint8_t* write_opt(std::uint8_t* at, bool dnssec_ok, const OptContent& content) {
+  *at++ = 0;
+  store_u16(at, static_cast<std::uint16_t>(wire::Type::Opt));
+  store_u16(at + 2, wire::kMaxUdpPayload);
+  store_u32(at + 4, dnssec_ok ? 0x8000u : 0u);
+  store_u16(at + 8, static_cast<std::uint16_t>(content.size()));
+  at += 10;
+  if (!content.options.empty()) {
+    std::memcpy(at, content.options.data(), content.options.size());
+    at += content.options.size();
+  }
+  if (content.has_ede) {
+    store_u16(at, 15);
+    store_u16(at + 2, static_cast<std::uint16_t>(2 + content.ede_text.size()));
+    store_u16(at + 4, static_cast<std::uint16_t>(content.ede));
+    at += 6;
+    std::memcpy(at, content.ede_text.data(), content.ede_text.size());
+    at += content.ede_text.size();
+  }
+  return at;
+}
+
+}  // namespace
+
+CacheKey::CacheKey(const wire::QueryMessage& query) {
+  copy_lower(bytes_.data(), reinterpret_cast<const char*>(query.question.data()), query.qname_size);
+  size_ = query.qname_size;
+  finish(query.qtype, query.qclass, query.has_edns && query.edns.dnssec_ok,
+         query.checking_disabled);
+}
+
+CacheKey::CacheKey(const wire::Question& question, bool dnssec_ok, bool checking_disabled) {
+  assert(question.name.size() <= wire::kMaxNameLength);
+  size_ = std::min(question.name.size(), wire::kMaxNameLength);
+  std::memcpy(bytes_.data(), question.name.data(), size_);
+  finish(question.type, question.qclass, dnssec_ok, checking_disabled);
+}
+
+void CacheKey::finish(wire::Type type, wire::Class qclass, bool dnssec_ok, bool checking_disabled) {
+  auto* at = reinterpret_cast<std::uint8_t*>(bytes_.data() + size_);
+  store_u16(at, static_cast<std::uint16_t>(type));
+  store_u16(at + 2, static_cast<std::uint16_t>(qclass));
+  at[4] = static_cast<std::uint8_t>((dnssec_ok ? 1 : 0) | (checking_disabled ? 2 : 0));
+  size_ += kTail;
+  hash_ = hash_bytes(bytes());
+}
+
+wire::Question question_of(const wire::QueryMessage& query) {
+  wire::Question question;
+  question.name.resize(query.qname_size);
+  copy_lower(question.name.data(), reinterpret_cast<const char*>(query.question.data()),
+             query.qname_size);
+  question.type = query.qtype;
+  question.qclass = query.qclass;
+  return question;
+}
+
+MessageRef CachedMessage::create(const MessageParts& parts) {
+  const std::size_t question_end = wire::kHeaderSize + parts.key.bytes().size() - 1;
+  assert(parts.message.empty() || parts.message.size() >= question_end);
+  const std::size_t body = parts.message.empty() ? 0 : parts.message.size() - question_end;
+  const std::size_t ede_text =
+      parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0;
+  const std::size_t size = sizeof(CachedMessage) + parts.key.bytes().size() + ede_text + body +
+                           parts.ttl_offsets.size() * sizeof(std::uint16_t);
+  void* memory = ::operator new(size);
+  return MessageRef(new (memory) CachedMessage(parts, heap_size(size)));
+}
+
+void CachedMessage::destroy(const CachedMessage* message) {
+  message->~CachedMessage();
+  ::operator delete(const_cast<CachedMessage*>(message));
+}
+
+CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
+    : allocated_(static_cast<std::uint32_t>(allocated)),
+      hash_(parts.key.hash()),
+      received_at_(parts.received_at),
+      expires_at_(parts.received_at + parts.lifetime),
+      rcode_(parts.rcode),
+      ede_(parts.ede),
+      key_size_(static_cast<std::uint16_t>(parts.key.bytes().size())),
+      answer_count_(parts.answer_count),
+      authority_count_(parts.authority_count),
+      run_begin_(parts.run_begin),
+      run_count_(parts.run_count),
+      kind_(parts.kind),
+      ede_text_size_(static_cast<std::uint8_t>(
+          parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0)),
+      has_ede_(parts.has_ede),
+      has_alias_(parts.has_alias),
+      authentic_data_(parts.authentic_data),
+      unreachable_(parts.unreachable) {
+  char* at = tail();
+  std::memcpy(at, parts.key.bytes().data(), key_size_);
+  at += key_size_;
+  std::memcpy(at, parts.ede_text.data(), ede_text_size_);
+  at += ede_text_size_;
+  body_size_ =
+      static_cast<std::uint16_t>(parts.message.empty() ? 0 : parts.message.size() - question_end());
+  if (body_size_ > 0) std::memcpy(at, parts.message.data() + question_end(), body_size_);
+  at += body_size_;
+  if (!parts.ttl_offsets.empty())
+    std::memcpy(at, parts.ttl_offsets.data(), parts.ttl_offsets.size() * sizeof(std::uint16_t));
+}
+
+std::uint16_t CachedMessage::ttl_offset(std::size_t index) const {
+  std::uint16_t offset;
+  std::memcpy(&offset, body() + body_size_ + index * sizeof offset, sizeof offset);
+  return offset;
+}
+
+std::size_t CachedMessage::record_end(std::size_t index) const {
+  const std::size_t ttl = ttl_offset(index);
+  return ttl + kTtlToRdata + load_u16(body() + (ttl + 4 - question_end()));
+}
+
+std::size_t CachedMessage::record_begin(std::size_t index) const {
+  return index == 0 ? question_end() : record_end(index - 1);
+}
+
+std::size_t CachedMessage::copy_whole(std::uint8_t* message, std::uint32_t rotation) const {
+  const std::size_t start = question_end();
+  std::memcpy(message + start, body(), body_size_);
+  if (run_count_ > 1) {
+    const std::size_t shift = rotation % run_count_;
+    if (shift != 0) {
+      const std::size_t begin = record_begin(run_begin_);
+      const std::size_t record = record_end(run_begin_) - begin;
+      const std::size_t first = shift * record;
+      const std::size_t all = run_count_ * record;
+      const std::uint8_t* const run = body() + (begin - start);
+      std::memcpy(message + begin, run + first, all - first);
+      std::memcpy(message + begin + (all - first), run, first);
+    }
+  }
+  return start + body_size_;
+}
+
+std::size_t CachedMessage::copy_fitting(std::uint8_t* message, std::size_t limit,
+                                        std::uint32_t rotation,
+                                        std::array<std::uint16_t, 2>& counts) const {
+  const std::size_t records = std::size_t{answer_count_} + authority_count_;
+  const std::size_t shift = run_count_ > 1 ? rotation % run_count_ : 0;
+  std::size_t size = question_end();
+  counts = {};
+  for (std::size_t i = 0; i < records; ++i) {
+    std::size_t from = i;
+    if (i >= run_begin_ && i < std::size_t{run_begin_} + run_count_)
+      from = run_begin_ + (i - run_begin_ + shift) % run_count_;
+    const std::size_t begin = record_begin(from);
+    const std::size_t record = record_end(from) - begin;
+    if (size + record > limit) break;
+    // Rotated records are of one size, so every record stays at an offset that pointers know.
+    std::memcpy(message + size, body() + (begin - question_end()), record);
+    size += record;
+    ++counts[i < answer_count_ ? 0 : 1];
+  }
+  return size;
+}
+
+void CachedMessage::age_ttls(std::uint8_t* message, std::size_t records, Millis now,
+                             Freshness freshness) const {
+  if (freshness == Freshness::Stale) {
+    for (std::size_t i = 0; i < records; ++i) store_u32(message + ttl_offset(i), kStaleTtl);
+    return;
+  }
+  const auto age = static_cast<std::uint32_t>(now > received_at_ ? (now - received_at_) / 1000 : 0);
+  if (age == 0) return;
+  for (std::size_t i = 0; i < records; ++i) {
+    std::uint8_t* const at = message + ttl_offset(i);
+    const std::uint32_t ttl = load_u32(at);
+    store_u32(at, ttl > age ? ttl - age : 0);
+  }
+}
+
+std::size_t CachedMessage::write_reply(const wire::QueryMessage& query, const ReplyFrame& frame,
+                                       Millis now, std::uint32_t rotation,
+                                       Freshness freshness) const {
+  assert(query.question.size() == question_end() - wire::kHeaderSize);
+  assert(frame.limit <= frame.buffer.size() && frame.limit >= wire::kMinUdpPayload);
+  std::uint8_t* const out = frame.buffer.data();
+  if (out + wire::kHeaderSize != query.question.data())
+    std::memmove(out + wire::kHeaderSize, query.question.data(), query.question.size());
+
+  OptContent opt;
+  std::size_t opt_size = 0;
+  if (query.has_edns) {
+    opt.options = frame.options;
+    if (freshness == Freshness::Stale) {
+      opt.has_ede = true;
+      opt.ede = wire::Ede::StaleAnswer;
+    } else if (has_ede_) {
+      opt.has_ede = true;
+      opt.ede = ede_;
+      opt.ede_text = ede_text();
+    }
+    if (question_end() + kOptSize + opt.size() > frame.limit) opt = {};
+    opt_size = kOptSize + opt.size();
+  }
+
+  std::array<std::uint16_t, 2> counts{answer_count_, authority_count_};
+  std::size_t size;
+  if (question_end() + body_size_ + opt_size <= frame.limit) {
+    size = copy_whole(out, rotation);
+  } else {
+    size = copy_fitting(out, frame.limit - opt_size, rotation, counts);
+  }
+  age_ttls(out, std::size_t{counts[0]} + counts[1], now, freshness);
+
+  const bool truncated = counts[0] < answer_count_;
+  const bool wants_ad = query.authentic_data || (query.has_edns && query.edns.dnssec_ok);
+  store_u16(out, query.id);
+  out[2] =
+      static_cast<std::uint8_t>(0x80 | static_cast<unsigned>(query.opcode) << 3 |
+                                (truncated ? 0x02u : 0u) | (query.recursion_desired ? 0x01u : 0u));
+  out[3] = static_cast<std::uint8_t>(
+      0x80 | (authentic_data_ && wants_ad && freshness == Freshness::Fresh ? 0x20u : 0u) |
+      (query.checking_disabled ? 0x10u : 0u) | (static_cast<unsigned>(rcode_) & 0x0fu));
+  store_u16(out + 4, 1);
+  store_u16(out + 6, counts[0]);
+  store_u16(out + 8, counts[1]);
+  store_u16(out + 10, query.has_edns ? 1 : 0);
+  if (query.has_edns) {
+    const std::uint8_t* const end = write_opt(out + size, query.edns.dnssec_ok, opt);
+    size = static_cast<std::size_t>(end - out);
+  }
+  return size;
+}
+
+std::vector<std::uint8_t> CachedMessage::assemble(Millis now, Freshness freshness) const {
+  std::vector<std::uint8_t> message(question_end() + body_size_);
+  message[2] = 0x80;
+  message[3] = static_cast<std::uint8_t>(0x80u | (static_cast<unsigned>(rcode_) & 0x0fu));
+  store_u16(message.data() + 4, 1);
+  store_u16(message.data() + 6, answer_count_);
+  store_u16(message.data() + 8, authority_count_);
+  std::memcpy(message.data() + wire::kHeaderSize, key().data(), key_size_ - 1u);
+  copy_whole(message.data(), 0);
+  age_ttls(message.data(), std::size_t{answer_count_} + authority_count_, now, freshness);
+  return message;
+}
+
+std::vector<std::uint8_t> CachedMessage::to_wire(Millis now) const {
+  return assemble(now, Freshness::Fresh);
+}
+
+wire::ResponseMessage CachedMessage::expand(Millis now, Freshness freshness) const {
+  auto expanded = wire::parse_response(assemble(now, freshness));
+  assert(expanded.has_value());
+  return expanded ? std::move(*expanded) : wire::ResponseMessage{};
+}
+
+std::vector<std::string> CachedMessage::alias_targets() const {
+  std::vector<std::string> targets;
+  if (!has_alias_) return targets;
+  for (const wire::ResponseRecord& record : expand(received_at_, Freshness::Fresh).answer)
+    if (record.type == wire::Type::Cname) targets.push_back(to_lower(record.rdata));
+  return targets;
+}
+
+}  // namespace meshdns::dnsd
