@@ -1,0 +1,58 @@
+// How a name is answered for a client, and why: the same decision that answers are made from, as
+// text.  For `meshdnsd explain`, the admin page /explain and class CH alike.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/query/query_settings.hpp"
+#include "dnsd/wire/types.hpp"
+#include "registry/snapshot/client.hpp"
+#include "registry/snapshot/snapshot.hpp"
+
+namespace meshdns::dnsd {
+
+struct Explanation {
+  struct Fact {
+    std::string text;  // "ServiceEntry shop/api (shop.yaml:14): chosen"
+    // Only for operators: the client that is asked for may not learn of it.
+    bool hidden = false;
+  };
+  struct Answer {
+    wire::Type type = wire::Type::A;
+    std::string outcome;               // "answered from the registry", "forwarded to 10.0.0.53:53"
+    std::string why;                   // "the host has no IPv6 address"
+    std::string rcode;                 // "NOERROR"; empty where it is the upstream's to say
+    std::vector<std::string> records;  // zone-file text of the answer section
+  };
+  std::string name;      // as asked, with the final dot
+  std::string identity;  // "client.default, namespace shop"
+  std::vector<Fact> facts;
+  std::vector<Answer> answers;
+};
+
+struct ExplainRequest {
+  const registry::Snapshot& snapshot;
+  const registry::Client& client;
+  const QuerySettings& settings;
+  std::string_view name;           // text, any case, final dot optional, escapes as in zone files
+  std::vector<wire::Type> types;   // empty = those that fit the name: A and AAAA, or PTR, or SRV
+  // The servers that a name (lower-case wire form) is forwarded to, in words; may be empty.
+  std::function<std::string(std::string_view wire_name)> route;
+};
+
+// An Error when `name` is none.
+Result<Explanation> explain(const ExplainRequest& request);
+
+// `operators`: with what is hidden from the client.  One fact per line, no colours.
+enum class Audience : std::uint8_t { Client, Operator };
+std::vector<std::string> to_lines(const Explanation& explanation, Audience audience);
+std::string to_json(const Explanation& explanation, Audience audience);
+
+// Who a client is taken for and what follows from it (whoami.meshdns), one fact a line.
+std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
+                                         const registry::Client& client, std::string_view address);
+
+}  // namespace meshdns::dnsd

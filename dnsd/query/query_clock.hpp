@@ -1,0 +1,44 @@
+// Time as the query path sees it.
+#pragma once
+
+#include <uv.h>
+
+#include <functional>
+
+#include "dnsd/forward/cached_message.hpp"
+
+namespace meshdns::dnsd {
+
+// One worker's thread only.
+class QueryClock {
+ public:
+  virtual ~QueryClock() = default;
+  // Of the loop's iteration: cheap, monotonic.
+  virtual Millis now() = 0;
+  // Nanoseconds of the monotonic clock, read now: for durations.
+  virtual std::uint64_t precise_now() = 0;
+  // Calls `task` once at `when` or soon after; replaces what was asked for before.
+  virtual void call_at(Millis when, std::function<void()> task) = 0;
+  virtual void cancel() = 0;
+  virtual void close() = 0;
+};
+
+// A timer on the worker's loop.
+class LoopClock final : public QueryClock {
+ public:
+  explicit LoopClock(uv_loop_t* loop);
+  // The handle is freed by its close callback, when the loop runs on.
+  ~LoopClock() override;
+  Millis now() override { return uv_now(loop_); }
+  std::uint64_t precise_now() override { return uv_hrtime(); }
+  void call_at(Millis when, std::function<void()> task) override;
+  void cancel() override;
+  void close() override;
+
+ private:
+  struct Timer;
+  uv_loop_t* loop_;
+  Timer* timer_;  // owned; null after close()
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,42 @@
+// What the query log is told of each answer.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/query_counters.hpp"
+#include "dnsd/wire/query_message.hpp"
+#include "dnsd/wire/types.hpp"
+
+namespace meshdns::dnsd {
+
+struct AnsweredQuery {
+  const Client& client;
+  std::string_view identity;  // "Pod shop/web-1"; empty: refused before it was known
+  std::string_view qname;     // wire form, spelled as asked; empty: not readable
+  wire::Type qtype;
+  wire::Class qclass;
+  bool recursion_desired;
+  bool has_edns;
+  bool dnssec_ok;
+  std::uint16_t udp_payload;
+  std::size_t query_size;
+  wire::Rcode rcode;
+  bool authoritative;
+  bool truncated;
+  bool empty;  // no answer records
+  std::size_t reply_size;
+  AnswerSource source;
+  std::string_view upstream;  // who was asked; empty: nobody
+  std::uint64_t duration_ns;
+};
+
+// One worker's thread; must not block.
+class QueryLog {
+ public:
+  virtual ~QueryLog() = default;
+  virtual void on_answer(const AnsweredQuery& answered) = 0;
+};
+
+}  // namespace meshdns::dnsd

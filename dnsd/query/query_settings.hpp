@@ -1,0 +1,42 @@
+// What the configuration says about answering, compiled for use per query.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::dnsd {
+
+// `server.allow`, as masks: two compares a prefix whatever the family.
+class AccessList {
+ public:
+  AccessList() = default;
+  explicit AccessList(const std::vector<IpPrefix>& prefixes);
+  bool contains(const IpAddress& address) const;
+
+ private:
+  struct Mask {
+    std::uint64_t high_mask, high, low_mask, low;
+  };
+  std::vector<Mask> masks_;
+};
+
+struct QuerySettings {
+  AccessList allow;
+  ChaosAccess chaos = ChaosAccess::Loopback;
+  std::string nsid;                          // empty = none
+  std::chrono::milliseconds timeout{2000};   // upstream.timeout: how long an answer is waited for
+  std::string server_version = "meshdns";    // CH version.server
+  std::string server_identity;               // CH id.server: this host's name
+  std::vector<IpAddress> server_addresses;   // A and AAAA of ns.dns: bound ones, without loopback
+
+  // From the configuration and this host's name.
+  static QuerySettings from(const Config& config);
+};
+
+}  // namespace meshdns::dnsd

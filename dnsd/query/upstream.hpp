@@ -1,0 +1,58 @@
+// What the query path needs of forwarding: the cache for what is there, the forwarder for what is
+// not.  An interface, so that the query path is tested without sockets.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "dnsd/forward/cache.hpp"
+#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/forwarder.hpp"
+
+namespace meshdns::dnsd {
+
+// One worker's thread only.
+class Upstream {
+ public:
+  virtual ~Upstream() = default;
+
+  // As Cache::answer: replies to `query` if nobody need be asked.
+  virtual Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
+                            std::uint32_t rotation) = 0;
+  // What is known of `key` without asking: fresh, or stale while its refresh is paused.
+  struct Known {
+    MessageRef message;  // null: ask
+    Freshness freshness = Freshness::Fresh;
+  };
+  virtual Known find(const CacheKey& key, Millis now) = 0;
+  // As Forwarder::resolve: calls back exactly once, never from inside.
+  virtual void resolve(ForwardRequest request, OutcomeCallback callback) = 0;
+  // As Forwarder::refresh.
+  virtual void refresh(ForwardRequest request) = 0;
+  // As Forwarder::route.
+  virtual Forwarder::Route route(std::string_view wire_name) const = 0;
+  // Calls back for every resolve() under way, then nothing more.
+  virtual void close() = 0;
+};
+
+// The worker's own forwarder and the cache that all share.
+class ForwarderUpstream final : public Upstream {
+ public:
+  // REQUIRES: `forwarder` outlives this; `shared` is what it was built with.
+  ForwarderUpstream(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
+      : forwarder_(forwarder), shared_(std::move(shared)) {}
+
+  Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
+                    std::uint32_t rotation) override;
+  Known find(const CacheKey& key, Millis now) override;
+  void resolve(ForwardRequest request, OutcomeCallback callback) override;
+  void refresh(ForwardRequest request) override;
+  Forwarder::Route route(std::string_view wire_name) const override;
+  void close() override;
+
+ private:
+  Forwarder& forwarder_;
+  std::shared_ptr<ForwardShared> shared_;
+};
+
+}  // namespace meshdns::dnsd
