@@ -181,9 +181,9 @@ void TcpServer::accept_waiting(Acceptor& acceptor) {
 
 // Makes a connection of `fd`, or says no: then `fd` is still the caller's.
 bool TcpServer::admit(Acceptor& acceptor, int fd, const IpAddress& client, std::uint16_t port) {
-  if (fd > max_accepted_fd_) {
+  // One closes for one that opens; where none is idle, the reserve stays for others.
+  if (fd > max_accepted_fd_ && !evict_longest_idle()) {
     counters_.tcp_rejected_files.add();
-    evict_longest_idle();
     pause_accepting();
     return false;
   }

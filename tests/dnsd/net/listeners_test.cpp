@@ -1,0 +1,154 @@
+#include "dnsd/net/listeners.hpp"
+
+#include <fcntl.h>
+
+#include "serving.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+TEST(ListenersTest, ShareOnePortAmongProtocolsAndWorkers) {
+  const ListenerSet set = Serving::open({"127.0.0.1:0", "[::1]:0"}, 3);
+  ASSERT_EQ(set.listeners().size(), 2u);
+  for (const Listener& listener : set.listeners()) {
+    EXPECT_EQ(listener.requested.port, 0);
+    EXPECT_NE(listener.address.port, 0);
+    ASSERT_EQ(listener.udp.size(), 3u);
+    ASSERT_EQ(listener.tcp.size(), 3u);
+    for (const auto* sockets : {&listener.udp, &listener.tcp}) {
+      for (const auto& socket : *sockets) {
+        sockaddr_storage name{};
+        socklen_t size = sizeof name;
+        ASSERT_EQ(::getsockname(socket->fd.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+        EXPECT_EQ(ntohs(reinterpret_cast<sockaddr_in*>(&name)->sin_port), listener.address.port);
+      }
+    }
+  }
+}
+
+TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
+  // A port that somebody has for himself.
+  FileDescriptor taken(::socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof name;
+  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
+  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+  const SocketAddress address{*IpAddress::parse("127.0.0.1"), ntohs(name.sin_port), ""};
+  const auto set = ListenerSet::open(std::vector{address}, 1);
+  ASSERT_FALSE(set.has_value());
+  EXPECT_EQ(set.error().message,
+            "cannot listen on " + address.to_string() +
+                " (UDP): Address already in use; another program has this port "
+                "(\"ss -lntup\" shows which)");
+
+  // What else is wanted is opened, and what was there stays.
+  const ListenerSet old = Serving::open({"127.0.0.1:0", "127.0.0.2:0"}, 2);
+  const auto change =
+      old.change_to(std::vector{old.addresses()[0], address, address_of("127.0.0.3:0")});
+  ASSERT_EQ(change.failures.size(), 1u);
+  EXPECT_EQ(change.failures[0].message, set.error().message);
+  EXPECT_EQ(change.opened.size(), 1u);
+  EXPECT_TRUE(change.closed.empty());
+  EXPECT_EQ(change.set.listeners().size(), 3u);
+}
+
+TEST(ListenersTest, KeepTheSocketsOfUnchangedAddresses) {
+  const ListenerSet old = Serving::open({"127.0.0.1:0", "127.0.0.2:0"}, 2);
+  const auto change =
+      old.change_to(std::vector{address_of("127.0.0.2:0"), address_of("127.0.0.3:0")});
+  ASSERT_TRUE(change.failures.empty());
+  ASSERT_EQ(change.closed.size(), 1u);
+  EXPECT_EQ(change.closed[0], old.addresses()[0]);
+  ASSERT_EQ(change.opened.size(), 1u);
+  bool kept = false;
+  for (const Listener& listener : change.set.listeners())
+    kept |= listener.udp[1] == old.listeners()[1].udp[1];
+  EXPECT_TRUE(kept);
+}
+
+TEST(ListenersTest, BindAddressesThatAreNotThereYet) {
+  // RFC 5737's, on no interface.
+  EXPECT_TRUE(ListenerSet::open(std::vector{address_of("192.0.2.1:0")}, 1).has_value());
+}
+
+// One UDP and one TCP socket, bound by somebody else, for three workers.
+TEST(ListenersTest, ShareInheritedSockets) {
+  std::vector<InheritedSocket> sockets;
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t size = sizeof name;
+  for (const int type : {SOCK_DGRAM, SOCK_STREAM}) {
+    FileDescriptor fd(::socket(AF_INET, type, 0));
+    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
+    ASSERT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+    if (type == SOCK_STREAM) {
+      ASSERT_EQ(::listen(fd.get(), 10), 0);
+    }
+    sockets.push_back({std::move(fd)});
+  }
+  // What the giver keeps, as systemd does.
+  FileDescriptor kept(::dup(sockets[0].fd.get()));
+  auto set = ListenerSet::adopt(std::move(sockets), 3);
+  ASSERT_TRUE(set.has_value()) << set.error().message;
+  ASSERT_EQ(set->listeners().size(), 1u);
+  EXPECT_EQ(set->listeners()[0].udp.size(), 3u);
+  {
+    Serving server(*std::move(set));
+    UdpClient udp;
+    for (unsigned id = 0; id < 100; ++id) {
+      IpAddress from;
+      ASSERT_TRUE(udp.ask(server.address("127.0.0.4"), query_of(id), &from).has_value());
+      EXPECT_EQ(from.to_string(), "127.0.0.4");
+    }
+    for (int i = 0; i < 20; ++i) {
+      TcpClient tcp(server.address("127.0.0.1"));
+      EXPECT_TRUE(tcp.ask(query_of(1)).has_value());
+    }
+    // A configuration without that address does not take it away.
+    const auto change = server.listeners.change_to({});
+    EXPECT_EQ(change.set.listeners().size(), 1u);
+    server.stop(std::chrono::milliseconds(2000));
+  }
+  // The socket still receives: for whoever is started next.
+  UdpClient udp;
+  udp.send({*IpAddress::parse("127.0.0.1"), ntohs(name.sin_port), ""}, query_of(1));
+  EXPECT_TRUE(wait_readable(kept.get()));
+}
+
+TEST(ListenersTest, RefuseInheritedFilesThatAreNoSockets) {
+  std::vector<InheritedSocket> sockets;
+  sockets.push_back({FileDescriptor(::open("/dev/null", O_RDWR | O_CLOEXEC))});
+  const auto set = ListenerSet::adopt(std::move(sockets), 1);
+  ASSERT_FALSE(set.has_value());
+  EXPECT_NE(set.error().message.find("not a bound internet socket"), std::string::npos);
+}
+
+TEST(TcpBudgetTest, CountsByClientAndInAll) {
+  TcpLimits limits;
+  limits.max_connections = 3;
+  limits.max_connections_per_client = 2;
+  TcpBudget budget(limits);
+  const IpAddress a = *IpAddress::parse("192.0.2.1");
+  const IpAddress b = *IpAddress::parse("192.0.2.2");
+  using enum TcpBudget::Verdict;
+  EXPECT_EQ(budget.acquire(a), Granted);
+  EXPECT_EQ(budget.acquire(a), Granted);
+  EXPECT_EQ(budget.acquire(a), ClientShareInUse);
+  EXPECT_EQ(budget.acquire(b), Granted);
+  EXPECT_EQ(budget.acquire(b), AllInUse);
+  EXPECT_EQ(budget.open(), 3u);
+  EXPECT_EQ(budget.idle_timeout(), limits.busy_idle_timeout);
+  budget.release(a);
+  EXPECT_EQ(budget.acquire(b), Granted);
+  budget.release(a);
+  budget.release(b);
+  budget.release(b);
+  EXPECT_EQ(budget.open(), 0u);
+  EXPECT_EQ(budget.idle_timeout(), limits.idle_timeout);
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
