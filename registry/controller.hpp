@@ -1,5 +1,5 @@
-// The abstract model's Controller: tells handlers what has changed, one queue, in the order in which they
-// were attached; the snapshot that a handler is given is at least as new as its event.
+// The abstract model's Controller: tells handlers what has changed, one queue, in the order in
+// which they were attached; the snapshot that a handler is given is at least as new as its event.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,9 @@ class Controller {
  public:
   using Handler = std::function<void(const ServiceEvent&, const Snapshot&)>;
   void append_service_handler(Handler handler) { service_handlers_.push_back(std::move(handler)); }
-  void append_instance_handler(Handler handler) { instance_handlers_.push_back(std::move(handler)); }
+  void append_instance_handler(Handler handler) {
+    instance_handlers_.push_back(std::move(handler));
+  }
   bool has_handlers() const { return !service_handlers_.empty() || !instance_handlers_.empty(); }
   void notify(const std::vector<ServiceEvent>& events, const Snapshot& snapshot) const;
 

@@ -1,5 +1,6 @@
-// The registry: takes resources in transactions and publishes snapshots.  Applying a change costs as much
-// as the change: what it touches is derived anew, all else is shared with the generation before.
+// The registry: takes resources in transactions and publishes snapshots.  Applying a change costs
+// as much as the change: what it touches is derived anew, all else is shared with the generation
+// before.
 //
 //   Registry registry(settings);
 //   Transaction t;
@@ -11,13 +12,9 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "registry/controller.hpp"
@@ -45,7 +42,9 @@ class Transaction {
   // All that `origin` holds and that is neither upserted in this transaction nor in `keep` goes.
   void replace_origin(OriginId origin, std::vector<ResourceKey> keep);
   void set_resolved(ResolvedName name);
-  bool empty() const { return upserts_.empty() && removals_.empty() && replaced_.empty() && resolved_.empty(); }
+  bool empty() const {
+    return upserts_.empty() && removals_.empty() && replaced_.empty() && resolved_.empty();
+  }
 
  private:
   friend class Registry;
@@ -75,68 +74,36 @@ class Registry {
   void set_clients(ClientSettings clients);
   // Facts about sources that change answers: see Snapshot.
   void set_state(bool authoritative, bool synced, bool from_state_dir);
+  // Unix seconds, for the SOA serial; without it the serial counts changes from 1.
+  void set_clock(std::function<std::int64_t()> clock) { clock_ = std::move(clock); }
 
   // The id of an origin's name; the same name gives the same id.
   OriginId origin(std::string_view name);
 
   // Applies, publishes, then tells the Controller's handlers.  Never fails: resources have been
-  // validated, and an object of the same key from several origins is served from the origin whose name
-  // is the least.
+  // validated, and an object of the same key from several origins is served from the origin whose
+  // name is the least.
   CommitSummary commit(Transaction&& transaction);
 
   const std::shared_ptr<const Snapshot>& current() const { return current_; }
   Controller& controller() { return controller_; }
   // Called with each new snapshot before handlers are told (the Publisher's place).
   void set_publish(std::function<void(std::shared_ptr<const Snapshot>)> publish);
-  VipAllocator& vips() { return *vips_; }
+  // The allocator of `auto_allocate`; replaces the one that the settings chose (persistent ones
+  // need a file, of which the registry knows nothing).
+  CommitSummary set_vip_allocator(std::unique_ptr<VipAllocator> allocator);
   // How many distinct Sidecar scopes are alive.
-  std::size_t scopes() const { return scopes_.size(); }
+  std::size_t scopes() const;
 
  private:
-  using HostKey = std::pair<SymbolRef, std::string>;
-  struct HostKeyLess {
-    bool operator()(const HostKey& a, const HostKey& b) const {
-      return a.first.get() != b.first.get() ? a.first.get() < b.first.get() : a.second < b.second;
-    }
-  };
-  using DirtyHosts = std::set<HostKey, HostKeyLess>;
-  struct NamespaceState;
-  class Change;
+  struct State;
+  struct Change;
+  CommitSummary finish(Change& change);
 
-  void touch(const StoredResource& resource, Change& change);
-  void apply_upsert(StoredRef resource, Change& change);
-  void apply_remove(const ResourceKey& key, OriginId origin, Change& change);
-  void replace_winner(const ResourceKey& key, const StoredRef& before, Change& change);
-  void link(const StoredRef& resource, bool add, Change& change);
-  void rederive(const HostKey& key, Change& change);
-  void update_names(const ServiceRecord* before, const ServiceRecord* after, const HostKey& key, Change& change);
-  void update_reverse(std::uint64_t host_hash, const ServiceRecord* before, const ServiceRecord* after);
-  void update_clients(Change& change);
-  void update_vips(Change& change);
-  void rebuild_namespace(const SymbolRef& ns);
-  void finish(Change& change);
-  Ref<const Client> make_client(const ClientIdentity& identity);
-  Ref<const SidecarScope> scope_for(const ClientIdentity& identity, const SymbolRef& ns);
-  NamespaceState& namespace_state(const SymbolRef& ns);
-  void derive_all();
-  StoredRef winner(const ResourceKey& key) const;
-
-  Snapshot next_;  // being built; the tries share with current_
+  std::unique_ptr<State> state_;
+  std::function<std::int64_t()> clock_;
   std::shared_ptr<const Snapshot> current_;
-  std::shared_ptr<const MeshSettings> settings_;
-  ClientSettings clients_;
-  SymbolTable symbols_;
-  std::vector<std::string> origins_{""};
-  std::unordered_map<std::string, OriginId> origin_ids_;
-  std::unordered_map<OriginId, std::unordered_set<const StoredResource*>> by_origin_;
-  std::unordered_map<const Symbol*, std::unique_ptr<NamespaceState>> namespaces_;
-  std::unordered_map<std::string, std::set<HostKey, HostKeyLess>> name_users_;
-  std::unordered_map<std::string, ResolvedName> resolved_;
-  std::map<std::pair<const StoredResource*, const Symbol*>, Ref<const SidecarScope>> scopes_;
-  std::set<HostKey, HostKeyLess> allocated_hosts_;  // that may hold a VIP of the allocator
-  std::unique_ptr<VipAllocator> vips_;
   Controller controller_;
-  std::function<void(std::shared_ptr<const Snapshot>)> publish_;
 };
 
 }  // namespace meshdns::registry

@@ -12,11 +12,11 @@ enum class Severity : std::uint8_t { Warning, Error };
 // are left out together with their separator.
 struct Finding {
   Severity severity = Severity::Error;
-  std::string path;      // file, or the name of the source
+  std::string path;        // file, or the name of the source
   std::uint32_t line = 0;  // 1-based; 0 = unknown
-  std::string kind;      // "ServiceEntry"; empty when the text is not yet an object
-  std::string object;    // "namespace/name", or "name" of a cluster-scoped object
-  std::string field;     // "spec.hosts[1]"
+  std::string kind;        // "ServiceEntry"; empty when the text is not yet an object
+  std::string object;      // "namespace/name", or "name" of a cluster-scoped object
+  std::string field;       // "spec.hosts[1]"
   std::string message;
 
   std::string to_string() const;

@@ -8,8 +8,8 @@
 
 namespace meshdns {
 
-// Base of shared immutable objects.  The derived class provides `static void destroy(const T*)` when
-// it is not simply deleted.
+// Base of shared immutable objects.  The derived class provides `static void destroy(const T*)`
+// when it is not simply deleted.
 class RefCounted {
  public:
   RefCounted() = default;

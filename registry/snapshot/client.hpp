@@ -1,5 +1,5 @@
-// Who asks: an identity and what follows from it.  Computed when a Pod, WorkloadEntry, Sidecar or the
-// configuration changes, never per query.  Immutable; any thread.
+// Who asks: an identity and what follows from it.  Computed when a Pod, WorkloadEntry, Sidecar or
+// the configuration changes, never per query.  Immutable; any thread.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ Result<ClientIdentity> parse_node_id(std::string_view node_id);
 
 enum class UnknownClient : std::uint8_t { Public, Refuse, Default };
 
-// The egress hosts of one Sidecar, compiled: which services it lets through.  Shared by all clients that it
-// selects (for a root-namespace Sidecar: per client namespace, since "." means the client's).
+// The egress hosts of one Sidecar, compiled: which services it lets through.  Shared by all clients
+// that it selects (for a root-namespace Sidecar: per client namespace, since "." means the
+// client's).
 class SidecarScope final : public RefCounted {
  public:
   // `client_ns` resolves ".".
@@ -53,11 +54,13 @@ class SidecarScope final : public RefCounted {
     std::uint16_t port = 0;  // 0 = any; else only services with that port
   };
   struct NamespaceRules;
-  bool matches(const HostPattern& pattern, std::string_view host, const ServiceRecord& record) const;
+  bool matches(const HostPattern& pattern, std::string_view host,
+               const ServiceRecord& record) const;
 
   std::vector<HostPattern> patterns_;  // exclusions first
   bool all_ = false;                   // "*/*" and no exclusion
-  // Namespaces imported as a whole ("ns/*", no port), sorted by address: the common case, one search.
+  // Namespaces imported as a whole ("ns/*", no port), sorted by address: the common case, one
+  // search.
   std::vector<const Symbol*> whole_namespaces_;
   std::vector<SymbolRef> held_;
   StoredRef source_;
@@ -68,7 +71,7 @@ struct Client final : RefCounted {
   SymbolRef ns;  // null for the public client
   SymbolRef network;
   SymbolRef cluster;
-  Ref<const SidecarScope> scope;  // null = no Sidecar restricts it
+  Ref<const SidecarScope> scope;    // null = no Sidecar restricts it
   std::vector<std::string> search;  // effective, canonical, without duplicates
 };
 

@@ -1,10 +1,11 @@
-// A persistent hash index: copying one is a pointer copy, changing one copies a path of at most three
-// nodes, and two generations share all the rest.
+// A persistent hash index: copying one is a pointer copy, changing one copies a path of at most
+// three nodes, and two generations share all the rest.
 //
-// Why not a hash array mapped trie of the usual fan-out: at 100,000 names it makes a look-up wait for
-// four cache misses.  Here two levels of 64 pointers (which stay in the caches) lead to 4,096 leaves; a
-// leaf holds the tags of its entries side by side, so a look-up misses once there and once in the entry.
-// A change copies one leaf (24 entries at 100,000 names) and two arrays of 512 octets.
+// Why not a hash array mapped trie of the usual fan-out: at 100,000 names it makes a look-up wait
+// for four cache misses.  Here two levels of 64 pointers (which stay in the caches) lead to 4,096
+// leaves; a leaf holds the tags of its entries side by side, so a look-up misses once there and
+// once in the entry. A change copies one leaf (24 entries at 100,000 names) and two arrays of 512
+// octets.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +19,9 @@
 
 namespace meshdns::registry {
 
-// Entry: an immutable RefCounted type.  Entries are found by a 64-bit hash and a predicate, which is
-// asked only when 44 bits of the hash agree.  Readers: any thread, on a trie that nobody changes any
-// more.  Writers: one thread.
+// Entry: an immutable RefCounted type.  Entries are found by a 64-bit hash and a predicate, which
+// is asked only when 44 bits of the hash agree.  Readers: any thread, on a trie that nobody changes
+// any more.  Writers: one thread.
 template <typename Entry>
 class HashTrie {
  public:

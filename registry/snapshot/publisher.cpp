@@ -4,7 +4,8 @@
 
 namespace meshdns::registry {
 
-Publisher::Publisher(std::shared_ptr<const Snapshot> first) : generation_(1), current_(std::move(first)) {}
+Publisher::Publisher(std::shared_ptr<const Snapshot> first)
+    : generation_(1), current_(std::move(first)) {}
 
 Publisher::Reader::Reader(Publisher& publisher) : publisher_(publisher) {
   {

@@ -1,8 +1,8 @@
-// Hands snapshots from the control thread to the workers: one generation number to compare, a lock only
-// when it has moved, and no reference count that two workers write.
+// Hands snapshots from the control thread to the workers: one generation number to compare, a lock
+// only when it has moved, and no reference count that two workers write.
 //
-// std::atomic<std::shared_ptr> of GCC 12 is not clean under ThreadSanitizer, and a reference counted
-// per query would be the one shared cache line that every worker writes.
+// std::atomic<std::shared_ptr> of GCC 12 is not clean under ThreadSanitizer, and a reference
+// counted per query would be the one shared cache line that every worker writes.
 #pragma once
 
 #include <atomic>
@@ -41,8 +41,8 @@ class Publisher {
 
   explicit Publisher(std::shared_ptr<const Snapshot> first);
 
-  // Control thread.  Readers see it at their next current().  Snapshots that no reader holds any more
-  // are freed here, on the control thread, never on a worker's.
+  // Control thread.  Readers see it at their next current().  Snapshots that no reader holds any
+  // more are freed here, on the control thread, never on a worker's.
   void publish(std::shared_ptr<const Snapshot> next);
   // Frees what readers have left since; call it now and then when nothing is published.
   void collect();
@@ -55,10 +55,10 @@ class Publisher {
  private:
   mutable std::mutex mutex_;
   std::atomic<std::uint64_t> generation_{0};
-  std::shared_ptr<const Snapshot> current_;             // guarded by mutex_
+  std::shared_ptr<const Snapshot> current_;               // guarded by mutex_
   std::vector<std::shared_ptr<const Snapshot>> retired_;  // guarded by mutex_
-  std::vector<Reader*> readers_;                        // guarded by mutex_
-  std::function<void()> listener_;                      // control thread
+  std::vector<Reader*> readers_;                          // guarded by mutex_
+  std::function<void()> listener_;                        // control thread
 };
 
 }  // namespace meshdns::registry

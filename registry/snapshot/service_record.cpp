@@ -8,7 +8,9 @@
 namespace meshdns::registry {
 namespace {
 
-AddressView view_of(const AddressSet& set) { return {set.v4, set.v6, set.v4_weights, set.v6_weights}; }
+AddressView view_of(const AddressSet& set) {
+  return {set.v4, set.v6, set.v4_weights, set.v6_weights};
+}
 
 // The addresses of the client's own scope, or those of any when it names none.
 const AddressSet* find_scope(const std::vector<ScopedAddresses>& scopes, const Symbol* network,
@@ -24,24 +26,36 @@ const AddressSet* find_scope(const std::vector<ScopedAddresses>& scopes, const S
 
 std::string_view to_string(Provider provider) {
   switch (provider) {
-    case Provider::Kubernetes: return "Kubernetes";
-    case Provider::MultiCluster: return "MultiCluster";
-    case Provider::NameTable: return "NameTable";
-    case Provider::ServiceEntry: return "ServiceEntry";
+    case Provider::Kubernetes:
+      return "Kubernetes";
+    case Provider::MultiCluster:
+      return "MultiCluster";
+    case Provider::NameTable:
+      return "NameTable";
+    case Provider::ServiceEntry:
+      return "ServiceEntry";
   }
   return "";
 }
 
 std::string_view to_string(AnswerKind kind) {
   switch (kind) {
-    case AnswerKind::Vips: return "vips";
-    case AnswerKind::Endpoints: return "endpoints";
-    case AnswerKind::Alias: return "alias";
-    case AnswerKind::NoAddress: return "no address";
-    case AnswerKind::NoReadyEndpoints: return "no ready endpoints";
-    case AnswerKind::Forward: return "forward";
-    case AnswerKind::Pending: return "pending";
-    case AnswerKind::Unresolvable: return "unresolvable";
+    case AnswerKind::Vips:
+      return "vips";
+    case AnswerKind::Endpoints:
+      return "endpoints";
+    case AnswerKind::Alias:
+      return "alias";
+    case AnswerKind::NoAddress:
+      return "no address";
+    case AnswerKind::NoReadyEndpoints:
+      return "no ready endpoints";
+    case AnswerKind::Forward:
+      return "forward";
+    case AnswerKind::Pending:
+      return "pending";
+    case AnswerKind::Unresolvable:
+      return "unresolvable";
   }
   return "";
 }
@@ -79,10 +93,11 @@ std::string EndpointList::label_of(const EndpointEntry& entry, bool endpoint_pod
 
 Ref<const HostEntry> HostEntry::create(std::string_view host,
                                        std::span<const Ref<const ServiceRecord>> records) {
-  void* memory = std::malloc(sizeof(HostEntry) + records.size() * sizeof(ServiceRecord*) + host.size());
+  void* memory =
+      std::malloc(sizeof(HostEntry) + records.size() * sizeof(ServiceRecord*) + host.size());
   if (memory == nullptr) throw std::bad_alloc();
-  auto* entry = new (memory)
-      HostEntry(static_cast<std::uint16_t>(records.size()), static_cast<std::uint16_t>(host.size()));
+  auto* entry = new (memory) HostEntry(static_cast<std::uint16_t>(records.size()),
+                                       static_cast<std::uint16_t>(host.size()));
   auto** out = reinterpret_cast<const ServiceRecord**>(entry + 1);
   for (const auto& record : records) {
     record->add_ref();

@@ -1,5 +1,5 @@
-// What a snapshot holds of one host in one namespace: the merged, decided form that queries are answered
-// from.  Immutable; any thread; lives as long as a snapshot that contains it.
+// What a snapshot holds of one host in one namespace: the merged, decided form that queries are
+// answered from.  Immutable; any thread; lives as long as a snapshot that contains it.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,10 @@ enum class AnswerKind : std::uint8_t {
   Endpoints,  // addresses() are the ready endpoints'
   Alias,      // ExternalName: CNAME to alias()
   NoAddress,  // known and without any: NODATA (a Service that waits for its clusterIP)
-  NoReadyEndpoints,  // a headless Service without ready endpoints: NXDOMAIN in our zone, else forwarded
-  Forward,    // known and left to the upstream (NONE without addresses, endpoint_answers off, ...)
-  Pending,    // the endpoints' names have no answer yet: who asks waits
+  NoReadyEndpoints,  // a headless Service without ready endpoints: NXDOMAIN in our zone, else
+                     // forwarded
+  Forward,  // known and left to the upstream (NONE without addresses, endpoint_answers off, ...)
+  Pending,  // the endpoints' names have no answer yet: who asks waits
   Unresolvable,  // all of the endpoints' names fail: SERVFAIL
 };
 std::string_view to_string(AnswerKind kind);
@@ -72,16 +73,16 @@ struct EndpointEntry {
   std::uint32_t weight = 1;
   SymbolRef network;
   SymbolRef cluster;
-  std::string hostname;   // headless: spec.hostname; empty = the dashed address is its name
-  std::string pod_name;   // targetRef.name
+  std::string hostname;  // headless: spec.hostname; empty = the dashed address is its name
+  std::string pod_name;  // targetRef.name
   std::string node_name;
   std::uint16_t subset = 0;  // index into EndpointList::ports
 };
 struct EndpointList final : RefCounted {
   std::vector<EndpointEntry> entries;
   std::vector<Ref<const PortList>> ports;  // of each subset
-  // The endpoint's own DNS label: hostname, else (endpoint_pod_names) the pod's name, else the dashed
-  // address ("10-0-0-1", "2001-db8--1"; a final "-" gets a 0).
+  // The endpoint's own DNS label: hostname, else (endpoint_pod_names) the pod's name, else the
+  // dashed address ("10-0-0-1", "2001-db8--1"; a final "-" gets a 0).
   static std::string label_of(const EndpointEntry& entry, bool endpoint_pod_names);
 };
 
@@ -96,15 +97,15 @@ class ServiceRecord final : public RefCounted {
  public:
   // All that is rare, apart: most records are a host with one address.
   struct Details {
-    AddressSet addresses;                       // when more than one
-    std::vector<ScopedAddresses> by_network;    // non-empty: endpoints differ by network
-    std::vector<ScopedAddresses> by_cluster;    // non-empty: clusterVIPs
+    AddressSet addresses;                     // when more than one
+    std::vector<ScopedAddresses> by_network;  // non-empty: endpoints differ by network
+    std::vector<ScopedAddresses> by_cluster;  // non-empty: clusterVIPs
     Ref<const EndpointList> endpoints;
-    std::string alias;                          // ExternalName's target, canonical
-    std::string short_name;                     // NameTable: "svc" or "pod.svc"
-    std::vector<std::string> resolved_names;    // names that the endpoints use
-    std::vector<StoredRef> more_sources;        // beyond the first
-    std::vector<std::string> notes;             // for explain: "unix endpoint left out"
+    std::string alias;                        // ExternalName's target, canonical
+    std::string short_name;                   // NameTable: "svc" or "pod.svc"
+    std::vector<std::string> resolved_names;  // names that the endpoints use
+    std::vector<StoredRef> more_sources;      // beyond the first
+    std::vector<std::string> notes;           // for explain: "unix endpoint left out"
   };
 
   // Identity.
@@ -131,7 +132,9 @@ class ServiceRecord final : public RefCounted {
   bool is_public() const { return !exports; }
   bool is_exported_to(const Symbol* client_ns) const;
   const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
-  std::string_view alias() const { return details ? std::string_view(details->alias) : std::string_view(); }
+  std::string_view alias() const {
+    return details ? std::string_view(details->alias) : std::string_view();
+  }
   template <typename Visit>
   void for_each_source(Visit&& visit) const {
     if (source) visit(source);
@@ -144,7 +147,8 @@ class ServiceRecord final : public RefCounted {
 // none of its own chooses: Kubernetes first, then the older, then by namespace.
 class HostEntry final : public RefCounted {
  public:
-  static Ref<const HostEntry> create(std::string_view host, std::span<const Ref<const ServiceRecord>> records);
+  static Ref<const HostEntry> create(std::string_view host,
+                                     std::span<const Ref<const ServiceRecord>> records);
   static void destroy(const HostEntry* entry);
 
   // Lower case, no final dot; "*.suffix" for a wildcard.

@@ -1,5 +1,5 @@
-// One generation of everything that the daemon knows.  Immutable; any number of threads; a query sees one
-// from start to end.  Generations share all that did not change between them.
+// One generation of everything that the daemon knows.  Immutable; any number of threads; a query
+// sees one from start to end.  Generations share all that did not change between them.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ namespace meshdns::registry {
 // A namespace as far as names go.
 struct NamespaceEntry final : RefCounted {
   SymbolRef name;
-  bool has_object = false;      // the Namespace itself is known
-  std::uint32_t services = 0;   // Kubernetes Services in it
+  bool has_object = false;     // the Namespace itself is known
+  std::uint32_t services = 0;  // Kubernetes Services in it
   std::uint32_t public_services = 0;
   Labels labels;
   std::int64_t creation_time = 0;
 };
 
-// Which services an address belongs to, by the hash of their host; whoever reads it checks that the record
-// has the address.
+// Which services an address belongs to, by the hash of their host; whoever reads it checks that the
+// record has the address.
 struct ReverseEntry final : RefCounted {
   std::uint64_t address_hash = 0;
   std::vector<std::uint64_t> host_hashes;

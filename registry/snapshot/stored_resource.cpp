@@ -1,6 +1,6 @@
-// The encoding: kind, then cluster, namespace and name (so that the key is read without the rest), then the
-// fields in the order of the structs.  Integers are LEB128, texts and lists carry their length first.
-// Nothing outside this program reads it; a snapshot file says which version wrote it.
+// The encoding: kind, then cluster, namespace and name (so that the key is read without the rest),
+// then the fields in the order of the structs.  Integers are LEB128, texts and lists carry their
+// length first. Nothing outside this program reads it; a snapshot file says which version wrote it.
 #include "registry/snapshot/stored_resource.hpp"
 
 #include <cassert>
@@ -189,8 +189,9 @@ void meta(A& a, ObjectMeta& m) {
 }
 template <typename A>
 void body(A& a, ServiceEntry& v) {
-  fields(a, v.hosts, v.addresses, v.ports, v.location, v.resolution, v.endpoints, v.workload_selector,
-         v.export_to, v.subject_alt_names, v.status_addresses, v.auto_allocate);
+  fields(a, v.hosts, v.addresses, v.ports, v.location, v.resolution, v.endpoints,
+         v.workload_selector, v.export_to, v.subject_alt_names, v.status_addresses,
+         v.auto_allocate);
 }
 template <typename A>
 void body(A& a, WorkloadEntry& v) {
@@ -230,21 +231,30 @@ void body(A& a, NameTableEntry& v) {
 
 std::optional<Resource> empty_resource(Kind kind) {
   switch (kind) {
-    case Kind::ServiceEntry: return ServiceEntry{};
-    case Kind::WorkloadEntry: return WorkloadEntry{};
-    case Kind::Sidecar: return Sidecar{};
-    case Kind::Service: return KubeService{};
+    case Kind::ServiceEntry:
+      return ServiceEntry{};
+    case Kind::WorkloadEntry:
+      return WorkloadEntry{};
+    case Kind::Sidecar:
+      return Sidecar{};
+    case Kind::Service:
+      return KubeService{};
     case Kind::EndpointSlice:
     case Kind::Endpoints: {
       EndpointSlice slice;
       slice.kind = kind;
       return slice;
     }
-    case Kind::Pod: return Pod{};
-    case Kind::Namespace: return Namespace{};
-    case Kind::ServiceExport: return ServiceExport{};
-    case Kind::ServiceImport: return ServiceImport{};
-    case Kind::NameTableEntry: return NameTableEntry{};
+    case Kind::Pod:
+      return Pod{};
+    case Kind::Namespace:
+      return Namespace{};
+    case Kind::ServiceExport:
+      return ServiceExport{};
+    case Kind::ServiceImport:
+      return ServiceImport{};
+    case Kind::NameTableEntry:
+      return NameTableEntry{};
   }
   return std::nullopt;
 }
@@ -264,7 +274,8 @@ std::optional<Resource> decode_octets(std::string_view encoded) {
   return resource;
 }
 
-std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns, std::string_view name) {
+std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
+                       std::string_view name) {
   using hash_detail::mix;
   return mix(hash_bytes(name) ^ static_cast<std::uint64_t>(kind),
              mix(hash_bytes(ns), hash_bytes(cluster) | 1) | 1);
@@ -276,7 +287,8 @@ StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std:
   Encoder encoder;
   encoder.number(static_cast<std::uint64_t>(kind_of(resource)));
   // The visitors serve both directions and so take what they could change; encoding does not.
-  auto& fields_of = const_cast<Resource&>(resource);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  auto& fields_of =
+      const_cast<Resource&>(resource);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   std::visit(
       [&](auto& r) {
         meta(encoder, r.meta);
@@ -286,8 +298,9 @@ StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std:
   const std::string octets = encoder.take();
   void* memory = std::malloc(sizeof(StoredResource) + octets.size());
   if (memory == nullptr) throw std::bad_alloc();
-  auto* stored = new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(octets.size()));
-  std::memcpy(stored + 1, octets.data(), octets.size());
+  auto* stored =
+      new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(octets.size()));
+  std::memcpy(static_cast<void*>(stored + 1), octets.data(), octets.size());
   return StoredRef(stored);
 }
 
@@ -297,14 +310,16 @@ Result<StoredRef> StoredResource::from_encoded(std::string_view encoded, OriginI
   if (!resource) return fail("not a resource of this version");
   void* memory = std::malloc(sizeof(StoredResource) + encoded.size());
   if (memory == nullptr) throw std::bad_alloc();
-  auto* stored = new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(encoded.size()));
-  std::memcpy(stored + 1, encoded.data(), encoded.size());
+  auto* stored =
+      new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(encoded.size()));
+  std::memcpy(static_cast<void*>(stored + 1), encoded.data(), encoded.size());
   return StoredRef(stored);
 }
 
 void StoredResource::destroy(const StoredResource* resource) {
   resource->~StoredResource();
-  std::free(const_cast<StoredResource*>(resource));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  std::free(
+      const_cast<StoredResource*>(resource));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
 Resource StoredResource::decode() const {

@@ -1,6 +1,7 @@
-// A resource as the registry keeps it: one flat run of octets.  100,000 resources as C++ objects with
-// strings and vectors would take five times the room; equality is memcmp, so that an unchanged object of a
-// relist or of a re-read file costs nothing further; and the same octets make up the snapshot on disk.
+// A resource as the registry keeps it: one flat run of octets.  100,000 resources as C++ objects
+// with strings and vectors would take five times the room; equality is memcmp, so that an unchanged
+// object of a relist or of a re-read file costs nothing further; and the same octets make up the
+// snapshot on disk.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,8 @@ using OriginId = std::uint32_t;
 // Immutable but for the line; any thread.
 class StoredResource final : public RefCounted {
  public:
-  static Ref<const StoredResource> encode(const Resource& resource, OriginId origin, std::uint32_t line);
+  static Ref<const StoredResource> encode(const Resource& resource, OriginId origin,
+                                          std::uint32_t line);
   // From octets of encoded() of this program version, which are checked in every respect.
   static Result<Ref<const StoredResource>> from_encoded(std::string_view encoded, OriginId origin,
                                                         std::uint32_t line);

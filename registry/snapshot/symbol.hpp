@@ -1,5 +1,5 @@
-// Words that thousands of objects share (namespaces, networks, clusters), stored once and compared by
-// address.
+// Words that thousands of objects share (namespaces, networks, clusters), stored once and compared
+// by address.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A snapshot as one client sees it: visibility (exportTo and Sidecar) applied, one namespace chosen per
-// host.  A lens, not a copy; make one per query.
+// A snapshot as one client sees it: visibility (exportTo and Sidecar) applied, one namespace chosen
+// per host.  A lens, not a copy; make one per query.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Match {
     Exact,     // the host itself
     Wildcard,  // `entry` is the longest visible "*.suffix"
     Short,     // a short form of a Kubernetes Service; entry->host() is its full name
-    Below,     // `below` names something under a Service (an endpoint, a port) or under a host's ports
+    Below,  // `below` names something under a Service (an endpoint, a port) or under a host's ports
   };
   How how = How::None;
   const HostEntry* entry = nullptr;
@@ -50,13 +50,15 @@ class View {
   const MeshSettings& settings() const { return *snapshot_.settings; }
 
   // Steps 1 to 3 of the design's section 4: the exact host; a name below a Kubernetes Service; the
-  // longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`: lower case, no final
-  // dot; any text is safe.  Never allocates without a trace.
+  // longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`: lower case, no
+  // final dot; any text is safe.  Never allocates without a trace.
   Match lookup(std::string_view name, Trace* trace = nullptr) const;
 
-  // Step 4, `search_shortcut`: the longest-stripped... the first of the client's search domains that
-  // `name` ends in and below which a known name remains.  `stripped` is that name (part of `name`).
-  Match lookup_search(std::string_view name, std::string_view* stripped, Trace* trace = nullptr) const;
+  // Step 4, `search_shortcut`: the longest-stripped... the first of the client's search domains
+  // that `name` ends in and below which a known name remains.  `stripped` is that name (part of
+  // `name`).
+  Match lookup_search(std::string_view name, std::string_view* stripped,
+                      Trace* trace = nullptr) const;
 
   // The addresses that this client may be given.
   AddressView addresses(const ServiceRecord& service) const {
@@ -82,7 +84,8 @@ class View {
   std::vector<ReverseName> reverse(const IpAddress& address) const;
 
   // Both visibility rules for one record; `reason` (when given) says which one refused.
-  bool sees(std::string_view host, const ServiceRecord& service, std::string* reason = nullptr) const;
+  bool sees(std::string_view host, const ServiceRecord& service,
+            std::string* reason = nullptr) const;
 
  private:
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;

@@ -44,7 +44,8 @@ std::vector<VipAssignment> HashVips::assign(const std::vector<VipRequest>& reque
     if (!placed.emplace(key, true).second) continue;
     const std::uint32_t s = fnv1a(key);
     std::uint32_t slot = s % kSlots;
-    // The probe's modulus differs from the first step's by one, and the arithmetic wraps at 32 bits.
+    // The probe's modulus differs from the first step's by one, and the arithmetic wraps at 32
+    // bits.
     for (std::uint32_t i = 1; slots[slot] != nullptr && i < 4 * kSlots; ++i)
       slot = (s + i * (kPrime - (s % kPrime))) % (kSlots - 1);
     if (slots[slot] == nullptr) slots[slot] = &request;

@@ -28,9 +28,9 @@ struct VipAssignment {
 class VipAllocator {
  public:
   virtual ~VipAllocator() = default;
-  // Assigns addresses to all of `requests`, which is the whole set that is eligible now, in registry
-  // order.  `taken`: addresses that resources claim themselves, never to be given out.  The result has one
-  // element per request that got an address, any order.
+  // Assigns addresses to all of `requests`, which is the whole set that is eligible now, in
+  // registry order.  `taken`: addresses that resources claim themselves, never to be given out. The
+  // result has one element per request that got an address, any order.
   virtual std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
                                             const std::vector<IpAddress>& taken) = 0;
 };
@@ -38,7 +38,8 @@ class VipAllocator {
 // auto_allocate: off.
 class NoVips final : public VipAllocator {
  public:
-  std::vector<VipAssignment> assign(const std::vector<VipRequest>&, const std::vector<IpAddress>&) override {
+  std::vector<VipAssignment> assign(const std::vector<VipRequest>&,
+                                    const std::vector<IpAddress>&) override {
     return {};
   }
 };

@@ -1,0 +1,31 @@
+#include "registry/derive/address_set_builder.hpp"
+
+#include <algorithm>
+
+namespace meshdns::registry {
+
+void AddressSetBuilder::add(const IpAddress& address, std::uint32_t weight) {
+  if (!seen_.insert(address).second) return;
+  weighted_ |= weight != 1;
+  if (address.is_v4()) {
+    std::array<std::uint8_t, 4> octets;
+    std::ranges::copy_n(address.octets().begin() + 12, 4, octets.begin());
+    set_.v4.push_back(octets);
+    v4_weights_.push_back(weight);
+  } else {
+    set_.v6.push_back(address.octets());
+    v6_weights_.push_back(weight);
+  }
+}
+
+AddressSet AddressSetBuilder::take() {
+  if (weighted_) {
+    set_.v4_weights = std::move(v4_weights_);
+    set_.v6_weights = std::move(v6_weights_);
+  }
+  set_.v4.shrink_to_fit();
+  set_.v6.shrink_to_fit();
+  return std::move(set_);
+}
+
+}  // namespace meshdns::registry

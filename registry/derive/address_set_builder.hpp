@@ -1,0 +1,28 @@
+// Collects addresses into an AddressSet: unique, in the order of their first appearance.
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+
+#include "registry/base/ip_address.hpp"
+#include "registry/snapshot/service_record.hpp"
+
+namespace meshdns::registry {
+
+class AddressSetBuilder {
+ public:
+  // An address that comes again keeps its first weight: answers are sets
+  // (istio-semantics.md, 15.8).
+  void add(const IpAddress& address, std::uint32_t weight = 1);
+  bool empty() const { return set_.empty(); }
+  AddressSet take();
+
+ private:
+  AddressSet set_;
+  std::vector<std::uint32_t> v4_weights_;
+  std::vector<std::uint32_t> v6_weights_;
+  std::unordered_set<IpAddress> seen_;
+  bool weighted_ = false;
+};
+
+}  // namespace meshdns::registry

@@ -1,0 +1,58 @@
+// From resources to a ServiceRecord: what one host in one namespace answers, and why.
+//
+// Pure functions of their arguments; the Registry decides when to call them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/model/mesh_settings.hpp"
+#include "registry/model/resolved_name.hpp"
+#include "registry/snapshot/service_record.hpp"
+#include "registry/snapshot/symbol.hpp"
+
+namespace meshdns::registry {
+
+// What deriving may ask of the rest of the registry.
+struct DeriveContext {
+  const MeshSettings* settings = nullptr;
+  SymbolTable* symbols = nullptr;
+  // Winning WorkloadEntries and Pods of a namespace.
+  std::function<void(const Symbol& ns, const std::function<void(const StoredRef&)>&)>
+      for_each_workload;
+  // Null when the name is not resolved yet.
+  std::function<const ResolvedName*(std::string_view host)> resolved;
+  // Labels of a namespace, for serviceEntryVisibility; null when unknown.
+  std::function<const Labels*(std::string_view ns)> namespace_labels;
+  // The allocator's addresses for a host; empty when it has none.
+  std::function<std::vector<IpAddress>(std::string_view ns, std::string_view host)> vips;
+  // Winning EndpointSlices and Endpoints of a Kubernetes Service's host.
+  std::function<void(std::string_view host, std::string_view ns,
+                     const std::function<void(const StoredRef&)>&)>
+      for_each_slice;
+};
+
+// The hosts to which a resource contributes, with their namespaces' records: a ServiceEntry's
+// hosts, a Service's full name, the full name of a slice's Service, ...
+std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& settings);
+
+// `sources`: all resources that contribute to (ns, host), winners only, in any order.  REQUIRES:
+// not empty.
+Ref<const ServiceRecord> derive_record(const SymbolRef& ns, std::string_view host,
+                                       std::span<const StoredRef> sources,
+                                       const DeriveContext& context);
+
+// Whether the entry's host takes an address of the allocator (istio-semantics.md, section 8).
+bool wants_vip(const ServiceEntry& entry, std::string_view host);
+
+// The full name of a Kubernetes Service.
+std::string service_host(std::string_view name, std::string_view ns,
+                         std::string_view cluster_domain);
+
+// Order by age: creation time, then namespace, then name, then cluster.
+bool is_older(const ObjectMeta& a, const ObjectMeta& b);
+
+}  // namespace meshdns::registry
