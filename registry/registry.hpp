@@ -61,6 +61,8 @@ struct CommitSummary {
   // Names that endpoint sets have begun or ceased to use: the resolver engine's work list.
   std::vector<std::string> names_added;
   std::vector<std::string> names_removed;
+  // Of the names in use by what this commit derived: those whose order counts (DNS_ROUND_ROBIN).
+  std::vector<std::string> names_in_order;
   std::vector<std::string> conflicts;  // hosts claimed by several namespaces, shadowing of services
 };
 

@@ -1,0 +1,81 @@
+#include "dnsd/daemon/registry_feed.hpp"
+
+#include <utility>
+
+namespace meshdns::dnsd {
+
+RegistryFeed::RegistryFeed(registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
+
+void RegistryFeed::set_resolver(resolver::NameResolver* resolver) { resolver_ = resolver; }
+
+void RegistryFeed::set_sources(std::set<std::string> sources) {
+  registry::Transaction transaction;
+  for (const auto& [source, origins] : origins_by_source_) {
+    if (sources.contains(source)) continue;
+    complete_.erase(source);
+    for (const auto& origin : origins) {
+      transaction.replace_origin(registry_.origin(origin), {});
+      findings_.erase(origin);
+    }
+  }
+  std::erase_if(origins_by_source_, [&](const auto& item) { return !sources.contains(item.first); });
+  if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
+}
+
+void RegistryFeed::apply(registry::SourceBatch&& batch) {
+  using Effect = registry::OriginChange::Effect;
+  registry::Transaction transaction;
+  auto& origins = origins_by_source_[batch.source];
+  for (auto& change : batch.changes) {
+    report(change);
+    if (change.effect == Effect::Keep) continue;
+    const registry::OriginId origin = registry_.origin(change.origin);
+    if (change.effect == Effect::Remove) {
+      origins.erase(change.origin);
+      transaction.replace_origin(origin, {});
+      continue;
+    }
+    origins.insert(change.origin);
+    for (auto& parsed : change.resources) transaction.upsert(std::move(parsed.resource), origin, parsed.line);
+    transaction.replace_origin(origin, std::move(change.keep));
+  }
+  if (batch.complete) complete_.insert(batch.source);
+  if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
+  if (listener_) listener_();
+}
+
+void RegistryFeed::report(const registry::OriginChange& change) {
+  for (const auto& finding : change.findings) {
+    const bool is_error = finding.severity == registry::Severity::Error;
+    ++(is_error ? counters_.errors : counters_.warnings);
+    log_.write(is_error ? LogLevel::Error : LogLevel::Warn, finding.to_string());
+  }
+  if (change.findings.empty())
+    findings_.erase(change.origin);
+  else
+    findings_[change.origin] = change.findings;
+}
+
+void RegistryFeed::follow(registry::CommitSummary&& summary) {
+  ++counters_.commits;
+  counters_.changed_resources += summary.changed_resources;
+  counters_.changed_hosts += summary.changed_hosts;
+  if (summary.changed_resources > 0)
+    log_.debug("registry changed", {{"resources", summary.changed_resources},
+                                    {"hosts", summary.changed_hosts}});
+  for (const auto& host : summary.conflicts)
+    log_.write_folded(LogLevel::Info, "several namespaces have services of one host; each client gets its own",
+                      {{"host", host}});
+  if (resolver_ == nullptr) return;
+  for (const auto& name : summary.names_removed) resolver_->unwatch(name);
+  for (const auto& name : summary.names_added) resolver_->watch(name);
+  for (const auto& name : summary.names_in_order) resolver_->watch_order(name, true);
+}
+
+void RegistryFeed::on_resolved(const registry::ResolvedName& name) {
+  registry::Transaction transaction;
+  transaction.set_resolved(name);
+  follow(registry_.commit(std::move(transaction)));
+}
+
+}  // namespace meshdns::dnsd

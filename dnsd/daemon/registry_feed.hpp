@@ -1,0 +1,65 @@
+// Between the sources, the resolver engine and the registry: what sources deliver becomes a transaction, what
+// the registry then needs resolved becomes the engine's work, and what is wrong becomes a line of the log.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/log/log.hpp"
+#include "registry/registry.hpp"
+#include "registry/source/source.hpp"
+#include "resolver/name_resolver.hpp"
+
+namespace meshdns::dnsd {
+
+struct FeedCounters {
+  std::uint64_t commits = 0;
+  std::uint64_t changed_resources = 0;
+  std::uint64_t changed_hosts = 0;
+  std::uint64_t errors = 0;    // findings, since the start
+  std::uint64_t warnings = 0;
+};
+
+// Control thread.
+class RegistryFeed final : public registry::SourceSink, public resolver::ResolverListener {
+ public:
+  // REQUIRES: both outlive the feed.
+  RegistryFeed(registry::Registry& registry, Log& log);
+
+  // Names go to `resolver` from now on.
+  void set_resolver(resolver::NameResolver* resolver);
+  // The sources there are from now on: what others delivered is taken out of the registry.
+  void set_sources(std::set<std::string> sources);
+  // What the registry itself found out (a change of settings, say).
+  void follow(registry::CommitSummary&& summary);
+
+  void apply(registry::SourceBatch&& batch) override;
+  void on_resolved(const registry::ResolvedName& name) override;
+
+  bool is_complete(const std::string& source) const { return complete_.contains(source); }
+  // Called after each batch.
+  void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
+
+  // Findings that stand now, by origin.
+  const std::map<std::string, std::vector<registry::Finding>>& findings() const { return findings_; }
+  const FeedCounters& counters() const { return counters_; }
+
+ private:
+  void report(const registry::OriginChange& change);
+
+  registry::Registry& registry_;
+  Log& log_;
+  resolver::NameResolver* resolver_ = nullptr;
+  std::map<std::string, std::set<std::string>> origins_by_source_;
+  std::set<std::string> complete_;
+  std::map<std::string, std::vector<registry::Finding>> findings_;
+  std::function<void()> listener_;
+  FeedCounters counters_;
+};
+
+}  // namespace meshdns::dnsd
