@@ -126,7 +126,7 @@ std::optional<Field> Fields::get(std::string_view name) const {
 }
 
 void Fields::check_names(Report& report) const {
-  std::vector<bool> seen(names_.names.size());
+  std::vector<std::string_view> seen(names_.names.size());
   for (const Node& value : mapping_->node()) {
     const auto known = std::ranges::find_if(names_.names, [&](std::string_view name) {
       return is_name_of(value.key(), name, names_.snake_case);
@@ -137,10 +137,11 @@ void Fields::check_names(Report& report) const {
       continue;
     }
     const auto index = static_cast<std::size_t>(known - names_.names.begin());
-    if (seen[index])
+    // The very same key twice is the document's fault, and reported there.
+    if (!seen[index].empty() && seen[index] != value.key())
       report.error(Field(*mapping_, value),
                    "the field is given twice, in both spellings of " + quoted(*known));
-    seen[index] = true;
+    seen[index] = value.key();
   }
 }
 

@@ -1,0 +1,265 @@
+// WorkloadEntry and Sidecar: each rule beside its nearest accepted neighbour.
+#include <gtest/gtest.h>
+
+#include "tests/registry/manifest/collector.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+std::vector<std::string> none() { return {}; }
+
+// The spec's first line is line 5.
+std::string workload(std::string_view spec) {
+  return "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
+         "metadata: {name: vm, namespace: shop}\nspec:\n" +
+         indent(spec, 2);
+}
+std::string sidecar(std::string_view spec) {
+  return "apiVersion: networking.istio.io/v1\nkind: Sidecar\n"
+         "metadata: {name: s, namespace: shop}\nspec:\n" +
+         indent(spec, 2);
+}
+
+class WorkloadEntryRules : public testing::TestWithParam<SpecCase> {};
+TEST_P(WorkloadEntryRules, GiveTheirFindings) {
+  expect_case(GetParam(), workload(GetParam().text));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WorkloadEntryRules,
+    testing::Values(
+        SpecCase{"IPv4", "address: 10.0.0.1\n", none()},
+        SpecCase{"IPv6", "address: \"2001:db8::1\"\n", none()},
+        SpecCase{"name", "address: vm.example.org\n", none()},
+        SpecCase{"neither address nor network", "labels: {a: b}\n", {"4 error spec.address"}},
+        SpecCase{"network only", "network: east\n", {"4 warning spec.address"}},
+        SpecCase{"address with port", "address: 10.0.0.1:80\n", {"5 error spec.address"}},
+        SpecCase{"wildcard", "address: \"*.example.org\"\n", {"5 error spec.address"}},
+        SpecCase{"socket", "address: unix:///a\n", none()},
+        SpecCase{
+            "socket with ports", "address: unix:///a\nports: {http: 80}\n", {"6 error spec.ports"}},
+        SpecCase{"relative socket", "address: unix://a\n", {"5 error spec.address"}},
+        SpecCase{"any port name", "address: 10.0.0.1\nports: {anything: 80}\n", none()},
+        SpecCase{
+            "bad port name", "address: 10.0.0.1\nports: {a_b: 80}\n", {"6 error spec.ports.a_b"}},
+        SpecCase{"bad port number",
+                 "address: 10.0.0.1\nports:\n  http: 65536\n",
+                 {"7 error spec.ports.http"}},
+        SpecCase{"ports as a list", "address: 10.0.0.1\nports: [80]\n", {"6 error spec.ports"}},
+        SpecCase{
+            "bad label key", "address: 10.0.0.1\nlabels: {-a: b}\n", {"6 error spec.labels.-a"}},
+        SpecCase{
+            "bad label value", "address: 10.0.0.1\nlabels: {a: -b}\n", {"6 error spec.labels.a"}},
+        SpecCase{"snake case", "address: 10.0.0.1\nservice_account: sa\n", none()},
+        SpecCase{"unknown field",
+                 "address: 10.0.0.1\nadress: a\n",
+                 {"6 warning spec.adress"},
+                 "\"address\""}),
+    case_name);
+
+TEST(WorkloadEntryTest, MissingSpecIsRefused) {
+  expect_case({"", "", {"1 error spec"}},
+              "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: vm}\n");
+}
+
+TEST(WorkloadEntryTest, HealthIsTheConditionWhenChecksAreOn) {
+  const auto healthy = [](std::string_view annotation, std::string_view status) {
+    const std::string text =
+        "apiVersion: networking.istio.io/v1alpha3\nkind: WorkloadEntry\n"
+        "metadata:\n  name: vm\n  annotations:\n    " +
+        std::string(annotation) + "\nspec: {address: VM.example.org.}\n" + std::string(status);
+    const auto entry = only<WorkloadEntry>(read(text));
+    EXPECT_EQ(entry.spec.address, "vm.example.org");
+    return entry.healthy;
+  };
+  const std::string on = "proxy.istio.io/health-checks-enabled: \"true\"";
+  EXPECT_TRUE(healthy("example.org/a: b", ""));
+  EXPECT_TRUE(healthy("proxy.istio.io/health-checks-enabled: \"false\"", ""));
+  EXPECT_FALSE(healthy(on, ""));
+  EXPECT_FALSE(healthy(on, "status: {conditions: [{type: Healthy, status: \"False\"}]}\n"));
+  EXPECT_FALSE(healthy(on, "status: {conditions: [{type: Other, status: \"True\"}]}\n"));
+  EXPECT_TRUE(healthy(on, "status: {conditions: [{type: Healthy, status: \"True\"}]}\n"));
+  EXPECT_TRUE(healthy("a: b", "status: {conditions: [{type: Healthy, status: \"False\"}]}\n"));
+}
+
+class SidecarRules : public testing::TestWithParam<SpecCase> {};
+TEST_P(SidecarRules, GiveTheirFindings) { expect_case(GetParam(), sidecar(GetParam().text)); }
+
+std::string hosts(std::string_view list) {
+  return "egress: [{hosts: [" + std::string(list) + "]}]\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Spec, SidecarRules,
+    testing::Values(
+        SpecCase{"egress", hosts("\"./*\""), none()},
+        SpecCase{"nothing set", "workloadSelector: {labels: {a: b}}\n", {"4 error spec"}},
+        SpecCase{"empty lists", "egress: []\ningress: []\n", {"4 error spec"}},
+        SpecCase{"only a policy", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n", none()},
+        SpecCase{"only a pool", "inboundConnectionPool: {}\n", none()},
+        SpecCase{
+            "only ingress",
+            "ingress: [{port: {number: 80, protocol: HTTP}, defaultEndpoint: \"127.0.0.1:1\"}]\n",
+            none()},
+        SpecCase{"selector without labels",
+                 hosts("\"./*\"") + "workloadSelector: {}\n",
+                 {"6 warning spec.workloadSelector"}},
+        SpecCase{"selector with a wildcard",
+                 hosts("\"./*\"") + "workloadSelector: {labels: {a: \"*\"}}\n",
+                 {"6 error spec.workloadSelector.labels.a"}},
+        SpecCase{"selector with an empty key",
+                 hosts("\"./*\"") + "workloadSelector: {labels: {\"\": a}}\n",
+                 {"6 error spec.workloadSelector.labels."}},
+        SpecCase{"unknown mode",
+                 "outboundTrafficPolicy: {mode: ANY}\n",
+                 {"5 error spec.outboundTrafficPolicy.mode"}},
+        SpecCase{"mode of the mesh only",
+                 "outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}\n",
+                 {"5 error spec.outboundTrafficPolicy.mode"}},
+        SpecCase{"egress proxy",
+                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b, port: {number: "
+                 "1}}}\n",
+                 none()},
+        SpecCase{"egress proxy without ALLOW_ANY",
+                 "outboundTrafficPolicy: {egressProxy: {host: a.b, port: {number: 1}}}\n",
+                 {"5 error spec.outboundTrafficPolicy.egressProxy"}},
+        SpecCase{"egress proxy without port",
+                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b}}\n",
+                 {"5 error spec.outboundTrafficPolicy.egressProxy.port"}},
+        SpecCase{"egress proxy with a bad host",
+                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: \"*.b\", port: "
+                 "{number: 1}}}\n",
+                 {"5 error spec.outboundTrafficPolicy.egressProxy.host"}},
+        SpecCase{"egress proxy with a bad port",
+                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b, port: {number: "
+                 "0}}}\n",
+                 {"5 error spec.outboundTrafficPolicy.egressProxy.port.number"}},
+        SpecCase{"unknown field", hosts("\"./*\"") + "egres: []\n", {"6 warning spec.egres"}}),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Listeners, SidecarRules,
+    testing::Values(
+        SpecCase{"two ports and the rest",
+                 "egress:\n- {port: {number: 80, name: http, protocol: HTTP}, hosts: [\"./*\"]}\n"
+                 "- {port: {number: 81, protocol: HTTP}, hosts: [\"./*\"]}\n- {hosts: [\"./*\"]}\n",
+                 none()},
+        SpecCase{"null",
+                 "egress:\n- {hosts: [\"./*\"]}\n-\n",
+                 {"6 error spec.egress[0].port", "7 error spec.egress[1]"}},
+        SpecCase{"no hosts",
+                 "egress:\n- port: {number: 80, protocol: HTTP}\n",
+                 {"6 error spec.egress[0].hosts"}},
+        SpecCase{"empty hosts", "egress:\n- hosts: []\n", {"6 error spec.egress[0].hosts"}},
+        SpecCase{"two without port",
+                 "egress:\n- hosts: [\"./*\"]\n- hosts: [\"./*\"]\n",
+                 {"6 error spec.egress[0].port"}},
+        SpecCase{"portless first",
+                 "egress:\n- hosts: [\"./*\"]\n- {port: {number: 80, protocol: HTTP}, hosts: "
+                 "[\"./*\"]}\n",
+                 {"6 error spec.egress[0].port"}},
+        SpecCase{"the same port twice",
+                 "egress:\n- {port: {number: 80, protocol: HTTP}, hosts: [\"./*\"]}\n"
+                 "- {port: {number: 80, protocol: HTTP}, hosts: [\"./*\"]}\n",
+                 {"7 error spec.egress[1].port.number"}},
+        SpecCase{"unknown protocol",
+                 "egress: [{port: {number: 80, protocol: HTPP}, hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].port.protocol"}},
+        SpecCase{"port too large",
+                 "egress: [{port: {number: 65536, protocol: HTTP}, hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].port.number"}},
+        SpecCase{"bad port name",
+                 "egress: [{port: {number: 80, name: a_b, protocol: HTTP}, hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].port.name"}},
+        SpecCase{
+            "target port",
+            "egress: [{port: {number: 80, targetPort: 1, protocol: HTTP}, hosts: [\"./*\"]}]\n",
+            {"5 error spec.egress[0].port.targetPort"}},
+        SpecCase{"socket",
+                 "egress: [{port: {number: 0, protocol: HTTP}, bind: \"unix:///a\", hosts: "
+                 "[\"./*\"]}]\n",
+                 none()},
+        SpecCase{"port 0 without socket",
+                 "egress: [{port: {number: 0, protocol: HTTP}, hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].port.number"}},
+        SpecCase{
+            "relative socket",
+            "egress: [{port: {number: 0, protocol: HTTP}, bind: \"unix://a\", hosts: [\"./*\"]}]\n",
+            {"5 error spec.egress[0].bind"}},
+        SpecCase{"the same socket twice",
+                 "egress:\n- {port: {protocol: HTTP}, bind: \"unix:///a\", hosts: [\"./*\"]}\n"
+                 "- {port: {protocol: HTTP}, bind: \"unix:///a\", hosts: [\"./*\"]}\n",
+                 {"7 error spec.egress[1].bind"}},
+        SpecCase{"socket with IPTABLES",
+                 "egress: [{port: {protocol: HTTP}, bind: \"unix:///a\", captureMode: IPTABLES, "
+                 "hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].captureMode"}},
+        SpecCase{"unknown captureMode",
+                 "egress: [{captureMode: SOME, hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].captureMode"}},
+        SpecCase{"bind that is no address",
+                 "egress: [{port: {number: 80, protocol: HTTP}, bind: a.b, hosts: [\"./*\"]}]\n",
+                 {"5 error spec.egress[0].bind"}},
+        SpecCase{"ingress without port",
+                 "ingress:\n- defaultEndpoint: \"127.0.0.1:1\"\n",
+                 {"6 error spec.ingress[0].port"}},
+        SpecCase{"ingress with port 0",
+                 "ingress: [{port: {number: 0, protocol: HTTP}}]\n",
+                 {"5 error spec.ingress[0].port.number"}},
+        SpecCase{
+            "ingress with the same port twice",
+            "ingress: [{port: {number: 1, protocol: HTTP}}, {port: {number: 1, protocol: HTTP}}]\n",
+            {"5 error spec.ingress[1].port.number"}}),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Hosts, SidecarRules,
+    testing::Values(
+        SpecCase{"every form",
+                 hosts("\"./*\", \"other/a.example.org\", \"*/*.example.org\", \"~other/*\", "
+                       "\"~/b.example.org\", \"~./c.example.org\", \"~*/d.example.org\""),
+                 none()},
+        SpecCase{"no slash", hosts("a.example.org"), {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{"no namespace", hosts("/a.example.org"), {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{"bad namespace", hosts("a_b/a.example.org"), {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{"wildcard in the namespace",
+                 hosts("\"a*/a.example.org\""),
+                 {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{"no name", hosts("\"./\""), {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{
+            "short name", hosts("./reviews"), {"5 error spec.egress[0].hosts[0]"}, "short name"},
+        SpecCase{"bad name", hosts("./a_b.example.org"), {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{
+            "slash in the name", hosts("./a/b.example.org"), {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{"partial wildcard",
+                 hosts("\"./*api.example.org\""),
+                 {"5 error spec.egress[0].hosts[0]"}},
+        SpecCase{"the same twice",
+                 hosts("./a.example.org, shop/A.example.org"),
+                 {"5 warning spec.egress[0].hosts[1]"}},
+        SpecCase{"covered by all of the namespace",
+                 hosts("\"./*\", ./a.example.org"),
+                 {"5 warning spec.egress[0].hosts[1]"}},
+        SpecCase{"all of the namespace after one",
+                 hosts("./a.example.org, \"./*\""),
+                 {"5 warning spec.egress[0].hosts[1]"}},
+        SpecCase{"all of another namespace", hosts("\"./*\", \"other/*\""), none()},
+        SpecCase{"everything and more",
+                 hosts("\"*/*\", other/a.example.org"),
+                 {"5 warning spec.egress[0].hosts"}}),
+    case_name);
+
+TEST(SidecarTest, ReadsWhatDecidesAView) {
+  const auto result = only<Sidecar>(read(sidecar(
+      "workloadSelector: {labels: {app: web}}\n"
+      "egress:\n"
+      "- {port: {number: 8080, name: http, protocol: http}, hosts: [\"Other/A.example.org.\"]}\n"
+      "- hosts: [\"./*\", \"~Other/B.example.org\"]\n")));
+  EXPECT_EQ(result.workload_selector, (Labels{{"app", "web"}}));
+  ASSERT_EQ(result.egress.size(), 2U);
+  EXPECT_EQ(result.egress[0], (EgressListener{8080, "HTTP", {"other/a.example.org"}}));
+  EXPECT_EQ(result.egress[1], (EgressListener{0, "", {"./*", "~other/b.example.org"}}));
+}
+
+}  // namespace
+}  // namespace meshdns::registry

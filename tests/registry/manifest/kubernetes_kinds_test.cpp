@@ -1,0 +1,419 @@
+// Kubernetes' kinds: what is used is checked, what real objects have does not warn.
+#include <gtest/gtest.h>
+
+#include "tests/registry/manifest/collector.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+IpAddress ip(std::string_view text) { return IpAddress::parse(text).value(); }
+
+// The text's first line is line 4.
+std::string object(std::string_view api_version, std::string_view kind, std::string_view text) {
+  return "apiVersion: " + std::string(api_version) + "\nkind: " + std::string(kind) +
+         "\nmetadata: {name: api, namespace: shop}\n" + std::string(text);
+}
+std::string service(std::string_view text) { return object("v1", "Service", text); }
+std::string slice(std::string_view text) {
+  return "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+         "metadata: {name: api-1, namespace: shop, labels: {kubernetes.io/service-name: api}}\n" +
+         std::string(text);
+}
+
+TEST(ServiceTest, EveryRuleHasItsFieldAndLine) {
+  const std::vector<SpecCase> cases = {
+      {"cluster IP", "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n", {}},
+      {"no address yet", "spec: {clusterIP: \"\", ports: [{port: 80}]}\n", {}},
+      {"headless", "spec: {clusterIP: None}\n", {}},
+      {"bad cluster IP", "spec: {clusterIP: none}\n", {"4 error spec.clusterIP"}},
+      {"bad cluster IPs",
+       "spec:\n  clusterIPs:\n  - 10.96.0.1\n  - x\n",
+       {"7 error spec.clusterIPs[1]"}},
+      {"unknown type", "spec: {type: clusterip}\n", {"4 error spec.type"}, "\"ClusterIP\""},
+      {"load balancer", "spec: {type: LoadBalancer, clusterIP: 10.96.0.1}\n", {}},
+      {"no spec", "", {"1 error spec"}},
+      {"port 0", "spec: {ports: [{port: 0}]}\n", {"4 error spec.ports[0].port"}},
+      {"port missing", "spec: {ports: [{name: http}]}\n", {"4 error spec.ports[0].port"}},
+      {"port that is quoted", "spec: {ports: [{port: \"80\"}]}\n", {"4 error spec.ports[0].port"}},
+      {"SCTP", "spec: {ports: [{port: 80, protocol: SCTP}]}\n", {}},
+      {"unknown protocol",
+       "spec: {ports: [{port: 80, protocol: HTTP}]}\n",
+       {"4 error spec.ports[0].protocol"}},
+      {"two named ports", "spec: {ports: [{port: 80, name: a}, {port: 81, name: b}]}\n", {}},
+      {"two ports, one without name",
+       "spec: {ports: [{port: 80, name: a}, {port: 81}]}\n",
+       {"4 error spec.ports[1].name"}},
+      {"two ports of one name",
+       "spec: {ports: [{port: 80, name: a}, {port: 81, name: a}]}\n",
+       {"4 error spec.ports[1].name"}},
+      {"bad port name", "spec: {ports: [{port: 80, name: a.b}]}\n", {"4 error spec.ports[0].name"}},
+      {"named target port", "spec: {ports: [{port: 80, targetPort: http}]}\n", {}},
+      {"target port too large",
+       "spec: {ports: [{port: 80, targetPort: 65536}]}\n",
+       {"4 error spec.ports[0].targetPort"}},
+      {"external name", "spec: {type: ExternalName, externalName: api.example.org}\n", {}},
+      {"external name with a final dot", "spec: {type: ExternalName, externalName: a.org.}\n", {}},
+      {"external name missing", "spec: {type: ExternalName}\n", {"4 error spec.externalName"}},
+      {"external name that is none",
+       "spec: {type: ExternalName, externalName: a_b.org}\n",
+       {"4 error spec.externalName"}},
+      {"external name that is an address",
+       "spec: {type: ExternalName, externalName: 192.0.2.1}\n",
+       {"4 warning spec.externalName"}},
+      {"selector that is a list", "spec: {selector: [a]}\n", {"4 error spec.selector"}},
+      {"word for publishNotReadyAddresses",
+       "spec: {publishNotReadyAddresses: \"true\"}\n",
+       {"4 error spec.publishNotReadyAddresses"}},
+      {"misspelt field",
+       "spec: {clusterIp: 10.96.0.1}\n",
+       {"4 warning spec.clusterIp"},
+       "did you mean \"clusterIP\"?"},
+      {"snake case is not Kubernetes'",
+       "spec: {external_name: a}\n",
+       {"4 warning spec.external_name"}},
+  };
+  for (const SpecCase& c : cases) expect_case(c, service(c.text));
+  expect_case({"name that is no label", "", {"3 error metadata.name"}},
+              "apiVersion: v1\nkind: Service\nmetadata: {name: api.v1}\nspec: {}\n");
+}
+
+TEST(ServiceTest, ReadsWhatDnsAnswersWith) {
+  const auto result = only<KubeService>(read(R"(
+apiVersion: v1
+kind: Service
+metadata:
+  name: api
+  annotations: {networking.istio.io/exportTo: " ., Web ,,~ "}
+spec:
+  clusterIP: 10.96.0.1
+  clusterIPs: [10.96.0.1, "fd00::1"]
+  selector: {app: api}
+  publishNotReadyAddresses: true
+  ports:
+  - {name: HTTP, port: 80, targetPort: 8080, protocol: TCP}
+  - {name: dns, port: 53, targetPort: dns, protocol: UDP}
+)"));
+  EXPECT_EQ(result.meta.ns, "default");
+  EXPECT_FALSE(result.headless);
+  EXPECT_EQ(result.cluster_ips, (std::vector<IpAddress>{ip("10.96.0.1"), ip("fd00::1")}));
+  EXPECT_EQ(result.ports,
+            (std::vector<ServicePort>{{80, 8080, "http", "TCP"}, {53, 0, "dns", "UDP"}}));
+  EXPECT_EQ(result.selector, (Labels{{"app", "api"}}));
+  EXPECT_TRUE(result.publish_not_ready_addresses);
+  EXPECT_EQ(result.export_to, (ExportTo{".", "web", "~"}));
+}
+
+TEST(ServiceTest, AliasAndHeadlessHaveNoAddresses) {
+  const auto alias = only<KubeService>(read(
+      service("spec: {type: ExternalName, externalName: API.Example.org., clusterIP: \"\"}\n")));
+  EXPECT_EQ(alias.type, ServiceType::ExternalName);
+  EXPECT_EQ(alias.external_name, "api.example.org");
+  const auto literal =
+      only<KubeService>(read(service("spec: {type: ExternalName, externalName: 192.0.2.1}\n")));
+  EXPECT_EQ(literal.external_name, "");
+  for (const std::string_view text :
+       {"spec: {clusterIP: None, clusterIPs: [None]}\n", "spec: {clusterIP: None}\n"}) {
+    const auto headless = only<KubeService>(read(service(text)));
+    EXPECT_TRUE(headless.headless);
+    EXPECT_TRUE(headless.cluster_ips.empty());
+  }
+}
+
+TEST(EndpointSliceTest, EveryRuleHasItsFieldAndLine) {
+  const std::vector<SpecCase> cases = {
+      {"plain", "addressType: IPv4\nendpoints: [{addresses: [10.0.0.1]}]\n", {}},
+      {"null lists", "addressType: IPv4\nendpoints: null\nports: null\n", {}},
+      {"no addressType", "endpoints: []\n", {"1 error addressType"}},
+      {"unknown addressType", "addressType: IPv5\n", {"4 error addressType"}},
+      {"names",
+       "addressType: FQDN\nendpoints: [{addresses: [a.example.org]}]\n",
+       {"4 warning addressType"}},
+      {"bad address",
+       "addressType: IPv4\nendpoints:\n- addresses: [10.0.0.1, x]\n",
+       {"6 error endpoints[0].addresses[1]"}},
+      {"no addresses", "addressType: IPv4\nendpoints: [{}]\n", {"5 error endpoints[0].addresses"}},
+      {"condition that is a word",
+       "addressType: IPv4\nendpoints: [{addresses: [10.0.0.1], conditions: {ready: \"yes\"}}]\n",
+       {"5 error endpoints[0].conditions.ready"}},
+      {"bad hostname",
+       "addressType: IPv4\nendpoints: [{addresses: [10.0.0.1], hostname: a.b}]\n",
+       {"5 error endpoints[0].hostname"}},
+      {"bad port", "addressType: IPv4\nports: [{port: 0}]\n", {"5 error ports[0].port"}},
+      {"bad protocol",
+       "addressType: IPv4\nports: [{port: 1, protocol: X}]\n",
+       {"5 error ports[0].protocol"}},
+      {"unknown field",
+       "addressType: IPv4\nendpoint: []\n",
+       {"5 warning endpoint"},
+       "\"endpoints\""},
+  };
+  for (const SpecCase& c : cases) expect_case(c, slice(c.text));
+  expect_case({"no service", "", {"1 warning metadata.labels"}},
+              object("discovery.k8s.io/v1", "EndpointSlice", "addressType: IPv4\n"));
+}
+
+TEST(EndpointSliceTest, ReadsConditionsAndPlaces) {
+  const auto result = only<EndpointSlice>(read(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: api-1
+  labels: {kubernetes.io/service-name: api}
+  annotations: {endpoints.kubernetes.io/last-change-trigger-time: "2026-01-31T12:00:00.250Z"}
+addressType: IPv4
+ports: [{name: HTTP, port: 8080, protocol: TCP}, {name: any}]
+endpoints:
+- addresses: [10.0.0.1]
+- addresses: [10.0.0.2]
+  conditions: {ready: false, serving: true, terminating: true}
+  hostname: Db-0
+  nodeName: node-a
+  zone: zone-a
+  targetRef: {kind: Pod, name: db-0, namespace: default}
+  hints: {forZones: [{name: zone-a}]}
+- addresses: [10.0.0.3]
+  conditions: {ready: null, serving: null}
+  targetRef: {kind: Node, name: n}
+  deprecatedTopology: {topology.kubernetes.io/zone: zone-b}
+- addresses: [10.0.0.4]
+  conditions: {ready: false}
+)"));
+  EXPECT_EQ(result.service, "api");
+  EXPECT_EQ(result.trigger_time_ms, 1769860800250);
+  ASSERT_EQ(result.subsets.size(), 1U);
+  const auto& endpoints = result.subsets[0].endpoints;
+  ASSERT_EQ(endpoints.size(), 4U);
+  EXPECT_TRUE(endpoints[0].ready && endpoints[0].serving && !endpoints[0].terminating);
+  EXPECT_EQ(endpoints[1],
+            (Endpoint{{ip("10.0.0.2")}, false, true, true, "db-0", "db-0", "node-a", "zone-a"}));
+  EXPECT_TRUE(endpoints[2].ready && endpoints[2].serving);
+  EXPECT_EQ(endpoints[2].target_name, "");
+  EXPECT_EQ(endpoints[2].zone, "zone-b");
+  EXPECT_FALSE(endpoints[3].ready || endpoints[3].serving);
+  EXPECT_EQ(result.subsets[0].ports, (std::vector<ServicePort>{{8080, 0, "http", "TCP"}}));
+}
+
+TEST(EndpointSliceTest, OlderVersionKeepsPlacesInTopology) {
+  const auto result = only<EndpointSlice>(read(R"(
+apiVersion: discovery.k8s.io/v1beta1
+kind: EndpointSlice
+metadata: {name: api-1, labels: {kubernetes.io/service-name: api}}
+addressType: IPv6
+endpoints:
+- addresses: ["2001:db8::1"]
+  topology: {kubernetes.io/hostname: node-a, topology.kubernetes.io/zone: zone-a}
+)"));
+  ASSERT_EQ(result.subsets.at(0).endpoints.size(), 1U);
+  EXPECT_EQ(result.subsets[0].endpoints[0].node_name, "node-a");
+  EXPECT_EQ(result.subsets[0].endpoints[0].zone, "zone-a");
+  EXPECT_TRUE(result.subsets[0].endpoints[0].ready);
+}
+
+TEST(EndpointsTest, ReadsSubsetsWithTheirReadiness) {
+  const auto result = only<EndpointSlice>(read(object("v1", "Endpoints", R"(
+subsets:
+- addresses: [{ip: 10.0.0.1, hostname: a, nodeName: n, targetRef: {kind: Pod, name: p}}]
+  notReadyAddresses: [{ip: 10.0.0.2}]
+  ports: [{name: http, port: 80}]
+- addresses: [{ip: "2001:db8::1"}]
+)")));
+  EXPECT_EQ(result.kind, Kind::Endpoints);
+  EXPECT_EQ(result.service, "api");
+  ASSERT_EQ(result.subsets.size(), 2U);
+  ASSERT_EQ(result.subsets[0].endpoints.size(), 2U);
+  EXPECT_TRUE(result.subsets[0].endpoints[0].ready);
+  EXPECT_EQ(result.subsets[0].endpoints[0].target_name, "p");
+  EXPECT_FALSE(result.subsets[0].endpoints[1].ready);
+  EXPECT_EQ(result.subsets[0].ports, (std::vector<ServicePort>{{80, 0, "http", "TCP"}}));
+  EXPECT_TRUE(result.subsets[1].ports.empty());
+}
+
+TEST(EndpointsTest, EveryRuleHasItsFieldAndLine) {
+  const std::vector<SpecCase> cases = {
+      {"no subsets", "", {}},
+      {"bad address",
+       "subsets: [{addresses: [{ip: x}]}]\n",
+       {"4 error subsets[0].addresses[0].ip"}},
+      {"no address",
+       "subsets: [{addresses: [{hostname: a}]}]\n",
+       {"4 error subsets[0].addresses[0].ip"}},
+      {"bad port", "subsets: [{ports: [{port: 65536}]}]\n", {"4 error subsets[0].ports[0].port"}},
+      {"unknown field", "subsets: [{adresses: []}]\n", {"4 warning subsets[0].adresses"}},
+      {"subsets that is a mapping", "subsets: {}\n", {"4 error subsets"}},
+  };
+  for (const SpecCase& c : cases) expect_case(c, object("v1", "Endpoints", c.text));
+}
+
+TEST(PodTest, ReadsIdentityAndReadiness) {
+  const auto result = only<Pod>(read(object("v1", "Pod", R"(
+spec:
+  hostNetwork: true
+  nodeName: node-a
+  serviceAccountName: sa
+  hostname: Web-0
+  subdomain: web
+  dnsPolicy: None
+  dnsConfig: {nameservers: [10.0.0.10], searches: [Shop.svc.cluster.local, bad_name, "."]}
+  containers: [{name: c, image: i, ports: [{containerPort: 80}]}]
+status:
+  phase: Running
+  podIP: 10.0.0.1
+  podIPs: [{ip: 10.0.0.1}, {ip: "2001:db8::1"}]
+  conditions: [{type: Initialized, status: "True"}, {type: Ready, status: "True"}]
+)")));
+  EXPECT_TRUE(result.host_network);
+  EXPECT_EQ(result.node_name, "node-a");
+  EXPECT_EQ(result.service_account, "sa");
+  EXPECT_EQ(result.hostname, "web-0");
+  EXPECT_EQ(result.subdomain, "web");
+  EXPECT_TRUE(result.dns_policy_none);
+  EXPECT_EQ(result.searches, std::vector<std::string>{"shop.svc.cluster.local"});
+  EXPECT_EQ(result.ips, (std::vector<IpAddress>{ip("10.0.0.1"), ip("2001:db8::1")}));
+  EXPECT_TRUE(result.running);
+  EXPECT_TRUE(result.ready);
+}
+
+TEST(PodTest, IsNotRunningWhenItHasEnded) {
+  for (const std::string_view phase : {"Succeeded", "Failed", "Unknown"})
+    EXPECT_FALSE(only<Pod>(read(object("v1", "Pod",
+                                       "spec: {}\nstatus: {phase: " + std::string(phase) + "}\n")))
+                     .running);
+  EXPECT_TRUE(only<Pod>(read(object("v1", "Pod", "spec: {}\nstatus: {phase: Pending}\n"))).running);
+  const auto leaving =
+      only<Pod>(read("apiVersion: v1\nkind: Pod\nmetadata: {name: a, deletionTimestamp: "
+                     "\"2026-01-31T12:00:00Z\"}\nspec: {}\nstatus: {podIP: 10.0.0.1}\n"));
+  EXPECT_FALSE(leaving.running);
+  EXPECT_EQ(leaving.ips.size(), 1U);
+}
+
+TEST(PodTest, EveryRuleHasItsFieldAndLine) {
+  const std::vector<SpecCase> cases = {
+      {"no status", "spec: {}\n", {}},
+      {"no spec", "status: {}\n", {"1 error spec"}},
+      {"bad address", "spec: {}\nstatus: {podIP: x}\n", {"5 error status.podIP"}},
+      {"empty address", "spec: {}\nstatus: {podIP: \"\"}\n", {}},
+      {"bad addresses", "spec: {}\nstatus: {podIPs: [{ip: x}]}\n", {"5 error status.podIPs[0].ip"}},
+      {"bad hostname", "spec: {hostname: a.b}\n", {"4 error spec.hostname"}},
+      {"unknown policy", "spec: {dnsPolicy: Some}\n", {"4 error spec.dnsPolicy"}},
+      {"bad search",
+       "spec: {dnsConfig: {searches: [a_b]}}\n",
+       {"4 warning spec.dnsConfig.searches[0]"}},
+      {"unknown field", "spec: {nodename: a}\n", {"4 warning spec.nodename"}, "\"nodeName\""},
+  };
+  for (const SpecCase& c : cases) expect_case(c, object("v1", "Pod", c.text));
+}
+
+TEST(NamespaceTest, HasNoNamespaceItself) {
+  const auto result = only<Namespace>(
+      read("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, namespace: x, labels: {a: b}}\n"
+           "spec: {finalizers: [kubernetes]}\nstatus: {phase: Active}\n"));
+  EXPECT_EQ(result.meta.name, "shop");
+  EXPECT_EQ(result.meta.ns, "");
+  EXPECT_EQ(result.meta.labels, (Labels{{"a", "b"}}));
+  expect_case({"bad name", "", {"3 error metadata.name"}},
+              "apiVersion: v1\nkind: Namespace\nmetadata: {name: a.b}\n");
+}
+
+TEST(MultiClusterTest, ReadsImportsAndExports) {
+  for (const std::string_view api :
+       {"multicluster.x-k8s.io/v1alpha1", "multicluster.x-k8s.io/v1beta1", "net.gke.io/v1"}) {
+    const auto import = only<ServiceImport>(read(
+        object(api, "ServiceImport",
+               "spec: {type: ClusterSetIP, ips: [10.1.0.1], ports: [{name: http, port: 80}]}\n")));
+    EXPECT_FALSE(import.headless);
+    EXPECT_EQ(import.ips, std::vector<IpAddress>{ip("10.1.0.1")});
+    EXPECT_EQ(import.ports, (std::vector<ServicePort>{{80, 0, "http", "TCP"}}));
+    EXPECT_EQ(only<ServiceExport>(read(object(api, "ServiceExport", ""))).meta.name, "api");
+  }
+  EXPECT_TRUE(only<ServiceImport>(read(object("multicluster.x-k8s.io/v1alpha1", "ServiceImport",
+                                              "spec: {type: Headless}\n")))
+                  .headless);
+  const std::vector<SpecCase> cases = {
+      {"unknown type", "spec: {type: ClusterIP}\n", {"4 error spec.type"}},
+      {"bad address", "spec: {ips: [x]}\n", {"4 error spec.ips[0]"}},
+      {"port missing", "spec: {ports: [{name: a}]}\n", {"4 error spec.ports[0].port"}},
+      {"no spec", "", {"1 error spec"}},
+  };
+  for (const SpecCase& c : cases)
+    expect_case(c, object("multicluster.x-k8s.io/v1beta1", "ServiceImport", c.text));
+}
+
+// As `kubectl get -o yaml` prints them, with every field a server fills in.
+TEST(KubernetesKindsTest, ObjectsAsTheServerPrintsThemDoNotWarn) {
+  const Collected collected = read(R"(
+apiVersion: v1
+kind: List
+metadata: {resourceVersion: ""}
+items:
+- apiVersion: v1
+  kind: Service
+  metadata:
+    annotations:
+      kubectl.kubernetes.io/last-applied-configuration: |
+        {"apiVersion":"v1","kind":"Service","metadata":{"annotations":{},"name":"api"}}
+    creationTimestamp: "2026-01-31T12:00:00Z"
+    labels: {app: api}
+    managedFields: [{apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}, manager: kubectl, operation: Update}]
+    name: api
+    namespace: shop
+    resourceVersion: "4711"
+    uid: 7c3f0f0e-0000-4000-8000-000000000000
+    ownerReferences: []
+    finalizers: [a]
+    generation: 1
+  spec:
+    allocateLoadBalancerNodePorts: true
+    clusterIP: 10.96.0.1
+    clusterIPs: [10.96.0.1]
+    externalTrafficPolicy: Cluster
+    internalTrafficPolicy: Cluster
+    ipFamilies: [IPv4]
+    ipFamilyPolicy: SingleStack
+    ports: [{appProtocol: http, name: http, nodePort: 30080, port: 80, protocol: TCP, targetPort: http}]
+    selector: {app: api}
+    sessionAffinity: ClientIP
+    sessionAffinityConfig: {clientIP: {timeoutSeconds: 10800}}
+    trafficDistribution: PreferClose
+    type: LoadBalancer
+  status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: api-0, namespace: shop, generateName: api-, deletionGracePeriodSeconds: 30}
+  spec:
+    affinity: {}
+    automountServiceAccountToken: true
+    containers: [{name: c, image: i}]
+    dnsPolicy: ClusterFirst
+    enableServiceLinks: true
+    initContainers: []
+    nodeName: n
+    preemptionPolicy: PreemptLowerPriority
+    priority: 0
+    restartPolicy: Always
+    schedulerName: default-scheduler
+    securityContext: {}
+    serviceAccount: sa
+    serviceAccountName: sa
+    terminationGracePeriodSeconds: 30
+    tolerations: []
+    topologySpreadConstraints: []
+    volumes: []
+  status: {phase: Running, podIP: 10.0.0.1, hostIP: 192.0.2.1, qosClass: BestEffort, startTime: null}
+- apiVersion: discovery.k8s.io/v1
+  kind: EndpointSlice
+  metadata: {name: api-1, namespace: shop, labels: {kubernetes.io/service-name: api}}
+  addressType: IPv4
+  endpoints:
+  - addresses: [10.0.0.1]
+    conditions: {ready: true, serving: true, terminating: false}
+    nodeName: n
+    targetRef: {kind: Pod, name: api-0, namespace: shop, uid: u, apiVersion: v1, resourceVersion: "1", fieldPath: f}
+    zone: z
+  ports: [{appProtocol: http, name: http, port: 8080, protocol: TCP}]
+)");
+  EXPECT_EQ(collected.all(), "");
+  EXPECT_EQ(collected.resources.size(), 3U);
+}
+
+}  // namespace
+}  // namespace meshdns::registry
