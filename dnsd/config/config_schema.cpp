@@ -590,7 +590,7 @@ void check_config(const Config& config, const Node& node, const Place& place) {
 }  // namespace
 
 const Codec<Config>& config_codec() {
-  static const Codec<Config> codec = section<Config>(
+  static const Codec<Config> kCodec = section<Config>(
       {
           field("server", &Config::server, server()),
           field("admin", &Config::admin, admin()),
@@ -606,7 +606,7 @@ const Codec<Config>& config_codec() {
           planned(field("overrides", &Config::overrides, overrides())),
       },
       check_config);
-  return codec;
+  return kCodec;
 }
 
 }  // namespace meshdns::dnsd

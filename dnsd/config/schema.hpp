@@ -74,7 +74,7 @@ struct Field {
 };
 
 template <typename S, typename C>
-Field<S> field(std::string_view key, typename C::Value S::* member, C codec) {
+Field<S> field(std::string_view key, typename C::Value S::* member, const C& codec) {
   return {key,
           [=](const Node& node, const Place& place, S& section) {
             if (auto value = codec.read(node, place)) section.*member = *std::move(value);
@@ -131,7 +131,7 @@ Codec<E> enumeration() {
 // ---- values of several parts
 
 template <typename V>
-Codec<std::vector<V>> list(Codec<V> element) {
+Codec<std::vector<V>> list(const Codec<V>& element) {
   return {[=](const Node& node, const Place& place) -> std::optional<std::vector<V>> {
             if (!node.is_sequence()) {
               wrong_type(node, place, "a list");
@@ -155,7 +155,7 @@ Codec<std::vector<V>> list(Codec<V> element) {
 
 // As `codec`, but what `complain` says about a value ("" = nothing) is an error.
 template <typename V, typename Complain>
-Codec<V> checked(Codec<V> codec, Complain complain) {
+Codec<V> checked(const Codec<V>& codec, Complain complain) {
   Codec<V> result = codec;
   result.read = [=](const Node& node, const Place& place) -> std::optional<V> {
     auto value = codec.read(node, place);
@@ -170,15 +170,15 @@ Codec<V> checked(Codec<V> codec, Complain complain) {
 
 // A list that must not be empty; `remedy` says what to write instead.
 template <typename V>
-Codec<std::vector<V>> non_empty(Codec<std::vector<V>> codec, std::string_view remedy) {
-  return checked(std::move(codec), [=](const std::vector<V>& values) {
+Codec<std::vector<V>> non_empty(const Codec<std::vector<V>>& codec, std::string_view remedy) {
+  return checked(codec, [=](const std::vector<V>& values) {
     return values.empty() ? "is empty; " + std::string(remedy) : std::string();
   });
 }
 
 // "" stands for nullopt.
 template <typename V>
-Codec<std::optional<V>> optional(Codec<V> codec) {
+Codec<std::optional<V>> optional(const Codec<V>& codec) {
   return {[=](const Node& node, const Place& place) -> std::optional<std::optional<V>> {
             if (node.is_scalar() && node.is_quoted() && node.text().empty())
               return std::optional<V>();
@@ -228,8 +228,9 @@ void read_fields(const std::vector<Field<S>>& fields, const Node& node, const Pl
 // A map with the keys of `fields`; a null is the empty map.  `check` looks at the whole section.
 template <typename S>
 Codec<S> section(
-    std::vector<Field<S>> fields, std::function<void(const S&, const Node&, const Place&)> check =
-                                      [](const S&, const Node&, const Place&) {}) {
+    std::vector<Field<S>> fields,
+    const std::function<void(const S&, const Node&, const Place&)>& check =
+        [](const S&, const Node&, const Place&) {}) {
   const auto shared = std::make_shared<const std::vector<Field<S>>>(std::move(fields));
   return {[=](const Node& node, const Place& place) -> std::optional<S> {
             S value{};

@@ -1,6 +1,8 @@
 // An address with a port, as the configuration and resolv.conf write it.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -8,8 +10,6 @@
 
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
-
-struct sockaddr_storage;
 
 namespace meshdns::dnsd {
 
