@@ -81,6 +81,10 @@ void take_out_odd_case(std::string& rdata, std::size_t at, std::string_view sent
   }
 }
 
+std::unexpected<UnusableAnswer> unusable(std::string why, bool denied = false) {
+  return std::unexpected(UnusableAnswer{std::move(why), denied});
+}
+
 class Builder {
  public:
   Builder(const UpstreamAnswer& answer, const AnswerRules& rules, Millis now)
@@ -90,7 +94,7 @@ class Builder {
     parts_.received_at = now;
   }
 
-  Result<MessageRef> build();
+  std::expected<MessageRef, UnusableAnswer> build();
 
  private:
   struct Chosen {
@@ -129,29 +133,30 @@ class Builder {
   bool uncacheable_ = false;
 };
 
-Result<MessageRef> Builder::build() {
+std::expected<MessageRef, UnusableAnswer> Builder::build() {
   const wire::ResponseMessage& response = answer_.response;
   if (response.rcode != wire::Rcode::NoError && response.rcode != wire::Rcode::NxDomain)
-    return fail("rcode " + std::string(wire::to_string(response.rcode)));
+    return unusable("rcode " + std::string(wire::to_string(response.rcode)));
   const auto found = follow_chain();
-  if (!found) return std::unexpected(found.error());
+  if (!found) return std::unexpected(UnusableAnswer{found.error().message, false});
   if (*found) {
     parts_.kind = MessageKind::Positive;
     parts_.rcode = wire::Rcode::NoError;
     if (answer_.dnssec_ok) choose_proofs(clamp(wire::kMaxTtl));
   } else {
-    if (is_referral()) return fail("a referral instead of an answer: no recursion there");
+    if (denied_) return unusable("address denied by configuration (upstream.deny_answers)", true);
+    if (is_referral()) return unusable("a referral instead of an answer: no recursion there");
     parts_.kind = MessageKind::Negative;
-    parts_.rcode = denied_ ? wire::Rcode::NoError : response.rcode;
+    // RFC 2308, section 5: a name error holds for every type.
+    if (response.rcode == wire::Rcode::NxDomain && visited_.empty())
+      parts_.key =
+          CacheKey::of_name_error(answer_.question, answer_.dnssec_ok, answer_.checking_disabled);
+    parts_.rcode = response.rcode;
     choose_negative();
   }
   parts_.has_alias = !visited_.empty();
   parts_.authentic_data = rules_.trusted && response.authentic_data;
-  if (denied_) {
-    parts_.has_ede = true;
-    parts_.ede = wire::Ede::Blocked;
-    parts_.ede_text = "address denied by configuration (upstream.deny_answers)";
-  } else if (!response.extended_errors.empty()) {
+  if (!response.extended_errors.empty()) {
     parts_.has_ede = true;
     parts_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);
     parts_.ede_text = response.extended_errors.front().second;
@@ -237,8 +242,8 @@ void Builder::choose_dname() {
 
 bool Builder::is_referral() const {
   const wire::ResponseMessage& response = answer_.response;
-  if (response.rcode != wire::Rcode::NoError || !visited_.empty() || denied_ ||
-      response.recursion_available || response.authoritative)
+  if (response.rcode != wire::Rcode::NoError || !visited_.empty() || response.recursion_available ||
+      response.authoritative)
     return false;
   const auto is_type = [](Type type) {
     return [type](const ResponseRecord& record) { return record.type == type; };
@@ -279,10 +284,10 @@ void Builder::choose_proofs(std::uint32_t ttl) {
 }
 
 bool Builder::is_denied(const ResponseRecord& record) {
-  if (rules_.deny_answers == nullptr || rules_.deny_answers->empty()) return false;
+  if (rules_.deny_answers.empty()) return false;
   const auto address = address_of(record);
   if (!address) return false;
-  for (const IpPrefix& prefix : *rules_.deny_answers)
+  for (const IpPrefix& prefix : rules_.deny_answers)
     if (prefix.contains(*address)) return denied_ = true;
   return false;
 }
@@ -336,8 +341,8 @@ void Builder::find_run(std::size_t begin, std::size_t count) {
 
 }  // namespace
 
-Result<MessageRef> build_answer(const UpstreamAnswer& answer, const AnswerRules& rules,
-                                Millis now) {
+std::expected<MessageRef, UnusableAnswer> build_answer(const UpstreamAnswer& answer,
+                                                       const AnswerRules& rules, Millis now) {
   return Builder(answer, rules, now).build();
 }
 

@@ -21,8 +21,7 @@ struct AnswerRules {
   std::chrono::seconds negative_max_ttl{30};
   // The link to the upstream is one where AD can be believed (RFC 4035, section 4.9.3).
   bool trusted = false;
-  // Addresses that no answer from outside may have (rebinding); nullptr = any.
-  const std::vector<IpPrefix>* deny_answers = nullptr;
+  std::vector<IpPrefix> deny_answers;  // addresses that no answer from outside may have (rebinding)
 };
 
 // Links of a chain of aliases that are followed (reliability.md R18).
@@ -38,9 +37,16 @@ struct UpstreamAnswer {
   const wire::ResponseMessage& response;
 };
 
-// A Positive or Negative message.  An Error, for the log: a loop or too many aliases, a referral,
-// or an rcode other than NOERROR, NXDOMAIN and YXDOMAIN: nothing that a client could use.
-Result<MessageRef> build_answer(const UpstreamAnswer& answer, const AnswerRules& rules, Millis now);
+// Why there is nothing in a response that a client could use.
+struct UnusableAnswer {
+  std::string why;
+  bool denied = false;  // by deny_answers: other upstreams would say the same
+};
+
+// A Positive or Negative message.  Unusable: a loop or too many aliases, a referral, only denied
+// addresses, or an rcode other than NOERROR and NXDOMAIN.
+std::expected<MessageRef, UnusableAnswer> build_answer(const UpstreamAnswer& answer,
+                                                       const AnswerRules& rules, Millis now);
 
 struct FailureText {
   wire::Rcode rcode = wire::Rcode::ServFail;

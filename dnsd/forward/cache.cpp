@@ -75,11 +75,21 @@ CacheMoment Cache::moment(Millis now) const {
 Cache::Hit Cache::answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
                          std::uint32_t rotation) {
   const CacheKey key(query);
-  return shard_of(key.hash()).answer(key, query, frame, moment(now), rotation);
+  const CacheMoment at = moment(now);
+  Hit hit;
+  if (shard_of(key.hash()).answer(key, query, frame, at, rotation, hit)) return hit;
+  const CacheKey name_error = key.to_name_error();
+  CacheShard& shard = shard_of(name_error.hash());
+  if (!shard.answer(name_error, query, frame, at, rotation, hit))
+    misses_.fetch_add(1, std::memory_order_relaxed);
+  return hit;
 }
 
 MessageRef Cache::find(const CacheKey& key, Millis now) {
-  return shard_of(key.hash()).find(key, moment(now));
+  const CacheMoment at = moment(now);
+  if (MessageRef found = shard_of(key.hash()).find(key, at)) return found;
+  const CacheKey name_error = key.to_name_error();
+  return shard_of(name_error.hash()).find(name_error, at);
 }
 
 MessageRef Cache::find_stale(const CacheKey& key, Millis now) {
@@ -90,10 +100,15 @@ bool Cache::is_refresh_paused(const CacheKey& key, Millis now) {
   return shard_of(key.hash()).is_refresh_paused(key, moment(now));
 }
 
-void Cache::store(const MessageRef& message) {
+void Cache::store(const MessageRef& message, const CacheKey& asked) {
   assert(message->kind() != MessageKind::Failure);
   if (!message->is_cacheable() || !is_enabled()) return;
-  shard_of(message->hash()).store(message, moment(message->received_at()));
+  const CacheMoment at = moment(message->received_at());
+  shard_of(message->hash()).store(message, at);
+  // The name came to be, or it is gone: what said otherwise must not outlive that.
+  const bool is_name_error = message->key() != asked.bytes();
+  const CacheKey outdated = is_name_error ? asked : asked.to_name_error();
+  shard_of(outdated.hash()).remove(outdated);
 }
 
 void Cache::store_failure(const MessageRef& failure, Millis now) {
@@ -154,8 +169,8 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, Millis elap
     return fail("damaged: the checksum differs");
   const auto gone = static_cast<std::uint32_t>(std::min<Millis>(elapsed / 1000 + 1, wire::kMaxTtl));
   // Limits were applied when the answers came.
-  const AnswerRules rules{std::chrono::seconds(0), std::chrono::seconds(wire::kMaxTtl),
-                          std::chrono::seconds(0)};
+  AnswerRules rules;
+  rules.max_ttl = std::chrono::seconds(wire::kMaxTtl);
   std::size_t loaded = 0;
   std::size_t at = head;
   while (at < block.size()) {
@@ -170,7 +185,7 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, Millis elap
     const auto message = build_answer(
         {response->question, (flags & 1u) != 0, (flags & 2u) != 0, {}, *response}, rules, now);
     if (!message || (*message)->kind() != MessageKind::Positive) continue;
-    store(*message);
+    store(*message, (*message)->to_key());
     ++loaded;
   }
   return loaded;
@@ -187,6 +202,7 @@ void Cache::reconfigure(const CacheConfig& config) {
 
 CacheStatistics Cache::statistics() const {
   CacheStatistics statistics;
+  statistics.misses = misses_.load(std::memory_order_relaxed);
   statistics.capacity_bytes = capacity_.load(std::memory_order_relaxed);
   for (const auto& shard : shards_) shard->add_to(statistics);
   return statistics;

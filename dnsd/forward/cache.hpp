@@ -78,8 +78,9 @@ class Cache {
   bool is_refresh_paused(const CacheKey& key, Millis now);
 
   // Keeps `message` unless it is not cacheable or too large for a shard; in place of what has the
-  // same key.  REQUIRES: kind() is not Failure, and the message is in no cache.
-  void store(const MessageRef& message);
+  // same key, and of what was there for the question `asked`: a name error is kept once for all
+  // types.  REQUIRES: kind() is not Failure, and the message is in no cache.
+  void store(const MessageRef& message, const CacheKey& asked);
   // Notes that nothing usable came (RFC 9520): a stale positive entry stays and is paused;
   // otherwise the failure is kept for 1 s, doubling up to 5 s while it goes on.
   // REQUIRES: kind() is Failure.
@@ -117,6 +118,7 @@ class Cache {
   std::atomic<Millis> serve_stale_{0};
   std::atomic<bool> prefetch_{true};
   std::atomic<Millis> recovered_at_{0};
+  std::atomic<std::uint64_t> misses_{0};
 };
 
 }  // namespace meshdns::dnsd

@@ -142,17 +142,13 @@ void CacheShard::note_hit(const CachedMessage& message, Cache::Hit& hit,
   hit.refresh_due = true;
 }
 
-Cache::Hit CacheShard::answer(const CacheKey& key, const wire::QueryMessage& query,
-                              const ReplyFrame& frame, const CacheMoment& moment,
-                              std::uint32_t rotation) {
-  Cache::Hit hit;
+bool CacheShard::answer(const CacheKey& key, const wire::QueryMessage& query,
+                        const ReplyFrame& frame, const CacheMoment& moment, std::uint32_t rotation,
+                        Cache::Hit& hit) {
   const std::lock_guard lock(mutex_);
   const CachedMessage* const message = look_up(key);
   const Use use = message != nullptr ? usable(*message, moment) : Use::No;
-  if (use == Use::No) {
-    ++misses_;
-    return hit;
-  }
+  if (use == Use::No) return false;
   hit.freshness = use == Use::Stale ? Freshness::Stale : Freshness::Fresh;
   hit.rcode = message->rcode();
   hit.kind = message->kind();
@@ -162,7 +158,12 @@ Cache::Hit CacheShard::answer(const CacheKey& key, const wire::QueryMessage& que
   } else {
     hit.size = message->write_reply(query, frame, moment.now, rotation, hit.freshness);
   }
-  return hit;
+  return true;
+}
+
+void CacheShard::remove(const CacheKey& key) {
+  const std::lock_guard lock(mutex_);
+  if (const CachedMessage* const message = look_up(key)) erase(message);
 }
 
 MessageRef CacheShard::find(const CacheKey& key, const CacheMoment& moment) {
@@ -346,7 +347,6 @@ void CacheShard::add_to(CacheStatistics& statistics) const {
     kinds[i]->evictions += shares_[i].evictions;
   }
   statistics.stale_hits += stale_hits_;
-  statistics.misses += misses_;
   statistics.insertions += insertions_;
   statistics.refreshes += refreshes_;
 }

@@ -49,14 +49,16 @@ class alignas(64) CacheShard {
 
   // The lock is held while the reply is written: it takes less time than counting a reference that
   // all workers count.
-  Cache::Hit answer(const CacheKey& key, const wire::QueryMessage& query, const ReplyFrame& frame,
-                    const CacheMoment& moment, std::uint32_t rotation);
+  // False: nothing usable.
+  bool answer(const CacheKey& key, const wire::QueryMessage& query, const ReplyFrame& frame,
+              const CacheMoment& moment, std::uint32_t rotation, Cache::Hit& hit);
   MessageRef find(const CacheKey& key, const CacheMoment& moment);
   MessageRef find_stale(const CacheKey& key, const CacheMoment& moment);
   bool is_refresh_paused(const CacheKey& key, const CacheMoment& moment);
 
   void store(const MessageRef& message, const CacheMoment& moment);
   void store_failure(const MessageRef& failure, const CacheMoment& moment);
+  void remove(const CacheKey& key);
   void set_capacity(std::size_t capacity, const CacheMoment& moment);
   void add_to(CacheStatistics& statistics) const;
 
@@ -113,7 +115,6 @@ class alignas(64) CacheShard {
   std::vector<std::uint32_t> ghosts_;          // fingerprints of what left the small queues
   std::array<Share, 3> shares_;
   std::uint64_t stale_hits_ = 0;
-  std::uint64_t misses_ = 0;
   std::uint64_t insertions_ = 0;
   std::uint64_t refreshes_ = 0;
 };

@@ -107,6 +107,24 @@ void CacheKey::finish(wire::Type type, wire::Class qclass, bool dnssec_ok, bool 
   hash_ = hash_bytes(bytes());
 }
 
+CacheKey::CacheKey(std::string_view bytes) : size_(std::min(bytes.size(), bytes_.size())) {
+  std::memcpy(bytes_.data(), bytes.data(), size_);
+  hash_ = hash_bytes(this->bytes());
+}
+
+CacheKey CacheKey::of_name_error(wire::Question question, bool dnssec_ok, bool checking_disabled) {
+  question.type = wire::Type{0};
+  return {question, dnssec_ok, checking_disabled};
+}
+
+CacheKey CacheKey::to_name_error() const {
+  CacheKey key = *this;
+  char* const type = key.bytes_.data() + key.name().size();
+  type[0] = type[1] = 0;
+  key.hash_ = hash_bytes(key.bytes());
+  return key;
+}
+
 wire::Question question_of(const wire::QueryMessage& query) {
   wire::Question question;
   question.name.resize(query.qname_size);

@@ -33,6 +33,12 @@ class CacheKey {
   // REQUIRES: `question.name` is a lower-case name in wire form.
   CacheKey(const wire::Question& question, bool dnssec_ok, bool checking_disabled);
 
+  // REQUIRES: `bytes` comes from bytes().
+  explicit CacheKey(std::string_view bytes);
+  // Where a name error is kept: it holds for all types.
+  static CacheKey of_name_error(wire::Question question, bool dnssec_ok, bool checking_disabled);
+  CacheKey to_name_error() const;
+
   std::string_view bytes() const { return {bytes_.data(), size_}; }
   std::string_view name() const { return {bytes_.data(), size_ - kTail}; }  // wire form
   std::uint64_t hash() const { return hash_; }
@@ -85,6 +91,7 @@ class CachedMessage final : public RefCounted {
   std::string_view key() const { return {tail(), key_size_}; }
   std::string_view name() const { return {tail(), key_size_ - CacheKey::kTail}; }  // wire form
   std::uint64_t hash() const { return hash_; }
+  CacheKey to_key() const { return CacheKey(key()); }
   // When it was received, and until when it is fresh; the same where it must not be cached.
   Millis received_at() const { return received_at_; }
   Millis expires_at() const { return expires_at_; }

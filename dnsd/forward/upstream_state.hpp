@@ -71,7 +71,8 @@ class UpstreamState {
   Health health() const { return health_.load(std::memory_order_relaxed); }
   bool is_looped() const { return looped_.load(std::memory_order_relaxed); }
 
-  // A reply came, whatever its rcode: it lives.  True when it was down until now.
+  // A reply came, whatever its rcode: it lives.  True when that was in doubt until now.  `rtt_us`:
+  // 0 = not measured.
   bool note_reply(Millis now, std::uint32_t rtt_us);
   void note_rcode(wire::Rcode rcode);
   // A query stayed unanswered since `sent_at`, or could not be sent.  Doubtful after two in a row
@@ -96,7 +97,13 @@ class UpstreamState {
   }
   void note_no_edns(Millis now);
 
-  void set_looped(bool looped);
+  // A query that names this upstream by a label of ours is sent to it now and then; if it comes
+  // back to us as a client's, the upstream leads to ourselves.  Claimed by one worker at a time.
+  const std::string& loop_label() const { return loop_label_; }
+  bool claim_loop_check(Millis now);
+  void note_loop_check_over();
+  void note_loop_check_lost(Millis now);
+  void note_came_back(Millis now);
 
   UpstreamStatus status(Millis now) const;
 
@@ -123,13 +130,18 @@ class UpstreamState {
  private:
   void measure(std::uint32_t rtt_us);
   void doubt();
+  void set_looped(bool looped);
 
   // Constant after construction.
   std::string name_;
   ForwardListener& listener_;
+  std::string loop_label_;
 
   std::atomic<Health> health_{Health::Up};
   std::atomic<bool> looped_{false};
+  std::atomic<bool> came_back_{false};
+  std::atomic<Millis> next_loop_check_{0};
+  std::atomic<std::uint32_t> loop_checks_lost_{0};
   std::atomic<std::uint32_t> srtt_us_{0};
   std::atomic<std::uint32_t> rttvar_us_{0};
   std::atomic<Millis> last_reply_{0};
@@ -154,6 +166,8 @@ class UpstreamStates {
   // The one of this server, made at the first call; it lives as long as somebody holds it, so that
   // a reload that keeps a server keeps what is known of it.
   std::shared_ptr<UpstreamState> state_of(const UpstreamServer& server);
+  // A query with the loop label of an upstream came from a client.  False: of none of ours.
+  bool note_came_back(std::string_view loop_label, Millis now);
   // All that are in use, by name.
   std::vector<UpstreamStatus> status(Millis now) const;
 

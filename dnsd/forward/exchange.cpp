@@ -1,0 +1,310 @@
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "dnsd/forward/upstream.hpp"
+#include "dnsd/wire/octets.hpp"
+#include "dnsd/wire/upstream_query.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// Source ports: 32768 of them, above where services usually listen.
+constexpr std::uint32_t kFirstPort = 32768;
+constexpr std::uint32_t kPorts = 32768;
+constexpr int kPortTries = 8;
+// Datagrams read in one go: a flood must not keep the loop here.
+constexpr int kReadsPerEvent = 16;
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+Error system_error(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
+
+// Binds to a port that the kernel's generator chose for us (R1).  The kernel's own choice would do
+// but for hosts where an operator has narrowed ip_local_port_range.
+bool bind_random_port(int fd, sa_family_t family, RandomPool& random) {
+  for (int left = kPortTries; left >= 0; --left) {
+    const std::uint16_t port = left == 0
+                                   ? std::uint16_t{0}
+                                   : static_cast<std::uint16_t>(kFirstPort + random.below(kPorts));
+    sockaddr_storage any{};
+    any.ss_family = family;
+    socklen_t size = sizeof(sockaddr_in);
+    if (family == AF_INET6) {
+      reinterpret_cast<sockaddr_in6&>(any).sin6_port = htons(port);
+      size = sizeof(sockaddr_in6);
+    } else {
+      reinterpret_cast<sockaddr_in&>(any).sin_port = htons(port);
+    }
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&any), size) == 0) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
+// RFC 9715: never fragmented, and no path MTU believed that an ICMP message may have forged.  And
+// every ICMP error is told (R43), not only "port unreachable".
+void set_datagram_options(int fd, sa_family_t family) {
+  const int on = 1;
+  if (family == AF_INET6) {
+    const int probe = IPV6_PMTUDISC_PROBE;
+    setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof probe);
+    setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on);
+  } else {
+    const int probe = IP_PMTUDISC_PROBE;
+    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
+    setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
+  }
+}
+
+// A header alone that says FORMERR: what a server that cannot read EDNS may send.
+bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t id) {
+  return datagram.size() == wire::kHeaderSize && wire::load_u16(datagram.data()) == id &&
+         (datagram[2] & 0xf8) == 0x80 && (datagram[3] & 0x0f) == 1 &&
+         wire::load_u16(datagram.data() + 4) == 0;
+}
+
+}  // namespace
+
+Exchange::Exchange(Upstream& upstream, const UpstreamQuestion& question, ExchangeOwner& owner)
+    : upstream_(upstream), question_(question), owner_(owner) {
+  upstream_.state().counts.in_flight.fetch_add(1, kRelaxed);
+}
+
+Exchange::~Exchange() {
+  upstream_.state().counts.in_flight.fetch_sub(1, kRelaxed);
+  leave_stream();
+}
+
+void Exchange::leave_stream() {
+  if (!stream_) return;
+  const auto stream = std::move(stream_);
+  stream_.reset();
+  stream->forget(id_, unanswered_);
+}
+
+Result<void> Exchange::start() {
+  const Millis now = upstream_.reactor_.now();
+  edns_ = upstream_.state().speaks_edns(now);
+  odd_case_ = upstream_.options_.case_randomization && upstream_.state().keeps_case(now);
+  return upstream_.server().transport == UpstreamTransport::Tls ? send_on_stream()
+                                                                : send_datagram();
+}
+
+// draft-vixie-dnsext-dns0x20: each letter's case is one more bit for a forger to guess.
+void Exchange::spell_name() {
+  sent_name_ = question_.question.name;
+  if (!odd_case_) return;
+  std::array<std::uint8_t, wire::kMaxNameLength + 1> coins;
+  upstream_.random_.fill(coins.data(), (sent_name_.size() + 7) / 8);
+  for (std::size_t i = 0; i < sent_name_.size(); ++i) {
+    const char c = sent_name_[i];
+    // Length octets are below 64, so none of them is taken for a letter.
+    if (c >= 'a' && c <= 'z' && (coins[i / 8] >> (i % 8) & 1) != 0)
+      sent_name_[i] = static_cast<char>(c - 32);
+  }
+}
+
+std::size_t Exchange::build(std::span<std::uint8_t> buffer, std::uint16_t id, bool stream) {
+  wire::UpstreamQuery query;
+  query.id = id;
+  query.name = sent_name_;
+  query.type = question_.question.type;
+  query.qclass = question_.question.qclass;
+  query.recursion_desired = question_.recursion_desired;
+  query.checking_disabled = question_.checking_disabled;
+  query.edns = edns_;
+  query.dnssec_ok = question_.dnssec_ok;
+  // A cookie guards against forgers who do not see the query: of no use on a connection.
+  std::string cookie;
+  if (!stream) cookie = upstream_.client_cookie_ + upstream_.server_cookie_;
+  query.cookie = cookie;
+  query.keepalive = stream;
+  sent_at_ = upstream_.reactor_.now();
+  sent_at_ns_ = uv_hrtime();
+  ++packets_;
+  upstream_.state().counts.queries.fetch_add(1, kRelaxed);
+  return wire::build_query(buffer, query);
+}
+
+Result<void> Exchange::send_datagram() {
+  leave_stream();
+  sockaddr_storage address{};
+  const auto address_size = upstream_.server().address.to_sockaddr(address);
+  if (!address_size) return std::unexpected(address_size.error());
+  const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return std::unexpected(system_error("no socket"));
+  watch_ = SocketWatch(upstream_.reactor_, fd, EPOLLIN, *this);
+  set_datagram_options(fd, address.ss_family);
+  if (!bind_random_port(fd, address.ss_family, upstream_.random_))
+    return std::unexpected(system_error("no source port"));
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), *address_size) != 0)
+    return std::unexpected(system_error("UDP"));
+  spell_name();
+  id_ = upstream_.random_.u16();
+  mismatches_ = 0;
+  std::array<std::uint8_t, wire::kMaxQuerySize> query;
+  const std::size_t size = build(query, id_, false);
+  // A full buffer is a lost packet: the retry takes care of it.
+  if (send(fd, query.data(), size, MSG_NOSIGNAL) < 0 && errno != EAGAIN && errno != ENOBUFS)
+    return std::unexpected(system_error("UDP"));
+  return {};
+}
+
+Result<void> Exchange::send_on_stream() {
+  watch_.reset();
+  leave_stream();
+  auto connection = upstream_.connection();
+  if (!connection) return std::unexpected(connection.error());
+  sent_name_ = question_.question.name;
+  std::array<std::uint8_t, wire::kMaxQuerySize> query;
+  const std::size_t size = build(query, 0, true);
+  upstream_.state().counts.tcp_queries.fetch_add(1, kRelaxed);
+  stream_ = *connection;
+  id_ = stream_->send(std::span(query).first(size), *this);
+  return {};
+}
+
+void Exchange::on_socket(std::uint32_t) {
+  std::array<std::uint8_t, 4096> datagram;
+  for (int left = kReadsPerEvent; left > 0; --left) {
+    const ssize_t got = recv(watch_.fd(), datagram.data(), datagram.size(), 0);
+    if (got < 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      return fault(ExchangeFault::Unreachable, system_error("UDP").message);
+    }
+    const std::span<const std::uint8_t> octets(datagram.data(), static_cast<std::size_t>(got));
+    bool case_differs = false;
+    if (wire::is_reply_to(octets, id_, sent_name_, question_.question.type,
+                          question_.question.qclass, &case_differs))
+      return on_response(octets, false);
+    if (!on_mismatch(octets, case_differs)) return;
+  }
+}
+
+// R4: what is no reply is ignored and the wait goes on; R5: many of them mean a forger at work,
+// whom a connection shuts out.  True: still waiting on this socket.
+bool Exchange::on_mismatch(std::span<const std::uint8_t> datagram, bool case_differs) {
+  if (case_differs && odd_case_ && !plain_again_) {
+    plain_again_ = true;
+    odd_case_ = false;
+    again(&Exchange::send_datagram);
+    return false;
+  }
+  if (edns_ && !no_edns_again_ && is_bare_format_error(datagram, id_)) {
+    no_edns_again_ = true;
+    edns_ = false;
+    again(&Exchange::send_datagram);
+    return false;
+  }
+  upstream_.state().counts.mismatched.fetch_add(1, kRelaxed);
+  if (++mismatches_ < kMaxMismatches) return true;
+  again(&Exchange::send_on_stream);
+  return false;
+}
+
+bool Exchange::on_stream_message(std::span<const std::uint8_t> message) {
+  bool case_differs = false;
+  if (!wire::is_reply_to(message, id_, sent_name_, question_.question.type,
+                         question_.question.qclass, &case_differs) &&
+      !case_differs)
+    return false;
+  on_response(message, true);
+  return true;
+}
+
+void Exchange::on_stream_broken(std::string_view reason, bool reused) {
+  stream_.reset();
+  if (reused && !stream_again_) {
+    stream_again_ = true;
+    return again(&Exchange::send_on_stream);
+  }
+  fault(ExchangeFault::Unreachable, std::string(reason));
+}
+
+std::uint32_t Exchange::rtt_us() const {
+  return static_cast<std::uint32_t>((uv_hrtime() - sent_at_ns_) / 1000);
+}
+
+void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
+  UpstreamState& state = upstream_.state();
+  const auto response = wire::parse_response(message);
+  if (!response) {
+    state.counts.malformed.fetch_add(1, kRelaxed);
+    state.note_error("malformed reply: " + response.error().message);
+    // Perhaps a forger's: a connection tells.
+    if (!stream) return again(&Exchange::send_on_stream);
+    return fault(ExchangeFault::Malformed, response.error().message);
+  }
+  if (!stream && !response->cookie.empty() &&
+      !response->cookie.starts_with(upstream_.client_cookie_)) {
+    on_mismatch(message, false);  // RFC 7873, section 5.3: discarded
+    return;
+  }
+  // What a new connection costs is no measure of a query over UDP.
+  const bool measured = !stream || upstream_.server().transport == UpstreamTransport::Tls;
+  const bool recovered = state.note_reply(upstream_.reactor_.now(), measured ? rtt_us() : 0);
+  replied_ = true;
+  if (recovered) owner_.on_recovery();
+  if (!stream && handle_cookie(*response)) return;
+  const bool format_error =
+      response->rcode == wire::Rcode::FormErr || response->rcode == wire::Rcode::NotImp;
+  if (format_error && edns_ && !response->has_edns && !no_edns_again_) {
+    no_edns_again_ = true;
+    edns_ = false;
+    return again(stream ? &Exchange::send_on_stream : &Exchange::send_datagram);
+  }
+  if (response->truncated && !stream) {
+    state.counts.truncated.fetch_add(1, kRelaxed);
+    return again(&Exchange::send_on_stream);
+  }
+  learn(*response, stream);
+  state.note_rcode(response->rcode);
+  watch_.reset();
+  leave_stream();
+  owner_.on_reply(*this, *response);
+}
+
+// True: asked again with the cookie that the upstream wants.
+bool Exchange::handle_cookie(const wire::ResponseMessage& response) {
+  if (response.cookie.size() > upstream_.client_cookie_.size())
+    upstream_.server_cookie_ = response.cookie.substr(upstream_.client_cookie_.size());
+  if (response.rcode != wire::Rcode::BadCookie) return false;
+  const bool first = !cookie_again_;
+  cookie_again_ = true;
+  again(first ? &Exchange::send_datagram : &Exchange::send_on_stream);
+  return true;
+}
+
+void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
+  UpstreamState& state = upstream_.state();
+  const Millis now = upstream_.reactor_.now();
+  const bool good =
+      response.rcode == wire::Rcode::NoError || response.rcode == wire::Rcode::NxDomain;
+  if (no_edns_again_ && good) state.note_no_edns(now);
+  if (stream) return;
+  if (plain_again_) {
+    state.note_case_lost(now);
+  } else if (odd_case_) {
+    state.note_case_kept();
+  }
+}
+
+void Exchange::again(Result<void> (Exchange::*send)()) {
+  const auto sent = (this->*send)();
+  if (!sent) return fault(ExchangeFault::Unreachable, sent.error().message);
+  owner_.on_progress(*this);
+}
+
+void Exchange::fault(ExchangeFault kind, const std::string& what) {
+  watch_.reset();
+  leave_stream();
+  owner_.on_fault(*this, kind, what);
+}
+
+}  // namespace meshdns::dnsd

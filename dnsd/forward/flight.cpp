@@ -1,0 +1,262 @@
+#include "dnsd/forward/flight.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+namespace meshdns::dnsd {
+namespace {
+
+// Waits grow from pass to pass: three packets in the first second at most (reliability.md R38).
+constexpr std::array<Millis, 4> kPatienceFactors = {1, 3, 6, 10};
+// A single upstream gets more passes than several do: of four tries, all fall to a loss of 30 %
+// once in 120 times.
+constexpr std::size_t kWantedTries = 4;
+constexpr unsigned kMinPasses = 2;
+// What a reply over TCP may take before another upstream is asked.
+constexpr Millis kStreamPatience = 1'000;
+// With every upstream down, nobody waits longer than this for a miracle.
+constexpr Millis kHopelessWait = 1'000;
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+unsigned passes_for(const FlightPlan& plan) {
+  const bool any_up = std::ranges::any_of(plan.upstreams, [](const auto& upstream) {
+    return upstream->state().health() != Health::Down;
+  });
+  if (!any_up) return 1;
+  const std::size_t upstreams = std::max<std::size_t>(plan.upstreams.size(), 1);
+  return std::max(kMinPasses, static_cast<unsigned>((kWantedTries + upstreams - 1) / upstreams));
+}
+
+}  // namespace
+
+Flight::Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, FlightPlan plan,
+               const AnswerRules& rules)
+    : reactor_(reactor),
+      host_(host),
+      question_(std::move(question)),
+      plan_(std::move(plan)),
+      rules_(rules),
+      timer_(reactor, *this),
+      settled_(plan_.upstreams.size(), false),
+      passes_(passes_for(plan_)) {
+  failure_.text = plan_.upstreams.empty() ? plan_.why_empty : "no upstream answered in time";
+  failure_.unreachable = true;
+}
+
+void Flight::start() {
+  starting_ = true;
+  go_on();
+  starting_ = false;
+}
+
+CacheKey Flight::key() const {
+  return {question_.question, question_.dnssec_ok, question_.checking_disabled};
+}
+
+// Asks whom there is to ask now, or ends the flight.
+void Flight::go_on() {
+  if (is_anyone_waiting()) return arm();
+  bool launched = launch_one();
+  while (launched && plan_.all_at_once && next_ < plan_.upstreams.size()) launched = launch_one();
+  if (!is_anyone_waiting() && !is_worth_waiting()) return finish_with_failure();
+  arm();
+}
+
+bool Flight::launch_one() {
+  while (packets() < kMaxPackets) {
+    const std::size_t upstream = next_upstream();
+    if (upstream == kNone) return false;
+    if (launch(upstream)) return true;
+  }
+  return false;
+}
+
+// The next in the plan that has not said its last word; what is down is asked once only.
+std::size_t Flight::next_upstream() {
+  while (pass_ < passes_) {
+    for (; next_ < plan_.upstreams.size(); ++next_) {
+      if (settled_[next_]) continue;
+      if (pass_ > 0 && plan_.upstreams[next_]->state().health() == Health::Down) continue;
+      return next_++;
+    }
+    next_ = 0;
+    ++pass_;
+  }
+  return kNone;
+}
+
+bool Flight::launch(std::size_t upstream) {
+  Upstream& asked = *plan_.upstreams[upstream];
+  Try& attempt = tries_.emplace_back();
+  attempt.upstream = upstream;
+  attempt.exchange =
+      std::make_unique<Exchange>(asked, question_, static_cast<ExchangeOwner&>(*this));
+  const auto sent = attempt.exchange->start();
+  if (!sent) {
+    note_fault(asked, ExchangeFault::Unreachable, sent.error().message);
+    settle(attempt);
+    return false;
+  }
+  const Millis factor = kPatienceFactors[std::min<std::size_t>(pass_, kPatienceFactors.size() - 1)];
+  attempt.patience = reactor_.now() + asked.state().retry_after() * factor;
+  return true;
+}
+
+Flight::Try& Flight::try_of(const Exchange& exchange) {
+  const auto found = std::ranges::find_if(
+      tries_, [&](const Try& attempt) { return attempt.exchange.get() == &exchange; });
+  assert(found != tries_.end());
+  return *found;
+}
+
+void Flight::settle(Try& finished) {
+  finished.state = TryState::Over;
+  settled_[finished.upstream] = true;
+  packets_before_ += finished.exchange->packets();
+  finished.exchange.reset();
+}
+
+std::uint32_t Flight::packets() const {
+  std::uint32_t sum = packets_before_;
+  for (const Try& attempt : tries_)
+    if (attempt.exchange) sum += attempt.exchange->packets();
+  return sum;
+}
+
+bool Flight::is_anyone_waiting() const {
+  return std::ranges::any_of(tries_,
+                             [](const Try& attempt) { return attempt.state == TryState::Waiting; });
+}
+
+// Whether a try that is late may still bring something better than what there is.
+bool Flight::is_worth_waiting() const {
+  return std::ranges::any_of(tries_, [&](const Try& attempt) {
+    if (attempt.state != TryState::TimedOut || settled_[attempt.upstream]) return false;
+    const bool down = plan_.upstreams[attempt.upstream]->state().health() == Health::Down;
+    return !down || (!has_rcode_ && reactor_.now() < attempt.exchange->sent_at() + kHopelessWait);
+  });
+}
+
+void Flight::arm() {
+  Millis next = plan_.deadline;
+  for (const Try& attempt : tries_) {
+    if (attempt.state == TryState::Waiting) next = std::min(next, attempt.patience);
+    if (attempt.state == TryState::TimedOut) {
+      const Millis hopeless = attempt.exchange->sent_at() + kHopelessWait;
+      if (hopeless > reactor_.now()) next = std::min(next, hopeless);
+    }
+  }
+  timer_.start(next);
+}
+
+void Flight::on_timer(Timer&) {
+  if (outcome_) return host_.on_flight_over(*this, std::move(outcome_), outcome_from_);
+  const Millis now = reactor_.now();
+  bool late = false;
+  for (Try& attempt : tries_) {
+    if (attempt.state != TryState::Waiting || now < attempt.patience) continue;
+    note_late(attempt);
+    late = true;
+  }
+  if (now >= plan_.deadline) return finish_with_failure();
+  if (late) return go_on();
+  if (!is_anyone_waiting() && !is_worth_waiting()) return finish_with_failure();
+  arm();
+}
+
+void Flight::note_late(Try& late) {
+  late.state = TryState::TimedOut;
+  late.exchange->note_timeout();
+  const auto& upstream = plan_.upstreams[late.upstream];
+  upstream->state().note_timeout(late.exchange->sent_at());
+  host_.on_upstream_doubted(upstream);
+}
+
+void Flight::on_progress(Exchange& exchange) {
+  Try& attempt = try_of(exchange);
+  attempt.state = TryState::Waiting;
+  attempt.patience =
+      reactor_.now() + std::max(exchange.upstream().state().retry_after(), kStreamPatience);
+  arm();
+}
+
+void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) {
+  Try& attempt = try_of(exchange);
+  if (exchange.has_replied()) {
+    // It lives: only this question's way over TCP is closed (reliability.md R42).
+    exchange.upstream().state().note_error(what);
+    failure_.ede = wire::Ede::NetworkError;
+    failure_.text = exchange.upstream().name() + ": " + what;
+    failure_.unreachable = false;
+  } else {
+    note_fault(exchange.upstream(), fault, what);
+    host_.on_upstream_doubted(plan_.upstreams[attempt.upstream]);
+  }
+  settle(attempt);
+  go_on();
+}
+
+void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what) {
+  if (fault == ExchangeFault::Unreachable) {
+    upstream.state().note_unreachable(what);
+    if (has_rcode_) return;
+    failure_.ede = wire::Ede::NetworkError;
+  } else {
+    if (has_rcode_) return;
+    failure_.ede = wire::Ede::InvalidData;
+    failure_.unreachable = false;
+  }
+  failure_.text = upstream.name() + ": " + what;
+}
+
+void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response) {
+  Try& attempt = try_of(exchange);
+  const std::string& name = exchange.upstream().name();
+  const std::string sent_name(exchange.sent_name());
+  auto message = build_answer(
+      {question_.question, question_.dnssec_ok, question_.checking_disabled, sent_name, response},
+      rules_, reactor_.now());
+  if (message) return finish(std::move(*message), name);
+
+  const bool usable_rcode =
+      response.rcode == wire::Rcode::NoError || response.rcode == wire::Rcode::NxDomain;
+  failure_.unreachable = false;
+  if (!usable_rcode || !has_rcode_) {
+    failure_.rcode = usable_rcode ? wire::Rcode::ServFail : response.rcode;
+    failure_.ede = message.error().denied ? wire::Ede::Blocked : wire::Ede::InvalidData;
+    failure_.text =
+        message.error().denied ? message.error().why : name + ": " + message.error().why;
+    failure_from_ = name;
+  }
+  if (!usable_rcode) {
+    // What the upstream has to say of it is more than we know.
+    failure_.has_ede = !response.extended_errors.empty();
+    if (failure_.has_ede) {
+      failure_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);
+      failure_.text = response.extended_errors.front().second;
+    }
+    has_rcode_ = true;
+  }
+  const bool denied = message.error().denied;
+  settle(attempt);
+  if (denied) return finish_with_failure();
+  go_on();
+}
+
+void Flight::finish_with_failure() {
+  finish(build_failure(key(), failure_, reactor_.now()), failure_from_);
+}
+
+void Flight::finish(MessageRef message, const std::string& upstream) {
+  if (!starting_) {
+    const std::string name = upstream;  // the host destroys what it may lie in
+    return host_.on_flight_over(*this, std::move(message), name);
+  }
+  outcome_ = std::move(message);
+  outcome_from_ = upstream;
+  timer_.start(reactor_.now());
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,106 @@
+// One question on its way: which upstreams are asked, when the next one is, and what is made of it
+// all.  Late replies to earlier tries still count: the first that can be used ends the flight.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/upstream.hpp"
+
+namespace meshdns::dnsd {
+
+class Flight;
+
+// What a flight needs of its forwarder.
+class FlightHost {
+ public:
+  // The flight is over; destroys it.  Never called from inside Flight::start.  `message` answers
+  // the question or is a failure; `upstream`: who gave it, empty for nobody.
+  virtual void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) = 0;
+  // The upstream did not answer: perhaps it is to be probed.
+  virtual void on_upstream_doubted(const std::shared_ptr<Upstream>& upstream) = 0;
+  virtual void on_upstream_recovered() = 0;
+
+ protected:
+  ~FlightHost() = default;
+};
+
+struct FlightPlan {
+  std::vector<std::shared_ptr<Upstream>> upstreams;  // in the order in which they are asked
+  bool all_at_once = false;                          // policy parallel
+  Millis deadline = 0;
+  std::string why_empty;  // said when there is nobody to ask
+};
+
+// The reactor's thread.
+class Flight final : private ExchangeOwner, private TimerHandler {
+ public:
+  // reliability.md R18: the most that one question may cause.
+  static constexpr std::uint32_t kMaxPackets = 16;
+
+  // REQUIRES: all references outlive it.
+  Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, FlightPlan plan,
+         const AnswerRules& rules);
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+
+  void start();
+  const UpstreamQuestion& question() const { return question_; }
+
+ private:
+  enum class TryState : std::uint8_t { Waiting, TimedOut, Over };
+  struct Try {
+    std::size_t upstream;  // index in the plan
+    std::unique_ptr<Exchange> exchange;
+    TryState state = TryState::Waiting;
+    Millis patience = 0;  // until when the next upstream is not asked
+  };
+
+  void on_reply(Exchange& exchange, const wire::ResponseMessage& response) override;
+  void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
+  void on_progress(Exchange& exchange) override;
+  void on_recovery() override { host_.on_upstream_recovered(); }
+  void on_timer(Timer& timer) override;
+
+  void go_on();
+  bool launch_one();
+  std::size_t next_upstream();
+  bool launch(std::size_t upstream);
+  Try& try_of(const Exchange& exchange);
+  void settle(Try& finished);
+  void note_late(Try& late);
+  bool is_anyone_waiting() const;
+  bool is_worth_waiting() const;
+  std::uint32_t packets() const;
+  void arm();
+  void finish(MessageRef message, const std::string& upstream);
+  void finish_with_failure();
+  void note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what);
+  CacheKey key() const;
+
+  Reactor& reactor_;
+  FlightHost& host_;
+  UpstreamQuestion question_;
+  FlightPlan plan_;
+  const AnswerRules rules_;
+
+  Timer timer_;
+  std::vector<Try> tries_;
+  std::vector<bool> settled_;  // has said its last word; by index in the plan
+  std::size_t next_ = 0;       // index in the plan
+  unsigned pass_ = 0;
+  unsigned passes_;
+  std::uint32_t packets_before_ = 0;  // of exchanges that are gone
+  bool starting_ = false;
+  bool has_rcode_ = false;  // an upstream refused or failed
+  FailureText failure_;
+  std::string failure_from_;
+  MessageRef outcome_;  // waits for the timer
+  std::string outcome_from_;
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,458 @@
+#include "dnsd/forward/forwarder.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+
+#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/forward/flight.hpp"
+#include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/upstream_groups.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// What a question that another worker asks may take beyond the timeout.
+constexpr Millis kJoinGrace = 500;
+// Clients that may wait at a worker, for each place in the table of flights.
+constexpr std::size_t kWaitersPerPlace = 4;
+
+void bump(std::atomic<std::uint64_t>& counter) {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// Everything that changes the answer (reliability.md R3): RD, too.
+std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
+  std::string text(key.bytes());
+  text.push_back(recursion_desired ? '\1' : '\0');
+  return text;
+}
+
+struct Waiter {
+  OutcomeCallback callback;
+  IpAddress client;
+  Millis stale_at = 0;
+};
+
+}  // namespace
+
+class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListener {
+ public:
+  Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared, const UpstreamConfig& upstream,
+       const CacheConfig& cache);
+  ~Impl() { close(); }
+
+  void resolve(ForwardRequest request, OutcomeCallback callback);
+  void refresh(const ForwardRequest& request);
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
+  void close();
+  Route route(std::string_view wire_name) const;
+  std::size_t pending() const { return waiting_; }
+  const ForwardCounters& counters() const { return counters_; }
+
+ private:
+  class Pending;
+  class Letterbox;
+  struct Ready {
+    Waiter waiter;
+    Outcome outcome;
+  };
+  enum class Purpose : std::uint8_t { Client, Refresh };
+
+  void on_timer(Timer& timer) override;
+  void on_upstream_recovered() override { shared_->cache.note_recovery(reactor_.now()); }
+
+  // The question's entry, new or found; null: none, and `outcome` says why or what.
+  Pending* start(const ForwardRequest& request, const CacheKey& key, Purpose purpose,
+                 Outcome& outcome);
+  bool answer_at_once(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
+  void take_off(Pending& pending, const ForwardRequest& request);
+
+  bool has_room_for(const IpAddress& client) const;
+  Waiter make_waiter(const IpAddress& client, OutcomeCallback callback);
+  void answer(Waiter& waiter, const Outcome& outcome);
+  void answer_later(Waiter waiter, Outcome outcome);
+  void answer_ready();
+  Outcome refusal(const CacheKey& key, wire::Ede ede, std::string text) const;
+  Outcome refusal_or_stale(const CacheKey& key, FlightTable::Admission why);
+
+  void on_delivery(const std::string& flight_key, const FlightResult& result);
+  void on_flight_result(Pending& pending, const MessageRef& message, const std::string& upstream);
+  void end(Pending& pending, const MessageRef& message, std::string_view upstream);
+
+  std::shared_ptr<ForwardShared> shared_;
+  ForwardCounters counters_;
+  Reactor reactor_;
+  UpstreamGroups groups_;
+  std::shared_ptr<FlightMailbox> letterbox_;
+
+  Millis timeout_ = 0;
+  std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
+  std::vector<IpPrefix> deny_answers_;
+  AnswerRules rules_;
+  bool serve_stale_ = true;
+  bool closed_ = false;
+
+  std::unordered_map<std::string, std::unique_ptr<Pending>> pending_;  // by flight key
+  std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;
+  std::size_t waiting_ = 0;
+  std::vector<Ready> ready_;
+  Timer ready_timer_;
+};
+
+// A question that is being asked, by this worker or by another, and who waits for it here.
+class Forwarder::Impl::Pending final : private FlightHost, private TimerHandler {
+ public:
+  Pending(Impl& impl, const ForwardRequest& request, const CacheKey& cache_key, std::string flight)
+      : key(cache_key),
+        flight_key(std::move(flight)),
+        question{request.question, request.dnssec_ok, request.checking_disabled,
+                 request.recursion_desired},
+        may_be_stale(impl.serve_stale_ && request.recursion_desired),
+        impl_(impl),
+        timer_(impl.reactor_, *this) {}
+
+  void add(Waiter waiter) {
+    waiter.stale_at = impl_.reactor_.now() + kStaleAfter;
+    waiters.push_back(std::move(waiter));
+    arm();
+  }
+  // This worker asks.
+  void lead(FlightPlan plan, const AnswerRules& rules) {
+    flight_ = std::make_unique<Flight>(impl_.reactor_, static_cast<FlightHost&>(*this), question,
+                                       std::move(plan), rules);
+    flight_->start();
+  }
+  // Another worker asks; its result should be here by then.
+  void follow(Millis until) {
+    ends_at_ = until;
+    arm();
+  }
+  bool is_led_here() const { return flight_ != nullptr; }
+
+  const CacheKey key;
+  const std::string flight_key;
+  const UpstreamQuestion question;
+  const bool may_be_stale;
+  std::deque<Waiter> waiters;  // in the order of arrival, so of stale_at, too
+
+ private:
+  void on_flight_over(Flight&, MessageRef message, const std::string& upstream) override {
+    impl_.on_flight_result(*this, message, upstream);
+  }
+  void on_upstream_doubted(const std::shared_ptr<Upstream>&) override {
+    impl_.groups_.note_doubt();
+  }
+  void on_upstream_recovered() override { impl_.on_upstream_recovered(); }
+  void on_timer(Timer& timer) override;
+
+  void arm() {
+    Millis next = ends_at_;
+    if (may_be_stale && !no_stale_ && !waiters.empty())
+      next = next == 0 ? waiters.front().stale_at : std::min(next, waiters.front().stale_at);
+    if (next == 0) return timer_.stop();
+    if (!timer_.is_running() || timer_.at() != next) timer_.start(next);
+  }
+
+  Impl& impl_;
+  std::unique_ptr<Flight> flight_;
+  Timer timer_;
+  Millis ends_at_ = 0;     // 0 = the flight says when
+  bool no_stale_ = false;  // looked for in vain
+};
+
+// RFC 8767, section 5: who has waited long enough gets what there was; the flight goes on.
+void Forwarder::Impl::Pending::on_timer(Timer&) {
+  const Millis now = impl_.reactor_.now();
+  if (ends_at_ != 0 && now >= ends_at_) {
+    const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NoReachableAuthority,
+                           "no upstream answered in time", true};
+    return impl_.end(*this, build_failure(key, text, now), {});
+  }
+  Outcome outcome;
+  outcome.freshness = Freshness::Stale;
+  outcome.message = impl_.shared_->cache.find_stale(key, now);
+  no_stale_ = !outcome.message;
+  std::vector<Waiter> served;
+  while (!no_stale_ && !waiters.empty() && waiters.front().stale_at <= now) {
+    served.push_back(std::move(waiters.front()));
+    waiters.pop_front();
+  }
+  arm();
+  // This may be gone after any of the calls.
+  Impl& impl = impl_;
+  for (Waiter& waiter : served) {
+    bump(impl.counters_.stale_answers);
+    impl.answer(waiter, outcome);
+  }
+}
+
+// Takes results from other workers over to this one's thread.
+class Forwarder::Impl::Letterbox final : public FlightMailbox {
+ public:
+  Letterbox(Impl& impl, std::shared_ptr<Reactor::Mailbox> mailbox)
+      : impl_(impl), mailbox_(std::move(mailbox)) {}
+
+  void deliver(const std::string& flight_key, const FlightResult& result) override {
+    // Runs only while the Impl lives: it closes the mailbox at its end.
+    mailbox_->post([&impl = impl_, flight_key, result] { impl.on_delivery(flight_key, result); });
+  }
+
+ private:
+  Impl& impl_;
+  std::shared_ptr<Reactor::Mailbox> mailbox_;
+};
+
+Forwarder::Impl::Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
+                      const UpstreamConfig& upstream, const CacheConfig& cache)
+    : shared_(std::move(shared)),
+      reactor_(loop),
+      groups_(reactor_, shared_->upstreams, *this),
+      letterbox_(std::make_shared<Letterbox>(*this, reactor_.mailbox())),
+      ready_timer_(reactor_, *this) {
+  reconfigure(upstream, cache);
+}
+
+void Forwarder::Impl::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+  timeout_ = static_cast<Millis>(upstream.timeout.count());
+  max_in_flight_ = upstream.max_in_flight;
+  shared_->flights.set_limit(max_in_flight_);
+  serve_stale_ = cache.serve_stale.count() > 0;
+  rules_.min_ttl = cache.min_ttl;
+  rules_.max_ttl = cache.max_ttl;
+  rules_.negative_max_ttl = cache.negative_max_ttl;
+  rules_.deny_answers = upstream.deny_answers;
+  groups_.reconfigure(upstream);
+}
+
+void Forwarder::Impl::close() {
+  if (std::exchange(closed_, true)) return;
+  const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NotReady, "shutting down", true};
+  while (!pending_.empty()) {
+    Pending& pending = *pending_.begin()->second;
+    const MessageRef message = build_failure(pending.key, text, reactor_.now());
+    if (pending.is_led_here()) shared_->flights.finish(pending.flight_key, {message, {}});
+    end(pending, message, {});
+  }
+  while (!ready_.empty()) answer_ready();
+  groups_.close();
+  ready_timer_.stop();
+  reactor_.close();
+}
+
+Forwarder::Route Forwarder::Impl::route(std::string_view wire_name) const {
+  const UpstreamGroup& group = groups_.group_of(wire_name);
+  Route route{group.zone, {}};
+  for (const auto& upstream : group.upstreams) route.servers.push_back(upstream->name());
+  return route;
+}
+
+void Forwarder::Impl::resolve(ForwardRequest request, OutcomeCallback callback) {
+  bump(counters_.requests);
+  const CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);
+  const bool has_room = has_room_for(request.client);
+  Waiter waiter = make_waiter(request.client, std::move(callback));
+  Outcome outcome;
+  if (closed_) {
+    outcome = refusal(key, wire::Ede::NotReady, "shutting down");
+  } else if (!has_room) {
+    outcome = refusal_or_stale(key, FlightTable::Admission::FullClient);
+  } else if (!answer_at_once(request, key, outcome)) {
+    if (Pending* const pending = start(request, key, Purpose::Client, outcome))
+      return pending->add(std::move(waiter));
+  }
+  answer_later(std::move(waiter), std::move(outcome));
+}
+
+void Forwarder::Impl::refresh(const ForwardRequest& request) {
+  if (closed_) return;
+  const CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);
+  bump(counters_.refreshes);
+  Outcome unused;
+  start(request, key, Purpose::Refresh, unused);
+}
+
+// What needs no upstream: our own loop check come back; what is stale when everybody is down or was
+// asked in vain just now.
+bool Forwarder::Impl::answer_at_once(const ForwardRequest& request, const CacheKey& key,
+                                     Outcome& outcome) {
+  const Millis now = reactor_.now();
+  const std::string_view label = loop_label_of(request.question.name);
+  if (!label.empty() && shared_->upstreams.note_came_back(label, now)) {
+    outcome = refusal(key, wire::Ede::Other, "forwarding loop");
+    return true;
+  }
+  if (!serve_stale_ || !request.recursion_desired) return false;
+  const bool paused = shared_->cache.is_refresh_paused(key, now);
+  if (!paused && !UpstreamGroups::is_hopeless(groups_.group_of(request.question.name)))
+    return false;
+  outcome.message = shared_->cache.find_stale(key, now);
+  if (!outcome.message) return false;
+  outcome.freshness = Freshness::Stale;
+  bump(counters_.stale_answers);
+  if (!paused) refresh(request);
+  return true;
+}
+
+Forwarder::Impl::Pending* Forwarder::Impl::start(const ForwardRequest& request, const CacheKey& key,
+                                                 Purpose purpose, Outcome& outcome) {
+  std::string flight_key = flight_key_of(key, request.recursion_desired);
+  if (const auto found = pending_.find(flight_key); found != pending_.end()) {
+    bump(counters_.joined);
+    return found->second.get();
+  }
+  const auto admission =
+      shared_->flights.enter(flight_key, request.question.name, request.client, letterbox_);
+  const bool leads = admission == FlightTable::Admission::Lead;
+  if (!leads && admission != FlightTable::Admission::Join) {
+    outcome = refusal_or_stale(key, admission);
+    return nullptr;
+  }
+  if (leads && purpose == Purpose::Client && request.recursion_desired) {
+    // Another worker may have stored it since this client's look into the cache.
+    outcome.message = shared_->cache.find(key, reactor_.now());
+    if (outcome.message) {
+      shared_->flights.finish(flight_key, {outcome.message, {}});
+      return nullptr;
+    }
+  }
+  auto& pending = pending_[flight_key];
+  pending = std::make_unique<Pending>(*this, request, key, flight_key);
+  if (leads) {
+    take_off(*pending, request);
+  } else {
+    bump(counters_.joined);
+    pending->follow(reactor_.now() + timeout_ + kJoinGrace);
+  }
+  return pending.get();
+}
+
+void Forwarder::Impl::take_off(Pending& pending, const ForwardRequest& request) {
+  UpstreamGroup& group = groups_.group_of(request.question.name);
+  FlightPlan plan = groups_.plan_for(group);
+  plan.deadline = reactor_.now() + timeout_;
+  AnswerRules rules = rules_;
+  // A zone that has servers of its own is known to the operator: its private addresses are meant.
+  if (!group.zone.empty()) rules.deny_answers.clear();
+  pending.lead(std::move(plan), rules);
+}
+
+void Forwarder::Impl::on_flight_result(Pending& pending, const MessageRef& message,
+                                       const std::string& upstream) {
+  if (pending.question.recursion_desired) {
+    if (message->kind() == MessageKind::Failure) {
+      bump(counters_.failures);
+      shared_->cache.store_failure(message, reactor_.now());
+    } else {
+      shared_->cache.store(message, pending.key);
+    }
+  }
+  shared_->flights.finish(pending.flight_key, {message, upstream});
+  end(pending, message, upstream);
+}
+
+void Forwarder::Impl::on_delivery(const std::string& flight_key, const FlightResult& result) {
+  const auto found = pending_.find(flight_key);
+  if (found == pending_.end() || found->second->is_led_here()) return;
+  end(*found->second, result.message, result.upstream);
+}
+
+void Forwarder::Impl::end(Pending& pending, const MessageRef& message, std::string_view upstream) {
+  Outcome outcome;
+  outcome.message = message;
+  outcome.upstream = upstream;
+  if (message->kind() == MessageKind::Failure && pending.may_be_stale) {
+    if (MessageRef stale = shared_->cache.find_stale(pending.key, reactor_.now())) {
+      outcome.message = std::move(stale);
+      outcome.freshness = Freshness::Stale;
+      for (std::size_t i = 0; i < pending.waiters.size(); ++i) bump(counters_.stale_answers);
+    }
+  }
+  // Out of the map first: callbacks may ask the same again.
+  const auto held = pending_.extract(pending.flight_key);
+  for (Waiter& waiter : pending.waiters) answer(waiter, outcome);
+}
+
+bool Forwarder::Impl::has_room_for(const IpAddress& client) const {
+  if (waiting_ >= max_in_flight_ * kWaitersPerPlace) return false;
+  const auto found = waiting_by_client_.find(client);
+  return found == waiting_by_client_.end() || found->second < max_in_flight_;
+}
+
+Waiter Forwarder::Impl::make_waiter(const IpAddress& client, OutcomeCallback callback) {
+  ++waiting_;
+  ++waiting_by_client_[client];
+  counters_.waiting.store(waiting_, std::memory_order_relaxed);
+  return {std::move(callback), client};
+}
+
+void Forwarder::Impl::answer(Waiter& waiter, const Outcome& outcome) {
+  --waiting_;
+  if (const auto found = waiting_by_client_.find(waiter.client); --found->second == 0)
+    waiting_by_client_.erase(found);
+  counters_.waiting.store(waiting_, std::memory_order_relaxed);
+  waiter.callback(outcome);
+}
+
+void Forwarder::Impl::answer_later(Waiter waiter, Outcome outcome) {
+  ready_.push_back({std::move(waiter), std::move(outcome)});
+  if (ready_.size() == 1 && !closed_) ready_timer_.start(reactor_.now());
+}
+
+void Forwarder::Impl::on_timer(Timer&) { answer_ready(); }
+
+void Forwarder::Impl::answer_ready() {
+  std::vector<Ready> ready;
+  ready.swap(ready_);
+  for (Ready& each : ready) answer(each.waiter, each.outcome);
+}
+
+Outcome Forwarder::Impl::refusal(const CacheKey& key, wire::Ede ede, std::string text) const {
+  Outcome outcome;
+  outcome.message = build_failure(key, {wire::Rcode::ServFail, true, ede, std::move(text), false},
+                                  reactor_.now());
+  return outcome;
+}
+
+// reliability.md R15: over a limit the answer comes at once, never a queue.
+Outcome Forwarder::Impl::refusal_or_stale(const CacheKey& key, FlightTable::Admission why) {
+  bump(counters_.rejected);
+  Outcome outcome;
+  if (serve_stale_) outcome.message = shared_->cache.find_stale(key, reactor_.now());
+  if (outcome.message) {
+    outcome.freshness = Freshness::Stale;
+    bump(counters_.stale_answers);
+    return outcome;
+  }
+  const char* const text = why == FlightTable::Admission::FullClient
+                               ? "too many questions of this client wait for an answer"
+                           : why == FlightTable::Admission::FullZone
+                               ? "too many questions for this zone wait for an answer"
+                               : "too many questions wait for an answer";
+  return refusal(key, wire::Ede::Other, text);
+}
+
+Forwarder::Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
+                     const UpstreamConfig& upstream, const CacheConfig& cache)
+    : impl_(std::make_unique<Impl>(loop, std::move(shared), upstream, cache)) {}
+Forwarder::~Forwarder() = default;
+
+void Forwarder::resolve(ForwardRequest request, OutcomeCallback callback) {
+  impl_->resolve(std::move(request), std::move(callback));
+}
+void Forwarder::refresh(ForwardRequest request) {
+  request.recursion_desired = true;
+  impl_->refresh(request);
+}
+void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+  impl_->reconfigure(upstream, cache);
+}
+void Forwarder::close() { impl_->close(); }
+Forwarder::Route Forwarder::route(std::string_view wire_name) const {
+  return impl_->route(wire_name);
+}
+std::size_t Forwarder::pending() const { return impl_->pending(); }
+const ForwardCounters& Forwarder::counters() const { return impl_->counters(); }
+
+}  // namespace meshdns::dnsd

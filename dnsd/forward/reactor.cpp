@@ -1,0 +1,204 @@
+#include "dnsd/forward/reactor.hpp"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cassert>
+#include <utility>
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::uint32_t kNoSlot = 0xffffffff;
+constexpr int kEventsPerCall = 128;
+
+std::uint64_t event_data(std::uint32_t slot, std::uint32_t generation) {
+  return std::uint64_t{generation} << 32 | slot;
+}
+
+}  // namespace
+
+struct Reactor::Handles {
+  uv_poll_t poll;
+  uv_timer_t timer;
+  uv_async_t async;
+  int open = 3;
+
+  template <typename Handle>
+  void close(Handle& handle) {
+    auto* const base = reinterpret_cast<uv_handle_t*>(&handle);
+    base->data = this;
+    uv_close(base, [](uv_handle_t* closed) {
+      auto* const self = static_cast<Handles*>(closed->data);
+      if (--self->open == 0) delete self;
+    });
+  }
+};
+
+Reactor::Reactor(uv_loop_t* loop)
+    : loop_(loop),
+      handles_(new Handles),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      first_free_(kNoSlot),
+      mailbox_(std::make_shared<Mailbox>()) {
+  handles_->poll.data = handles_->timer.data = handles_->async.data = this;
+  uv_poll_init(loop_, &handles_->poll, epoll_fd_);
+  uv_poll_start(&handles_->poll, UV_READABLE, [](uv_poll_t* poll, int, int) {
+    static_cast<Reactor*>(poll->data)->run_sockets();
+  });
+  uv_timer_init(loop_, &handles_->timer);
+  uv_async_init(loop_, &handles_->async,
+                [](uv_async_t* async) { static_cast<Reactor*>(async->data)->run_tasks(); });
+  // A timer or mailbox alone does not keep a loop alive.
+  uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->poll));
+  uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->timer));
+  uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->async));
+  mailbox_->async_ = &handles_->async;
+}
+
+void Reactor::close() {
+  if (handles_ == nullptr) return;
+  std::vector<std::move_only_function<void()>> dropped;
+  {
+    const std::lock_guard lock(mailbox_->mutex_);
+    mailbox_->async_ = nullptr;
+    dropped.swap(mailbox_->tasks_);
+  }
+  uv_poll_stop(&handles_->poll);
+  handles_->close(handles_->poll);
+  handles_->close(handles_->timer);
+  handles_->close(handles_->async);
+  handles_ = nullptr;
+  ::close(epoll_fd_);
+  epoll_fd_ = -1;
+}
+
+bool Reactor::Mailbox::post(std::move_only_function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (async_ == nullptr) return false;
+  tasks_.push_back(std::move(task));
+  if (tasks_.size() == 1) uv_async_send(async_);
+  return true;
+}
+
+void Reactor::run_tasks() {
+  std::vector<std::move_only_function<void()>> tasks;
+  {
+    const std::lock_guard lock(mailbox_->mutex_);
+    tasks.swap(mailbox_->tasks_);
+  }
+  for (auto& task : tasks) {
+    if (handles_ == nullptr) return;
+    task();
+  }
+}
+
+std::uint32_t Reactor::watch(int fd, std::uint32_t events, SocketHandler& handler) {
+  if (first_free_ == kNoSlot) {
+    first_free_ = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back().next_free = kNoSlot;
+  }
+  const std::uint32_t slot = first_free_;
+  first_free_ = slots_[slot].next_free;
+  slots_[slot].handler = &handler;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = event_data(slot, slots_[slot].generation);
+  // Fails only without memory; the query then runs into its timer.
+  epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+  return slot;
+}
+
+void Reactor::change(int fd, std::uint32_t slot, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = event_data(slot, slots_[slot].generation);
+  epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+}
+
+void Reactor::unwatch(std::uint32_t slot) {
+  slots_[slot].handler = nullptr;
+  ++slots_[slot].generation;  // events already fetched are for somebody else
+  slots_[slot].next_free = first_free_;
+  first_free_ = slot;
+}
+
+void Reactor::run_sockets() {
+  std::array<epoll_event, kEventsPerCall> events;
+  const int count = epoll_wait(epoll_fd_, events.data(), kEventsPerCall, 0);
+  for (int i = 0; i < count; ++i) {
+    const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
+    const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
+    if (handles_ == nullptr) return;
+    if (slots_[slot].generation != generation || slots_[slot].handler == nullptr) continue;
+    slots_[slot].handler->on_socket(events[i].events);
+  }
+}
+
+void Reactor::arm() {
+  if (handles_ == nullptr) return;
+  if (timers_.empty()) return;  // fires once for nothing at worst
+  const Millis first = timers_.begin()->first;
+  if (armed_for_ != 0 && armed_for_ <= first) return;
+  armed_for_ = first == 0 ? 1 : first;
+  const Millis delay = first > now() ? first - now() : 0;
+  uv_timer_start(
+      &handles_->timer, [](uv_timer_t* timer) { static_cast<Reactor*>(timer->data)->run_timers(); },
+      delay, 0);
+}
+
+void Reactor::run_timers() {
+  armed_for_ = 0;
+  const Millis now_ms = now();
+  // Timers started meanwhile for now wait for the next round, so that no two can keep us here.
+  for (std::size_t left = timers_.size(); left > 0 && !timers_.empty(); --left) {
+    const auto first = timers_.begin();
+    if (first->first > now_ms) break;
+    Timer* const timer = first->second;
+    timers_.erase(first);
+    timer->running_ = false;
+    timer->handler_.on_timer(*timer);
+  }
+  arm();
+}
+
+void Timer::start(Millis at) {
+  stop();
+  position_ = reactor_.timers_.emplace(at, this);
+  running_ = true;
+  reactor_.arm();
+}
+
+void Timer::stop() {
+  if (!running_) return;
+  reactor_.timers_.erase(position_);
+  running_ = false;
+}
+
+SocketWatch::SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketHandler& handler)
+    : reactor_(&reactor), fd_(fd), slot_(reactor.watch(fd, events, handler)), events_(events) {}
+
+SocketWatch& SocketWatch::operator=(SocketWatch&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  reactor_ = std::exchange(other.reactor_, nullptr);
+  fd_ = std::exchange(other.fd_, -1);
+  slot_ = other.slot_;
+  events_ = other.events_;
+  return *this;
+}
+
+void SocketWatch::set_events(std::uint32_t events) {
+  if (fd_ < 0 || events == events_) return;
+  events_ = events;
+  reactor_->change(fd_, slot_, events);
+}
+
+void SocketWatch::reset() {
+  if (fd_ < 0) return;
+  reactor_->unwatch(slot_);
+  ::close(std::exchange(fd_, -1));  // leaves the epoll set with its last descriptor
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,148 @@
+// What the forwarder needs of an event loop: sockets, timers and a mailbox, cheap enough to use a
+// socket for one query only.
+//
+// uv_poll costs three system calls more per socket than epoll itself (a trial ADD and DEL, and an
+// ioctl), and a uv handle must outlive its closing.  So our sockets are in an epoll set of their
+// own, which the uv loop sees as one descriptor; timers are a map with one uv_timer.
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dnsd/forward/cached_message.hpp"
+
+namespace meshdns::dnsd {
+
+class Reactor;
+
+// Told when a socket is ready.  May destroy any SocketWatch, its own included, and itself.
+class SocketHandler {
+ public:
+  // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
+  virtual void on_socket(std::uint32_t events) = 0;
+
+ protected:
+  ~SocketHandler() = default;
+};
+
+// Owns a non-blocking socket and has it watched.
+class SocketWatch {
+ public:
+  SocketWatch() = default;
+  // REQUIRES: `fd` is open; it is closed with this.  The reactor outlives this.
+  SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketHandler& handler);
+  ~SocketWatch() { reset(); }
+  SocketWatch(const SocketWatch&) = delete;
+  SocketWatch& operator=(const SocketWatch&) = delete;
+  SocketWatch(SocketWatch&& other) noexcept { *this = std::move(other); }
+  SocketWatch& operator=(SocketWatch&& other) noexcept;
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void set_events(std::uint32_t events);
+  void reset();
+
+ private:
+  Reactor* reactor_ = nullptr;
+  int fd_ = -1;
+  std::uint32_t slot_ = 0;
+  std::uint32_t events_ = 0;
+};
+
+class TimerHandler;
+
+// One point in time; stopped when destroyed.
+class Timer {
+ public:
+  // REQUIRES: both outlive this.
+  Timer(Reactor& reactor, TimerHandler& handler) : reactor_(reactor), handler_(handler) {}
+  ~Timer() { stop(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  // Calls the handler once at `at` or as soon as the loop gets there; never from inside.
+  void start(Millis at);
+  void stop();
+  bool is_running() const { return running_; }
+  Millis at() const { return running_ ? position_->first : 0; }
+
+ private:
+  friend class Reactor;
+  Reactor& reactor_;
+  TimerHandler& handler_;
+  std::multimap<Millis, Timer*>::iterator position_;
+  bool running_ = false;
+};
+
+// May destroy the timer and itself.
+class TimerHandler {
+ public:
+  virtual void on_timer(Timer& timer) = 0;
+
+ protected:
+  ~TimerHandler() = default;
+};
+
+// The loop's thread only, but for post().
+class Reactor {
+ public:
+  explicit Reactor(uv_loop_t* loop);
+  ~Reactor() { close(); }
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  Millis now() const { return uv_now(loop_); }
+
+  // Closes the handles; nothing is called any more.  Their close callbacks run when the loop does,
+  // also after the Reactor is gone.
+  void close();
+
+  // Hands a task to the loop's thread.  Any thread.
+  class Mailbox {
+   public:
+    // False: the reactor is closed and the task dropped.
+    bool post(std::move_only_function<void()> task);
+
+   private:
+    friend class Reactor;
+    std::mutex mutex_;
+    uv_async_t* async_ = nullptr;                         // guarded by mutex_; null = closed
+    std::vector<std::move_only_function<void()>> tasks_;  // guarded by mutex_
+  };
+  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+
+ private:
+  friend class SocketWatch;
+  friend class Timer;
+  struct Handles;
+  struct Slot {
+    SocketHandler* handler = nullptr;  // null = free
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = 0;
+  };
+
+  std::uint32_t watch(int fd, std::uint32_t events, SocketHandler& handler);
+  void change(int fd, std::uint32_t slot, std::uint32_t events);
+  void unwatch(std::uint32_t slot);
+  void arm();
+  void run_sockets();
+  void run_timers();
+  void run_tasks();
+
+  uv_loop_t* loop_;
+  Handles* handles_;  // deletes itself when the last of them is closed; null = closed
+  int epoll_fd_ = -1;
+  std::vector<Slot> slots_;
+  std::uint32_t first_free_ = 0;
+  std::multimap<Millis, Timer*> timers_;
+  Millis armed_for_ = 0;  // 0 = not armed
+  std::shared_ptr<Mailbox> mailbox_;
+};
+
+}  // namespace meshdns::dnsd

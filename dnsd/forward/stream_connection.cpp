@@ -1,0 +1,215 @@
+#include "dnsd/forward/stream_connection.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "dnsd/wire/octets.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::size_t kReadSize = 16 * 1024;
+constexpr std::uint32_t kMaxStrays = 64;
+
+}  // namespace
+
+StreamConnection::StreamConnection(Reactor& reactor, RandomPool& random,
+                                   std::shared_ptr<UpstreamPeer> peer)
+    : reactor_(reactor), random_(random), peer_(std::move(peer)), idle_(reactor, *this) {}
+
+StreamConnection::~StreamConnection() = default;
+
+Result<std::shared_ptr<StreamConnection>> StreamConnection::open(
+    Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer) {
+  sockaddr_storage address{};
+  const auto size = peer->server.address.to_sockaddr(address);
+  if (!size) return std::unexpected(size.error());
+  auto connection = std::make_shared<StreamConnection>(reactor, random, peer);
+  const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return fail(std::string("no socket: ") + std::strerror(errno));
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  connection->watch_ = SocketWatch(reactor, fd, EPOLLOUT, static_cast<SocketHandler&>(*connection));
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), *size) != 0 && errno != EINPROGRESS)
+    return fail(std::string("TCP: ") + std::strerror(errno));
+  peer->state->counts.connections.fetch_add(1, std::memory_order_relaxed);
+  connection->idle_.start(reactor.now() + kIdleTime);
+  return connection;
+}
+
+bool StreamConnection::is_usable() const {
+  return watch_ && !suspect_ && users_.size() < kMaxUsers;
+}
+
+std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, StreamUser& user) {
+  std::uint16_t id = random_.u16();
+  while (users_.contains(id)) ++id;
+  users_.emplace(id, &user);
+  wire::store_u16(query.data(), id);
+  out_.push_back(static_cast<char>(query.size() >> 8));
+  out_.push_back(static_cast<char>(query.size()));
+  out_.append(reinterpret_cast<const char*>(query.data()), query.size());
+  idle_.stop();
+  // Sent when the loop says that the socket takes it: never calls back from here, and queries of
+  // one round leave together.
+  update_events();
+  return id;
+}
+
+void StreamConnection::forget(std::uint16_t id, bool unanswered) {
+  users_.erase(id);
+  if (unanswered && reactor_.now() > last_received_ + 1000) suspect_ = true;
+  if (!users_.empty() || !watch_) return;
+  idle_.start(suspect_ ? reactor_.now() : reactor_.now() + kIdleTime);
+}
+
+void StreamConnection::close(std::string_view reason) {
+  if (!watch_) return;
+  const auto self = shared_from_this();
+  watch_.reset();
+  idle_.stop();
+  auto users = std::move(users_);
+  users_.clear();
+  const std::string why(reason);
+  for (const auto& [id, user] : users) user->on_stream_broken(why, served_);
+}
+
+void StreamConnection::on_timer(Timer&) {
+  if (users_.empty()) close("idle");
+}
+
+void StreamConnection::on_socket(std::uint32_t events) {
+  const auto self = shared_from_this();
+  if (state_ == State::Connecting && !finish_connect()) return;
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive()) return;
+  if (state_ == State::Handshake && !advance_handshake()) return;
+  if (!flush()) return;
+  take_messages();
+  if (watch_) update_events();
+}
+
+bool StreamConnection::finish_connect() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(watch_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) {
+    close(std::string("TCP: ") + std::strerror(error));
+    return false;
+  }
+  state_ = peer_->tls != nullptr ? State::Handshake : State::Open;
+  if (peer_->tls != nullptr) tls_ = peer_->tls->start();
+  return true;
+}
+
+bool StreamConnection::advance_handshake() {
+  switch (tls_->handshake()) {
+    case TlsSession::Progress::Failed:
+      close("TLS: " + tls_->error());
+      return false;
+    case TlsSession::Progress::Done:
+      state_ = State::Open;
+      if (tls_->is_resumed()) peer_->state->counts.resumed.fetch_add(1, std::memory_order_relaxed);
+      break;
+    case TlsSession::Progress::NeedsMore:
+      break;
+  }
+  return true;
+}
+
+bool StreamConnection::receive() {
+  std::array<std::uint8_t, kReadSize> octets;
+  const ssize_t got = recv(watch_.fd(), octets.data(), octets.size(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (got <= 0) {
+    take_messages();
+    close(got == 0 ? std::string("connection closed by the upstream")
+                   : std::string("TCP: ") + std::strerror(errno));
+    return false;
+  }
+  last_received_ = reactor_.now();
+  const std::span<const std::uint8_t> all(octets.data(), static_cast<std::size_t>(got));
+  if (!tls_) {
+    in_.insert(in_.end(), all.begin(), all.end());
+    return true;
+  }
+  tls_->feed(all);
+  if (state_ != State::Open) return true;
+  return open_records();
+}
+
+bool StreamConnection::open_records() {
+  std::array<std::uint8_t, kReadSize> text;
+  while (true) {
+    std::size_t size = 0;
+    const TlsSession::Progress progress = tls_->read(text, size);
+    if (progress == TlsSession::Progress::NeedsMore) return true;
+    if (progress == TlsSession::Progress::Failed) {
+      take_messages();
+      close("TLS: " + tls_->error());
+      return false;
+    }
+    in_.insert(in_.end(), text.begin(), text.begin() + static_cast<std::ptrdiff_t>(size));
+  }
+}
+
+bool StreamConnection::flush() {
+  std::string& pending = tls_ ? sealed_ : out_;
+  if (tls_) {
+    if (state_ == State::Open) {
+      // Session tickets and data may have come with the end of the handshake.
+      if (!open_records()) return false;
+      if (!out_.empty() && !tls_->write(out_)) {
+        close("TLS: " + tls_->error());
+        return false;
+      }
+      out_.clear();
+    }
+    tls_->drain(sealed_);
+  }
+  while (!pending.empty()) {
+    const ssize_t sent = ::send(watch_.fd(), pending.data(), pending.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return true;
+    if (sent < 0) {
+      close(std::string("TCP: ") + std::strerror(errno));
+      return false;
+    }
+    pending.erase(0, static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+void StreamConnection::take_messages() {
+  const auto self = shared_from_this();
+  std::size_t at = 0;
+  while (in_.size() - at >= 2) {
+    const std::size_t size = wire::load_u16(in_.data() + at);
+    if (in_.size() - at - 2 < size) break;
+    // The user may close this connection; the octets stay until the end of this function.
+    const std::span<const std::uint8_t> message(in_.data() + at + 2, size);
+    at += 2 + size;
+    const auto user =
+        size >= wire::kHeaderSize ? users_.find(wire::load_u16(message.data())) : users_.end();
+    if (user != users_.end() && user->second->on_stream_message(message)) {
+      served_ = true;
+    } else {
+      peer_->state->counts.mismatched.fetch_add(1, std::memory_order_relaxed);
+      if (++strays_ > kMaxStrays) return close("too many messages that nobody asked for");
+    }
+  }
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void StreamConnection::update_events() {
+  const bool writing =
+      state_ == State::Connecting || !sealed_.empty() || (state_ == State::Open && !out_.empty());
+  watch_.set_events(EPOLLIN | (writing ? std::uint32_t{EPOLLOUT} : 0u));
+}
+
+}  // namespace meshdns::dnsd

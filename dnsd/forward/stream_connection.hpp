@@ -1,0 +1,100 @@
+// A TCP or TLS connection to an upstream, kept open and shared by many queries whose replies come
+// in any order (RFC 7766, RFC 7858).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/forward/random_pool.hpp"
+#include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/tls_client.hpp"
+#include "dnsd/forward/upstream_state.hpp"
+
+namespace meshdns::dnsd {
+
+// One query on a connection.
+class StreamUser {
+ public:
+  // A message with this query's id; whether it answers the question is the user's to check.  May
+  // destroy the user.  False: it does not, keep waiting.
+  virtual bool on_stream_message(std::span<const std::uint8_t> message) = 0;
+  // The connection is gone; nothing more comes.  `reused`: it had served others before, so that the
+  // upstream may merely have closed it: worth another try.
+  virtual void on_stream_broken(std::string_view reason, bool reused) = 0;
+
+ protected:
+  ~StreamUser() = default;
+};
+
+// An upstream as its connections know it; shared with them, since they may outlive it by a moment.
+struct UpstreamPeer {
+  UpstreamServer server;
+  std::shared_ptr<UpstreamState> state;
+  std::unique_ptr<TlsClient> tls;  // null = plain
+};
+
+// The reactor's thread.  Held by shared_ptr: it stays alive while it calls its users.
+class StreamConnection final : public std::enable_shared_from_this<StreamConnection>,
+                               private SocketHandler,
+                               private TimerHandler {
+ public:
+  static constexpr std::size_t kMaxUsers = 100;  // RFC 7766 pipelining, R13's bound
+  static constexpr Millis kIdleTime = 10'000;
+
+  // Begins to connect.  An Error where that fails at once.  REQUIRES: reactor and random outlive
+  // it.
+  static Result<std::shared_ptr<StreamConnection>> open(Reactor& reactor, RandomPool& random,
+                                                        std::shared_ptr<UpstreamPeer> peer);
+  StreamConnection(Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer);
+  ~StreamConnection();
+
+  // Whether another query can be put on it.
+  bool is_usable() const;
+  bool is_closed() const { return !watch_; }
+
+  // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `user`
+  // follows unless forget() comes first, and never from inside.  REQUIRES: is_usable().
+  std::uint16_t send(std::span<std::uint8_t> query, StreamUser& user);
+  // The user waits no more.  `unanswered`: it waited in vain.
+  void forget(std::uint16_t id, bool unanswered);
+
+  void close(std::string_view reason);
+
+ private:
+  enum class State : std::uint8_t { Connecting, Handshake, Open };
+
+  void on_socket(std::uint32_t events) override;
+  void on_timer(Timer& timer) override;
+
+  bool finish_connect();
+  bool advance_handshake();
+  bool receive();
+  bool open_records();
+  bool flush();
+  void take_messages();
+  void update_events();
+
+  Reactor& reactor_;
+  RandomPool& random_;
+  std::shared_ptr<UpstreamPeer> peer_;
+  SocketWatch watch_;
+  Timer idle_;
+  State state_ = State::Connecting;
+  std::unique_ptr<TlsSession> tls_;
+  std::string out_;     // clear text not yet taken by socket or TLS
+  std::string sealed_;  // TLS records not yet taken by the socket
+  std::vector<std::uint8_t> in_;
+  std::unordered_map<std::uint16_t, StreamUser*> users_;
+  Millis last_received_ = 0;
+  std::uint32_t strays_ = 0;  // messages that nobody waits for
+  bool served_ = false;       // at least one message came
+  bool suspect_ = false;      // a query stayed unanswered and nothing came since: no new ones
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,159 @@
+// One upstream as one worker sees it: how to ask it, over UDP with a socket, port and id of its own
+// for each query, over TCP where that is needed, or over TLS.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/forward/random_pool.hpp"
+#include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/stream_connection.hpp"
+#include "dnsd/forward/upstream_state.hpp"
+#include "dnsd/wire/response_message.hpp"
+
+namespace meshdns::dnsd {
+
+struct UpstreamOptions {
+  bool case_randomization = true;
+  std::string tls_ca_file;
+  friend bool operator==(const UpstreamOptions&, const UpstreamOptions&) = default;
+};
+
+// The reactor's thread.
+class Upstream {
+ public:
+  // REQUIRES: reactor and random outlive it.  With TLS that cannot be set up (an unreadable file of
+  // authorities), every query fails with that reason.
+  Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& server,
+           std::shared_ptr<UpstreamState> state, const UpstreamOptions& options);
+  Upstream(const Upstream&) = delete;
+  Upstream& operator=(const Upstream&) = delete;
+
+  const UpstreamServer& server() const { return peer_->server; }
+  const UpstreamOptions& options() const { return options_; }
+  UpstreamState& state() const { return *peer_->state; }
+  const std::string& name() const { return peer_->state->name(); }
+
+  // A connection with room for a query: one that is open, or a new one.
+  Result<std::shared_ptr<StreamConnection>> connection();
+  void close();
+
+ private:
+  friend class Exchange;
+
+  Reactor& reactor_;
+  RandomPool& random_;
+  std::shared_ptr<UpstreamPeer> peer_;
+  UpstreamOptions options_;
+  std::string tls_error_;
+  std::vector<std::shared_ptr<StreamConnection>> connections_;
+  // RFC 7873: ours, fixed for this upstream and worker; the upstream's, as last learned.
+  std::string client_cookie_;
+  std::string server_cookie_;
+};
+
+// What is asked.  REQUIRES: outlives the exchanges that ask it.
+struct UpstreamQuestion {
+  wire::Question question;
+  bool dnssec_ok = false;
+  bool checking_disabled = false;
+  bool recursion_desired = true;
+};
+
+enum class ExchangeFault : std::uint8_t {
+  Unreachable,  // ICMP, a refused or cut connection, no socket
+  Malformed,    // what came is no message
+};
+
+class Exchange;
+
+// One of the first two is called, once, never from inside Exchange::start; may destroy the
+// exchange.
+class ExchangeOwner {
+ public:
+  // A reply to the question, whatever its rcode.
+  virtual void on_reply(Exchange& exchange, const wire::ResponseMessage& response) = 0;
+  virtual void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) = 0;
+  // The upstream is alive and the question is asked once more in another way (over TCP, without
+  // EDNS): to be given more time.
+  virtual void on_progress(Exchange& exchange) = 0;
+  // The upstream had been doubted or down until this reply; one of the others follows.
+  virtual void on_recovery() = 0;
+
+ protected:
+  ~ExchangeOwner() = default;
+};
+
+// One question to one upstream, from the first query sent to the reply that can be used: over UDP,
+// again over TCP when truncated or when forged replies are coming in, again without EDNS or in
+// lower case where the upstream needs that.  Destroying it is how to stop.
+class Exchange final : private SocketHandler, private StreamUser {
+ public:
+  // RFC 5452 and reliability.md R5: so many datagrams that are no reply make a flood.
+  static constexpr std::uint32_t kMaxMismatches = 8;
+
+  // REQUIRES: all outlive it.
+  Exchange(Upstream& upstream, const UpstreamQuestion& question, ExchangeOwner& owner);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // Sends the first query.  An Error instead of any call to the owner.
+  Result<void> start();
+
+  Upstream& upstream() const { return upstream_; }
+  // The name as it was last sent, odd case and all.
+  std::string_view sent_name() const { return sent_name_; }
+  Millis sent_at() const { return sent_at_; }
+  std::uint32_t packets() const { return packets_; }
+  void note_timeout() { unanswered_ = true; }
+  // Something came from the upstream, be it only that the answer is too long for UDP.
+  bool has_replied() const { return replied_; }
+
+ private:
+  void on_socket(std::uint32_t events) override;
+  bool on_stream_message(std::span<const std::uint8_t> message) override;
+  void on_stream_broken(std::string_view reason, bool reused) override;
+
+  Result<void> send_datagram();
+  Result<void> send_on_stream();
+  std::size_t build(std::span<std::uint8_t> buffer, std::uint16_t id, bool stream);
+  void spell_name();
+  bool on_mismatch(std::span<const std::uint8_t> datagram, bool case_differs);
+  void on_response(std::span<const std::uint8_t> message, bool stream);
+  bool handle_cookie(const wire::ResponseMessage& response);
+  void learn(const wire::ResponseMessage& response, bool stream);
+  void again(Result<void> (Exchange::*send)());
+  void fault(ExchangeFault kind, const std::string& what);
+  void leave_stream();
+  std::uint32_t rtt_us() const;
+
+  Upstream& upstream_;
+  const UpstreamQuestion& question_;
+  ExchangeOwner& owner_;
+
+  SocketWatch watch_;
+  std::shared_ptr<StreamConnection> stream_;
+  std::string sent_name_;
+  Millis sent_at_ = 0;
+  std::uint64_t sent_at_ns_ = 0;
+  std::uint32_t packets_ = 0;
+  std::uint32_t mismatches_ = 0;
+  std::uint16_t id_ = 0;
+  bool odd_case_ = false;  // 0x20 is used
+  bool edns_ = true;
+  bool plain_again_ = false;    // asked again in lower case
+  bool no_edns_again_ = false;  // asked again without EDNS
+  bool cookie_again_ = false;   // asked again with the cookie just learned
+  bool stream_again_ = false;   // sent again after a connection broke
+  bool unanswered_ = false;
+  bool replied_ = false;
+};
+
+}  // namespace meshdns::dnsd
