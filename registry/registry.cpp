@@ -514,7 +514,8 @@ void Registry::State::update_names(const ServiceRecord* before, const ServiceRec
   const auto& new_names =
       after != nullptr && after->details ? after->details->resolved_names : kNone;
   if (after != nullptr && after->resolution == Resolution::DnsRoundRobin)
-    change.summary.names_in_order.insert(change.summary.names_in_order.end(), new_names.begin(), new_names.end());
+    change.summary.names_in_order.insert(change.summary.names_in_order.end(), new_names.begin(),
+                                         new_names.end());
   for (const auto& name : new_names) {
     auto& users = name_users[name];
     if (users.empty()) change.summary.names_added.push_back(name);

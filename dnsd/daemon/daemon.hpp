@@ -1,5 +1,5 @@
-// The running daemon: one control thread (signals, sources, resolver engine, admin endpoint) and the workers
-// that answer.
+// The running daemon: one control thread (signals, sources, resolver engine, admin endpoint) and
+// the workers that answer.
 //
 //     Daemon::start -> run (until SIGTERM or SIGINT) -> drain
 #pragma once
@@ -49,8 +49,8 @@ struct ReloadStatus {
 // Control thread, all of it.
 class Daemon {
  public:
-  // Binds, reads, starts answering.  An Error leaves nothing running.  `config_path` is read again on
-  // SIGHUP; empty = never.
+  // Binds, reads, starts answering.  An Error leaves nothing running.  `config_path` is read again
+  // on SIGHUP; empty = never.
   static Result<std::unique_ptr<Daemon>> start(std::string config_path, Config config, Log& log);
   ~Daemon();
   Daemon(const Daemon&) = delete;

@@ -4,7 +4,8 @@
 
 namespace meshdns::dnsd {
 
-RegistryFeed::RegistryFeed(registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
+RegistryFeed::RegistryFeed(registry::Registry& registry, Log& log)
+    : registry_(registry), log_(log) {}
 
 void RegistryFeed::set_resolver(resolver::NameResolver* resolver) { resolver_ = resolver; }
 
@@ -18,7 +19,8 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
       findings_.erase(origin);
     }
   }
-  std::erase_if(origins_by_source_, [&](const auto& item) { return !sources.contains(item.first); });
+  std::erase_if(origins_by_source_,
+                [&](const auto& item) { return !sources.contains(item.first); });
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
 }
 
@@ -36,7 +38,8 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
       continue;
     }
     origins.insert(change.origin);
-    for (auto& parsed : change.resources) transaction.upsert(std::move(parsed.resource), origin, parsed.line);
+    for (auto& parsed : change.resources)
+      transaction.upsert(std::move(parsed.resource), origin, parsed.line);
     transaction.replace_origin(origin, std::move(change.keep));
   }
   if (batch.complete) complete_.insert(batch.source);
@@ -61,10 +64,11 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
   counters_.changed_resources += summary.changed_resources;
   counters_.changed_hosts += summary.changed_hosts;
   if (summary.changed_resources > 0)
-    log_.debug("registry changed", {{"resources", summary.changed_resources},
-                                    {"hosts", summary.changed_hosts}});
+    log_.debug("registry changed",
+               {{"resources", summary.changed_resources}, {"hosts", summary.changed_hosts}});
   for (const auto& host : summary.conflicts)
-    log_.write_folded(LogLevel::Info, "several namespaces have services of one host; each client gets its own",
+    log_.write_folded(LogLevel::Info,
+                      "several namespaces have services of one host; each client gets its own",
                       {{"host", host}});
   if (resolver_ == nullptr) return;
   for (const auto& name : summary.names_removed) resolver_->unwatch(name);

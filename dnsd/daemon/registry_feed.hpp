@@ -1,5 +1,6 @@
-// Between the sources, the resolver engine and the registry: what sources deliver becomes a transaction, what
-// the registry then needs resolved becomes the engine's work, and what is wrong becomes a line of the log.
+// Between the sources, the resolver engine and the registry: what sources deliver becomes a
+// transaction, what the registry then needs resolved becomes the engine's work, and what is wrong
+// becomes a line of the log.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,7 @@ struct FeedCounters {
   std::uint64_t commits = 0;
   std::uint64_t changed_resources = 0;
   std::uint64_t changed_hosts = 0;
-  std::uint64_t errors = 0;    // findings, since the start
+  std::uint64_t errors = 0;  // findings, since the start
   std::uint64_t warnings = 0;
 };
 
@@ -46,7 +47,9 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
 
   // Findings that stand now, by origin.
-  const std::map<std::string, std::vector<registry::Finding>>& findings() const { return findings_; }
+  const std::map<std::string, std::vector<registry::Finding>>& findings() const {
+    return findings_;
+  }
   const FeedCounters& counters() const { return counters_; }
 
  private:

@@ -1,0 +1,36 @@
+#include "dnsd/daemon/client_settings.hpp"
+
+#include <algorithm>
+
+namespace meshdns::dnsd {
+
+registry::ClientSettings client_settings(const ClientConfig& config) {
+  const ClientIdentityConfig& from = config.default_identity;
+  registry::ClientSettings settings;
+  settings.by_source_address = config.by_source_address;
+  switch (config.unknown) {
+    case UnknownClient::Public:
+      settings.unknown = registry::UnknownClient::Public;
+      break;
+    case UnknownClient::Refuse:
+      settings.unknown = registry::UnknownClient::Refuse;
+      break;
+    case UnknownClient::Default:
+      settings.unknown = registry::UnknownClient::Default;
+      break;
+  }
+  const auto has = [&](IpFamily family) {
+    return std::ranges::find(from.ip_families, family) != from.ip_families.end();
+  };
+  auto& identity = settings.default_identity;
+  identity.ns = from.ns;
+  identity.labels = from.labels;
+  identity.network = from.network;
+  identity.cluster = from.cluster;
+  identity.search = from.search;
+  identity.ipv4 = has(IpFamily::IPv4);
+  identity.ipv6 = has(IpFamily::IPv6);
+  return settings;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,11 @@
+// `client:` of the configuration in the registry's terms.
+#pragma once
+
+#include "dnsd/config/config.hpp"
+#include "registry/registry.hpp"
+
+namespace meshdns::dnsd {
+
+registry::ClientSettings client_settings(const ClientConfig& config);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,189 @@
+#include "dnsd/daemon/commands.hpp"
+
+#include <uv.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dnsd/config/load.hpp"
+#include "dnsd/daemon/client_settings.hpp"
+#include "dnsd/daemon/daemon.hpp"
+#include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/query/explanation.hpp"
+#include "dnsd/wire/name_text.hpp"
+#include "registry/manifest/check.hpp"
+#include "registry/manifest/name_table.hpp"
+#include "registry/source/file_source.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// The configuration, with its findings printed; nullopt when it cannot be used.
+std::optional<Config> load_or_say(const std::string& path, std::ostream& err) {
+  if (path.empty()) return Config{};
+  auto loaded = load_config(path);
+  if (!loaded) {
+    err << loaded.error().message << '\n';
+    return std::nullopt;
+  }
+  for (const auto& finding : loaded->findings) err << finding.to_string() << '\n';
+  if (!loaded->valid()) return std::nullopt;
+  return std::move(loaded->config);
+}
+
+// One file source, read through the very source that the daemon uses, until it is complete.
+class OneRead final : public registry::SourceSink {
+ public:
+  explicit OneRead(registry::Registry& registry) : registry_(registry) {}
+  void apply(registry::SourceBatch&& batch) override {
+    registry::Transaction transaction;
+    for (auto& change : batch.changes) {
+      const auto origin = registry_.origin(change.origin);
+      for (auto& parsed : change.resources)
+        transaction.upsert(std::move(parsed.resource), origin, parsed.line);
+    }
+    registry_.commit(std::move(transaction));
+    complete_ = batch.complete;
+  }
+  bool complete() const { return complete_; }
+
+ private:
+  registry::Registry& registry_;
+  bool complete_ = false;
+};
+
+// What the file sources hold, once, without following them.
+void read_sources(const Config& config, registry::Registry& registry, std::ostream& err) {
+  uv_loop_t loop;
+  uv_loop_init(&loop);
+  for (const auto& source : config.sources) {
+    registry::FileSourceOptions options;
+    OneRead sink(registry);
+    std::unique_ptr<registry::Source> reader;
+    if (const auto* files = std::get_if<FilesSource>(&source)) {
+      options.path = files->path;
+      options.manifest.cluster = files->cluster;
+      options.manifest.network = files->network;
+      reader = registry::make_manifest_source(&loop, options, sink);
+    } else if (const auto* table = std::get_if<NameTableSource>(&source)) {
+      options.path = table->path;
+      reader = registry::make_name_table_source(&loop, options, sink);
+    } else {
+      err << "the Kubernetes source is not asked; the running daemon's /explain knows it\n";
+      continue;
+    }
+    reader->start();
+    for (int i = 0; i < 1000 && !sink.complete() && reader->status().last_error.empty(); ++i)
+      uv_run(&loop, UV_RUN_ONCE);
+    if (!reader->status().last_error.empty()) err << reader->status().last_error << '\n';
+    reader.reset();
+    uv_run(&loop, UV_RUN_DEFAULT);
+  }
+  uv_loop_close(&loop);
+}
+
+}  // namespace
+
+int run_daemon(const Arguments& arguments, std::ostream& err) {
+  auto config = load_or_say(arguments.config, err);
+  if (!config) return 1;
+  Log log({config->log.level, config->log.format});
+  auto daemon = Daemon::start(arguments.config, std::move(*config), log);
+  if (!daemon) {
+    log.error(daemon.error().message);
+    log.flush();
+    return 1;
+  }
+  const int status = (*daemon)->run();
+  log.info("stopped");
+  log.flush();
+  return status;
+}
+
+int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  std::optional<Config> config = Config{};
+  bool config_errors = false;
+  std::size_t config_error_count = 0;
+  if (!arguments.config.empty()) {
+    auto loaded = load_config(arguments.config);
+    if (!loaded) {
+      err << loaded.error().message << '\n';
+      return kExitUsage;
+    }
+    for (const auto& finding : loaded->findings) {
+      out << finding.to_string() << '\n';
+      config_error_count += finding.severity == registry::Severity::Error ? 1 : 0;
+    }
+    config_errors = !loaded->valid();
+    config = std::move(loaded->config);
+  }
+  registry::Checker checker(
+      {}, [&](const registry::Finding& finding) { out << finding.to_string() << '\n'; });
+  for (const auto& path : arguments.paths) checker.check(path);
+  if (arguments.paths.empty() && !config_errors)
+    for (const auto& source : config->sources) {
+      if (const auto* files = std::get_if<FilesSource>(&source)) checker.check(files->path);
+      if (const auto* table = std::get_if<NameTableSource>(&source))
+        checker.check(table->path, registry::read_name_table);
+    }
+  registry::CheckSummary summary = checker.summary();
+  summary.errors += config_error_count;
+  out << summary.to_string() << '\n';
+  return summary.exit_status();
+}
+
+// Who is explained to: an IP address (by its Pod, or a client of that address), or a namespace.
+registry::ClientSettings explained_client(const Config& config, const std::string& from) {
+  registry::ClientSettings settings = client_settings(config.client);
+  if (!from.empty() && !IpAddress::parse(from)) {
+    settings.default_identity = {};
+    settings.default_identity.ns = from;
+    settings.default_identity.description = "namespace " + from;
+  }
+  return settings;
+}
+
+int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  auto config = load_or_say(arguments.config, err);
+  if (!config) return kExitUsage;
+  const ExplainArguments& asked = arguments.explain;
+  wire::Type type = wire::Type::A;
+  if (!wire::type_from_string(asked.type, type)) {
+    err << "\"" << asked.type << "\" is no type of record\n";
+    return kExitUsage;
+  }
+  registry::Registry registry(config->mesh);
+  registry::ClientSettings clients = explained_client(*config, asked.from);
+  const auto address = IpAddress::parse(asked.from);
+  clients.by_source_address |= address.has_value();
+  registry.set_clients(clients);
+  read_sources(*config, registry, err);
+  const auto snapshot = registry.current();
+  const registry::Client* client =
+      address ? snapshot->client_at(*address) : snapshot->default_client.get();
+  if (client == nullptr) {
+    out << asked.from << " is no known client, and client.unknown is refuse: REFUSED\n";
+    return 0;
+  }
+  std::string warning;
+  const UpstreamConfig upstream = effective_upstream(*config, config->server.listen, &warning);
+  const QuerySettings settings = QuerySettings::from(*config);
+  const auto route = [&](std::string_view wire_name) {
+    std::string servers;
+    std::string host;
+    wire::host_from_wire(wire_name, host);
+    for (const auto& server : plain_servers_for(upstream, host))
+      servers += (servers.empty() ? "" : ", ") + server;
+    return servers;
+  };
+  const auto explanation = explain({*snapshot, *client, settings, asked.name, {type}, route});
+  if (!explanation) {
+    err << explanation.error().message << '\n';
+    return kExitUsage;
+  }
+  for (const auto& line : to_lines(*explanation, Audience::Operator)) out << line << '\n';
+  return 0;
+}
+
+}  // namespace meshdns::dnsd

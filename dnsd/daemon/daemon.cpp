@@ -1,0 +1,513 @@
+#include "dnsd/daemon/daemon.hpp"
+
+#include <systemd/sd-daemon.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+
+#include "dnsd/config/load.hpp"
+#include "dnsd/config/resolv_conf.hpp"
+#include "dnsd/daemon/client_settings.hpp"
+#include "dnsd/daemon/forward_log.hpp"
+#include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/daemon/worker_unit.hpp"
+#include "dnsd/net/listeners.hpp"
+#include "registry/source/file_source.hpp"
+#include "resolver/cares_lookup.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::chrono::milliseconds kDrainLimit{2'000};
+constexpr unsigned kResolvConfPollMs = 2'000;
+constexpr std::uint64_t kHousekeepingMs = 1'000;
+// How long the first query may have to wait for the sources' first read; the sockets are bound by
+// then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
+// milliseconds.
+constexpr std::chrono::milliseconds kFirstReadLimit{1'000};
+// When we say that we are ready though a source is not: what does not depend on it is answered.
+constexpr std::chrono::seconds kReadyAnyway{5};
+
+unsigned worker_count(const ServerConfig& server) {
+  return server.workers != 0 ? server.workers : std::max(1U, std::thread::hardware_concurrency());
+}
+
+TcpLimits tcp_limits(const TcpConfig& config) {
+  TcpLimits limits;
+  limits.max_connections = config.max_connections;
+  limits.max_connections_per_client = config.max_connections_per_client;
+  limits.idle_timeout = config.idle_timeout;
+  return limits;
+}
+
+std::string joined(std::span<const SocketAddress> addresses) {
+  std::string text;
+  for (const auto& address : addresses) text += (text.empty() ? "" : ",") + address.to_string();
+  return text;
+}
+
+std::string source_name(const SourceConfig& source) {
+  if (const auto* files = std::get_if<FilesSource>(&source)) return "files:" + files->path;
+  if (const auto* table = std::get_if<NameTableSource>(&source)) return "name_table:" + table->path;
+  const auto& kubernetes = std::get<KubernetesSource>(source);
+  return "kubernetes:" + (kubernetes.cluster.empty() ? kubernetes.kubeconfig : kubernetes.cluster);
+}
+
+// The registry's cluster domain is answered with authority only when all of the cluster is known.
+bool is_authority(const Config& config) {
+  switch (config.mesh.authoritative) {
+    case registry::Authoritative::Yes:
+      return true;
+    case registry::Authoritative::No:
+      return false;
+    case registry::Authoritative::Auto:
+      break;
+  }
+  for (const auto& source : config.sources)
+    if (const auto* kubernetes = std::get_if<KubernetesSource>(&source); kubernetes != nullptr)
+      if (kubernetes->namespaces.empty() && config.mesh.namespaces.empty()) return true;
+  return false;
+}
+
+template <typename Handle>
+uv_handle_t* as_handle(Handle* handle) {
+  return reinterpret_cast<uv_handle_t*>(handle);
+}
+
+}  // namespace
+
+class Daemon::Impl {
+ public:
+  Impl(std::string config_path, Config config, Log& log)
+      : config_path_(std::move(config_path)),
+        config_(std::move(config)),
+        log_(log),
+        forward_log_(log),
+        registry_(config_.mesh),
+        publisher_(registry_.current()),
+        feed_(registry_, log) {}
+
+  ~Impl() { shut_down(); }
+
+  Result<void> start();
+  int run();
+  void stop() { uv_stop(&loop_); }
+  void reload();
+
+  Readiness readiness() const;
+  std::vector<registry::SourceStatus> sources() const;
+  std::vector<WorkerStatus> workers() const;
+  std::string route(std::string_view wire_name) const {
+    const auto found =
+        units_.empty() ? Forwarder::Route() : units_.front()->forwarder().route(wire_name);
+    std::string text;
+    for (const auto& server : found.servers) text += (text.empty() ? "" : ", ") + server;
+    if (!found.zone.empty()) text += " (zone " + found.zone + ")";
+    return text;
+  }
+
+ private:
+  friend class Daemon;
+
+  Result<void> open_listeners();
+  Result<void> start_resolver();
+  Result<void> start_workers();
+  void start_sources();
+  void wait_for_sources(std::chrono::milliseconds limit);
+  bool is_synced() const;
+  void start_signals();
+  void start_timers();
+  void announce_when_ready();
+  void update_state();
+  void apply_config(Config next);
+  void apply_listeners();
+  void apply_upstream();
+  void follow_resolv_conf();
+  void housekeep();
+  void shut_down();
+  std::unique_ptr<registry::Source> make_source(const SourceConfig& source);
+
+  const std::string config_path_;
+  Config config_;
+  Log& log_;
+  ForwardLog forward_log_;
+  uv_loop_t loop_{};
+  bool loop_open_ = false;
+  registry::Registry registry_;
+  registry::Publisher publisher_;
+  RegistryFeed feed_;
+  std::shared_ptr<TcpBudget> budget_;
+  std::shared_ptr<ForwardShared> forwarding_;
+  ListenerSet listeners_;
+  UpstreamConfig upstream_;
+  QuerySettings query_settings_;
+  std::unique_ptr<resolver::CaresBackend> lookups_;
+  std::unique_ptr<resolver::NameResolver> resolver_;
+  std::vector<std::unique_ptr<WorkerUnit>> units_;
+  struct RunningSource {
+    SourceConfig config;
+    std::string name;
+    std::unique_ptr<registry::Source> source;
+  };
+  std::vector<RunningSource> sources_;
+  std::array<uv_signal_t, 3> signals_{};
+  uv_timer_t housekeeping_{};
+  uv_fs_poll_t resolv_conf_{};
+  std::vector<uv_handle_t*> handles_;
+  ReloadStatus reloads_;
+  bool announced_ = false;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+Result<void> Daemon::Impl::start() {
+  if (uv_loop_init(&loop_) != 0) return fail("cannot make an event loop");
+  loop_open_ = true;
+  registry_.set_clock([] { return static_cast<std::int64_t>(std::time(nullptr)); });
+  registry_.set_publish(
+      [this](std::shared_ptr<const registry::Snapshot> s) { publisher_.publish(std::move(s)); });
+  registry_.set_clients(client_settings(config_.client));
+  feed_.set_listener([this] { update_state(); });
+  budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server.tcp));
+  forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
+  update_state();
+  if (auto opened = open_listeners(); !opened) return opened;
+  if (auto started = start_resolver(); !started) return started;
+  start_sources();
+  wait_for_sources(kFirstReadLimit);
+  if (auto started = start_workers(); !started) return started;
+  publisher_.set_listener([this] {
+    for (const auto& unit : units_) unit->on_snapshot();
+  });
+  start_signals();
+  start_timers();
+  update_state();
+  return {};
+}
+
+Result<void> Daemon::Impl::open_listeners() {
+  const unsigned workers = worker_count(config_.server);
+  auto inherited = sockets_from_systemd();
+  auto set = inherited.empty() ? ListenerSet::open(config_.server.listen, workers)
+                               : ListenerSet::adopt(std::move(inherited), workers);
+  if (!set) return std::unexpected(set.error());
+  listeners_ = std::move(*set);
+  std::string warning;
+  upstream_ = effective_upstream(config_, listeners_.addresses(), &warning);
+  if (!warning.empty()) log_.warn(warning);
+  return {};
+}
+
+Result<void> Daemon::Impl::start_resolver() {
+  auto backend = resolver::CaresBackend::open(
+      &loop_, {[this](std::string_view host) { return plain_servers_for(upstream_, host); },
+               upstream_.timeout});
+  if (!backend) return std::unexpected(backend.error());
+  lookups_ = std::move(*backend);
+  resolver_ = std::make_unique<resolver::NameResolver>(
+      &loop_, *lookups_, resolver::ResolverPolicy{},
+      [] { return std::chrono::steady_clock::now(); }, feed_);
+  feed_.set_resolver(resolver_.get());
+  return {};
+}
+
+Result<void> Daemon::Impl::start_workers() {
+  query_settings_ = QuerySettings::from(config_);
+  const unsigned count = listeners_.workers();
+  for (unsigned i = 0; i < count; ++i) {
+    WorkerOptions options;
+    options.index = i;
+    options.cpu = config_.server.cpu_affinity ? static_cast<int>(i) : -1;
+    auto unit = WorkerUnit::create(options, budget_, forwarding_, publisher_, upstream_,
+                                   config_.cache, query_settings_, nullptr);
+    if (!unit) return std::unexpected(unit.error());
+    units_.push_back(std::move(*unit));
+  }
+  for (auto& unit : units_)
+    if (auto started = unit->start(listeners_); !started) return started;
+  return {};
+}
+
+std::unique_ptr<registry::Source> Daemon::Impl::make_source(const SourceConfig& source) {
+  registry::FileSourceOptions options;
+  options.name = source_name(source);
+  if (const auto* files = std::get_if<FilesSource>(&source)) {
+    options.path = files->path;
+    options.manifest.cluster = files->cluster;
+    options.manifest.network = files->network;
+    return registry::make_manifest_source(&loop_, std::move(options), feed_);
+  }
+  if (const auto* table = std::get_if<NameTableSource>(&source)) {
+    options.path = table->path;
+    return registry::make_name_table_source(&loop_, std::move(options), feed_);
+  }
+  return nullptr;
+}
+
+void Daemon::Impl::start_sources() {
+  std::vector<RunningSource> kept;
+  std::set<std::string> names;
+  for (const auto& source : config_.sources) {
+    const std::string name = source_name(source);
+    names.insert(name);
+    const auto running = std::ranges::find_if(
+        sources_, [&](const RunningSource& r) { return r.source && r.config == source; });
+    if (running != sources_.end()) {
+      kept.push_back(std::move(*running));
+      continue;
+    }
+    auto made = make_source(source);
+    made->start();
+    kept.push_back({source, name, std::move(made)});
+  }
+  sources_ = std::move(kept);
+  feed_.set_sources(std::move(names));
+}
+
+void Daemon::Impl::wait_for_sources(std::chrono::milliseconds limit) {
+  uv_timer_t timer;
+  bool over = false;
+  uv_timer_init(&loop_, &timer);
+  timer.data = &over;
+  uv_timer_start(
+      &timer, [](uv_timer_t* t) { *static_cast<bool*>(t->data) = true; },
+      static_cast<std::uint64_t>(limit.count()), 0);
+  while (!over && !is_synced()) uv_run(&loop_, UV_RUN_ONCE);
+  bool closed = false;
+  timer.data = &closed;
+  uv_close(as_handle(&timer), [](uv_handle_t* h) { *static_cast<bool*>(h->data) = true; });
+  while (!closed) uv_run(&loop_, UV_RUN_NOWAIT);
+}
+
+bool Daemon::Impl::is_synced() const {
+  return std::ranges::all_of(sources_,
+                             [&](const RunningSource& r) { return feed_.is_complete(r.name); });
+}
+
+void Daemon::Impl::start_signals() {
+  // A peer that is gone is an error of write(), not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::array<int, 3> numbers{SIGTERM, SIGINT, SIGHUP};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    uv_signal_init(&loop_, &signals_[i]);
+    signals_[i].data = this;
+    handles_.push_back(as_handle(&signals_[i]));
+    uv_signal_start(
+        &signals_[i],
+        [](uv_signal_t* handle, int number) {
+          auto* self = static_cast<Impl*>(handle->data);
+          if (number == SIGHUP) return self->reload();
+          self->log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
+          self->stop();
+        },
+        numbers[i]);
+  }
+}
+
+void Daemon::Impl::start_timers() {
+  uv_timer_init(&loop_, &housekeeping_);
+  housekeeping_.data = this;
+  handles_.push_back(as_handle(&housekeeping_));
+  uv_timer_start(
+      &housekeeping_, [](uv_timer_t* t) { static_cast<Impl*>(t->data)->housekeep(); },
+      kHousekeepingMs, kHousekeepingMs);
+  uv_fs_poll_init(&loop_, &resolv_conf_);
+  resolv_conf_.data = this;
+  handles_.push_back(as_handle(&resolv_conf_));
+  uv_fs_poll_start(
+      &resolv_conf_,
+      [](uv_fs_poll_t* poll, int, const uv_stat_t*, const uv_stat_t*) {
+        static_cast<Impl*>(poll->data)->follow_resolv_conf();
+      },
+      kResolvConfPath, kResolvConfPollMs);
+}
+
+void Daemon::Impl::housekeep() {
+  announce_when_ready();
+  publisher_.collect();
+  log_.write_fold_counts();
+  sd_notify(0, "WATCHDOG=1");
+}
+
+void Daemon::Impl::follow_resolv_conf() {
+  if (!config_.upstream.servers.empty()) return;
+  apply_upstream();
+}
+
+Readiness Daemon::Impl::readiness() const {
+  Readiness readiness;
+  readiness.ready = true;
+  for (const auto& running : sources_) {
+    const registry::SourceStatus status = running.source->status();
+    if (feed_.is_complete(running.name)) {
+      if (!status.last_error.empty())
+        readiness.reasons.push_back(running.name + ": " + status.last_error);
+      continue;
+    }
+    readiness.ready = false;
+    readiness.reasons.push_back(running.name + ": not read yet" +
+                                (status.last_error.empty() ? "" : ": " + status.last_error));
+  }
+  if (registry_.current()->from_state_dir)
+    readiness.reasons.emplace_back("snapshot: serving the state of state_dir");
+  if (!reloads_.ok)
+    readiness.reasons.emplace_back("config: the last reload failed, the one before it is in force");
+  return readiness;
+}
+
+void Daemon::Impl::update_state() {
+  registry_.set_state(is_authority(config_), is_synced(), false);
+  announce_when_ready();
+}
+
+// Once, when there is something to answer from and somebody to answer.
+void Daemon::Impl::announce_when_ready() {
+  if (announced_ || units_.empty()) return;
+  if (!is_synced() && std::chrono::steady_clock::now() - started_ < kReadyAnyway) return;
+  announced_ = true;
+  const auto& snapshot = *registry_.current();
+  log_.announce("ready: listen=" + joined(listeners_.addresses()) +
+                " workers=" + std::to_string(units_.size()) +
+                " resources=" + std::to_string(snapshot.resources.size()) +
+                " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()));
+  sd_notify(0, "READY=1\nSTATUS=answering");
+}
+
+void Daemon::Impl::reload() {
+  log_.info("reloading", {{"config", std::string_view(config_path_)}});
+  if (!config_path_.empty()) {
+    ++reloads_.reloads;
+    auto loaded = load_config(config_path_);
+    if (!loaded) {
+      log_.error(loaded.error().message);
+    } else {
+      for (const auto& finding : loaded->findings)
+        log_.write(finding.severity == registry::Severity::Error ? LogLevel::Error : LogLevel::Warn,
+                   finding.to_string());
+    }
+    reloads_.ok = loaded && loaded->valid();
+    if (reloads_.ok) {
+      reloads_.last_success_unix = std::time(nullptr);
+      apply_config(std::move(loaded->config));
+    } else {
+      ++reloads_.failures;
+      log_.error("the configuration was not taken over; the one before it stays in force",
+                 {{"config", std::string_view(config_path_)}});
+    }
+  }
+  for (const auto& running : sources_) running.source->rescan();
+}
+
+void Daemon::Impl::apply_config(Config next) {
+  const Config before = std::exchange(config_, std::move(next));
+  log_.set_level(config_.log.level);
+  log_.set_format(config_.log.format);
+  if (config_.server.workers != before.server.workers)
+    log_.warn("server.workers takes effect with the next start");
+  if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server.tcp));
+  if (config_.server.listen != before.server.listen) apply_listeners();
+  query_settings_ = QuerySettings::from(config_);
+  for (auto& unit : units_) unit->reconfigure(query_settings_);
+  if (config_.mesh != before.mesh) feed_.follow(registry_.set_settings(config_.mesh));
+  if (config_.client != before.client) registry_.set_clients(client_settings(config_.client));
+  forwarding_->cache.reconfigure(config_.cache);
+  apply_upstream();
+  start_sources();
+  update_state();
+  for (const auto& section : changed_sections(before, config_))
+    log_.info("configuration changed", {{"section", section}});
+}
+
+void Daemon::Impl::apply_listeners() {
+  auto change = listeners_.change_to(config_.server.listen);
+  for (const auto& failure : change.failures) log_.error(failure.message);
+  if (!change.opened.empty()) log_.info("listening", {{"address", joined(change.opened)}});
+  if (!change.closed.empty())
+    log_.info("no longer listening", {{"address", joined(change.closed)}});
+  listeners_ = change.set;
+  for (auto& unit : units_) unit->worker().change_listeners(listeners_);
+}
+
+void Daemon::Impl::apply_upstream() {
+  std::string warning;
+  UpstreamConfig next = effective_upstream(config_, listeners_.addresses(), &warning);
+  if (!warning.empty()) log_.write_folded(LogLevel::Warn, warning);
+  // A resolv.conf that is being rewritten may name nobody for a moment: keep whom we know.
+  if (next.servers.empty() && !upstream_.servers.empty() && config_.upstream.servers.empty())
+    next.servers = upstream_.servers;
+  upstream_ = std::move(next);
+  for (auto& unit : units_) unit->reconfigure(upstream_, config_.cache);
+  lookups_->reconfigure(
+      {[this](std::string_view host) { return plain_servers_for(upstream_, host); },
+       upstream_.timeout});
+  resolver_->retry_failed();
+}
+
+std::vector<registry::SourceStatus> Daemon::Impl::sources() const {
+  std::vector<registry::SourceStatus> list;
+  for (const auto& running : sources_) list.push_back(running.source->status());
+  return list;
+}
+
+std::vector<WorkerStatus> Daemon::Impl::workers() const {
+  std::vector<WorkerStatus> list;
+  for (const auto& unit : units_) list.push_back({unit->net(), unit->query(), unit->forward()});
+  return list;
+}
+
+int Daemon::Impl::run() {
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  sd_notify(0, "STOPPING=1");
+  shut_down();
+  return 0;
+}
+
+void Daemon::Impl::shut_down() {
+  if (!loop_open_) return;
+  loop_open_ = false;
+  publisher_.set_listener({});
+  for (auto& unit : units_) unit->worker().drain(kDrainLimit);
+  for (auto& unit : units_) unit->worker().join();
+  units_.clear();
+  sources_.clear();
+  feed_.set_resolver(nullptr);
+  resolver_.reset();
+  lookups_.reset();
+  for (uv_handle_t* handle : handles_) uv_close(handle, nullptr);
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  uv_loop_close(&loop_);
+}
+
+Result<std::unique_ptr<Daemon>> Daemon::start(std::string config_path, Config config, Log& log) {
+  auto impl = std::make_unique<Impl>(std::move(config_path), std::move(config), log);
+  if (auto started = impl->start(); !started) return std::unexpected(started.error());
+  return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
+}
+
+Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Daemon::~Daemon() = default;
+int Daemon::run() { return impl_->run(); }
+void Daemon::stop() { impl_->stop(); }
+void Daemon::reload() { impl_->reload(); }
+uv_loop_t* Daemon::loop() { return &impl_->loop_; }
+const Config& Daemon::config() const { return impl_->config_; }
+const registry::Registry& Daemon::registry() const { return impl_->registry_; }
+registry::Registry& Daemon::registry() { return impl_->registry_; }
+const QuerySettings& Daemon::query_settings() const { return impl_->query_settings_; }
+Log& Daemon::log() { return impl_->log_; }
+Readiness Daemon::readiness() const { return impl_->readiness(); }
+std::vector<registry::SourceStatus> Daemon::sources() const { return impl_->sources(); }
+const RegistryFeed& Daemon::feed() const { return impl_->feed_; }
+const resolver::NameResolver& Daemon::resolver() const { return *impl_->resolver_; }
+Cache& Daemon::cache() { return impl_->forwarding_->cache; }
+ForwardShared& Daemon::forwarding() { return *impl_->forwarding_; }
+std::vector<WorkerStatus> Daemon::workers() const { return impl_->workers(); }
+const ReloadStatus& Daemon::reloads() const { return impl_->reloads_; }
+std::vector<SocketAddress> Daemon::listening() const { return impl_->listeners_.addresses(); }
+std::string Daemon::route(std::string_view wire_name) const { return impl_->route(wire_name); }
+std::chrono::steady_clock::time_point Daemon::started() const { return impl_->started_; }
+
+}  // namespace meshdns::dnsd

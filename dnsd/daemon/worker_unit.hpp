@@ -1,0 +1,50 @@
+// One worker with all that answers on it, built and torn down in the one order that works.
+#pragma once
+
+#include <memory>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/forward/forwarder.hpp"
+#include "dnsd/net/worker.hpp"
+#include "dnsd/query/query_clock.hpp"
+#include "dnsd/query/query_handler.hpp"
+#include "dnsd/query/upstream.hpp"
+#include "registry/snapshot/publisher.hpp"
+
+namespace meshdns::dnsd {
+
+// Control thread.
+class WorkerUnit {
+ public:
+  // REQUIRES: `publisher` and `log` (null = none) outlive it.
+  static Result<std::unique_ptr<WorkerUnit>> create(
+      const WorkerOptions& options, std::shared_ptr<TcpBudget> budget,
+      std::shared_ptr<ForwardShared> forwarding, registry::Publisher& publisher,
+      const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings,
+      std::unique_ptr<QueryLog> log);
+
+  Result<void> start(const ListenerSet& listeners) { return worker_->start(listeners, *handler_); }
+  Worker& worker() { return *worker_; }
+  // Each takes effect on the worker's thread, soon.
+  void on_snapshot();
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
+  void reconfigure(const QuerySettings& settings);
+
+  const WorkerCounters& net() const { return worker_->counters(); }
+  const QueryCounters& query() const { return handler_->counters(); }
+  const ForwardCounters& forward() const { return forwarder_->counters(); }
+  const Forwarder& forwarder() const { return *forwarder_; }
+
+ private:
+  WorkerUnit() = default;
+
+  // In the order of construction; destroyed the other way round, after the worker has been joined.
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<LoopClock> clock_;
+  std::unique_ptr<Forwarder> forwarder_;
+  std::unique_ptr<ForwarderUpstream> upstream_;
+  std::unique_ptr<QueryLog> log_;
+  std::unique_ptr<QueryHandler> handler_;
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,50 @@
+#include "registry/snapshot/hash_trie.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace meshdns::registry {
+namespace {
+
+struct Item final : RefCounted {
+  explicit Item(std::uint64_t h, int v) : hash(h), value(v) {}
+  std::uint64_t hash;
+  int value;
+};
+
+int value_at(const HashTrie<Item>& trie, std::uint64_t hash) {
+  const Item* item = trie.find(hash, [&](const Item& i) { return i.hash == hash; });
+  return item == nullptr ? -1 : item->value;
+}
+
+TEST(HashTrieTest, BehavesAsAMapAndKeepsEveryOldVersion) {
+  std::mt19937_64 random(3);
+  HashTrie<Item> trie;
+  std::map<std::uint64_t, int> model;
+  std::vector<std::pair<HashTrie<Item>, std::map<std::uint64_t, int>>> versions;
+  for (int i = 0; i < 20000; ++i) {
+    // Few distinct upper bits, so that leaves fill and shrink.
+    const std::uint64_t hash = (random() % 4) << 52 | random() % 2000;
+    const auto same = [&](const Item& item) { return item.hash == hash; };
+    if (random() % 3 == 0) {
+      EXPECT_EQ(trie.erase(hash, same), model.erase(hash) == 1);
+    } else {
+      trie.put(hash, Ref<const Item>(new Item(hash, i)), same);
+      model[hash] = i;
+    }
+    EXPECT_EQ(trie.size(), model.size());
+    if (i % 1000 == 0) versions.emplace_back(trie, model);
+  }
+  versions.emplace_back(trie, model);
+  for (const auto& [old, expected] : versions) {
+    std::size_t count = 0;
+    old.for_each([&](const Item&) { ++count; });
+    EXPECT_EQ(count, expected.size());
+    for (const auto& [hash, value] : expected) ASSERT_EQ(value_at(old, hash), value);
+  }
+}
+
+}  // namespace
+}  // namespace meshdns::registry

@@ -1,0 +1,353 @@
+#include "registry/registry.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "tests/registry/core/fixture.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+std::string entry(std::string_view name, std::string_view ns, std::string_view spec, std::string_view created = "") {
+  std::string text = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: " +
+                     std::string(name) + ", namespace: " + std::string(ns);
+  if (!created.empty()) text += ", creationTimestamp: \"" + std::string(created) + "\"";
+  return text + "}\nspec: {" + std::string(spec) + "}\n---\n";
+}
+
+constexpr std::string_view kPorts = "ports: [{number: 80, name: http, protocol: HTTP}]";
+
+std::string vip(std::string_view host, std::string_view address) {
+  return "hosts: [\"" + std::string(host) + "\"], addresses: [" + std::string(address) + "], resolution: STATIC, " +
+         std::string(kPorts);
+}
+
+TEST(RegistryTest, PrefersExactHostThenLongestWildcard) {
+  TestRegistry r;
+  r.load(entry("a", "x", vip("*.bar.com", "10.0.0.1")) + entry("b", "x", vip("*.b.bar.com", "10.0.0.2")) +
+         entry("c", "x", vip("a.b.bar.com", "10.0.0.3")));
+  EXPECT_EQ(r.ask("x.bar.com"), "wildcard vips 10.0.0.1");
+  EXPECT_EQ(r.ask("x.y.bar.com"), "wildcard vips 10.0.0.1");
+  EXPECT_EQ(r.ask("x.b.bar.com"), "wildcard vips 10.0.0.2");
+  EXPECT_EQ(r.ask("a.b.bar.com"), "exact vips 10.0.0.3");
+  EXPECT_EQ(r.ask("bar.com"), "none");
+}
+
+TEST(RegistryTest, MergesEntriesOfOneNamespaceIntoASet) {
+  TestRegistry r;
+  r.load(entry("a", "x", vip("api.example.org", "10.0.0.2"), "2024-01-02T00:00:00Z") +
+         entry("b", "x", vip("api.example.org", "10.0.0.1, 10.0.0.2"), "2024-01-01T00:00:00Z"));
+  EXPECT_EQ(r.ask("api.example.org"), "exact vips 10.0.0.1 10.0.0.2");
+}
+
+TEST(RegistryTest, ChoosesOwnNamespaceThenServiceThenExportedThenOldest) {
+  TestRegistry r;
+  const std::string host = "db.prod.svc.cluster.local";
+  r.load(entry("old", "a", vip("h.example.org", "10.0.0.1"), "2020-01-01T00:00:00Z") +
+         entry("new", "b", vip("h.example.org", "10.0.0.2"), "2024-01-01T00:00:00Z") +
+         entry("own", "web", vip("h.example.org", "10.0.0.3"), "2025-01-01T00:00:00Z") +
+         entry("named", "c", vip("n.example.org", "10.0.1.1") + ", exportTo: [web]", "2025-01-01T00:00:00Z") +
+         entry("public", "d", vip("n.example.org", "10.0.1.2"), "2020-01-01T00:00:00Z") +
+         entry("claim", "evil", vip(host, "10.6.6.6"), "2019-01-01T00:00:00Z") +
+         "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: prod}\nspec: {clusterIP: 10.1.1.1, ports: "
+         "[{port: 80}]}\n");
+  r.be_in("web");
+  EXPECT_EQ(r.ask("h.example.org"), "exact vips 10.0.0.3");
+  EXPECT_EQ(r.ask("n.example.org"), "exact vips 10.0.1.1");
+  EXPECT_EQ(r.ask(host), "exact vips 10.1.1.1");
+  r.be_in("other");
+  EXPECT_EQ(r.ask("h.example.org"), "exact vips 10.0.0.1");
+  EXPECT_EQ(r.ask("n.example.org"), "exact vips 10.0.1.2");
+  r.be_in("evil");
+  EXPECT_EQ(r.ask(host), "exact vips 10.6.6.6");
+}
+
+TEST(RegistryTest, HidesWhatIsNotExported) {
+  TestRegistry r;
+  r.load(entry("dot", "egress", vip("dot.example.com", "10.0.0.1") + ", exportTo: [\".\"]") +
+         entry("none", "egress", vip("none.example.com", "10.0.0.2") + ", exportTo: [\"~\"]") +
+         entry("away", "egress", vip("away.example.com", "10.0.0.3") + ", exportTo: [other]"));
+  EXPECT_EQ(r.ask("dot.example.com"), "none");
+  r.be_in("egress");
+  EXPECT_EQ(r.ask("dot.example.com"), "exact vips 10.0.0.1");
+  EXPECT_EQ(r.ask("none.example.com"), "none");
+  EXPECT_EQ(r.ask("away.example.com"), "none") << "the own namespace is not implied";
+  r.be_in("other");
+  EXPECT_EQ(r.ask("away.example.com"), "exact vips 10.0.0.3");
+}
+
+TEST(RegistryTest, ForwardsAnExplicitHostWithoutAddressThoughAWildcardMatches) {
+  TestRegistry r;
+  r.load(entry("w", "x", vip("*.bar.com", "10.0.0.1")) +
+         entry("n", "x", "hosts: [n.bar.com], resolution: NONE, " + std::string(kPorts)));
+  EXPECT_EQ(r.ask("n.bar.com"), "exact forward");
+}
+
+TEST(RegistryTest, FollowsResolvedNames) {
+  TestRegistry r;
+  const auto summary = r.load(
+      entry("d", "x", "hosts: [d.example.org], resolution: DNS, endpoints: [{address: a.example.net}, {address: "
+                      "b.example.net}], " + std::string(kPorts)) +
+      entry("rr", "x", "hosts: [rr.example.org], resolution: DNS_ROUND_ROBIN, endpoints: [{address: "
+                       "a.example.net}], " + std::string(kPorts)));
+  auto names = summary.names_added;
+  std::ranges::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"a.example.net", "b.example.net"}));
+  EXPECT_EQ(r.ask("d.example.org"), "exact pending");
+  r.resolve("a.example.net", {"192.0.2.1", "192.0.2.2"});
+  EXPECT_EQ(r.ask("d.example.org"), "exact endpoints 192.0.2.1 192.0.2.2");
+  EXPECT_EQ(r.ask("rr.example.org"), "exact endpoints 192.0.2.1");
+  r.resolve("b.example.net", {"192.0.2.2", "192.0.2.3"});
+  EXPECT_EQ(r.ask("d.example.org"), "exact endpoints 192.0.2.1 192.0.2.2 192.0.2.3");
+  r.resolve("a.example.net", {}, ResolvedName::State::Failed);
+  r.resolve("b.example.net", {}, ResolvedName::State::Failed);
+  EXPECT_EQ(r.ask("d.example.org"), "exact unresolvable");
+  const auto gone = r.remove({Kind::ServiceEntry, "", "x", "d"});
+  EXPECT_EQ(gone.names_removed, std::vector<std::string>{"b.example.net"});
+}
+
+TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
+  TestRegistry r;
+  r.load(entry("details", "x", "hosts: [details.example.org], resolution: STATIC, workloadSelector: {labels: {app: "
+                               "details}}, " + std::string(kPorts)));
+  EXPECT_EQ(r.ask("details.example.org"), "exact forward");
+  const std::string workload =
+      "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w1, namespace: NS}\nspec: {address: "
+      "ADDR, labels: {app: details}}\n---\n";
+  auto fill = [&](std::string ns, std::string address) {
+    std::string text = workload;
+    text.replace(text.find("NS"), 2, ns);
+    return text.replace(text.find("ADDR"), 4, address);
+  };
+  r.load(fill("x", "2.2.2.2") + fill("other", "9.9.9.9"));
+  EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 2.2.2.2");
+  r.load("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, labels: {app: details}}\nstatus: {podIP: 3.3.3.3, "
+         "phase: Running, conditions: [{type: Ready, status: \"True\"}]}\n");
+  EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3 2.2.2.2");
+  r.remove({Kind::WorkloadEntry, "", "x", "w1"});
+  EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3");
+}
+
+TEST(RegistryTest, KnowsServicesByTheirShortNamesAndWhatIsBelow) {
+  TestRegistry r;
+  r.load(
+      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: None, ports: [{name: http, "
+      "port: 80}]}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: web-1, namespace: shop, "
+      "labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: "
+      "[{addresses: [10.1.0.1], hostname: web-0}, {addresses: [10.1.0.2], conditions: {ready: false}}]\n");
+  EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact endpoints 10.1.0.1");
+  EXPECT_EQ(r.ask("web.shop.svc"), "short name endpoints 10.1.0.1");
+  EXPECT_EQ(r.ask("web.shop"), "short name endpoints 10.1.0.1");
+  EXPECT_EQ(r.ask("web"), "none");
+  r.be_in("shop");
+  EXPECT_EQ(r.ask("web"), "short name endpoints 10.1.0.1");
+  EXPECT_EQ(r.ask("web-0.web.shop.svc.cluster.local"), "below endpoints [web-0] 10.1.0.1");
+  EXPECT_EQ(r.ask("_http._tcp.web.shop.svc"), "below endpoints [_http._tcp] 10.1.0.1");
+  const auto reverse = r.view().reverse(*IpAddress::parse("10.1.0.1"));
+  ASSERT_EQ(reverse.size(), 1U);
+  EXPECT_EQ(reverse[0].name, "web-0.web.shop.svc.cluster.local");
+  EXPECT_TRUE(r.view().reverse(*IpAddress::parse("10.1.0.2")).empty());
+}
+
+TEST(RegistryTest, KeepsSlicesThatComeBeforeTheirService) {
+  TestRegistry r;
+  r.load("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, namespace: shop, labels: "
+         "{kubernetes.io/service-name: web}}\naddressType: IPv4\nendpoints: [{addresses: [10.1.0.1]}]\n");
+  EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
+  r.load("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: None}\n");
+  EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact endpoints 10.1.0.1");
+  r.remove({Kind::Service, "", "shop", "web"});
+  EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
+}
+
+TEST(RegistryTest, NarrowsByTheSidecarThatSelectsTheClient) {
+  TestRegistry r;
+  r.load(entry("a", "one", vip("a.example.org", "10.0.0.1")) + entry("b", "two", vip("b.example.org", "10.0.0.2")) +
+         entry("w", "two", vip("*.wild.org", "10.0.0.3")) +
+         "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: web}\nspec: {egress: [{hosts: "
+         "[\"one/*\", \"*/*.wild.org\"]}]}\n---\napiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: t, "
+         "namespace: web}\nspec: {workloadSelector: {labels: {app: t}}, egress: [{hosts: [\"two/b.example.org\"]}]}\n");
+  r.be_in("web");
+  EXPECT_EQ(r.ask("a.example.org"), "exact vips 10.0.0.1");
+  EXPECT_EQ(r.ask("b.example.org"), "none");
+  EXPECT_EQ(r.ask("x.wild.org"), "wildcard vips 10.0.0.3");
+  ClientIdentity selected;
+  selected.ns = "web";
+  selected.labels = {{"app", "t"}};
+  r.be(selected);
+  EXPECT_EQ(r.ask("a.example.org"), "none");
+  EXPECT_EQ(r.ask("b.example.org"), "exact vips 10.0.0.2");
+}
+
+TEST(RegistryTest, IdentifiesClientsByAddressAndSharedAddressesByNobody) {
+  TestRegistry r;
+  ClientSettings clients;
+  clients.by_source_address = true;
+  r.registry().set_clients(clients);
+  const auto pod = [](std::string name, std::string ns, std::string ip, std::string more = "") {
+    return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: " + ns + "}\nspec: {" + more +
+           "}\nstatus: {podIP: " + ip + ", phase: Running}\n---\n";
+  };
+  r.load(pod("a", "shop", "10.2.0.1") + pod("h1", "kube-system", "10.9.0.1", "hostNetwork: true"));
+  const auto ns_of = [&](std::string_view ip) {
+    const Client* client = r.registry().current()->client_at(*IpAddress::parse(ip));
+    return client == nullptr || !client->ns ? std::string("unknown") : std::string(client->ns->text());
+  };
+  EXPECT_EQ(ns_of("10.2.0.1"), "shop");
+  EXPECT_EQ(ns_of("::ffff:10.2.0.1"), "shop");
+  EXPECT_EQ(ns_of("10.9.0.1"), "unknown");
+  EXPECT_EQ(ns_of("10.2.0.2"), "unknown");
+  r.load(pod("b", "other", "10.2.0.1"));
+  EXPECT_EQ(ns_of("10.2.0.1"), "unknown") << "two Pods at one address say nothing";
+  r.remove({Kind::Pod, "", "shop", "a"});
+  EXPECT_EQ(ns_of("10.2.0.1"), "other");
+  r.remove({Kind::Pod, "", "other", "b"});
+  EXPECT_EQ(ns_of("10.2.0.1"), "unknown");
+}
+
+TEST(RegistryTest, SharesScopesBetweenNamespacesOfOneRootSidecar) {
+  TestRegistry r;
+  ClientSettings clients;
+  clients.by_source_address = true;
+  r.registry().set_clients(clients);
+  std::string text =
+      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: istio-system}\nspec: {egress: "
+      "[{hosts: [\"shared/*\"]}]}\n---\n";
+  for (int i = 0; i < 50; ++i)
+    text += "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns" + std::to_string(i) +
+            "}\nstatus: {podIP: 10.3.0." + std::to_string(i + 1) + ", phase: Running}\n---\n";
+  r.load(text);
+  EXPECT_EQ(r.registry().scopes(), 1U);
+}
+
+TEST(RegistryTest, SharesUnchangedEntriesBetweenGenerations) {
+  TestRegistry r;
+  r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")) + entry("b", "x", vip("b.example.org", "10.0.0.2")));
+  const auto before = r.registry().current();
+  r.load(entry("b", "x", vip("b.example.org", "10.0.0.3")));
+  const auto after = r.registry().current();
+  EXPECT_EQ(before->find_host("a.example.org"), after->find_host("a.example.org"));
+  EXPECT_NE(before->find_host("b.example.org"), after->find_host("b.example.org"));
+  const View old(*before, *before->default_client);
+  EXPECT_EQ(TestRegistry::describe(old, old.lookup("b.example.org")), "exact vips 10.0.0.2");
+}
+
+TEST(RegistryTest, TellsHandlersInOrderWithAViewAsNewAsTheEvent) {
+  TestRegistry r;
+  std::vector<std::string> seen;
+  r.registry().controller().append_service_handler([&](const ServiceEvent& e, const Snapshot& s) {
+    seen.push_back("1 " + std::string(to_string(e.event)) + " " + e.host + (s.find_host(e.host) ? " there" : " gone"));
+  });
+  r.registry().controller().append_service_handler(
+      [&](const ServiceEvent& e, const Snapshot&) { seen.push_back("2 " + e.host); });
+  r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")));
+  r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")));
+  r.load(entry("a", "x", vip("a.example.org", "10.0.0.2")));
+  r.remove({Kind::ServiceEntry, "", "x", "a"});
+  EXPECT_EQ(seen, (std::vector<std::string>{"1 add a.example.org there", "2 a.example.org",
+                                            "1 update a.example.org there", "2 a.example.org",
+                                            "1 delete a.example.org gone", "2 a.example.org"}));
+}
+
+// --- Order independence ---------------------------------------------------------------------------------
+
+std::vector<Resource> mixed_resources(std::mt19937& random) {
+  std::string text;
+  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < 60; ++i) {
+    const std::string ns = "ns" + std::to_string(pick(4));
+    const std::string host = pick(4) == 0 ? "*.w" + std::to_string(pick(3)) + ".org" : "h" + std::to_string(pick(10)) + ".w1.org";
+    const std::string when = "2024-01-0" + std::to_string(1 + pick(4)) + "T00:00:00Z";
+    std::string spec = vip(host, "10.0." + std::to_string(pick(3)) + "." + std::to_string(1 + pick(20)));
+    if (pick(4) == 0) spec += ", exportTo: [ns" + std::to_string(pick(4)) + "]";
+    if (pick(5) == 0)
+      spec = "hosts: [\"" + host + "\"], resolution: STATIC, workloadSelector: {labels: {app: a}}, " + std::string(kPorts);
+    text += entry("e" + std::to_string(i), ns, spec, when);
+  }
+  for (int i = 0; i < 12; ++i)
+    text += "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w" + std::to_string(i) +
+            ", namespace: ns" + std::to_string(pick(4)) + "}\nspec: {address: 10.7.0." + std::to_string(i + 1) +
+            ", labels: {app: a}}\n---\n";
+  for (int i = 0; i < 10; ++i) {
+    const std::string ns = "ns" + std::to_string(pick(4));
+    const std::string name = "s" + std::to_string(i % 5);
+    text += "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + ", namespace: " + ns + "}\nspec: {clusterIP: " +
+            (pick(2) ? "None" : "10.8.0." + std::to_string(i + 1)) + "}\n---\n";
+    text += "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: " + name + "-x, namespace: " + ns +
+            ", labels: {kubernetes.io/service-name: " + name + "}}\naddressType: IPv4\nendpoints: [{addresses: [10.9.0." +
+            std::to_string(i + 1) + "]}]\n---\n";
+  }
+  text += "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: ns1}\nspec: {egress: [{hosts: "
+          "[\"ns0/*\", \"./*\", \"*/*.w1.org\"]}]}\n";
+  return parse(text);
+}
+
+std::string everything(TestRegistry& r) {
+  std::string all;
+  for (int n = 0; n < 4; ++n) {
+    r.be_in("ns" + std::to_string(n));
+    for (int i = 0; i < 10; ++i) all += r.ask("h" + std::to_string(i) + ".w1.org") + "\n";
+    for (int i = 0; i < 3; ++i) all += r.ask("x.w" + std::to_string(i) + ".org") + "\n";
+    for (int i = 0; i < 5; ++i) {
+      all += r.ask("s" + std::to_string(i)) + "\n";
+      for (int m = 0; m < 4; ++m) all += r.ask("s" + std::to_string(i) + ".ns" + std::to_string(m)) + "\n";
+    }
+    for (int i = 1; i < 12; ++i)
+      for (const std::string net : {"10.8.0.", "10.9.0.", "10.0.1."})
+        for (const auto& name : r.view().reverse(*IpAddress::parse(net + std::to_string(i)))) all += name.name + "\n";
+  }
+  return all;
+}
+
+TEST(RegistryPropertyTest, AnswersDoNotDependOnTheOrderOfArrival) {
+  std::mt19937 random(20240501);
+  auto resources = mixed_resources(random);
+  // One key twice would be an update, whose order counts.
+  std::map<ResourceKey, Resource> unique;
+  for (auto& r : resources) unique.insert_or_assign(key_of(r), r);
+  resources.clear();
+  for (auto& [key, r] : unique) resources.push_back(r);
+  TestRegistry reference;
+  reference.add(resources);
+  const std::string expected = everything(reference);
+  ASSERT_NE(expected.find("vips"), std::string::npos);
+  for (int round = 0; round < 200; ++round) {
+    std::ranges::shuffle(resources, random);
+    TestRegistry r;
+    for (auto& resource : resources) r.add({resource});
+    ASSERT_EQ(everything(r), expected) << "round " << round;
+  }
+}
+
+TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; ++round) {
+    TestRegistry r;
+    std::map<ResourceKey, Resource> live;
+    for (int step = 0; step < 4; ++step) {
+      for (auto& resource : mixed_resources(random)) {
+        const ResourceKey key = key_of(resource);
+        if (random() % 3 == 0 && live.contains(key)) {
+          r.remove(key);
+          live.erase(key);
+        } else {
+          live.insert_or_assign(key, resource);
+          r.add({resource});
+        }
+      }
+    }
+    TestRegistry fresh;
+    std::vector<Resource> resources;
+    for (auto& [key, resource] : live) resources.push_back(resource);
+    fresh.add(resources);
+    ASSERT_EQ(everything(r), everything(fresh)) << "round " << round;
+    // Nothing is left behind when all goes.
+    for (auto& [key, resource] : live) r.remove(key);
+    const auto& empty = *r.registry().current();
+    EXPECT_TRUE(empty.hosts.empty() && empty.wildcards.empty() && empty.reverse.empty() &&
+                empty.namespaces.empty() && empty.resources.empty() && empty.empty_non_terminals.empty());
+  }
+}
+
+}  // namespace
+}  // namespace meshdns::registry

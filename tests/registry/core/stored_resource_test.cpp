@@ -1,0 +1,85 @@
+#include "registry/snapshot/stored_resource.hpp"
+
+#include <random>
+
+#include "tests/registry/core/fixture.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+constexpr std::string_view kManifests = R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: a, namespace: x, labels: {k: v}, creationTimestamp: "2024-01-01T00:00:00Z"}
+spec:
+  hosts: [a.example.org]
+  addresses: [10.0.0.1, "2001:db8::1", 10.1.0.0/16]
+  ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}]
+  resolution: STATIC
+  exportTo: [".", other]
+  endpoints: [{address: 2.2.2.2, ports: {http: 81}, labels: {a: b}, weight: 3, network: n, locality: r/z}]
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: w, namespace: x}
+spec: {address: 1.2.3.4, labels: {a: b}}
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: s, namespace: x}
+spec: {egress: [{hosts: ["./*"], port: {number: 80, name: http, protocol: HTTP}}, {hosts: ["*/*"]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: s, namespace: x}
+spec: {clusterIPs: [10.0.0.9, "fd00::9"], ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s-1, namespace: x, labels: {kubernetes.io/service-name: s}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.2.0.1], hostname: h, conditions: {ready: false}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: x, labels: {app: p}}
+spec: {dnsConfig: {searches: [example.net]}}
+status: {podIPs: [{ip: 10.2.0.1}], phase: Running}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: x}
+)";
+
+TEST(StoredResourceTest, GivesBackWhatWasEncoded) {
+  const auto resources = parse(kManifests);
+  ASSERT_EQ(resources.size(), 7U);
+  for (const auto& resource : resources) {
+    const StoredRef stored = StoredResource::encode(resource, 1, 7);
+    EXPECT_TRUE(stored->decode() == resource) << stored->label();
+    EXPECT_EQ(stored->key(), key_of(resource));
+    EXPECT_TRUE(stored->has_key(key_of(resource)));
+    EXPECT_EQ(stored->key_hash(), hash_of(key_of(resource)));
+    const auto again = StoredResource::from_encoded(stored->encoded(), 1, 7);
+    ASSERT_TRUE(again);
+    EXPECT_TRUE((*again)->decode() == resource);
+  }
+}
+
+TEST(StoredResourceTest, RefusesEveryCutAndManyDamagedEncodings) {
+  std::mt19937 random(1);
+  for (const auto& resource : parse(kManifests)) {
+    const std::string octets(StoredResource::encode(resource, 0, 0)->encoded());
+    for (std::size_t n = 0; n < octets.size(); ++n)
+      EXPECT_FALSE(StoredResource::from_encoded(octets.substr(0, n), 0, 0)) << n;
+    for (int i = 0; i < 2000; ++i) {
+      std::string damaged = octets;
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+      if (const auto r = StoredResource::from_encoded(damaged, 0, 0)) (*r)->decode();  // must not crash
+    }
+  }
+}
+
+}  // namespace
+}  // namespace meshdns::registry
