@@ -22,7 +22,7 @@ struct Explanation {
   };
   struct Answer {
     wire::Type type = wire::Type::A;
-    std::string outcome;               // "answered from the registry", "forwarded to 10.0.0.53:53"
+    std::string verdict;               // "answered", "forwarded to 10.0.0.53:53"
     std::string why;                   // "the host has no IPv6 address"
     std::string rcode;                 // "NOERROR"; empty where it is the upstream's to say
     std::vector<std::string> records;  // zone-file text of the answer section
@@ -38,9 +38,9 @@ struct ExplainRequest {
   const registry::Client& client;
   const QuerySettings& settings;
   std::string_view name;           // text, any case, final dot optional, escapes as in zone files
-  std::vector<wire::Type> types;   // empty = those that fit the name: A and AAAA, or PTR, or SRV
+  std::vector<wire::Type> types = {};   // empty = those that fit the name: A and AAAA, or PTR, or SRV
   // The servers that a name (lower-case wire form) is forwarded to, in words; may be empty.
-  std::function<std::string(std::string_view wire_name)> route;
+  std::function<std::string(std::string_view wire_name)> route = {};
 };
 
 // An Error when `name` is none.

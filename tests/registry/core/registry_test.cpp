@@ -121,7 +121,7 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
   };
   r.load(fill("x", "2.2.2.2") + fill("other", "9.9.9.9"));
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 2.2.2.2");
-  r.load("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, labels: {app: details}}\nstatus: {podIP: 3.3.3.3, "
+  r.load("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, labels: {app: details}}\nspec: {}\nstatus: {podIP: 3.3.3.3, "
          "phase: Running, conditions: [{type: Ready, status: \"True\"}]}\n");
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3 2.2.2.2");
   r.remove({Kind::WorkloadEntry, "", "x", "w1"});
@@ -215,7 +215,7 @@ TEST(RegistryTest, SharesScopesBetweenNamespacesOfOneRootSidecar) {
       "[{hosts: [\"shared/*\"]}]}\n---\n";
   for (int i = 0; i < 50; ++i)
     text += "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns" + std::to_string(i) +
-            "}\nstatus: {podIP: 10.3.0." + std::to_string(i + 1) + ", phase: Running}\n---\n";
+            "}\nspec: {}\nstatus: {podIP: 10.3.0." + std::to_string(i + 1) + ", phase: Running}\n---\n";
   r.load(text);
   EXPECT_EQ(r.registry().scopes(), 1U);
 }

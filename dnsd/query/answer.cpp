@@ -1,0 +1,391 @@
+#include "dnsd/query/answer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "dnsd/query/service_names.hpp"
+#include "dnsd/wire/octets.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::EndpointEntry;
+using registry::EndpointList;
+using registry::ServiceRecord;
+using wire::MessageWriter;
+using wire::Section;
+using wire::Type;
+
+// k8s-dns-semantics, section 0.
+constexpr std::uint32_t kRefresh = 7200;
+constexpr std::uint32_t kRetry = 1800;
+constexpr std::uint32_t kExpire = 86400;
+constexpr std::uint32_t kMaxSoaTtl = 300;
+constexpr std::uint32_t kVersionTtl = 28800;
+constexpr std::uint32_t kMinimalTtl = 8482;
+constexpr std::string_view kVersion = "1.1.0";
+
+// A name put together from parts; text too long for a name becomes empty, which no record takes.
+class NameBuffer {
+ public:
+  std::string_view join(std::string_view front, std::string_view zone) {
+    if (front.empty()) return zone;
+    const std::size_t size = front.size() + 1 + zone.size();
+    if (size > text_.size()) return {};
+    std::memcpy(text_.data(), front.data(), front.size());
+    text_[front.size()] = '.';
+    std::memcpy(text_.data() + front.size() + 1, zone.data(), zone.size());
+    return {text_.data(), size};
+  }
+
+ private:
+  std::array<char, kMaxHostLength> text_;
+};
+
+// --- SOA -----------------------------------------------------------------------------------------
+
+// Record data in the making.  REQUIRES: what is put fits.
+class Rdata {
+ public:
+  void put_label(std::string_view label) {
+    octets_[size_++] = static_cast<std::uint8_t>(label.size());
+    std::memcpy(octets_.data() + size_, label.data(), label.size());
+    size_ += label.size();
+  }
+  void put_name(std::string_view name) {
+    for (std::size_t dot = 0; dot != std::string_view::npos;) {
+      dot = name.find('.');
+      put_label(name.substr(0, dot));
+      if (dot != std::string_view::npos) name.remove_prefix(dot + 1);
+    }
+    octets_[size_++] = 0;
+  }
+  void put_pointer(std::size_t offset) {
+    wire::store_u16(octets_.data() + size_, static_cast<std::uint16_t>(0xc000u | offset));
+    size_ += 2;
+  }
+  void put_u32(std::uint32_t value) {
+    wire::store_u32(octets_.data() + size_, value);
+    size_ += 4;
+  }
+  std::size_t size() const { return size_; }
+  std::span<const std::uint8_t> octets() const { return {octets_.data(), size_}; }
+
+ private:
+  std::array<std::uint8_t, wire::kMaxNameLength + 64> octets_;
+  std::size_t size_ = 0;
+};
+
+void put_soa_numbers(Rdata& rdata, std::uint32_t serial, std::uint32_t minimum) {
+  for (const std::uint32_t number : {serial, kRefresh, kRetry, kExpire, minimum})
+    rdata.put_u32(number);
+}
+
+// The usual case, without a search for names to compress against: the zone is the end of the
+// question, or the name stands for itself and the server's names are written out once.
+void write_soa_at_question(AnswerContext& context, std::string_view zone, Section section) {
+  MessageWriter& writer = context.writer;
+  const registry::View& view = context.view;
+  MessageWriter::NameRef owner = context.owner;
+  Rdata rdata;
+  rdata.put_label("ns");
+  rdata.put_label("dns");
+  std::size_t zone_at = 0;
+  if (zone.empty()) {
+    // Two octets of owner, ten of type, class, TTL and length, then the record's data.
+    zone_at = writer.size() + 12 + rdata.size();
+    rdata.put_name(view.settings().cluster_domain);
+  } else {
+    zone_at = wire::kHeaderSize + context.question_size - (zone.size() + 2);
+    owner = static_cast<MessageWriter::NameRef>(zone_at);
+    rdata.put_pointer(zone_at);
+  }
+  rdata.put_label("hostmaster");
+  rdata.put_pointer(zone_at);
+  const std::uint32_t ttl = negative_ttl(view);
+  put_soa_numbers(rdata, view.snapshot().serial, ttl);
+  writer.add_record(section, owner, Type::Soa, wire::Class::In, std::min(ttl, kMaxSoaTtl),
+                    rdata.octets());
+}
+
+// Behind an alias, where names lie anywhere.
+void write_soa_by_name(AnswerContext& context, std::string_view zone, Section section) {
+  NameBuffer mname;
+  NameBuffer rname;
+  const registry::View& view = context.view;
+  const std::string_view server = zone.empty() ? view.settings().cluster_domain : zone;
+  const std::uint32_t ttl = negative_ttl(view);
+  context.writer.add_soa(section, zone.empty() ? context.name : zone, std::min(ttl, kMaxSoaTtl),
+                         mname.join("ns.dns", server), rname.join("hostmaster", server),
+                         view.snapshot().serial, kRefresh, kRetry, kExpire, ttl);
+}
+
+// --- addresses -----------------------------------------------------------------------------------
+
+template <std::size_t N>
+bool add_address(MessageWriter& writer, MessageWriter::NameRef owner, std::uint32_t ttl,
+                 const std::array<std::uint8_t, N>& address) {
+  if constexpr (N == 4)
+    return writer.add_a(Section::Answer, owner, ttl, address);
+  else
+    return writer.add_aaaa(Section::Answer, owner, ttl, address);
+}
+
+template <std::size_t N>
+void add_rotated(AnswerContext& context, std::uint32_t ttl, std::uint64_t key,
+                 std::span<const std::array<std::uint8_t, N>> addresses,
+                 std::span<const std::uint32_t> weights) {
+  std::size_t first = 0;
+  if (addresses.size() > 1) {
+    const std::uint32_t turn = context.rotation.next(key);
+    first = weights.empty() ? first_place(turn, addresses.size())
+                            : first_weighted_place(turn, weights);
+  }
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const std::size_t place = first + i < addresses.size() ? first + i : first + i - addresses.size();
+    if (!add_address(context.writer, context.owner, ttl, addresses[place]))
+      return context.writer.set_truncated();
+  }
+}
+
+std::uint64_t rotation_key(const ServiceRecord& service, Type type) {
+  return reinterpret_cast<std::uintptr_t>(&service) ^ static_cast<std::uint64_t>(type) << 56;
+}
+
+void answer_addresses(const Decision& decision, AnswerContext& context) {
+  const ServiceRecord& service = *decision.match.service;
+  const registry::AddressView addresses = context.view.addresses(service);
+  const std::uint32_t ttl = context.view.ttl(service);
+  const std::uint64_t key = rotation_key(service, context.type);
+  if (context.type == Type::A)
+    add_rotated<4>(context, ttl, key, addresses.v4, addresses.v4_weights);
+  else
+    add_rotated<16>(context, ttl, key, addresses.v6, addresses.v6_weights);
+}
+
+void answer_address(const Decision& decision, AnswerContext& context) {
+  if (!context.writer.add_address(Section::Answer, context.owner,
+                                  context.view.settings().ttl.kubernetes, decision.address))
+    context.writer.set_truncated();
+}
+
+void answer_endpoint(const Decision& decision, AnswerContext& context) {
+  const ServiceRecord& service = *decision.match.service;
+  const ServiceLabels labels = read_service_labels(decision.below, service);
+  const std::uint32_t ttl = context.view.ttl(service);
+  // Two slices may list one address.
+  std::vector<IpAddress> addresses;
+  for_each_endpoint_named(context.view, service, labels, [&](const EndpointEntry& endpoint) {
+    if (endpoint.address.is_v4() == (context.type == Type::A)) addresses.push_back(endpoint.address);
+  });
+  std::ranges::sort(addresses);
+  const auto repeated = std::ranges::unique(addresses);
+  addresses.erase(repeated.begin(), repeated.end());
+  const std::size_t first = first_place(
+      context.rotation.next(hash_bytes(context.name)), addresses.size());
+  std::ranges::rotate(addresses, addresses.begin() + static_cast<std::ptrdiff_t>(first));
+  for (const IpAddress& address : addresses)
+    if (!context.writer.add_address(Section::Answer, context.owner, ttl, address))
+      return context.writer.set_truncated();
+}
+
+// --- SRV -----------------------------------------------------------------------------------------
+
+// The name that SRV targets are, or lie below.
+std::string_view target_host(const Decision& decision) {
+  const std::string_view host = decision.match.entry->host();
+  return host.starts_with('*') ? decision.base : host;
+}
+
+struct WrittenTarget {
+  std::string_view label;
+  MessageWriter::NameRef name;
+};
+
+std::vector<WrittenTarget> add_srv_records(const Decision& decision, AnswerContext& context,
+                                           std::span<const PortTarget> targets) {
+  const ServiceRecord& service = *decision.match.service;
+  const std::string_view host = target_host(decision);
+  const std::uint32_t ttl = context.view.ttl(service);
+  const auto weight = static_cast<std::uint16_t>(std::max<std::size_t>(1, 100 / targets.size()));
+  const std::size_t first =
+      first_place(context.rotation.next(rotation_key(service, Type::Srv)), targets.size());
+  std::vector<WrittenTarget> written;
+  written.reserve(targets.size());
+  NameBuffer name;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const PortTarget& target = targets[(first + i) % targets.size()];
+    MessageWriter::NameRef at = 0;
+    if (!context.writer.add_srv(Section::Answer, context.owner, ttl, 0, weight, target.port,
+                                name.join(target.label, host), &at)) {
+      context.writer.set_truncated();
+      break;
+    }
+    written.push_back({target.label, at});
+  }
+  return written;
+}
+
+// Glue: what does not fit is left out without TC, since nobody asked for it.
+void add_service_glue(AnswerContext& context, const ServiceRecord& service,
+                      MessageWriter::NameRef owner) {
+  const registry::AddressView addresses = context.view.addresses(service);
+  const std::uint32_t ttl = context.view.ttl(service);
+  for (const auto& address : addresses.v4)
+    if (!context.writer.add_a(Section::Additional, owner, ttl, address)) return;
+  for (const auto& address : addresses.v6)
+    if (!context.writer.add_aaaa(Section::Additional, owner, ttl, address)) return;
+}
+
+void add_endpoint_glue(AnswerContext& context, const ServiceRecord& service,
+                       std::vector<WrittenTarget> targets) {
+  const EndpointList* const endpoints = service.endpoints();
+  if (endpoints == nullptr) return;
+  std::ranges::sort(targets, {}, &WrittenTarget::label);
+  const bool pod_names = context.view.settings().endpoint_pod_names;
+  const std::uint32_t ttl = context.view.ttl(service);
+  std::vector<std::pair<MessageWriter::NameRef, IpAddress>> glue;
+  for (const EndpointEntry& entry : endpoints->entries) {
+    if (!entry.ready || !context.view.reaches(entry)) continue;
+    const std::string label = EndpointList::label_of(entry, pod_names);
+    const auto target = std::ranges::lower_bound(targets, std::string_view(label), {}, &WrittenTarget::label);
+    if (target != targets.end() && target->label == label)
+      glue.emplace_back(target->name, entry.address);
+  }
+  std::ranges::sort(glue);
+  const auto repeated = std::ranges::unique(glue);
+  glue.erase(repeated.begin(), repeated.end());
+  for (const auto& [owner, address] : glue)
+    if (!context.writer.add_address(Section::Additional, owner, ttl, address)) return;
+}
+
+void answer_ports(const Decision& decision, AnswerContext& context) {
+  const ServiceRecord& service = *decision.match.service;
+  const ServicePorts ports(context.view, service);
+  const ServiceLabels labels = read_service_labels(decision.below, service);
+  const std::vector<PortTarget> targets = ports.targets(labels);
+  if (targets.empty()) return;
+  const auto written = add_srv_records(decision, context, targets);
+  if (written.empty()) return;
+  if (written.front().label.empty())
+    add_service_glue(context, service, written.front().name);
+  else
+    add_endpoint_glue(context, service, written);
+}
+
+// --- everything else -------------------------------------------------------------------------------
+
+void answer_pointers(const Decision& decision, AnswerContext& context) {
+  for (const auto& reverse : context.view.reverse(decision.address))
+    if (!context.writer.add_name_record(Section::Answer, context.owner, Type::Ptr,
+                                        context.view.ttl(*reverse.service), reverse.name))
+      return context.writer.set_truncated();
+}
+
+void answer_version(AnswerContext& context) {
+  if (!context.writer.add_txt(Section::Answer, context.owner, kVersionTtl, {&kVersion, 1}))
+    context.writer.set_truncated();
+}
+
+void answer_server_addresses(AnswerContext& context, MessageWriter::NameRef owner,
+                             Section section) {
+  for (const IpAddress& address : context.server_addresses) {
+    const bool asked = address.is_v4() ? context.type == Type::A : context.type == Type::Aaaa;
+    if (asked || section == Section::Additional)
+      context.writer.add_address(section, owner, context.view.settings().ttl.kubernetes, address);
+  }
+}
+
+void answer_ns(const Decision& decision, AnswerContext& context) {
+  NameBuffer name;
+  MessageWriter::NameRef at = 0;
+  if (!context.writer.add_name_record(Section::Answer, context.owner, Type::Ns,
+                                      context.view.settings().ttl.kubernetes,
+                                      name.join("ns.dns", decision.zone), &at))
+    return context.writer.set_truncated();
+  answer_server_addresses(context, at, Section::Additional);
+}
+
+void answer_minimal(AnswerContext& context) {
+  static constexpr std::string_view rdata = "\x0d" "ANY obsoleted" "\x0c" "See RFC 8482";
+  const std::span octets(reinterpret_cast<const std::uint8_t*>(rdata.data()), rdata.size());
+  context.writer.add_record(Section::Answer, context.owner, Type::Hinfo, wire::Class::In,
+                            kMinimalTtl, octets);
+}
+
+void answer_nodata(const Decision& decision, AnswerContext& context) {
+  write_soa(context, decision.zone, Section::Authority);
+}
+
+void answer_failure(wire::Ede code, std::string_view why, AnswerContext& context) {
+  context.writer.set_rcode(wire::Rcode::ServFail);
+  context.writer.set_extended_error(code, why);
+}
+
+}  // namespace
+
+std::uint32_t negative_ttl(const registry::View& view) { return view.settings().ttl.negative; }
+
+void write_soa(AnswerContext& context, std::string_view zone, Section section) {
+  if (context.owner == MessageWriter::kQuestionName)
+    write_soa_at_question(context, zone, section);
+  else
+    write_soa_by_name(context, zone, section);
+}
+
+void answer_nxdomain(const Decision& decision, AnswerContext& context) {
+  context.writer.set_rcode(wire::Rcode::NxDomain);
+  write_soa(context, decision.zone, Section::Authority);
+  // The name is known and denied all the same: say why.
+  if (decision.match) context.writer.set_extended_error(wire::Ede::Other, decision.why);
+}
+
+void write_answer(const Decision& decision, AnswerContext& context) {
+  switch (decision.verdict) {
+    case Verdict::Addresses:
+      return answer_addresses(decision, context);
+    case Verdict::Address:
+      return answer_address(decision, context);
+    case Verdict::EndpointAddresses:
+      return answer_endpoint(decision, context);
+    case Verdict::Ports:
+      return answer_ports(decision, context);
+    case Verdict::Pointers:
+      return answer_pointers(decision, context);
+    case Verdict::Version:
+      return answer_version(context);
+    case Verdict::ZoneSoa:
+      return write_soa(context, decision.zone, Section::Answer);
+    case Verdict::ZoneNs:
+      return answer_ns(decision, context);
+    case Verdict::ServerAddresses:
+      return answer_server_addresses(context, context.owner, Section::Answer);
+    case Verdict::Minimal:
+      return answer_minimal(context);
+    case Verdict::NoData:
+      return answer_nodata(decision, context);
+    case Verdict::NxDomain:
+      return answer_nxdomain(decision, context);
+    case Verdict::AliasItself:
+      return;
+    case Verdict::AliasLoop:
+      return answer_failure(wire::Ede::Other, decision.why, context);
+    case Verdict::Unresolvable:
+      return answer_failure(wire::Ede::NoReachableAuthority, decision.why, context);
+    case Verdict::NotReady:
+      return answer_failure(wire::Ede::NotReady, decision.why, context);
+    case Verdict::Alias:
+    case Verdict::SearchAlias:
+    case Verdict::Forward:
+    case Verdict::Wait:
+      break;
+  }
+  assert(false && "no answer of its own");
+}
+
+}  // namespace meshdns::dnsd

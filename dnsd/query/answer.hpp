@@ -1,0 +1,39 @@
+// Decisions as records: one function per verdict.  Nothing here decides anything.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "dnsd/query/decision.hpp"
+#include "dnsd/query/rotation.hpp"
+#include "dnsd/wire/message_writer.hpp"
+
+namespace meshdns::dnsd {
+
+// What one reply is written with.
+struct AnswerContext {
+  const registry::View& view;
+  RotationTable& rotation;
+  wire::MessageWriter& writer;
+  wire::Type type = wire::Type::A;
+  // The name that the decision is about: the question's, or an alias's target in the message.
+  std::string_view name = {};
+  wire::MessageWriter::NameRef owner = wire::MessageWriter::kQuestionName;
+  std::size_t question_size = 0;  // of the question's name in wire form
+  std::span<const IpAddress> server_addresses = {};
+};
+
+// Writes records, rcode and extended error of every verdict but Alias, SearchAlias, Forward and
+// Wait.  Records that do not fit are left out; TC says so where they are answers.  AA is the
+// caller's: it depends on the first name of a chain.
+void write_answer(const Decision& decision, AnswerContext& context);
+
+// A negative answer's SOA in the authority section, or the apex's own.
+void write_soa(AnswerContext& context, std::string_view zone, wire::Section section);
+void answer_nxdomain(const Decision& decision, AnswerContext& context);
+
+// How long a client may keep that a name or record is missing; also of aliases made by the search
+// shortcut, which something real may replace.
+std::uint32_t negative_ttl(const registry::View& view);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,62 @@
+#include "dnsd/query/chaos.hpp"
+
+#include <vector>
+
+#include "dnsd/query/explanation.hpp"
+#include "dnsd/wire/name_text.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+std::string_view wire_name(const wire::QueryMessage& query) {
+  return {reinterpret_cast<const char*>(query.question.data()), query.qname_size};
+}
+
+std::vector<std::string> explain_name(const ChaosQuery& chaos) {
+  const auto explanation = explain({.snapshot = chaos.snapshot,
+                                    .client = chaos.client,
+                                    .settings = chaos.settings,
+                                    .name = wire::name_to_text(wire_name(chaos.query)),
+                                    .types = {},
+                                    .route = chaos.route});
+  if (!explanation) return {explanation.error().message};
+  // Who asks from this host runs it.
+  return to_lines(*explanation, chaos.source.address.is_loopback() ? Audience::Operator
+                                                                   : Audience::Client);
+}
+
+std::vector<std::string> facts(const ChaosQuery& chaos) {
+  const std::string_view name = chaos.query.qname();
+  if (chaos.query.has_odd_octets) return explain_name(chaos);
+  if (name == "version.server" || name == "version.bind") return {chaos.settings.server_version};
+  if (name == "hostname.bind" || name == "id.server") return {chaos.settings.server_identity};
+  if (name == "whoami.meshdns")
+    return describe_client(chaos.snapshot, chaos.client, chaos.source.address.to_string());
+  return explain_name(chaos);
+}
+
+}  // namespace
+
+bool may_ask_chaos(ChaosAccess access, const IpAddress& client) {
+  switch (access) {
+    case ChaosAccess::Loopback:
+      return client.is_loopback();
+    case ChaosAccess::Allowed:
+      return true;
+    case ChaosAccess::Off:
+      break;
+  }
+  return false;
+}
+
+void answer_chaos(const ChaosQuery& chaos, wire::MessageWriter& writer) {
+  writer.set_authoritative(true);
+  if (chaos.query.qtype != wire::Type::Txt && chaos.query.qtype != wire::Type::Any) return;
+  for (const std::string& fact : facts(chaos)) {
+    const std::string_view text = fact;
+    if (!writer.add_txt(wire::Section::Answer, wire::MessageWriter::kQuestionName, 0, {&text, 1}))
+      return writer.set_truncated();
+  }
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,31 @@
+// Class CH: who we are, who you are, and why a name is answered as it is (design, section 4).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/query_settings.hpp"
+#include "dnsd/wire/message_writer.hpp"
+#include "dnsd/wire/query_message.hpp"
+#include "registry/snapshot/snapshot.hpp"
+
+namespace meshdns::dnsd {
+
+bool may_ask_chaos(ChaosAccess access, const IpAddress& client);
+
+struct ChaosQuery {
+  const wire::QueryMessage& query;
+  const Client& source;
+  const registry::Snapshot& snapshot;
+  const registry::Client& client;
+  const QuerySettings& settings;
+  std::function<std::string(std::string_view wire_name)> route = {};
+};
+
+// Writes the answer: one TXT record a fact.  Types other than TXT and ANY are empty.
+// REQUIRES: may_ask_chaos().
+void answer_chaos(const ChaosQuery& chaos, wire::MessageWriter& writer);
+
+}  // namespace meshdns::dnsd

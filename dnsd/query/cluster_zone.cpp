@@ -1,0 +1,106 @@
+#include "dnsd/query/cluster_zone.hpp"
+
+#include <algorithm>
+
+#include "dnsd/query/service_names.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::PodNames;
+using registry::View;
+using wire::Type;
+
+// The labels in front of the cluster domain.
+std::string_view relative_name(const View& view, std::string_view name) {
+  const std::size_t zone = view.settings().cluster_domain.size();
+  return name.size() == zone ? std::string_view{} : name.substr(0, name.size() - zone - 1);
+}
+
+Decision in_zone(const View& view, Verdict verdict, std::string_view why) {
+  return {.verdict = verdict, .zone = view.settings().cluster_domain, .why = why};
+}
+
+Decision decide_apex(const View& view, Type type) {
+  constexpr std::string_view why = "the apex of the cluster domain";
+  if (type == Type::Soa || type == Type::Any) return in_zone(view, Verdict::ZoneSoa, why);
+  return in_zone(view, type == Type::Ns ? Verdict::ZoneNs : Verdict::NoData, why);
+}
+
+Decision decide_server_name(const View& view, const Asked& asked) {
+  const auto is_asked_for = [&](const IpAddress& address) {
+    return address.is_v4() ? asked.type == Type::A : asked.type == Type::Aaaa;
+  };
+  const bool found = std::ranges::any_of(asked.server_addresses, is_asked_for);
+  return in_zone(view, found ? Verdict::ServerAddresses : Verdict::NoData,
+                 "the name server of the cluster domain");
+}
+
+Decision decide_pod_namespace(const View& view, std::string_view ns) {
+  if (view.settings().pods == PodNames::Disabled || !view.namespace_exists(ns))
+    return in_zone(view, Verdict::NxDomain, "no such namespace, or pod names are disabled");
+  return in_zone(view, Verdict::NoData, "the pods of a namespace");
+}
+
+Decision decide_pod(const View& view, const Asked& asked, std::string_view label,
+                    std::string_view ns) {
+  const Decision missing = in_zone(view, Verdict::NxDomain, "no such pod name");
+  const PodNames mode = view.settings().pods;
+  const auto address = parse_dashed_address(label);
+  if (mode == PodNames::Disabled || !address || !view.namespace_exists(ns)) return missing;
+  if (mode == PodNames::Verified && !view.pod_exists(*address, ns)) return missing;
+  Decision decision = in_zone(view, Verdict::NoData, "a pod's name has its one address");
+  const bool family = address->is_v4() ? asked.type == Type::A : asked.type == Type::Aaaa;
+  if (family || asked.type == Type::Any) {
+    decision.verdict = Verdict::Address;
+    decision.address = *address;
+  }
+  return decision;
+}
+
+// `labels`: in front of "pod".
+Decision decide_below_pod(const View& view, const Asked& asked, std::string_view labels) {
+  const std::size_t dot = labels.find('.');
+  if (dot == std::string_view::npos) return decide_pod_namespace(view, labels);
+  const std::string_view ns = labels.substr(dot + 1);
+  if (ns.find('.') != std::string_view::npos)
+    return in_zone(view, Verdict::NxDomain, "no names lie below a pod's");
+  return decide_pod(view, asked, labels.substr(0, dot), ns);
+}
+
+}  // namespace
+
+bool is_in_cluster_domain(const View& view, std::string_view name) {
+  return is_at_or_below(name, view.settings().cluster_domain);
+}
+
+std::optional<Decision> decide_fixed_name(const View& view, const Asked& asked) {
+  const std::string_view name = relative_name(view, asked.name);
+  if (name.empty()) return decide_apex(view, asked.type);
+  if (name == "svc" || name == "pod" || name == "dns")
+    return in_zone(view, Verdict::NoData, "a name above services, always there and empty");
+  if (name == "ns.dns") return decide_server_name(view, asked);
+  if (name == "dns-version") {
+    const bool text = asked.type == Type::Txt || asked.type == Type::Any;
+    return in_zone(view, text ? Verdict::Version : Verdict::NoData,
+                   "the version of the Kubernetes DNS specification");
+  }
+  return {};
+}
+
+Decision decide_cluster_name(const View& view, const Asked& asked) {
+  const std::string_view name = relative_name(view, asked.name);
+  if (name.ends_with(".pod"))
+    return decide_below_pod(view, asked, name.substr(0, name.size() - 4));
+  if (name.ends_with(".svc")) {
+    const std::string_view ns = name.substr(0, name.size() - 4);
+    if (ns.find('.') == std::string_view::npos && view.namespace_exists(ns))
+      return in_zone(view, Verdict::NoData, "a namespace that exists");
+  }
+  if (view.is_empty_non_terminal(asked.name))
+    return in_zone(view, Verdict::NoData, "a known host lies below this name");
+  return in_zone(view, Verdict::NxDomain, "no such name in the cluster domain");
+}
+
+}  // namespace meshdns::dnsd

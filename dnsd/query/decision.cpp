@@ -1,0 +1,399 @@
+#include "dnsd/query/decision.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "dnsd/query/cluster_zone.hpp"
+#include "dnsd/query/reverse_zone.hpp"
+#include "dnsd/query/service_names.hpp"
+#include "dnsd/query/special_names.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::AnswerKind;
+using registry::Match;
+using registry::Provider;
+using registry::ServiceRecord;
+using registry::View;
+using wire::Type;
+
+constexpr std::string_view kClusterSet = "clusterset.local";
+
+constexpr bool is_address_type(Type type) { return type == Type::A || type == Type::Aaaa; }
+// Records whose address hints would lead around the address that we answer (RFC 9460).
+constexpr bool is_binding_type(Type type) { return type == Type::Https || type == Type::Svcb; }
+
+// --- authority -----------------------------------------------------------------------------------
+
+bool is_fallthrough(const View& view, std::string_view name) {
+  return std::ranges::any_of(view.settings().fallthrough, [&](const std::string& zone) {
+    return is_at_or_below(name, zone);
+  });
+}
+
+// What becomes of a name that does not exist: denied where that is ours to do, else forwarded.
+Decision deny(const View& view, const Asked& asked, Decision decision) {
+  decision.zone = zone_of(view, asked.name);
+  const bool cluster = is_in_cluster_domain(view, asked.name);
+  const bool ours = cluster ? view.snapshot().authoritative
+                            : !reverse_zone_of(view, asked.name).empty();
+  decision.verdict = ours && !is_fallthrough(view, asked.name) ? Verdict::NxDomain : Verdict::Forward;
+  return decision;
+}
+
+Decision no_data(const View& view, const Asked& asked, const Match& match, std::string_view why) {
+  return {.verdict = Verdict::NoData,
+          .match = match,
+          .zone = zone_of(view, asked.name),
+          .why = why};
+}
+
+// --- a host that is known --------------------------------------------------------------------------
+
+AnswerKind kind_of(const View& view, const ServiceRecord& service) {
+  // CoreDNS's option: a Service without a ready endpoint is as if it were not there.
+  if (view.settings().ignore_empty_service && service.provider == Provider::Kubernetes &&
+      service.answer == AnswerKind::Vips && !has_ready_endpoint(service))
+    return AnswerKind::NoReadyEndpoints;
+  return service.answer;
+}
+
+// Whether this client may be given an address of that type at all.
+bool client_takes(const View& view, Type type) {
+  const registry::ClientIdentity& identity = view.client().identity;
+  return type == Type::A ? identity.ipv4 : identity.ipv6;
+}
+
+Decision decide_addresses(const View& view, const Asked& asked, const Match& match,
+                          AnswerKind kind) {
+  if (!client_takes(view, asked.type))
+    return no_data(view, asked, match, "the client does not take addresses of this family");
+  if (kind == AnswerKind::Pending)
+    return {.verdict = Verdict::Wait,
+            .match = match,
+            .why = "the names of its endpoints are being looked up for the first time"};
+  if (kind == AnswerKind::Unresolvable)
+    return {.verdict = Verdict::Unresolvable,
+            .match = match,
+            .why = "none of the names of its endpoints can be resolved"};
+  const registry::AddressView addresses = view.addresses(*match.service);
+  const bool found = asked.type == Type::A ? !addresses.v4.empty() : !addresses.v6.empty();
+  if (!found) return no_data(view, asked, match, "the host has no address of this family");
+  return {.verdict = Verdict::Addresses,
+          .match = match,
+          .why = kind == AnswerKind::Vips ? "its virtual addresses" : "its endpoints"};
+}
+
+// SRV at the service itself: an extension that peers of a StatefulSet look for.
+Decision decide_service_ports(const View& view, const Asked& asked, const Match& match) {
+  if (ServicePorts(view, *match.service).targets({}).empty())
+    return no_data(view, asked, match, "the service has no ports");
+  return {.verdict = Verdict::Ports, .match = match, .base = asked.name, .why = "all of its ports"};
+}
+
+Decision decide_other_type(const View& view, const Asked& asked, const Match& match) {
+  if (asked.type == Type::Any) return {.verdict = Verdict::Minimal, .match = match,
+                                       .why = "ANY is answered with one record (RFC 8482)"};
+  if (is_binding_type(asked.type))
+    return no_data(view, asked, match, "its address hints would lead around our addresses");
+  // A name with addresses has no CNAME; the upstream's would lead around ours.
+  if (asked.type == Type::Cname) return no_data(view, asked, match, "the host is no alias");
+  if (zone_of(view, asked.name).empty())
+    return {.verdict = Verdict::Forward,
+            .match = match,
+            .why = "records of this type are not the registry's to give"};
+  if (asked.type == Type::Srv) return decide_service_ports(view, asked, match);
+  return no_data(view, asked, match, "the host has no records of this type");
+}
+
+Decision decide_host(const View& view, const Asked& asked, const Match& match) {
+  const AnswerKind kind = kind_of(view, *match.service);
+  switch (kind) {
+    case AnswerKind::Vips:
+    case AnswerKind::Endpoints:
+    case AnswerKind::NoAddress:
+    case AnswerKind::Pending:
+    case AnswerKind::Unresolvable:
+      return is_address_type(asked.type) ? decide_addresses(view, asked, match, kind)
+                                         : decide_other_type(view, asked, match);
+    case AnswerKind::Alias:
+      return {.verdict = Verdict::Alias,
+              .match = match,
+              .why = "an ExternalName Service is an alias"};
+    case AnswerKind::NoReadyEndpoints:
+      return deny(view, asked, {.match = match, .why = "the Service has no ready endpoint"});
+    case AnswerKind::Forward:
+      break;
+  }
+  return {.verdict = Verdict::Forward,
+          .match = match,
+          .why = "the host is known and left to the upstream"};
+}
+
+// --- names below a service -------------------------------------------------------------------------
+
+struct EndpointFamilies {
+  bool any = false;
+  bool v4 = false;
+  bool v6 = false;
+};
+
+EndpointFamilies families_of(const View& view, const ServiceRecord& service,
+                             const ServiceLabels& labels) {
+  EndpointFamilies found;
+  for_each_endpoint_named(view, service, labels, [&](const registry::EndpointEntry& endpoint) {
+    found.any = true;
+    (endpoint.address.is_v4() ? found.v4 : found.v6) = true;
+  });
+  return found;
+}
+
+Decision decide_endpoint(const View& view, const Asked& asked, Decision decision,
+                         const ServiceLabels& labels) {
+  const EndpointFamilies found = families_of(view, *decision.match.service, labels);
+  if (!found.any) {
+    decision.why = "no ready endpoint of the service has this name";
+    return decision;
+  }
+  decision.verdict = Verdict::NoData;
+  decision.zone = zone_of(view, asked.name);
+  decision.why = "an endpoint of the service";
+  const bool family = asked.type == Type::A      ? found.v4
+                      : asked.type == Type::Aaaa ? found.v6
+                                                 : false;
+  if (family && client_takes(view, asked.type)) decision.verdict = Verdict::EndpointAddresses;
+  if (asked.type == Type::Any) decision.verdict = Verdict::Minimal;
+  if (asked.type == Type::Srv &&
+      !ServicePorts(view, *decision.match.service).targets(labels).empty())
+    decision.verdict = Verdict::Ports;
+  return decision;
+}
+
+Decision decide_port(const View& view, const Asked& asked, Decision decision,
+                     const ServiceLabels& labels) {
+  const ServicePorts ports(view, *decision.match.service);
+  decision.why = "the service has no such named port";
+  if (!ports.has(labels.port, labels.protocol)) return decision;
+  decision.why = "a named port of the service";
+  decision.zone = zone_of(view, asked.name);
+  decision.verdict = Verdict::NoData;
+  if (labels.kind == ServiceLabels::Kind::Port) {
+    if (asked.type == Type::Srv) decision.verdict = Verdict::Ports;
+    if (asked.type == Type::Any) decision.verdict = Verdict::Minimal;
+  }
+  return decision;
+}
+
+// NxDomain when the service has no such name.
+Decision decide_below(const View& view, const Asked& asked, const Match& match) {
+  Decision decision{.verdict = Verdict::NxDomain,
+                    .match = match,
+                    .below = match.below,
+                    .base = asked.name.substr(match.below.size() + 1),
+                    .zone = {},
+                    .stripped = {},
+                    .address = {},
+                    .why = "no such name below the service"};
+  const AnswerKind kind = kind_of(view, *match.service);
+  if (kind == AnswerKind::Alias || kind == AnswerKind::NoReadyEndpoints) return decision;
+  const ServiceLabels labels = read_service_labels(match.below, *match.service);
+  switch (labels.kind) {
+    case ServiceLabels::Kind::Endpoint:
+      return decide_endpoint(view, asked, decision, labels);
+    case ServiceLabels::Kind::Protocol:
+    case ServiceLabels::Kind::Port:
+      return decide_port(view, asked, decision, labels);
+    case ServiceLabels::Kind::Service:
+    case ServiceLabels::Kind::None:
+      break;
+  }
+  return decision;
+}
+
+// `_name._proto.host` of a host outside our zones, whose other names are the upstream's.
+bool is_answered_host(const Match& match) {
+  return match.service != nullptr && match.service->answer != AnswerKind::Forward &&
+         match.service->answer != AnswerKind::Alias &&
+         match.service->answer != AnswerKind::NoReadyEndpoints;
+}
+
+Decision decide_host_port(const View& view, const Asked& asked, const Match& match) {
+  Decision decision = decide_below(view, asked, match);
+  if (decision.verdict == Verdict::Ports || decision.verdict == Verdict::Minimal) return decision;
+  const bool port = decision.verdict == Verdict::NoData;
+  if (is_answered_host(match) && (is_binding_type(asked.type) || (port && is_address_type(asked.type))))
+    return no_data(view, asked, match, "a port of a host whose addresses are answered here");
+  decision.verdict = Verdict::Forward;
+  decision.why = "records of this type are not the registry's to give";
+  return decision;
+}
+
+// The labels in front of the host in "_http._tcp.api.example.org"; empty: not of that form.
+std::string_view port_labels(std::string_view name) {
+  std::size_t end = 0;
+  for (int label = 0; label < 2; ++label) {
+    if (end >= name.size() || name[end] != '_') return {};
+    const std::size_t dot = name.find('.', end);
+    if (dot == std::string_view::npos || dot == end + 1) return {};
+    end = dot + 1;
+  }
+  return name.substr(0, end - 1);
+}
+
+// A host's port is more than a wildcard over it, and a port that SRV does not know may still be
+// asked for by HTTPS ("_8443._https.host").
+std::optional<Decision> find_host_port(const View& view, const Asked& asked) {
+  if (asked.type != Type::Srv && !is_binding_type(asked.type)) return {};
+  const std::string_view labels = port_labels(asked.name);
+  if (labels.empty()) return {};
+  Match match = view.lookup(asked.name.substr(labels.size() + 1), asked.trace);
+  if (match.how != Match::How::Exact && match.how != Match::How::Wildcard) return {};
+  if (!zone_of(view, asked.name).empty()) return {};
+  match.how = Match::How::Below;
+  match.below = labels;
+  return decide_host_port(view, asked, match);
+}
+
+Decision decide_match(const View& view, const Asked& asked, const Match& match) {
+  if (match.how == Match::How::Below) {
+    const bool in_zone = !zone_of(view, asked.name).empty();
+    const bool kubernetes = match.service->provider != Provider::ServiceEntry;
+    return in_zone || kubernetes ? decide_below(view, asked, match)
+                                 : decide_host_port(view, asked, match);
+  }
+  if (match.how != Match::How::Exact && asked.name.starts_with('_'))
+    if (const auto port = find_host_port(view, asked)) return *port;
+  return decide_host(view, asked, match);
+}
+
+// --- names that no object has ------------------------------------------------------------------------
+
+std::optional<Decision> decide_search_alias(const View& view, const Asked& asked) {
+  const bool allowed = view.settings().search_shortcut != registry::SearchShortcut::Off &&
+                       !asked.is_target && !asked.has_odd_labels;
+  if (!allowed) return {};
+  std::string_view stripped;
+  const Match match = view.lookup_search(asked.name, &stripped, asked.trace);
+  if (!match) return {};
+  Asked target = asked;
+  target.name = stripped;
+  target.trace = nullptr;
+  // What is below a service, but not there, is not known.
+  if (match.how == Match::How::Below &&
+      decide_match(view, target, match).verdict == Verdict::NxDomain)
+    return {};
+  return Decision{.verdict = Verdict::SearchAlias,
+                  .match = match,
+                  .stripped = stripped,
+                  .why = "a search domain was appended to a known name"};
+}
+
+// The shape of our zones, for names without an object.
+Decision decide_zone_name(const View& view, const Asked& asked) {
+  Decision decision{.verdict = Verdict::NxDomain, .why = "no visible object has this name"};
+  if (is_reverse_name(asked.name)) return decide_reverse(view, asked);
+  if (view.snapshot().authoritative && is_in_cluster_domain(view, asked.name))
+    return decide_cluster_name(view, asked);
+  return decision;
+}
+
+Decision decide_unknown(const View& view, const Asked& asked, Decision closest) {
+  const Decision shaped = decide_zone_name(view, asked);
+  if (shaped.verdict != Verdict::NxDomain) return shaped;
+  if (const auto alias = decide_search_alias(view, asked)) return *alias;
+  if (!closest.match) closest.why = shaped.why;
+  return deny(view, asked, closest);
+}
+
+bool is_short_form(const Asked& asked, const Match& match) {
+  if (match.how == Match::How::Short) return true;
+  if (match.how != Match::How::Below || match.entry->host().starts_with('*')) return false;
+  return asked.name.substr(match.below.size() + 1) != match.entry->host();
+}
+
+// Before a required source has delivered, what is missing may only be late.
+std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
+  const std::string_view zone = zone_of(view, asked.name);
+  if (zone.empty() || zone == asked.name || zone == kClusterSet) return {};
+  return Decision{.verdict = Verdict::NotReady,
+                  .zone = zone,
+                  .why = "a required source has not delivered yet"};
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Addresses:
+    case Verdict::Address:
+    case Verdict::EndpointAddresses:
+    case Verdict::Ports:
+    case Verdict::Pointers:
+    case Verdict::Version:
+    case Verdict::ZoneSoa:
+    case Verdict::ZoneNs:
+    case Verdict::ServerAddresses:
+    case Verdict::Minimal:
+      return "answered";
+    case Verdict::Alias:
+    case Verdict::AliasItself:
+      return "alias";
+    case Verdict::AliasLoop:
+      return "SERVFAIL";
+    case Verdict::SearchAlias:
+      return "search alias";
+    case Verdict::NoData:
+      return "NODATA";
+    case Verdict::NxDomain:
+      return "NXDOMAIN";
+    case Verdict::Forward:
+      return "forwarded";
+    case Verdict::Wait:
+      return "waits for its first addresses";
+    case Verdict::Unresolvable:
+      return "SERVFAIL";
+    case Verdict::NotReady:
+      return "SERVFAIL until the first sync";
+  }
+  return "";
+}
+
+bool is_failure(Verdict verdict) {
+  return verdict == Verdict::Unresolvable || verdict == Verdict::NotReady ||
+         verdict == Verdict::AliasLoop;
+}
+
+wire::Rcode rcode_of(Verdict verdict) {
+  if (is_failure(verdict)) return wire::Rcode::ServFail;
+  return verdict == Verdict::NxDomain ? wire::Rcode::NxDomain : wire::Rcode::NoError;
+}
+
+std::string_view zone_of(const View& view, std::string_view name) {
+  if (is_in_cluster_domain(view, name)) return view.settings().cluster_domain;
+  if (is_below(name, kClusterSet)) return kClusterSet;
+  if (is_reverse_name(name)) return reverse_zone_of(view, name);
+  return {};
+}
+
+Decision decide(const View& view, const Asked& asked) {
+  if (is_special_name(asked.name)) return decide_special(asked);
+  if (!view.snapshot().synced) [[unlikely]] {
+    if (is_in_cluster_domain(view, asked.name))
+      if (const auto fixed = decide_fixed_name(view, asked)) return *fixed;
+    if (const auto not_ready = decide_not_ready(view, asked)) return *not_ready;
+  }
+  const Match match = view.lookup(asked.name, asked.trace);
+  if (match && !(asked.is_target && is_short_form(asked, match))) {
+    const Decision decision = decide_match(view, asked, match);
+    if (match.how != Match::How::Below || decision.verdict != Verdict::NxDomain) return decision;
+    return decide_unknown(view, asked, decision);
+  }
+  if (const auto port = find_host_port(view, asked)) return *port;
+  if (view.snapshot().authoritative && is_in_cluster_domain(view, asked.name))
+    if (const auto fixed = decide_fixed_name(view, asked)) return *fixed;
+  return decide_unknown(view, asked, {});
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,77 @@
+// What a query gets, and why: the design's numbered list (section 4), without a packet in sight.
+// Answers, explanations and class CH are all made from this one value.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "dnsd/wire/types.hpp"
+#include "registry/base/ip_address.hpp"
+#include "registry/view/view.hpp"
+
+namespace meshdns::dnsd {
+
+enum class Verdict : std::uint8_t {
+  Addresses,          // those of match.service, of the asked family; there is at least one
+  Address,            // `address` alone: localhost, a Pod's name
+  EndpointAddresses,  // those of the endpoints that `below` names, of the asked family
+  Ports,              // SRV: the ports of match.service, narrowed by `below`
+  Alias,              // CNAME to match.service->alias(), and on from there
+  SearchAlias,        // CNAME to the known name that the search suffix hides, and on from there
+  AliasItself,        // the aliases followed so far are the answer (local_resolution.hpp)
+  AliasLoop,          // SERVFAIL: aliases without end (local_resolution.hpp)
+  Pointers,           // PTR: the names of `address`
+  Version,            // TXT: the version of the specification
+  ZoneSoa,            // the SOA of `zone`, as the answer
+  ZoneNs,             // the name server of `zone`
+  ServerAddresses,    // of the name server
+  Minimal,            // ANY: one record that says so (RFC 8482)
+  NoData,
+  NxDomain,
+  Forward,
+  Wait,          // the addresses of match.service are being looked up for the first time
+  Unresolvable,  // SERVFAIL: all names of match.service fail
+  NotReady,      // SERVFAIL: a required source has not delivered yet
+};
+std::string_view to_string(Verdict verdict);
+bool is_failure(Verdict verdict);  // SERVFAIL
+wire::Rcode rcode_of(Verdict verdict);
+
+// Refers to the name that was asked about, to the snapshot and to its settings; valid as long as
+// these.
+struct Decision {
+  Verdict verdict = Verdict::Forward;
+  registry::Match match = {};
+  // The labels in front of `base`: "web-0", "_http._tcp"; empty: the name itself.
+  std::string_view below = {};
+  // The name of the service that `below` belongs to.
+  std::string_view base = {};
+  // The zone whose SOA a negative answer carries; empty: the name is no part of a zone of ours and
+  // stands for itself.
+  std::string_view zone = {};
+  std::string_view stripped = {};  // SearchAlias: the name without the search domain
+  IpAddress address = {};
+  std::string_view why = {};  // a literal, for explanations and extended errors
+};
+
+struct Asked {
+  std::string_view name = {};  // lower case, no final dot; empty = the root
+  wire::Type type = wire::Type::A;
+  // The target of an alias: an absolute name, so that short forms and search domains do not count.
+  bool is_target = false;
+  // Labels that no host name can have were replaced by "*": only wildcards may match.
+  bool has_odd_labels = false;
+  // The addresses of ns.dns.
+  std::span<const IpAddress> server_addresses = {};
+  registry::Trace* trace = nullptr;
+};
+
+// Never allocates without a trace (but for reverse names).
+Decision decide(const registry::View& view, const Asked& asked);
+
+// The zone of ours that `name` is in: the cluster domain, clusterset.local, or the longest declared
+// reverse zone; empty = none.
+std::string_view zone_of(const registry::View& view, std::string_view name);
+
+}  // namespace meshdns::dnsd

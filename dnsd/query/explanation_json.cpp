@@ -1,0 +1,58 @@
+// Explanations as JSON, for the admin page and for programs.
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include "dnsd/query/explanation.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
+
+void put(Writer& json, const char* key, const std::string& value) {
+  json.Key(key);
+  json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+}
+
+void put_answer(Writer& json, const Explanation::Answer& answer) {
+  json.StartObject();
+  put(json, "type", wire::to_string(answer.type));
+  put(json, "verdict", answer.verdict);
+  put(json, "why", answer.why);
+  if (!answer.rcode.empty()) put(json, "rcode", answer.rcode);
+  json.Key("records");
+  json.StartArray();
+  for (const std::string& record : answer.records)
+    json.String(record.data(), static_cast<rapidjson::SizeType>(record.size()));
+  json.EndArray();
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string to_json(const Explanation& explanation, Audience audience) {
+  rapidjson::StringBuffer buffer;
+  Writer json(buffer);
+  json.StartObject();
+  put(json, "name", explanation.name);
+  put(json, "client", explanation.identity);
+  json.Key("facts");
+  json.StartArray();
+  for (const auto& fact : explanation.facts) {
+    if (fact.hidden && audience != Audience::Operator) continue;
+    json.StartObject();
+    put(json, "text", fact.text);
+    json.Key("hidden");
+    json.Bool(fact.hidden);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("answers");
+  json.StartArray();
+  for (const auto& answer : explanation.answers) put_answer(json, answer);
+  json.EndArray();
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+}  // namespace meshdns::dnsd

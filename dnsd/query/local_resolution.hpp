@@ -1,0 +1,26 @@
+// Follows aliases as far as they lead through the registry.  The answer path and explanations
+// both go this way; what leads out of the registry is left to the caller.
+#pragma once
+
+#include <span>
+
+#include "dnsd/query/alias_chain.hpp"
+#include "dnsd/query/answer.hpp"
+#include "dnsd/query/decision.hpp"
+#include "dnsd/wire/query_message.hpp"
+
+namespace meshdns::dnsd {
+
+// What a query asks for.  `odd_name`: room for kMaxNameLength + 1 octets, which the name may lie in.
+Asked asked_of(const wire::QueryMessage& query, std::span<char> odd_name);
+
+// Decides about `asked`, or about chain.last() if `chain` is not empty, and follows aliases.  The
+// decision is about chain.last() then, or about the question if `chain` is still empty.  Never
+// Alias or SearchAlias: AliasItself (CNAME or ANY was asked: the chain is the answer) or AliasLoop
+// instead.  The decision refers to `chain`.
+Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& chain);
+
+// Writes the chain and what was decided at its end.  The context is that of the question.
+void write_resolution(const Decision& decision, const AliasChain& chain, AnswerContext& context);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,156 @@
+// The part of QueryHandler that deals with what the registry leaves to an upstream.
+#include "dnsd/query/answer.hpp"
+#include "dnsd/query/forwarded_answer.hpp"
+#include "dnsd/query/query_handler_impl.hpp"
+#include "dnsd/wire/name_text.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::View;
+using wire::MessageWriter;
+using wire::Rcode;
+using wire::Type;
+
+// Questions sent upstream for one query (reliability.md, R18).
+constexpr std::uint32_t kMaxQuestions = 8;
+
+}  // namespace
+
+QueryHandler::Impl::Written QueryHandler::Impl::forward(QueryState& state, const View& view,
+                                                        Buffer buffer) {
+  const bool plain = state.chain.empty();
+  // All names of the walk are missing, too: what the upstream said of the first.
+  if (plain && state.walk.is_over() && state.walk.denial)
+    return relay(state, *state.walk.denial, Freshness::Fresh, buffer);
+  // RFC 8482: over UDP a large answer to a small question serves only whoever forges addresses.
+  if (plain && state.query->qtype == Type::Any && !state.is_tcp())
+    return answer_any_minimally(state, view, buffer);
+  if (plain && !state.walk.is_active()) return forward_question(state, view, buffer);
+
+  const CacheKey key(request_of(state).question,
+                     state.query->has_edns && state.query->edns.dnssec_ok,
+                     state.query->checking_disabled);
+  const Upstream::Known known = parts_.upstream.find(key, parts_.clock.now());
+  if (!known.message) return ask(state, buffer);
+  state.source = AnswerSource::Cache;
+  return use(state, view, *known.message, known.freshness, buffer);
+}
+
+// The usual case: the question itself, from the cache without a copy.
+QueryHandler::Impl::Written QueryHandler::Impl::forward_question(QueryState& state,
+                                                                 const View& view,
+                                                                 Buffer buffer) {
+  const Cache::Hit hit = parts_.upstream.answer(*state.query, frame_of(state, buffer),
+                                                parts_.clock.now(), rotation_.next());
+  if (hit.refresh_due) parts_.upstream.refresh(request_of(state));
+  state.source = hit.freshness == Freshness::Stale ? AnswerSource::Stale : AnswerSource::Cache;
+  if (hit.size != 0) return count_reply(state, buffer, hit.rcode, hit.size);
+  if (!hit.message) return ask(state, buffer);
+  return use(state, view, *hit.message, hit.freshness, buffer);
+}
+
+std::size_t QueryHandler::Impl::answer_any_minimally(QueryState& state, const View& view,
+                                                     Buffer buffer) {
+  state.source = AnswerSource::Refused;
+  MessageWriter writer = begin_reply(state, buffer);
+  AnswerContext context{
+      .view = view, .rotation = rotation_, .writer = writer, .type = Type::Any, .name = {}};
+  write_answer({.verdict = Verdict::Minimal}, context);
+  return count_reply(state, buffer, Rcode::NoError, writer.finish());
+}
+
+QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const View& view,
+                                                    const CachedMessage& message,
+                                                    Freshness freshness, Buffer buffer) {
+  if (freshness == Freshness::Stale) state.source = AnswerSource::Stale;
+  if (message.kind() == MessageKind::Failure) return relay(state, message, freshness, buffer);
+  if (state.walk.is_active() && message.rcode() == Rcode::NxDomain) {
+    if (state.chain.empty()) state.walk.denial = MessageRef(&message);
+    walk_on(state, view);
+    return {};
+  }
+  if (message.has_alias() && state.query->qtype != Type::Cname) {
+    const Asked asked{.name = {}, .type = state.query->qtype};
+    const Reentry reentry = reenter_registry(view, asked, message, freshness,
+                                             parts_.clock.now(), state.chain);
+    if (reentry == Reentry::Into) return {};
+    if (reentry == Reentry::Loop)
+      return fail(state, wire::Ede::Other, "the chain of aliases has no end", buffer);
+  }
+  return relay(state, message, freshness, buffer);
+}
+
+std::size_t QueryHandler::Impl::relay(QueryState& state, const CachedMessage& message,
+                                      Freshness freshness, Buffer buffer) {
+  if (!state.chain.empty()) return compose(state, message, freshness, buffer);
+  const std::size_t size =
+      message.write_reply(*state.query, frame_of(state, buffer), parts_.clock.now(),
+                          rotation_.next(), freshness);
+  return count_reply(state, buffer, message.rcode(), size);
+}
+
+// Our aliases, then the upstream's word on where they lead.
+std::size_t QueryHandler::Impl::compose(QueryState& state, const CachedMessage& message,
+                                        Freshness freshness, Buffer buffer) {
+  MessageWriter writer = begin_reply(state, buffer);
+  if (message.kind() == MessageKind::Failure) {
+    state.source = AnswerSource::Failed;
+    writer.set_rcode(Rcode::ServFail);
+    write_extended_error(message, freshness, writer);
+    return count_reply(state, buffer, Rcode::ServFail, writer.finish());
+  }
+  writer.set_authoritative(state.authoritative);
+  MessageWriter::NameRef owner = 0;
+  if (state.chain.write(writer, owner))
+    write_forwarded({.message = message,
+                     .freshness = freshness,
+                     .now = parts_.clock.now(),
+                     .rotation = rotation_.next()},
+                    writer, owner);
+  else
+    writer.set_truncated();
+  return count_reply(state, buffer, message.rcode(), writer.finish());
+}
+
+std::size_t QueryHandler::Impl::ask(QueryState& state, Buffer buffer) {
+  const Millis now = parts_.clock.now();
+  if (state.give_up_at == 0)
+    state.give_up_at = now + 2 * static_cast<Millis>(settings_.timeout.count());
+  if (state.questions == kMaxQuestions || now > state.give_up_at)
+    return fail(state, wire::Ede::NoReachableAuthority, "too many questions for one query",
+                buffer);
+  std::uint64_t number = 0;
+  HeldQuery* const held = hold(state, number);
+  if (held == nullptr) {
+    counters_.rejected_waiting.add();
+    return fail(state, wire::Ede::Other, "too many queries wait for an upstream", buffer);
+  }
+  ++held->state.questions;
+  held->awaits_snapshot = false;
+  parts_.upstream.resolve(request_of(held->state), [this, number](const Outcome& outcome) {
+    on_outcome(number, outcome);
+  });
+  return kReplyLater;
+}
+
+ForwardRequest QueryHandler::Impl::request_of(const QueryState& state) const {
+  const wire::QueryMessage& query = *state.query;
+  ForwardRequest request;
+  request.question = question_of(query);
+  if (!state.chain.empty()) request.question.name = wire::wire_from_host(state.chain.last());
+  request.dnssec_ok = query.has_edns && query.edns.dnssec_ok;
+  request.checking_disabled = query.checking_disabled;
+  request.recursion_desired = query.recursion_desired;
+  request.client = state.reply_to->client.address;
+  return request;
+}
+
+ReplyFrame QueryHandler::Impl::frame_of(const QueryState& state, Buffer buffer) {
+  const ReplyOptions wanted = options(state);
+  return {.buffer = buffer,
+          .limit = reply_limit(*state.query, state.is_tcp(), buffer.size()),
+          .options = wanted.empty() ? std::span<const std::uint8_t>{} : wanted.encode(options_)};
+}
+
+}  // namespace meshdns::dnsd

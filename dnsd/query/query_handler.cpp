@@ -1,0 +1,302 @@
+#include "dnsd/query/query_handler.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dnsd/query/answer.hpp"
+#include "dnsd/query/chaos.hpp"
+#include "dnsd/query/local_resolution.hpp"
+#include "dnsd/query/query_handler_impl.hpp"
+#include "dnsd/query/special_names.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::Snapshot;
+using registry::View;
+using wire::MessageWriter;
+using wire::ParseOutcome;
+using wire::QueryMessage;
+using wire::Rcode;
+using wire::Type;
+
+constexpr std::string_view kFromEarlierRun = "from the state of an earlier run, not yet confirmed";
+
+// Zone transfers and mail agents are never served and never forwarded (reliability.md, R29); OPT,
+// TKEY and TSIG are no types of data.
+bool is_refused_type(Type type) {
+  constexpr Type kTkey{249};
+  return type == Type::Axfr || type == Type::Ixfr || type == Type::Maila || type == Type::Mailb ||
+         type == Type::Opt || type == kTkey || type == Type::Tsig;
+}
+
+AnswerSource source_of(const Decision& decision) {
+  if (decision.match) return AnswerSource::Registry;
+  return is_special_name(decision.zone) ? AnswerSource::Special : AnswerSource::ClusterZone;
+}
+
+}  // namespace
+
+std::size_t reply_limit(const QueryMessage& query, bool tcp, std::size_t capacity) {
+  if (tcp) return std::min(wire::kMaxMessageSize, capacity);
+  if (!query.has_edns) return wire::kMinUdpPayload;
+  return std::clamp<std::size_t>(query.edns.udp_payload, wire::kMinUdpPayload,
+                                 wire::kMaxUdpPayload);
+}
+
+QueryHandler::Impl::Impl(QueryHandlerParts parts, QuerySettings settings)
+    : parts_(std::move(parts)),
+      settings_(std::move(settings)),
+      reader_(parts_.publisher),
+      rotation_(reinterpret_cast<std::uintptr_t>(this) ^ parts_.clock.precise_now()) {}
+
+// --- one query, or up to 64 -------------------------------------------------------------------------
+
+std::size_t QueryHandler::Impl::on_query(Buffer buffer, std::size_t size,
+                                         const ReplyTo& reply_to) {
+  Datagram datagram{.buffer = buffer, .query_size = size, .reply_to = reply_to};
+  on_batch({&datagram, 1});
+  return datagram.reply_size;
+}
+
+void QueryHandler::Impl::on_batch(std::span<Datagram> batch) {
+  while (!batch.empty()) {
+    const std::size_t size = std::min(batch.size(), kBatchSize);
+    answer_batch(batch.first(size));
+    batch = batch.subspan(size);
+  }
+}
+
+// All are parsed before any is looked up, so that the waits for memory overlap.
+void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
+  batch_started_ns_ = parts_.clock.precise_now();
+  const Snapshot& snapshot = reader_.current();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    outcomes_[i] = parse_query(batch[i].buffer.first(batch[i].query_size), messages_[i]);
+    if (outcomes_[i] != ParseOutcome::Ok) continue;
+    hashes_[i] = hash_bytes(messages_[i].qname());
+    snapshot.hosts.prefetch(hashes_[i]);
+  }
+  if (batch.size() > 1)
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      if (outcomes_[i] == ParseOutcome::Ok) snapshot.hosts.prefetch_entry(hashes_[i]);
+
+  std::uint64_t answered = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    QueryState state;
+    state.query = &messages_[i];
+    state.reply_to = &batch[i].reply_to;
+    state.query_size = batch[i].query_size;
+    state.started_ns = batch_started_ns_;
+    batch[i].reply_size = answer(state, outcomes_[i], snapshot, batch[i].buffer);
+    if (batch[i].reply_size != kReplyLater && batch[i].reply_size != kNoReply) ++answered;
+  }
+  if (answered > 0) count_duration(parts_.clock.precise_now() - batch_started_ns_, answered);
+}
+
+// Refusals first, in the order of the protocol's layers.
+std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
+                                       const Snapshot& snapshot, Buffer buffer) {
+  identity_ = {};
+  held_number_ = 0;
+  if (outcome == ParseOutcome::Drop) return kNoReply;
+  count_request(state);
+  switch (outcome) {
+    case ParseOutcome::Drop:
+      return kNoReply;
+    case ParseOutcome::FormErr:
+      return write_error(state, Rcode::FormErr, buffer);
+    case ParseOutcome::NotImp:
+      return write_error(state, Rcode::NotImp, buffer);
+    case ParseOutcome::BadVers:
+      return write_error(state, Rcode::BadVers, buffer);
+    case ParseOutcome::Ok:
+      break;
+  }
+  if (!settings_.allow.contains(state.reply_to->client.address))
+    return refuse(state, "this client is not in server.allow", buffer);
+  if (is_refused_type(state.query->qtype)) return refuse(state, "not served", buffer);
+  return answer_question(state, snapshot, buffer);
+}
+
+std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapshot& snapshot,
+                                                Buffer buffer) {
+  const wire::Class qclass = state.query->qclass;
+  if (qclass != wire::Class::In && qclass != wire::Class::Chaos)
+    return refuse(state, "only classes IN and CH are served", buffer);
+  const registry::Client* const client = snapshot.client_at(state.reply_to->client.address);
+  if (client == nullptr) return refuse(state, "no Pod or workload has this address", buffer);
+  identity_ = client->identity.description;
+  if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
+  return resolve(state, View(snapshot, *client), buffer);
+}
+
+std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snapshot& snapshot,
+                                                   const registry::Client& client,
+                                                   Buffer buffer) {
+  if (!may_ask_chaos(settings_.chaos, state.reply_to->client.address))
+    return refuse(state, "class CH is not served to this client (server.chaos)", buffer);
+  state.source = AnswerSource::Chaos;
+  MessageWriter writer = begin_reply(state, buffer);
+  answer_chaos({.query = *state.query,
+                .source = state.reply_to->client,
+                .snapshot = snapshot,
+                .client = client,
+                .settings = settings_,
+                .route = route()},
+               writer);
+  return count_reply(state, buffer, Rcode::NoError, writer.finish());
+}
+
+// --- the registry's answer ---------------------------------------------------------------------------
+
+std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buffer buffer) {
+  std::array<char, wire::kMaxNameLength + 1> odd_name;
+  for (;;) {
+    const bool at_question = state.chain.empty();
+    const Decision decision = resolve_locally(view, asked(state, odd_name), state.chain);
+    const bool forwarded = decision.verdict == Verdict::Forward;
+    if (at_question && !(forwarded && state.chain.empty())) state.authoritative = true;
+
+    begin_walk(state, view, decision);
+    if (decision.verdict == Verdict::NxDomain && state.walk.is_active()) {
+      walk_on(state, view);
+      continue;
+    }
+    if (decision.verdict == Verdict::Wait) return hold_for_snapshot(state, buffer);
+    if (!forwarded) return write_decision(state, view, decision, buffer);
+    if (const Written written = forward(state, view, buffer)) return *written;
+  }
+}
+
+std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& view,
+                                               const Decision& decision, Buffer buffer) {
+  const bool failure = is_failure(decision.verdict);
+  state.source = failure ? AnswerSource::Failed : source_of(decision);
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_authoritative(state.authoritative && !failure);
+  AnswerContext context{.view = view,
+                        .rotation = rotation_,
+                        .writer = writer,
+                        .type = state.query->qtype,
+                        .name = state.query->qname(),
+                        .question_size = state.query->qname_size,
+                        .server_addresses = server_addresses(*state.reply_to)};
+  write_resolution(decision, state.chain, context);
+  if (view.snapshot().from_state_dir && state.source == AnswerSource::Registry) [[unlikely]]
+    writer.set_extended_error(wire::Ede::StaleAnswer, kFromEarlierRun);
+  return count_reply(state, buffer, rcode_of(decision.verdict), writer.finish());
+}
+
+// --- search walks ------------------------------------------------------------------------------------
+
+void QueryHandler::Impl::begin_walk(QueryState& state, const View& view,
+                                    const Decision& decision) {
+  if (view.settings().search_shortcut != registry::SearchShortcut::All) return;
+  const bool unknown = !decision.match && (decision.verdict == Verdict::NxDomain ||
+                                           decision.verdict == Verdict::Forward);
+  if (!unknown || !state.chain.empty() || state.walk.is_active() || state.walk.is_over() ||
+      state.query->has_odd_octets || state.query->qtype == Type::Any)
+    return;
+  state.walk.begin(state.query->qname(), view.client().search);
+}
+
+void QueryHandler::Impl::walk_on(QueryState& state, const View& view) {
+  state.chain.clear();
+  const std::string_view name = state.walk.next();
+  if (name.empty()) return;
+  state.authoritative = true;
+  state.chain.add({}, name, negative_ttl(view));
+}
+
+// --- refusals ----------------------------------------------------------------------------------------
+
+MessageWriter QueryHandler::Impl::begin_reply(const QueryState& state, Buffer buffer) const {
+  MessageWriter writer(buffer, reply_limit(*state.query, state.is_tcp(), buffer.size()),
+                       *state.query);
+  const ReplyOptions wanted = options(state);
+  if (!wanted.empty()) wanted.apply(writer);
+  return writer;
+}
+
+std::size_t QueryHandler::Impl::write_error(QueryState& state, Rcode rcode, Buffer buffer) {
+  state.source = AnswerSource::Protocol;
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_rcode(rcode);
+  return count_reply(state, buffer, rcode, writer.finish());
+}
+
+std::size_t QueryHandler::Impl::refuse(QueryState& state, std::string_view why, Buffer buffer) {
+  state.source = AnswerSource::Refused;
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_rcode(Rcode::Refused);
+  writer.set_extended_error(wire::Ede::Prohibited, why);
+  return count_reply(state, buffer, Rcode::Refused, writer.finish());
+}
+
+std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::string_view why,
+                                     Buffer buffer) {
+  state.source = AnswerSource::Failed;
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_rcode(Rcode::ServFail);
+  writer.set_extended_error(code, why);
+  return count_reply(state, buffer, Rcode::ServFail, writer.finish());
+}
+
+// --- facts about a query -------------------------------------------------------------------------------
+
+Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_name) const {
+  Asked asked = asked_of(*state.query, odd_name);
+  asked.server_addresses = server_addresses(*state.reply_to);
+  return asked;
+}
+
+// What is bound; with a wildcard listener, the address that was asked.
+std::span<const IpAddress> QueryHandler::Impl::server_addresses(const ReplyTo& reply_to) const {
+  if (!settings_.server_addresses.empty()) return settings_.server_addresses;
+  const IpAddress& local = reply_to.client.local;
+  if (local.is_loopback() || local.is_unspecified()) return {};
+  return {&local, 1};
+}
+
+ReplyOptions QueryHandler::Impl::options(const QueryState& state) const {
+  ReplyOptions options;
+  const QueryMessage& query = *state.query;
+  if (!query.has_edns) return options;
+  if (query.edns.nsid) options.nsid = settings_.nsid;
+  if (query.edns.keepalive && state.is_tcp() && parts_.tcp_idle_timeout) {
+    const auto units = parts_.tcp_idle_timeout().count() / 100;
+    options.keepalive = static_cast<std::uint16_t>(std::clamp<std::int64_t>(units, 0, 0xffff));
+  }
+  return options;
+}
+
+std::function<std::string(std::string_view)> QueryHandler::Impl::route() const {
+  return [this](std::string_view wire_name) {
+    const Forwarder::Route route = parts_.upstream.route(wire_name);
+    std::string text;
+    for (const std::string& server : route.servers) text += (text.empty() ? "" : ", ") + server;
+    if (!route.zone.empty()) text += " (upstream.zones, " + route.zone + ")";
+    return text;
+  };
+}
+
+// --- the public face -----------------------------------------------------------------------------------
+
+QueryHandler::QueryHandler(QueryHandlerParts parts, QuerySettings settings)
+    : impl_(std::make_unique<Impl>(std::move(parts), std::move(settings))) {}
+QueryHandler::~QueryHandler() = default;
+
+std::size_t QueryHandler::on_query(std::span<std::uint8_t> buffer, std::size_t query_size,
+                                   const ReplyTo& reply_to) {
+  return impl_->on_query(buffer, query_size, reply_to);
+}
+void QueryHandler::on_batch(std::span<Datagram> batch) { impl_->on_batch(batch); }
+std::size_t QueryHandler::in_flight() const { return impl_->waiting(); }
+void QueryHandler::on_stop() { impl_->stop(); }
+void QueryHandler::on_snapshot() { impl_->on_snapshot(); }
+void QueryHandler::reconfigure(QuerySettings settings) { impl_->reconfigure(std::move(settings)); }
+void QueryHandler::set_log(QueryLog* log) { impl_->set_log(log); }
+const QueryCounters& QueryHandler::counters() const { return impl_->counters(); }
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,122 @@
+// The inside of QueryHandler, shared by its three parts: answering (query_handler.cpp), forwarding
+// (query_forwarding.cpp) and waiting (query_waiting.cpp).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/query/decision.hpp"
+#include "dnsd/query/query_handler.hpp"
+#include "dnsd/query/query_state.hpp"
+#include "dnsd/query/reply_options.hpp"
+#include "dnsd/query/rotation.hpp"
+#include "dnsd/wire/message_writer.hpp"
+#include "registry/view/view.hpp"
+
+namespace meshdns::dnsd {
+
+// Octets of reply that the client takes.
+std::size_t reply_limit(const wire::QueryMessage& query, bool tcp, std::size_t capacity);
+
+class QueryHandler::Impl {
+ public:
+  using Buffer = std::span<std::uint8_t>;
+
+  Impl(QueryHandlerParts parts, QuerySettings settings);
+
+  std::size_t on_query(Buffer buffer, std::size_t size, const ReplyTo& reply_to);
+  void on_batch(std::span<Datagram> batch);
+  void on_snapshot();
+  void stop();
+  void reconfigure(QuerySettings settings) { settings_ = std::move(settings); }
+  void set_log(QueryLog* log) { parts_.log = log; }
+  std::size_t waiting() const { return held_.size(); }
+  const QueryCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr std::size_t kBatchSize = 64;
+  // nullopt: the chain or the walk has moved on, decide again.
+  using Written = std::optional<std::size_t>;
+
+  // --- answering ---
+  void answer_batch(std::span<Datagram> batch);
+  std::size_t answer(QueryState& state, wire::ParseOutcome outcome,
+                     const registry::Snapshot& snapshot, Buffer buffer);
+  std::size_t answer_question(QueryState& state, const registry::Snapshot& snapshot,
+                              Buffer buffer);
+  std::size_t answer_class_chaos(QueryState& state, const registry::Snapshot& snapshot,
+                                 const registry::Client& client, Buffer buffer);
+  std::size_t resolve(QueryState& state, const registry::View& view, Buffer buffer);
+  std::size_t write_decision(QueryState& state, const registry::View& view,
+                             const Decision& decision, Buffer buffer);
+  std::size_t refuse(QueryState& state, std::string_view why, Buffer buffer);
+  std::size_t fail(QueryState& state, wire::Ede code, std::string_view why, Buffer buffer);
+  std::size_t write_error(QueryState& state, wire::Rcode rcode, Buffer buffer);
+  wire::MessageWriter begin_reply(const QueryState& state, Buffer buffer) const;
+  static void begin_walk(QueryState& state, const registry::View& view, const Decision& decision);
+  static void walk_on(QueryState& state, const registry::View& view);
+
+  Asked asked(const QueryState& state, std::span<char> odd_name) const;
+  std::span<const IpAddress> server_addresses(const ReplyTo& reply_to) const;
+  ReplyOptions options(const QueryState& state) const;
+  std::function<std::string(std::string_view)> route() const;
+
+  // --- forwarding ---
+  Written forward(QueryState& state, const registry::View& view, Buffer buffer);
+  Written forward_question(QueryState& state, const registry::View& view, Buffer buffer);
+  std::size_t answer_any_minimally(QueryState& state, const registry::View& view, Buffer buffer);
+  Written use(QueryState& state, const registry::View& view, const CachedMessage& message,
+              Freshness freshness, Buffer buffer);
+  std::size_t relay(QueryState& state, const CachedMessage& message, Freshness freshness,
+                    Buffer buffer);
+  std::size_t compose(QueryState& state, const CachedMessage& message, Freshness freshness,
+                      Buffer buffer);
+  std::size_t ask(QueryState& state, Buffer buffer);
+  ForwardRequest request_of(const QueryState& state) const;
+  ReplyFrame frame_of(const QueryState& state, Buffer buffer);
+
+  // --- waiting ---
+  std::size_t hold_for_snapshot(QueryState& state, Buffer buffer);
+  // The same query where it waits already; null: too many do.
+  HeldQuery* hold(QueryState& state, std::uint64_t& number);
+  void on_outcome(std::uint64_t number, const Outcome& outcome);
+  void decide_again(std::uint64_t number);
+  // Runs `answer` for a query that waits, and sends what it gives, unless it waits on.
+  template <typename Answer>
+  void continue_held(std::uint64_t number, Answer&& answer);
+  void expire();
+  void arm_timer();
+
+  // --- counting ---
+  void count_request(const QueryState& state);
+  std::size_t count_reply(QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size);
+  void count_duration(std::uint64_t nanoseconds, std::uint64_t queries);
+  void log(const QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size) const;
+
+  QueryHandlerParts parts_;
+  QuerySettings settings_;
+  QueryCounters counters_;
+  HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
+  registry::Publisher::Reader reader_;
+  RotationTable rotation_;
+  bool stopped_ = false;
+
+  // Of the query under way.
+  std::string_view identity_;
+  std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
+  std::uint64_t batch_started_ns_ = 0;
+
+  // Reused from batch to batch.
+  std::array<wire::QueryMessage, kBatchSize> messages_;
+  std::array<wire::ParseOutcome, kBatchSize> outcomes_;
+  std::array<std::uint64_t, kBatchSize> hashes_;
+  std::array<std::uint8_t, 256> options_;
+  std::vector<std::uint8_t> late_buffer_;
+};
+
+}  // namespace meshdns::dnsd

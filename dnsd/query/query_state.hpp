@@ -1,0 +1,79 @@
+// One query on its way to its answer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/alias_chain.hpp"
+#include "dnsd/query/query_counters.hpp"
+#include "dnsd/query/search_walk.hpp"
+#include "dnsd/wire/query_message.hpp"
+
+namespace meshdns::dnsd {
+
+struct QueryState {
+  const wire::QueryMessage* query = nullptr;
+  const ReplyTo* reply_to = nullptr;
+  std::size_t query_size = 0;
+  std::uint64_t started_ns = 0;
+  AliasChain chain;
+  SearchWalk walk;
+  // The question's own name was answered here, not upstream: AA.
+  bool authoritative = false;
+  AnswerSource source = AnswerSource::Registry;
+  std::string upstream;       // who was asked
+  std::uint32_t questions = 0;  // sent upstream for this query (reliability.md, R18)
+  Millis give_up_at = 0;        // no more of them after that; 0 = none was sent
+
+  bool is_tcp() const { return reply_to->client.tcp; }
+};
+
+// A query that waits, with all that its octets held.
+struct HeldQuery {
+  // Copies `from` and what it refers to.
+  explicit HeldQuery(const QueryState& from);
+  HeldQuery(const HeldQuery&) = delete;
+  HeldQuery& operator=(const HeldQuery&) = delete;
+
+  wire::QueryMessage query;
+  ReplyTo reply_to;
+  std::array<std::uint8_t, wire::kMaxNameLength + 4> question;
+  QueryState state;
+  Millis give_up_at = 0;       // only while it waits for a snapshot
+  bool awaits_snapshot = false;
+};
+
+// The queries of one worker that wait, by number, with the limits on how many may.
+class HeldQueries {
+ public:
+  HeldQueries(std::size_t limit, std::size_t limit_per_client)
+      : limit_(limit), limit_per_client_(limit_per_client) {}
+
+  // Null: too many wait already.
+  HeldQuery* add(const QueryState& state, std::uint64_t& number);
+  HeldQuery* find(std::uint64_t number);
+  void remove(std::uint64_t number);
+  // Numbers of those that wait for a snapshot and have waited long enough at `now`; with kAll, of
+  // all that wait for one.
+  static constexpr Millis kAll = ~Millis{0};
+  std::vector<std::uint64_t> awaiting_snapshot(Millis now) const;
+  // When the first of them gives up; kAll: none waits.
+  Millis next_deadline() const;
+  std::size_t size() const { return queries_.size(); }
+  void clear();
+
+ private:
+  const std::size_t limit_;
+  const std::size_t limit_per_client_;
+  std::uint64_t last_number_ = 0;
+  std::unordered_map<std::uint64_t, std::unique_ptr<HeldQuery>> queries_;
+  std::unordered_map<IpAddress, std::size_t> by_client_;
+};
+
+}  // namespace meshdns::dnsd

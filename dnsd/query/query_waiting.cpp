@@ -1,0 +1,168 @@
+// The part of QueryHandler that deals with queries that are answered later, and with counting.
+#include <algorithm>
+
+#include "dnsd/query/query_handler_impl.hpp"
+#include "dnsd/wire/octets.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::View;
+using wire::Rcode;
+
+constexpr std::uint8_t kTruncatedBit = 0x02;
+constexpr std::uint8_t kAuthoritativeBit = 0x04;
+
+}  // namespace
+
+HeldQuery* QueryHandler::Impl::hold(QueryState& state, std::uint64_t& number) {
+  if (held_number_ != 0) {
+    number = held_number_;
+    return held_.find(number);
+  }
+  HeldQuery* const held = held_.add(state, number);
+  counters_.waiting.set(held_.size());
+  return held;
+}
+
+std::size_t QueryHandler::Impl::hold_for_snapshot(QueryState& state, Buffer buffer) {
+  std::uint64_t number = 0;
+  HeldQuery* const held = hold(state, number);
+  if (held == nullptr) {
+    counters_.rejected_waiting.add();
+    return fail(state, wire::Ede::Other, "too many queries wait for addresses", buffer);
+  }
+  if (held->give_up_at == 0) {
+    held->give_up_at = parts_.clock.now() + static_cast<Millis>(settings_.timeout.count());
+    held->state.chain.clear();
+  }
+  held->awaits_snapshot = true;
+  arm_timer();
+  return kReplyLater;
+}
+
+template <typename Answer>
+void QueryHandler::Impl::continue_held(std::uint64_t number, Answer&& answer) {
+  HeldQuery* const held = held_.find(number);
+  if (held == nullptr || stopped_) return;
+  held_number_ = number;
+  late_buffer_.resize(held->state.is_tcp() ? kTcpBufferSize : kUdpBufferSize);
+  const std::size_t size = answer(*held, Buffer(late_buffer_));
+  held_number_ = 0;
+  if (size == kReplyLater) return;
+  count_duration(parts_.clock.precise_now() - held->state.started_ns, 1);
+  if (size == kNoReply)
+    parts_.replies.drop(held->reply_to);
+  else
+    parts_.replies.send(held->reply_to, Buffer(late_buffer_).first(size));
+  held_.remove(number);
+  counters_.waiting.set(held_.size());
+}
+
+void QueryHandler::Impl::on_outcome(std::uint64_t number, const Outcome& outcome) {
+  if (stopped_) return;
+  continue_held(number, [&](HeldQuery& held, Buffer buffer) {
+    held.state.source = AnswerSource::Forward;
+    held.state.upstream = outcome.upstream;
+    // The registry may have changed meanwhile: what it says now counts.
+    const registry::Snapshot& snapshot = reader_.current();
+    const registry::Client* const client = snapshot.client_at(held.reply_to.client.address);
+    if (client == nullptr) return refuse(held.state, "no Pod or workload has this address", buffer);
+    identity_ = client->identity.description;
+    const View view(snapshot, *client);
+    const Written written = use(held.state, view, *outcome.message, outcome.freshness, buffer);
+    return written ? *written : resolve(held.state, view, buffer);
+  });
+}
+
+void QueryHandler::Impl::decide_again(std::uint64_t number) {
+  continue_held(number, [&](HeldQuery& held, Buffer buffer) {
+    held.state.chain.clear();
+    held.state.walk = {};
+    held.state.authoritative = false;
+    return answer_question(held.state, reader_.current(), buffer);
+  });
+}
+
+void QueryHandler::Impl::on_snapshot() {
+  if (stopped_) return;
+  for (const std::uint64_t number : held_.awaiting_snapshot(HeldQueries::kAll))
+    decide_again(number);
+  arm_timer();
+}
+
+void QueryHandler::Impl::expire() {
+  for (const std::uint64_t number : held_.awaiting_snapshot(parts_.clock.now()))
+    continue_held(number, [&](HeldQuery& held, Buffer buffer) {
+      return fail(held.state, wire::Ede::NoReachableAuthority,
+                  "the names of the host's endpoints could not be resolved in time", buffer);
+    });
+  arm_timer();
+}
+
+void QueryHandler::Impl::arm_timer() {
+  const Millis deadline = held_.next_deadline();
+  if (deadline == HeldQueries::kAll)
+    parts_.clock.cancel();
+  else
+    parts_.clock.call_at(deadline, [this] { expire(); });
+}
+
+void QueryHandler::Impl::stop() {
+  stopped_ = true;
+  held_.clear();
+  parts_.upstream.close();
+  parts_.clock.close();
+}
+
+// --- counting ------------------------------------------------------------------------------------------
+
+void QueryHandler::Impl::count_request(const QueryState& state) {
+  const Client& client = state.reply_to->client;
+  counters_
+      .requests[client.tcp][client.address.is_v6()][QueryCounters::type_slot(state.query->qtype)]
+      .add();
+  if (state.query->has_edns && state.query->edns.dnssec_ok) counters_.do_requests.add();
+}
+
+std::size_t QueryHandler::Impl::count_reply(QueryState& state, Buffer reply, Rcode rcode,
+                                            std::size_t size) {
+  counters_.responses[QueryCounters::rcode_slot(rcode)][static_cast<std::size_t>(state.source)]
+      .add();
+  if ((reply[2] & kTruncatedBit) != 0) counters_.truncated.add();
+  if (parts_.log != nullptr) [[unlikely]]
+    log(state, reply, rcode, size);
+  return size;
+}
+
+void QueryHandler::Impl::count_duration(std::uint64_t nanoseconds, std::uint64_t queries) {
+  counters_.duration[QueryCounters::duration_bucket(nanoseconds)].add(queries);
+  counters_.duration_sum_ns.add(nanoseconds * queries);
+}
+
+void QueryHandler::Impl::log(const QueryState& state, Buffer reply, Rcode rcode,
+                             std::size_t size) const {
+  const wire::QueryMessage& query = *state.query;
+  // The reply repeats the question as it was asked.
+  const auto* const question = reinterpret_cast<const char*>(reply.data() + wire::kHeaderSize);
+  parts_.log->on_answer({.client = state.reply_to->client,
+                         .identity = identity_,
+                         .qname = {question, query.question.empty() ? 0 : query.qname_size},
+                         .qtype = query.qtype,
+                         .qclass = query.qclass,
+                         .recursion_desired = query.recursion_desired,
+                         .has_edns = query.has_edns,
+                         .dnssec_ok = query.has_edns && query.edns.dnssec_ok,
+                         .udp_payload = query.has_edns ? query.edns.udp_payload : std::uint16_t{0},
+                         .query_size = state.query_size,
+                         .rcode = rcode,
+                         .authoritative = (reply[2] & kAuthoritativeBit) != 0,
+                         .truncated = (reply[2] & kTruncatedBit) != 0,
+                         .empty = wire::load_u16(reply.data() + 6) == 0,
+                         .reply_size = size,
+                         .source = state.source,
+                         .upstream = state.upstream,
+                         .duration_ns = parts_.clock.precise_now() - state.started_ns});
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,142 @@
+#include "dnsd/query/reverse_zone.hpp"
+
+#include <charconv>
+#include <cstdint>
+
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::View;
+
+constexpr std::string_view kInAddrArpa = "in-addr.arpa";
+constexpr std::string_view kIp6Arpa = "ip6.arpa";
+// Addresses below a partial name that are looked up one by one to learn whether it exists.
+constexpr unsigned kMaxProbes = 256;
+
+// The labels in front of `zone`, without the dot between.
+std::string_view in_front_of(std::string_view name, std::string_view zone) {
+  if (name.size() == zone.size()) return {};
+  return name.substr(0, name.size() - zone.size() - 1);
+}
+
+// Takes the last label off `labels`.
+std::string_view take_last(std::string_view& labels) {
+  const std::size_t dot = labels.rfind('.');
+  const std::string_view last =
+      dot == std::string_view::npos ? labels : labels.substr(dot + 1);
+  labels = dot == std::string_view::npos ? std::string_view{} : labels.substr(0, dot);
+  return last;
+}
+
+std::optional<std::uint8_t> parse_octet(std::string_view label) {
+  if (label.empty() || label.size() > 3 || (label.size() > 1 && label[0] == '0')) return {};
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
+  if (error != std::errc() || end != label.data() + label.size() || value > 255) return {};
+  return static_cast<std::uint8_t>(value);
+}
+
+std::optional<std::uint8_t> parse_nibble(std::string_view label) {
+  if (label.size() != 1) return {};
+  const char c = label[0];
+  if (c >= '0' && c <= '9') return static_cast<std::uint8_t>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<std::uint8_t>(c - 'a' + 10);
+  return {};
+}
+
+std::optional<ReverseAddress> parse_v4(std::string_view labels) {
+  std::array<std::uint8_t, 4> octets{};
+  unsigned count = 0;
+  while (!labels.empty()) {
+    const auto octet = parse_octet(take_last(labels));
+    if (!octet || count == octets.size()) return {};
+    octets[count++] = *octet;
+  }
+  return ReverseAddress{IpAddress::v4(octets), static_cast<unsigned>(octets.size()) - count};
+}
+
+std::optional<ReverseAddress> parse_v6(std::string_view labels) {
+  std::array<std::uint8_t, 16> octets{};
+  unsigned count = 0;
+  while (!labels.empty()) {
+    const auto nibble = parse_nibble(take_last(labels));
+    if (!nibble || count == 32) return {};
+    octets[count / 2] |= static_cast<std::uint8_t>(count % 2 == 0 ? *nibble << 4 : *nibble);
+    ++count;
+  }
+  return ReverseAddress{IpAddress::v6(octets), 32 - count};
+}
+
+// Whether any address that the client may see begins like `partial`.  Where that would take more
+// than kMaxProbes look-ups the answer is yes: NODATA instead of NXDOMAIN denies nothing that exists.
+bool has_address_below(const View& view, const ReverseAddress& partial, bool is_v4) {
+  const bool countable = is_v4 ? partial.missing == 1 : partial.missing <= 2;
+  if (!countable) return true;
+  const unsigned probes = is_v4 || partial.missing == 2 ? kMaxProbes : 16;
+  std::array<std::uint8_t, 16> octets = partial.address.octets();
+  for (unsigned i = 0; i < probes; ++i) {
+    const std::uint8_t front = partial.missing == 1 && !is_v4 ? octets[15] & 0xf0 : 0;
+    octets[15] = static_cast<std::uint8_t>(front | i);
+    if (!view.reverse(IpAddress::v6(octets)).empty()) return true;
+    octets[15] = front;
+  }
+  return false;
+}
+
+Decision decide_apex(const Asked& asked, Decision decision) {
+  const bool soa = asked.type == wire::Type::Soa || asked.type == wire::Type::Any;
+  decision.verdict = soa ? Verdict::ZoneSoa : Verdict::NoData;
+  decision.why = "the apex of a declared reverse zone";
+  return decision;
+}
+
+Decision decide_known_address(const Asked& asked, Decision decision) {
+  const bool pointer = asked.type == wire::Type::Ptr || asked.type == wire::Type::Any;
+  decision.verdict = pointer ? Verdict::Pointers : Verdict::NoData;
+  decision.why = pointer ? "the address is that of a known name"
+                         : "a known address has PTR records and nothing else";
+  return decision;
+}
+
+}  // namespace
+
+bool is_reverse_name(std::string_view name) {
+  return name.ends_with(".arpa") &&
+         (is_at_or_below(name, kInAddrArpa) || is_at_or_below(name, kIp6Arpa));
+}
+
+std::optional<ReverseAddress> parse_reverse_name(std::string_view name) {
+  if (is_at_or_below(name, kInAddrArpa)) return parse_v4(in_front_of(name, kInAddrArpa));
+  if (is_at_or_below(name, kIp6Arpa)) return parse_v6(in_front_of(name, kIp6Arpa));
+  return {};
+}
+
+std::string_view reverse_zone_of(const View& view, std::string_view name) {
+  std::string_view longest;
+  for (const std::string& zone : view.settings().reverse_zones)
+    if (zone.size() > longest.size() && is_at_or_below(name, zone)) longest = zone;
+  return longest;
+}
+
+Decision decide_reverse(const View& view, const Asked& asked) {
+  Decision decision{.verdict = Verdict::NxDomain,
+                    .zone = reverse_zone_of(view, asked.name),
+                    .why = "no address that is known has this name"};
+  if (asked.name == decision.zone) return decide_apex(asked, decision);
+  const auto reverse = parse_reverse_name(asked.name);
+  if (!reverse) return decision;
+  decision.address = reverse->address;
+  if (reverse->missing == 0) {
+    if (view.reverse(reverse->address).empty()) return decision;
+    return decide_known_address(asked, decision);
+  }
+  if (decision.zone.empty()) return decision;
+  if (!has_address_below(view, *reverse, is_at_or_below(asked.name, kInAddrArpa))) return decision;
+  decision.verdict = Verdict::NoData;
+  decision.why = "known addresses lie below this name";
+  return decision;
+}
+
+}  // namespace meshdns::dnsd

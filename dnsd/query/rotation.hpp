@@ -1,0 +1,54 @@
+// Which address of a set comes first: each equally often, or in proportion to its weight.
+//
+// A counter per set, in a table of the worker's own: exact where a shared counter would be a cache
+// line that all workers write, and random choice would be uneven over the few queries of a quiet
+// set.  Two sets that meet in one place of the table take turns with it and begin anew at a random
+// point each time: still even, only not exactly.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace meshdns::dnsd {
+
+// One worker's thread only.
+class RotationTable {
+ public:
+  // Different workers begin at different points.
+  explicit RotationTable(std::uint64_t seed);
+
+  // A number that is one higher at each call with this key (0 has no special meaning).
+  std::uint32_t next(std::uint64_t key) {
+    const std::uint64_t mixed = key * 0x9e3779b97f4a7c15ULL;
+    Slot& slot = slots_[mixed >> (64 - kBits)];
+    const auto tag = static_cast<std::uint32_t>(mixed >> 8);
+    if (slot.tag != tag) slot = {tag, random()};
+    return slot.counter++;
+  }
+  // A number that is one higher at each call, whatever for.
+  std::uint32_t next() { return plain_++; }
+
+ private:
+  static constexpr unsigned kBits = 13;
+  struct Slot {
+    std::uint32_t tag = 0;
+    std::uint32_t counter = 0;
+  };
+  std::uint32_t random();
+
+  std::uint64_t state_;
+  std::uint32_t plain_;
+  std::array<Slot, std::size_t{1} << kBits> slots_{};
+};
+
+// The place that is first at this turn.  Over any `size` turns each place is first once.
+// REQUIRES: size > 0.
+inline std::size_t first_place(std::uint32_t turn, std::size_t size) {
+  return turn % static_cast<std::uint32_t>(size);
+}
+// The same in proportion to `weights`, spread out rather than in runs.
+// REQUIRES: not empty, not all zero.
+std::size_t first_weighted_place(std::uint32_t turn, std::span<const std::uint32_t> weights);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,158 @@
+#include "dnsd/query/service_facts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "dnsd/query/explanation.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::AnswerKind;
+using registry::EndpointEntry;
+using registry::EndpointList;
+using registry::Match;
+using registry::ServiceRecord;
+using registry::View;
+
+// A headless Service may have thousands.
+constexpr std::size_t kMaxShown = 16;
+
+std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source) {
+  std::string text = source->label();
+  const auto& origins = snapshot.origins ? snapshot.origins->names : std::vector<std::string>{};
+  if (source->origin() >= origins.size() || origins[source->origin()].empty()) return text;
+  text += " (" + origins[source->origin()];
+  if (source->line() != 0) text += ":" + std::to_string(source->line());
+  return text + ")";
+}
+
+std::string describe_match(const Match& match) {
+  const std::string_view host = match.entry->host();
+  if (match.how == Match::How::Below)
+    return fmt::format("match: {} below {}", match.below, host);
+  return fmt::format("match: {} {}", to_string(match.how), host);
+}
+
+std::string describe_exports(const ServiceRecord& service) {
+  if (service.is_public()) return "visible: exported to every namespace";
+  std::vector<std::string_view> names;
+  for (const auto& ns : service.exports->namespaces) names.push_back(ns->text());
+  std::ranges::sort(names);
+  return fmt::format("visible: exported to {}", fmt::join(names, ", "));
+}
+
+std::string_view describe_kind(const ServiceRecord& service) {
+  switch (service.answer) {
+    case AnswerKind::Vips:
+      return service.auto_allocated ? "allocated virtual addresses" : "virtual addresses";
+    case AnswerKind::Endpoints:
+      return "endpoint addresses";
+    case AnswerKind::Alias:
+      return "an alias";
+    case AnswerKind::NoAddress:
+      return "no address yet";
+    case AnswerKind::NoReadyEndpoints:
+      return "no ready endpoints";
+    case AnswerKind::Forward:
+      return "forwarded to the upstream";
+    case AnswerKind::Pending:
+      return "waits for the first addresses of its endpoints' names";
+    case AnswerKind::Unresolvable:
+      return "none of its endpoints' names resolves";
+  }
+  return "";
+}
+
+std::string describe_addresses(const registry::AddressView& addresses) {
+  std::vector<std::string> texts;
+  for (const auto& octets : addresses.v4) texts.push_back(IpAddress::v4(octets).to_string());
+  for (const auto& octets : addresses.v6) texts.push_back(IpAddress::v6(octets).to_string());
+  const std::size_t more = texts.size() > kMaxShown ? texts.size() - kMaxShown : 0;
+  if (more > 0) texts.resize(kMaxShown);
+  std::string text = fmt::format("addresses: {}", fmt::join(texts, ", "));
+  return more > 0 ? text + fmt::format(" and {} more", more) : text;
+}
+
+std::string describe_endpoint(const View& view, const EndpointEntry& endpoint) {
+  std::string text = fmt::format("endpoint: {} {}", endpoint.address.to_string(),
+                                 endpoint.ready ? "ready" : "not ready");
+  if (!endpoint.hostname.empty()) text += ", hostname " + endpoint.hostname;
+  if (!endpoint.pod_name.empty()) text += ", pod " + endpoint.pod_name;
+  if (endpoint.weight != 1) text += fmt::format(", weight {}", endpoint.weight);
+  if (endpoint.network) text += fmt::format(", network {}", endpoint.network->text());
+  if (endpoint.cluster) text += fmt::format(", cluster {}", endpoint.cluster->text());
+  if (!view.reaches(endpoint)) text += " (not the client's network)";
+  return text;
+}
+
+void add_endpoints(const View& view, const ServiceRecord& service,
+                   std::vector<std::string>& facts) {
+  const EndpointList* const endpoints = service.endpoints();
+  if (endpoints == nullptr) return;
+  const std::size_t shown = std::min(endpoints->entries.size(), kMaxShown);
+  for (std::size_t i = 0; i < shown; ++i)
+    facts.push_back(describe_endpoint(view, endpoints->entries[i]));
+  if (endpoints->entries.size() > shown)
+    facts.push_back(fmt::format("and {} more endpoints", endpoints->entries.size() - shown));
+}
+
+}  // namespace
+
+std::vector<std::string> service_facts(const View& view, const Match& match) {
+  const ServiceRecord& service = *match.service;
+  std::vector<std::string> facts{describe_match(match)};
+  service.for_each_source([&](const registry::StoredRef& source) {
+    facts.push_back("source: " + place_of(view.snapshot(), source));
+  });
+  facts.push_back(describe_exports(service));
+  facts.push_back(fmt::format("{}, resolution {}: {}, TTL {}", to_string(service.provider),
+                              to_string(service.resolution), describe_kind(service),
+                              view.ttl(service)));
+  const registry::AddressView addresses = view.addresses(service);
+  if (!addresses.empty()) facts.push_back(describe_addresses(addresses));
+  if (!service.alias().empty()) facts.push_back(fmt::format("alias of {}.", service.alias()));
+  if (service.details) {
+    const auto& details = *service.details;
+    if (!details.resolved_names.empty())
+      facts.push_back(fmt::format("endpoint names: {}", fmt::join(details.resolved_names, ", ")));
+    for (const std::string& note : details.notes) facts.push_back("note: " + note);
+  }
+  add_endpoints(view, service, facts);
+  return facts;
+}
+
+std::string identity_of(const registry::Client& client) {
+  if (!client.ns) return client.identity.description + ", of no namespace (public services only)";
+  return fmt::format("{}, namespace {}", client.identity.description, client.ns->text());
+}
+
+std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
+                                         const registry::Client& client,
+                                         std::string_view address) {
+  const auto& identity = client.identity;
+  std::vector<std::string> facts;
+  facts.push_back(fmt::format("address: {}", address));
+  facts.push_back(fmt::format("identity: {}{}", identity_of(client),
+                              snapshot.by_source_address ? ", by its address" : ", for everybody"));
+  if (!identity.labels.empty()) {
+    std::vector<std::string> labels;
+    for (const auto& [key, value] : identity.labels) labels.push_back(key + "=" + value);
+    facts.push_back(fmt::format("labels: {}", fmt::join(labels, ", ")));
+  }
+  if (client.network) facts.push_back(fmt::format("network: {}", client.network->text()));
+  if (client.cluster) facts.push_back(fmt::format("cluster: {}", client.cluster->text()));
+  facts.push_back(client.scope ? fmt::format("view: narrowed by {}", client.scope->label())
+                               : "view: all that is exported to it; no Sidecar applies");
+  facts.push_back(fmt::format("search: {}", fmt::join(client.search, " ")));
+  facts.push_back(fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "",
+                              identity.ipv6 ? " IPv6" : ""));
+  facts.push_back(fmt::format("registry: generation {}, {} hosts, serial {}{}",
+                              snapshot.generation, snapshot.hosts.size(), snapshot.serial,
+                              snapshot.from_state_dir ? ", from the state of an earlier run" : ""));
+  return facts;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,152 @@
+#include "dnsd/query/service_names.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::EndpointEntry;
+using registry::EndpointList;
+using registry::Provider;
+using registry::ServicePort;
+using registry::ServiceRecord;
+
+// Istio's protocols (HTTP, GRPC, TLS, ...) all run over TCP.
+std::string_view transport_of(const ServicePort& port) {
+  if (equals_ignoring_case(port.protocol, "UDP")) return "udp";
+  if (equals_ignoring_case(port.protocol, "SCTP")) return "sctp";
+  return "tcp";
+}
+
+bool is_port(const ServicePort& port, std::string_view name, std::string_view protocol) {
+  if (port.name.empty() || transport_of(port) != protocol) return false;
+  return name.empty() || port.name == name;
+}
+
+// A label with its underscore, and something behind it.
+bool is_underscored(std::string_view label) { return label.size() > 1 && label[0] == '_'; }
+
+std::span<const ServicePort> ports_of(const EndpointList& endpoints, const EndpointEntry& entry) {
+  if (entry.subset >= endpoints.ports.size() || !endpoints.ports[entry.subset]) return {};
+  return endpoints.ports[entry.subset]->ports;
+}
+
+std::span<const ServicePort> ports_of(const ServiceRecord& service) {
+  if (!service.ports) return {};
+  return service.ports->ports;
+}
+
+bool is_wanted(const ServicePort& port, const ServiceLabels& labels) {
+  return labels.kind != ServiceLabels::Kind::Port || is_port(port, labels.port, labels.protocol);
+}
+
+void sort_unique(std::vector<PortTarget>& targets) {
+  std::ranges::sort(targets);
+  const auto repeated = std::ranges::unique(targets);
+  targets.erase(repeated.begin(), repeated.end());
+}
+
+ServiceLabels read_two_labels(std::string_view first, std::string_view second,
+                              const ServiceRecord& service) {
+  using Kind = ServiceLabels::Kind;
+  if (is_underscored(first) && is_underscored(second))
+    return {.kind = Kind::Port, .port = first.substr(1), .protocol = second.substr(1)};
+  const bool clusterset = service.provider == Provider::MultiCluster;
+  if (clusterset && !first.starts_with('_') && !second.starts_with('_'))
+    return {.kind = Kind::Endpoint, .endpoint = first, .cluster = second};
+  return {.kind = Kind::None};
+}
+
+}  // namespace
+
+ServiceLabels read_service_labels(std::string_view below, const ServiceRecord& service) {
+  using Kind = ServiceLabels::Kind;
+  if (below.empty()) return {.kind = Kind::Service};
+  const std::size_t dot = below.find('.');
+  if (dot == std::string_view::npos) {
+    if (is_underscored(below)) return {.kind = Kind::Protocol, .protocol = below.substr(1)};
+    return {.kind = Kind::Endpoint, .endpoint = below};
+  }
+  const std::string_view second = below.substr(dot + 1);
+  if (second.find('.') != std::string_view::npos) return {.kind = Kind::None};
+  return read_two_labels(below.substr(0, dot), second, service);
+}
+
+bool ServicePorts::are_per_endpoint() const {
+  return service_.headless || (service_.provider != Provider::ServiceEntry &&
+                               service_.answer == registry::AnswerKind::Endpoints);
+}
+
+bool ServicePorts::has(std::string_view name, std::string_view protocol) const {
+  const auto matches = [&](const ServicePort& port) { return is_port(port, name, protocol); };
+  if (!are_per_endpoint()) return std::ranges::any_of(ports_of(service_), matches);
+  const EndpointList* const endpoints = service_.endpoints();
+  return endpoints != nullptr &&
+         std::ranges::any_of(endpoints->entries, [&](const EndpointEntry& entry) {
+           return entry.ready && view_.reaches(entry) &&
+                  std::ranges::any_of(ports_of(*endpoints, entry), matches);
+         });
+}
+
+std::vector<PortTarget> ServicePorts::targets(const ServiceLabels& labels) const {
+  std::vector<PortTarget> targets;
+  if (labels.kind == ServiceLabels::Kind::Endpoint || are_per_endpoint()) {
+    add_endpoint_ports(labels, targets);
+  } else {
+    for (const ServicePort& port : ports_of(service_))
+      if (is_wanted(port, labels)) targets.push_back({"", port.number});
+  }
+  sort_unique(targets);
+  return targets;
+}
+
+void ServicePorts::add_endpoint_ports(const ServiceLabels& labels,
+                                      std::vector<PortTarget>& targets) const {
+  const EndpointList* const endpoints = service_.endpoints();
+  if (endpoints == nullptr) return;
+  const bool pod_names = view_.settings().endpoint_pod_names;
+  const auto add = [&](const EndpointEntry& entry, std::string_view label) {
+    for (const ServicePort& port : ports_of(*endpoints, entry))
+      if (is_wanted(port, labels)) targets.push_back({std::string(label), port.number});
+  };
+  if (labels.kind == ServiceLabels::Kind::Endpoint) {
+    for_each_endpoint_named(view_, service_, labels,
+                            [&](const EndpointEntry& entry) { add(entry, labels.endpoint); });
+    return;
+  }
+  for (const EndpointEntry& entry : endpoints->entries)
+    if (entry.ready && view_.reaches(entry)) add(entry, EndpointList::label_of(entry, pod_names));
+}
+
+bool is_endpoint_named(const EndpointEntry& endpoint, std::string_view label,
+                       const std::optional<IpAddress>& address, bool pod_names) {
+  if (!endpoint.hostname.empty()) return endpoint.hostname == label;
+  const bool by_pod = pod_names && !endpoint.pod_name.empty() && endpoint.pod_name.size() < 64;
+  if (by_pod) return endpoint.pod_name == label;
+  // Of the many spellings of an IPv6 address only one is the endpoint's name.
+  return address && endpoint.address == *address &&
+         EndpointList::label_of(endpoint, pod_names) == label;
+}
+
+std::optional<IpAddress> parse_dashed_address(std::string_view label) {
+  std::array<char, 64> text;
+  if (label.size() > 45 || label.find_first_of(".:") != std::string_view::npos) return {};
+  const bool v4 = std::ranges::count(label, '-') == 3 && label.find("--") == std::string_view::npos;
+  std::ranges::transform(label, text.begin(),
+                         [&](char c) { return c != '-' ? c : v4 ? '.' : ':'; });
+  const auto address = IpAddress::parse({text.data(), label.size()});
+  // "--ffff-a00-1" would be an IPv4 address in disguise.
+  if (address && address->is_v4() != v4) return {};
+  return address;
+}
+
+bool has_ready_endpoint(const ServiceRecord& service) {
+  const EndpointList* const endpoints = service.endpoints();
+  return endpoints != nullptr &&
+         std::ranges::any_of(endpoints->entries, [](const EndpointEntry& e) { return e.ready; });
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,28 @@
+#include "dnsd/query/upstream.hpp"
+
+namespace meshdns::dnsd {
+
+Cache::Hit ForwarderUpstream::answer(const wire::QueryMessage& query, const ReplyFrame& frame,
+                                     Millis now, std::uint32_t rotation) {
+  return shared_->cache.answer(query, frame, now, rotation);
+}
+
+Upstream::Known ForwarderUpstream::find(const CacheKey& key, Millis now) {
+  if (MessageRef fresh = shared_->cache.find(key, now)) return {std::move(fresh), Freshness::Fresh};
+  if (!shared_->cache.is_refresh_paused(key, now)) return {};
+  return {shared_->cache.find_stale(key, now), Freshness::Stale};
+}
+
+void ForwarderUpstream::resolve(ForwardRequest request, OutcomeCallback callback) {
+  forwarder_.resolve(std::move(request), std::move(callback));
+}
+
+void ForwarderUpstream::refresh(ForwardRequest request) { forwarder_.refresh(std::move(request)); }
+
+Forwarder::Route ForwarderUpstream::route(std::string_view wire_name) const {
+  return forwarder_.route(wire_name);
+}
+
+void ForwarderUpstream::close() { forwarder_.close(); }
+
+}  // namespace meshdns::dnsd
