@@ -143,11 +143,12 @@ void add_rotated(AnswerContext& context, std::uint32_t ttl, std::uint64_t key,
   std::size_t first = 0;
   if (addresses.size() > 1) {
     const std::uint32_t turn = context.rotation.next(key);
-    first = weights.empty() ? first_place(turn, addresses.size())
-                            : first_weighted_place(turn, weights);
+    first =
+        weights.empty() ? first_place(turn, addresses.size()) : first_weighted_place(turn, weights);
   }
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const std::size_t place = first + i < addresses.size() ? first + i : first + i - addresses.size();
+    const std::size_t place =
+        first + i < addresses.size() ? first + i : first + i - addresses.size();
     if (!add_address(context.writer, context.owner, ttl, addresses[place]))
       return context.writer.set_truncated();
   }
@@ -181,13 +182,14 @@ void answer_endpoint(const Decision& decision, AnswerContext& context) {
   // Two slices may list one address.
   std::vector<IpAddress> addresses;
   for_each_endpoint_named(context.view, service, labels, [&](const EndpointEntry& endpoint) {
-    if (endpoint.address.is_v4() == (context.type == Type::A)) addresses.push_back(endpoint.address);
+    if (endpoint.address.is_v4() == (context.type == Type::A))
+      addresses.push_back(endpoint.address);
   });
   std::ranges::sort(addresses);
   const auto repeated = std::ranges::unique(addresses);
   addresses.erase(repeated.begin(), repeated.end());
-  const std::size_t first = first_place(
-      context.rotation.next(hash_bytes(context.name)), addresses.size());
+  const std::size_t first =
+      first_place(context.rotation.next(hash_bytes(context.name)), addresses.size());
   std::ranges::rotate(addresses, addresses.begin() + static_cast<std::ptrdiff_t>(first));
   for (const IpAddress& address : addresses)
     if (!context.writer.add_address(Section::Answer, context.owner, ttl, address))
@@ -253,7 +255,8 @@ void add_endpoint_glue(AnswerContext& context, const ServiceRecord& service,
   for (const EndpointEntry& entry : endpoints->entries) {
     if (!entry.ready || !context.view.reaches(entry)) continue;
     const std::string label = EndpointList::label_of(entry, pod_names);
-    const auto target = std::ranges::lower_bound(targets, std::string_view(label), {}, &WrittenTarget::label);
+    const auto target =
+        std::ranges::lower_bound(targets, std::string_view(label), {}, &WrittenTarget::label);
     if (target != targets.end() && target->label == label)
       glue.emplace_back(target->name, entry.address);
   }
@@ -278,7 +281,8 @@ void answer_ports(const Decision& decision, AnswerContext& context) {
     add_endpoint_glue(context, service, written);
 }
 
-// --- everything else -------------------------------------------------------------------------------
+// --- everything else
+// -------------------------------------------------------------------------------
 
 void answer_pointers(const Decision& decision, AnswerContext& context) {
   for (const auto& reverse : context.view.reverse(decision.address))
@@ -312,7 +316,11 @@ void answer_ns(const Decision& decision, AnswerContext& context) {
 }
 
 void answer_minimal(AnswerContext& context) {
-  static constexpr std::string_view rdata = "\x0d" "ANY obsoleted" "\x0c" "See RFC 8482";
+  static constexpr std::string_view rdata =
+      "\x0d"
+      "ANY obsoleted"
+      "\x0c"
+      "See RFC 8482";
   const std::span octets(reinterpret_cast<const std::uint8_t*>(rdata.data()), rdata.size());
   context.writer.add_record(Section::Answer, context.owner, Type::Hinfo, wire::Class::In,
                             kMinimalTtl, octets);

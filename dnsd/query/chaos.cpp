@@ -21,8 +21,8 @@ std::vector<std::string> explain_name(const ChaosQuery& chaos) {
                                     .route = chaos.route});
   if (!explanation) return {explanation.error().message};
   // Who asks from this host runs it.
-  return to_lines(*explanation, chaos.source.address.is_loopback() ? Audience::Operator
-                                                                   : Audience::Client);
+  return to_lines(*explanation,
+                  chaos.source.address.is_loopback() ? Audience::Operator : Audience::Client);
 }
 
 std::vector<std::string> facts(const ChaosQuery& chaos) {

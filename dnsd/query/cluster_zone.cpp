@@ -91,8 +91,7 @@ std::optional<Decision> decide_fixed_name(const View& view, const Asked& asked) 
 
 Decision decide_cluster_name(const View& view, const Asked& asked) {
   const std::string_view name = relative_name(view, asked.name);
-  if (name.ends_with(".pod"))
-    return decide_below_pod(view, asked, name.substr(0, name.size() - 4));
+  if (name.ends_with(".pod")) return decide_below_pod(view, asked, name.substr(0, name.size() - 4));
   if (name.ends_with(".svc")) {
     const std::string_view ns = name.substr(0, name.size() - 4);
     if (ns.find('.') == std::string_view::npos && view.namespace_exists(ns))

@@ -28,29 +28,28 @@ constexpr bool is_binding_type(Type type) { return type == Type::Https || type =
 // --- authority -----------------------------------------------------------------------------------
 
 bool is_fallthrough(const View& view, std::string_view name) {
-  return std::ranges::any_of(view.settings().fallthrough, [&](const std::string& zone) {
-    return is_at_or_below(name, zone);
-  });
+  return std::ranges::any_of(view.settings().fallthrough,
+                             [&](const std::string& zone) { return is_at_or_below(name, zone); });
 }
 
 // What becomes of a name that does not exist: denied where that is ours to do, else forwarded.
 Decision deny(const View& view, const Asked& asked, Decision decision) {
   decision.zone = zone_of(view, asked.name);
   const bool cluster = is_in_cluster_domain(view, asked.name);
-  const bool ours = cluster ? view.snapshot().authoritative
-                            : !reverse_zone_of(view, asked.name).empty();
-  decision.verdict = ours && !is_fallthrough(view, asked.name) ? Verdict::NxDomain : Verdict::Forward;
+  const bool ours =
+      cluster ? view.snapshot().authoritative : !reverse_zone_of(view, asked.name).empty();
+  decision.verdict =
+      ours && !is_fallthrough(view, asked.name) ? Verdict::NxDomain : Verdict::Forward;
   return decision;
 }
 
 Decision no_data(const View& view, const Asked& asked, const Match& match, std::string_view why) {
-  return {.verdict = Verdict::NoData,
-          .match = match,
-          .zone = zone_of(view, asked.name),
-          .why = why};
+  return {
+      .verdict = Verdict::NoData, .match = match, .zone = zone_of(view, asked.name), .why = why};
 }
 
-// --- a host that is known --------------------------------------------------------------------------
+// --- a host that is known
+// --------------------------------------------------------------------------
 
 AnswerKind kind_of(const View& view, const ServiceRecord& service) {
   // CoreDNS's option: a Service without a ready endpoint is as if it were not there.
@@ -94,8 +93,10 @@ Decision decide_service_ports(const View& view, const Asked& asked, const Match&
 }
 
 Decision decide_other_type(const View& view, const Asked& asked, const Match& match) {
-  if (asked.type == Type::Any) return {.verdict = Verdict::Minimal, .match = match,
-                                       .why = "ANY is answered with one record (RFC 8482)"};
+  if (asked.type == Type::Any)
+    return {.verdict = Verdict::Minimal,
+            .match = match,
+            .why = "ANY is answered with one record (RFC 8482)"};
   if (is_binding_type(asked.type))
     return no_data(view, asked, match, "its address hints would lead around our addresses");
   // A name with addresses has no CNAME; the upstream's would lead around ours.
@@ -119,9 +120,8 @@ Decision decide_host(const View& view, const Asked& asked, const Match& match) {
       return is_address_type(asked.type) ? decide_addresses(view, asked, match, kind)
                                          : decide_other_type(view, asked, match);
     case AnswerKind::Alias:
-      return {.verdict = Verdict::Alias,
-              .match = match,
-              .why = "an ExternalName Service is an alias"};
+      return {
+          .verdict = Verdict::Alias, .match = match, .why = "an ExternalName Service is an alias"};
     case AnswerKind::NoReadyEndpoints:
       return deny(view, asked, {.match = match, .why = "the Service has no ready endpoint"});
     case AnswerKind::Forward:
@@ -132,7 +132,8 @@ Decision decide_host(const View& view, const Asked& asked, const Match& match) {
           .why = "the host is known and left to the upstream"};
 }
 
-// --- names below a service -------------------------------------------------------------------------
+// --- names below a service
+// -------------------------------------------------------------------------
 
 struct EndpointFamilies {
   bool any = false;
@@ -223,7 +224,8 @@ Decision decide_host_port(const View& view, const Asked& asked, const Match& mat
   Decision decision = decide_below(view, asked, match);
   if (decision.verdict == Verdict::Ports || decision.verdict == Verdict::Minimal) return decision;
   const bool port = decision.verdict == Verdict::NoData;
-  if (is_answered_host(match) && (is_binding_type(asked.type) || (port && is_address_type(asked.type))))
+  if (is_answered_host(match) &&
+      (is_binding_type(asked.type) || (port && is_address_type(asked.type))))
     return no_data(view, asked, match, "a port of a host whose addresses are answered here");
   decision.verdict = Verdict::Forward;
   decision.why = "records of this type are not the registry's to give";
@@ -268,7 +270,8 @@ Decision decide_match(const View& view, const Asked& asked, const Match& match) 
   return decide_host(view, asked, match);
 }
 
-// --- names that no object has ------------------------------------------------------------------------
+// --- names that no object has
+// ------------------------------------------------------------------------
 
 std::optional<Decision> decide_search_alias(const View& view, const Asked& asked) {
   const bool allowed = view.settings().search_shortcut != registry::SearchShortcut::Off &&
@@ -317,9 +320,8 @@ bool is_short_form(const Asked& asked, const Match& match) {
 std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
   const std::string_view zone = zone_of(view, asked.name);
   if (zone.empty() || zone == asked.name || zone == kClusterSet) return {};
-  return Decision{.verdict = Verdict::NotReady,
-                  .zone = zone,
-                  .why = "a required source has not delivered yet"};
+  return Decision{
+      .verdict = Verdict::NotReady, .zone = zone, .why = "a required source has not delivered yet"};
 }
 
 }  // namespace

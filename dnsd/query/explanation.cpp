@@ -118,7 +118,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     add_facts(view, trace, decision, chain, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
-          {"search_shortcut all: the rest of the client's search list is tried, then the name alone"});
+          {"search_shortcut all: the rest of the client's search list is tried, then the name "
+           "alone"});
   }
   const bool decided = decision.verdict != Verdict::Forward && decision.verdict != Verdict::Wait;
   explanation.answers.push_back(

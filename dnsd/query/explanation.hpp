@@ -37,8 +37,9 @@ struct ExplainRequest {
   const registry::Snapshot& snapshot;
   const registry::Client& client;
   const QuerySettings& settings;
-  std::string_view name;           // text, any case, final dot optional, escapes as in zone files
-  std::vector<wire::Type> types = {};   // empty = those that fit the name: A and AAAA, or PTR, or SRV
+  std::string_view name;  // text, any case, final dot optional, escapes as in zone files
+  std::vector<wire::Type> types =
+      {};  // empty = those that fit the name: A and AAAA, or PTR, or SRV
   // The servers that a name (lower-case wire form) is forwarded to, in words; may be empty.
   std::function<std::string(std::string_view wire_name)> route = {};
 };

@@ -59,7 +59,8 @@ std::string_view QueryCounters::rcode_name(std::size_t slot) {
 
 std::size_t QueryCounters::duration_bucket(std::uint64_t nanoseconds) {
   if (nanoseconds <= kFirstLimitNs) return 0;
-  const auto doublings = static_cast<std::size_t>(std::bit_width((nanoseconds - 1) / kFirstLimitNs));
+  const auto doublings =
+      static_cast<std::size_t>(std::bit_width((nanoseconds - 1) / kFirstLimitNs));
   return std::min(doublings, kDurationBuckets - 1);
 }
 

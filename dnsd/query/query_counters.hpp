@@ -31,9 +31,9 @@ std::string_view to_string(AnswerSource source);  // "cluster_zone"
 struct alignas(64) QueryCounters {
   // The types that have a series of their own; all others are "other".
   static constexpr std::array<wire::Type, 13> kTypes = {
-      wire::Type::A,   wire::Type::Aaaa, wire::Type::Srv, wire::Type::Ptr,   wire::Type::Cname,
-      wire::Type::Txt, wire::Type::Mx,   wire::Type::Ns,  wire::Type::Soa,   wire::Type::Https,
-      wire::Type::Svcb, wire::Type::Any, wire::Type::Caa};
+      wire::Type::A,    wire::Type::Aaaa, wire::Type::Srv, wire::Type::Ptr, wire::Type::Cname,
+      wire::Type::Txt,  wire::Type::Mx,   wire::Type::Ns,  wire::Type::Soa, wire::Type::Https,
+      wire::Type::Svcb, wire::Type::Any,  wire::Type::Caa};
   static constexpr std::size_t kTypeSlots = kTypes.size() + 1;
   static std::size_t type_slot(wire::Type type);
   static std::string type_name(std::size_t slot);  // "AAAA", "other"
@@ -53,10 +53,10 @@ struct alignas(64) QueryCounters {
   Counter truncated;
   Counter duration[kDurationBuckets];
   Counter duration_sum_ns;
-  Counter search_aliases;   // answers through a search alias
-  Counter chain_failures;   // aliases without end
-  Counter waiting;          // a gauge: queries that wait for a set's first addresses or an upstream
-  Counter rejected_waiting; // too many waited already: SERVFAIL
+  Counter search_aliases;  // answers through a search alias
+  Counter chain_failures;  // aliases without end
+  Counter waiting;         // a gauge: queries that wait for a set's first addresses or an upstream
+  Counter rejected_waiting;  // too many waited already: SERVFAIL
 };
 
 }  // namespace meshdns::dnsd

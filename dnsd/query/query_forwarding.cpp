@@ -39,8 +39,7 @@ QueryHandler::Impl::Written QueryHandler::Impl::forward(QueryState& state, const
 
 // The usual case: the question itself, from the cache without a copy.
 QueryHandler::Impl::Written QueryHandler::Impl::forward_question(QueryState& state,
-                                                                 const View& view,
-                                                                 Buffer buffer) {
+                                                                 const View& view, Buffer buffer) {
   const Cache::Hit hit = parts_.upstream.answer(*state.query, frame_of(state, buffer),
                                                 parts_.clock.now(), rotation_.next());
   if (hit.refresh_due) parts_.upstream.refresh(request_of(state));
@@ -72,8 +71,8 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
   }
   if (message.has_alias() && state.query->qtype != Type::Cname) {
     const Asked asked{.name = {}, .type = state.query->qtype};
-    const Reentry reentry = reenter_registry(view, asked, message, freshness,
-                                             parts_.clock.now(), state.chain);
+    const Reentry reentry =
+        reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
     if (reentry == Reentry::Into) return {};
     if (reentry == Reentry::Loop)
       return fail(state, wire::Ede::Other, "the chain of aliases has no end", buffer);
@@ -84,9 +83,8 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
 std::size_t QueryHandler::Impl::relay(QueryState& state, const CachedMessage& message,
                                       Freshness freshness, Buffer buffer) {
   if (!state.chain.empty()) return compose(state, message, freshness, buffer);
-  const std::size_t size =
-      message.write_reply(*state.query, frame_of(state, buffer), parts_.clock.now(),
-                          rotation_.next(), freshness);
+  const std::size_t size = message.write_reply(*state.query, frame_of(state, buffer),
+                                               parts_.clock.now(), rotation_.next(), freshness);
   return count_reply(state, buffer, message.rcode(), size);
 }
 
@@ -118,8 +116,7 @@ std::size_t QueryHandler::Impl::ask(QueryState& state, Buffer buffer) {
   if (state.give_up_at == 0)
     state.give_up_at = now + 2 * static_cast<Millis>(settings_.timeout.count());
   if (state.questions == kMaxQuestions || now > state.give_up_at)
-    return fail(state, wire::Ede::NoReachableAuthority, "too many questions for one query",
-                buffer);
+    return fail(state, wire::Ede::NoReachableAuthority, "too many questions for one query", buffer);
   std::uint64_t number = 0;
   HeldQuery* const held = hold(state, number);
   if (held == nullptr) {
@@ -128,9 +125,8 @@ std::size_t QueryHandler::Impl::ask(QueryState& state, Buffer buffer) {
   }
   ++held->state.questions;
   held->awaits_snapshot = false;
-  parts_.upstream.resolve(request_of(held->state), [this, number](const Outcome& outcome) {
-    on_outcome(number, outcome);
-  });
+  parts_.upstream.resolve(request_of(held->state),
+                          [this, number](const Outcome& outcome) { on_outcome(number, outcome); });
   return kReplyLater;
 }
 

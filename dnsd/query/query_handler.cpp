@@ -50,10 +50,10 @@ QueryHandler::Impl::Impl(QueryHandlerParts parts, QuerySettings settings)
       reader_(parts_.publisher),
       rotation_(reinterpret_cast<std::uintptr_t>(this) ^ parts_.clock.precise_now()) {}
 
-// --- one query, or up to 64 -------------------------------------------------------------------------
+// --- one query, or up to 64
+// -------------------------------------------------------------------------
 
-std::size_t QueryHandler::Impl::on_query(Buffer buffer, std::size_t size,
-                                         const ReplyTo& reply_to) {
+std::size_t QueryHandler::Impl::on_query(Buffer buffer, std::size_t size, const ReplyTo& reply_to) {
   Datagram datagram{.buffer = buffer, .query_size = size, .reply_to = reply_to};
   on_batch({&datagram, 1});
   return datagram.reply_size;
@@ -132,8 +132,7 @@ std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapsho
 }
 
 std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snapshot& snapshot,
-                                                   const registry::Client& client,
-                                                   Buffer buffer) {
+                                                   const registry::Client& client, Buffer buffer) {
   if (!may_ask_chaos(settings_.chaos, state.reply_to->client.address))
     return refuse(state, "class CH is not served to this client (server.chaos)", buffer);
   state.source = AnswerSource::Chaos;
@@ -148,7 +147,8 @@ std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snap
   return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
 
-// --- the registry's answer ---------------------------------------------------------------------------
+// --- the registry's answer
+// ---------------------------------------------------------------------------
 
 std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buffer buffer) {
   std::array<char, wire::kMaxNameLength + 1> odd_name;
@@ -188,10 +188,10 @@ std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& vi
   return count_reply(state, buffer, rcode_of(decision.verdict), writer.finish());
 }
 
-// --- search walks ------------------------------------------------------------------------------------
+// --- search walks
+// ------------------------------------------------------------------------------------
 
-void QueryHandler::Impl::begin_walk(QueryState& state, const View& view,
-                                    const Decision& decision) {
+void QueryHandler::Impl::begin_walk(QueryState& state, const View& view, const Decision& decision) {
   if (view.settings().search_shortcut != registry::SearchShortcut::All) return;
   const bool unknown = !decision.match && (decision.verdict == Verdict::NxDomain ||
                                            decision.verdict == Verdict::Forward);
@@ -209,7 +209,8 @@ void QueryHandler::Impl::walk_on(QueryState& state, const View& view) {
   state.chain.add({}, name, negative_ttl(view));
 }
 
-// --- refusals ----------------------------------------------------------------------------------------
+// --- refusals
+// ----------------------------------------------------------------------------------------
 
 MessageWriter QueryHandler::Impl::begin_reply(const QueryState& state, Buffer buffer) const {
   MessageWriter writer(buffer, reply_limit(*state.query, state.is_tcp(), buffer.size()),
@@ -243,7 +244,8 @@ std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::str
   return count_reply(state, buffer, Rcode::ServFail, writer.finish());
 }
 
-// --- facts about a query -------------------------------------------------------------------------------
+// --- facts about a query
+// -------------------------------------------------------------------------------
 
 Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_name) const {
   Asked asked = asked_of(*state.query, odd_name);
@@ -281,7 +283,8 @@ std::function<std::string(std::string_view)> QueryHandler::Impl::route() const {
   };
 }
 
-// --- the public face -----------------------------------------------------------------------------------
+// --- the public face
+// -----------------------------------------------------------------------------------
 
 QueryHandler::QueryHandler(QueryHandlerParts parts, QuerySettings settings)
     : impl_(std::make_unique<Impl>(std::move(parts), std::move(settings))) {}

@@ -47,8 +47,7 @@ class QueryHandler::Impl {
   void answer_batch(std::span<Datagram> batch);
   std::size_t answer(QueryState& state, wire::ParseOutcome outcome,
                      const registry::Snapshot& snapshot, Buffer buffer);
-  std::size_t answer_question(QueryState& state, const registry::Snapshot& snapshot,
-                              Buffer buffer);
+  std::size_t answer_question(QueryState& state, const registry::Snapshot& snapshot, Buffer buffer);
   std::size_t answer_class_chaos(QueryState& state, const registry::Snapshot& snapshot,
                                  const registry::Client& client, Buffer buffer);
   std::size_t resolve(QueryState& state, const registry::View& view, Buffer buffer);

@@ -29,11 +29,11 @@ class AccessList {
 struct QuerySettings {
   AccessList allow;
   ChaosAccess chaos = ChaosAccess::Loopback;
-  std::string nsid;                          // empty = none
-  std::chrono::milliseconds timeout{2000};   // upstream.timeout: how long an answer is waited for
-  std::string server_version = "meshdns";    // CH version.server
-  std::string server_identity;               // CH id.server: this host's name
-  std::vector<IpAddress> server_addresses;   // A and AAAA of ns.dns: bound ones, without loopback
+  std::string nsid;                         // empty = none
+  std::chrono::milliseconds timeout{2000};  // upstream.timeout: how long an answer is waited for
+  std::string server_version = "meshdns";   // CH version.server
+  std::string server_identity;              // CH id.server: this host's name
+  std::vector<IpAddress> server_addresses;  // A and AAAA of ns.dns: bound ones, without loopback
 
   // From the configuration and this host's name.
   static QuerySettings from(const Config& config);

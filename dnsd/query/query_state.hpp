@@ -27,7 +27,7 @@ struct QueryState {
   // The question's own name was answered here, not upstream: AA.
   bool authoritative = false;
   AnswerSource source = AnswerSource::Registry;
-  std::string upstream;       // who was asked
+  std::string upstream;         // who was asked
   std::uint32_t questions = 0;  // sent upstream for this query (reliability.md, R18)
   Millis give_up_at = 0;        // no more of them after that; 0 = none was sent
 
@@ -45,7 +45,7 @@ struct HeldQuery {
   ReplyTo reply_to;
   std::array<std::uint8_t, wire::kMaxNameLength + 4> question;
   QueryState state;
-  Millis give_up_at = 0;       // only while it waits for a snapshot
+  Millis give_up_at = 0;  // only while it waits for a snapshot
   bool awaits_snapshot = false;
 };
 

@@ -115,7 +115,8 @@ void QueryHandler::Impl::stop() {
   parts_.clock.close();
 }
 
-// --- counting ------------------------------------------------------------------------------------------
+// --- counting
+// ------------------------------------------------------------------------------------------
 
 void QueryHandler::Impl::count_request(const QueryState& state) {
   const Client& client = state.reply_to->client;

@@ -12,8 +12,8 @@
 namespace meshdns::dnsd {
 
 struct ReplyOptions {
-  std::string_view nsid;                        // RFC 5001; empty = none
-  std::optional<std::uint16_t> keepalive;       // RFC 7828, units of 100 ms
+  std::string_view nsid;                   // RFC 5001; empty = none
+  std::optional<std::uint16_t> keepalive;  // RFC 7828, units of 100 ms
 
   bool empty() const { return nsid.empty() && !keepalive; }
   void apply(wire::MessageWriter& writer) const;

@@ -24,8 +24,7 @@ std::string_view in_front_of(std::string_view name, std::string_view zone) {
 // Takes the last label off `labels`.
 std::string_view take_last(std::string_view& labels) {
   const std::size_t dot = labels.rfind('.');
-  const std::string_view last =
-      dot == std::string_view::npos ? labels : labels.substr(dot + 1);
+  const std::string_view last = dot == std::string_view::npos ? labels : labels.substr(dot + 1);
   labels = dot == std::string_view::npos ? std::string_view{} : labels.substr(0, dot);
   return last;
 }
@@ -70,7 +69,8 @@ std::optional<ReverseAddress> parse_v6(std::string_view labels) {
 }
 
 // Whether any address that the client may see begins like `partial`.  Where that would take more
-// than kMaxProbes look-ups the answer is yes: NODATA instead of NXDOMAIN denies nothing that exists.
+// than kMaxProbes look-ups the answer is yes: NODATA instead of NXDOMAIN denies nothing that
+// exists.
 bool has_address_below(const View& view, const ReverseAddress& partial, bool is_v4) {
   const bool countable = is_v4 ? partial.missing == 1 : partial.missing <= 2;
   if (!countable) return true;

@@ -17,8 +17,8 @@ bool is_reverse_name(std::string_view name);
 
 // The labels of a reverse name as an address, in full or the front part of one.
 struct ReverseAddress {
-  IpAddress address;         // the missing rest is zero
-  unsigned missing = 0;      // octets (IPv4) or nibbles (IPv6); 0 = a whole address
+  IpAddress address;     // the missing rest is zero
+  unsigned missing = 0;  // octets (IPv4) or nibbles (IPv6); 0 = a whole address
 };
 // nullopt: not of that form (leading zeros, values over 255, too many labels).
 std::optional<ReverseAddress> parse_reverse_name(std::string_view name);

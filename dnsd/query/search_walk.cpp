@@ -7,8 +7,8 @@
 namespace meshdns::dnsd {
 
 bool SearchWalk::begin(std::string_view name, const std::vector<std::string>& domains) {
-  const auto appended =
-      std::ranges::find_if(domains, [&](const std::string& domain) { return is_below(name, domain); });
+  const auto appended = std::ranges::find_if(
+      domains, [&](const std::string& domain) { return is_below(name, domain); });
   if (appended == domains.end()) return false;
   const std::string base(name.substr(0, name.size() - appended->size() - 1));
   for (const std::string& domain : domains) {

@@ -31,8 +31,7 @@ std::string place_of(const registry::Snapshot& snapshot, const registry::StoredR
 
 std::string describe_match(const Match& match) {
   const std::string_view host = match.entry->host();
-  if (match.how == Match::How::Below)
-    return fmt::format("match: {} below {}", match.below, host);
+  if (match.how == Match::How::Below) return fmt::format("match: {} below {}", match.below, host);
   return fmt::format("match: {} {}", to_string(match.how), host);
 }
 
@@ -130,8 +129,7 @@ std::string identity_of(const registry::Client& client) {
 }
 
 std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
-                                         const registry::Client& client,
-                                         std::string_view address) {
+                                         const registry::Client& client, std::string_view address) {
   const auto& identity = client.identity;
   std::vector<std::string> facts;
   facts.push_back(fmt::format("address: {}", address));
@@ -147,10 +145,10 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back(client.scope ? fmt::format("view: narrowed by {}", client.scope->label())
                                : "view: all that is exported to it; no Sidecar applies");
   facts.push_back(fmt::format("search: {}", fmt::join(client.search, " ")));
-  facts.push_back(fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "",
-                              identity.ipv6 ? " IPv6" : ""));
-  facts.push_back(fmt::format("registry: generation {}, {} hosts, serial {}{}",
-                              snapshot.generation, snapshot.hosts.size(), snapshot.serial,
+  facts.push_back(
+      fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "", identity.ipv6 ? " IPv6" : ""));
+  facts.push_back(fmt::format("registry: generation {}, {} hosts, serial {}{}", snapshot.generation,
+                              snapshot.hosts.size(), snapshot.serial,
                               snapshot.from_state_dir ? ", from the state of an earlier run" : ""));
   return facts;
 }

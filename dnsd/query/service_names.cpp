@@ -135,8 +135,9 @@ std::optional<IpAddress> parse_dashed_address(std::string_view label) {
   std::array<char, 64> text;
   if (label.size() > 45 || label.find_first_of(".:") != std::string_view::npos) return {};
   const bool v4 = std::ranges::count(label, '-') == 3 && label.find("--") == std::string_view::npos;
-  std::ranges::transform(label, text.begin(),
-                         [&](char c) { return c != '-' ? c : v4 ? '.' : ':'; });
+  std::ranges::transform(label, text.begin(), [&](char c) {
+    return c != '-' ? c : v4 ? '.' : ':';
+  });
   const auto address = IpAddress::parse({text.data(), label.size()});
   // "--ffff-a00-1" would be an IPv4 address in disguise.
   if (address && address->is_v4() != v4) return {};

@@ -22,7 +22,7 @@ struct ServiceLabels {
   };
   Kind kind = Kind::Service;
   std::string_view endpoint = {};
-  std::string_view cluster = {};  // of a clusterset's endpoint; empty = any
+  std::string_view cluster = {};   // of a clusterset's endpoint; empty = any
   std::string_view port = {};      // without the underscore
   std::string_view protocol = {};  // without the underscore: "tcp"
 };
@@ -44,8 +44,8 @@ class ServicePorts {
   // Whether a port of that name and protocol has a record; an empty name is any named port.
   // Unnamed ports have no names below the service.
   bool has(std::string_view port, std::string_view protocol) const;
-  // The records of `labels`: Kind::Service gives every port once (unnamed ones too), Kind::Port that
-  // port, Kind::Endpoint that endpoint's.  Without repetitions.  Allocates.
+  // The records of `labels`: Kind::Service gives every port once (unnamed ones too), Kind::Port
+  // that port, Kind::Endpoint that endpoint's.  Without repetitions.  Allocates.
   std::vector<PortTarget> targets(const ServiceLabels& labels) const;
   // SRV records lead to the endpoints themselves, not to the service.
   bool are_per_endpoint() const;
