@@ -322,7 +322,7 @@ TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
             "3: error: cache.min_ttl: ", "more than max_ttl"},
            {"state_dir: [a]\n", "1: error: state_dir: ", "expected text, found a list"},
            {"server: {}\n---\nserver: {}\n", "3: error: ", "second document"},
-           {"server:\n  listen: [\n", "3: error: ", ""},
+           {"server:\n  workers: }\n", "2: error: ", ""},
            {"a: b: c\n", "1: error: ", ""},
        })
     EXPECT_THAT(findings(m.text), ElementsAre(AllOf(StartsWith("m.yaml:" + std::string(m.place)),
