@@ -137,7 +137,11 @@ void TcpServer::retire(const ListenSocket& listen) {
   if (found == acceptors_.end()) return;
   Acceptor* const acceptor = *found;
   // Who is in the queue of a socket that closes is reset; an inherited one passes its queue on.
-  if (!listen.inherited) accept_waiting(*acceptor);
+  if (!listen.inherited) {
+    accept_waiting(*acceptor);
+    // Whoever else holds the socket: from now on the kernel gives new clients to the others.
+    ::shutdown(listen.fd.get(), SHUT_RD);
+  }
   acceptors_.erase(found);
   uv_close(reinterpret_cast<uv_handle_t*>(&acceptor->poll),
            [](uv_handle_t* handle) { delete static_cast<Acceptor*>(handle->data); });

@@ -211,7 +211,7 @@ bool MessageWriter::add_txt(Section section, NameRef owner, std::uint32_t ttl,
   const auto put_string = [this](std::string_view part) {
     if (room() < part.size() + 1) return false;
     buffer_[size_++] = static_cast<std::uint8_t>(part.size());
-    std::memcpy(buffer_.data() + size_, part.data(), part.size());
+    std::copy(part.begin(), part.end(), buffer_.begin() + static_cast<std::ptrdiff_t>(size_));
     size_ += part.size();
     return true;
   };

@@ -8,10 +8,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -144,14 +146,12 @@ class Serving {
   }
   // Runs `task` on a worker and waits for its end.
   void on_worker(unsigned i, const std::function<void()>& task) {
-    std::mutex done;
-    done.lock();
-    workers[i]->post([&] {
+    const auto done = std::make_shared<std::promise<void>>();
+    workers[i]->post([&task, done] {
       task();
-      done.unlock();
+      done->set_value();
     });
-    done.lock();
-    done.unlock();
+    done->get_future().wait();
   }
   std::uint64_t sum(Counter WorkerCounters::* counter) const {
     std::uint64_t total = 0;
