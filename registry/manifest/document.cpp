@@ -66,8 +66,10 @@ std::optional<std::int64_t> Node::as_integer() const {
 std::optional<std::string_view> Node::as_string() const {
   if (!is_scalar()) return std::nullopt;
   if (quoted_) return text();
-  // Only these can begin something that is not a string; most words fail this first look.
   const std::string_view word = text();
+  // Most words already fail this look at their first letter.
+  constexpr std::string_view beginnings = "~nNtTfF+-.0123456789";
+  if (!word.empty() && beginnings.find(word.front()) == std::string_view::npos) return word;
   if (is_null_word(word) || bool_word(word) || is_number_word(word)) return std::nullopt;
   return word;
 }

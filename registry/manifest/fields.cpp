@@ -1,7 +1,8 @@
 #include "registry/manifest/fields.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <bitset>
+#include <cassert>
 
 #include "registry/base/host_name.hpp"
 
@@ -11,6 +12,8 @@ namespace {
 
 // One object may be wrong in every line; nobody reads more than these, and they cost memory.
 constexpr std::size_t kMaxFindings = 50;
+// Of one message; a Pod's spec has 44.
+constexpr std::size_t kMaxNames = 64;
 // Longer words are no typing errors, and comparing them costs their length each time.
 constexpr std::size_t kMaxWordToCorrect = 64;
 
@@ -87,12 +90,6 @@ std::string Field::path(std::string_view child) const {
   return out += child;
 }
 
-void Report::set_object(std::string_view ns, std::string_view name) {
-  object_ = printable(ns);
-  if (!object_.empty()) object_ += '/';
-  object_ += printable(name);
-}
-
 void Report::add(Severity severity, std::uint32_t line, std::string field, std::string message) {
   if (severity == Severity::Error) refused_ = true;
   if (++count_ > kMaxFindings) return;
@@ -102,8 +99,11 @@ void Report::add(Severity severity, std::uint32_t line, std::string field, std::
     // The object may yet be refused for one of those that are not shown.
     severity = Severity::Warning;
   }
-  listener_(
-      {severity, std::string(path_), line, kind_, object_, std::move(field), std::move(message)});
+  std::string object = printable(namespace_);
+  if (!object.empty()) object += '/';
+  object += printable(name_);
+  listener_({severity, std::string(path_), line, printable(kind_), std::move(object),
+             std::move(field), std::move(message)});
 }
 
 Fields::Fields(Report& report, const Field& mapping, const FieldNames& names)
@@ -126,7 +126,9 @@ std::optional<Field> Fields::get(std::string_view name) const {
 }
 
 void Fields::check_names(Report& report) const {
-  std::vector<std::string_view> seen(names_.names.size());
+  std::bitset<kMaxNames> seen;
+  std::bitset<kMaxNames> seen_again;
+  assert(names_.names.size() <= kMaxNames);
   for (const Node& value : mapping_->node()) {
     const auto known = std::ranges::find_if(names_.names, [&](std::string_view name) {
       return is_name_of(value.key(), name, names_.snake_case);
@@ -137,11 +139,23 @@ void Fields::check_names(Report& report) const {
       continue;
     }
     const auto index = static_cast<std::size_t>(known - names_.names.begin());
-    // The very same key twice is the document's fault, and reported there.
-    if (!seen[index].empty() && seen[index] != value.key())
-      report.error(Field(*mapping_, value),
-                   "the field is given twice, in both spellings of " + quoted(*known));
-    seen[index] = value.key();
+    // Once for each name, however often it is repeated.
+    if (seen[index] && !seen_again[index]) check_spellings(report, *known);
+    seen_again[index] = seen[index];
+    seen[index] = true;
+  }
+}
+
+// Whether a field that is there several times has been given in both spellings.  The very same key
+// twice is the document's fault, and reported there.
+void Fields::check_spellings(Report& report, std::string_view name) const {
+  const Node* first = nullptr;
+  for (const Node& value : mapping_->node()) {
+    if (!is_name_of(value.key(), name, names_.snake_case)) continue;
+    if (first != nullptr && first->key() != value.key())
+      return report.error(Field(*mapping_, value),
+                          "the field is given twice, in both spellings of " + quoted(name));
+    if (first == nullptr) first = &value;
   }
 }
 

@@ -57,8 +57,12 @@ class Report {
   Report(std::string_view path, bool warn_unknown, const FindingListener& listener)
       : path_(path), warn_unknown_(warn_unknown), listener_(listener) {}
 
-  void set_kind(std::string_view kind) { kind_ = printable(kind); }
-  void set_object(std::string_view ns, std::string_view name);
+  // What the findings to come are about.  REQUIRES: the texts outlive the report.
+  void set_kind(std::string_view kind) { kind_ = kind; }
+  void set_object(std::string_view ns, std::string_view name) {
+    namespace_ = ns;
+    name_ = name;
+  }
 
   void error(const Field& at, std::string message) { error(at, at.path(), std::move(message)); }
   void warning(const Field& at, std::string message) {
@@ -76,8 +80,9 @@ class Report {
 
  private:
   std::string_view path_;
-  std::string kind_;
-  std::string object_;
+  std::string_view kind_;
+  std::string_view namespace_;
+  std::string_view name_;
   bool warn_unknown_;
   bool refused_ = false;
   std::size_t count_ = 0;
@@ -101,6 +106,7 @@ class Fields {
 
  private:
   void check_names(Report& report) const;
+  void check_spellings(Report& report, std::string_view name) const;
 
   const Field* mapping_;
   FieldNames names_;

@@ -58,7 +58,11 @@ class ManifestReader {
   // Only a hash of every key is kept: 100,000 objects are 3 MB so, and a collision costs a warning.
   void warn_of_repetition(const ResourceKey& key, std::uint32_t line) {
     if (key.name.empty()) return;
-    const std::size_t hash = std::hash<std::string>{}(key.to_string());
+    repetition_key_.assign(1, static_cast<char>(key.kind));
+    repetition_key_ += key.ns;
+    repetition_key_ += '/';
+    repetition_key_ += key.name;
+    const std::size_t hash = std::hash<std::string>{}(repetition_key_);
     const auto [first, is_new] = lines_.try_emplace(hash, line);
     if (is_new) return;
     std::string name = printable(key.ns);
@@ -125,6 +129,7 @@ class ManifestReader {
   FindingListener listener_;
   std::vector<DocumentProblem> own_problems_;
   std::unordered_map<std::size_t, std::uint32_t> lines_;  // by the hash of the key
+  std::string repetition_key_;
 };
 
 }  // namespace

@@ -101,15 +101,14 @@ void read_metadata(Object& object, NameRule rule, bool is_namespaced,
     return;
   }
   // Name and namespace come first, so that every later finding can say which object it is.
-  for (const std::string_view part : {"name", "namespace"}) {
-    const Node* const value = node->find(part);
-    if (value == nullptr || !value->is_scalar() || value->is_null()) continue;
-    if (part == "name")
-      object.meta.name = value->text();
-    else if (is_namespaced && !value->text().empty())
-      object.meta.ns = value->text();
-  }
-  object.report.set_object(object.meta.ns, object.meta.name);
+  std::string_view ns = is_namespaced ? std::string_view(options.default_namespace) : "";
+  const Node* const given_ns = node->find("namespace");
+  if (is_namespaced && given_ns != nullptr && !given_ns->is_null() && !given_ns->text().empty())
+    ns = given_ns->text();
+  const Node* const name = node->find("name");
+  if (name != nullptr && !name->is_null()) object.meta.name = name->text();
+  object.meta.ns = ns;
+  object.report.set_object(ns, name == nullptr || name->is_null() ? "" : name->text());
 
   const Fields fields(object.report, metadata, {kMetadataNames});
   read_name(object, metadata, fields, rule);

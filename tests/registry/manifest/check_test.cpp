@@ -70,7 +70,7 @@ TEST_F(CheckTest, GoodFilesExitWithZero) {
 
 TEST_F(CheckTest, SameObjectInTwoFilesIsAWarning) {
   write("a.yaml", service("a"));
-  write("b.yaml", "\n" + service("a"));
+  write("b.yaml", "# twice\n" + service("a"));
   EXPECT_EQ(check(""), "b.yaml:2: warning: Service default/a: also defined at " + directory_ +
                            "/a.yaml:1; only one of them counts\n");
   EXPECT_EQ(summary_.exit_status(), 0);
