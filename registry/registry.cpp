@@ -187,6 +187,7 @@ struct Registry::State {
   void link(const StoredRef& resource, bool add, Change& change);
   void link_service_entry(const ServiceEntry& entry, const StoredRef& stored, bool add,
                           Change& change);
+  void claim_addresses(const ServiceEntry& entry, bool add, Change& change);
   void link_workload(const Resource& workload, const StoredRef& stored, bool add, Change& change);
   void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
   void mark(const SymbolRef& ns, std::string_view host, const StoredRef& stored, bool add,
@@ -241,6 +242,7 @@ struct Registry::State {
   };
   std::map<VipKey, std::uint32_t> eligible;  // how many ServiceEntries ask for that VIP
   std::unordered_map<HostKey, std::vector<IpAddress>, HostKeyHash> assigned;
+  std::map<IpAddress, std::uint32_t> claimed;  // in the ranges, by how many entries
   std::unique_ptr<VipAllocator> allocator;
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
 };
@@ -352,6 +354,7 @@ void Registry::State::link_service_entry(const ServiceEntry& entry, const Stored
                                          bool add, Change& change) {
   const SymbolRef ns = symbols.intern(entry.meta.ns);
   NamespaceState& state = namespace_state(ns);
+  claim_addresses(entry, add, change);
   for (const auto& host : hosts_of(entry, *settings)) {
     mark(ns, host, stored, add, change);
     if (entry.workload_selector && add)
@@ -367,6 +370,23 @@ void Registry::State::link_service_entry(const ServiceEntry& entry, const Stored
   if (entry.workload_selector && !add)
     std::erase_if(state.selector_hosts,
                   [&](const SelectorHost& s) { return s.entry == stored.get(); });
+}
+
+// Addresses that entries give themselves are never the allocator's to give.
+void Registry::State::claim_addresses(const ServiceEntry& entry, bool add, Change& change) {
+  if (settings->auto_allocate == AutoAllocate::Off) return;
+  const auto claim = [&](const IpAddress& address) {
+    if (!settings->vip_cidr_v4.contains(address) && !settings->vip_cidr_v6.contains(address))
+      return;
+    if (add)
+      ++claimed[address];
+    else if (auto it = claimed.find(address); it != claimed.end() && --it->second == 0)
+      claimed.erase(it);
+    change.vips = true;
+  };
+  for (const auto& prefix : entry.addresses)
+    if (prefix.is_single()) claim(prefix.address);
+  for (const auto& status : entry.status_addresses) claim(status.value);
 }
 
 void Registry::State::link_workload(const Resource& workload, const StoredRef& stored, bool add,
@@ -403,6 +423,7 @@ void Registry::State::assign_vips(Change& change) {
   requests.reserve(eligible.size());
   for (const auto& [key, count] : eligible) requests.push_back({key.ns, key.host});
   std::vector<IpAddress> taken;
+  for (const auto& [address, uses] : claimed) taken.push_back(address);
   std::unordered_map<HostKey, std::vector<IpAddress>, HostKeyHash> fresh;
   for (const auto& vip : allocator->assign(requests, taken))
     fresh[{symbols.intern(vip.ns), vip.host}] = {vip.v4, vip.v6};

@@ -17,6 +17,7 @@
 #include "dnsd/daemon/worker_unit.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "registry/source/file_source.hpp"
+#include "registry/vip/persistent_vips.hpp"
 #include "resolver/cares_lookup.hpp"
 
 namespace meshdns::dnsd {
@@ -119,6 +120,7 @@ class Daemon::Impl {
   void start_sources();
   void wait_for_sources(std::chrono::milliseconds limit);
   bool is_synced() const;
+  void choose_vip_allocator();
   void start_signals();
   void start_timers();
   void announce_when_ready();
@@ -170,6 +172,7 @@ Result<void> Daemon::Impl::start() {
   registry_.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher_.publish(std::move(s)); });
   registry_.set_clients(client_settings(config_.client));
+  choose_vip_allocator();
   feed_.set_listener([this] { update_state(); });
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server.tcp));
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
@@ -285,6 +288,24 @@ void Daemon::Impl::wait_for_sources(std::chrono::milliseconds limit) {
 bool Daemon::Impl::is_synced() const {
   return std::ranges::all_of(sources_,
                              [&](const RunningSource& r) { return feed_.is_complete(r.name); });
+}
+
+// A persistent allocator needs a file, of which the registry knows nothing.
+void Daemon::Impl::choose_vip_allocator() {
+  if (config_.mesh.auto_allocate != registry::AutoAllocate::Persistent) return;
+  if (config_.state_dir.empty())
+    log_.warn(
+        "mesh.auto_allocate is persistent but state_dir is empty: VIPs are forgotten with a "
+        "restart");
+  registry::PersistentVipOptions options;
+  options.v4 = config_.mesh.vip_cidr_v4;
+  options.v6 = config_.mesh.vip_cidr_v6;
+  if (!config_.state_dir.empty()) options.file = config_.state_dir + "/vips";
+  options.quarantine = std::chrono::seconds(10 * std::max(config_.mesh.ttl.vip, 1U));
+  options.clock = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
+  options.report = [this](const std::string& message) { log_.error(message); };
+  feed_.follow(
+      registry_.set_vip_allocator(std::make_unique<registry::PersistentVips>(std::move(options))));
 }
 
 void Daemon::Impl::start_signals() {
@@ -411,7 +432,10 @@ void Daemon::Impl::apply_config(Config next) {
   if (config_.server.listen != before.server.listen) apply_listeners();
   query_settings_ = QuerySettings::from(config_);
   for (auto& unit : units_) unit->reconfigure(query_settings_);
-  if (config_.mesh != before.mesh) feed_.follow(registry_.set_settings(config_.mesh));
+  if (config_.mesh != before.mesh) {
+    feed_.follow(registry_.set_settings(config_.mesh));
+    choose_vip_allocator();
+  }
   if (config_.client != before.client) registry_.set_clients(client_settings(config_.client));
   forwarding_->cache.reconfigure(config_.cache);
   apply_upstream();

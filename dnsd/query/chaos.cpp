@@ -1,5 +1,8 @@
 #include "dnsd/query/chaos.hpp"
 
+#include <set>
+#include <string>
+
 #include <vector>
 
 #include "dnsd/query/explanation.hpp"
@@ -52,7 +55,10 @@ bool may_ask_chaos(ChaosAccess access, const IpAddress& client) {
 void answer_chaos(const ChaosQuery& chaos, wire::MessageWriter& writer) {
   writer.set_authoritative(true);
   if (chaos.query.qtype != wire::Type::Txt && chaos.query.qtype != wire::Type::Any) return;
+  // An RRset is a set: what two types have in common is said once.
+  std::set<std::string> said;
   for (const std::string& fact : facts(chaos)) {
+    if (!said.insert(fact).second) continue;
     const std::string_view text = fact;
     if (!writer.add_txt(wire::Section::Answer, wire::MessageWriter::kQuestionName, 0, {&text, 1}))
       return writer.set_truncated();

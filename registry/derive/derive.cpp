@@ -201,7 +201,7 @@ class Deriver {
   }
 
   void set_alias(const KubeService& service) {
-    if (IpAddress::parse(service.external_name)) {
+    if (service.external_name.empty() || IpAddress::parse(service.external_name)) {
       // CoreDNS skips such a Service; `check` warns.
       record_->placeholder = true;
       return;
@@ -435,7 +435,7 @@ class Deriver {
     if (declared.empty()) return false;
     record_->answer = AnswerKind::Vips;
     record_->auto_allocated = allocated;
-    add_entry_endpoints(entries);
+    add_entry_endpoints(entries, false);
     set_addresses(declared.take());
     return true;
   }
@@ -445,7 +445,7 @@ class Deriver {
     const ServiceEntry& first = *entries.front().first;
     const bool as_headless =
         first.resolution == Resolution::None && first.workload_selector.has_value();
-    add_entry_endpoints(entries);
+    add_entry_endpoints(entries, settings_.endpoint_answers);
     record_->ttl_class = TtlClass::Endpoint;
     if (first.resolution == Resolution::None && !as_headless) return;  // forwarded
     if (first.resolution == Resolution::DynamicDns) return;
@@ -461,7 +461,9 @@ class Deriver {
       record_->answer = AnswerKind::NoAddress;
   }
 
-  void add_entry_endpoints(const Entries& entries) {
+  // `with_names`: also the endpoints that are names, which the resolver engine then keeps resolved.
+  void add_entry_endpoints(const Entries& entries, bool with_names) {
+    with_names_ = with_names;
     auto list = std::make_unique<EndpointList>();
     bool has_round_robin = false;
     for (const auto& [entry, stored] : entries) {
@@ -563,6 +565,7 @@ class Deriver {
 
   void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
                 std::string_view network, EndpointList& list) {
+    if (!with_names_) return;
     auto& names = details().resolved_names;
     if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
     const ResolvedName* resolved = context_.resolved(name);
@@ -591,6 +594,7 @@ class Deriver {
   std::unique_ptr<ServiceRecord> record_ = std::make_unique<ServiceRecord>();
   Details details_;
   bool has_details_ = false;
+  bool with_names_ = true;
   bool pending_ = false;
   bool failed_ = false;
   bool resolved_without_addresses_ = false;

@@ -15,8 +15,12 @@ namespace meshdns::registry {
 
 class CollectingSink final : public ManifestSink {
  public:
-  void on_resource(Resource&& resource, std::uint32_t) override { resources.push_back(std::move(resource)); }
-  void on_refused(const ResourceKey& key, std::uint32_t) override { ADD_FAILURE() << key.to_string(); }
+  void on_resource(Resource&& resource, std::uint32_t) override {
+    resources.push_back(std::move(resource));
+  }
+  void on_refused(const ResourceKey& key, std::uint32_t) override {
+    ADD_FAILURE() << key.to_string();
+  }
   void on_finding(Finding&& finding) override {
     if (finding.severity == Severity::Error) ADD_FAILURE() << finding.to_string();
   }
@@ -53,7 +57,9 @@ class TestRegistry {
     t.set_resolved(name);
     registry_.commit(std::move(t));
   }
-  void be(ClientIdentity identity) { registry_.set_clients({std::move(identity), false, UnknownClient::Public}); }
+  void be(ClientIdentity identity) {
+    registry_.set_clients({std::move(identity), false, UnknownClient::Public});
+  }
   void be_in(std::string ns) {
     ClientIdentity identity;
     identity.ns = std::move(ns);
@@ -67,7 +73,8 @@ class TestRegistry {
   }
   static std::string describe(const View& view, const Match& match) {
     if (!match) return "none";
-    std::string text = std::string(to_string(match.how)) + " " + std::string(to_string(match.service->answer));
+    std::string text =
+        std::string(to_string(match.how)) + " " + std::string(to_string(match.service->answer));
     if (!match.below.empty()) text += " [" + std::string(match.below) + "]";
     const AddressView addresses = view.addresses(*match.service);
     for (const auto& a : addresses.v4) text += " " + IpAddress::v4(a).to_string();

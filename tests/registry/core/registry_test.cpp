@@ -8,7 +8,8 @@
 namespace meshdns::registry {
 namespace {
 
-std::string entry(std::string_view name, std::string_view ns, std::string_view spec, std::string_view created = "") {
+std::string entry(std::string_view name, std::string_view ns, std::string_view spec,
+                  std::string_view created = "") {
   std::string text = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: " +
                      std::string(name) + ", namespace: " + std::string(ns);
   if (!created.empty()) text += ", creationTimestamp: \"" + std::string(created) + "\"";
@@ -18,13 +19,14 @@ std::string entry(std::string_view name, std::string_view ns, std::string_view s
 constexpr std::string_view kPorts = "ports: [{number: 80, name: http, protocol: HTTP}]";
 
 std::string vip(std::string_view host, std::string_view address) {
-  return "hosts: [\"" + std::string(host) + "\"], addresses: [" + std::string(address) + "], resolution: STATIC, " +
-         std::string(kPorts);
+  return "hosts: [\"" + std::string(host) + "\"], addresses: [" + std::string(address) +
+         "], resolution: STATIC, " + std::string(kPorts);
 }
 
 TEST(RegistryTest, PrefersExactHostThenLongestWildcard) {
   TestRegistry r;
-  r.load(entry("a", "x", vip("*.bar.com", "10.0.0.1")) + entry("b", "x", vip("*.b.bar.com", "10.0.0.2")) +
+  r.load(entry("a", "x", vip("*.bar.com", "10.0.0.1")) +
+         entry("b", "x", vip("*.b.bar.com", "10.0.0.2")) +
          entry("c", "x", vip("a.b.bar.com", "10.0.0.3")));
   EXPECT_EQ(r.ask("x.bar.com"), "wildcard vips 10.0.0.1");
   EXPECT_EQ(r.ask("x.y.bar.com"), "wildcard vips 10.0.0.1");
@@ -46,10 +48,12 @@ TEST(RegistryTest, ChoosesOwnNamespaceThenServiceThenExportedThenOldest) {
   r.load(entry("old", "a", vip("h.example.org", "10.0.0.1"), "2020-01-01T00:00:00Z") +
          entry("new", "b", vip("h.example.org", "10.0.0.2"), "2024-01-01T00:00:00Z") +
          entry("own", "web", vip("h.example.org", "10.0.0.3"), "2025-01-01T00:00:00Z") +
-         entry("named", "c", vip("n.example.org", "10.0.1.1") + ", exportTo: [web]", "2025-01-01T00:00:00Z") +
+         entry("named", "c", vip("n.example.org", "10.0.1.1") + ", exportTo: [web]",
+               "2025-01-01T00:00:00Z") +
          entry("public", "d", vip("n.example.org", "10.0.1.2"), "2020-01-01T00:00:00Z") +
          entry("claim", "evil", vip(host, "10.6.6.6"), "2019-01-01T00:00:00Z") +
-         "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: prod}\nspec: {clusterIP: 10.1.1.1, ports: "
+         "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: prod}\nspec: {clusterIP: "
+         "10.1.1.1, ports: "
          "[{port: 80}]}\n");
   r.be_in("web");
   EXPECT_EQ(r.ask("h.example.org"), "exact vips 10.0.0.3");
@@ -85,11 +89,16 @@ TEST(RegistryTest, ForwardsAnExplicitHostWithoutAddressThoughAWildcardMatches) {
 
 TEST(RegistryTest, FollowsResolvedNames) {
   TestRegistry r;
-  const auto summary = r.load(
-      entry("d", "x", "hosts: [d.example.org], resolution: DNS, endpoints: [{address: a.example.net}, {address: "
-                      "b.example.net}], " + std::string(kPorts)) +
-      entry("rr", "x", "hosts: [rr.example.org], resolution: DNS_ROUND_ROBIN, endpoints: [{address: "
-                       "a.example.net}], " + std::string(kPorts)));
+  const auto summary =
+      r.load(entry("d", "x",
+                   "hosts: [d.example.org], resolution: DNS, endpoints: [{address: a.example.net}, "
+                   "{address: "
+                   "b.example.net}], " +
+                       std::string(kPorts)) +
+             entry("rr", "x",
+                   "hosts: [rr.example.org], resolution: DNS_ROUND_ROBIN, endpoints: [{address: "
+                   "a.example.net}], " +
+                       std::string(kPorts)));
   auto names = summary.names_added;
   std::ranges::sort(names);
   EXPECT_EQ(names, (std::vector<std::string>{"a.example.net", "b.example.net"}));
@@ -108,11 +117,14 @@ TEST(RegistryTest, FollowsResolvedNames) {
 
 TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
   TestRegistry r;
-  r.load(entry("details", "x", "hosts: [details.example.org], resolution: STATIC, workloadSelector: {labels: {app: "
-                               "details}}, " + std::string(kPorts)));
+  r.load(entry("details", "x",
+               "hosts: [details.example.org], resolution: STATIC, workloadSelector: {labels: {app: "
+               "details}}, " +
+                   std::string(kPorts)));
   EXPECT_EQ(r.ask("details.example.org"), "exact forward");
   const std::string workload =
-      "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w1, namespace: NS}\nspec: {address: "
+      "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w1, namespace: "
+      "NS}\nspec: {address: "
       "ADDR, labels: {app: details}}\n---\n";
   auto fill = [&](std::string ns, std::string address) {
     std::string text = workload;
@@ -121,8 +133,10 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
   };
   r.load(fill("x", "2.2.2.2") + fill("other", "9.9.9.9"));
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 2.2.2.2");
-  r.load("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, labels: {app: details}}\nspec: {}\nstatus: {podIP: 3.3.3.3, "
-         "phase: Running, conditions: [{type: Ready, status: \"True\"}]}\n");
+  r.load(
+      "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, labels: {app: details}}\nspec: "
+      "{}\nstatus: {podIP: 3.3.3.3, "
+      "phase: Running, conditions: [{type: Ready, status: \"True\"}]}\n");
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3 2.2.2.2");
   r.remove({Kind::WorkloadEntry, "", "x", "w1"});
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3");
@@ -131,10 +145,14 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
 TEST(RegistryTest, KnowsServicesByTheirShortNamesAndWhatIsBelow) {
   TestRegistry r;
   r.load(
-      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: None, ports: [{name: http, "
-      "port: 80}]}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: web-1, namespace: shop, "
-      "labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: "
-      "[{addresses: [10.1.0.1], hostname: web-0}, {addresses: [10.1.0.2], conditions: {ready: false}}]\n");
+      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: "
+      "None, ports: [{name: http, "
+      "port: 80}]}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: "
+      "web-1, namespace: shop, "
+      "labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{name: http, port: "
+      "8080}]\nendpoints: "
+      "[{addresses: [10.1.0.1], hostname: web-0}, {addresses: [10.1.0.2], conditions: {ready: "
+      "false}}]\n");
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact endpoints 10.1.0.1");
   EXPECT_EQ(r.ask("web.shop.svc"), "short name endpoints 10.1.0.1");
   EXPECT_EQ(r.ask("web.shop"), "short name endpoints 10.1.0.1");
@@ -151,10 +169,15 @@ TEST(RegistryTest, KnowsServicesByTheirShortNamesAndWhatIsBelow) {
 
 TEST(RegistryTest, KeepsSlicesThatComeBeforeTheirService) {
   TestRegistry r;
-  r.load("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, namespace: shop, labels: "
-         "{kubernetes.io/service-name: web}}\naddressType: IPv4\nendpoints: [{addresses: [10.1.0.1]}]\n");
+  r.load(
+      "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, namespace: shop, "
+      "labels: "
+      "{kubernetes.io/service-name: web}}\naddressType: IPv4\nendpoints: [{addresses: "
+      "[10.1.0.1]}]\n");
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
-  r.load("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: None}\n");
+  r.load(
+      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: "
+      "None}\n");
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact endpoints 10.1.0.1");
   r.remove({Kind::Service, "", "shop", "web"});
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
@@ -162,11 +185,15 @@ TEST(RegistryTest, KeepsSlicesThatComeBeforeTheirService) {
 
 TEST(RegistryTest, NarrowsByTheSidecarThatSelectsTheClient) {
   TestRegistry r;
-  r.load(entry("a", "one", vip("a.example.org", "10.0.0.1")) + entry("b", "two", vip("b.example.org", "10.0.0.2")) +
+  r.load(entry("a", "one", vip("a.example.org", "10.0.0.1")) +
+         entry("b", "two", vip("b.example.org", "10.0.0.2")) +
          entry("w", "two", vip("*.wild.org", "10.0.0.3")) +
-         "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: web}\nspec: {egress: [{hosts: "
-         "[\"one/*\", \"*/*.wild.org\"]}]}\n---\napiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: t, "
-         "namespace: web}\nspec: {workloadSelector: {labels: {app: t}}, egress: [{hosts: [\"two/b.example.org\"]}]}\n");
+         "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
+         "web}\nspec: {egress: [{hosts: "
+         "[\"one/*\", \"*/*.wild.org\"]}]}\n---\napiVersion: networking.istio.io/v1\nkind: "
+         "Sidecar\nmetadata: {name: t, "
+         "namespace: web}\nspec: {workloadSelector: {labels: {app: t}}, egress: [{hosts: "
+         "[\"two/b.example.org\"]}]}\n");
   r.be_in("web");
   EXPECT_EQ(r.ask("a.example.org"), "exact vips 10.0.0.1");
   EXPECT_EQ(r.ask("b.example.org"), "none");
@@ -185,13 +212,14 @@ TEST(RegistryTest, IdentifiesClientsByAddressAndSharedAddressesByNobody) {
   clients.by_source_address = true;
   r.registry().set_clients(clients);
   const auto pod = [](std::string name, std::string ns, std::string ip, std::string more = "") {
-    return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: " + ns + "}\nspec: {" + more +
-           "}\nstatus: {podIP: " + ip + ", phase: Running}\n---\n";
+    return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: " + ns +
+           "}\nspec: {" + more + "}\nstatus: {podIP: " + ip + ", phase: Running}\n---\n";
   };
   r.load(pod("a", "shop", "10.2.0.1") + pod("h1", "kube-system", "10.9.0.1", "hostNetwork: true"));
   const auto ns_of = [&](std::string_view ip) {
     const Client* client = r.registry().current()->client_at(*IpAddress::parse(ip));
-    return client == nullptr || !client->ns ? std::string("unknown") : std::string(client->ns->text());
+    return client == nullptr || !client->ns ? std::string("unknown")
+                                            : std::string(client->ns->text());
   };
   EXPECT_EQ(ns_of("10.2.0.1"), "shop");
   EXPECT_EQ(ns_of("::ffff:10.2.0.1"), "shop");
@@ -211,18 +239,21 @@ TEST(RegistryTest, SharesScopesBetweenNamespacesOfOneRootSidecar) {
   clients.by_source_address = true;
   r.registry().set_clients(clients);
   std::string text =
-      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: istio-system}\nspec: {egress: "
+      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
+      "istio-system}\nspec: {egress: "
       "[{hosts: [\"shared/*\"]}]}\n---\n";
   for (int i = 0; i < 50; ++i)
     text += "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns" + std::to_string(i) +
-            "}\nspec: {}\nstatus: {podIP: 10.3.0." + std::to_string(i + 1) + ", phase: Running}\n---\n";
+            "}\nspec: {}\nstatus: {podIP: 10.3.0." + std::to_string(i + 1) +
+            ", phase: Running}\n---\n";
   r.load(text);
   EXPECT_EQ(r.registry().scopes(), 1U);
 }
 
 TEST(RegistryTest, SharesUnchangedEntriesBetweenGenerations) {
   TestRegistry r;
-  r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")) + entry("b", "x", vip("b.example.org", "10.0.0.2")));
+  r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")) +
+         entry("b", "x", vip("b.example.org", "10.0.0.2")));
   const auto before = r.registry().current();
   r.load(entry("b", "x", vip("b.example.org", "10.0.0.3")));
   const auto after = r.registry().current();
@@ -236,7 +267,8 @@ TEST(RegistryTest, TellsHandlersInOrderWithAViewAsNewAsTheEvent) {
   TestRegistry r;
   std::vector<std::string> seen;
   r.registry().controller().append_service_handler([&](const ServiceEvent& e, const Snapshot& s) {
-    seen.push_back("1 " + std::string(to_string(e.event)) + " " + e.host + (s.find_host(e.host) ? " there" : " gone"));
+    seen.push_back("1 " + std::string(to_string(e.event)) + " " + e.host +
+                   (s.find_host(e.host) ? " there" : " gone"));
   });
   r.registry().controller().append_service_handler(
       [&](const ServiceEvent& e, const Snapshot&) { seen.push_back("2 " + e.host); });
@@ -249,36 +281,45 @@ TEST(RegistryTest, TellsHandlersInOrderWithAViewAsNewAsTheEvent) {
                                             "1 delete a.example.org gone", "2 a.example.org"}));
 }
 
-// --- Order independence ---------------------------------------------------------------------------------
+// --- Order independence
+// ---------------------------------------------------------------------------------
 
 std::vector<Resource> mixed_resources(std::mt19937& random) {
   std::string text;
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < 60; ++i) {
     const std::string ns = "ns" + std::to_string(pick(4));
-    const std::string host = pick(4) == 0 ? "*.w" + std::to_string(pick(3)) + ".org" : "h" + std::to_string(pick(10)) + ".w1.org";
+    const std::string host = pick(4) == 0 ? "*.w" + std::to_string(pick(3)) + ".org"
+                                          : "h" + std::to_string(pick(10)) + ".w1.org";
     const std::string when = "2024-01-0" + std::to_string(1 + pick(4)) + "T00:00:00Z";
-    std::string spec = vip(host, "10.0." + std::to_string(pick(3)) + "." + std::to_string(1 + pick(20)));
+    std::string spec =
+        vip(host, "10.0." + std::to_string(pick(3)) + "." + std::to_string(1 + pick(20)));
     if (pick(4) == 0) spec += ", exportTo: [ns" + std::to_string(pick(4)) + "]";
     if (pick(5) == 0)
-      spec = "hosts: [\"" + host + "\"], resolution: STATIC, workloadSelector: {labels: {app: a}}, " + std::string(kPorts);
+      spec = "hosts: [\"" + host +
+             "\"], resolution: STATIC, workloadSelector: {labels: {app: a}}, " +
+             std::string(kPorts);
     text += entry("e" + std::to_string(i), ns, spec, when);
   }
   for (int i = 0; i < 12; ++i)
-    text += "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w" + std::to_string(i) +
-            ", namespace: ns" + std::to_string(pick(4)) + "}\nspec: {address: 10.7.0." + std::to_string(i + 1) +
-            ", labels: {app: a}}\n---\n";
+    text += "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w" +
+            std::to_string(i) + ", namespace: ns" + std::to_string(pick(4)) +
+            "}\nspec: {address: 10.7.0." + std::to_string(i + 1) + ", labels: {app: a}}\n---\n";
   for (int i = 0; i < 10; ++i) {
     const std::string ns = "ns" + std::to_string(pick(4));
     const std::string name = "s" + std::to_string(i % 5);
-    text += "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + ", namespace: " + ns + "}\nspec: {clusterIP: " +
-            (pick(2) ? "None" : "10.8.0." + std::to_string(i + 1)) + "}\n---\n";
-    text += "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: " + name + "-x, namespace: " + ns +
-            ", labels: {kubernetes.io/service-name: " + name + "}}\naddressType: IPv4\nendpoints: [{addresses: [10.9.0." +
-            std::to_string(i + 1) + "]}]\n---\n";
+    text += "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + ", namespace: " + ns +
+            "}\nspec: {clusterIP: " + (pick(2) ? "None" : "10.8.0." + std::to_string(i + 1)) +
+            "}\n---\n";
+    text += "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: " + name +
+            "-x, namespace: " + ns + ", labels: {kubernetes.io/service-name: " + name +
+            "}}\naddressType: IPv4\nendpoints: [{addresses: [10.9.0." + std::to_string(i + 1) +
+            "]}]\n---\n";
   }
-  text += "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: ns1}\nspec: {egress: [{hosts: "
-          "[\"ns0/*\", \"./*\", \"*/*.w1.org\"]}]}\n";
+  text +=
+      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
+      "ns1}\nspec: {egress: [{hosts: "
+      "[\"ns0/*\", \"./*\", \"*/*.w1.org\"]}]}\n";
   return parse(text);
 }
 
@@ -290,11 +331,13 @@ std::string everything(TestRegistry& r) {
     for (int i = 0; i < 3; ++i) all += r.ask("x.w" + std::to_string(i) + ".org") + "\n";
     for (int i = 0; i < 5; ++i) {
       all += r.ask("s" + std::to_string(i)) + "\n";
-      for (int m = 0; m < 4; ++m) all += r.ask("s" + std::to_string(i) + ".ns" + std::to_string(m)) + "\n";
+      for (int m = 0; m < 4; ++m)
+        all += r.ask("s" + std::to_string(i) + ".ns" + std::to_string(m)) + "\n";
     }
     for (int i = 1; i < 12; ++i)
       for (const std::string net : {"10.8.0.", "10.9.0.", "10.0.1."})
-        for (const auto& name : r.view().reverse(*IpAddress::parse(net + std::to_string(i)))) all += name.name + "\n";
+        for (const auto& name : r.view().reverse(*IpAddress::parse(net + std::to_string(i))))
+          all += name.name + "\n";
   }
   return all;
 }
@@ -345,7 +388,8 @@ TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
     for (auto& [key, resource] : live) r.remove(key);
     const auto& empty = *r.registry().current();
     EXPECT_TRUE(empty.hosts.empty() && empty.wildcards.empty() && empty.reverse.empty() &&
-                empty.namespaces.empty() && empty.resources.empty() && empty.empty_non_terminals.empty());
+                empty.namespaces.empty() && empty.resources.empty() &&
+                empty.empty_non_terminals.empty());
   }
 }
 

@@ -76,7 +76,8 @@ TEST(StoredResourceTest, RefusesEveryCutAndManyDamagedEncodings) {
     for (int i = 0; i < 2000; ++i) {
       std::string damaged = octets;
       damaged[random() % damaged.size()] = static_cast<char>(random());
-      if (const auto r = StoredResource::from_encoded(damaged, 0, 0)) (*r)->decode();  // must not crash
+      if (const auto r = StoredResource::from_encoded(damaged, 0, 0))
+        (*r)->decode();  // must not crash
     }
   }
 }

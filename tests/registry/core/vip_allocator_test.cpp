@@ -2,10 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+
+#include "registry/vip/persistent_vips.hpp"
+
 namespace meshdns::registry {
 namespace {
 
-std::string assigned(const std::vector<VipAssignment>& all, std::string_view ns, std::string_view host) {
+std::string assigned(const std::vector<VipAssignment>& all, std::string_view ns,
+                     std::string_view host) {
   for (const auto& a : all)
     if (a.ns == ns && a.host == host) return a.v4.to_string() + " " + a.v6.to_string();
   return "none";
@@ -13,13 +23,108 @@ std::string assigned(const std::vector<VipAssignment>& all, std::string_view ns,
 
 TEST(HashVipsTest, AgreesWithIstiosPublishedVectors) {
   HashVips vips;
-  EXPECT_EQ(assigned(vips.assign({{"", "foo.com"}}, {}), "", "foo.com"), "240.240.227.81 2001:2::f0f0:e351");
+  EXPECT_EQ(assigned(vips.assign({{"", "foo.com"}}, {}), "", "foo.com"),
+            "240.240.227.81 2001:2::f0f0:e351");
   EXPECT_EQ(assigned(vips.assign({{"a", "a.example.com"}}, {}), "a", "a.example.com"),
             "240.240.134.206 2001:2::f0f0:86ce");
   EXPECT_EQ(assigned(vips.assign({{"b", "a.example.com"}}, {}), "b", "a.example.com"),
             "240.240.41.100 2001:2::f0f0:2964");
-  EXPECT_EQ(assigned(vips.assign({{"ns2", "random-1.host.example"}}, {}), "ns2", "random-1.host.example").substr(0, 14),
-            "240.240.116.21");
+  EXPECT_EQ(
+      assigned(vips.assign({{"ns2", "random-1.host.example"}}, {}), "ns2", "random-1.host.example")
+          .substr(0, 14),
+      "240.240.116.21");
+}
+
+class PersistentVipsTest : public testing::Test {
+ protected:
+  PersistentVipsTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "meshdns-vips-XXXXXX").string();
+    directory_ = mkdtemp(pattern.data());
+  }
+  ~PersistentVipsTest() override { std::filesystem::remove_all(directory_); }
+
+  PersistentVips open(std::string_view cidr = "10.99.0.0/24") {
+    PersistentVipOptions options;
+    options.v4 = *IpPrefix::parse(cidr);
+    options.file = directory_ + "/vips";
+    options.clock = [this] { return now_; };
+    options.report = [this](const std::string& message) { reports_.push_back(message); };
+    return PersistentVips(options);
+  }
+
+  std::string directory_;
+  std::int64_t now_ = 1'000'000;
+  std::vector<std::string> reports_;
+};
+
+TEST_F(PersistentVipsTest, NeverMovesNorSharesAVipOverRandomHistoriesAndRestarts) {
+  std::mt19937 random(5);
+  std::map<std::string, std::string>
+      known;  // of hosts that were never away longer than the quarantine
+  std::set<std::string> live;
+  for (int step = 0; step < 2'000; ++step) {
+    now_ += 1;
+    const std::string host = "h" + std::to_string(random() % 60) + ".example.org";
+    if (!live.erase(host))
+      live.insert(host);
+    else
+      known.erase(host);
+    std::vector<VipRequest> requests;
+    for (const auto& h : live) requests.push_back({"ns", h});
+    PersistentVips vips = open();  // a restart at every step
+    const auto all = vips.assign(requests, {});
+    ASSERT_EQ(all.size(), live.size());
+    std::set<std::string> distinct;
+    for (const auto& a : all) {
+      ASSERT_TRUE(distinct.insert(a.v4.to_string()).second) << a.v4.to_string() << " given twice";
+      const auto [it, is_new] = known.emplace(a.host, a.v4.to_string());
+      ASSERT_EQ(it->second, a.v4.to_string()) << a.host << " moved";
+    }
+  }
+  EXPECT_TRUE(reports_.empty());
+}
+
+TEST_F(PersistentVipsTest, GivesAReturningHostItsOwnBackAndKeepsItFromOthersMeanwhile) {
+  PersistentVips vips = open("10.99.0.0/30");  // two addresses
+  const auto first = vips.assign({{"ns", "a"}, {"ns", "b"}}, {});
+  EXPECT_EQ(vips.assign({{"ns", "b"}, {"ns", "c"}}, {}).size(), 1U)
+      << "a's address is in quarantine";
+  ASSERT_EQ(reports_.size(), 1U);
+  EXPECT_NE(reports_[0].find("is full"), std::string::npos);
+  EXPECT_EQ(assigned(vips.assign({{"ns", "a"}, {"ns", "b"}}, {}), "ns", "a"),
+            assigned(first, "ns", "a"));
+  vips.assign({{"ns", "b"}}, {});
+  now_ += 301;
+  EXPECT_EQ(assigned(vips.assign({{"ns", "b"}, {"ns", "c"}}, {}), "ns", "c"),
+            assigned(first, "ns", "a"));
+}
+
+TEST_F(PersistentVipsTest, AgreesBetweenTwoFreshNodesAndAvoidsClaimedAddresses) {
+  std::vector<VipRequest> requests;
+  for (int i = 0; i < 100; ++i) requests.push_back({"ns", "h" + std::to_string(i)});
+  const auto one = open().assign(requests, {});
+  std::filesystem::remove(directory_ + "/vips");
+  EXPECT_EQ(open().assign(requests, {}), one);
+  std::filesystem::remove(directory_ + "/vips");
+  for (const auto& a : open().assign(requests, {one[0].v4})) EXPECT_NE(a.v4, one[0].v4);
+}
+
+TEST_F(PersistentVipsTest, SetsADamagedFileAsideAndSaysSo) {
+  open().assign({{"ns", "a"}, {"ns", "b"}}, {});
+  const std::string path = directory_ + "/vips";
+  std::string text;
+  {
+    std::ifstream in(path);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  for (std::size_t cut = 0; cut + 1 < text.size(); ++cut) {
+    reports_.clear();
+    std::ofstream(path, std::ios::trunc) << text.substr(0, cut);
+    const PersistentVips vips = open();
+    ASSERT_EQ(reports_.size(), 1U) << "cut at " << cut;
+    EXPECT_NE(reports_[0].find("set aside"), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
 }
 
 }  // namespace
