@@ -1,5 +1,8 @@
 #include "dnsd/wire/query_message.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "dnsd/wire/octets.hpp"
 
 namespace meshdns::wire {
@@ -14,15 +17,29 @@ inline Octets lower_case(Octets in) {
   return in | (upper & 0x20);
 }
 
+// The first `n` octets of a block set, from kFirst + 16 - n.
+constexpr std::array<std::uint8_t, 32> kFirst = [] {
+  std::array<std::uint8_t, 32> octets{};
+  for (std::size_t i = 0; i < 16; ++i) octets[i] = 0xff;
+  return octets;
+}();
+
+inline Octets load_octets(const std::uint8_t* from) {
+  Octets block;
+  std::memcpy(&block, from, sizeof block);
+  return block;
+}
+
 inline bool copy_lower_case(const std::uint8_t* from, std::size_t size, std::size_t readable,
                             char* to) {
   Octets odd{};
   std::size_t i = 0;
-  // What is written beyond `size` is beyond the text, but inside the array: 255 rounds up to 256.
+  // The last block may reach behind the name: what it writes there is behind the text, but inside
+  // the array (253 rounds up to 256), and what it sees there does not count.
   for (; i < size && i + sizeof(Octets) <= readable; i += sizeof(Octets)) {
-    Octets block;
-    std::memcpy(&block, from + i, sizeof block);
-    odd |= (block == '.') | (block == 0);
+    Octets block = load_octets(from + i);
+    const std::size_t ours = std::min(size - i, sizeof(Octets));
+    odd |= ((block == '.') | (block == 0)) & load_octets(kFirst.data() + 16 - ours);
     block = lower_case(block);
     std::memcpy(to + i, &block, sizeof block);
   }
