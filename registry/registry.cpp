@@ -501,7 +501,11 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources, 
         std::ranges::find(remaining, s) == remaining.end())
       remaining.push_back(s);
   Ref<const ServiceRecord> after;
-  if (!remaining.empty()) after = derive_record(key.ns, key.host, remaining, derive_context());
+  if (!remaining.empty()) {
+    DeriveContext context = derive_context();
+    context.was_answered = before && before->answer == AnswerKind::Endpoints;
+    after = derive_record(key.ns, key.host, remaining, context);
+  }
   if (!before && !after) return;
   if (after) records.push_back(after);
   std::ranges::sort(records, [](const auto& a, const auto& b) { return precedes(*a, *b); });

@@ -483,7 +483,7 @@ Codec<UpstreamConfig> upstream() {
       field("max_in_flight", &UpstreamConfig::max_in_flight, number(1, 1'000'000)),
       field("case_randomization", &UpstreamConfig::case_randomization, boolean()),
       upstream_tls(),
-      planned(field("deny_answers", &UpstreamConfig::deny_answers, list(prefix()))),
+      field("deny_answers", &UpstreamConfig::deny_answers, list(prefix())),
   });
 }
 

@@ -14,6 +14,7 @@
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/daemon/usable_config.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "registry/source/file_source.hpp"
@@ -401,7 +402,7 @@ void Daemon::Impl::reload() {
   log_.info("reloading", {{"config", std::string_view(config_path_)}});
   if (!config_path_.empty()) {
     ++reloads_.reloads;
-    auto loaded = load_config(config_path_);
+    auto loaded = load_usable_config(config_path_);
     if (!loaded) {
       log_.error(loaded.error().message);
     } else {

@@ -451,6 +451,10 @@ class Deriver {
     if (first.resolution == Resolution::DynamicDns) return;
     if (!as_headless && !settings_.endpoint_answers) return;
     if (as_headless && first.ports.empty()) return;
+    if (pending_ && !context_.was_answered) {
+      record_->answer = AnswerKind::Pending;
+      return;
+    }
     answer_endpoints();
     if (record_->answer == AnswerKind::Endpoints) return;
     if (pending_)

@@ -333,7 +333,7 @@ TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
 TEST(LoadTest, TreatsAKeyWhoseCapabilityIsMissingAsUnknown) {
   for (const std::string_view text :
        {"dns64: { prefix: '64:ff9b::/96' }", "hosts: { file: /etc/hosts }", "overrides: {}",
-        "server: { rate_limit: {} }", "upstream: { deny_answers: [] }"})
+        "server: { rate_limit: {} }"})
     EXPECT_THAT(findings(text), ElementsAre(HasSubstr("unknown key"))) << text;
 }
 
