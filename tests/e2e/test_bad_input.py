@@ -194,7 +194,7 @@ def test_an_absent_source_is_said_and_served_once_it_is_there(workspace):
     upstream = workspace.upstream(["www.example.org. A 192.0.2.1"])
     daemon = workspace.daemon({"sources": [{"files": {"path": str(path)}}]}, upstreams=[upstream])
     assert daemon.ask("www.example.org.").addresses() == ["192.0.2.1"]
-    daemon.wait_for_log(r"later.*[Nn]o such file")
+    daemon.wait_for_log(r"later: error: does not exist")
     path.mkdir()
     (path / "good.yaml").write_text(to_yaml([GOOD]))
     eventually(lambda: daemon.ask("good.example.org.").addresses() == ["10.0.0.1"], 2)

@@ -17,6 +17,7 @@ What happens then (absent = the zone's answer):
     formerr_on_edns: true         FORMERR to queries with OPT
 """
 
+import copy
 import heapq
 import itertools
 import selectors
@@ -325,6 +326,7 @@ class FakeUpstream:
     def _send_forged(self, forgery, query, zone, send, source):
         """A lie: 203.0.113.66 for whatever was asked, with one thing about the message wrong."""
         lie = dns.message.make_response(query, recursion_available=True)
+        lie.question = copy.deepcopy(query.question)  # the true answer still needs its own
         question = query.question[0]
         lie.answer.append(_rrset(question.name, 300, "A", "203.0.113.66"))
         if forgery == "wrong_id":

@@ -253,8 +253,9 @@ class ScenarioRun:
             return
         question = answer.question
         check_answer(answer, self._upstream_answer(question))
-        asked = any(u.received(question.name, question.rdtype) for u in self.upstreams)
-        assert asked, f"{question}: never reached the upstream"
+        # By any type: a name that does not exist is missing in all of them.
+        assert any(u.received(question.name) for u in self.upstreams), (
+            f"{question}: never reached the upstream")
 
     def _upstream_answer(self, question):
         """What the first upstream's records say, as a forwarder passes it on."""

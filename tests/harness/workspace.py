@@ -1,5 +1,7 @@
 """A directory with resources, and everything that one test runs on it."""
 
+import itertools
+
 from harness.daemon import Daemon, base_config, merge
 from harness.fake_upstream import FakeUpstream
 from harness.scenario import to_yaml, write_atomically
@@ -14,6 +16,7 @@ class Workspace:
         self.resources.mkdir()
         self._running = []
         self._processes = []
+        self._numbers = itertools.count()
 
     def write(self, name, *resources):
         """Writes manifests as an editor does, renaming a finished file into place."""
@@ -43,7 +46,7 @@ class Workspace:
 
     def daemon(self, change=None, upstreams=(), **options):
         """Starts a daemon on the resources and waits until it answers."""
-        home = self.path / f"daemon-{len(self._running)}"
+        home = self.path / f"daemon-{next(self._numbers)}"
         home.mkdir()
         daemon = Daemon(self.config(change, upstreams), home, **options)
         self._running.append(daemon)
