@@ -54,7 +54,7 @@ def example_daemon(tmp_path_factory):
         "us.foo.bar.com. 300 A 192.0.2.21", "uk.foo.bar.com. 300 A 192.0.2.22",
         "in.foo.bar.com. 300 A 192.0.2.23"])
     shipped = yaml.safe_load((ROOT / "conf" / "meshdns.yaml").read_text())
-    change = {"mesh": shipped.get("mesh", {}), "client": shipped.get("client", {}), "sources": shipped["sources"]}
+    change = {"sources": shipped["sources"]}  # all else stands at its default there
     yield workspace.daemon(change, upstreams=[upstream])
     workspace.close()
 
