@@ -883,6 +883,10 @@ OriginId Registry::origin(std::string_view name) {
   return it->second;
 }
 
+Ref<const Client> Registry::client_of(const ClientIdentity& identity) {
+  return state_->make_client(identity);
+}
+
 std::size_t Registry::scopes() const { return state_->scopes.size(); }
 
 void Registry::set_publish(std::function<void(std::shared_ptr<const Snapshot>)> publish) {

@@ -94,6 +94,9 @@ class Registry {
   // The allocator of `auto_allocate`; replaces the one that the settings chose (persistent ones
   // need a file, of which the registry knows nothing).
   CommitSummary set_vip_allocator(std::unique_ptr<VipAllocator> allocator);
+  // A client of that identity as of now, for explanations: what it sees, without being one of the
+  // snapshot's.
+  Ref<const Client> client_of(const ClientIdentity& identity);
   // How many distinct Sidecar scopes are alive.
   std::size_t scopes() const;
 

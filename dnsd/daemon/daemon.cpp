@@ -9,8 +9,10 @@
 #include <ctime>
 #include <thread>
 
+#include "dnsd/admin/http_server.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/resolv_conf.hpp"
+#include "dnsd/daemon/admin_routes.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
@@ -95,7 +97,8 @@ class Daemon::Impl {
 
   ~Impl() { shut_down(); }
 
-  Result<void> start();
+  // `self` is the daemon that this is of, for the admin pages.
+  Result<void> start(Daemon& self);
   int run();
   void stop() { uv_stop(&loop_); }
   void reload();
@@ -118,6 +121,7 @@ class Daemon::Impl {
   Result<void> open_listeners();
   Result<void> start_resolver();
   Result<void> start_workers();
+  Result<void> open_admin();
   void start_sources();
   void wait_for_sources(std::chrono::milliseconds limit);
   bool is_synced() const;
@@ -157,6 +161,8 @@ class Daemon::Impl {
     std::unique_ptr<registry::Source> source;
   };
   std::vector<RunningSource> sources_;
+  Daemon* self_ = nullptr;
+  std::unique_ptr<HttpServer> admin_;  // null: off, or its address could not be bound
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
   uv_fs_poll_t resolv_conf_{};
@@ -166,7 +172,8 @@ class Daemon::Impl {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-Result<void> Daemon::Impl::start() {
+Result<void> Daemon::Impl::start(Daemon& self) {
+  self_ = &self;
   if (uv_loop_init(&loop_) != 0) return fail("cannot make an event loop");
   loop_open_ = true;
   registry_.set_clock([] { return static_cast<std::int64_t>(std::time(nullptr)); });
@@ -183,6 +190,7 @@ Result<void> Daemon::Impl::start() {
   start_sources();
   wait_for_sources(kFirstReadLimit);
   if (auto started = start_workers(); !started) return started;
+  if (auto opened = open_admin(); !opened) return opened;
   publisher_.set_listener([this] {
     for (const auto& unit : units_) unit->on_snapshot();
   });
@@ -232,6 +240,15 @@ Result<void> Daemon::Impl::start_workers() {
   }
   for (auto& unit : units_)
     if (auto started = unit->start(listeners_); !started) return started;
+  return {};
+}
+
+Result<void> Daemon::Impl::open_admin() {
+  admin_.reset();  // first: the new address may overlap with the old one
+  if (!config_.admin.listen) return {};
+  auto server = HttpServer::open(&loop_, *config_.admin.listen, admin_routes(*self_));
+  if (!server) return std::unexpected(server.error());
+  admin_ = std::move(*server);
   return {};
 }
 
@@ -394,7 +411,8 @@ void Daemon::Impl::announce_when_ready() {
   log_.announce("ready: listen=" + joined(listeners_.addresses()) +
                 " workers=" + std::to_string(units_.size()) +
                 " resources=" + std::to_string(snapshot.resources.size()) +
-                " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()));
+                " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
+                " admin=" + (admin_ ? admin_->address().to_string() : "off"));
   sd_notify(0, "READY=1\nSTATUS=answering");
 }
 
@@ -431,6 +449,8 @@ void Daemon::Impl::apply_config(Config next) {
     log_.warn("server.workers takes effect with the next start");
   if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server.tcp));
   if (config_.server.listen != before.server.listen) apply_listeners();
+  if (config_.admin != before.admin || (config_.admin.listen && !admin_))
+    if (auto opened = open_admin(); !opened) log_.error(opened.error().message);
   query_settings_ = QuerySettings::from(config_);
   for (auto& unit : units_) unit->reconfigure(query_settings_);
   if (config_.mesh != before.mesh) {
@@ -493,6 +513,7 @@ int Daemon::Impl::run() {
 void Daemon::Impl::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
+  admin_.reset();
   publisher_.set_listener({});
   for (auto& unit : units_) unit->worker().drain(kDrainLimit);
   for (auto& unit : units_) unit->worker().join();
@@ -507,9 +528,11 @@ void Daemon::Impl::shut_down() {
 }
 
 Result<std::unique_ptr<Daemon>> Daemon::start(std::string config_path, Config config, Log& log) {
-  auto impl = std::make_unique<Impl>(std::move(config_path), std::move(config), log);
-  if (auto started = impl->start(); !started) return std::unexpected(started.error());
-  return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(std::make_unique<Impl>(std::move(config_path), std::move(config), log)));
+  if (auto started = daemon->impl_->start(*daemon); !started)
+    return std::unexpected(started.error());
+  return daemon;
 }
 
 Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -1,0 +1,205 @@
+// The metrics, collected when they are asked for: nothing is counted twice, and what is counted
+// costs a query nothing but its worker's own counters.
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dnsd/daemon/admin_routes.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+// The families in the order in which they are added.
+class Collection {
+ public:
+  // What counter() and gauge() add values to from now on.
+  Collection& counters(std::string name, std::string help) {
+    return begin(std::move(name), std::move(help), MetricType::Counter);
+  }
+  Collection& gauges(std::string name, std::string help) {
+    return begin(std::move(name), std::move(help), MetricType::Gauge);
+  }
+  Collection& add(double value, const Labels& labels = {}) {
+    ClientMetric metric;
+    for (const auto& [name, text] : labels) metric.label.push_back({name, text});
+    if (families_.back().type == MetricType::Counter)
+      metric.counter.value = value;
+    else
+      metric.gauge.value = value;
+    families_.back().metric.push_back(std::move(metric));
+    return *this;
+  }
+  Collection& add(std::uint64_t value, const Labels& labels = {}) {
+    return add(static_cast<double>(value), labels);
+  }
+  void add_histogram(std::string name, std::string help, ClientMetric::Histogram histogram) {
+    begin(std::move(name), std::move(help), MetricType::Histogram);
+    ClientMetric metric;
+    metric.histogram = std::move(histogram);
+    families_.back().metric.push_back(std::move(metric));
+  }
+  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  Collection& begin(std::string name, std::string help, MetricType type) {
+    MetricFamily family;
+    family.name = "meshdns_" + std::move(name);
+    family.help = std::move(help);
+    family.type = type;
+    families_.push_back(std::move(family));
+    return *this;
+  }
+  std::vector<MetricFamily> families_;
+};
+
+// Over all workers.
+template <typename Read>
+std::uint64_t sum(const std::vector<WorkerStatus>& workers, Read read) {
+  std::uint64_t total = 0;
+  for (const auto& worker : workers) total += read(worker);
+  return total;
+}
+
+void collect_requests(Collection& to, const std::vector<WorkerStatus>& workers) {
+  to.counters("dns_requests_total", "Queries received, by transport, address family and type.");
+  for (const std::size_t tcp : {0, 1})
+    for (const std::size_t v6 : {0, 1})
+      for (std::size_t type = 0; type < QueryCounters::kTypeSlots; ++type) {
+        const auto count = sum(workers, [&](const WorkerStatus& w) {
+          return w.query.requests[tcp][v6][type].value();
+        });
+        if (count != 0)
+          to.add(count, {{"proto", tcp != 0 ? "tcp" : "udp"},
+                         {"family", v6 != 0 ? "ipv6" : "ipv4"},
+                         {"type", QueryCounters::type_name(type)}});
+      }
+}
+
+void collect_responses(Collection& to, const std::vector<WorkerStatus>& workers) {
+  to.counters("dns_responses_total", "Responses, by rcode and by what they were made from.");
+  for (std::size_t rcode = 0; rcode < QueryCounters::kRcodeSlots; ++rcode)
+    for (std::size_t source = 0; source < kAnswerSources; ++source) {
+      const auto count = sum(
+          workers, [&](const WorkerStatus& w) { return w.query.responses[rcode][source].value(); });
+      if (count != 0)
+        to.add(count, {{"rcode", std::string(QueryCounters::rcode_name(rcode))},
+                       {"source", std::string(to_string(static_cast<AnswerSource>(source)))}});
+    }
+}
+
+void collect_durations(Collection& to, const std::vector<WorkerStatus>& workers) {
+  ClientMetric::Histogram histogram;
+  for (std::size_t i = 0; i < QueryCounters::kDurationBuckets; ++i) {
+    histogram.sample_count +=
+        sum(workers, [&](const WorkerStatus& w) { return w.query.duration[i].value(); });
+    histogram.bucket.push_back({histogram.sample_count, QueryCounters::duration_limit(i)});
+  }
+  histogram.sample_sum = 1e-9 * static_cast<double>(sum(workers, [](const WorkerStatus& w) {
+                           return w.query.duration_sum_ns.value();
+                         }));
+  to.add_histogram("dns_request_duration_seconds", "From the query's arrival to its response.",
+                   std::move(histogram));
+}
+
+void collect_connections(Collection& to, const std::vector<WorkerStatus>& workers) {
+  to.gauges("tcp_connections", "Open TCP connections of clients.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.net.tcp_open.value(); }));
+  to.gauges("dns_waiting", "Queries that wait for an upstream or for a set's first addresses.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.waiting.value(); }));
+  to.counters("dns_truncated_total", "Responses with the TC bit.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.truncated.value(); }));
+  to.counters("udp_socket_overflow_total", "Queries that the kernel dropped: receive buffer full.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
+}
+
+void collect_cache(Collection& to, const CacheStatistics& cache) {
+  const std::array<std::pair<const char*, const CacheStatistics::Kind*>, 3> kinds{
+      {{"positive", &cache.positive}, {"negative", &cache.negative}, {"failure", &cache.failure}}};
+  to.gauges("cache_entries", "Entries in the cache, by type.");
+  for (const auto& [name, kind] : kinds) to.add(kind->entries, {{"type", name}});
+  to.gauges("cache_bytes", "Memory that the entries take, by type.");
+  for (const auto& [name, kind] : kinds) to.add(kind->bytes, {{"type", name}});
+  to.counters("cache_hits_total", "Answers from the cache, by type of the entry.");
+  for (const auto& [name, kind] : kinds) to.add(kind->hits, {{"type", name}});
+  to.add(cache.stale_hits, {{"type", "stale"}});
+  to.counters("cache_evictions_total", "Entries that had to make room, by type.");
+  for (const auto& [name, kind] : kinds) to.add(kind->evictions, {{"type", name}});
+  to.counters("cache_misses_total", "Lookups in the cache that found nothing.").add(cache.misses);
+}
+
+void collect_forwarding(Collection& to, const std::vector<WorkerStatus>& workers) {
+  const auto total = [&](const std::atomic<std::uint64_t> ForwardCounters::* counter) {
+    return sum(workers, [&](const WorkerStatus& w) {
+      return (w.forward.*counter).load(std::memory_order_relaxed);
+    });
+  };
+  to.counters("forward_requests_total", "Questions for upstreams.")
+      .add(total(&ForwardCounters::requests));
+  to.counters("forward_joined_total", "Of these, that waited for the same question under way.")
+      .add(total(&ForwardCounters::joined));
+  to.counters("forward_rejected_total", "Of these, that were over a limit.")
+      .add(total(&ForwardCounters::rejected));
+  to.counters("forward_failures_total", "Questions to which no upstream gave anything usable.")
+      .add(total(&ForwardCounters::failures));
+}
+
+void collect_registry(Collection& to, Daemon& daemon) {
+  const auto& snapshot = *daemon.registry().current();
+  const FeedCounters& feed = daemon.feed().counters();
+  to.gauges("registry_resources", "Objects in the registry.").add(snapshot.resources.size());
+  to.gauges("registry_hosts", "Host names in the registry, wildcards included.")
+      .add(snapshot.hosts.size() + snapshot.wildcards.size());
+  to.gauges("registry_generation", "Generation of the snapshot.").add(snapshot.generation);
+  to.counters("registry_commits_total", "Transactions applied.").add(feed.commits);
+  to.counters("registry_findings_total", "Findings in resources since the start, by severity.")
+      .add(feed.errors, {{"severity", "error"}})
+      .add(feed.warnings, {{"severity", "warning"}});
+}
+
+void collect_resolver(Collection& to, const resolver::ResolverCounters& resolver) {
+  to.gauges("resolver_names", "Names of endpoints that are kept resolved.").add(resolver.names);
+  to.gauges("resolver_names_failed", "Of these, without a usable answer.")
+      .add(resolver.names_failed);
+  to.counters("resolver_lookups_total", "Lookups of endpoints' names.").add(resolver.lookups);
+  to.counters("resolver_failures_total", "Of these, that failed.").add(resolver.failures);
+}
+
+void collect_daemon(Collection& to, Daemon& daemon) {
+  const ReloadStatus& reloads = daemon.reloads();
+  to.gauges("build_info", "Always 1; the version is its label.")
+      .add(1.0, {{"version", MESHDNS_VERSION}});
+  to.gauges("ready", "1 when /readyz says so.").add(daemon.readiness().ready ? 1.0 : 0.0);
+  to.gauges("config_last_reload_ok", "0 when the last reload of the configuration failed.")
+      .add(reloads.ok ? 1.0 : 0.0);
+  to.counters("config_reloads_total", "Reloads of the configuration.").add(reloads.reloads);
+  to.counters("log_dropped_total", "Lines of the log that were lost.").add(daemon.log().dropped());
+}
+
+}  // namespace
+
+std::string metrics_text(Daemon& daemon) {
+  const auto workers = daemon.workers();
+  Collection collection;
+  collect_daemon(collection, daemon);
+  collect_requests(collection, workers);
+  collect_responses(collection, workers);
+  collect_durations(collection, workers);
+  collect_connections(collection, workers);
+  collect_cache(collection, daemon.cache().statistics());
+  collect_forwarding(collection, workers);
+  collect_registry(collection, daemon);
+  collect_resolver(collection, daemon.resolver().counters());
+  return collection.text();
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,370 @@
+#include "dnsd/daemon/admin_routes.hpp"
+
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "dnsd/config/load.hpp"
+#include "dnsd/query/explanation.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using Json = rapidjson::Writer<rapidjson::StringBuffer>;
+using registry::HostEntry;
+using registry::ServiceRecord;
+
+constexpr std::size_t kMaxNamespaceLength = 63;
+
+void put(Json& json, std::string_view text) {
+  json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+}
+void put(Json& json, const char* key, std::string_view text) {
+  json.Key(key);
+  put(json, text);
+}
+void put(Json& json, const char* key, std::uint64_t number) {
+  json.Key(key);
+  json.Uint64(number);
+}
+void put_bool(Json& json, const char* key, bool value) {
+  json.Key(key);
+  json.Bool(value);
+}
+template <typename List, typename Put>
+void put_list(Json& json, const char* key, const List& list, Put put_element) {
+  json.Key(key);
+  json.StartArray();
+  for (const auto& element : list) put_element(element);
+  json.EndArray();
+}
+
+template <typename Fill>
+HttpResponse json_response(Fill fill, unsigned status = 200) {
+  rapidjson::StringBuffer buffer;
+  Json json(buffer);
+  fill(json);
+  buffer.Put('\n');
+  return {status, "application/json", {buffer.GetString(), buffer.GetSize()}};
+}
+
+HttpResponse bad_request(std::string message) {
+  return json_response(
+      [&](Json& json) {
+        json.StartObject();
+        put(json, "error", message);
+        json.EndObject();
+      },
+      400);
+}
+
+std::string_view text_of(const registry::Symbol* symbol) {
+  return symbol == nullptr ? std::string_view() : symbol->text();
+}
+
+void put_addresses(Json& json, const ServiceRecord& service) {
+  const auto addresses = service.addresses(nullptr, nullptr);
+  json.Key("addresses");
+  json.StartArray();
+  for (const auto& octets : addresses.v4) put(json, IpAddress::v4(octets).to_string());
+  for (const auto& octets : addresses.v6) put(json, IpAddress::v6(octets).to_string());
+  json.EndArray();
+}
+
+void put_ports(Json& json, const registry::PortList* list) {
+  static const std::vector<registry::ServicePort> kNone;
+  put_list(json, "ports", list == nullptr ? kNone : list->ports,
+           [&](const registry::ServicePort& port) {
+             json.StartObject();
+             put(json, "name", port.name);
+             put(json, "port", port.number);
+             put(json, "protocol", port.protocol);
+             json.EndObject();
+           });
+}
+
+void put_export_to(Json& json, const ServiceRecord& service) {
+  json.Key("exportTo");
+  json.StartArray();
+  if (service.is_public())
+    put(json, "*");
+  else
+    for (const auto& ns : service.exports->namespaces) put(json, ns->text());
+  json.EndArray();
+}
+
+// Names as in Istio's model.Service, for those who know its debug pages.
+void put_service(Json& json, std::string_view host, const ServiceRecord& service) {
+  json.StartObject();
+  put(json, "hostname", host);
+  put_addresses(json, service);
+  put_ports(json, service.ports.get());
+  put(json, "resolution", to_string(service.resolution));
+  put(json, "answer", to_string(service.answer));
+  if (!service.alias().empty()) put(json, "alias", service.alias());
+  json.Key("creationTime");
+  json.Int64(service.creation_time);
+  json.Key("attributes");
+  json.StartObject();
+  put(json, "name", service.source ? service.source->name() : host);
+  put(json, "namespace", text_of(service.ns));
+  put(json, "provider", to_string(service.provider));
+  put_export_to(json, service);
+  json.EndObject();
+  json.EndObject();
+}
+
+void put_endpoints(Json& json, std::string_view host, const ServiceRecord& service) {
+  json.StartObject();
+  put(json, "hostname", host);
+  put(json, "namespace", text_of(service.ns));
+  static const std::vector<registry::EndpointEntry> kNone;
+  const auto* endpoints = service.endpoints();
+  put_list(json, "endpoints", endpoints == nullptr ? kNone : endpoints->entries,
+           [&](const registry::EndpointEntry& endpoint) {
+             json.StartObject();
+             put(json, "address", endpoint.address.to_string());
+             put_bool(json, "ready", endpoint.ready);
+             put(json, "weight", endpoint.weight);
+             put(json, "network", text_of(endpoint.network.get()));
+             put(json, "cluster", text_of(endpoint.cluster.get()));
+             put(json, "hostname", endpoint.hostname);
+             put(json, "pod", endpoint.pod_name);
+             put(json, "node", endpoint.node_name);
+             json.EndObject();
+           });
+  static const std::vector<std::string> kNoNames;
+  put_list(json, "resolvedNames", service.details ? service.details->resolved_names : kNoNames,
+           [&](const std::string& name) { put(json, name); });
+  put_addresses(json, service);
+  json.EndObject();
+}
+
+// The services of one host, or of all by host; those that only hold sources are none.
+using Visit = std::function<void(std::string_view host, const ServiceRecord& service)>;
+void visit_services(const registry::Snapshot& snapshot, std::string_view only, const Visit& visit) {
+  std::vector<const HostEntry*> hosts;
+  if (!only.empty()) {
+    const std::string host = canonical_host(only);
+    const bool wildcard = host.starts_with("*.");
+    const HostEntry* entry = wildcard ? snapshot.find_wildcard(std::string_view(host).substr(2))
+                                      : snapshot.find_host(host);
+    if (entry != nullptr) hosts.push_back(entry);
+  } else {
+    const auto add = [&](const HostEntry& entry) { hosts.push_back(&entry); };
+    snapshot.hosts.for_each(add);
+    snapshot.wildcards.for_each(add);
+    std::ranges::sort(hosts, {}, [](const HostEntry* entry) { return entry->host(); });
+  }
+  for (const HostEntry* entry : hosts)
+    for (const ServiceRecord* service : entry->records())
+      if (!service->placeholder) visit(entry->host(), *service);
+}
+
+// A list with what `put_one` writes of each service that `?host=` asks for.
+template <typename PutOne>
+HttpResponse list_services(Daemon& daemon, const HttpRequest& request, PutOne put_one) {
+  const auto snapshot = daemon.registry().current();
+  return json_response([&](Json& json) {
+    json.StartArray();
+    visit_services(
+        *snapshot, request.argument("host"),
+        [&](std::string_view host, const ServiceRecord& service) { put_one(json, host, service); });
+    json.EndArray();
+  });
+}
+
+void put_vip(Json& json, std::string_view host, const ServiceRecord& service) {
+  if (!service.auto_allocated) return;
+  json.StartObject();
+  put(json, "host", host);
+  put(json, "namespace", text_of(service.ns));
+  put_addresses(json, service);
+  json.EndObject();
+}
+
+HttpResponse show_readiness(const Daemon& daemon) {
+  const Readiness readiness = daemon.readiness();
+  return json_response(
+      [&](Json& json) {
+        json.StartObject();
+        put_bool(json, "ready", readiness.ready);
+        put_list(json, "reasons", readiness.reasons,
+                 [&](const std::string& reason) { put(json, reason); });
+        json.EndObject();
+      },
+      readiness.ready ? 200 : 503);
+}
+
+HttpResponse show_findings(const Daemon& daemon) {
+  return json_response([&](Json& json) {
+    json.StartArray();
+    for (const auto& [origin, findings] : daemon.feed().findings())
+      for (const auto& finding : findings) {
+        json.StartObject();
+        put(json, "severity", finding.severity == registry::Severity::Error ? "error" : "warning");
+        put(json, "path", finding.path);
+        put(json, "line", finding.line);
+        put(json, "kind", finding.kind);
+        put(json, "object", finding.object);
+        put(json, "field", finding.field);
+        put(json, "message", finding.message);
+        json.EndObject();
+      }
+    json.EndArray();
+  });
+}
+
+std::string_view state_name(registry::ResolvedName::State state) {
+  using State = registry::ResolvedName::State;
+  switch (state) {
+    case State::Pending:
+      return "pending";
+    case State::Resolved:
+      return "resolved";
+    case State::NoAddresses:
+      return "no_addresses";
+    case State::Failed:
+      return "failed";
+  }
+  return "";
+}
+
+void put_family(Json& json, const resolver::FamilyStatus& family) {
+  json.StartObject();
+  put(json, "family", family.family == resolver::Family::V4 ? "ipv4" : "ipv6");
+  put_list(json, "addresses", family.addresses,
+           [&](const IpAddress& address) { put(json, address.to_string()); });
+  put_bool(json, "inFlight", family.in_flight);
+  put_bool(json, "stale", family.stale);
+  json.Key("nextRefreshInMs");
+  json.Int64(family.next_refresh_in.count());
+  put(json, "lookups", family.lookups);
+  put(json, "failures", family.failures);
+  put(json, "lastError", family.last_error);
+  json.EndObject();
+}
+
+HttpResponse show_resolver(const Daemon& daemon) {
+  return json_response([&](Json& json) {
+    json.StartArray();
+    for (const auto& status : daemon.resolver().status()) {
+      json.StartObject();
+      put(json, "host", status.name.host);
+      put(json, "state", state_name(status.name.state));
+      put_list(json, "families", status.families,
+               [&](const resolver::FamilyStatus& family) { put_family(json, family); });
+      json.EndObject();
+    }
+    json.EndArray();
+  });
+}
+
+HttpResponse show_cache(Daemon& daemon) {
+  const CacheStatistics cache = daemon.cache().statistics();
+  return json_response([&](Json& json) {
+    const auto put_kind = [&](const char* name, const CacheStatistics::Kind& kind) {
+      json.Key(name);
+      json.StartObject();
+      put(json, "entries", kind.entries);
+      put(json, "bytes", kind.bytes);
+      put(json, "hits", kind.hits);
+      put(json, "evictions", kind.evictions);
+      json.EndObject();
+    };
+    json.StartObject();
+    put_kind("positive", cache.positive);
+    put_kind("negative", cache.negative);
+    put_kind("failure", cache.failure);
+    put(json, "staleHits", cache.stale_hits);
+    put(json, "misses", cache.misses);
+    put(json, "insertions", cache.insertions);
+    put(json, "refreshes", cache.refreshes);
+    put(json, "capacityBytes", cache.capacity_bytes);
+    json.EndObject();
+  });
+}
+
+HttpResponse show_log_level(Daemon& daemon) {
+  return json_response([&](Json& json) {
+    json.StartObject();
+    put(json, "level", to_string(daemon.log().level()));
+    json.EndObject();
+  });
+}
+
+// Whom `from` means: nobody in particular, a client's address, or a namespace.  Null: refused.
+Ref<const registry::Client> client_from(Daemon& daemon, std::string_view from) {
+  const auto& snapshot = *daemon.registry().current();
+  if (from.empty()) return snapshot.default_client;
+  if (const auto address = IpAddress::parse(from))
+    return Ref<const registry::Client>(snapshot.client_at(*address));
+  registry::ClientIdentity identity;
+  identity.ns = from;
+  identity.description = "namespace " + identity.ns;
+  return daemon.registry().client_of(identity);
+}
+
+HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
+  const auto name = request.argument("name");
+  const auto from = request.argument("from");
+  if (name.empty()) return bad_request("name= is missing: /explain?name=api.example.org&type=A");
+  if (!IpAddress::parse(from) && from.size() > kMaxNamespaceLength)
+    return bad_request("from= is neither an IP address nor a namespace");
+  std::vector<wire::Type> types;
+  if (const auto text = request.argument("type"); !text.empty()) {
+    wire::Type type = wire::Type::A;
+    if (!wire::type_from_string(text, type))
+      return bad_request("type=: \"" + std::string(text) + "\" is no type of record");
+    types.push_back(type);
+  }
+  const auto client = client_from(daemon, from);
+  if (!client) return bad_request("from= is no known client, and client.unknown is refuse");
+  const auto snapshot = daemon.registry().current();
+  const auto explanation =
+      explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
+               [&](std::string_view wire_name) { return daemon.route(wire_name); }});
+  if (!explanation) return bad_request(explanation.error().message);
+  return {200, "application/json", to_json(*explanation, Audience::Operator) + "\n"};
+}
+
+}  // namespace
+
+HttpRoutes admin_routes(Daemon& daemon) {
+  using Request = const HttpRequest&;
+  HttpRoutes routes;
+  routes["/"] = [&](Request) {
+    return HttpResponse{200, "text/html; charset=utf-8", status_page(daemon)};
+  };
+  routes["/healthz"] = [](Request) { return HttpResponse{.body = "ok\n"}; };
+  routes["/readyz"] = [&](Request) { return show_readiness(daemon); };
+  routes["/metrics"] = [&](Request) {
+    return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(daemon)};
+  };
+  routes["/registry/services"] = [&](Request request) {
+    return list_services(daemon, request, put_service);
+  };
+  routes["/registry/endpoints"] = [&](Request request) {
+    return list_services(daemon, request, put_endpoints);
+  };
+  routes["/registry/vips"] = [&](Request request) {
+    return list_services(daemon, request, put_vip);
+  };
+  routes["/registry/findings"] = [&](Request) { return show_findings(daemon); };
+  routes["/resolver"] = [&](Request) { return show_resolver(daemon); };
+  routes["/cache"] = [&](Request) { return show_cache(daemon); };
+  routes["/config"] = [&](Request) {
+    return HttpResponse{200, "application/json", to_json(daemon.config()) + "\n"};
+  };
+  routes["/explain"] = [&](Request request) { return show_explanation(daemon, request); };
+  routes["/log/level"] = [&](Request) { return show_log_level(daemon); };
+  return routes;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,21 @@
+// What the admin endpoint serves: the daemon's state as text, JSON and metrics (docs/admin.md).
+#pragma once
+
+#include <string>
+
+#include "dnsd/admin/http_server.hpp"
+#include "dnsd/daemon/daemon.hpp"
+
+namespace meshdns::dnsd {
+
+// REQUIRES: `daemon` outlives the routes, which are called on its control thread.
+HttpRoutes admin_routes(Daemon& daemon);
+
+// All metrics in the Prometheus text format.  Labels never hold names of queries: their number is
+// bounded by the configuration.
+std::string metrics_text(Daemon& daemon);
+
+// The overview in HTML.
+std::string status_page(Daemon& daemon);
+
+}  // namespace meshdns::dnsd
