@@ -10,8 +10,6 @@ namespace meshdns::registry {
 
 namespace {
 
-// One object may be wrong in every line; nobody reads more than these, and they cost memory.
-constexpr std::size_t kMaxFindings = 50;
 // Of one message; a Pod's spec has 44.
 constexpr std::size_t kMaxNames = 64;
 // Longer words are no typing errors, and comparing them costs their length each time.
@@ -134,8 +132,10 @@ void Fields::check_names(Report& report) const {
       return is_name_of(value.key(), name, names_.snake_case);
     });
     if (known == names_.names.end()) {
-      report.warning(Field(*mapping_, value),
-                     "unknown field" + did_you_mean(value.key(), names_.names));
+      // Looking for the nearest name costs more than all the rest.
+      if (!report.is_full())
+        report.warning(Field(*mapping_, value),
+                       "unknown field" + did_you_mean(value.key(), names_.names));
       continue;
     }
     const auto index = static_cast<std::size_t>(known - names_.names.begin());

@@ -75,10 +75,15 @@ class Report {
   void add(Severity severity, std::uint32_t line, std::string field, std::string message);
 
   bool warns_unknown() const { return warn_unknown_; }
+  // Whether further findings would not be handed on.
+  bool is_full() const { return count_ >= kMaxFindings; }
   // Whether an error was found, so that the object is not taken.
   bool is_refused() const { return refused_; }
 
  private:
+  // One object may be wrong in every line; nobody reads more than these, and they cost memory.
+  static constexpr std::size_t kMaxFindings = 50;
+
   std::string_view path_;
   std::string_view kind_;
   std::string_view namespace_;

@@ -128,7 +128,8 @@ struct KubeService {
   ServiceType type = ServiceType::ClusterIp;
   bool headless = false;               // clusterIP: None
   std::vector<IpAddress> cluster_ips;  // clusterIPs, else clusterIP; empty while none is assigned
-  std::string external_name;           // canonical; only of type ExternalName
+  // Canonical; only of type ExternalName.  Empty when it is an IP address: that is no name to lead to.
+  std::string external_name;
   std::vector<ServicePort> ports;
   Labels selector;
   bool publish_not_ready_addresses = false;

@@ -5,6 +5,7 @@ A rule is a mapping.  What it applies to:
     match: "www.example.org. A"   a name or "*.suffix", and perhaps a type; absent = every query
     transport: udp | tcp          absent = both
     times: 2                      only the first two queries that match; absent = always
+    share: 0.3                    only that part of them, by chance (the seed is fixed)
 What happens then (absent = the zone's answer):
     drop: true                    no answer at all (over TCP: the connection is closed)
     delay: 0.3                    seconds before the answer
@@ -20,6 +21,7 @@ What happens then (absent = the zone's answer):
 import copy
 import heapq
 import itertools
+import random
 import selectors
 import socket
 import struct
@@ -45,7 +47,7 @@ _DEFAULT_TTL = 300
 _AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of any timeout
 _MAX_CHAIN = 8
 
-_RULE_KEYS = {"match", "transport", "times", "drop", "delay", "rcode", "truncate", "answer",
+_RULE_KEYS = {"match", "transport", "times", "share", "drop", "delay", "rcode", "truncate", "answer",
               "authority", "additional", "forge", "then", "formerr_on_edns"}
 
 
@@ -79,7 +81,7 @@ class Zone:
             record = parse_record(line)
             ttl = _DEFAULT_TTL if record.ttl is None else record.ttl
             types = self._records.setdefault(record.owner, {})
-            types.setdefault(record.rdtype, []).append((ttl, record.rdata))
+            types.setdefault(record.rdtype, []).append((ttl, record.to_rdata()))
 
     def answer(self, response):
         question = response.question[0]
@@ -91,12 +93,14 @@ class Zone:
                 response.set_rcode(dns.rcode.NXDOMAIN)
                 break
             if "CNAME" in types and wanted != "CNAME":
-                ttl, target = types["CNAME"][0]
-                response.answer.append(_rrset(name, ttl, "CNAME", target))
-                name = dns.name.from_text(target)
+                ttl, rdata = types["CNAME"][0]
+                response.answer.append(dns.rrset.from_rdata(name, ttl, rdata))
+                name = rdata.target
                 continue
-            response.answer.extend(_rrset(name, ttl, wanted, rdata)
-                                   for ttl, rdata in types.get(wanted, []))
+            # A set of its own for each TTL: a careless upstream may have several.
+            for ttl in dict.fromkeys(ttl for ttl, _ in types.get(wanted, [])):
+                response.answer.append(dns.rrset.from_rdata_list(
+                    name, ttl, [rdata for age, rdata in types[wanted] if age == ttl]))
             if wanted in types:
                 return
             break
@@ -119,7 +123,7 @@ class Zone:
         while "SOA" not in self._records.get(name, {}):
             name = name.parent()
         ttl, rdata = self._records[name]["SOA"][0]
-        return _rrset(name, ttl, "SOA", rdata)
+        return dns.rrset.from_rdata(name, ttl, rdata)
 
 
 class _Rule:
@@ -129,6 +133,7 @@ class _Rule:
             raise ValueError(f"upstream rule: unknown keys {sorted(unknown)}; known are {sorted(_RULE_KEYS)}")
         self.spec = spec
         self.left = spec.get("times", None)
+        self.chance = random.Random(1)
         name, _, self.rdtype = spec.get("match", "*.").partition(" ")
         self.is_wildcard = name.startswith("*.")
         self.name = dns.name.from_text(name[2:] if self.is_wildcard else name)
@@ -140,6 +145,8 @@ class _Rule:
             return False
         if self.spec.get("formerr_on_edns") and received.message.edns < 0:
             return False
+        if self.chance.random() >= self.spec.get("share", 1):
+            return False
         matches = name.is_subdomain(self.name) if self.is_wildcard else name == self.name
         if matches and self.left is not None:
             self.left -= 1
@@ -147,10 +154,11 @@ class _Rule:
 
 
 class FakeUpstream:
-    """Serves from its own thread from construction to close()."""
+    """Serves from its own thread from construction to close().  Without `tcp`, connections are refused."""
 
-    def __init__(self, records=(), rules=(), address="127.0.0.1", port=None):
+    def __init__(self, records=(), rules=(), address="127.0.0.1", port=None, tcp=True):
         self.address = address
+        self._listens_on_tcp = tcp
         self.port = port or free_port(address)
         self._lock = threading.Lock()
         self._received = []
@@ -172,9 +180,10 @@ class FakeUpstream:
         self._tcp = socket.socket(family, socket.SOCK_STREAM)
         self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._tcp.bind((self.address, self.port))
-        self._tcp.listen(64)
         self._selector.register(self._udp, selectors.EVENT_READ, self._on_datagram)
-        self._selector.register(self._tcp, selectors.EVENT_READ, self._on_connection)
+        if self._listens_on_tcp:
+            self._tcp.listen(64)
+            self._selector.register(self._tcp, selectors.EVENT_READ, self._on_connection)
         self._connections = {}
 
     @property

@@ -25,8 +25,8 @@ class Workspace:
     def write_text(self, name, text):
         write_atomically(self.resources / name, text)
 
-    def upstream(self, records=(), rules=()):
-        upstream = FakeUpstream(records, rules)
+    def upstream(self, records=(), rules=(), **options):
+        upstream = FakeUpstream(records, rules, **options)
         self._running.append(upstream)
         return upstream
 
