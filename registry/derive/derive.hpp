@@ -20,8 +20,8 @@ namespace meshdns::registry {
 struct DeriveContext {
   const MeshSettings* settings = nullptr;
   SymbolTable* symbols = nullptr;
-  // The host has been answered with endpoints before: names that are new to the set then join when they
-  // resolve.  Otherwise the first answer waits for all of them.
+  // The host has been answered with endpoints before: names that are new to the set then join when
+  // they resolve.  Otherwise the first answer waits for all of them.
   bool was_answered = false;
   // Winning WorkloadEntries and Pods of a namespace.
   std::function<void(const Symbol& ns, const std::function<void(const StoredRef&)>&)>

@@ -128,7 +128,8 @@ struct KubeService {
   ServiceType type = ServiceType::ClusterIp;
   bool headless = false;               // clusterIP: None
   std::vector<IpAddress> cluster_ips;  // clusterIPs, else clusterIP; empty while none is assigned
-  // Canonical; only of type ExternalName.  Empty when it is an IP address: that is no name to lead to.
+  // Canonical; only of type ExternalName.  Empty when it is an IP address: that is no name to lead
+  // to.
   std::string external_name;
   std::vector<ServicePort> ports;
   Labels selector;

@@ -29,6 +29,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+import dns.exception
 import dns.flags
 import dns.message
 import dns.name
@@ -46,6 +47,7 @@ _DEFAULT_SOA = ". 60 SOA ns.upstream.test. hostmaster.upstream.test. 1 7200 1800
 _DEFAULT_TTL = 300
 _AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of any timeout
 _MAX_CHAIN = 8
+_MIN_RECORD_SIZE = 12  # octets on the wire: a pointer and the fixed fields
 
 _RULE_KEYS = {"match", "transport", "times", "share", "drop", "delay", "rcode", "truncate", "answer",
               "authority", "additional", "forge", "then", "formerr_on_edns"}
@@ -326,6 +328,8 @@ class FakeUpstream:
                     record.rdtype, record.rdata))
         limit = 65535 if transport == "tcp" else max(512, query.payload if query.edns >= 0 else 512)
         try:
+            if sum(len(rrset) for rrset in response.answer) * _MIN_RECORD_SIZE > limit:
+                raise dns.exception.TooBig
             return response.to_wire(max_size=limit)
         except dns.exception.TooBig:
             short = dns.message.make_response(query, recursion_available=True)

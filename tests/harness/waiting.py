@@ -23,13 +23,13 @@ def seconds(limit):
 
 
 def eventually(check, limit=3.0, interval=0.01):
-    """Calls `check` until it neither returns False nor raises AssertionError, and returns its value.
-    After `limit` seconds the last failure is the test's failure."""
+    """Calls `check` until it returns something true (or nothing at all, None) and raises no
+    AssertionError; returns that.  After `limit` seconds the last failure is the test's failure."""
     deadline = time.monotonic() + seconds(limit)
     while True:
         try:
             value = check()
-            if value is not False:
+            if value or value is None:
                 return value
             failure = AssertionError(f"not true within {limit} s: {check}")
         except AssertionError as error:
