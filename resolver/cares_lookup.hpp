@@ -17,7 +17,7 @@
 #include "registry/base/result.hpp"
 #include "resolver/lookup.hpp"
 
-struct uv_loop_s;
+struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
 namespace meshdns::resolver {
 

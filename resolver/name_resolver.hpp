@@ -12,7 +12,7 @@
 #include "resolver/lookup.hpp"
 #include "resolver/watched_names.hpp"
 
-struct uv_loop_s;
+struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
 namespace meshdns::resolver {
 

@@ -21,7 +21,7 @@
 #include "registry/manifest/manifest.hpp"
 #include "registry/source/source.hpp"
 
-struct uv_loop_s;
+struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
 namespace meshdns::registry {
 

@@ -3,7 +3,7 @@
 // own.
 #pragma once
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <map>
@@ -14,8 +14,6 @@
 #include <vector>
 
 #include "registry/source/file_source.hpp"
-
-struct stat;
 
 namespace meshdns::registry {
 

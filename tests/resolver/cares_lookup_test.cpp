@@ -26,13 +26,15 @@ std::size_t open_descriptors() {
 }
 
 class CaresLookupTest : public testing::Test {
- protected:
-  CaresLookupTest() { uv_loop_init(&loop_); }
+ public:
   ~CaresLookupTest() override {
     backend_.reset();
     uv_run(&loop_, UV_RUN_DEFAULT);
     EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
   }
+
+ protected:
+  CaresLookupTest() { uv_loop_init(&loop_); }
 
   void use(std::vector<std::string> servers, milliseconds timeout = milliseconds{600}) {
     CaresOptions options;
@@ -49,6 +51,12 @@ class CaresLookupTest : public testing::Test {
     while (!result && uv_run(&loop_, UV_RUN_ONCE) != 0) {
     }
     return result.value_or(Answer{});
+  }
+
+  // The first address, or why there is none.
+  std::string first_address(const std::string& host) {
+    const Answer answer = look_up(host);
+    return answer.addresses.empty() ? answer.error : answer.addresses[0].to_string();
   }
 
   static std::vector<Bytes> answer_192_0_2_1(const ReceivedQuery& query) {
@@ -95,7 +103,7 @@ TEST_F(CaresLookupTest, AsksForTheNameAsItIsWithRecursionAndEdns1232) {
 TEST_F(CaresLookupTest, LocalhostIsNotTakenFromTheHostsFile) {
   ScriptedServer server(&loop_, answer_192_0_2_1);
   use({server.address()});
-  EXPECT_EQ(look_up("localhost").addresses[0].to_string(), "192.0.2.1");
+  EXPECT_EQ(first_address("localhost"), "192.0.2.1");
 }
 
 // R1, R2: as many ports as lookups, IDs all over the range.
@@ -220,8 +228,8 @@ TEST_F(CaresLookupTest, ServersAreChosenByName) {
     return std::vector{host.ends_with("corp.example") ? corporate.address() : other.address()};
   };
   backend_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
-  EXPECT_EQ(look_up("db.corp.example").addresses[0].to_string(), "198.51.100.1");
-  EXPECT_EQ(look_up("db.example.org").addresses[0].to_string(), "192.0.2.1");
+  EXPECT_EQ(first_address("db.corp.example"), "198.51.100.1");
+  EXPECT_EQ(first_address("db.example.org"), "192.0.2.1");
 }
 
 // R40: a lie is ignored, and the true answer that comes after it is taken.

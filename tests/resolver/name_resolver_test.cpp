@@ -86,14 +86,16 @@ Answer no_data() {
 }
 
 class NameResolverTest : public testing::Test {
- protected:
-  NameResolverTest() { uv_loop_init(&loop_); }
+ public:
   ~NameResolverTest() override {
     resolver_.reset();
     cares_.reset();
     uv_run(&loop_, UV_RUN_DEFAULT);
     EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
   }
+
+ protected:
+  NameResolverTest() { uv_loop_init(&loop_); }
   void open(LookupBackend& backend, ResolverPolicy policy = {}) {
     resolver_ = std::make_unique<NameResolver>(
         &loop_, backend, policy, [this] { return now_ + TimePoint::duration(elapsed()); },

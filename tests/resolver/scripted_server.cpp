@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <set>
@@ -30,6 +32,31 @@ void allocate(uv_handle_t*, std::size_t, uv_buf_t* buffer) {
   *buffer = uv_buf_init(storage.data(), storage.size());
 }
 
+struct BoundPair {
+  int udp = -1;
+  int tcp = -1;
+  std::uint16_t port = 0;
+};
+
+// A port that is free for UDP may be another test's for TCP: then the next one is tried.
+BoundPair bind_pair() {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    sockaddr_in address{};
+    uv_ip4_addr("127.0.0.1", 0, &address);
+    socklen_t length = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    const int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(udp, generic, length) == 0 && getsockname(udp, generic, &length) == 0 &&
+        bind(tcp, generic, length) == 0 && listen(tcp, 16) == 0)
+      return {udp, tcp, ntohs(address.sin_port)};
+    close(udp);
+    close(tcp);
+  }
+  ADD_FAILURE() << "no port is free for both UDP and TCP";
+  return {};
+}
+
 }  // namespace
 
 struct ScriptedServer::Handles {
@@ -43,16 +70,13 @@ struct ScriptedServer::Handles {
 ScriptedServer::ScriptedServer(uv_loop_t* loop, Script script)
     : script_(std::move(script)), handles_(new Handles) {
   handles_->server = this;
+  const BoundPair bound = bind_pair();
+  port_ = bound.port;
   uv_udp_init(loop, &handles_->udp);
   uv_tcp_init(loop, &handles_->tcp);
   handles_->udp.data = handles_->tcp.data = handles_;
-  sockaddr_in address{};
-  uv_ip4_addr("127.0.0.1", 0, &address);
-  EXPECT_EQ(uv_udp_bind(&handles_->udp, reinterpret_cast<sockaddr*>(&address), 0), 0);
-  int length = sizeof address;
-  uv_udp_getsockname(&handles_->udp, reinterpret_cast<sockaddr*>(&address), &length);
-  port_ = ntohs(address.sin_port);
-  EXPECT_EQ(uv_tcp_bind(&handles_->tcp, reinterpret_cast<sockaddr*>(&address), 0), 0);
+  EXPECT_EQ(uv_udp_open(&handles_->udp, bound.udp), 0);
+  EXPECT_EQ(uv_tcp_open(&handles_->tcp, bound.tcp), 0);
   uv_udp_recv_start(
       &handles_->udp, allocate,
       [](uv_udp_t* udp, ssize_t size, const uv_buf_t* buffer, const sockaddr* from, unsigned) {

@@ -130,6 +130,15 @@ void swap_link(const fs::path& link, const fs::path& target) {
 }
 
 class FileSourceTest : public testing::Test {
+ public:
+  ~FileSourceTest() override {
+    source_.reset();
+    uv_close(reinterpret_cast<uv_handle_t*>(&ticker_), nullptr);
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
+    fs::remove_all(base_);
+  }
+
  protected:
   FileSourceTest() {
     std::string pattern = (fs::temp_directory_path() / "file-source-XXXXXX").string();
@@ -141,14 +150,6 @@ class FileSourceTest : public testing::Test {
     // Makes run_until look at its condition and its limit from time to time.
     uv_timer_start(&ticker_, [](uv_timer_t*) {}, 10, 10);
   }
-  ~FileSourceTest() override {
-    source_.reset();
-    uv_close(reinterpret_cast<uv_handle_t*>(&ticker_), nullptr);
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
-    fs::remove_all(base_);
-  }
-
   FileSourceOptions options(const fs::path& path) {
     FileSourceOptions options;
     options.name = "files";
