@@ -1,14 +1,11 @@
 #include "dnsd/admin/http_server.hpp"
 
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <optional>
+
+#include "dnsd/admin/listening_socket.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -31,37 +28,16 @@ bool is_own_host(std::string_view host) {
   return is_same_word(host, "localhost") || IpAddress::parse(host).has_value();
 }
 
-Result<int> listen_on(const SocketAddress& address) {
-  const auto refuse = [&](const char* what) {
-    return fail("admin.listen: cannot " + std::string(what) + " " + address.to_string() + ": " +
-                std::strerror(errno));
-  };
-  sockaddr_storage storage{};
-  const auto length = address.to_sockaddr(storage);
-  if (!length) return fail("admin.listen: " + length.error().message);
-  const int fd = ::socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return refuse("open a socket for");
-  const int on = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (storage.ss_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&storage), *length) != 0 ||
-      ::listen(fd, static_cast<int>(HttpServer::kMaxConnections)) != 0) {
-    auto error = refuse("listen on");
-    ::close(fd);
-    return error;
-  }
-  return fd;
+// The methods of a path, as the header Allow lists them.
+std::string allowed_methods(const HttpRoute& route) {
+  std::string methods = route.get ? "GET, HEAD" : "";
+  if (route.post) methods += methods.empty() ? "POST" : ", POST";
+  return methods;
 }
 
-std::uint16_t port_of(int fd) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return 0;
-  return ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
-}
-
-MHD_Result send(MHD_Connection* connection, const HttpResponse& answer) {
+// `allow`: for the header of that name; empty = none.
+MHD_Result send(MHD_Connection* connection, const HttpResponse& answer,
+                const std::string& allow = "") {
   // The cast: libmicrohttpd copies the body and does not write to it.
   MHD_Response* response = MHD_create_response_from_buffer(
       answer.body.size(), const_cast<char*>(answer.body.data()), MHD_RESPMEM_MUST_COPY);
@@ -70,12 +46,18 @@ MHD_Result send(MHD_Connection* connection, const HttpResponse& answer) {
   MHD_add_response_header(response, "Cache-Control", "no-store");
   MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
   MHD_add_response_header(response, "Content-Security-Policy",
-                          "default-src 'none'; style-src 'unsafe-inline'");
-  if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED)
-    MHD_add_response_header(response, "Allow", "GET, HEAD");
+                          "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+                          "frame-ancestors 'none'; base-uri 'none'");
+  if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
   const MHD_Result queued = MHD_queue_response(connection, answer.status, response);
   MHD_destroy_response(response);
   return queued;
+}
+
+// "http://127.0.0.1:15054" of a page that we sent ourselves, reached under `host`.
+bool is_own_origin(std::string_view origin, std::string_view host) {
+  constexpr std::string_view kScheme = "http://";
+  return origin.starts_with(kScheme) && is_same_word(origin.substr(kScheme.size()), host);
 }
 
 // What can be refused before any of the request's body has come; nullopt = nothing.
@@ -86,25 +68,43 @@ std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view
   const char* host = header(MHD_HTTP_HEADER_HOST);
   if (host != nullptr && !is_own_host(host))
     return HttpResponse{403, "text/plain", "Host is neither an IP address nor localhost\n"};
-  if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
-    return HttpResponse{405, "text/plain", "only GET and HEAD\n"};
+  // Browsers say where a POST comes from, and send it without asking us first.
+  const char* origin = header(MHD_HTTP_HEADER_ORIGIN);
+  if (method == MHD_HTTP_METHOD_POST && origin != nullptr &&
+      !is_own_origin(origin, host == nullptr ? "" : host))
+    return HttpResponse{403, "text/plain", "a page from elsewhere must not change anything here\n"};
   const char* length = header(MHD_HTTP_HEADER_CONTENT_LENGTH);
   if (header(MHD_HTTP_HEADER_TRANSFER_ENCODING) != nullptr ||
       (length != nullptr && std::string_view(length) != "0"))
-    return HttpResponse{413, "text/plain", "a request has no body here\n"};
+    return HttpResponse{413, "text/plain",
+                        "a request has no body here; arguments are in the URL\n"};
   return std::nullopt;
+}
+
+HttpRequest request_of(MHD_Connection* connection, const char* url) {
+  HttpRequest request;
+  request.path = url;
+  MHD_get_connection_values(
+      connection, MHD_GET_ARGUMENT_KIND,
+      [](void* arguments, MHD_ValueKind, const char* key, const char* value) {
+        (*static_cast<decltype(request.arguments)*>(arguments))[key] =
+            value == nullptr ? "" : value;
+        return MHD_YES;
+      },
+      &request.arguments);
+  return request;
 }
 
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(SocketAddress address, HttpRoutes routes)
-      : address_(std::move(address)), routes_(std::move(routes)) {}
+  Impl(ListeningSocket socket, HttpRoutes routes)
+      : socket_(std::move(socket)), routes_(std::move(routes)) {}
   ~Impl() { close(); }
 
   Result<void> start(uv_loop_t* loop);
-  const SocketAddress& address() const { return address_; }
+  const AdminAddress& address() const { return socket_.address(); }
 
  private:
   // They outlive the server until the loop has closed them.
@@ -117,32 +117,28 @@ class HttpServer::Impl {
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url,
                                const char* method, const char* version, const char* upload_data,
                                std::size_t* upload_size, void** state);
-  HttpResponse answer(MHD_Connection* connection, const char* url) const;
+  MHD_Result answer(MHD_Connection* connection, const char* url, std::string_view method) const;
   void turn();
   void close();
 
-  SocketAddress address_;
+  ListeningSocket socket_;
   const HttpRoutes routes_;
   MHD_Daemon* daemon_ = nullptr;
   Handles* handles_ = nullptr;
 };
 
 Result<void> HttpServer::Impl::start(uv_loop_t* loop) {
-  const auto fd = listen_on(address_);
-  if (!fd) return std::unexpected(fd.error());
-  address_.port = port_of(*fd);
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, &Impl::on_request, this,
-                             MHD_OPTION_LISTEN_SOCKET, *fd, MHD_OPTION_CONNECTION_LIMIT,
+                             MHD_OPTION_LISTEN_SOCKET, socket_.fd(), MHD_OPTION_CONNECTION_LIMIT,
                              kMaxConnections, MHD_OPTION_CONNECTION_TIMEOUT, kTimeoutSeconds,
                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_END);
-  if (daemon_ == nullptr) {
-    ::close(*fd);
-    return fail("admin.listen: cannot start the HTTP server on " + address_.to_string());
-  }
+  if (daemon_ == nullptr)
+    return fail("admin.listen: cannot start the HTTP server on " + to_string(address()));
+  socket_.release_fd();
   const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD);
   auto handles = std::make_unique<Handles>();
   if (info == nullptr || uv_poll_init(loop, &handles->poll, info->epoll_fd) != 0)
-    return fail("admin.listen: cannot poll the HTTP server on " + address_.to_string());
+    return fail("admin.listen: cannot poll the HTTP server on " + to_string(address()));
   handles_ = handles.release();
   handles_->open = 2;
   uv_timer_init(loop, &handles_->timer);
@@ -194,32 +190,32 @@ MHD_Result HttpServer::Impl::on_request(void* self, MHD_Connection* connection, 
     return MHD_YES;
   }
   if (*upload_size != 0) return MHD_NO;
-  return send(connection, static_cast<const Impl*>(self)->answer(connection, url));
+  return static_cast<const Impl*>(self)->answer(connection, url, method);
 }
 
-HttpResponse HttpServer::Impl::answer(MHD_Connection* connection, const char* url) const {
-  const auto route = routes_.find(std::string_view(url));
-  if (route == routes_.end()) return {404, "text/plain", "no such page; / lists them\n"};
-  HttpRequest request;
-  request.path = url;
-  MHD_get_connection_values(
-      connection, MHD_GET_ARGUMENT_KIND,
-      [](void* arguments, MHD_ValueKind, const char* key, const char* value) {
-        (*static_cast<decltype(request.arguments)*>(arguments))[key] =
-            value == nullptr ? "" : value;
-        return MHD_YES;
-      },
-      &request.arguments);
-  return route->second(request);
+MHD_Result HttpServer::Impl::answer(MHD_Connection* connection, const char* url,
+                                    std::string_view method) const {
+  const auto found = routes_.find(std::string_view(url));
+  if (found == routes_.end())
+    return send(connection, {404, "text/plain", "no such page; / lists them\n"});
+  const HttpRoute& route = found->second;
+  const bool reads = method == MHD_HTTP_METHOD_GET || method == MHD_HTTP_METHOD_HEAD;
+  if (reads && route.get) return send(connection, route.get(request_of(connection, url)));
+  if (method == MHD_HTTP_METHOD_POST && route.post)
+    return send(connection, route.post(request_of(connection, url)));
+  const std::string allow = allowed_methods(route);
+  return send(connection, {405, "text/plain", "only " + allow + "\n"}, allow);
 }
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
-const SocketAddress& HttpServer::address() const { return impl_->address(); }
+const AdminAddress& HttpServer::address() const { return impl_->address(); }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::open(uv_loop_t* loop, const SocketAddress& address,
+Result<std::unique_ptr<HttpServer>> HttpServer::open(uv_loop_t* loop, const AdminAddress& address,
                                                      HttpRoutes routes) {
-  auto impl = std::make_unique<Impl>(address, std::move(routes));
+  auto socket = ListeningSocket::open(address, static_cast<int>(kMaxConnections));
+  if (!socket) return std::unexpected(socket.error());
+  auto impl = std::make_unique<Impl>(std::move(*socket), std::move(routes));
   if (auto started = impl->start(loop); !started) return std::unexpected(started.error());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }

@@ -1,8 +1,8 @@
 // A small HTTP server for operators, on the loop of the thread that owns what it shows: its
 // handlers run between that loop's other callbacks and need no locks.
 //
-// It only reads (GET and HEAD), and refuses a Host that is neither an IP address nor "localhost",
-// so that a web page that an operator looks at cannot reach it through DNS rebinding.
+// What a web page that an operator looks at could do with it is refused: a Host that is neither an
+// IP address nor "localhost" (DNS rebinding), and a POST that comes from another origin.
 #pragma once
 
 #include <uv.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/config/socket_address.hpp"
+#include "dnsd/config/admin_address.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {
@@ -36,7 +36,13 @@ struct HttpResponse {
 };
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
-using HttpRoutes = std::map<std::string, HttpHandler, std::less<>>;  // by exact path
+
+// What a path does; a method without handler is 405.
+struct HttpRoute {
+  HttpHandler get;   // HEAD, too
+  HttpHandler post;  // its arguments are in the URL, as those of GET: requests have no body
+};
+using HttpRoutes = std::map<std::string, HttpRoute, std::less<>>;  // by exact path
 
 // The loop's thread, all of it.
 class HttpServer {
@@ -45,16 +51,18 @@ class HttpServer {
   static constexpr unsigned kTimeoutSeconds = 10;           // without progress
   static constexpr std::size_t kMaxHeaderBytes = 8 * 1024;  // request line and headers
 
-  // Binds and serves at once.  An Error says the address and why.  REQUIRES: the loop runs on after
-  // the server's destruction until its handles are closed.
-  static Result<std::unique_ptr<HttpServer>> open(uv_loop_t* loop, const SocketAddress& address,
+  // Binds and serves at once.  An Error says the address and why.  A Unix socket is for its owner
+  // and group (mode 0660); one that nobody listens on any more is replaced.  REQUIRES: the loop
+  // runs on after the server's destruction until its handles are closed.
+  static Result<std::unique_ptr<HttpServer>> open(uv_loop_t* loop, const AdminAddress& address,
                                                   HttpRoutes routes);
-  ~HttpServer();  // ends all connections
+  // Ends all connections, and removes its Unix socket.
+  ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   // Where it listens, with the port that the kernel chose for port 0.
-  const SocketAddress& address() const;
+  const AdminAddress& address() const;
 
  private:
   class Impl;

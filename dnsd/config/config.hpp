@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "dnsd/config/admin_address.hpp"
 #include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
@@ -54,7 +55,7 @@ struct ServerConfig {
 };
 
 struct AdminConfig {
-  std::optional<SocketAddress> listen =
+  std::optional<AdminAddress> listen =
       SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""};  // nullopt = off
   friend bool operator==(const AdminConfig&, const AdminConfig&) = default;
 };

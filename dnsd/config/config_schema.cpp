@@ -49,6 +49,11 @@ Codec<SocketAddress> listen_address() {
                     [](const SocketAddress& address) { return address.to_string(); });
 }
 
+Codec<AdminAddress> admin_address() {
+  return text_value(parse_admin_address,
+                    [](const AdminAddress& address) { return to_string(address); });
+}
+
 Codec<IpPrefix> prefix() {
   const auto parse = [](std::string_view words) -> Result<IpPrefix> {
     if (const auto value = IpPrefix::parse(words)) return *value;
@@ -189,7 +194,7 @@ Codec<ServerConfig> server() {
 
 Codec<AdminConfig> admin() {
   return section<AdminConfig>({
-      field("listen", &AdminConfig::listen, optional(listen_address())),
+      field("listen", &AdminConfig::listen, optional(admin_address())),
   });
 }
 

@@ -183,6 +183,8 @@ void collect_daemon(Collection& to, Daemon& daemon) {
       .add(reloads.ok ? 1.0 : 0.0);
   to.counters("config_reloads_total", "Reloads of the configuration.").add(reloads.reloads);
   to.counters("log_dropped_total", "Lines of the log that were lost.").add(daemon.log().dropped());
+  to.counters("query_log_dropped_total", "Lines of the query log that were lost.")
+      .add(daemon.query_log_dropped());
 }
 
 }  // namespace

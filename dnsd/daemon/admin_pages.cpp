@@ -46,9 +46,9 @@ void add_heading(std::string& page, std::string_view heading,
 
 void add_links(std::string& page) {
   page += "<p>";
-  for (const std::string_view path :
-       {"/healthz", "/readyz", "/metrics", "/registry/services", "/registry/endpoints",
-        "/registry/vips", "/registry/findings", "/resolver", "/cache", "/config", "/log/level"})
+  for (const std::string_view path : {"/healthz", "/readyz", "/metrics", "/registry/services",
+                                      "/registry/endpoints", "/registry/vips", "/registry/findings",
+                                      "/resolver", "/upstreams", "/cache", "/config", "/log/level"})
     page += "<a href=\"" + std::string(path) + "\">" + std::string(path) + "</a> ";
   page +=
       "</p>\n<p><code>/explain?name=NAME&amp;type=TYPE&amp;from=NAMESPACE-OR-ADDRESS</code></p>\n";

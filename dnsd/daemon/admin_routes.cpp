@@ -11,6 +11,7 @@
 
 #include "dnsd/config/load.hpp"
 #include "dnsd/query/explanation.hpp"
+#include "dnsd/wire/name_text.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
@@ -189,6 +190,12 @@ void put_vip(Json& json, std::string_view host, const ServiceRecord& service) {
   json.EndObject();
 }
 
+HttpResponse show_health(const Daemon& daemon) {
+  const std::string complaint = daemon.complaint();
+  if (complaint.empty()) return {.body = "ok\n"};
+  return {.status = 503, .body = complaint + "\n"};
+}
+
 HttpResponse show_readiness(const Daemon& daemon) {
   const Readiness readiness = daemon.readiness();
   return json_response(
@@ -291,12 +298,91 @@ HttpResponse show_cache(Daemon& daemon) {
   });
 }
 
+std::string_view health_name(const UpstreamStatus& status) {
+  if (status.looped) return "loop";
+  switch (status.health) {
+    case Health::Up:
+      return "up";
+    case Health::Doubtful:
+      return "doubtful";
+    case Health::Down:
+      return "down";
+  }
+  return "";
+}
+
+void put_upstream(Json& json, const UpstreamStatus& status) {
+  json.StartObject();
+  put(json, "server", status.name);
+  put(json, "health", health_name(status));
+  put(json, "rttMicroseconds", status.rtt_us);
+  put(json, "inFlight", status.in_flight);
+  put(json, "queries", status.queries);
+  put(json, "answers", status.answers);
+  put(json, "servfail", status.servfail);
+  put(json, "refused", status.refused);
+  put(json, "otherRcodes", status.other_rcodes);
+  put(json, "timeouts", status.timeouts);
+  put(json, "unreachable", status.unreachable);
+  put(json, "malformed", status.malformed);
+  put(json, "mismatched", status.mismatched);
+  put(json, "truncated", status.truncated);
+  put(json, "tcpQueries", status.tcp_queries);
+  put(json, "connections", status.connections);
+  put(json, "probes", status.probes);
+  put(json, "probeFailures", status.probe_failures);
+  put_bool(json, "keepsCase", status.keeps_case);
+  put_bool(json, "speaksEdns", status.speaks_edns);
+  put(json, "lastError", status.last_error);
+  json.EndObject();
+}
+
+HttpResponse show_upstreams(Daemon& daemon) {
+  return json_response([&](Json& json) {
+    json.StartArray();
+    for (const auto& status : upstream_status(daemon)) put_upstream(json, status);
+    json.EndArray();
+  });
+}
+
+// `name`: that name, every type; `zone`: it and all below, "." everything.
+HttpResponse flush_cache(Daemon& daemon, const HttpRequest& request) {
+  const auto name = request.argument("name");
+  const auto zone = request.argument("zone");
+  if (name.empty() == zone.empty())
+    return bad_request("name=NAME or zone=ZONE is needed, one of them; zone=. is everything");
+  const auto wire_name = wire::name_from_text(name.empty() ? zone : name);
+  if (!wire_name) return bad_request(wire_name.error().message);
+  const std::size_t removed =
+      name.empty() ? daemon.cache().flush_zone(*wire_name) : daemon.cache().flush_name(*wire_name);
+  daemon.log().info("cache flushed", {{name.empty() ? "zone" : "name", name.empty() ? zone : name},
+                                      {"entries", removed}});
+  return json_response([&](Json& json) {
+    json.StartObject();
+    put(json, "removed", removed);
+    json.EndObject();
+  });
+}
+
 HttpResponse show_log_level(Daemon& daemon) {
   return json_response([&](Json& json) {
     json.StartObject();
     put(json, "level", to_string(daemon.log().level()));
     json.EndObject();
   });
+}
+
+// Until the next reload, which takes the configuration's.
+HttpResponse set_log_level(Daemon& daemon, const HttpRequest& request) {
+  const auto text = request.argument("level");
+  const auto level = log_level_from_string(text);
+  if (!level)
+    return bad_request("level=: \"" + std::string(text) +
+                       "\" is none of trace, debug, info, warn, error, off");
+  daemon.log().announce("log level changed",
+                        {{"from", to_string(daemon.log().level())}, {"to", to_string(*level)}});
+  daemon.log().set_level(*level);
+  return show_log_level(daemon);
 }
 
 // Whom `from` means: nobody in particular, a client's address, or a namespace.  Null: refused.
@@ -336,34 +422,42 @@ HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
 
 }  // namespace
 
+// The monotonic clock that the cache and the upstreams are asked with.
+std::vector<UpstreamStatus> upstream_status(Daemon& daemon) {
+  return daemon.forwarding().upstreams.status(uv_hrtime() / 1'000'000);
+}
+
 HttpRoutes admin_routes(Daemon& daemon) {
   using Request = const HttpRequest&;
   HttpRoutes routes;
-  routes["/"] = [&](Request) {
+  routes["/"].get = [&](Request) {
     return HttpResponse{200, "text/html; charset=utf-8", status_page(daemon)};
   };
-  routes["/healthz"] = [](Request) { return HttpResponse{.body = "ok\n"}; };
-  routes["/readyz"] = [&](Request) { return show_readiness(daemon); };
-  routes["/metrics"] = [&](Request) {
+  routes["/healthz"].get = [&](Request) { return show_health(daemon); };
+  routes["/readyz"].get = [&](Request) { return show_readiness(daemon); };
+  routes["/metrics"].get = [&](Request) {
     return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(daemon)};
   };
-  routes["/registry/services"] = [&](Request request) {
+  routes["/registry/services"].get = [&](Request request) {
     return list_services(daemon, request, put_service);
   };
-  routes["/registry/endpoints"] = [&](Request request) {
+  routes["/registry/endpoints"].get = [&](Request request) {
     return list_services(daemon, request, put_endpoints);
   };
-  routes["/registry/vips"] = [&](Request request) {
+  routes["/registry/vips"].get = [&](Request request) {
     return list_services(daemon, request, put_vip);
   };
-  routes["/registry/findings"] = [&](Request) { return show_findings(daemon); };
-  routes["/resolver"] = [&](Request) { return show_resolver(daemon); };
-  routes["/cache"] = [&](Request) { return show_cache(daemon); };
-  routes["/config"] = [&](Request) {
+  routes["/registry/findings"].get = [&](Request) { return show_findings(daemon); };
+  routes["/resolver"].get = [&](Request) { return show_resolver(daemon); };
+  routes["/upstreams"].get = [&](Request) { return show_upstreams(daemon); };
+  routes["/cache"].get = [&](Request) { return show_cache(daemon); };
+  routes["/cache/flush"].post = [&](Request request) { return flush_cache(daemon, request); };
+  routes["/config"].get = [&](Request) {
     return HttpResponse{200, "application/json", to_json(daemon.config()) + "\n"};
   };
-  routes["/explain"] = [&](Request request) { return show_explanation(daemon, request); };
-  routes["/log/level"] = [&](Request) { return show_log_level(daemon); };
+  routes["/explain"].get = [&](Request request) { return show_explanation(daemon, request); };
+  routes["/log/level"].get = [&](Request) { return show_log_level(daemon); };
+  routes["/log/level"].post = [&](Request request) { return set_log_level(daemon, request); };
   return routes;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/daemon/daemon.hpp"
@@ -14,6 +15,9 @@ HttpRoutes admin_routes(Daemon& daemon);
 // All metrics in the Prometheus text format.  Labels never hold names of queries: their number is
 // bounded by the configuration.
 std::string metrics_text(Daemon& daemon);
+
+// All upstreams in use, by name.
+std::vector<UpstreamStatus> upstream_status(Daemon& daemon);
 
 // The overview in HTML.
 std::string status_page(Daemon& daemon);

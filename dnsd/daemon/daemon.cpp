@@ -1,7 +1,5 @@
 #include "dnsd/daemon/daemon.hpp"
 
-#include <systemd/sd-daemon.h>
-
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -9,15 +7,19 @@
 #include <ctime>
 #include <thread>
 
-#include "dnsd/admin/http_server.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/resolv_conf.hpp"
+#include "dnsd/daemon/admin_endpoint.hpp"
 #include "dnsd/daemon/admin_routes.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/forward_log.hpp"
+#include "dnsd/daemon/liveness.hpp"
+#include "dnsd/daemon/query_log_writer.hpp"
+#include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/daemon/usable_config.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
+#include "dnsd/log/printable.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "registry/source/file_source.hpp"
 #include "registry/vip/persistent_vips.hpp"
@@ -93,7 +95,8 @@ class Daemon::Impl {
         forward_log_(log),
         registry_(config_.mesh),
         publisher_(registry_.current()),
-        feed_(registry_, log) {}
+        feed_(registry_, log),
+        admin_(&loop_, [this] { return admin_routes(*self_); }) {}
 
   ~Impl() { shut_down(); }
 
@@ -121,7 +124,6 @@ class Daemon::Impl {
   Result<void> open_listeners();
   Result<void> start_resolver();
   Result<void> start_workers();
-  Result<void> open_admin();
   void start_sources();
   void wait_for_sources(std::chrono::milliseconds limit);
   bool is_synced() const;
@@ -133,8 +135,11 @@ class Daemon::Impl {
   void apply_config(Config next);
   void apply_listeners();
   void apply_upstream();
+  void apply_query_log();
   void follow_resolv_conf();
   void housekeep();
+  void watch_workers();
+  std::string status_line() const;
   void shut_down();
   std::unique_ptr<registry::Source> make_source(const SourceConfig& source);
 
@@ -162,7 +167,10 @@ class Daemon::Impl {
   };
   std::vector<RunningSource> sources_;
   Daemon* self_ = nullptr;
-  std::unique_ptr<HttpServer> admin_;  // null: off, or its address could not be bound
+  AdminEndpoint admin_;
+  std::unique_ptr<Log> query_log_;  // null until log.queries asks for it
+  Liveness liveness_;
+  Supervisor supervisor_;
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
   uv_fs_poll_t resolv_conf_{};
@@ -190,7 +198,8 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   start_sources();
   wait_for_sources(kFirstReadLimit);
   if (auto started = start_workers(); !started) return started;
-  if (auto opened = open_admin(); !opened) return opened;
+  apply_query_log();
+  if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
   publisher_.set_listener([this] {
     for (const auto& unit : units_) unit->on_snapshot();
   });
@@ -234,21 +243,12 @@ Result<void> Daemon::Impl::start_workers() {
     options.index = i;
     options.cpu = config_.server.cpu_affinity ? static_cast<int>(i) : -1;
     auto unit = WorkerUnit::create(options, budget_, forwarding_, publisher_, upstream_,
-                                   config_.cache, query_settings_, nullptr);
+                                   config_.cache, query_settings_);
     if (!unit) return std::unexpected(unit.error());
     units_.push_back(std::move(*unit));
   }
   for (auto& unit : units_)
     if (auto started = unit->start(listeners_); !started) return started;
-  return {};
-}
-
-Result<void> Daemon::Impl::open_admin() {
-  admin_.reset();  // first: the new address may overlap with the old one
-  if (!config_.admin.listen) return {};
-  auto server = HttpServer::open(&loop_, *config_.admin.listen, admin_routes(*self_));
-  if (!server) return std::unexpected(server.error());
-  admin_ = std::move(*server);
   return {};
 }
 
@@ -368,7 +368,30 @@ void Daemon::Impl::housekeep() {
   announce_when_ready();
   publisher_.collect();
   log_.write_fold_counts();
-  sd_notify(0, "WATCHDOG=1");
+  watch_workers();
+  supervisor_.set_status(status_line());
+}
+
+// A worker that hangs leaves its share of the queries unanswered: the supervisor is to start us
+// anew.
+void Daemon::Impl::watch_workers() {
+  std::vector<std::uint64_t> heartbeats;
+  for (const auto& unit : units_) heartbeats.push_back(unit->net().heartbeat.value());
+  liveness_.observe(heartbeats, std::chrono::steady_clock::now());
+  const std::string complaint = liveness_.complaint();
+  if (complaint.empty()) return supervisor_.feed_watchdog();
+  log_.write_folded(LogLevel::Error, "a worker's loop stands still", {{"workers", complaint}});
+}
+
+// What `systemctl status` shows.
+std::string Daemon::Impl::status_line() const {
+  const auto& snapshot = *registry_.current();
+  const Readiness state = readiness();
+  std::string line = state.ready ? "answering for " : "not ready; knows ";
+  line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
+          std::to_string(sources_.size()) + (sources_.size() == 1 ? " source" : " sources");
+  if (!state.reasons.empty()) line += "; " + printable(state.reasons.front());
+  return line;
 }
 
 void Daemon::Impl::follow_resolv_conf() {
@@ -412,12 +435,13 @@ void Daemon::Impl::announce_when_ready() {
                 " workers=" + std::to_string(units_.size()) +
                 " resources=" + std::to_string(snapshot.resources.size()) +
                 " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
-                " admin=" + (admin_ ? admin_->address().to_string() : "off"));
-  sd_notify(0, "READY=1\nSTATUS=answering");
+                " admin=" + admin_.address());
+  supervisor_.ready(status_line());
 }
 
 void Daemon::Impl::reload() {
   log_.info("reloading", {{"config", std::string_view(config_path_)}});
+  supervisor_.reloading();
   if (!config_path_.empty()) {
     ++reloads_.reloads;
     auto loaded = load_usable_config(config_path_);
@@ -439,6 +463,7 @@ void Daemon::Impl::reload() {
     }
   }
   for (const auto& running : sources_) running.source->rescan();
+  supervisor_.reloaded();
 }
 
 void Daemon::Impl::apply_config(Config next) {
@@ -449,8 +474,9 @@ void Daemon::Impl::apply_config(Config next) {
     log_.warn("server.workers takes effect with the next start");
   if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server.tcp));
   if (config_.server.listen != before.server.listen) apply_listeners();
-  if (config_.admin != before.admin || (config_.admin.listen && !admin_))
-    if (auto opened = open_admin(); !opened) log_.error(opened.error().message);
+  if (auto opened = admin_.serve_at(config_.admin.listen); !opened)
+    log_.error(opened.error().message);
+  if (config_.log != before.log) apply_query_log();
   query_settings_ = QuerySettings::from(config_);
   for (auto& unit : units_) unit->reconfigure(query_settings_);
   if (config_.mesh != before.mesh) {
@@ -474,6 +500,18 @@ void Daemon::Impl::apply_listeners() {
     log_.info("no longer listening", {{"address", joined(change.closed)}});
   listeners_ = change.set;
   for (auto& unit : units_) unit->worker().change_listeners(listeners_);
+}
+
+// The query log has a queue of its own, so that no flood of queries pushes out what matters.
+void Daemon::Impl::apply_query_log() {
+  const QueryLogConfig& wanted = config_.log.queries;
+  const bool is_on = wanted.query_class != QueryLogClass::Off && wanted.sample > 0;
+  if (is_on && !query_log_)
+    query_log_ = std::make_unique<Log>(LogOptions{LogLevel::Info, config_.log.format});
+  if (query_log_) query_log_->set_format(config_.log.format);
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    units_[i]->log_queries(is_on ? std::make_shared<QueryLogWriter>(*query_log_, wanted, i)
+                                 : nullptr);
 }
 
 void Daemon::Impl::apply_upstream() {
@@ -505,7 +543,7 @@ std::vector<WorkerStatus> Daemon::Impl::workers() const {
 
 int Daemon::Impl::run() {
   uv_run(&loop_, UV_RUN_DEFAULT);
-  sd_notify(0, "STOPPING=1");
+  supervisor_.stopping();
   shut_down();
   return 0;
 }
@@ -513,7 +551,7 @@ int Daemon::Impl::run() {
 void Daemon::Impl::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
-  admin_.reset();
+  admin_.close();
   publisher_.set_listener({});
   for (auto& unit : units_) unit->worker().drain(kDrainLimit);
   for (auto& unit : units_) unit->worker().join();
@@ -556,6 +594,10 @@ std::vector<WorkerStatus> Daemon::workers() const { return impl_->workers(); }
 const ReloadStatus& Daemon::reloads() const { return impl_->reloads_; }
 std::vector<SocketAddress> Daemon::listening() const { return impl_->listeners_.addresses(); }
 std::string Daemon::route(std::string_view wire_name) const { return impl_->route(wire_name); }
+std::string Daemon::complaint() const { return impl_->liveness_.complaint(); }
+std::uint64_t Daemon::query_log_dropped() const {
+  return impl_->query_log_ ? impl_->query_log_->dropped() : 0;
+}
 std::chrono::steady_clock::time_point Daemon::started() const { return impl_->started_; }
 
 }  // namespace meshdns::dnsd

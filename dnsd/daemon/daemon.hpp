@@ -81,6 +81,10 @@ class Daemon {
   // The servers to which a name (lower-case wire form) is forwarded, in words.
   std::string route(std::string_view wire_name) const;
   std::chrono::steady_clock::time_point started() const;
+  // "worker 1 hangs"; empty when every worker's loop turns.
+  std::string complaint() const;
+  // Lines of the query log that were lost.
+  std::uint64_t query_log_dropped() const;
 
  private:
   class Impl;

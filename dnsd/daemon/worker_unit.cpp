@@ -5,8 +5,7 @@ namespace meshdns::dnsd {
 Result<std::unique_ptr<WorkerUnit>> WorkerUnit::create(
     const WorkerOptions& options, std::shared_ptr<TcpBudget> budget,
     std::shared_ptr<ForwardShared> forwarding, registry::Publisher& publisher,
-    const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings,
-    std::unique_ptr<QueryLog> log) {
+    const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings) {
   auto worker = Worker::create(options, std::move(budget));
   if (!worker) return std::unexpected(worker.error());
   std::unique_ptr<WorkerUnit> unit(new WorkerUnit);
@@ -15,11 +14,10 @@ Result<std::unique_ptr<WorkerUnit>> WorkerUnit::create(
   unit->clock_ = std::make_unique<LoopClock>(loop);
   unit->forwarder_ = std::make_unique<Forwarder>(loop, forwarding, upstream, cache);
   unit->upstream_ = std::make_unique<ForwarderUpstream>(*unit->forwarder_, std::move(forwarding));
-  unit->log_ = std::move(log);
   Worker* raw = unit->worker_.get();
   QueryHandlerParts parts{
       publisher,     *unit->upstream_, unit->worker_->replies(),
-      *unit->clock_, unit->log_.get(), [raw] { return raw->tcp_idle_timeout(); }};
+      *unit->clock_, nullptr,          [raw] { return raw->tcp_idle_timeout(); }};
   unit->handler_ = std::make_unique<QueryHandler>(std::move(parts), settings);
   return unit;
 }
@@ -34,6 +32,13 @@ void WorkerUnit::reconfigure(const UpstreamConfig& upstream, const CacheConfig& 
 
 void WorkerUnit::reconfigure(const QuerySettings& settings) {
   worker_->post([this, settings] { handler_->reconfigure(settings); });
+}
+
+void WorkerUnit::log_queries(std::shared_ptr<QueryLog> log) {
+  worker_->post([this, log = std::move(log)] {
+    handler_->set_log(log.get());
+    log_ = log;
+  });
 }
 
 }  // namespace meshdns::dnsd

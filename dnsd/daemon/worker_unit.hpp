@@ -16,12 +16,11 @@ namespace meshdns::dnsd {
 // Control thread.
 class WorkerUnit {
  public:
-  // REQUIRES: `publisher` and `log` (null = none) outlive it.
+  // REQUIRES: `publisher` outlives it.
   static Result<std::unique_ptr<WorkerUnit>> create(
       const WorkerOptions& options, std::shared_ptr<TcpBudget> budget,
       std::shared_ptr<ForwardShared> forwarding, registry::Publisher& publisher,
-      const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings,
-      std::unique_ptr<QueryLog> log);
+      const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings);
 
   Result<void> start(const ListenerSet& listeners) { return worker_->start(listeners, *handler_); }
   Worker& worker() { return *worker_; }
@@ -29,6 +28,7 @@ class WorkerUnit {
   void on_snapshot();
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
   void reconfigure(const QuerySettings& settings);
+  void log_queries(std::shared_ptr<QueryLog> log);  // null = none
 
   const WorkerCounters& net() const { return worker_->counters(); }
   const QueryCounters& query() const { return handler_->counters(); }
@@ -43,7 +43,7 @@ class WorkerUnit {
   std::unique_ptr<LoopClock> clock_;
   std::unique_ptr<Forwarder> forwarder_;
   std::unique_ptr<ForwarderUpstream> upstream_;
-  std::unique_ptr<QueryLog> log_;
+  std::shared_ptr<QueryLog> log_;  // the worker's thread
   std::unique_ptr<QueryHandler> handler_;
 };
 

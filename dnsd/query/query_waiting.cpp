@@ -147,6 +147,7 @@ void QueryHandler::Impl::log(const QueryState& state, Buffer reply, Rcode rcode,
   // The reply repeats the question as it was asked.
   const auto* const question = reinterpret_cast<const char*>(reply.data() + wire::kHeaderSize);
   parts_.log->on_answer({.client = state.reply_to->client,
+                         .id = wire::load_u16(reply.data()),
                          .identity = identity_,
                          .qname = {question, query.question.empty() ? 0 : query.qname_size},
                          .qtype = query.qtype,

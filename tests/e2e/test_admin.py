@@ -1,13 +1,19 @@
 """The admin endpoint: health, readiness, metrics, the registry as JSON, explanations."""
 
+import fcntl
 import http.client
 import json
+import os
 import re
+import socket
+import urllib.error
+import urllib.request
 
 import pytest
 
+from harness.daemon import Daemon, merge
 from harness.ports import free_port
-from harness.waiting import eventually
+from harness.waiting import eventually, seconds
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC",
@@ -107,3 +113,135 @@ def test_bounds_its_requests(daemon):
     assert request(daemon, "GET", "/healthz?" + "x" * 100_000, {}) >= 400
     assert request(daemon, "GET", "/healthz", {"X-Large": "x" * 100_000}) >= 400
     assert daemon.get("/healthz")[0] == 200
+
+
+def post(daemon, path):
+    """(status, text) of a POST."""
+    try:
+        wanted = urllib.request.Request(daemon.admin_url + path, method="POST")
+        with urllib.request.urlopen(wanted, timeout=seconds(5)) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_changes_the_log_level_until_the_next_reload(daemon):
+    assert json.loads(daemon.get("/log/level")[1]) == {"level": "info"}
+    status, text = post(daemon, "/log/level?level=debug")
+    assert (status, json.loads(text)) == (200, {"level": "debug"})
+    assert json.loads(daemon.get("/log/level")[1]) == {"level": "debug"}
+    daemon.wait_for_log("log level changed from=info to=debug")
+    for bad in ("", "?level=", "?level=loud"):
+        status, text = post(daemon, "/log/level" + bad)
+        assert status == 400 and "trace" in json.loads(text)["error"]
+    daemon.reload()
+    eventually(lambda: json.loads(daemon.get("/log/level")[1]) == {"level": "info"})
+
+
+def test_flushes_the_cache_by_name_and_by_zone(workspace):
+    upstream = workspace.upstream([f"{name} 300 A 192.0.2.1" for name in
+                                   ("a.one.test.", "b.one.test.", "a.two.test.")])
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
+
+    def fill():
+        for name in ("a.one.test.", "b.one.test.", "a.two.test."):
+            assert daemon.ask(name).addresses() == ["192.0.2.1"]
+
+    fill()
+    # A name is of every type and case, and of no other name.
+    assert json.loads(post(daemon, "/cache/flush?name=A.one.test")[1]) == {"removed": 1}
+    assert json.loads(post(daemon, "/cache/flush?name=A.one.test")[1]) == {"removed": 0}
+    fill()
+    assert json.loads(post(daemon, "/cache/flush?zone=one.test")[1]) == {"removed": 2}
+    fill()
+    assert json.loads(post(daemon, "/cache/flush?zone=.")[1]) == {"removed": 3}
+    daemon.wait_for_log(r"cache flushed zone=\. entries=3")
+    for bad in ("", "?name=", "?name=a&zone=b", "?name=a..b", "?zone=" + "x" * 64):
+        assert post(daemon, "/cache/flush" + bad)[0] == 400, bad
+    assert daemon.get("/cache/flush?zone=.")[0] == 405
+
+
+def test_shows_the_upstreams(daemon):
+    daemon.ask("www.example.org.")
+    (upstream,) = json.loads(daemon.get("/upstreams")[1])
+    assert upstream["server"] == daemon.config["upstream"]["servers"][0]
+    assert upstream["health"] == "up"
+    assert upstream["queries"] >= 1 and upstream["answers"] >= 1
+
+
+def test_serves_on_a_unix_socket(workspace):
+    path = workspace.path / "admin.sock"
+    daemon = workspace.daemon({"admin": {"listen": f"unix:{path}"}})
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(seconds(5))
+    connection.connect(str(path))
+    connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+    with connection, connection.makefile("rb") as response:
+        assert response.read().endswith(b"\r\n\r\nok\n")
+    workspace.forget(daemon)
+    daemon.stop()
+    assert not path.exists()
+
+
+def test_stays_where_it_was_when_a_reload_cannot_move_it(daemon):
+    before = daemon.config
+    daemon.write_config(merge(before, {"admin": {"listen": "192.0.2.1:1"}}))
+    daemon.reload()
+    daemon.wait_for_log(r"ERROR admin\.listen: cannot bind 192\.0\.2\.1:1")
+    daemon.config = before
+    assert daemon.get("/healthz") == (200, "ok\n")
+
+
+def test_writes_the_query_log_that_is_asked_for(workspace):
+    workspace.write("api.yaml", API)
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"},
+                               "log": {"level": "warn", "queries": {"class": "denial"}}},
+                              upstreams=[workspace.upstream()])
+    daemon.ask("api.example.org.", "A")
+    daemon.ask("api.example.org.", "AAAA")
+    daemon.ask("missing.example.org.", "A", "tcp")
+    line = daemon.wait_for_log(r" INFO query .*name=missing\.example\.org\.")
+    assert re.search(r"client=127\.0\.0\.1:\d+ proto=tcp id=\d+ .*rcode=NXDOMAIN .*source=forward "
+                     r"upstream=127\.0\.0\.1:\d+", line), line
+    line = daemon.wait_for_log(r" INFO query .*type=AAAA")
+    assert "source=registry" in line and 'identity=client.default' in line, line
+    assert not any("type=A " in text and "name=api" in text for text in daemon.process.log_lines())
+    # A reload turns it off, for all workers.
+    daemon.write_config(merge(daemon.config, {"log": {"level": "info", "queries": {"class": "off"}}}))
+    daemon.reload()
+    daemon.wait_for_log("configuration changed section=log")
+    position = daemon.log_position()
+    for _ in range(20):
+        daemon.ask("api.example.org.", "AAAA")
+    daemon.reload()
+    daemon.wait_for_log("reloading", after=position)
+    assert not any(" query " in line for line in daemon.process.log_lines()[position:])
+
+
+def test_counts_the_lines_of_the_query_log_that_nobody_read(workspace):
+    """stderr is a pipe that is full: queries are answered all the same."""
+    workspace.write("api.yaml", API)
+    home = workspace.path / "stuck"
+    home.mkdir()
+    config = workspace.config({"admin": {"listen": f"127.0.0.1:{free_port()}"},
+                               "log": {"queries": {"class": "all"}}})
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
+    daemon = Daemon(config, home, wait=False, prefix=["bash", "-c", f"exec \"$@\" 2>&{write_end}", "bash"],
+                    pass_fds=[write_end])
+    workspace.own(daemon)
+    os.close(write_end)
+    host, port = config["server"]["listen"][0].rsplit(":", 1)
+    daemon.server = (host, int(port))
+
+    def is_ready():
+        try:
+            return daemon.get("/readyz")[0] == 200
+        except urllib.error.URLError:
+            return False
+
+    eventually(is_ready, 15)
+    for _ in range(6000):
+        assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
+    eventually(lambda: metric(daemon, "meshdns_query_log_dropped_total") > 0, 5)
+    os.close(read_end)

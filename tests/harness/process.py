@@ -16,7 +16,7 @@ _SANITIZER_REPORT = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitize
 
 
 class Process:
-    def __init__(self, arguments, name, env=None, cwd=None, prefix=()):
+    def __init__(self, arguments, name, env=None, cwd=None, prefix=(), pass_fds=()):
         self.name = name
         self.arguments = [str(a) for a in arguments]
         self._lines = []
@@ -24,7 +24,8 @@ class Process:
         self._changed = threading.Condition()
         self._popen = subprocess.Popen(
             [*_DIE_WITH_PARENT, *prefix, *self.arguments], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd,
+            pass_fds=pass_fds)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

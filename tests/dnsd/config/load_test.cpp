@@ -45,7 +45,7 @@ TEST(LoadTest, HasTheContractsDefaults) {
   EXPECT_EQ(c.server.listen.front().to_string(), "127.0.0.1:15053");
   EXPECT_EQ(c.server.workers, 0U);
   EXPECT_EQ(c.server.chaos, ChaosAccess::Loopback);
-  EXPECT_EQ(c.admin.listen->to_string(), "127.0.0.1:15054");
+  EXPECT_EQ(to_string(*c.admin.listen), "127.0.0.1:15054");
   EXPECT_EQ(c.log.level, LogLevel::Info);
   EXPECT_EQ(c.mesh.cluster_domain, "cluster.local");
   EXPECT_EQ(c.mesh.root_namespace, "istio-system");
@@ -268,6 +268,9 @@ TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
            {"server: { tcp: { idle_timeout: 2h } }\n",
             "1: error: server.tcp.idle_timeout: ", "not from 100ms to 1h"},
            {"admin: { listen: 15054 }\n", "1: error: admin.listen: ", "not an IP address"},
+           {"admin: { listen: 'unix:admin.sock' }\n",
+            "1: error: admin.listen: ", "not an absolute path"},
+           {"admin: { listen: 'unix:/run/' }\n", "1: error: admin.listen: ", "not an absolute"},
            {"log: { level: INFO }\n", "1: error: log.level: ", "none of: trace, debug, info"},
            {"log: { queries: { sample: 2 } }\n", "1: error: log.queries.sample: ", "from 0 to 1"},
            {"mesh: { endpoint_answers: yes }\n",

@@ -1,0 +1,33 @@
+#include "dnsd/config/admin_address.hpp"
+
+#include "dnsd/config/quoted.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::string_view kUnixScheme = "unix:";
+
+}  // namespace
+
+std::string to_string(const AdminAddress& address) {
+  if (const auto* local = std::get_if<UnixAddress>(&address))
+    return std::string(kUnixScheme) + local->path;
+  return std::get<SocketAddress>(address).to_string();
+}
+
+Result<AdminAddress> parse_admin_address(std::string_view text) {
+  if (!text.starts_with(kUnixScheme)) {
+    const auto address = parse_socket_address(text);
+    if (!address) return std::unexpected(address.error());
+    return *address;
+  }
+  const std::string_view path = text.substr(kUnixScheme.size());
+  if (!path.starts_with('/') || path.ends_with('/') || path.find('\0') != std::string_view::npos)
+    return fail(quoted(text) + " is not an absolute path; write unix:/run/meshdns/admin.sock");
+  if (path.size() > UnixAddress::kMaxLength)
+    return fail(quoted(text) + " is longer than the " + std::to_string(UnixAddress::kMaxLength) +
+                " octets that the path of a socket may have");
+  return UnixAddress{std::string(path)};
+}
+
+}  // namespace meshdns::dnsd

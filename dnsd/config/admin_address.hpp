@@ -1,0 +1,26 @@
+// Where the admin endpoint listens: an address with a port, or a Unix socket.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "dnsd/config/socket_address.hpp"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+// An absolute path in the file system, of at most kMaxLength octets.
+struct UnixAddress {
+  static constexpr std::size_t kMaxLength = 107;  // sun_path of unix(7), with its final NUL
+  std::string path;
+  friend bool operator==(const UnixAddress&, const UnixAddress&) = default;
+};
+
+using AdminAddress = std::variant<SocketAddress, UnixAddress>;
+
+// "127.0.0.1:15054", "unix:/run/meshdns/admin.sock": what parse_admin_address() reads.
+std::string to_string(const AdminAddress& address);
+Result<AdminAddress> parse_admin_address(std::string_view text);
+
+}  // namespace meshdns::dnsd

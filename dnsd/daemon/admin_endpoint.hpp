@@ -1,0 +1,37 @@
+// The admin endpoint where the configuration wants it, through reloads.
+#pragma once
+
+#include <uv.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dnsd/admin/http_server.hpp"
+
+namespace meshdns::dnsd {
+
+// The loop's thread.
+class AdminEndpoint {
+ public:
+  AdminEndpoint(uv_loop_t* loop, std::function<HttpRoutes()> make_routes)
+      : loop_(loop), make_routes_(std::move(make_routes)) {}
+
+  // Serves at `wanted` from now on; nullopt = off.  An Error, and what was served before stays, if
+  // the new address cannot be bound; to be tried again with the next reload.
+  Result<void> serve_at(const std::optional<AdminAddress>& wanted);
+  void close() { server_.reset(); }
+  std::string address() const { return server_ ? to_string(server_->address()) : "off"; }
+
+ private:
+  Result<void> open(const AdminAddress& address);
+  bool stands_in_the_way_of(const AdminAddress& wanted) const;
+
+  uv_loop_t* loop_;
+  std::function<HttpRoutes()> make_routes_;
+  std::optional<AdminAddress> requested_;  // what server_ was opened for
+  std::unique_ptr<HttpServer> server_;     // null: off, or never bound
+};
+
+}  // namespace meshdns::dnsd

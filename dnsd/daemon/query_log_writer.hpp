@@ -1,0 +1,31 @@
+// The query log: a line for each answer that `log.queries` asks for (docs/log.md).
+#pragma once
+
+#include <cstdint>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/log/log.hpp"
+#include "dnsd/query/query_log.hpp"
+
+namespace meshdns::dnsd {
+
+// Of one worker.  A line is queued, never waited for: what the log's reader does not take in time
+// is lost and counted there.
+class QueryLogWriter final : public QueryLog {
+ public:
+  // `seed`: any number, another one for each worker.  REQUIRES: `log` outlives it.
+  QueryLogWriter(Log& log, const QueryLogConfig& config, std::uint64_t seed);
+  void on_answer(const AnsweredQuery& answered) override;
+
+ private:
+  bool is_sampled();
+
+  Log& log_;
+  const QueryLogConfig config_;
+  std::uint64_t random_;
+};
+
+// Whether `query_class` has this answer.
+bool has_answer(QueryLogClass query_class, const AnsweredQuery& answered);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,30 @@
+// What whoever started us is told (sd_notify(3)).  Without a supervisor nothing happens.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace meshdns::dnsd {
+
+// Control thread.
+class Supervisor {
+ public:
+  void ready(const std::string& status);
+  // Between both, a reload goes on (Type=notify-reload; `systemctl reload` waits for the end).
+  void reloading();
+  void reloaded();
+  void stopping();
+  // The line of `systemctl status`.  Sent when it differs from the last one.
+  void set_status(const std::string& status);
+  // To be called every second while all is well; sends no more than WATCHDOG_USEC asks for.
+  void feed_watchdog();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_ready_ = false;
+  std::string status_;
+  Clock::time_point fed_;
+};
+
+}  // namespace meshdns::dnsd
