@@ -1,0 +1,144 @@
+// Class CH and explanations (design, section 4; issue "explain").
+#include "dnsd/query/explanation.hpp"
+#include "tests/dnsd/query/query_fixture.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class ChaosTest : public QueryFixture {
+ protected:
+  void SetUp() override {
+    be_authority();
+    be_in("web");
+    load(R"(
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop }
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: { name: narrow, namespace: web }
+spec: { egress: [{ hosts: ["shop/*", "./*"] }] }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api, namespace: shop }
+spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: wild, namespace: shop }
+spec: { hosts: ["*.wild.example.org"], addresses: [10.0.0.8], resolution: STATIC }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: none, namespace: shop }
+spec: { hosts: [none.example.org], resolution: NONE }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: hidden, namespace: shop }
+spec: { hosts: [hidden.example.org], addresses: [10.0.0.9], resolution: STATIC, exportTo: ["."] }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: outside, namespace: net }
+spec: { hosts: [outside.example.org], addresses: [10.0.0.2], resolution: STATIC }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: shop }
+spec: { clusterIP: None, ports: [{ port: 80, name: http }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+addressType: IPv4
+ports: [{ port: 80, name: http }]
+endpoints: [{ addresses: [10.4.0.1], conditions: { ready: false } }]
+)");
+  }
+};
+
+TEST_F(ChaosTest, SaysWhoWeAreAndWhoAsks) {
+  EXPECT_THAT(ask("version.server. CH TXT"), HasSubstr("\"meshdns "));
+  EXPECT_THAT(ask("version.bind. CH TXT"), HasSubstr("\"meshdns "));
+  EXPECT_EQ(message_.answer.at(0).rclass, wire::Class::Chaos);
+  ask("id.server. CH TXT");
+  EXPECT_EQ(message_.answer.size(), 1U);
+  EXPECT_THAT(
+      ask("whoami.meshdns. CH TXT"),
+      AllOf(HasSubstr("namespace web"), HasSubstr("Sidecar web/narrow"), HasSubstr("127.0.0.1")));
+  EXPECT_EQ(ask("version.server. CH A"), "EMPTY");
+}
+
+TEST_F(ChaosTest, SaysWhyANameIsAnsweredAsItIs) {
+  const struct {
+    const char* question;
+    std::vector<const char*> facts;
+  } rows[] = {
+      {"api.example.org. CH TXT",
+       {"ServiceEntry shop/api (test.yaml:1)", "10.0.0.7", "A: answered", "NODATA"}},
+      {"x.wild.example.org. CH TXT", {"ServiceEntry shop/wild", "wildcard *.wild.example.org"}},
+      {"none.example.org. CH TXT",
+       {"ServiceEntry shop/none", "NONE", "forwarded to 192.0.2.53:53"}},
+      {"unknown.example.org. CH TXT", {"forwarded to 192.0.2.53:53"}},
+      {"hidden.example.org. CH TXT", {"ServiceEntry shop/hidden", "exportTo"}},
+      {"outside.example.org. CH TXT", {"net/outside", "Sidecar web/narrow"}},
+      {"db.shop.svc.cluster.local. CH TXT",
+       {"Service shop/db", "no ready endpoint", "10.4.0.1 not ready"}},
+      {"api.example.org.web.svc.cluster.local. CH TXT",
+       {"ServiceEntry shop/api", "leads to api.example.org."}},
+      {"7.0.0.10.in-addr.arpa. CH TXT", {"PTR: answered", "api.example.org."}},
+  };
+  for (const auto& row : rows) {
+    const std::string answer = ask(row.question, {.tcp = true});
+    for (const char* fact : row.facts) EXPECT_THAT(answer, HasSubstr(fact)) << row.question;
+  }
+}
+
+TEST_F(ChaosTest, OnlyTheOperatorHearsOfHiddenObjects) {
+  settings_.chaos = ChaosAccess::Allowed;
+  const AskOptions pod{.tcp = true, .from = "10.4.0.77"};
+  EXPECT_THAT(ask("hidden.example.org. CH TXT", pod), Not(HasSubstr("shop/hidden")));
+  EXPECT_THAT(ask("hidden.example.org. CH TXT", pod), Not(HasSubstr("10.0.0.9")));
+  EXPECT_THAT(ask("outside.example.org. CH TXT", pod), Not(HasSubstr("net/outside")));
+  EXPECT_THAT(ask("api.example.org. CH TXT", pod), HasSubstr("shop/api"));
+}
+
+TEST_F(ChaosTest, AccessIsThatOfTheConfiguration) {
+  EXPECT_EQ(ask("whoami.meshdns. CH TXT", {.from = "10.4.0.77"}), "not aa, REFUSED, EDE 18");
+  settings_.chaos = ChaosAccess::Off;
+  handler().reconfigure(settings_);
+  EXPECT_EQ(ask("whoami.meshdns. CH TXT"), "not aa, REFUSED, EDE 18");
+}
+
+TEST_F(ChaosTest, ExplanationHasTheVeryRecordsOfTheAnswer) {
+  const auto explanation = explain({.snapshot = *registry_.registry().current(),
+                                    .client = *registry_.registry().current()->default_client,
+                                    .settings = settings_,
+                                    .name = "API.example.org",
+                                    .types = {wire::Type::A, wire::Type::Aaaa}});
+  ASSERT_TRUE(explanation);
+  EXPECT_EQ(explanation->name, "API.example.org.");
+  ASSERT_EQ(explanation->answers.size(), 2U);
+  EXPECT_EQ(explanation->answers[0].records.size(), 1U);
+  EXPECT_THAT(explanation->answers[0].records[0], HasSubstr("10.0.0.7"));
+  EXPECT_EQ(explanation->answers[1].verdict, "NODATA");
+  const std::string json = to_json(*explanation, Audience::Operator);
+  EXPECT_THAT(json, AllOf(HasSubstr("\"type\":\"A\""), HasSubstr("ServiceEntry shop/api")));
+}
+
+TEST_F(ChaosTest, ExplanationOfNoNameIsAnError) {
+  EXPECT_FALSE(explain({.snapshot = *registry_.registry().current(),
+                        .client = *registry_.registry().current()->default_client,
+                        .settings = settings_,
+                        .name = "a..b"}));
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd

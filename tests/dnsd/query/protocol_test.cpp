@@ -1,0 +1,210 @@
+// What comes before any name is looked at (reliability.md, table (c), column M).
+#include "tests/dnsd/query/query_fixture.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+class ProtocolTest : public QueryFixture {
+ protected:
+  void SetUp() override {
+    load(R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api }
+spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
+)");
+  }
+  // A header of these octets, then a question if there is one.
+  std::string ask_bytes(std::initializer_list<int> octets) {
+    std::vector<std::uint8_t> buffer(kUdpBufferSize);
+    std::ranges::transform(octets, buffer.begin(),
+                           [](int o) { return static_cast<std::uint8_t>(o); });
+    const std::string later = ask_octets(buffer, octets.size());
+    return later.empty() ? summary(reply_) : later;
+  }
+};
+
+TEST_F(ProtocolTest, ResponsesAndScrapsGetNoReply) {
+  EXPECT_EQ(ask_bytes({}), "NO REPLY");
+  EXPECT_EQ(ask_bytes({0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0}), "NO REPLY");
+  EXPECT_EQ(ask_bytes({0x12, 0x34, 0x81, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1}), "NO REPLY");
+}
+
+TEST_F(ProtocolTest, MalformedQueriesGetFormerr) {
+  EXPECT_EQ(ask_bytes({0x12, 0x34, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}), "not aa, FORMERR");
+  // a compression pointer in the question
+  EXPECT_EQ(ask_bytes({0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1}),
+            "not aa, FORMERR");
+}
+
+TEST_F(ProtocolTest, OtherOpcodesAreNotImplemented) {
+  for (int opcode = 1; opcode < 16; ++opcode) {
+    ask_bytes({0x12, 0x34, opcode << 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1});
+    ASSERT_GE(reply_.size(), 12U) << opcode;
+    EXPECT_EQ(reply_[0] << 8 | reply_[1], 0x1234) << opcode;
+    EXPECT_EQ(reply_[2], 0x80 | opcode << 3) << opcode;
+    EXPECT_EQ(reply_[3] & 0x0f, 4) << opcode;
+  }
+}
+
+TEST_F(ProtocolTest, LaterEdnsVersionsGetBadvers) {
+  EXPECT_EQ(ask_bytes({0x12,
+                       0x34,
+                       1,
+                       0,
+                       0,
+                       1,
+                       0,
+                       0,
+                       0,
+                       0,
+                       0,
+                       1,
+                       0,
+                       0,
+                       1,
+                       0,
+                       1,
+                       /* OPT, version 1 */ 0,
+                       0,
+                       41,
+                       4,
+                       208,
+                       0,
+                       1,
+                       0,
+                       0,
+                       0,
+                       0}),
+            "not aa, BADVERS");
+  EXPECT_TRUE(message_.has_edns);
+}
+
+TEST_F(ProtocolTest, RepliesHaveOptExactlyWhenAskedWithIt) {
+  ask("api.example.org. A");
+  EXPECT_TRUE(message_.has_edns);
+  EXPECT_EQ(message_.udp_payload, 1232);
+  ask("api.example.org. A", {.edns = false});
+  EXPECT_FALSE(message_.has_edns);
+}
+
+TEST_F(ProtocolTest, RecursionIsNotNeededForOwnNames) {
+  EXPECT_EQ(ask("api.example.org. A", {.recursion_desired = false}),
+            "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(ask("www.example.org. A", {.recursion_desired = false}), "FORWARD");
+  EXPECT_FALSE(upstream_.requests.back().recursion_desired);
+}
+
+TEST_F(ProtocolTest, TransfersAndOtherClassesAreRefused) {
+  for (const char* question :
+       {"cluster.local. AXFR", "api.example.org. IXFR", "example.org. TYPE253",
+        "example.org. TYPE254", "example.org. TYPE250", "api.example.org. HS A"})
+    EXPECT_EQ(ask(question), "not aa, REFUSED, EDE 18") << question;
+  EXPECT_TRUE(upstream_.asked.empty());
+}
+
+TEST_F(ProtocolTest, ClientsOutsideTheAllowedPrefixesAreRefused) {
+  Config config;
+  config.server.allow = {*IpPrefix::parse("127.0.0.2/32"), *IpPrefix::parse("2001:db8::/32")};
+  settings_ = QuerySettings::from(config);
+  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.2"}), "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(ask("api.example.org. A", {.from = "2001:db8::1"}), "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.3"}), "not aa, REFUSED, EDE 18");
+  EXPECT_EQ(ask("www.example.org. A", {.from = "2001:db9::1"}), "not aa, REFUSED, EDE 18");
+}
+
+TEST_F(ProtocolTest, UnknownClientsCanBeRefused) {
+  registry_.registry().set_clients({{}, true, registry::UnknownClient::Refuse});
+  EXPECT_EQ(ask("api.example.org. A", {.from = "10.4.0.1"}), "not aa, REFUSED, EDE 18");
+}
+
+TEST_F(ProtocolTest, NsidIsSentWhenConfiguredAndAskedFor) {
+  settings_.nsid = "node-7";
+  std::vector<std::uint8_t> buffer(kUdpBufferSize);
+  const std::uint8_t query[] = {
+      0x12, 0x34, 1,   0,   0,   1,   0,   0,   0,   0, 0,   1,   3,   'a', 'p',
+      'i',  7,    'e', 'x', 'a', 'm', 'p', 'l', 'e', 3, 'o', 'r', 'g', 0,   0,
+      1,    0,    1,   0,   0,   41,  4,   208, 0,   0, 0,   0,   0,   4,   /* NSID */ 0,
+      3,    0,    0};
+  std::ranges::copy(query, buffer.begin());
+  ASSERT_EQ(ask_octets(buffer, sizeof query), "");
+  const std::string octets(reply_.begin(), reply_.end());
+  EXPECT_NE(octets.find(std::string("\0\x03\0\x06node-7", 10)), std::string::npos);
+}
+
+TEST_F(ProtocolTest, AnyOfOutsideNamesIsMinimalOverUdpAndForwardedOverTcp) {
+  EXPECT_EQ(ask("www.example.net. ANY"),
+            "not aa, www.example.net. 8482 HINFO \"ANY obsoleted\" \"See RFC 8482\"");
+  EXPECT_EQ(ask("www.example.net. ANY", {.tcp = true}), "FORWARD");
+}
+
+TEST_F(ProtocolTest, BatchesAreAnsweredOneByOne) {
+  publish();
+  std::vector<std::vector<std::uint8_t>> buffers(100, std::vector<std::uint8_t>(kUdpBufferSize));
+  std::vector<Datagram> batch;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::string name =
+        *wire::name_from_text(i % 2 == 0 ? "api.example.org." : "www.example.net.");
+    const std::size_t size =
+        wire::build_query(buffers[i], {.id = static_cast<std::uint16_t>(i), .name = name});
+    Datagram& datagram = batch.emplace_back();
+    datagram.buffer = buffers[i];
+    datagram.query_size = i % 10 == 9 ? 3 : size;
+    datagram.reply_to.client.address = *IpAddress::parse("127.0.0.1");
+  }
+  handler().on_batch(batch);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (i % 10 == 9)
+      EXPECT_EQ(batch[i].reply_size, QuerySink::kNoReply);
+    else if (i % 2 == 1)
+      EXPECT_EQ(batch[i].reply_size, QuerySink::kReplyLater);
+    else
+      EXPECT_EQ(wire::parse_response(std::span(buffers[i]).first(batch[i].reply_size))->id, i);
+  }
+  EXPECT_EQ(handler().in_flight(), 40U);
+}
+
+TEST_F(ProtocolTest, CountsWhatWasAskedAndAnswered) {
+  ask("api.example.org. A");
+  ask("api.example.org. A", {.tcp = true, .from = "::1"});
+  ask("api.example.org. AXFR");
+  ask_through("www.example.net. MX");
+  const QueryCounters& counters = handler().counters();
+  EXPECT_EQ(counters.requests[0][0][QueryCounters::type_slot(wire::Type::A)].value(), 1U);
+  EXPECT_EQ(counters.requests[1][1][QueryCounters::type_slot(wire::Type::A)].value(), 1U);
+  EXPECT_EQ(counters.requests[0][0][QueryCounters::type_slot(wire::Type::Axfr)].value(), 1U);
+  const auto responses = [&](wire::Rcode rcode, AnswerSource source) {
+    return counters.responses[QueryCounters::rcode_slot(rcode)][static_cast<std::size_t>(source)]
+        .value();
+  };
+  EXPECT_EQ(responses(wire::Rcode::NoError, AnswerSource::Registry), 2U);
+  EXPECT_EQ(responses(wire::Rcode::Refused, AnswerSource::Refused), 1U);
+  EXPECT_EQ(responses(wire::Rcode::NxDomain, AnswerSource::Forward), 1U);
+  std::uint64_t durations = 0;
+  for (const Counter& bucket : counters.duration) durations += bucket.value();
+  EXPECT_EQ(durations, 4U);
+}
+
+class KeptLog final : public QueryLog {
+ public:
+  void on_answer(const AnsweredQuery& answered) override {
+    lines.push_back(wire::name_to_text(answered.qname) + " " + wire::to_string(answered.qtype) +
+                    " " + std::string(wire::to_string(answered.rcode)) + " " +
+                    std::string(to_string(answered.source)) + " " + std::string(answered.identity) +
+                    " " + std::string(answered.upstream));
+  }
+  std::vector<std::string> lines;
+};
+
+TEST_F(ProtocolTest, LogIsToldOfEveryAnswer) {
+  KeptLog log;
+  handler().set_log(&log);
+  ask("API.example.org. A");
+  ask_through("www.example.net. A");
+  EXPECT_EQ(log.lines, (std::vector<std::string>{
+                           "API.example.org. A NOERROR registry client.default ",
+                           "www.example.net. A NXDOMAIN forward client.default 192.0.2.53:53"}));
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
