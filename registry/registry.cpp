@@ -238,7 +238,12 @@ struct Registry::State {
     std::int64_t creation_time;
     std::string host;
     std::string ns;
-    auto operator<=>(const VipKey&) const = default;
+    // As Istio sorts services: by creation time, then by "host.namespace" as one text.
+    bool operator<(const VipKey& other) const {
+      if (creation_time != other.creation_time) return creation_time < other.creation_time;
+      if (host == other.host) return ns < other.ns;
+      return host + "." + ns < other.host + "." + other.ns;
+    }
   };
   std::map<VipKey, std::uint32_t> eligible;  // how many ServiceEntries ask for that VIP
   std::unordered_map<HostKey, std::vector<IpAddress>, HostKeyHash> assigned;
@@ -421,7 +426,8 @@ void Registry::State::link_workload(const Resource& workload, const StoredRef& s
 void Registry::State::assign_vips(Change& change) {
   std::vector<VipRequest> requests;
   requests.reserve(eligible.size());
-  for (const auto& [key, count] : eligible) requests.push_back({key.ns, key.host});
+  for (const auto& [key, count] : eligible)
+    requests.insert(requests.end(), count, {key.ns, key.host});
   std::vector<IpAddress> taken;
   for (const auto& [address, uses] : claimed) taken.push_back(address);
   std::unordered_map<HostKey, std::vector<IpAddress>, HostKeyHash> fresh;

@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "registry/vip/vip_allocator.hpp"
 
@@ -37,12 +38,10 @@ std::vector<VipAssignment> HashVips::assign(const std::vector<VipRequest>& reque
                                             const std::vector<IpAddress>&) {
   if (requests.empty()) return {};
   std::vector<const VipRequest*> slots(kSlots, nullptr);
-  std::unordered_map<std::string, bool> placed;
-  for (const auto& request : requests) {
-    const std::string key = request.ns + "/" + request.host;
-    if (placed.size() >= kSlots - 1) break;  // full: the rest stays without, as in Istio
-    if (!placed.emplace(key, true).second) continue;
-    const std::uint32_t s = fnv1a(key);
+  for (std::size_t placed = 0; placed < std::min<std::size_t>(requests.size(), kSlots - 1);
+       ++placed) {
+    const VipRequest& request = requests[placed];
+    const std::uint32_t s = fnv1a(request.ns + "/" + request.host);
     std::uint32_t slot = s % kSlots;
     // The probe's modulus differs from the first step's by one, and the arithmetic wraps at 32
     // bits.
@@ -51,12 +50,14 @@ std::vector<VipAssignment> HashVips::assign(const std::vector<VipRequest>& reque
     if (slots[slot] == nullptr) slots[slot] = &request;
   }
   std::vector<VipAssignment> assigned;
-  assigned.reserve(placed.size());
+  // A host of two entries holds two slots; its address is that of the first one on the walk.
+  std::unordered_set<std::string> seen;
   std::uint32_t x = 0;
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
     ++x;
     if (slots[slot] == nullptr) continue;
     if (x % 255 == 0) ++x;  // kept: every later address moves by one
+    if (!seen.insert(slots[slot]->ns + "/" + slots[slot]->host).second) continue;
     const std::uint32_t third = x / 255;
     const std::uint32_t fourth = x % 255;
     assigned.push_back({slots[slot]->ns, slots[slot]->host,

@@ -11,7 +11,8 @@
 
 namespace meshdns::registry {
 
-// One host that is to have a VIP, in registry order (creation time, then host, then namespace).
+// One host of one ServiceEntry that is to have a VIP.  Two entries of a namespace with the same
+// host make two requests and get one VIP.
 struct VipRequest {
   std::string ns;
   std::string host;
@@ -29,8 +30,9 @@ class VipAllocator {
  public:
   virtual ~VipAllocator() = default;
   // Assigns addresses to all of `requests`, which is the whole set that is eligible now, in
-  // registry order.  `taken`: addresses that resources claim themselves, never to be given out. The
-  // result has one element per request that got an address, any order.
+  // registry order (creation time, then "host.namespace").  `taken`: addresses that resources claim
+  // themselves, never to be given out.  The result has one element per namespace and host that got
+  // an address, any order.
   virtual std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
                                             const std::vector<IpAddress>& taken) = 0;
 };

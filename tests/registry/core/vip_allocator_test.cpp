@@ -35,6 +35,23 @@ TEST(HashVipsTest, AgreesWithIstiosPublishedVectors) {
       "240.240.116.21");
 }
 
+// Each entry takes a slot of its own, and the host has the address of the lower one.
+TEST(HashVipsTest, AHostOfTwoEntriesHasTheAddressOfTheLowerSlot) {
+  HashVips vips;
+  EXPECT_EQ(assigned(vips.assign({{"default", "istio.io"}}, {}), "default", "istio.io"),
+            "240.240.122.168 2001:2::f0f0:7aa8");
+  const auto twice = vips.assign({{"default", "istio.io"}, {"default", "istio.io"}}, {});
+  ASSERT_EQ(twice.size(), 1U);
+  EXPECT_EQ(assigned(twice, "default", "istio.io"), "240.240.91.120 2001:2::f0f0:5b78");
+}
+
+TEST(HashVipsTest, SlotsThatShareAnAddressTextInV6StayApartInV4) {
+  HashVips vips;
+  const auto both = vips.assign({{"", "a17061.example.com"}, {"", "a44155.example.com"}}, {});
+  EXPECT_EQ(assigned(both, "", "a17061.example.com").substr(0, 13), "240.240.25.11");
+  EXPECT_EQ(assigned(both, "", "a44155.example.com").substr(0, 13), "240.240.31.17");
+}
+
 class PersistentVipsTest : public testing::Test {
  protected:
   PersistentVipsTest() {
