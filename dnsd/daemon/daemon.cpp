@@ -173,7 +173,7 @@ class Daemon::Impl {
   Supervisor supervisor_;
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
-  uv_fs_poll_t resolv_conf_{};
+  std::array<uv_fs_poll_t, kResolvConfPaths.size()> resolv_confs_{};
   std::vector<uv_handle_t*> handles_;
   ReloadStatus reloads_;
   bool announced_ = false;
@@ -197,13 +197,14 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   if (auto started = start_resolver(); !started) return started;
   start_sources();
   wait_for_sources(kFirstReadLimit);
+  // Before anything is answered: who has an answer may also ask us to end, and is then waited for.
+  start_signals();
   if (auto started = start_workers(); !started) return started;
   apply_query_log();
   if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
   publisher_.set_listener([this] {
     for (const auto& unit : units_) unit->on_snapshot();
   });
-  start_signals();
   start_timers();
   update_state();
   return {};
@@ -211,11 +212,11 @@ Result<void> Daemon::Impl::start(Daemon& self) {
 
 Result<void> Daemon::Impl::open_listeners() {
   const unsigned workers = worker_count(config_.server);
-  auto inherited = sockets_from_systemd();
-  auto set = inherited.empty() ? ListenerSet::open(config_.server.listen, workers)
-                               : ListenerSet::adopt(std::move(inherited), workers);
-  if (!set) return std::unexpected(set.error());
-  listeners_ = std::move(*set);
+  auto inherited = ListenerSet::adopt(sockets_from_systemd(), workers);
+  if (!inherited) return std::unexpected(inherited.error());
+  auto change = inherited->change_to(config_.server.listen);
+  if (!change.failures.empty()) return std::unexpected(change.failures.front());
+  listeners_ = std::move(change.set);
   std::string warning;
   upstream_ = effective_upstream(config_, listeners_.addresses(), &warning);
   if (!warning.empty()) log_.warn(warning);
@@ -353,15 +354,17 @@ void Daemon::Impl::start_timers() {
   uv_timer_start(
       &housekeeping_, [](uv_timer_t* t) { static_cast<Impl*>(t->data)->housekeep(); },
       kHousekeepingMs, kHousekeepingMs);
-  uv_fs_poll_init(&loop_, &resolv_conf_);
-  resolv_conf_.data = this;
-  handles_.push_back(as_handle(&resolv_conf_));
-  uv_fs_poll_start(
-      &resolv_conf_,
-      [](uv_fs_poll_t* poll, int, const uv_stat_t*, const uv_stat_t*) {
-        static_cast<Impl*>(poll->data)->follow_resolv_conf();
-      },
-      kResolvConfPath, kResolvConfPollMs);
+  for (std::size_t i = 0; i < resolv_confs_.size(); ++i) {
+    uv_fs_poll_init(&loop_, &resolv_confs_[i]);
+    resolv_confs_[i].data = this;
+    handles_.push_back(as_handle(&resolv_confs_[i]));
+    uv_fs_poll_start(
+        &resolv_confs_[i],
+        [](uv_fs_poll_t* poll, int, const uv_stat_t*, const uv_stat_t*) {
+          static_cast<Impl*>(poll->data)->follow_resolv_conf();
+        },
+        kResolvConfPaths[i], kResolvConfPollMs);
+  }
 }
 
 void Daemon::Impl::housekeep() {

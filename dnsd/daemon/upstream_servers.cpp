@@ -1,28 +1,55 @@
 #include "dnsd/daemon/upstream_servers.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+
 #include "dnsd/config/resolv_conf.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 
+namespace {
+
+// Where systemd-resolved answers, whatever it is asked about (resolved.conf(5), DNSStubListener=).
+bool is_resolved_stub(const SocketAddress& server) {
+  static const auto kStubs = {*IpAddress::parse("127.0.0.53"), *IpAddress::parse("127.0.0.54")};
+  return std::ranges::find(kStubs, server.ip) != kStubs.end();
+}
+
+void ask(UpstreamConfig& upstream, const std::vector<SocketAddress>& servers) {
+  for (const auto& address : servers)
+    upstream.servers.push_back({UpstreamTransport::Plain, address, ""});
+}
+
+}  // namespace
+
 UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAddress> listening,
-                                  std::string* warning, const char* resolv_conf) {
+                                  std::string* warning, std::span<const char* const> resolv_confs) {
   UpstreamConfig upstream = config.upstream;
   if (!upstream.servers.empty()) return upstream;
-  const auto parsed = read_resolv_conf(resolv_conf);
-  if (!parsed) {
-    *warning = parsed.error().message;
-    return upstream;
+  const auto own = local_addresses();
+  std::vector<SocketAddress> stubs;
+  std::string complaint;
+  for (const char* path : resolv_confs) {
+    const auto parsed = read_resolv_conf(path);
+    if (!parsed) {
+      if (complaint.empty()) complaint = parsed.error().message;
+      continue;
+    }
+    auto others = exclude_own(parsed->nameservers, listening, own);
+    const auto stub = std::ranges::stable_partition(others, std::not_fn(is_resolved_stub));
+    stubs.insert(stubs.end(), stub.begin(), stub.end());
+    others.erase(stub.begin(), others.end());
+    ask(upstream, others);
+    if (!upstream.servers.empty()) return upstream;
+    if (complaint.empty())
+      complaint = std::string(path) +
+                  (parsed->nameservers.empty() ? " names no server" : " names only ourselves") +
+                  ": names outside the registry get SERVFAIL";
   }
-  const auto others = exclude_own(parsed->nameservers, listening, local_addresses());
-  for (const auto& address : others)
-    upstream.servers.push_back({UpstreamTransport::Plain, address, ""});
-  if (others.empty())
-    *warning =
-        parsed->nameservers.empty()
-            ? std::string(resolv_conf) + " names no server: names outside the registry get SERVFAIL"
-            : std::string(resolv_conf) +
-                  " names only ourselves: names outside the registry get SERVFAIL";
+  ask(upstream, stubs);
+  if (stubs.empty()) *warning = complaint;
   return upstream;
 }
 

@@ -86,9 +86,18 @@ bool is_udp(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
 }
 
+// Whether there is room enough already: whoever made an inherited socket may have been allowed more
+// than we are.  The kernel counts twice what was asked for.
+bool has_buffer(int fd, int option) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  return ::getsockopt(fd, SOL_SOCKET, option, &bytes, &size) == 0 && bytes / 2 >= kBufferBytes;
+}
+
 void ask_for_buffers(int fd) {
   for (const auto& [forced, plain] :
        {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}}) {
+    if (has_buffer(fd, plain)) continue;
     if (::setsockopt(fd, SOL_SOCKET, forced, &kBufferBytes, sizeof kBufferBytes) != 0)
       set_option(fd, SOL_SOCKET, plain, kBufferBytes);
   }

@@ -62,6 +62,7 @@ struct TcpServer::Connection {
   std::uint32_t slot;
   std::uint32_t generation;
   std::uint32_t in_flight = 0;  // queries that a late reply is due to
+  bool has_asked = false;
   bool end_of_queries = false;  // the client has closed its half
   bool dirty = false;
   bool closed = false;
@@ -352,6 +353,7 @@ bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets
     }
     if (rest.size() - kPrefix < size) break;
     if (scratch_used_ >= kFlushAt && !write_replies(c)) return false;
+    c.has_asked = true;
     answer(c, rest.subspan(kPrefix, size));
     taken += kPrefix + size;
   }
@@ -435,7 +437,7 @@ void TcpServer::proceed(Connection& c) {
 
 void TcpServer::watch(Connection& c) {
   // Queries that wait for room in `input` are enough; more may wait in the kernel.
-  const bool reading = !c.end_of_queries && !draining_ && may_take_query(c);
+  const bool reading = !c.end_of_queries && !is_left_behind(c) && may_take_query(c);
   const int events = (reading ? UV_READABLE : 0) | (c.unsent() > 0 ? UV_WRITABLE : 0);
   if (events == c.watched) return;
   c.watched = events;
@@ -452,7 +454,12 @@ bool TcpServer::may_take_query(const Connection& c) const {
 // Nothing more is to come from either side.
 bool TcpServer::is_done(const Connection& c) const {
   if (c.in_flight > 0 || c.unsent() > 0) return false;
-  return (c.end_of_queries || draining_) && !c.has_whole_query();
+  return (c.end_of_queries || is_left_behind(c)) && !c.has_whole_query();
+}
+
+// Draining, and no query of this connection is waited for.
+bool TcpServer::is_left_behind(const Connection& c) const {
+  return draining_ && (c.has_asked || uv_now(loop_) >= grace_until_);
 }
 
 bool TcpServer::is_idle(const Connection& c) const {
@@ -535,10 +542,12 @@ void TcpServer::check_limits_of_time(Connection& c) {
     counters_.tcp_closed_idle.add();
     return close(c);
   }
+  if (draining_ && is_done(c)) close(c);
 }
 
 void TcpServer::drain() {
   draining_ = true;
+  grace_until_ = uv_now(loop_) + ms(kFirstQueryGrace);
   for (const Slot& slot : slots_) {
     Connection* const c = slot.connection;
     if (c == nullptr) continue;

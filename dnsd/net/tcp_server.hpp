@@ -38,7 +38,9 @@ class TcpServer {
   // Accepts who is waiting already, then closes the socket.
   void retire(const ListenSocket& socket);
 
-  // Every connection answers what it has asked and is closed as soon as it has.
+  // Every connection answers what it has asked and is closed as soon as it has.  One that has asked
+  // nothing yet was made for a query that is on its way: it is waited for, but not long.
+  static constexpr std::chrono::milliseconds kFirstQueryGrace{250};
   void drain();
   bool has_connections() const { return open_ > 0; }
   void close_all();
@@ -81,6 +83,7 @@ class TcpServer {
 
   Connection* find(const ReplyTo& reply_to);
   void mark_dirty(Connection& c);
+  bool is_left_behind(const Connection& c) const;
   void link_newest(Connection& c);
   void unlink(Connection& c);
   void close(Connection& c);
@@ -92,6 +95,7 @@ class TcpServer {
   QuerySink* sink_ = nullptr;
   int max_accepted_fd_;
   bool draining_ = false;
+  std::uint64_t grace_until_ = 0;  // loop time; of connections without a query, once draining
 
   std::vector<Acceptor*> acceptors_;
   std::uint64_t paused_until_ = 0;  // loop time; 0 = accepting

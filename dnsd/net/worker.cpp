@@ -273,6 +273,7 @@ void Worker::Impl::drain(std::chrono::milliseconds limit) {
 
 void Worker::Impl::drain_tick() {
   flush();
+  tcp_->sweep();
   const bool busy = sink_->in_flight() > 0 || tcp_->has_connections();
   if (busy && uv_now(&loop_) < drain_until_) return;
   finish();

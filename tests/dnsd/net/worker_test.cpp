@@ -75,6 +75,20 @@ TEST(WorkerTest, AnswersWhatIsInFlightBeforeItEnds) {
   server.workers[0]->join();
 }
 
+// Whoever has just connected is about to ask; a restart must not tell it to go away.
+TEST(WorkerTest, WaitsForTheFirstQueryOfAConnectionBeforeItEnds) {
+  Serving server({"127.0.0.1:0"});
+  TcpClient fresh(server.address());
+  TcpClient silent(server.address());
+  ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_accepted, 2));
+  server.workers[0]->drain(milliseconds(kPatienceMs));
+  server.on_worker(0, [] {});  // it drains now
+  EXPECT_TRUE(fresh.ask(query_of(1)).has_value());
+  EXPECT_TRUE(fresh.is_ended());
+  EXPECT_TRUE(silent.is_ended());
+  server.workers[0]->join();
+}
+
 TEST(WorkerTest, DrainsForALimitedTimeOnly) {
   Serving server({"127.0.0.1:0"});
   TcpClient tcp(server.address());
