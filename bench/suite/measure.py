@@ -1,0 +1,214 @@
+"""Starts the servers of a workload side by side and measures them in turn.
+
+The servers share one core and the generator has the other.  While one is measured the rest sleep; rounds are
+interleaved, so that whatever else the machine does meets all of them, and ratios are taken within a round.
+"""
+
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+
+from suite import client, data, servers
+from suite.process import NotMeasurable, Server, free_port, prefer_over_others
+
+SERVER_CORE = 0
+LOAD_CORE = 1
+
+
+@dataclasses.dataclass
+class Sample:
+    qps: float
+    cpu_us: float
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    lost: int
+
+
+@dataclasses.dataclass
+class Row:
+    """What rounds have shown of one server in one workload, a sample each."""
+
+    server: str
+    workload: str
+    saturated: list = dataclasses.field(default_factory=list)
+    at_rate: list = dataclasses.field(default_factory=list)
+    why_not: str = ""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Bench:
+    """`programs` is the build directory, `scratch` is emptied."""
+
+    def __init__(self, programs, scratch, wanted_servers, rounds, seconds, rate):
+        self.programs = pathlib.Path(programs)
+        self.scratch = pathlib.Path(scratch)
+        self.wanted_servers = wanted_servers
+        self.rounds = rounds
+        self.seconds = seconds
+        self.rate = rate
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+        self._running = []
+
+    # --- worlds -------------------------------------------------------------------------------------------------------
+
+    def run(self, workloads):
+        """Rows of all workloads; those that share their servers are measured while these run."""
+        rows = []
+        groups = {}
+        for workload in workloads:
+            groups.setdefault((workload.role, workload.names), []).append(workload)
+        for (role, names), group in groups.items():
+            say(f"== {role}, {names} names")
+            world = data.World(names)
+            try:
+                running = self._start(role, world, group)
+                for workload in group:
+                    rows += self._measure(workload, world, running)
+            finally:
+                self.stop_all()
+        return rows
+
+    def _start(self, role, world, group):
+        candidates = servers.CACHE if role == "cache" else servers.LOCAL
+        asked = {name for w in group for name in (w.only or candidates)}
+        files = self._zone_files(role, world)
+        running = {}
+        upstream = 0
+        if role == "cache" or asked & set(self.wanted_servers) & servers.BEHIND_NSD:
+            upstream = self._start_upstream(files)
+        for name, make in candidates.items():
+            if name not in self.wanted_servers or name not in asked:
+                continue
+            try:
+                running[name] = self._start_one(name, make, role, world, files, upstream)
+            except NotMeasurable as reason:
+                say(f"   {name}: {reason}")
+                running[name] = reason
+        return running
+
+    def _zone_files(self, role, world):
+        files = self.scratch / f"zones-{role}-{world.names}"
+        files.mkdir()
+        if role == "cache":
+            data.write_upstream_zone_file(files / f"{data.UPSTREAM}.zone", world.names)
+        else:
+            data.write_zone_file(files / f"{data.ZONE}.zone", world)
+            data.write_empty_zone_file(files / f"{data.CLUSTER}.zone", data.CLUSTER)
+        return files
+
+    # On the generator's core: its CPU is not the server's.
+    def _start_upstream(self, files):
+        place = self._place(f"upstream-of-{files.name}", files=files)
+        server = Server("upstream", servers.knot(place), place.directory, place.port, LOAD_CORE)
+        self._running.append(server)
+        server.wait_until(lambda: client.ask(place.port, f"ns.{next(files.glob('*.zone')).stem}") is not None)
+        return place.port
+
+    def _start_one(self, name, make, role, world, files, upstream):
+        cache = role == "cache" or name in servers.BEHIND_NSD
+        place = self._place(f"{name}-{role}-{world.names}", world=None if cache else world, files=files,
+                            upstream=upstream if cache else 0, by_source_address=role == "clients")
+        server = Server(name, make(place), place.directory, place.port, SERVER_CORE)
+        self._running.append(server)
+        question = data.cached_host(world.names - 1) if role == "cache" else data.host(world.names - 1)
+        source = data.client_address(0) if role == "clients" else None
+        server.wait_until(lambda: _answers(name, client.ask(place.port, question, 0.1, source=source)))
+        return server
+
+    def _place(self, label, **fields):
+        directory = self.scratch / label
+        directory.mkdir()
+        return servers.Place(directory=directory, port=free_port(), programs=self.programs, **fields)
+
+    def stop_all(self):
+        for server in self._running:
+            server.stop()
+        self._running.clear()
+
+    # --- one workload -------------------------------------------------------------------------------------------------
+
+    def _measure(self, workload, world, running):
+        names = getattr(data.Questions(world.names), workload.questions)()
+        path = self.scratch / f"{workload.name}.queries"
+        data.write_queries(path, names)
+        rows = {}
+        for name, server in running.items():
+            if workload.only and name not in workload.only:
+                continue
+            rows[name] = Row(name, workload.name)
+            if isinstance(server, NotMeasurable):
+                rows[name].why_not = str(server)
+            elif name != "echo":
+                rows[name].why_not = self._refute(workload, world, server, names)
+        able = {name: running[name] for name, row in rows.items() if not row.why_not}
+        for name, server in able.items():
+            self._load(workload, server, path, 0.5 if workload.role == "local" else 1.5, 0)
+        order = list(able)
+        for turn in range(self.rounds):
+            for name in order[turn % len(order):] + order[:turn % len(order)]:
+                rows[name].saturated.append(self._load(workload, able[name], path, self.seconds, 0))
+                if workload.rate:
+                    rows[name].at_rate.append(self._load(workload, able[name], path, self.seconds, self.rate))
+        for row in rows.values():
+            say(f"   {workload.name:14}{row.server:16}" + (row.why_not or _brief(row)))
+        path.unlink()
+        return list(rows.values())
+
+    def _refute(self, workload, world, server, names):
+        """Why the server takes no part; "" if a sample of its answers is right."""
+        for name in random.Random(data.SEED).sample(names, min(20, len(names))):
+            wanted_rcode, wanted = workload.expect(world, name)
+            source = data.client_address(0) if workload.role == "clients" else None
+            if source and name.startswith("own-"):
+                wanted = [data.address(6, int(name.split(".")[0][4:]))]
+            got = client.ask(server.port, name, 2.0, tcp=workload.tcp, source=source)
+            if got != (wanted_rcode, wanted):
+                return f"answers {name} with {_shorten(got)}, not {_shorten((wanted_rcode, wanted))}"
+        return ""
+
+    _skipped = {}
+
+    def _load(self, workload, server, path, seconds, rate):
+        command = ["taskset", "-c", str(LOAD_CORE), self.programs / "bench_load", "127.0.0.1", server.port, path,
+                   "--seconds", seconds, "--pids", ",".join(map(str, server.pids)), *workload.options]
+        if rate:
+            command += ["--rate", rate]
+        if workload.questions == "missed":  # each run asks for names that none before it has asked this server for
+            command += ["--skip", self._skipped.get(server.port, 0)]
+        ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False,
+                             start_new_session=True, preexec_fn=prefer_over_others)
+        if ran.returncode != 0:
+            raise NotMeasurable(f"the load generator failed: {ran.stderr.strip()}")
+        seen = json.loads(ran.stdout)
+        self._skipped[server.port] = self._skipped.get(server.port, 0) + seen["sent"] * 2
+        answered = max(seen["answered"], 1)
+        return Sample(qps=seen["answered"] / seen["seconds"], cpu_us=seen["cpu_seconds"] * 1e6 / answered,
+                      p50_us=seen["p50_us"], p99_us=seen["p99_us"], p999_us=seen["p999_us"], lost=seen["lost"])
+
+
+def _answers(name, reply):
+    return reply is not None and (name == "echo" or reply[1] != [])
+
+
+def _shorten(reply):
+    return "nothing" if reply is None else f"rcode {reply[0]} and {len(reply[1])} addresses"
+
+
+def _brief(row):
+    cpu = sorted(s.cpu_us for s in row.saturated)
+    qps = statistics.median(s.qps for s in row.saturated)
+    lost = sum(s.lost for s in row.saturated)
+    text = f"{qps:9.0f} qps {statistics.median(cpu):6.2f} us ({cpu[0]:.2f} to {cpu[-1]:.2f})"
+    if row.at_rate:
+        text += f"  p99 {statistics.median(s.p99_us for s in row.at_rate):.0f} us"
+    return text + (f"  {lost} lost" if lost else "")

@@ -1,0 +1,67 @@
+"""The tables, as Markdown."""
+
+import statistics
+
+from suite import workloads
+
+
+def _spread(values, digits):
+    values = sorted(values)
+    return f"{statistics.median(values):.{digits}f} ({values[0]:.{digits}f} to {values[-1]:.{digits}f})"
+
+
+def _thousands(values):
+    return _spread([v / 1000 for v in values], 0)
+
+
+def _ratio(row, echo):
+    """Median of the rounds' ratios to the echo's CPU per query."""
+    if echo is None or not echo.saturated:
+        return "-"
+    return f"{statistics.median(a.cpu_us / b.cpu_us for a, b in zip(row.saturated, echo.saturated)):.2f}"
+
+
+def _table(head, lines):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(x) + " |" for x in lines), ""]
+
+
+def workload_section(workload, rows, rate):
+    echo = next((r for r in rows if r.server == "echo" and r.saturated), None)
+    measured = sorted((r for r in rows if r.saturated), key=lambda r: statistics.median(s.cpu_us for s in r.saturated))
+    head = ["server", "1,000 queries/s", "CPU us per query", "to echo"]
+    if workload.rate:
+        head += [f"p50, p99, p999 in us at {rate} queries/s"]
+    lines = []
+    for row in measured:
+        line = [row.server, _thousands([s.qps for s in row.saturated]), _spread([s.cpu_us for s in row.saturated], 2),
+                _ratio(row, echo)]
+        if workload.rate:
+            line.append(", ".join(f"{statistics.median(getattr(s, k) for s in row.at_rate):.0f}"
+                                  for k in ("p50_us", "p99_us", "p999_us")))
+        lost = sum(s.lost for s in row.saturated + row.at_rate)
+        if lost:
+            line[0] += f" ({lost} lost)"
+        lines.append(line)
+    out = [f"### {workload.name}: {workload.title}", "", *_table(head, lines)]
+    for row in rows:
+        if row.why_not:
+            out.append(f"{row.server} takes no part: {row.why_not.splitlines()[0]}")
+    return out + [""]
+
+
+def footprint_section(footprints, names):
+    lines = [[f.server, f"{f.empty_mib:.1f}", f"{f.data_mib:.1f}", f"{f.start_seconds:.2f}"]
+             for f in footprints if not f.why_not]
+    return [f"### memory and start: {names} names", "",
+            *_table(["server", "MiB with 10 names", "MiB beyond that", "seconds to the last name's answer"], lines)]
+
+
+def markdown(rows, footprints, rate, names, machine):
+    out = [f"{machine}", ""]
+    for workload in workloads.ALL:
+        of_workload = [r for r in rows if r.workload == workload.name]
+        if of_workload:
+            out += workload_section(workload, of_workload, rate)
+    if footprints:
+        out += footprint_section(footprints, names)
+    return "\n".join(out)
