@@ -1,0 +1,132 @@
+"""The Debian package: what is in it, that lintian accepts it, and that what it installs runs."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from harness.daemon import ROOT, binary
+from harness.dns_client import Question, ask
+from harness.ports import free_port
+from harness.process import Process
+from harness.waiting import seconds
+
+VERSION = "0.0.1-1"
+
+pytestmark = pytest.mark.skipif(not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"),
+                                reason="needs dpkg-dev")
+
+
+def run(*arguments, **options):
+    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, check=False,
+                            timeout=seconds(120), **options)
+    assert result.returncode == 0, f"{arguments}:\n{result.stdout}{result.stderr}"
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("package")
+    run(ROOT / "conf" / "debian" / "build-package", binary(), VERSION, directory)
+    (made,) = directory.glob("*.deb")
+    return made
+
+
+@pytest.fixture(scope="module")
+def root(package, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("root")
+    run("dpkg-deb", "--extract", package, directory)
+    return directory
+
+
+@pytest.mark.skipif(not shutil.which("lintian"), reason="needs lintian")
+def test_lintian_accepts_it(package):
+    if os.environ.get("MESHDNS_PRESET") in ("asan-ubsan", "tsan", "debug"):
+        pytest.skip("only a release build is packaged")
+    run("lintian", "--fail-on", "error,warning", package)
+
+
+def test_declares_what_an_administrator_may_change(package):
+    conffiles = run("dpkg-deb", "--info", package, "conffiles").split()
+    assert conffiles == ["/etc/default/meshdns-resolver", "/etc/meshdns/meshdns.yaml",
+                         "/etc/meshdns/resources/README"]
+    fields = run("dpkg-deb", "--field", package)
+    assert f"Version: {VERSION}\n" in fields and "libuv1" in fields and "@" not in fields.replace("maintainers@", "")
+
+
+def test_installs_every_file_that_its_units_name(root):
+    units = list((root / "lib/systemd/system").iterdir())
+    assert len(units) == 3
+    for unit in units:
+        for path in re.findall(r"^(?:Exec\w+|EnvironmentFile)=-?(/\S+)", unit.read_text(), re.M):
+            assert (root / path.lstrip("/")).exists() or path == "/bin/kill", f"{unit.name}: {path}"
+
+
+def test_its_configuration_is_valid_and_harmless(root):
+    """It answers on this machine only, not on port 53, and no other program's port."""
+    program = root / "usr/sbin/meshdnsd"
+    config = root / "etc/meshdns/meshdns.yaml"
+    # The resources are where they will be, not where they are now.
+    moved = root / "moved.yaml"
+    moved.write_text(config.read_text().replace("/etc/meshdns", str(root / "etc/meshdns")))
+    assert "0 errors, 0 warnings" in run(program, "check", "--config", moved)
+    loaded = yaml.safe_load(config.read_text())
+    for address in loaded["server"]["listen"]:
+        assert address.rsplit(":", 1)[0] in ("127.0.0.1", "[::1]") and not address.endswith(":53")
+    socket_unit = (root / "lib/systemd/system/meshdnsd.socket").read_text()
+    assert re.findall(r"^ListenStream=(.+)$", socket_unit, re.M) == loaded["server"]["listen"]
+
+
+def test_what_it_installs_starts_and_answers(root, workspace):
+    """As the service would, save for the addresses and the directories."""
+    port = free_port()
+    resources = root / "etc/meshdns/resources"
+    shutil.copy(root / "usr/share/doc/meshdns/examples/bookinfo.yaml", resources / "bookinfo.yaml")
+    config = yaml.safe_load((root / "etc/meshdns/meshdns.yaml").read_text())
+    config["server"]["listen"] = [f"127.0.0.1:{port}"]
+    config["admin"]["listen"] = f"unix:{workspace.path}/admin.sock"
+    config["sources"] = [{"files": {"path": str(resources)}}]
+    config["state_dir"] = str(workspace.path)
+    path = workspace.path / "installed.yaml"
+    path.write_text(yaml.safe_dump(config))
+    daemon = workspace.own_process(Process([root / "usr/sbin/meshdnsd", "--config", path], "meshdnsd"))
+    daemon.wait_for_line("ready:", 15)
+    answer = ask(("127.0.0.1", port), Question("productpage.default.svc.cluster.local."), "udp", 5)
+    assert answer.addresses() == ["10.96.10.1"]
+    assert daemon.stop() == 0
+
+
+@pytest.mark.skipif(not shutil.which("man"), reason="needs man-db")
+def test_its_manual_pages_are_well_formed_and_explain_every_key(root):
+    pages = sorted((root / "usr/share/man").glob("man*/*.gz"))
+    assert [page.name for page in pages] == ["meshdns.yaml.5.gz", "meshdns-resolver.8.gz", "meshdnsd.8.gz"]
+    environment = {**os.environ, "MANWIDTH": "200", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""}
+    texts = {}
+    for page in pages:
+        result = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", str(page)], env=environment,
+                                capture_output=True, text=True, timeout=seconds(30), check=False)
+        assert (result.returncode, result.stderr) == (0, ""), page.name
+        # Without bold letters and hyphens at the ends of lines.
+        texts[page.name] = re.sub(r"\x1b\[[0-9;]*m|.\x08|\u2010\n\s*", "", result.stdout)
+    # The tables of the document are the page's; another test holds those to the loader's keys.
+    document = (ROOT / "docs" / "configuration.md").read_text()
+    keys = re.findall(r"^\| `([a-z_0-9.A-Z]+)` \|", document, re.M)
+    assert len(keys) > 60
+    missing = [key for key in keys if key not in texts["meshdns.yaml.5.gz"]]
+    assert missing == []
+
+
+def test_completes_its_commands(root):
+    script = root / "usr/share/bash-completion/completions/meshdnsd"
+
+    def complete(*words):
+        return run("bash", "-c", f'source "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _meshdnsd;'
+                   ' printf "%s\\n" "${COMPREPLY[@]}"', "bash", *words).split()
+
+    assert complete("meshdnsd", "") == ["run", "check", "explain"]
+    assert complete("meshdnsd", "ex") == ["explain"]
+    assert "--from" in complete("meshdnsd", "explain", "-")
+    assert complete("meshdnsd", "explain", "api.example.org", "AA") == ["AAAA"]
