@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,11 +43,16 @@ class Collection {
   Collection& add(std::uint64_t value, const Labels& labels = {}) {
     return add(static_cast<double>(value), labels);
   }
-  void add_histogram(std::string name, std::string help, ClientMetric::Histogram histogram) {
-    begin(std::move(name), std::move(help), MetricType::Histogram);
+  // What add() adds histograms to from now on.
+  Collection& histograms(std::string name, std::string help) {
+    return begin(std::move(name), std::move(help), MetricType::Histogram);
+  }
+  Collection& add(ClientMetric::Histogram histogram, const Labels& labels = {}) {
     ClientMetric metric;
+    for (const auto& [name, text] : labels) metric.label.push_back({name, text});
     metric.histogram = std::move(histogram);
     families_.back().metric.push_back(std::move(metric));
+    return *this;
   }
   std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
 
@@ -107,8 +113,8 @@ void collect_durations(Collection& to, const std::vector<WorkerStatus>& workers)
   histogram.sample_sum = 1e-9 * static_cast<double>(sum(workers, [](const WorkerStatus& w) {
                            return w.query.duration_sum_ns.value();
                          }));
-  to.add_histogram("dns_request_duration_seconds", "From the query's arrival to its response.",
-                   std::move(histogram));
+  to.histograms("dns_request_duration_seconds", "From the query's arrival to its response.")
+      .add(std::move(histogram));
 }
 
 void collect_connections(Collection& to, const std::vector<WorkerStatus>& workers) {
@@ -120,6 +126,40 @@ void collect_connections(Collection& to, const std::vector<WorkerStatus>& worker
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.truncated.value(); }));
   to.counters("udp_socket_overflow_total", "Queries that the kernel dropped: receive buffer full.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
+}
+
+// What is wrong with clients or their network, by what became of it.
+void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
+  using Member = Counter WorkerCounters::*;
+  const auto total = [&](Member member) {
+    return sum(workers, [&](const WorkerStatus& w) { return (w.net.*member).value(); });
+  };
+  const std::array<std::pair<const char*, Member>, 4> udp{{
+      {"source", &WorkerCounters::udp_dropped_source},
+      {"size", &WorkerCounters::udp_dropped_long},
+      {"send", &WorkerCounters::udp_send_errors},
+      {"receive", &WorkerCounters::udp_receive_errors},
+  }};
+  to.counters("udp_dropped_total", "Datagrams that were not answered, by reason.");
+  for (const auto& [reason, member] : udp) to.add(total(member), {{"reason", reason}});
+  const std::array<std::pair<const char*, Member>, 8> tcp{{
+      {"rejected_total", &WorkerCounters::tcp_rejected_total},
+      {"rejected_client", &WorkerCounters::tcp_rejected_client},
+      {"rejected_files", &WorkerCounters::tcp_rejected_files},
+      {"evicted", &WorkerCounters::tcp_evicted},
+      {"idle", &WorkerCounters::tcp_closed_idle},
+      {"slow_query", &WorkerCounters::tcp_closed_slow_query},
+      {"slow_reader", &WorkerCounters::tcp_closed_slow_reader},
+      {"accept_error", &WorkerCounters::tcp_accept_errors},
+  }};
+  to.counters("tcp_closed_total", "TCP connections that we ended or did not take, by reason.");
+  for (const auto& [reason, member] : tcp) to.add(total(member), {{"reason", reason}});
+  to.counters("tcp_accepted_total", "TCP connections of clients.")
+      .add(total(&WorkerCounters::tcp_accepted));
+  to.counters("dns_do_requests_total", "Queries with the DO bit.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.do_requests.value(); }));
+  to.counters("dns_rejected_total", "Queries that got SERVFAIL because too many waited already.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.rejected_waiting.value(); }));
 }
 
 void collect_cache(Collection& to, const CacheStatistics& cache) {
@@ -134,6 +174,9 @@ void collect_cache(Collection& to, const CacheStatistics& cache) {
   to.add(cache.stale_hits, {{"type", "stale"}});
   to.counters("cache_evictions_total", "Entries that had to make room, by type.");
   for (const auto& [name, kind] : kinds) to.add(kind->evictions, {{"type", name}});
+  to.counters("cache_prefetch_total", "Hot entries that were asked for again before their end.")
+      .add(cache.refreshes);
+  to.gauges("cache_capacity_bytes", "What the cache may take.").add(cache.capacity_bytes);
   to.counters("cache_misses_total", "Lookups in the cache that found nothing.").add(cache.misses);
 }
 
@@ -151,6 +194,71 @@ void collect_forwarding(Collection& to, const std::vector<WorkerStatus>& workers
       .add(total(&ForwardCounters::rejected));
   to.counters("forward_failures_total", "Questions to which no upstream gave anything usable.")
       .add(total(&ForwardCounters::failures));
+}
+
+ClientMetric::Histogram latency_of(const UpstreamStatus& upstream) {
+  ClientMetric::Histogram histogram;
+  for (std::size_t i = 0; i < upstream.latency.size(); ++i) {
+    histogram.sample_count += upstream.latency[i];
+    const double limit = i < kLatencyBuckets ? 0.000'25 * static_cast<double>(1ULL << i)
+                                             : std::numeric_limits<double>::infinity();
+    histogram.bucket.push_back({histogram.sample_count, limit});
+  }
+  histogram.sample_sum = 1e-6 * static_cast<double>(upstream.latency_sum_us);
+  return histogram;
+}
+
+// `to`: the server as the configuration writes it, so that there are as many series as it names.
+void collect_upstreams(Collection& to, const std::vector<UpstreamStatus>& upstreams) {
+  using Member = std::uint64_t UpstreamStatus::*;
+  const auto add = [&](Member member) {
+    for (const auto& upstream : upstreams) to.add(upstream.*member, {{"to", upstream.name}});
+  };
+  const auto add_by = [&](const char* label, const char* value, Member member) {
+    for (const auto& upstream : upstreams)
+      to.add(upstream.*member, {{"to", upstream.name}, {label, value}});
+  };
+  to.gauges("proxy_healthy", "1 while the server answers, 0 while it is in doubt or down.");
+  for (const auto& upstream : upstreams)
+    to.add(upstream.health == Health::Up && !upstream.looped ? 1.0 : 0.0, {{"to", upstream.name}});
+  to.gauges("proxy_looped", "1 while the server sends our queries back to us: it is not asked.");
+  for (const auto& upstream : upstreams)
+    to.add(upstream.looped ? 1.0 : 0.0, {{"to", upstream.name}});
+  to.counters("proxy_requests_total", "Messages sent to the server, tries and probes included.");
+  add(&UpstreamStatus::queries);
+  to.counters("proxy_responses_total", "Answers of the server, by rcode.");
+  add_by("rcode", "ok", &UpstreamStatus::answers);
+  add_by("rcode", "SERVFAIL", &UpstreamStatus::servfail);
+  add_by("rcode", "REFUSED", &UpstreamStatus::refused);
+  add_by("rcode", "other", &UpstreamStatus::other_rcodes);
+  to.counters("proxy_errors_total", "What went wrong with the server, by reason.");
+  add_by("reason", "timeout", &UpstreamStatus::timeouts);
+  add_by("reason", "unreachable", &UpstreamStatus::unreachable);
+  add_by("reason", "malformed", &UpstreamStatus::malformed);
+  add_by("reason", "mismatched", &UpstreamStatus::mismatched);
+  to.counters("proxy_truncated_total", "Answers that were asked for again over TCP.");
+  add(&UpstreamStatus::truncated);
+  to.counters("proxy_connections_total", "TCP and TLS connections opened to the server.");
+  add(&UpstreamStatus::connections);
+  to.counters("proxy_healthcheck_failures_total", "Probes that stayed unanswered.");
+  add(&UpstreamStatus::probe_failures);
+  to.gauges("proxy_in_flight", "Messages that wait for the server.");
+  add(&UpstreamStatus::in_flight);
+  to.histograms("proxy_request_duration_seconds", "From a message to the server's answer.");
+  for (const auto& upstream : upstreams) to.add(latency_of(upstream), {{"to", upstream.name}});
+}
+
+void collect_sources(Collection& to, const std::vector<registry::SourceStatus>& sources) {
+  to.gauges("source_complete", "1 once the source was read as a whole.");
+  for (const auto& source : sources) to.add(source.complete ? 1.0 : 0.0, {{"name", source.name}});
+  to.gauges("source_broken",
+            "Files or collections of the source that an earlier state serves for.");
+  for (const auto& source : sources) to.add(source.broken, {{"name", source.name}});
+  to.gauges("source_failing", "1 while the source has an error to tell (/readyz).");
+  for (const auto& source : sources)
+    to.add(source.last_error.empty() ? 0.0 : 1.0, {{"name", source.name}});
+  to.counters("source_changes_total", "Files or collections that the source handed over.");
+  for (const auto& source : sources) to.add(source.changes, {{"name", source.name}});
 }
 
 void collect_registry(Collection& to, Daemon& daemon) {
@@ -178,10 +286,19 @@ void collect_daemon(Collection& to, Daemon& daemon) {
   const ReloadStatus& reloads = daemon.reloads();
   to.gauges("build_info", "Always 1; the version is its label.")
       .add(1.0, {{"version", MESHDNS_VERSION}});
+  to.gauges("workers", "Threads that answer queries.").add(daemon.workers().size());
+  to.gauges("workers_stuck", "Of these, whose loop has stood still for 5 s.").add(daemon.stuck());
+  to.gauges("start_time_seconds", "When the daemon started, as a Unix time.")
+      .add(daemon.started_unix());
   to.gauges("ready", "1 when /readyz says so.").add(daemon.readiness().ready ? 1.0 : 0.0);
   to.gauges("config_last_reload_ok", "0 when the last reload of the configuration failed.")
       .add(reloads.ok ? 1.0 : 0.0);
+  to.gauges("config_last_reload_success_timestamp_seconds",
+            "When a reload last succeeded, as a Unix time; 0: never.")
+      .add(static_cast<double>(reloads.last_success_unix));
   to.counters("config_reloads_total", "Reloads of the configuration.").add(reloads.reloads);
+  to.counters("config_reload_failures_total", "Of these, that failed and changed nothing.")
+      .add(reloads.failures);
   to.counters("log_dropped_total", "Lines of the log that were lost.").add(daemon.log().dropped());
   to.counters("query_log_dropped_total", "Lines of the query log that were lost.")
       .add(daemon.query_log_dropped());
@@ -197,8 +314,11 @@ std::string metrics_text(Daemon& daemon) {
   collect_responses(collection, workers);
   collect_durations(collection, workers);
   collect_connections(collection, workers);
+  collect_drops(collection, workers);
   collect_cache(collection, daemon.cache().statistics());
   collect_forwarding(collection, workers);
+  collect_upstreams(collection, upstream_status(daemon));
+  collect_sources(collection, daemon.sources());
   collect_registry(collection, daemon);
   collect_resolver(collection, daemon.resolver().counters());
   return collection.text();

@@ -597,6 +597,12 @@ std::vector<WorkerStatus> Daemon::workers() const { return impl_->workers(); }
 const ReloadStatus& Daemon::reloads() const { return impl_->reloads_; }
 std::vector<SocketAddress> Daemon::listening() const { return impl_->listeners_.addresses(); }
 std::string Daemon::route(std::string_view wire_name) const { return impl_->route(wire_name); }
+double Daemon::started_unix() const {
+  const auto up = std::chrono::steady_clock::now() - impl_->started_;
+  const auto began = std::chrono::system_clock::now() - up;
+  return std::chrono::duration<double>(began.time_since_epoch()).count();
+}
+std::size_t Daemon::stuck() const { return impl_->liveness_.stuck().size(); }
 std::string Daemon::complaint() const { return impl_->liveness_.complaint(); }
 std::uint64_t Daemon::query_log_dropped() const {
   return impl_->query_log_ ? impl_->query_log_->dropped() : 0;

@@ -81,7 +81,9 @@ class Daemon {
   // The servers to which a name (lower-case wire form) is forwarded, in words.
   std::string route(std::string_view wire_name) const;
   std::chrono::steady_clock::time_point started() const;
-  // "worker 1 hangs"; empty when every worker's loop turns.
+  double started_unix() const;
+  // Workers whose loop stands still, and that in words: "worker 1 hangs"; empty when all turn.
+  std::size_t stuck() const;
   std::string complaint() const;
   // Lines of the query log that were lost.
   std::uint64_t query_log_dropped() const;

@@ -1,0 +1,112 @@
+"""The metrics: the documentation, the alerts and the dashboard speak of those that exist, and of no others."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from harness.daemon import ROOT
+from harness.ports import free_port
+from harness.waiting import seconds
+from harness.workspace import Workspace
+
+RULES = ROOT / "conf" / "prometheus" / "meshdns.rules.yaml"
+DASHBOARD = ROOT / "conf" / "grafana" / "meshdns.json"
+API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
+       "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
+
+
+@pytest.fixture(scope="module")
+def exposition(tmp_path_factory):
+    """What a daemon exports after some queries of each kind."""
+    workspace = Workspace(tmp_path_factory.mktemp("metrics"))
+    workspace.write("api.yaml", API)
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}},
+                              upstreams=[workspace.upstream(["www.example.org. 300 A 192.0.2.1"])])
+    for name in ("api.example.org.", "www.example.org.", "missing.example.org."):
+        daemon.ask(name)
+    status, text = daemon.get("/metrics")
+    assert status == 200
+    yield text
+    workspace.close()
+
+
+def exported(text):
+    """{family: its label names}, without the one that histograms have by nature."""
+    families = {name: set() for name in re.findall(r"^# TYPE (\S+)", text, re.M)}
+    for name, labels in re.findall(r"^(\w+)\{(.*)\} ", text, re.M):
+        families[family_of(name, families)] |= set(re.findall(r'(\w+)="', labels)) - {"le"}
+    return families
+
+
+def family_of(name, families):
+    stem = re.sub(r"_(bucket|sum|count)$", "", name)
+    return name if name in families else stem
+
+
+def documented():
+    """The same from the table of docs/admin.md."""
+    rows = re.findall(r"^\| (`meshdns_.*?) \|(.*?)\| ", (ROOT / "docs" / "admin.md").read_text(), re.M)
+    return {name: set(re.findall(r"`(\w+)`", labels)) for names, labels in rows
+            for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_every_metric_is_documented_with_its_labels(exposition):
+    assert documented() == exported(exposition)
+
+
+def test_histograms_are_cumulative_and_end_with_all(exposition):
+    for name in ("meshdns_dns_request_duration_seconds", "meshdns_proxy_request_duration_seconds"):
+        buckets = re.findall(rf'^{name}_bucket\{{.*?le="(.*?)"\}} (\d+)', exposition, re.M)
+        counts = [int(count) for _, count in buckets]
+        assert counts == sorted(counts) and buckets[-1][0] == "+Inf", name
+        assert counts[-1] == int(re.search(rf"^{name}_count(?:\{{.*\}})? (\d+)", exposition, re.M).group(1)) > 0
+
+
+def test_counts_by_upstream(exposition):
+    (name,) = re.findall(r'^meshdns_proxy_healthy\{to="(.+?)"\} 1$', exposition, re.M)
+    answered = re.search(rf'^meshdns_proxy_responses_total\{{to="{name}",rcode="ok"\}} (\d+)', exposition, re.M)
+    assert int(answered.group(1)) >= 2
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs the package prometheus")
+def test_prometheus_can_read_all_of_it(exposition):
+    subprocess.run(["promtool", "check", "metrics"], input=exposition, text=True, check=True, capture_output=True,
+                   timeout=seconds(30))
+    subprocess.run(["promtool", "check", "rules", str(RULES)], check=True, capture_output=True, timeout=seconds(30))
+
+
+def expressions():
+    rules = yaml.safe_load(RULES.read_text())
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+
+
+def test_alerts_and_dashboard_use_only_what_exists(exposition):
+    families = exported(exposition)
+    used = set()
+    for title, expression in expressions():
+        names = re.findall(r"\bmeshdns_\w+", expression)
+        assert names, title
+        for name in names:
+            assert family_of(name, families) in families, f"{title}: {name}"
+        used.update(names)
+        for inside in re.findall(r"\{(.*?)\}", expression):
+            for label in re.findall(r"(\w+)[=!~]+\"", inside):
+                assert label == "instance" or label in families[names[0]], f"{title}: {label}"
+        for by in re.findall(r"by \(([^)]*)\)", expression):
+            known = set().union(*(families[family_of(name, families)] for name in names)) | {"le", "instance"}
+            assert {label.strip() for label in by.split(",")} <= known, f"{title}: by ({by})"
+    assert len(used) > 15
+
+
+def test_the_dashboard_is_what_its_generator_prints():
+    made = subprocess.run([str(ROOT / "conf" / "grafana" / "generate")], check=True, capture_output=True, text=True)
+    assert made.stdout == DASHBOARD.read_text()
