@@ -11,6 +11,7 @@
 
 #include "dnsd/config/load.hpp"
 #include "dnsd/query/explanation.hpp"
+#include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
 #include "registry/base/host_name.hpp"
 
@@ -397,10 +398,27 @@ Ref<const registry::Client> client_from(Daemon& daemon, std::string_view from) {
   return daemon.registry().client_of(identity);
 }
 
+HttpResponse show_traffic(Daemon& daemon, const HttpRequest& request) {
+  const auto address = parse_socket_address(request.argument("connect"));
+  if (!address) return bad_request("connect=: " + address.error().message);
+  const auto client = client_from(daemon, request.argument("from"));
+  if (!client) return bad_request("from= is no known client, and client.unknown is refuse");
+  const auto snapshot = daemon.registry().current();
+  const registry::View view(*snapshot, *client);
+  const registry::Connection connection{address->ip, address->port,
+                                        std::string(request.argument("sni")),
+                                        std::string(request.argument("host"))};
+  return {200, "application/json",
+          traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
+}
+
 HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto from = request.argument("from");
-  if (name.empty()) return bad_request("name= is missing: /explain?name=api.example.org&type=A");
+  if (!request.argument("connect").empty()) return show_traffic(daemon, request);
+  if (name.empty())
+    return bad_request(
+        "name= is missing: /explain?name=api.example.org&type=A, or /explain?connect=10.0.0.7:443");
   if (!IpAddress::parse(from) && from.size() > kMaxNamespaceLength)
     return bad_request("from= is neither an IP address nor a namespace");
   std::vector<wire::Type> types;

@@ -12,6 +12,7 @@
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/daemon/usable_config.hpp"
 #include "dnsd/query/explanation.hpp"
+#include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
 #include "registry/manifest/check.hpp"
 #include "registry/manifest/name_table.hpp"
@@ -178,6 +179,14 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
       servers += (servers.empty() ? "" : ", ") + server;
     return servers;
   };
+  if (asked.connect) {
+    const registry::View view(*snapshot, *client);
+    const registry::Connection connection{asked.connect->ip, asked.connect->port, asked.sni,
+                                          asked.host};
+    for (const auto& line : traffic_lines(view, connection, match_traffic(view, connection)))
+      out << line << '\n';
+    return 0;
+  }
   const auto explanation = explain({*snapshot, *client, settings, asked.name, {type}, route});
   if (!explanation) {
     err << explanation.error().message << '\n';

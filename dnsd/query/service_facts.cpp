@@ -20,15 +20,6 @@ using registry::View;
 // A headless Service may have thousands.
 constexpr std::size_t kMaxShown = 16;
 
-std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source) {
-  std::string text = source->label();
-  const auto& origins = snapshot.origins ? snapshot.origins->names : std::vector<std::string>{};
-  if (source->origin() >= origins.size() || origins[source->origin()].empty()) return text;
-  text += " (" + origins[source->origin()];
-  if (source->line() != 0) text += ":" + std::to_string(source->line());
-  return text + ")";
-}
-
 std::string describe_match(const Match& match) {
   const std::string_view host = match.entry->host();
   if (match.how == Match::How::Below) return fmt::format("match: {} below {}", match.below, host);
@@ -99,6 +90,15 @@ void add_endpoints(const View& view, const ServiceRecord& service,
 }
 
 }  // namespace
+
+std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source) {
+  std::string text = source->label();
+  const auto& origins = snapshot.origins ? snapshot.origins->names : std::vector<std::string>{};
+  if (source->origin() >= origins.size() || origins[source->origin()].empty()) return text;
+  text += " (" + origins[source->origin()];
+  if (source->line() != 0) text += ":" + std::to_string(source->line());
+  return text + ")";
+}
 
 std::vector<std::string> service_facts(const View& view, const Match& match) {
   const ServiceRecord& service = *match.service;

@@ -506,17 +506,6 @@ class Deriver {
     });
   }
 
-  // metadata.labels win over spec.labels.
-  static Labels selectable_labels(const WorkloadEntry& workload) {
-    Labels labels = workload.meta.labels;
-    for (const auto& label : workload.spec.labels)
-      if (std::ranges::none_of(workload.meta.labels,
-                               [&](const auto& l) { return l.first == label.first; }))
-        labels.push_back(label);
-    std::ranges::sort(labels);
-    return labels;
-  }
-
   void add_pod(const Pod& pod, EndpointList& list) {
     if (!pod.running) return;
     for (const auto& ip : pod.ips) {

@@ -52,6 +52,16 @@ bool selects(const Labels& selector, const Labels& labels) {
   return std::ranges::includes(labels, selector);
 }
 
+Labels selectable_labels(const WorkloadEntry& workload) {
+  Labels labels = workload.meta.labels;
+  for (const auto& label : workload.spec.labels)
+    if (std::ranges::none_of(workload.meta.labels,
+                             [&](const auto& l) { return l.first == label.first; }))
+      labels.push_back(label);
+  std::ranges::sort(labels);
+  return labels;
+}
+
 Kind kind_of(const Resource& resource) {
   struct KindOf {
     Kind operator()(const ServiceEntry&) const { return Kind::ServiceEntry; }

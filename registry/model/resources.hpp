@@ -107,6 +107,9 @@ struct WorkloadEntry {
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
 };
 
+// What a selector sees of it: metadata.labels and, where they say nothing, spec.labels.
+Labels selectable_labels(const WorkloadEntry& workload);
+
 struct EgressListener {
   std::uint16_t port = 0;  // 0 = no port, all services
   std::string protocol;

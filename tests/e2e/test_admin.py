@@ -82,6 +82,15 @@ def test_shows_the_registry(daemon):
     assert status == 200 and "api.example.org" in text
 
 
+def test_explains_a_connection(daemon):
+    status, text = daemon.get("/explain?connect=10.0.0.7:80&host=api.example.org")
+    assert status == 200, text
+    page = json.loads(text)
+    assert (page["host"], page["rule"]) == ("api.example.org", "HTTP host"), page
+    status, text = daemon.get("/explain?connect=nowhere")
+    assert status == 400 and "connect=" in text, text
+
+
 def test_explains(daemon):
     status, text = daemon.get("/explain?name=api.example.org&type=A")
     assert status == 200

@@ -79,6 +79,19 @@ def test_explain_says_what_answers_and_why(workspace):
     assert re.search("forward", unknown.stdout, re.IGNORECASE), unknown
 
 
+def test_explain_says_which_service_a_connection_is_taken_for(workspace):
+    workspace.write("api.yaml", merge(API, {"spec": {"ports": [{"number": 443, "name": "tcp", "protocol": "TCP"}]}}))
+    path = workspace.path / "meshdns.yaml"
+    path.write_text(yaml.safe_dump(workspace.config(upstreams=["127.0.0.1:9"])))
+    known = run_tool("explain", "--config", path, "--connect", "10.0.0.7:443")
+    assert known.returncode == 0, known
+    assert "service: api.example.org port 443" in known.stdout and "ServiceEntry shop/api" in known.stdout, known
+    outside = run_tool("explain", "--config", path, "--connect", "192.0.2.77:7")
+    assert "passthrough" in outside.stdout, outside
+    wrong = run_tool("explain", "--config", path, "--connect", "nowhere")
+    assert wrong.returncode == 2 and "--connect" in wrong.stderr, wrong
+
+
 def test_answers_on_any_free_port_and_says_which(workspace):
     workspace.write("api.yaml", API)
     daemon = workspace.daemon({"server": {"listen": ["127.0.0.1:0"]}}, upstreams=[workspace.upstream()])

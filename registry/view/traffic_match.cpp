@@ -1,0 +1,392 @@
+#include "registry/view/traffic_match.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+constexpr int kMaxAliases = 8;
+
+enum class Protocol : std::uint8_t { Tcp, Tls, Http, Udp, Sniffed };
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> all) {
+  return std::ranges::find(all, text) != all.end();
+}
+
+Protocol protocol_named(std::string_view lower) {
+  if (lower == "udp") return Protocol::Udp;
+  if (is_one_of(lower, {"tls", "https"})) return Protocol::Tls;
+  if (is_one_of(lower, {"http", "http2", "grpc", "grpc-web", "http_proxy"})) return Protocol::Http;
+  if (is_one_of(lower, {"tcp", "mongo", "redis", "mysql"})) return Protocol::Tcp;
+  return Protocol::Sniffed;
+}
+
+// A ServiceEntry names the application protocol; a Kubernetes port says it in its name
+// ("http-web"), and otherwise the mesh looks at the first octets.
+Protocol protocol_of(const ServiceRecord& service, const ServicePort& port) {
+  const std::string declared = to_lower(port.protocol);
+  if (service.provider == Provider::ServiceEntry) return protocol_named(declared);
+  if (declared == "udp") return Protocol::Udp;
+  if (port.name.starts_with("grpc-web")) return Protocol::Http;
+  return protocol_named(port.name.substr(0, port.name.find('-')));
+}
+
+bool host_matches(std::string_view pattern, std::string_view name) {
+  if (!pattern.starts_with("*.")) return pattern == name;
+  return name.size() > pattern.size() - 1 && name.ends_with(pattern.substr(1));
+}
+
+std::string without_port(std::string_view host) {
+  if (host.starts_with('[')) return std::string(host.substr(1, host.find(']') - 1));
+  if (std::ranges::count(host, ':') == 1) host = host.substr(0, host.find(':'));
+  std::string text = to_lower(host);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+const ServicePort* port_of(const ServiceRecord& service, std::uint16_t number) {
+  if (!service.ports) return nullptr;
+  const auto& ports = service.ports->ports;
+  const auto found = std::ranges::find(ports, number, &ServicePort::number);
+  return found == ports.end() ? nullptr : &*found;
+}
+
+std::string with_port(const std::string& address, std::uint16_t port) {
+  if (IpAddress::parse(address) && address.find(':') != std::string::npos)
+    return "[" + address + "]:" + std::to_string(port);
+  return address + ":" + std::to_string(port);
+}
+
+// One service of the client's view that has a port of the connection's number.
+struct Candidate {
+  std::string_view host;
+  const ServiceRecord* service;
+  const ServicePort* port;
+  Protocol protocol;
+};
+
+class Matcher {
+ public:
+  Matcher(const View& view, const Connection& connection) : view_(view), connection_(connection) {}
+
+  TrafficMatch run() {
+    if (!connection_.http_host.empty()) {
+      match_http_host();
+    } else {
+      collect();
+      const bool found = (!connection_.server_name.empty() && match_server_name()) ||
+                         match_address() || match_headless_endpoint() || match_port();
+      if (!found) match_.rule = TrafficMatch::Rule::Passthrough;
+    }
+    if (match_.service != nullptr) add_endpoints();
+    return std::move(match_);
+  }
+
+ private:
+  void note(std::string text) { match_.notes.push_back(std::move(text)); }
+
+  void take(TrafficMatch::Rule rule, const Candidate& candidate) {
+    match_.rule = rule;
+    match_.host = candidate.host;
+    match_.service = candidate.service;
+    match_.port = *candidate.port;
+  }
+
+  void collect() {
+    const auto visit = [&](const HostEntry& entry) {
+      const Match match = view_.lookup(entry.host());
+      if (match.entry != &entry || match.service == nullptr) return;
+      const ServicePort* port = port_of(*match.service, connection_.port);
+      if (port == nullptr || match.service->answer == AnswerKind::Alias) return;
+      const Protocol protocol = protocol_of(*match.service, *port);
+      if (protocol == Protocol::Udp) return;
+      candidates_.push_back({entry.host(), match.service, port, protocol});
+    };
+    view_.snapshot().hosts.for_each(visit);
+    view_.snapshot().wildcards.for_each(visit);
+    // As a client chooses among namespaces: Kubernetes first, then the older.
+    std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
+      return std::tuple(a.service->provider, a.service->creation_time, a.host) <
+             std::tuple(b.service->provider, b.service->creation_time, b.host);
+    });
+  }
+
+  // HTTP listeners are shared by all services of a port: the Host header alone decides.
+  void match_http_host() {
+    const std::string host = without_port(connection_.http_host);
+    if (const auto ip = IpAddress::parse(host)) {
+      Connection by_address{*ip, connection_.port, "", ""};
+      match_ = Matcher(view_, by_address).run();
+      note("the Host header is an address: taken like one");
+      return;
+    }
+    Match match = view_.lookup(host);
+    for (int i = 0; i < kMaxAliases && match && match.service->answer == AnswerKind::Alias; ++i) {
+      note(std::string(match.entry->host()) + " is an ExternalName: an extra match of " +
+           std::string(match.service->alias()));
+      match = view_.lookup(match.service->alias());
+    }
+    if (!match || match.service->answer == AnswerKind::Alias || match.how == Match::How::Below) {
+      note("no service of this client's view has the host " + host);
+      return;
+    }
+    const ServicePort* port = port_of(*match.service, connection_.port);
+    if (port == nullptr) {
+      note(std::string(match.entry->host()) + " has no port " + std::to_string(connection_.port));
+      return;
+    }
+    const Candidate candidate{match.entry->host(), match.service, port,
+                              protocol_of(*match.service, *port)};
+    if (candidate.protocol != Protocol::Http && candidate.protocol != Protocol::Sniffed)
+      note("port " + std::to_string(port->number) + " of it is " + port->protocol +
+           ": the mesh reads no Host header there");
+    take(TrafficMatch::Rule::HttpHost, candidate);
+  }
+
+  // The length of the longest prefix of the candidate that has the address; nullopt: none has;
+  // -1: it has no addresses and takes every one.
+  std::optional<int> prefix_length(const Candidate& candidate) const {
+    std::optional<int> longest;
+    bool any = false;
+    const auto consider = [&](const IpPrefix& prefix) {
+      any = true;
+      if (prefix.contains(connection_.address))
+        longest = std::max<int>(longest.value_or(0), prefix.length);
+    };
+    const ServiceRecord& service = *candidate.service;
+    if (service.answer == AnswerKind::Vips) {
+      const int whole = connection_.address.is_v4() ? 32 : 128;
+      const AddressView addresses = view_.addresses(service);
+      any = !addresses.empty();
+      for (const auto& octets : addresses.v4)
+        if (IpAddress::v4(octets) == connection_.address) longest = whole;
+      for (const auto& octets : addresses.v6)
+        if (octets == connection_.address.octets() && !connection_.address.is_v4()) longest = whole;
+    }
+    service.for_each_source([&](const StoredRef& source) {
+      if (source->kind() != Kind::ServiceEntry) return;
+      const Resource resource = source->decode();
+      for (const IpPrefix& prefix : std::get<ServiceEntry>(resource).addresses) consider(prefix);
+    });
+    if (longest) return longest;
+    if (any || service.provider == Provider::Kubernetes) return std::nullopt;
+    return -1;
+  }
+
+  bool match_server_name() {
+    const std::string name = without_port(connection_.server_name);
+    const Candidate* best = nullptr;
+    std::tuple<int, bool, std::size_t> best_rank;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.protocol != Protocol::Tls && candidate.protocol != Protocol::Sniffed) continue;
+      if (!host_matches(candidate.host, name)) continue;
+      const auto length = prefix_length(candidate);
+      if (!length) {
+        note(std::string(candidate.host) + " has the server name, but " +
+             connection_.address.to_string() + " is none of its addresses");
+        continue;
+      }
+      const std::tuple rank(*length, !candidate.host.starts_with("*"), candidate.host.size());
+      if (best != nullptr && rank <= best_rank) continue;
+      best = &candidate;
+      best_rank = rank;
+    }
+    if (best != nullptr) take(TrafficMatch::Rule::ServerName, *best);
+    return best != nullptr;
+  }
+
+  bool match_address() {
+    const Candidate* best = nullptr;
+    int best_length = -1;
+    for (const Candidate& candidate : candidates_) {
+      const int length = prefix_length(candidate).value_or(-1);
+      if (length < 0) continue;
+      if (candidate.protocol == Protocol::Tls && !connection_.server_name.empty()) {
+        note(std::string(candidate.host) + " has the address, but not the server name");
+        continue;
+      }
+      if (length <= best_length) {
+        note(std::string(candidate.host) + " has the address, too, but " + std::string(best->host) +
+             " comes first");
+        continue;
+      }
+      best = &candidate;
+      best_length = length;
+    }
+    if (best == nullptr) return false;
+    const bool whole = best_length == (connection_.address.is_v4() ? 32 : 128);
+    take(whole ? TrafficMatch::Rule::Address : TrafficMatch::Rule::AddressRange, *best);
+    if (best->protocol == Protocol::Http)
+      note("an HTTP port: the Host header decides; say it with --host");
+    if (best->protocol == Protocol::Tls)
+      note("a TLS port: the server name decides; say it with --sni");
+    return true;
+  }
+
+  // A headless Service has a listener per endpoint, at the Service's port; clients that follow its
+  // SRV records come to the endpoint's own.
+  bool match_headless_endpoint() {
+    for (const auto& name : view_.reverse(connection_.address)) {
+      const EndpointList* endpoints = name.service->endpoints();
+      if (endpoints == nullptr || !name.service->headless) continue;
+      if (match_endpoint_of(*name.service, *endpoints)) return true;
+    }
+    return false;
+  }
+
+  bool match_endpoint_of(const ServiceRecord& service, const EndpointList& endpoints) {
+    for (const EndpointEntry& entry : endpoints.entries) {
+      if (entry.address != connection_.address || !service.ports) continue;
+      for (const ServicePort& port : service.ports->ports) {
+        if (port.number != connection_.port &&
+            target_of(endpoints, entry, port) != connection_.port)
+          continue;
+        take(TrafficMatch::Rule::HeadlessEndpoint,
+             {host_of(service), &service, &port, Protocol::Tcp});
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::string_view host_of(const ServiceRecord& service) const {
+    std::string_view host;
+    view_.snapshot().hosts.for_each([&](const HostEntry& entry) {
+      if (std::ranges::find(entry.records(), &service) != entry.records().end())
+        host = entry.host();
+    });
+    return host;
+  }
+
+  // Entries without addresses own their ports at every address.
+  bool match_port() {
+    for (const Candidate& candidate : candidates_) {
+      if (prefix_length(candidate) != -1) continue;
+      if (candidate.protocol == Protocol::Http || candidate.protocol == Protocol::Tls) {
+        note(std::string(candidate.host) + " has the port, but its connections are told by " +
+             (candidate.protocol == Protocol::Http ? "the Host header" : "the server name"));
+        continue;
+      }
+      if (match_.service == nullptr)
+        take(TrafficMatch::Rule::Port, candidate);
+      else
+        note(std::string(candidate.host) + " has the port, too, but comes later");
+    }
+    return match_.service != nullptr;
+  }
+
+  // --- where it goes
+
+  static std::uint16_t target_of(const EndpointList& endpoints, const EndpointEntry& entry,
+                                 const ServicePort& port) {
+    for (const ServicePort& own : endpoints.ports[entry.subset]->ports)
+      if (own.name == port.name) return own.number;
+    return port.target_port != 0 ? port.target_port : port.number;
+  }
+
+  void add(const std::string& address, std::uint16_t port, bool ready) {
+    std::string text = with_port(address, port) + (ready ? "" : ", not ready");
+    if (std::ranges::find(match_.endpoints, text) == match_.endpoints.end())
+      match_.endpoints.push_back(std::move(text));
+  }
+
+  void add_endpoints() {
+    bool has_entry = false;
+    match_.service->for_each_source([&](const StoredRef& source) {
+      if (source->kind() != Kind::ServiceEntry) return;
+      has_entry = true;
+      const Resource resource = source->decode();
+      add_endpoints_of(std::get<ServiceEntry>(resource));
+    });
+    if (has_entry) return;
+    if (const EndpointList* endpoints = match_.service->endpoints()) {
+      for (const EndpointEntry& entry : endpoints->entries)
+        if (match_.rule != TrafficMatch::Rule::HeadlessEndpoint ||
+            entry.address == connection_.address)
+          add(entry.address.to_string(), target_of(*endpoints, entry, match_.port), entry.ready);
+    }
+    if (match_.endpoints.empty()) note("its endpoints are not known here");
+  }
+
+  void add_endpoints_of(const ServiceEntry& entry) {
+    const auto port = std::ranges::find(entry.ports, match_.port.number, &ServicePort::number);
+    if (port == entry.ports.end()) return;  // another entry of the host has that port
+    if (entry.resolution == Resolution::None && !entry.workload_selector) {
+      add(connection_.address.to_string(), connection_.port, true);
+      return;
+    }
+    if (entry.workload_selector) return add_selected(entry, *port);
+    for (const WorkloadSpec& endpoint : entry.endpoints) add_spec(endpoint, *port, true);
+    if (entry.endpoints.empty() && !match_.host.starts_with("*"))
+      add(match_.host, target(*port), true);
+  }
+
+  static std::uint16_t target(const ServicePort& port) {
+    return port.target_port != 0 ? port.target_port : port.number;
+  }
+
+  void add_spec(const WorkloadSpec& spec, const ServicePort& port, bool healthy) {
+    if (spec.address.empty()) return;
+    if (spec.address.starts_with("unix://")) {
+      match_.endpoints.push_back(spec.address);
+      return;
+    }
+    const auto own =
+        std::ranges::find_if(spec.ports, [&](const auto& pair) { return pair.first == port.name; });
+    add(spec.address, own != spec.ports.end() ? own->second : target(port), healthy);
+  }
+
+  void add_selected(const ServiceEntry& entry, const ServicePort& port) {
+    view_.snapshot().resources.for_each([&](const StoredResource& stored) {
+      if (stored.ns() != entry.meta.ns) return;
+      if (stored.kind() != Kind::WorkloadEntry && stored.kind() != Kind::Pod) return;
+      const Resource resource = stored.decode();
+      if (const auto* pod = std::get_if<Pod>(&resource)) {
+        if (!pod->running || !selects(*entry.workload_selector, pod->meta.labels)) return;
+        for (const IpAddress& ip : pod->ips) add(ip.to_string(), target(port), pod->ready);
+      } else if (const auto* workload = std::get_if<WorkloadEntry>(&resource)) {
+        if (selects(*entry.workload_selector, selectable_labels(*workload)))
+          add_spec(workload->spec, port, workload->healthy);
+      }
+    });
+    std::ranges::sort(match_.endpoints);
+  }
+
+  const View& view_;
+  const Connection& connection_;
+  std::vector<Candidate> candidates_;
+  TrafficMatch match_;
+};
+
+}  // namespace
+
+std::string_view to_string(TrafficMatch::Rule rule) {
+  switch (rule) {
+    case TrafficMatch::Rule::Passthrough:
+      return "passthrough";
+    case TrafficMatch::Rule::Address:
+      return "address and port";
+    case TrafficMatch::Rule::AddressRange:
+      return "address range and port";
+    case TrafficMatch::Rule::HeadlessEndpoint:
+      return "endpoint of a headless service";
+    case TrafficMatch::Rule::ServerName:
+      return "TLS server name";
+    case TrafficMatch::Rule::HttpHost:
+      return "HTTP host";
+    case TrafficMatch::Rule::Port:
+      return "port";
+  }
+  return "";
+}
+
+TrafficMatch match_traffic(const View& view, const Connection& connection) {
+  return Matcher(view, connection).run();
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,233 @@
+#include "registry/view/traffic_match.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/registry/core/fixture.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+constexpr std::string_view kMesh = R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api, namespace: shop, creationTimestamp: "2026-01-01T00:00:00Z" }
+spec:
+  hosts: [api.example.org]
+  addresses: [10.0.0.7, "2001:db8::7"]
+  ports: [{ number: 443, name: https, protocol: TLS }, { number: 80, name: http, protocol: HTTP }]
+  resolution: STATIC
+  endpoints: [{ address: 10.1.0.1, ports: { http: 8080 } }, { address: 10.1.0.2 }]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: mongo, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z" }
+spec:
+  hosts: [mongo.example.org]
+  addresses: [10.9.0.0/16]
+  ports: [{ number: 27017, name: mongo, protocol: MONGO }]
+  resolution: STATIC
+  endpoints: [{ address: 10.1.1.1 }]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: mongo-near, namespace: shop, creationTimestamp: "2026-01-03T00:00:00Z" }
+spec:
+  hosts: [near.example.org]
+  addresses: [10.9.1.0/24]
+  ports: [{ number: 27017, name: mongo, protocol: MONGO }]
+  resolution: STATIC
+  endpoints: [{ address: 10.1.1.2 }]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: wiki, namespace: shop }
+spec:
+  hosts: ["*.wikipedia.org"]
+  ports: [{ number: 443, name: tls, protocol: TLS }]
+  resolution: NONE
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: de-wiki, namespace: shop }
+spec:
+  hosts: [de.wikipedia.org]
+  ports: [{ number: 443, name: tls, protocol: TLS }]
+  resolution: DNS
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: smtp, namespace: shop }
+spec:
+  hosts: [mail.example.org]
+  ports: [{ number: 25, name: smtp, protocol: TCP, targetPort: 2525 }]
+  resolution: DNS
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: vms, namespace: shop }
+spec:
+  hosts: [details.example.org]
+  ports: [{ number: 9080, name: http, protocol: HTTP }]
+  resolution: STATIC
+  workloadSelector: { labels: { app: details } }
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: { name: vm, namespace: shop }
+spec: { address: 10.3.0.1, labels: { app: details }, ports: { http: 9081 } }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: hidden, namespace: other }
+spec:
+  hosts: [hidden.example.org]
+  addresses: [10.0.0.9]
+  ports: [{ number: 443, name: tcp, protocol: TCP }]
+  resolution: STATIC
+  endpoints: [{ address: 10.1.0.9 }]
+  exportTo: ["."]
+---
+apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: shop }
+spec: { clusterIP: 10.96.0.1, ports: [{ port: 80, name: http, targetPort: 8080 }, { port: 53, name: dns, protocol: UDP }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, namespace: shop, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ port: 8080, name: http }]
+endpoints: [{ addresses: [10.4.0.1] }, { addresses: [10.4.0.2], conditions: { ready: false } }]
+---
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: shop }
+spec: { clusterIP: None, ports: [{ port: 5432, name: tcp-pg, targetPort: 15432 }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+addressType: IPv4
+ports: [{ port: 15432, name: tcp-pg }]
+endpoints: [{ addresses: [10.5.0.1], hostname: db-0 }, { addresses: [10.5.0.2], hostname: db-1 }]
+---
+apiVersion: v1
+kind: Service
+metadata: { name: alias, namespace: shop }
+spec: { type: ExternalName, externalName: api.example.org }
+)";
+
+class TrafficMatchTest : public testing::Test {
+ protected:
+  TrafficMatchTest() {
+    registry_.be_in("shop");
+    registry_.load(kMesh);
+  }
+
+  // "api.example.org:443 by address and port -> 10.1.0.1:443 10.1.0.2:443", or "passthrough".
+  std::string match(std::string_view address, std::uint16_t port, std::string sni = "",
+                    std::string host = "") {
+    const auto snapshot = registry_.registry().current();
+    const View view(*snapshot, *snapshot->default_client);
+    const TrafficMatch found =
+        match_traffic(view, {*IpAddress::parse(address), port, std::move(sni), std::move(host)});
+    notes_ = found.notes;
+    if (found.service == nullptr) return "passthrough";
+    std::string text = found.host + ":" + std::to_string(found.port.number) + " by " +
+                       std::string(to_string(found.rule)) + " ->";
+    for (const std::string& endpoint : found.endpoints) text += " " + endpoint;
+    return text;
+  }
+  bool noted(std::string_view words) const {
+    return std::ranges::any_of(
+        notes_, [&](const auto& note) { return note.find(words) != std::string::npos; });
+  }
+
+  TestRegistry registry_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(TrafficMatchTest, AVipAndItsPortAreTheService) {
+  EXPECT_EQ(match("10.0.0.7", 80),
+            "api.example.org:80 by address and port -> 10.1.0.1:8080 10.1.0.2:80");
+  EXPECT_TRUE(noted("--host"));
+  EXPECT_EQ(match("2001:db8::7", 443),
+            "api.example.org:443 by address and port -> 10.1.0.1:443 10.1.0.2:443");
+  EXPECT_EQ(match("10.96.0.1", 80),
+            "web.shop.svc.cluster.local:80 by address and port -> 10.4.0.1:8080 "
+            "10.4.0.2:8080, not ready");
+  EXPECT_EQ(match("10.0.0.7", 81), "passthrough");
+  EXPECT_EQ(match("10.96.0.1", 53), "passthrough") << "a UDP port takes no connection";
+}
+
+TEST_F(TrafficMatchTest, TheLongestRangeWins) {
+  EXPECT_EQ(match("10.9.7.7", 27017),
+            "mongo.example.org:27017 by address range and port -> 10.1.1.1:27017");
+  EXPECT_EQ(match("10.9.1.7", 27017),
+            "near.example.org:27017 by address range and port -> 10.1.1.2:27017");
+  EXPECT_EQ(match("10.8.0.1", 27017), "passthrough");
+}
+
+TEST_F(TrafficMatchTest, TheServerNameDecidesForTls) {
+  EXPECT_EQ(match("192.0.2.1", 443, "en.wikipedia.org"),
+            "*.wikipedia.org:443 by TLS server name -> 192.0.2.1:443");
+  EXPECT_EQ(match("192.0.2.1", 443, "DE.wikipedia.org"),
+            "de.wikipedia.org:443 by TLS server name -> de.wikipedia.org:443");
+  EXPECT_EQ(match("192.0.2.1", 443, "wikipedia.org"), "passthrough");
+  EXPECT_EQ(match("10.0.0.7", 443, "api.example.org"),
+            "api.example.org:443 by TLS server name -> 10.1.0.1:443 10.1.0.2:443");
+  EXPECT_EQ(match("192.0.2.1", 443, "api.example.org"), "passthrough");
+  EXPECT_TRUE(noted("none of its addresses"));
+  EXPECT_EQ(match("10.0.0.7", 443, "www.example.net"), "passthrough");
+  EXPECT_TRUE(noted("not the server name"));
+}
+
+TEST_F(TrafficMatchTest, TheHostDecidesForHttpWhateverTheAddress) {
+  for (const char* host : {"api.example.org", "API.example.org:80"})
+    EXPECT_EQ(match("203.0.113.1", 80, "", host),
+              "api.example.org:80 by HTTP host -> 10.1.0.1:8080 10.1.0.2:80");
+  for (const char* host : {"web", "web.shop", "web.shop.svc.cluster.local"})
+    EXPECT_EQ(match("203.0.113.1", 80, "", host).substr(0, 41),
+              "web.shop.svc.cluster.local:80 by HTTP hos");
+  EXPECT_EQ(match("10.0.0.7", 80, "", "www.example.net"), "passthrough");
+  EXPECT_EQ(match("203.0.113.1", 80, "", "10.96.0.1").substr(0, 29),
+            "web.shop.svc.cluster.local:80");
+  EXPECT_EQ(match("203.0.113.1", 9999, "", "api.example.org"), "passthrough");
+  EXPECT_TRUE(noted("has no port 9999"));
+}
+
+TEST_F(TrafficMatchTest, AnExternalNameIsAnExtraMatchOfItsTarget) {
+  EXPECT_EQ(match("203.0.113.1", 80, "", "alias.shop"),
+            "api.example.org:80 by HTTP host -> 10.1.0.1:8080 10.1.0.2:80");
+  EXPECT_TRUE(noted("ExternalName"));
+}
+
+TEST_F(TrafficMatchTest, EndpointsOfHeadlessServicesAreMatchedOneByOne) {
+  EXPECT_EQ(match("10.5.0.2", 5432),
+            "db.shop.svc.cluster.local:5432 by endpoint of a headless service -> 10.5.0.2:15432");
+  EXPECT_EQ(match("10.5.0.2", 15432),
+            "db.shop.svc.cluster.local:5432 by endpoint of a headless service -> 10.5.0.2:15432");
+  EXPECT_EQ(match("10.5.0.9", 5432), "passthrough");
+  EXPECT_EQ(match("10.4.0.1", 8080), "passthrough") << "not of a Service with a clusterIP";
+}
+
+TEST_F(TrafficMatchTest, AnEntryWithoutAddressesOwnsItsPort) {
+  EXPECT_EQ(match("192.0.2.1", 25), "mail.example.org:25 by port -> mail.example.org:2525");
+  EXPECT_EQ(match("192.0.2.1", 9080), "passthrough");
+  EXPECT_TRUE(noted("Host header"));
+}
+
+TEST_F(TrafficMatchTest, SelectedWorkloadsHaveTheirOwnPorts) {
+  EXPECT_EQ(match("192.0.2.1", 9080, "", "details.example.org"),
+            "details.example.org:9080 by HTTP host -> 10.3.0.1:9081");
+}
+
+TEST_F(TrafficMatchTest, WhatTheClientDoesNotSeeMatchesNothing) {
+  EXPECT_EQ(match("10.0.0.9", 443), "passthrough");
+  EXPECT_EQ(match("10.0.0.9", 443, "", "hidden.example.org"), "passthrough");
+  registry_.be_in("other");
+  EXPECT_EQ(match("10.0.0.9", 443), "hidden.example.org:443 by address and port -> 10.1.0.9:443");
+}
+
+}  // namespace
+}  // namespace meshdns::registry
