@@ -1,0 +1,22 @@
+// Resources for the benchmarks that run without a daemon.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "registry/registry.hpp"
+
+namespace meshdns::bench {
+
+std::string host(std::size_t index);
+
+// `names` ServiceEntries of one address, as many of three, as many wildcards, and one host of 300
+// endpoints.
+std::string manifests(std::size_t names);
+
+// Ends the program if the text has errors.
+void read_into(std::string_view yaml, registry::Transaction& transaction,
+               registry::OriginId origin);
+
+}  // namespace meshdns::bench
