@@ -76,8 +76,7 @@ std::uint8_t* write_opt(std::uint8_t* at, bool dnssec_ok, const OptContent& cont
     store_u16(at + 2, static_cast<std::uint16_t>(2 + content.ede_text.size()));
     store_u16(at + 4, static_cast<std::uint16_t>(content.ede));
     at += 6;
-    std::memcpy(at, content.ede_text.data(), content.ede_text.size());
-    at += content.ede_text.size();
+    at = std::copy(content.ede_text.begin(), content.ede_text.end(), at);
   }
   return at;
 }
