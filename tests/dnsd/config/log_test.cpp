@@ -176,11 +176,11 @@ TEST(LogTest, LosesLinesAndNoTimeWhenNobodyReads) {
   std::uint64_t dropped = 0;
   {
     Log log({.fd = pipe.write_end(), .queue_length = 64});
-    for (int i = 0; i < 10'000; ++i) log.info("line", {{"n", i}});
+    for (int i = 0; i < 1'000; ++i) log.info("line", {{"n", i}});
     EXPECT_LT(std::chrono::steady_clock::now() - start, 900ms);  // the sink's patience is 1 s
     dropped = log.dropped();
   }
-  EXPECT_GT(dropped, 9'000U);
+  EXPECT_GT(dropped, 900U);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
 }
 
