@@ -37,7 +37,13 @@ def _in_fence(page, number):
     return sum(line.strip().startswith("```") for line in lines) % 2 == 1
 
 
-SESSIONS = [pytest.param(command, shown, id=f"{page.relative_to(ROOT)}:{number}")
+def page_config(page):
+    """What the page says, in a comment, that its daemon has beside the shipped configuration."""
+    comment = re.search(r"<!-- config: (.*?) -->", page.read_text(encoding="utf-8"))
+    return yaml.safe_load(comment.group(1)) if comment else {}
+
+
+SESSIONS = [pytest.param(page_config(page), command, shown, id=f"{page.relative_to(ROOT)}:{number}")
             for page in PAGES for number, command, shown in dig_sessions(page)]
 
 
@@ -46,7 +52,7 @@ def test_the_readme_shows_a_dig_session():
 
 
 @pytest.fixture(scope="module")
-def example_daemon(tmp_path_factory):
+def example_daemon(tmp_path_factory, request):
     """As `./dev run` starts it: the shipped configuration, but on a free port and without the network."""
     workspace = Workspace(tmp_path_factory.mktemp("documentation"))
     upstream = workspace.upstream([
@@ -54,7 +60,7 @@ def example_daemon(tmp_path_factory):
         "us.foo.bar.com. 300 A 192.0.2.21", "uk.foo.bar.com. 300 A 192.0.2.22",
         "in.foo.bar.com. 300 A 192.0.2.23"])
     shipped = yaml.safe_load((ROOT / "conf" / "meshdns.yaml").read_text())
-    change = {"sources": shipped["sources"]}  # all else stands at its default there
+    change = {"sources": shipped["sources"]} | request.param  # all else stands at its default there
     yield workspace.daemon(change, upstreams=[upstream])
     workspace.close()
 
@@ -66,7 +72,7 @@ def normalised(line):
     return re.sub(r"(IN SOA \S+ \S+) \d+", r"\1", line)
 
 
-@pytest.mark.parametrize("command, shown", SESSIONS)
+@pytest.mark.parametrize("example_daemon, command, shown", SESSIONS, indirect=["example_daemon"])
 def test_dig_shows_what_the_page_shows(example_daemon, command, shown):
     words = shlex.split(command)
     host, port = example_daemon.server

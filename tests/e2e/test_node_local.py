@@ -1,6 +1,8 @@
 """Node-local mode: pods as network namespaces, the daemon on the node's link-local address, and each pod
 seeing its own view."""
 
+import subprocess
+
 import pytest
 
 from harness.dns_client import Question, ask
@@ -90,6 +92,44 @@ def test_glibc_resolves_short_full_and_outside_names(node, daemon, tmp_path):
         result = node.run(name, "getent", "ahostsv4", host, resolv_conf=conf)
         assert result.returncode == 0 and result.stdout.split()[0] == address, (name, host, result)
     missing = node.run("web", "getent", "ahosts", "no-such-name.example.net", resolv_conf=web)
+    assert missing.returncode == 2, missing
+
+
+MUSL_PROGRAM = r"""
+#include <netdb.h>
+#include <stdio.h>
+#include <arpa/inet.h>
+int main(int count, char** words) {
+  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = 0;
+  int error = getaddrinfo(words[count - 1], "80", &hints, &found);
+  if (error) return fprintf(stderr, "%s\n", gai_strerror(error)), 2;
+  for (; found; found = found->ai_next) {
+    char text[INET_ADDRSTRLEN];
+    puts(inet_ntop(AF_INET, &((struct sockaddr_in*)found->ai_addr)->sin_addr, text, sizeof text));
+  }
+}
+"""
+
+
+@pytest.fixture
+def musl_program(tmp_path):
+    source, program = tmp_path / "resolve.c", tmp_path / "resolve"
+    source.write_text(MUSL_PROGRAM)
+    subprocess.run(["musl-gcc", "-static", "-o", program, source], check=True)
+    return program
+
+
+def test_musl_resolves_short_full_and_outside_names(node, daemon, tmp_path, musl_program):
+    """musl sends both families at once from one socket, has no TCP fallback and follows no CNAME itself."""
+    shop = resolv_conf(tmp_path / "shop.conf", "shop")
+    web = resolv_conf(tmp_path / "web.conf", "web")
+    for name, conf, host, address in (
+            ("shop", shop, "db", "10.96.0.1"), ("web", web, "db", "10.96.0.2"), ("web", web, "db.shop", "10.96.0.1"),
+            ("shop", shop, "private.example.org", "10.0.0.1"), ("web", web, "private.example.org", "192.0.2.66"),
+            ("web", web, "www.example.net", "192.0.2.1")):
+        result = node.run(name, str(musl_program), host, resolv_conf=conf)
+        assert result.returncode == 0 and result.stdout.split() == [address], (name, host, result)
+    missing = node.run("web", str(musl_program), "no-such-name.example.net", resolv_conf=web)
     assert missing.returncode == 2, missing
 
 
