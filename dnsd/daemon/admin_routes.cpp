@@ -299,19 +299,6 @@ HttpResponse show_cache(Daemon& daemon) {
   });
 }
 
-std::string_view health_name(const UpstreamStatus& status) {
-  if (status.looped) return "loop";
-  switch (status.health) {
-    case Health::Up:
-      return "up";
-    case Health::Doubtful:
-      return "doubtful";
-    case Health::Down:
-      return "down";
-  }
-  return "";
-}
-
 void put_upstream(Json& json, const UpstreamStatus& status) {
   json.StartObject();
   put(json, "server", status.name);
@@ -413,32 +400,48 @@ HttpResponse show_traffic(Daemon& daemon, const HttpRequest& request) {
 }
 
 HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
-  const auto name = request.argument("name");
-  const auto from = request.argument("from");
   if (!request.argument("connect").empty()) return show_traffic(daemon, request);
-  if (name.empty())
-    return bad_request(
-        "name= is missing: /explain?name=api.example.org&type=A, or /explain?connect=10.0.0.7:443");
-  if (!IpAddress::parse(from) && from.size() > kMaxNamespaceLength)
-    return bad_request("from= is neither an IP address nor a namespace");
-  std::vector<wire::Type> types;
-  if (const auto text = request.argument("type"); !text.empty()) {
-    wire::Type type = wire::Type::A;
-    if (!wire::type_from_string(text, type))
-      return bad_request("type=: \"" + std::string(text) + "\" is no type of record");
-    types.push_back(type);
-  }
-  const auto client = client_from(daemon, from);
-  if (!client) return bad_request("from= is no known client, and client.unknown is refuse");
-  const auto snapshot = daemon.registry().current();
-  const auto explanation =
-      explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
-               [&](std::string_view wire_name) { return daemon.route(wire_name); }});
+  const auto explanation = explanation_for(daemon, request);
   if (!explanation) return bad_request(explanation.error().message);
   return {200, "application/json", to_json(*explanation, Audience::Operator) + "\n"};
 }
 
 }  // namespace
+
+std::string_view health_name(const UpstreamStatus& status) {
+  if (status.looped) return "loop";
+  switch (status.health) {
+    case Health::Up:
+      return "up";
+    case Health::Doubtful:
+      return "doubtful";
+    case Health::Down:
+      return "down";
+  }
+  return "";
+}
+
+Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) {
+  const auto name = request.argument("name");
+  const auto from = request.argument("from");
+  if (name.empty())
+    return fail(
+        "name= is missing: /explain?name=api.example.org&type=A, or /explain?connect=10.0.0.7:443");
+  if (!IpAddress::parse(from) && from.size() > kMaxNamespaceLength)
+    return fail("from= is neither an IP address nor a namespace");
+  std::vector<wire::Type> types;
+  if (const auto text = request.argument("type"); !text.empty()) {
+    wire::Type type = wire::Type::A;
+    if (!wire::type_from_string(text, type))
+      return fail("type=: \"" + std::string(text) + "\" is no type of record");
+    types.push_back(type);
+  }
+  const auto client = client_from(daemon, from);
+  if (!client) return fail("from= is no known client, and client.unknown is refuse");
+  const auto snapshot = daemon.registry().current();
+  return explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
+                  [&](std::string_view wire_name) { return daemon.route(wire_name); }});
+}
 
 // The monotonic clock that the cache and the upstreams are asked with.
 std::vector<UpstreamStatus> upstream_status(Daemon& daemon) {
@@ -448,8 +451,8 @@ std::vector<UpstreamStatus> upstream_status(Daemon& daemon) {
 HttpRoutes admin_routes(Daemon& daemon) {
   using Request = const HttpRequest&;
   HttpRoutes routes;
-  routes["/"].get = [&](Request) {
-    return HttpResponse{200, "text/html; charset=utf-8", status_page(daemon)};
+  routes["/"].get = [&](Request request) {
+    return HttpResponse{200, "text/html; charset=utf-8", status_page(daemon, request)};
   };
   routes["/healthz"].get = [&](Request) { return show_health(daemon); };
   routes["/readyz"].get = [&](Request) { return show_readiness(daemon); };

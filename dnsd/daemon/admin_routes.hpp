@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/daemon/daemon.hpp"
+#include "dnsd/query/explanation.hpp"
 
 namespace meshdns::dnsd {
 
@@ -16,10 +18,16 @@ HttpRoutes admin_routes(Daemon& daemon);
 // bounded by the configuration.
 std::string metrics_text(Daemon& daemon);
 
+// "up", "doubtful", "down", or "loop": it sends our own queries back.
+std::string_view health_name(const UpstreamStatus& status);
 // All upstreams in use, by name.
 std::vector<UpstreamStatus> upstream_status(Daemon& daemon);
 
-// The overview in HTML.
-std::string status_page(Daemon& daemon);
+// What /explain is asked for by name=, type= and from=.  The Error says which of them is wrong.
+Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request);
+
+// The overview in HTML: state, charts, tables, and with name= an explanation.  No scripts, nothing
+// from elsewhere.
+std::string status_page(Daemon& daemon, const HttpRequest& request);
 
 }  // namespace meshdns::dnsd

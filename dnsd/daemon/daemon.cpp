@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <map>
 #include <thread>
 
 #include "dnsd/config/load.hpp"
@@ -30,6 +31,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kDrainLimit{2'000};
 constexpr unsigned kResolvConfPollMs = 2'000;
+constexpr unsigned kFadeSeconds = 60;
 constexpr std::uint64_t kHousekeepingMs = 1'000;
 // How long the first query may have to wait for the sources' first read; the sockets are bound by
 // then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
@@ -139,6 +141,7 @@ class Daemon::Impl {
   void follow_resolv_conf();
   void housekeep();
   void watch_workers();
+  void keep_history();
   std::string status_line() const;
   void shut_down();
   std::unique_ptr<registry::Source> make_source(const SourceConfig& source);
@@ -170,6 +173,13 @@ class Daemon::Impl {
   AdminEndpoint admin_;
   std::unique_ptr<Log> query_log_;  // null until log.queries asks for it
   Liveness liveness_;
+  LoadHistory load_;
+  struct Freshness {
+    std::uint64_t changes = 0;
+    std::chrono::steady_clock::time_point at;
+  };
+  std::map<std::string, Freshness> freshness_;  // by source
+  unsigned seconds_to_fade_ = kFadeSeconds;
   Supervisor supervisor_;
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
@@ -372,6 +382,7 @@ void Daemon::Impl::housekeep() {
   publisher_.collect();
   log_.write_fold_counts();
   watch_workers();
+  keep_history();
   supervisor_.set_status(status_line());
 }
 
@@ -384,6 +395,32 @@ void Daemon::Impl::watch_workers() {
   const std::string complaint = liveness_.complaint();
   if (complaint.empty()) return supervisor_.feed_watchdog();
   log_.write_folded(LogLevel::Error, "a worker's loop stands still", {{"workers", complaint}});
+}
+
+// What the status page shows of the last minutes.
+void Daemon::Impl::keep_history() {
+  const auto now = std::chrono::steady_clock::now();
+  LoadHistory::Totals totals;
+  for (const auto& unit : units_) {
+    const QueryCounters& counters = unit->query();
+    for (std::size_t rcode = 0; rcode < QueryCounters::kRcodeSlots; ++rcode)
+      for (const Counter& of_source : counters.responses[rcode]) {
+        totals.responses += of_source.value();
+        if (rcode == QueryCounters::rcode_slot(wire::Rcode::ServFail))
+          totals.failures += of_source.value();
+      }
+    for (std::size_t i = 0; i < QueryCounters::kDurationBuckets; ++i)
+      totals.duration[i] += counters.duration[i].value();
+  }
+  load_.observe(totals, now);
+  for (const auto& running : sources_) {
+    const std::uint64_t changes = running.source->status().changes;
+    const auto [known, is_new] = freshness_.try_emplace(running.name, changes, now);
+    if (!is_new && known->second.changes != changes) known->second = {changes, now};
+  }
+  if (--seconds_to_fade_ > 0) return;
+  seconds_to_fade_ = kFadeSeconds;
+  for (const auto& unit : units_) unit->failing_names().fade();
 }
 
 // What `systemctl status` shows.
@@ -601,6 +638,22 @@ double Daemon::started_unix() const {
   const auto up = std::chrono::steady_clock::now() - impl_->started_;
   const auto began = std::chrono::system_clock::now() - up;
   return std::chrono::duration<double>(began.time_since_epoch()).count();
+}
+const LoadHistory& Daemon::load() const { return impl_->load_; }
+std::vector<FailingNames::Entry> Daemon::failing_names(std::size_t limit) const {
+  std::map<std::pair<std::string, wire::Rcode>, std::uint64_t> sums;
+  for (const auto& unit : impl_->units_)
+    for (auto& entry : unit->failing_names().list())
+      sums[{std::move(entry.name), entry.rcode}] += entry.count;
+  std::vector<FailingNames::Entry> list;
+  for (const auto& [key, count] : sums) list.push_back({key.first, key.second, count});
+  std::ranges::stable_sort(list, std::ranges::greater{}, &FailingNames::Entry::count);
+  if (list.size() > limit) list.resize(limit);
+  return list;
+}
+std::chrono::steady_clock::time_point Daemon::last_change(const std::string& source) const {
+  const auto known = impl_->freshness_.find(source);
+  return known == impl_->freshness_.end() ? impl_->started_ : known->second.at;
 }
 std::size_t Daemon::stuck() const { return impl_->liveness_.stuck().size(); }
 std::string Daemon::complaint() const { return impl_->liveness_.complaint(); }

@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/load_history.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/counters.hpp"
+#include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_settings.hpp"
 #include "registry/registry.hpp"
@@ -82,6 +84,11 @@ class Daemon {
   std::string route(std::string_view wire_name) const;
   std::chrono::steady_clock::time_point started() const;
   double started_unix() const;
+  const LoadHistory& load() const;
+  // The names that recently got no answer most often, over all workers; at most `limit`.
+  std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
+  // Since when the source has handed over nothing new.
+  std::chrono::steady_clock::time_point last_change(const std::string& source) const;
   // Workers whose loop stands still, and that in words: "worker 1 hangs"; empty when all turn.
   std::size_t stuck() const;
   std::string complaint() const;

@@ -32,6 +32,7 @@ class WorkerUnit {
 
   const WorkerCounters& net() const { return worker_->counters(); }
   const QueryCounters& query() const { return handler_->counters(); }
+  FailingNames& failing_names() { return handler_->failing_names(); }
   const ForwardCounters& forward() const { return forwarder_->counters(); }
   const Forwarder& forwarder() const { return *forwarder_; }
 

@@ -301,5 +301,6 @@ void QueryHandler::on_snapshot() { impl_->on_snapshot(); }
 void QueryHandler::reconfigure(QuerySettings settings) { impl_->reconfigure(std::move(settings)); }
 void QueryHandler::set_log(QueryLog* log) { impl_->set_log(log); }
 const QueryCounters& QueryHandler::counters() const { return impl_->counters(); }
+FailingNames& QueryHandler::failing_names() { return impl_->failing_names(); }
 
 }  // namespace meshdns::dnsd

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_log.hpp"
@@ -62,6 +63,7 @@ class QueryHandler final : public QuerySink {
 
   // Any thread.
   const QueryCounters& counters() const;
+  FailingNames& failing_names();
 
  private:
   class Impl;

@@ -37,6 +37,7 @@ class QueryHandler::Impl {
   void set_log(QueryLog* log) { parts_.log = log; }
   std::size_t waiting() const { return held_.size(); }
   const QueryCounters& counters() const { return counters_; }
+  FailingNames& failing_names() { return failing_names_; }
 
  private:
   static constexpr std::size_t kBatchSize = 64;
@@ -100,6 +101,7 @@ class QueryHandler::Impl {
   QueryHandlerParts parts_;
   QuerySettings settings_;
   QueryCounters counters_;
+  FailingNames failing_names_;
   HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
   registry::Publisher::Reader reader_;
   RotationTable rotation_;

@@ -131,6 +131,8 @@ std::size_t QueryHandler::Impl::count_reply(QueryState& state, Buffer reply, Rco
   counters_.responses[QueryCounters::rcode_slot(rcode)][static_cast<std::size_t>(state.source)]
       .add();
   if ((reply[2] & kTruncatedBit) != 0) counters_.truncated.add();
+  if (rcode != Rcode::NoError && !state.query->question.empty()) [[unlikely]]
+    failing_names_.note(state.query->qname(), rcode);
   if (parts_.log != nullptr) [[unlikely]]
     log(state, reply, rcode, size);
   return size;

@@ -1,0 +1,48 @@
+// The names that most often get no answer, of one worker: a fixed number of them, whatever clients
+// ask (the Space-Saving algorithm: a new name takes over the place and the count of the rarest).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/wire/message_writer.hpp"
+#include "dnsd/wire/types.hpp"
+
+namespace meshdns::dnsd {
+
+class FailingNames {
+ public:
+  static constexpr std::size_t kPlaces = 64;
+
+  struct Entry {
+    std::string name;  // as QueryMessage::qname() gives it
+    wire::Rcode rcode;
+    std::uint64_t count;  // recently; at most too high by that of the rarest name here
+  };
+
+  // The worker's thread.  Never allocates.
+  void note(std::string_view name, wire::Rcode rcode);
+
+  // Any thread.
+  std::vector<Entry> list() const;
+  // Halves all counts: to be called every minute, so that what is over fades away.
+  void fade();
+
+ private:
+  struct Place {
+    std::uint64_t key = 0;  // of name and rcode
+    std::uint64_t count = 0;
+    wire::Rcode rcode = wire::Rcode::NoError;
+    std::uint8_t size = 0;
+    std::array<char, 255> name;  // RFC 1035, section 2.3.4
+  };
+
+  mutable std::mutex mutex_;
+  std::array<Place, kPlaces> places_;  // guarded by mutex_
+};
+
+}  // namespace meshdns::dnsd

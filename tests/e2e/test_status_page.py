@@ -1,0 +1,130 @@
+"""The status page: what a person sees who opens the admin endpoint in a browser."""
+
+import html.parser
+import re
+import urllib.parse
+
+import pytest
+
+from harness.ports import free_port
+from harness.waiting import eventually
+
+API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
+       "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC",
+                "exportTo": ["."]}}
+VOID = {"meta", "input", "polyline"}
+
+
+class Page(html.parser.HTMLParser):
+    """The page's elements; fails on a tag that is not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.rows, self.text = [], [], [], ""
+        self._heading = ""
+        self.feed(text)
+        assert self.open == [], f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def row(self, first):
+        return next(row for row in self.rows if row and row[0] == first)
+
+
+@pytest.fixture
+def daemon(workspace):
+    workspace.write("api.yaml", API)
+    upstream = workspace.upstream(["www.example.org. 300 A 192.0.2.1"])
+    return workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
+
+
+def page_of(daemon, **arguments):
+    status, text = daemon.get("/?" + urllib.parse.urlencode(arguments))
+    assert status == 200
+    # Nothing from elsewhere and no scripts: it works in every browser and without a network.
+    assert "<script" not in text and "http:" not in text and "https:" not in text and "javascript" not in text
+    return Page(text)
+
+
+def test_shows_sources_upstreams_and_what_is_wrong(workspace, daemon):
+    daemon.ask("www.example.org.")
+    page = page_of(daemon)
+    assert page.row("ready")[1] == "yes"
+    (source,) = [row for row in page.rows if row and row[0].startswith("files:")]
+    assert source[1] == "yes" and re.fullmatch(r"\d+ s ago", source[2]) and source[4] == "0"
+    upstream = page.row(daemon.config["upstream"]["servers"][0])
+    assert upstream[1] == "up" and float(upstream[2].split()[0]) > 0 and int(upstream[4]) >= 1
+    workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
+
+    def is_marked():
+        page = page_of(daemon)
+        return {"class": "bad"} in page.all("tr") and "broken.yaml" in page.text
+
+    eventually(is_marked, 5)
+
+
+def test_draws_what_was_answered(daemon):
+    def points(page):
+        return [line["points"].split() for line in page.all("polyline")]
+
+    def draws():
+        for _ in range(20):
+            daemon.ask("api.example.org.")
+        lines = points(page_of(daemon))
+        # Two charts of two lines; the line of answers has left the bottom, which is y = 109.
+        return len(lines) == 4 and any(float(point.split(",")[1]) < 100 for point in lines[0])
+
+    eventually(draws, 10)
+    page = page_of(daemon)
+    assert len(page.all("svg")) == 2 and "Answers per second" in page.text and "Latency" in page.text
+    for line in points(page):
+        for point in line:
+            x, y = map(float, point.split(","))
+            assert 0 <= x <= 600.1 and 0 <= y <= 110
+
+
+def test_lists_the_names_that_get_no_answer(daemon):
+    for _ in range(5):
+        daemon.ask("missing.example.org.")
+    daemon.ask("www.example.org.")
+    assert page_of(daemon).row("missing.example.org.")[1:] == ["NXDOMAIN", "5"]
+    assert not any(row and row[0] == "www.example.org." for row in page_of(daemon).rows)
+
+
+def test_explains_a_name_for_the_client_that_is_chosen(daemon):
+    for namespace, expected in (("shop", "10.0.0.7"), ("other", "exportTo does not include namespace other")):
+        page = page_of(daemon, name="api.example.org", type="A", **{"from": namespace})
+        assert "ServiceEntry shop/api" in page.text and expected in page.text, namespace
+        # The form keeps what was asked.
+        assert [field["value"] for field in page.all("input")] == ["api.example.org", "A", namespace]
+    assert '"NONE" is no type of record' in page_of(daemon, name="api.example.org", type="NONE").text
+
+
+def test_shows_what_is_typed_as_text(daemon):
+    attack = '"><script>alert(1)</script><input value="'
+    page = page_of(daemon, name=attack, type=attack, **{"from": attack})
+    assert [field["value"] for field in page.all("input")] == [attack] * 3
+    label = "<b>x\\\"</b>"
+    daemon.ask(f"{label}.example.org.")
+    assert page_of(daemon).all("b") == []
