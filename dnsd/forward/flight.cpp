@@ -100,7 +100,11 @@ bool Flight::launch(std::size_t upstream) {
     return false;
   }
   const Millis factor = kPatienceFactors[std::min<std::size_t>(pass_, kPatienceFactors.size() - 1)];
-  attempt.patience = reactor_.now() + asked.state().retry_after() * factor;
+  Millis patience = asked.state().retry_after() * factor;
+  // A connection may have to be made first, with round trips of its own.
+  if (asked.server().transport == UpstreamTransport::Tls)
+    patience = std::max(patience, kStreamPatience);
+  attempt.patience = reactor_.now() + patience;
   return true;
 }
 

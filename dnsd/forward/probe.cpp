@@ -42,7 +42,8 @@ void Probe::start() {
     timer_.start(reactor_.now());
     return;
   }
-  timer_.start(reactor_.now() + kTimeout);
+  const bool tls = upstream_->server().transport == UpstreamTransport::Tls;
+  timer_.start(reactor_.now() + (tls ? kTlsTimeout : kTimeout));
 }
 
 void Probe::lose(std::string_view reason) {

@@ -30,6 +30,7 @@ class ProbeHost {
 class Probe final : private ExchangeOwner, private TimerHandler {
  public:
   static constexpr Millis kTimeout = 500;
+  static constexpr Millis kTlsTimeout = 1'500;  // with the handshake
 
   // REQUIRES: reactor and host outlive it.
   Probe(Reactor& reactor, ProbeHost& host, std::shared_ptr<Upstream> upstream,
