@@ -182,6 +182,7 @@ struct CacheConfig {
   std::chrono::seconds negative_max_ttl{30};
   std::chrono::seconds serve_stale{3600};  // 0 = never
   bool prefetch = true;
+  bool nxdomain_cut = false;  // RFC 8020: a denied name denies all below it
   friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
 };
 

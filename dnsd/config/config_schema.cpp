@@ -506,6 +506,7 @@ Codec<CacheConfig> cache() {
           field("negative_max_ttl", &CacheConfig::negative_max_ttl, whole_seconds(24h)),
           field("serve_stale", &CacheConfig::serve_stale, whole_seconds(seconds(kMaxTtl))),
           field("prefetch", &CacheConfig::prefetch, boolean()),
+          field("nxdomain_cut", &CacheConfig::nxdomain_cut, boolean()),
       },
       check_cache);
 }
@@ -606,9 +607,9 @@ const Codec<Config>& config_codec() {
           field("upstream", &Config::upstream, upstream()),
           field("cache", &Config::cache, cache()),
           field("state_dir", &Config::state_dir, text()),
-          planned(field("dns64", &Config::dns64, dns64())),
-          planned(field("hosts", &Config::hosts, hosts())),
-          planned(field("overrides", &Config::overrides, overrides())),
+          field("dns64", &Config::dns64, dns64()),
+          field("hosts", &Config::hosts, hosts()),
+          field("overrides", &Config::overrides, overrides()),
       },
       check_config);
   return kCodec;

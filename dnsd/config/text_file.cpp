@@ -9,8 +9,6 @@
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::size_t kMaxSize = std::size_t{1} << 20;
-
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -24,7 +22,7 @@ std::unexpected<Error> fail_with_errno(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> read_text_file(const std::string& path) {
+Result<std::string> read_text_file(const std::string& path, std::size_t max_size) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) return fail_with_errno(path);
   std::string text;
@@ -35,7 +33,8 @@ Result<std::string> read_text_file(const std::string& path) {
     if (n < 0) return fail_with_errno(path);
     if (n == 0) return text;
     text.append(buffer, static_cast<std::size_t>(n));
-    if (text.size() > kMaxSize) return fail(path + ": larger than 1 MiB");
+    if (text.size() > max_size)
+      return fail(path + ": larger than " + std::to_string(max_size >> 20) + " MiB");
   }
 }
 

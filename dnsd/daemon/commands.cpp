@@ -146,6 +146,18 @@ registry::ClientSettings explained_client(const Config& config, const std::strin
   return settings;
 }
 
+std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream& err) {
+  HostsFile hosts;
+  if (!config.hosts.file.empty()) {
+    auto read = read_hosts_file(config.hosts.file);
+    if (read)
+      hosts = *std::move(read);
+    else
+      err << read.error().message << '\n';
+  }
+  return std::make_shared<const LocalNames>(hosts, config.overrides);
+}
+
 int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   auto config = load_or_say(arguments.config, err);
   if (!config) return kExitUsage;
@@ -170,7 +182,8 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   }
   std::string warning;
   const UpstreamConfig upstream = effective_upstream(*config, config->server.listen, &warning);
-  const QuerySettings settings = QuerySettings::from(*config);
+  QuerySettings settings = QuerySettings::from(*config);
+  settings.local = local_names(*config, err);
   const auto route = [&](std::string_view wire_name) {
     std::string servers;
     std::string host;

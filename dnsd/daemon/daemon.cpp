@@ -12,6 +12,7 @@
 #include "dnsd/config/resolv_conf.hpp"
 #include "dnsd/daemon/admin_endpoint.hpp"
 #include "dnsd/daemon/admin_routes.hpp"
+#include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/liveness.hpp"
@@ -32,6 +33,7 @@ namespace {
 constexpr std::chrono::milliseconds kDrainLimit{2'000};
 constexpr unsigned kResolvConfPollMs = 2'000;
 constexpr unsigned kFadeSeconds = 60;
+constexpr unsigned kHostsFilePollMs = 500;
 constexpr std::uint64_t kHousekeepingMs = 1'000;
 // How long the first query may have to wait for the sources' first read; the sockets are bound by
 // then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
@@ -96,6 +98,7 @@ class Daemon::Impl {
         log_(log),
         forward_log_(log),
         registry_(config_.mesh),
+        cache_keeper_(log),
         publisher_(registry_.current()),
         feed_(registry_, log),
         admin_(&loop_, [this] { return admin_routes(*self_); }) {}
@@ -138,7 +141,11 @@ class Daemon::Impl {
   void apply_listeners();
   void apply_upstream();
   void apply_query_log();
+  void apply_query_settings();
   void follow_resolv_conf();
+  void follow_hosts_file();
+  void read_hosts();
+  void read_local_names();
   void housekeep();
   void watch_workers();
   void keep_history();
@@ -153,6 +160,7 @@ class Daemon::Impl {
   uv_loop_t loop_{};
   bool loop_open_ = false;
   registry::Registry registry_;
+  CacheKeeper cache_keeper_;
   registry::Publisher publisher_;
   RegistryFeed feed_;
   std::shared_ptr<TcpBudget> budget_;
@@ -184,6 +192,9 @@ class Daemon::Impl {
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
   std::array<uv_fs_poll_t, kResolvConfPaths.size()> resolv_confs_{};
+  uv_fs_poll_t hosts_file_{};
+  HostsFile hosts_;
+  std::shared_ptr<const LocalNames> local_names_;
   std::vector<uv_handle_t*> handles_;
   ReloadStatus reloads_;
   bool announced_ = false;
@@ -202,6 +213,8 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   feed_.set_listener([this] { update_state(); });
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server.tcp));
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
+  cache_keeper_.open(config_.state_dir, forwarding_);
+  read_local_names();
   update_state();
   if (auto opened = open_listeners(); !opened) return opened;
   if (auto started = start_resolver(); !started) return started;
@@ -248,6 +261,7 @@ Result<void> Daemon::Impl::start_resolver() {
 
 Result<void> Daemon::Impl::start_workers() {
   query_settings_ = QuerySettings::from(config_);
+  query_settings_.local = local_names_;
   const unsigned count = listeners_.workers();
   for (unsigned i = 0; i < count; ++i) {
     WorkerOptions options;
@@ -375,12 +389,62 @@ void Daemon::Impl::start_timers() {
         },
         kResolvConfPaths[i], kResolvConfPollMs);
   }
+  uv_fs_poll_init(&loop_, &hosts_file_);
+  hosts_file_.data = this;
+  handles_.push_back(as_handle(&hosts_file_));
+  follow_hosts_file();
+}
+
+void Daemon::Impl::follow_hosts_file() {
+  uv_fs_poll_stop(&hosts_file_);
+  if (config_.hosts.file.empty()) return;
+  uv_fs_poll_start(
+      &hosts_file_,
+      [](uv_fs_poll_t* poll, int, const uv_stat_t*, const uv_stat_t*) {
+        auto* self = static_cast<Impl*>(poll->data);
+        self->read_local_names();
+        self->apply_query_settings();
+      },
+      config_.hosts.file.c_str(), kHostsFilePollMs);
+}
+
+// A hosts file that cannot be read leaves what was known of it.
+void Daemon::Impl::read_hosts() {
+  if (config_.hosts.file.empty()) {
+    hosts_ = {};
+    return;
+  }
+  auto hosts = read_hosts_file(config_.hosts.file);
+  if (!hosts) {
+    log_.warn("the hosts file cannot be read",
+              {{"reason", std::string_view(hosts.error().message)}});
+    return;
+  }
+  if (hosts->skipped > 0)
+    log_.warn("lines of the hosts file are not understood",
+              {{"file", std::string_view(config_.hosts.file)},
+               {"lines", std::to_string(hosts->skipped)},
+               {"first", std::to_string(hosts->first_skipped)}});
+  hosts_ = *std::move(hosts);
+}
+
+void Daemon::Impl::read_local_names() {
+  read_hosts();
+  const auto names = std::make_shared<const LocalNames>(hosts_, config_.overrides);
+  local_names_ = names->empty() ? nullptr : names;
+}
+
+void Daemon::Impl::apply_query_settings() {
+  query_settings_ = QuerySettings::from(config_);
+  query_settings_.local = local_names_;
+  for (auto& unit : units_) unit->reconfigure(query_settings_);
 }
 
 void Daemon::Impl::housekeep() {
   announce_when_ready();
   publisher_.collect();
   log_.write_fold_counts();
+  cache_keeper_.tick(std::chrono::steady_clock::now());
   watch_workers();
   keep_history();
   supervisor_.set_status(status_line());
@@ -517,14 +581,16 @@ void Daemon::Impl::apply_config(Config next) {
   if (auto opened = admin_.serve_at(config_.admin.listen); !opened)
     log_.error(opened.error().message);
   if (config_.log != before.log) apply_query_log();
-  query_settings_ = QuerySettings::from(config_);
-  for (auto& unit : units_) unit->reconfigure(query_settings_);
+  read_local_names();
+  follow_hosts_file();
+  apply_query_settings();
   if (config_.mesh != before.mesh) {
     feed_.follow(registry_.set_settings(config_.mesh));
     choose_vip_allocator();
   }
   if (config_.client != before.client) registry_.set_clients(client_settings(config_.client));
   forwarding_->cache.reconfigure(config_.cache);
+  cache_keeper_.move_to(config_.state_dir);
   apply_upstream();
   start_sources();
   update_state();
@@ -596,6 +662,7 @@ void Daemon::Impl::shut_down() {
   for (auto& unit : units_) unit->worker().drain(kDrainLimit);
   for (auto& unit : units_) unit->worker().join();
   units_.clear();
+  cache_keeper_.close();
   sources_.clear();
   feed_.set_resolver(nullptr);
   resolver_.reset();

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kMinShardSize = std::size_t{512} << 10;
 
-constexpr std::string_view kBlockMagic = "meshdns cache 1\n";
+constexpr std::string_view kBlockMagic = "meshdns cache 2\n";
 
 bool ends_with_labels(std::string_view name, std::string_view zone) {
   while (name.size() > zone.size()) name.remove_prefix(1u + static_cast<unsigned char>(name[0]));
@@ -39,6 +39,14 @@ void put_u64(std::vector<std::uint8_t>& out, std::uint64_t value) {
 
 std::uint64_t get_u64(const std::uint8_t* at) {
   return std::uint64_t{wire::load_u32(at)} << 32 | wire::load_u32(at + 4);
+}
+
+void put_message(std::vector<std::uint8_t>& block, const CachedMessage& message, Millis now) {
+  const std::vector<std::uint8_t> octets = message.to_wire(now);
+  block.push_back(static_cast<std::uint8_t>(message.key().back()));
+  block.push_back(static_cast<std::uint8_t>(octets.size() >> 8));
+  block.push_back(static_cast<std::uint8_t>(octets.size()));
+  block.insert(block.end(), octets.begin(), octets.end());
 }
 
 // A message read back has lost `elapsed` of every TTL; false when it has none left.
@@ -92,6 +100,23 @@ MessageRef Cache::find(const CacheKey& key, Millis now) {
   return shard_of(name_error.hash()).find(name_error, at);
 }
 
+MessageRef Cache::find_denial_above(const CacheKey& key, Millis now) {
+  const CacheKey denied = key.to_name_error();
+  const CacheMoment at = moment(now);
+  std::string_view bytes = denied.bytes();
+  std::string_view name = denied.name();
+  // A denial of the root would be one of everything.
+  while (name.size() > 1) {
+    const std::size_t label = 1u + static_cast<unsigned char>(name[0]);
+    bytes.remove_prefix(label);
+    name.remove_prefix(label);
+    if (name.size() <= 1) break;
+    const CacheKey above(bytes);
+    if (MessageRef found = shard_of(above.hash()).find(above, at)) return found;
+  }
+  return {};
+}
+
 MessageRef Cache::find_stale(const CacheKey& key, Millis now) {
   return shard_of(key.hash()).find_stale(key, moment(now));
 }
@@ -139,21 +164,22 @@ std::size_t Cache::flush_all() {
   return flush_if([](const CachedMessage&) { return true; });
 }
 
-// Layout: magic, the checksum of what follows, then for each message DO and CD (1 octet), its size
-// (2 octets) and the message as it goes over the wire, TTLs as of now.
-std::vector<std::uint8_t> Cache::save(Millis now) const {
+// Layout: magic, the checksum of what follows, the time, then for each message DO and CD (1 octet),
+// its size (2 octets) and the message as it goes over the wire, TTLs as of now.
+std::vector<std::uint8_t> Cache::save(std::int64_t unix_now, Millis now) const {
   std::vector<std::uint8_t> block(kBlockMagic.begin(), kBlockMagic.end());
   const std::size_t sum_at = block.size();
   put_u64(block, 0);
+  put_u64(block, static_cast<std::uint64_t>(unix_now));
+  std::vector<MessageRef> fresh;
   for (const auto& shard : shards_) {
+    // The lock is held for counting references only: workers wait for it.
     shard->for_each([&](const CachedMessage& message) {
-      if (message.kind() != MessageKind::Positive || now >= message.expires_at()) return;
-      const std::vector<std::uint8_t> octets = message.to_wire(now);
-      block.push_back(static_cast<std::uint8_t>(message.key().back()));
-      block.push_back(static_cast<std::uint8_t>(octets.size() >> 8));
-      block.push_back(static_cast<std::uint8_t>(octets.size()));
-      block.insert(block.end(), octets.begin(), octets.end());
+      if (message.kind() == MessageKind::Positive && now < message.expires_at())
+        fresh.emplace_back(&message);
     });
+    for (const MessageRef& message : fresh) put_message(block, *message, now);
+    fresh.clear();
   }
   std::vector<std::uint8_t> sum;
   put_u64(sum, checksum(std::span(block).subspan(sum_at + 8)));
@@ -161,13 +187,17 @@ std::vector<std::uint8_t> Cache::save(Millis now) const {
   return block;
 }
 
-Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, Millis elapsed, Millis now) {
-  const std::size_t head = kBlockMagic.size() + 8;
+Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_t unix_now,
+                                Millis now) {
+  const std::size_t sum_end = kBlockMagic.size() + 8;
+  const std::size_t head = sum_end + 8;
   if (block.size() < head || std::memcmp(block.data(), kBlockMagic.data(), kBlockMagic.size()) != 0)
     return fail("not a cache file of this version");
-  if (get_u64(block.data() + kBlockMagic.size()) != checksum(block.subspan(head)))
+  if (get_u64(block.data() + kBlockMagic.size()) != checksum(block.subspan(sum_end)))
     return fail("damaged: the checksum differs");
-  const auto gone = static_cast<std::uint32_t>(std::min<Millis>(elapsed / 1000 + 1, wire::kMaxTtl));
+  const auto saved_at = static_cast<std::int64_t>(get_u64(block.data() + sum_end));
+  const auto gone = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(unix_now - saved_at + 1, 1, std::int64_t{wire::kMaxTtl}));
   // Limits were applied when the answers came.
   AnswerRules rules;
   rules.max_ttl = std::chrono::seconds(wire::kMaxTtl);

@@ -71,6 +71,8 @@ class Cache {
 
   // The entry, if fresh; null otherwise.
   MessageRef find(const CacheKey& key, Millis now);
+  // RFC 8020: the fresh name error of a name above `key`'s; null: there is none.
+  MessageRef find_denial_above(const CacheKey& key, Millis now);
   // A positive entry that is past its time, but by less than serve_stale; null otherwise.  Nothing
   // negative is ever served stale.
   MessageRef find_stale(const CacheKey& key, Millis now);
@@ -95,10 +97,11 @@ class Cache {
   std::size_t flush_all();
 
   // What is fresh and positive, for a later start: save() gives one block of octets with a
-  // checksum; load() takes what is still valid of such a block, `elapsed` after it was saved, and
-  // returns how many entries.  Anything else than such a block is an Error.
-  std::vector<std::uint8_t> save(Millis now) const;
-  Result<std::size_t> load(std::span<const std::uint8_t> block, Millis elapsed, Millis now);
+  // checksum; load() takes what is still valid of such a block and returns how many entries.
+  // Anything else than such a block is an Error.  `unix_now`: seconds of the wall clock, which
+  // alone goes on between two runs; a block from the future counts as one of now.
+  std::vector<std::uint8_t> save(std::int64_t unix_now, Millis now) const;
+  Result<std::size_t> load(std::span<const std::uint8_t> block, std::int64_t unix_now, Millis now);
 
   // Takes over size and serve_stale; entries stay as far as they fit.
   void reconfigure(const CacheConfig& config);

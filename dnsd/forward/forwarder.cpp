@@ -67,6 +67,7 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
   Pending* start(const ForwardRequest& request, const CacheKey& key, Purpose purpose,
                  Outcome& outcome);
   bool answer_at_once(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
+  bool deny_below_denied(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
   void take_off(Pending& pending, const ForwardRequest& request);
 
   bool has_room_for(const IpAddress& client) const;
@@ -92,6 +93,7 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
   std::vector<IpPrefix> deny_answers_;
   AnswerRules rules_;
   bool serve_stale_ = true;
+  bool nxdomain_cut_ = false;
   bool closed_ = false;
 
   std::unordered_map<std::string, std::unique_ptr<Pending>> pending_;  // by flight key
@@ -219,6 +221,7 @@ void Forwarder::Impl::reconfigure(const UpstreamConfig& upstream, const CacheCon
   max_in_flight_ = upstream.max_in_flight;
   shared_->flights.set_limit(max_in_flight_);
   serve_stale_ = cache.serve_stale.count() > 0;
+  nxdomain_cut_ = cache.nxdomain_cut;
   rules_.min_ttl = cache.min_ttl;
   rules_.max_ttl = cache.max_ttl;
   rules_.negative_max_ttl = cache.negative_max_ttl;
@@ -283,6 +286,8 @@ bool Forwarder::Impl::answer_at_once(const ForwardRequest& request, const CacheK
     outcome = refusal(key, wire::Ede::Other, "forwarding loop");
     return true;
   }
+  if (nxdomain_cut_ && request.recursion_desired && deny_below_denied(request, key, outcome))
+    return true;
   if (!serve_stale_ || !request.recursion_desired) return false;
   const bool paused = shared_->cache.is_refresh_paused(key, now);
   if (!paused && !UpstreamGroups::is_hopeless(groups_.group_of(request.question.name)))
@@ -292,6 +297,23 @@ bool Forwarder::Impl::answer_at_once(const ForwardRequest& request, const CacheK
   outcome.freshness = Freshness::Stale;
   bump(counters_.stale_answers);
   if (!paused) refresh(request);
+  return true;
+}
+
+// RFC 8020, section 2: what does not exist has nothing below it.
+bool Forwarder::Impl::deny_below_denied(const ForwardRequest& request, const CacheKey& key,
+                                        Outcome& outcome) {
+  const Millis now = reactor_.now();
+  const MessageRef denial = shared_->cache.find_denial_above(key, now);
+  if (!denial) return false;
+  wire::ResponseMessage response = denial->expand(now, Freshness::Fresh);
+  response.question = request.question;
+  response.question_name = request.question.name;
+  auto message = build_answer({request.question, request.dnssec_ok, request.checking_disabled,
+                               request.question.name, response},
+                              rules_, now);
+  if (!message) return false;
+  outcome.message = std::move(*message);
   return true;
 }
 

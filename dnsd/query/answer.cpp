@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/query/local_names.hpp"
 #include "dnsd/query/service_names.hpp"
 #include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
@@ -291,6 +292,37 @@ void answer_pointers(const Decision& decision, AnswerContext& context) {
       return context.writer.set_truncated();
 }
 
+void answer_local_addresses(const Decision& decision, AnswerContext& context) {
+  std::vector<IpAddress> addresses;
+  for (const IpAddress& address : decision.local->addresses)
+    if (address.is_v4() == (context.type == Type::A)) addresses.push_back(address);
+  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(decision.local);
+  const std::size_t first = first_place(context.rotation.next(key), addresses.size());
+  std::ranges::rotate(addresses, addresses.begin() + static_cast<std::ptrdiff_t>(first));
+  for (const IpAddress& address : addresses)
+    if (!context.writer.add_address(Section::Answer, context.owner,
+                                    context.view.settings().ttl.endpoint, address))
+      return context.writer.set_truncated();
+}
+
+void answer_local_pointers(const Decision& decision, AnswerContext& context) {
+  for (const std::string& name : decision.local->names)
+    if (!context.writer.add_name_record(Section::Answer, context.owner, Type::Ptr,
+                                        context.view.settings().ttl.endpoint, name))
+      return context.writer.set_truncated();
+}
+
+void answer_denied(const Decision& decision, AnswerContext& context) {
+  context.writer.set_rcode(wire::Rcode::NxDomain);
+  write_soa(context, decision.zone, Section::Authority);
+  context.writer.set_extended_error(wire::Ede::Blocked, decision.why);
+}
+
+void answer_refused(const Decision& decision, AnswerContext& context) {
+  context.writer.set_rcode(wire::Rcode::Refused);
+  context.writer.set_extended_error(wire::Ede::Blocked, decision.why);
+}
+
 void answer_version(AnswerContext& context) {
   if (!context.writer.add_txt(Section::Answer, context.owner, kVersionTtl, {&kVersion, 1}))
     context.writer.set_truncated();
@@ -381,6 +413,14 @@ void write_answer(const Decision& decision, AnswerContext& context) {
       return answer_nxdomain(decision, context);
     case Verdict::AliasItself:
       return;
+    case Verdict::LocalAddresses:
+      return answer_local_addresses(decision, context);
+    case Verdict::LocalPointers:
+      return answer_local_pointers(decision, context);
+    case Verdict::Denied:
+      return answer_denied(decision, context);
+    case Verdict::Refused:
+      return answer_refused(decision, context);
     case Verdict::AliasLoop:
       return answer_failure(wire::Ede::Other, decision.why, context);
     case Verdict::Unresolvable:

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "dnsd/query/cluster_zone.hpp"
+#include "dnsd/query/local_names.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/query/service_names.hpp"
 #include "dnsd/query/special_names.hpp"
@@ -324,62 +325,7 @@ std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
       .verdict = Verdict::NotReady, .zone = zone, .why = "a required source has not delivered yet"};
 }
 
-}  // namespace
-
-std::string_view to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::Addresses:
-    case Verdict::Address:
-    case Verdict::EndpointAddresses:
-    case Verdict::Ports:
-    case Verdict::Pointers:
-    case Verdict::Version:
-    case Verdict::ZoneSoa:
-    case Verdict::ZoneNs:
-    case Verdict::ServerAddresses:
-    case Verdict::Minimal:
-      return "answered";
-    case Verdict::Alias:
-    case Verdict::AliasItself:
-      return "alias";
-    case Verdict::AliasLoop:
-      return "SERVFAIL";
-    case Verdict::SearchAlias:
-      return "search alias";
-    case Verdict::NoData:
-      return "NODATA";
-    case Verdict::NxDomain:
-      return "NXDOMAIN";
-    case Verdict::Forward:
-      return "forwarded";
-    case Verdict::Wait:
-      return "waits for its first addresses";
-    case Verdict::Unresolvable:
-      return "SERVFAIL";
-    case Verdict::NotReady:
-      return "SERVFAIL until the first sync";
-  }
-  return "";
-}
-
-bool is_failure(Verdict verdict) {
-  return verdict == Verdict::Unresolvable || verdict == Verdict::NotReady ||
-         verdict == Verdict::AliasLoop;
-}
-
-wire::Rcode rcode_of(Verdict verdict) {
-  if (is_failure(verdict)) return wire::Rcode::ServFail;
-  return verdict == Verdict::NxDomain ? wire::Rcode::NxDomain : wire::Rcode::NoError;
-}
-
-std::string_view zone_of(const View& view, std::string_view name) {
-  if (is_in_cluster_domain(view, name)) return view.settings().cluster_domain;
-  if (is_below(name, kClusterSet)) return kClusterSet;
-  if (is_reverse_name(name)) return reverse_zone_of(view, name);
-  return {};
-}
-
-Decision decide(const View& view, const Asked& asked) {
+Decision decide_by_registry(const View& view, const Asked& asked) {
   if (is_special_name(asked.name)) return decide_special(asked);
   if (!view.snapshot().synced) [[unlikely]] {
     if (is_in_cluster_domain(view, asked.name))
@@ -396,6 +342,75 @@ Decision decide(const View& view, const Asked& asked) {
   if (view.snapshot().authoritative && is_in_cluster_domain(view, asked.name))
     if (const auto fixed = decide_fixed_name(view, asked)) return *fixed;
   return decide_unknown(view, asked, {});
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Addresses:
+    case Verdict::Address:
+    case Verdict::EndpointAddresses:
+    case Verdict::Ports:
+    case Verdict::Pointers:
+    case Verdict::Version:
+    case Verdict::ZoneSoa:
+    case Verdict::ZoneNs:
+    case Verdict::ServerAddresses:
+    case Verdict::Minimal:
+    case Verdict::LocalAddresses:
+    case Verdict::LocalPointers:
+      return "answered";
+    case Verdict::Alias:
+    case Verdict::AliasItself:
+      return "alias";
+    case Verdict::AliasLoop:
+      return "SERVFAIL";
+    case Verdict::SearchAlias:
+      return "search alias";
+    case Verdict::NoData:
+      return "NODATA";
+    case Verdict::NxDomain:
+    case Verdict::Denied:
+      return "NXDOMAIN";
+    case Verdict::Refused:
+      return "REFUSED";
+    case Verdict::Forward:
+      return "forwarded";
+    case Verdict::Wait:
+      return "waits for its first addresses";
+    case Verdict::Unresolvable:
+      return "SERVFAIL";
+    case Verdict::NotReady:
+      return "SERVFAIL until the first sync";
+  }
+  return "";
+}
+
+bool is_failure(Verdict verdict) {
+  return verdict == Verdict::Unresolvable || verdict == Verdict::NotReady ||
+         verdict == Verdict::AliasLoop || verdict == Verdict::Refused;
+}
+
+wire::Rcode rcode_of(Verdict verdict) {
+  if (verdict == Verdict::Refused) return wire::Rcode::Refused;
+  if (is_failure(verdict)) return wire::Rcode::ServFail;
+  return verdict == Verdict::NxDomain || verdict == Verdict::Denied ? wire::Rcode::NxDomain
+                                                                    : wire::Rcode::NoError;
+}
+
+std::string_view zone_of(const View& view, std::string_view name) {
+  if (is_in_cluster_domain(view, name)) return view.settings().cluster_domain;
+  if (is_below(name, kClusterSet)) return kClusterSet;
+  if (is_reverse_name(name)) return reverse_zone_of(view, name);
+  return {};
+}
+
+// The mesh's own names come first: no file of this machine may hide them.
+Decision decide(const View& view, const Asked& asked) {
+  const Decision decision = decide_by_registry(view, asked);
+  if (decision.verdict != Verdict::Forward || asked.local == nullptr) return decision;
+  return asked.local->decide(asked).value_or(decision);
 }
 
 }  // namespace meshdns::dnsd

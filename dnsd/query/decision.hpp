@@ -29,14 +29,21 @@ enum class Verdict : std::uint8_t {
   Minimal,            // ANY: one record that says so (RFC 8482)
   NoData,
   NxDomain,
+  LocalAddresses,  // those of `local`, of the asked family; there is at least one
+  LocalPointers,   // PTR: the names of `local`
+  Denied,          // NXDOMAIN: the operator has overridden what is below `zone`
+  Refused,         // REFUSED: the same
   Forward,
   Wait,          // the addresses of match.service are being looked up for the first time
   Unresolvable,  // SERVFAIL: all names of match.service fail
   NotReady,      // SERVFAIL: a required source has not delivered yet
 };
 std::string_view to_string(Verdict verdict);
-bool is_failure(Verdict verdict);  // SERVFAIL
+bool is_failure(Verdict verdict);  // SERVFAIL or REFUSED
 wire::Rcode rcode_of(Verdict verdict);
+
+class LocalNames;
+struct LocalEntry;
 
 // Refers to the name that was asked about, to the snapshot and to its settings; valid as long as
 // these.
@@ -52,7 +59,8 @@ struct Decision {
   std::string_view zone = {};
   std::string_view stripped = {};  // SearchAlias: the name without the search domain
   IpAddress address = {};
-  std::string_view why = {};  // a literal, for explanations and extended errors
+  std::string_view why = {};          // a literal, for explanations and extended errors
+  const LocalEntry* local = nullptr;  // LocalAddresses, LocalPointers
 };
 
 struct Asked {
@@ -65,6 +73,10 @@ struct Asked {
   // The addresses of ns.dns.
   std::span<const IpAddress> server_addresses = {};
   registry::Trace* trace = nullptr;
+  // What the operator answers or denies of what would be forwarded; null = nothing.
+  const LocalNames* local = nullptr;
+  // Where translated addresses have their names (dns64.hpp); null = no DNS64.
+  const IpPrefix* dns64 = nullptr;
 };
 
 // Never allocates without a trace (but for reverse names).

@@ -109,6 +109,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
   std::array<char, wire::kMaxNameLength + 1> odd_name;
   Asked asked = asked_of(question.query, odd_name);
   asked.server_addresses = request.settings.server_addresses;
+  asked.local = request.settings.local.get();
+  if (request.settings.dns64) asked.dns64 = &*request.settings.dns64;
   registry::Trace trace;
   const bool first = explanation.answers.empty();
   if (first) asked.trace = &trace;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/query/dns64.hpp"
 #include "dnsd/wire/name_text.hpp"
 #include "registry/base/host_name.hpp"
 
@@ -105,6 +106,7 @@ Reentry reenter_registry(const registry::View& view, const Asked& asked,
 void write_forwarded(const ForwardedPart& part, MessageWriter& writer,
                      MessageWriter::NameRef owner) {
   wire::ResponseMessage message = part.message.expand(part.now, part.freshness);
+  if (part.dns64 != nullptr) translate_answer(*part.dns64, part.max_translated_ttl, message);
   writer.set_rcode(part.message.rcode());
   rotate_addresses(message.answer, part.rotation);
   OwnerFinder owners(owner);

@@ -29,6 +29,9 @@ struct ForwardedPart {
   Freshness freshness = Freshness::Fresh;
   Millis now = 0;
   std::uint32_t rotation = 0;
+  // Addresses of IPv4 become those of IPv6, with this TTL at most; null = as they are.
+  const IpPrefix* dns64 = nullptr;
+  std::uint32_t max_translated_ttl = 0;
 };
 void write_forwarded(const ForwardedPart& part, wire::MessageWriter& writer,
                      wire::MessageWriter::NameRef owner);

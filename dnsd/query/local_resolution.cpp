@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dnsd/query/dns64.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
@@ -28,6 +29,16 @@ bool add_target(const registry::View& view, const Decision& decision, AliasChain
 
 bool is_alias(const Decision& decision) {
   return decision.verdict == Verdict::Alias || decision.verdict == Verdict::SearchAlias;
+}
+
+// The name of a translated address leads to that of the address it stands for.
+bool add_translated_pointer(const registry::View& view, const Asked& asked,
+                            const Decision& decision, AliasChain& chain) {
+  if (asked.dns64 == nullptr || decision.verdict != Verdict::Forward || decision.match ||
+      asked.type != wire::Type::Ptr)
+    return false;
+  const std::string target = translated_pointer(*asked.dns64, asked.name);
+  return !target.empty() && chain.add({}, target, view.settings().ttl.endpoint);
 }
 
 // A name with a label that no host has, for look-ups that only a wildcard may answer: everything
@@ -63,6 +74,7 @@ Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& ch
       asked.has_odd_labels = false;
     }
     Decision decision = decide(view, asked);
+    if (add_translated_pointer(view, asked, decision, chain)) continue;
     if (!is_alias(decision)) return decision;
     if (!add_target(view, decision, chain)) {
       decision.verdict = Verdict::AliasLoop;

@@ -20,6 +20,8 @@ std::string_view to_string(AnswerSource source) {
       return "cluster_zone";
     case AnswerSource::Special:
       return "special";
+    case AnswerSource::Local:
+      return "local";
     case AnswerSource::Cache:
       return "cache";
     case AnswerSource::Stale:

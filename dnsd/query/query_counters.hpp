@@ -17,6 +17,7 @@ enum class AnswerSource : std::uint8_t {
   Registry,     // a visible object
   ClusterZone,  // the shape of the cluster domain or of a reverse zone
   Special,      // localhost, invalid, onion, alt
+  Local,        // the hosts file, overrides
   Cache,
   Stale,
   Forward,   // asked upstream for this query
@@ -25,7 +26,7 @@ enum class AnswerSource : std::uint8_t {
   Protocol,  // FORMERR, NOTIMP, BADVERS
   Failed,    // nothing could be had: SERVFAIL of our own
 };
-inline constexpr std::size_t kAnswerSources = 10;
+inline constexpr std::size_t kAnswerSources = 11;
 std::string_view to_string(AnswerSource source);  // "cluster_zone"
 
 struct alignas(64) QueryCounters {

@@ -1,5 +1,6 @@
 // The part of QueryHandler that deals with what the registry leaves to an upstream.
 #include "dnsd/query/answer.hpp"
+#include "dnsd/query/dns64.hpp"
 #include "dnsd/query/forwarded_answer.hpp"
 #include "dnsd/query/query_handler_impl.hpp"
 #include "dnsd/wire/name_text.hpp"
@@ -26,7 +27,8 @@ QueryHandler::Impl::Written QueryHandler::Impl::forward(QueryState& state, const
   // RFC 8482: over UDP a large answer to a small question serves only whoever forges addresses.
   if (plain && state.query->qtype == Type::Any && !state.is_tcp())
     return answer_any_minimally(state, view, buffer);
-  if (plain && !state.walk.is_active()) return forward_question(state, view, buffer);
+  const bool translates = settings_.dns64 && wants_translation(*state.query);
+  if (plain && !state.walk.is_active() && !translates) return forward_question(state, view, buffer);
 
   const CacheKey key(request_of(state).question,
                      state.query->has_edns && state.query->edns.dnssec_ok,
@@ -63,6 +65,9 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
                                                     const CachedMessage& message,
                                                     Freshness freshness, Buffer buffer) {
   if (freshness == Freshness::Stale) state.source = AnswerSource::Stale;
+  if (state.without_ipv6 && message.kind() != MessageKind::Positive)
+    return relay_untranslated(state, buffer);
+  if (asks_for_ipv4(state, message)) return {};
   if (message.kind() == MessageKind::Failure) return relay(state, message, freshness, buffer);
   if (state.walk.is_active() && message.rcode() == Rcode::NxDomain) {
     if (state.chain.empty()) state.walk.denial = MessageRef(&message);
@@ -70,19 +75,37 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
     return {};
   }
   if (message.has_alias() && state.query->qtype != Type::Cname) {
-    const Asked asked{.name = {}, .type = state.query->qtype};
+    const Asked asked{.name = {}, .type = state.query->qtype, .local = settings_.local.get()};
     const Reentry reentry =
         reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
-    if (reentry == Reentry::Into) return {};
+    if (reentry == Reentry::Into) {
+      state.without_ipv6 = nullptr;
+      return {};
+    }
     if (reentry == Reentry::Loop)
       return fail(state, wire::Ede::Other, "the chain of aliases has no end", buffer);
   }
   return relay(state, message, freshness, buffer);
 }
 
+// DNS64: true when addresses of IPv4 are asked for in place of this answer.
+bool QueryHandler::Impl::asks_for_ipv4(QueryState& state, const CachedMessage& message) const {
+  if (!settings_.dns64 || state.without_ipv6 || !wants_translation(*state.query) ||
+      !lacks_ipv6(message, parts_.clock.now()))
+    return false;
+  state.without_ipv6 = MessageRef(&message);
+  return true;
+}
+
+// There is no IPv4 either: what was said of IPv6 holds.
+std::size_t QueryHandler::Impl::relay_untranslated(QueryState& state, Buffer buffer) {
+  const MessageRef denial = std::exchange(state.without_ipv6, nullptr);
+  return relay(state, *denial, Freshness::Fresh, buffer);
+}
+
 std::size_t QueryHandler::Impl::relay(QueryState& state, const CachedMessage& message,
                                       Freshness freshness, Buffer buffer) {
-  if (!state.chain.empty()) return compose(state, message, freshness, buffer);
+  if (!state.chain.empty() || state.without_ipv6) return compose(state, message, freshness, buffer);
   const std::size_t size = message.write_reply(*state.query, frame_of(state, buffer),
                                                parts_.clock.now(), rotation_.next(), freshness);
   return count_reply(state, buffer, message.rcode(), size);
@@ -99,13 +122,20 @@ std::size_t QueryHandler::Impl::compose(QueryState& state, const CachedMessage& 
     return count_reply(state, buffer, Rcode::ServFail, writer.finish());
   }
   writer.set_authoritative(state.authoritative);
-  MessageWriter::NameRef owner = 0;
-  if (state.chain.write(writer, owner))
-    write_forwarded({.message = message,
+  const Millis now = parts_.clock.now();
+  ForwardedPart part{.message = message,
                      .freshness = freshness,
-                     .now = parts_.clock.now(),
-                     .rotation = rotation_.next()},
-                    writer, owner);
+                     .now = now,
+                     .rotation = rotation_.next(),
+                     .dns64 = nullptr,
+                     .max_translated_ttl = 0};
+  if (state.without_ipv6) {
+    part.dns64 = &*settings_.dns64;
+    part.max_translated_ttl = translated_ttl(*state.without_ipv6, now);
+  }
+  MessageWriter::NameRef owner = MessageWriter::kQuestionName;
+  if (state.chain.write(writer, owner))
+    write_forwarded(part, writer, owner);
   else
     writer.set_truncated();
   return count_reply(state, buffer, message.rcode(), writer.finish());
@@ -135,6 +165,7 @@ ForwardRequest QueryHandler::Impl::request_of(const QueryState& state) const {
   ForwardRequest request;
   request.question = question_of(query);
   if (!state.chain.empty()) request.question.name = wire::wire_from_host(state.chain.last());
+  if (state.without_ipv6) request.question.type = Type::A;
   request.dnssec_ok = query.has_edns && query.edns.dnssec_ok;
   request.checking_disabled = query.checking_disabled;
   request.recursion_desired = query.recursion_desired;

@@ -30,7 +30,14 @@ bool is_refused_type(Type type) {
          type == Type::Opt || type == kTkey || type == Type::Tsig;
 }
 
+bool is_local(Verdict verdict) {
+  return verdict == Verdict::LocalAddresses || verdict == Verdict::LocalPointers ||
+         verdict == Verdict::Denied || verdict == Verdict::Refused;
+}
+
 AnswerSource source_of(const Decision& decision) {
+  if (is_local(decision.verdict)) return AnswerSource::Local;
+  if (is_failure(decision.verdict)) return AnswerSource::Failed;
   if (decision.match) return AnswerSource::Registry;
   return is_special_name(decision.zone) ? AnswerSource::Special : AnswerSource::ClusterZone;
 }
@@ -172,7 +179,7 @@ std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buf
 std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& view,
                                                const Decision& decision, Buffer buffer) {
   const bool failure = is_failure(decision.verdict);
-  state.source = failure ? AnswerSource::Failed : source_of(decision);
+  state.source = source_of(decision);
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_authoritative(state.authoritative && !failure);
   AnswerContext context{.view = view,
@@ -203,6 +210,7 @@ void QueryHandler::Impl::begin_walk(QueryState& state, const View& view, const D
 
 void QueryHandler::Impl::walk_on(QueryState& state, const View& view) {
   state.chain.clear();
+  state.without_ipv6 = nullptr;
   const std::string_view name = state.walk.next();
   if (name.empty()) return;
   state.authoritative = true;
@@ -250,6 +258,8 @@ std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::str
 Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_name) const {
   Asked asked = asked_of(*state.query, odd_name);
   asked.server_addresses = server_addresses(*state.reply_to);
+  asked.local = settings_.local.get();
+  if (settings_.dns64) asked.dns64 = &*settings_.dns64;
   return asked;
 }
 

@@ -76,6 +76,8 @@ class QueryHandler::Impl {
                     Buffer buffer);
   std::size_t compose(QueryState& state, const CachedMessage& message, Freshness freshness,
                       Buffer buffer);
+  bool asks_for_ipv4(QueryState& state, const CachedMessage& message) const;
+  std::size_t relay_untranslated(QueryState& state, Buffer buffer);
   std::size_t ask(QueryState& state, Buffer buffer);
   ForwardRequest request_of(const QueryState& state) const;
   ReplyFrame frame_of(const QueryState& state, Buffer buffer);

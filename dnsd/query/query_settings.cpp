@@ -58,6 +58,7 @@ QuerySettings QuerySettings::from(const Config& config) {
   settings.chaos = config.server.chaos;
   settings.nsid = config.server.nsid;
   settings.timeout = config.upstream.timeout;
+  settings.dns64 = config.dns64.prefix;
   settings.server_version = "meshdns " MESHDNS_VERSION;
   settings.server_identity = host_name();
   for (const SocketAddress& listen : config.server.listen)

@@ -3,11 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/query/local_names.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
@@ -34,6 +37,11 @@ struct QuerySettings {
   std::string server_version = "meshdns";   // CH version.server
   std::string server_identity;              // CH id.server: this host's name
   std::vector<IpAddress> server_addresses;  // A and AAAA of ns.dns: bound ones, without loopback
+
+  std::optional<IpPrefix> dns64;  // RFC 6147: how IPv4 is translated; nullopt = not
+  // The hosts file and the overrides; null = neither.  The caller's to fill in: from() reads no
+  // file.
+  std::shared_ptr<const LocalNames> local;
 
   // From the configuration and this host's name.
   static QuerySettings from(const Config& config);

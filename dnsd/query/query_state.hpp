@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dnsd/forward/cached_message.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/query_counters.hpp"
@@ -26,6 +27,8 @@ struct QueryState {
   SearchWalk walk;
   // The question's own name was answered here, not upstream: AA.
   bool authoritative = false;
+  // DNS64: the answer to AAAA in place of which addresses of IPv4 are translated; null = none yet.
+  MessageRef without_ipv6;
   AnswerSource source = AnswerSource::Registry;
   std::string upstream;         // who was asked
   std::uint32_t questions = 0;  // sent upstream for this query (reliability.md, R18)

@@ -80,6 +80,7 @@ void QueryHandler::Impl::decide_again(std::uint64_t number) {
     held.state.chain.clear();
     held.state.walk = {};
     held.state.authoritative = false;
+    held.state.without_ipv6 = nullptr;
     return answer_question(held.state, reader_.current(), buffer);
   });
 }

@@ -87,3 +87,60 @@ def test_a_corrupt_state_is_set_aside_and_said(workspace, options):
     daemon = workspace.daemon(options, upstreams=[upstream])
     vips(daemon)
     daemon.wait_for_log(r"(?i)(corrupt|checksum|damaged|cannot be read|unreadable)")
+
+
+RECORDS = [f"n{i}.example.com. {'5' if i % 2 else '300'} A 192.0.2.{i}" for i in range(1, 51)]
+
+
+def warm(daemon):
+    for i in range(1, 51):
+        assert daemon.ask(f"n{i}.example.com.").addresses() == [f"192.0.2.{i}"]
+
+
+def test_the_cache_is_warm_after_a_restart(workspace):
+    (workspace.path / "state").mkdir()
+    options = {"state_dir": str(workspace.path / "state")}
+    upstream = workspace.upstream(RECORDS)
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    warm(daemon)
+    daemon.stop()
+    workspace.forget(daemon)
+    asked = len(upstream.received())
+    upstream.set([], [{"drop": True}])
+    daemon = workspace.daemon({**options, "upstream": {"timeout": "300ms"}}, upstreams=[upstream])
+    daemon.wait_for_log("the cache of the last run is back")
+    for i in range(2, 51, 2):
+        answer = daemon.ask(f"n{i}.example.com.")
+        assert answer.addresses() == [f"192.0.2.{i}"]
+        assert all(0 < ttl <= 300 for _, ttl, _, _ in answer.section("answer"))
+    assert not [r for r in upstream.received()[asked:] if r.name.endswith("example.com.")]
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage" * 1000, None])
+def test_a_damaged_cache_is_set_aside(workspace, damage):
+    state = workspace.path / "state"
+    state.mkdir()
+    options = {"state_dir": str(state)}
+    upstream = workspace.upstream(RECORDS)
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    warm(daemon)
+    daemon.stop()
+    workspace.forget(daemon)
+    file = state / "cache"
+    octets = bytearray(file.read_bytes())
+    octets[len(octets) // 2] ^= 1
+    file.write_bytes(bytes(octets) if damage is None else damage)
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    warm(daemon)
+    if damage != b"":
+        daemon.wait_for_log("the cache of the last run is not used")
+        assert list(state.glob("cache.bad-*"))
+
+
+def test_a_directory_that_cannot_be_written_costs_no_answer(workspace):
+    daemon = workspace.daemon({"state_dir": str(workspace.path / "missing")},
+                              upstreams=[workspace.upstream(RECORDS)])
+    warm(daemon)
+    daemon.stop()
+    workspace.forget(daemon)
+    assert "the cache is not kept" in daemon.process.log_tail(20)

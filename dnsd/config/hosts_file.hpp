@@ -1,0 +1,31 @@
+// A hosts file as hosts(5) has it: "ADDRESS NAME [NAME...]", "#" begins a comment.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/ip_address.hpp"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+struct HostsFile {
+  struct Entry {
+    IpAddress address;
+    std::vector<std::string> names;  // canonical; at least one
+  };
+  std::vector<Entry> entries;     // in the order of the file
+  std::size_t skipped = 0;        // lines, or names of lines, that cannot be understood
+  std::size_t first_skipped = 0;  // the number of the first such line; 0 = none
+};
+
+// Never fails: what cannot be understood is skipped and counted.
+HostsFile parse_hosts(std::string_view text);
+
+// An Error where the file cannot be read, or is larger than 32 MiB (a long list of blocked names
+// has 5).
+Result<HostsFile> read_hosts_file(const std::string& path);
+
+}  // namespace meshdns::dnsd

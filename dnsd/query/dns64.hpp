@@ -1,0 +1,40 @@
+// DNS64 (RFC 6147): IPv6 addresses for what has IPv4 ones only, so that clients without IPv4 reach
+// it through a NAT64.  Of forwarded names; what the mesh answers is left as the mesh has it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/wire/query_message.hpp"
+#include "registry/base/ip_address.hpp"
+
+namespace meshdns::dnsd {
+
+// RFC 6052, section 2.2.  REQUIRES: `prefix` is IPv6 of 32, 40, 48, 56, 64 or 96 bits, `address`
+// is IPv4.
+IpAddress translate(const IpPrefix& prefix, const IpAddress& address);
+// The IPv4 address within; nullopt: not below `prefix`.
+std::optional<IpAddress> translate_back(const IpPrefix& prefix, const IpAddress& address);
+
+// Whether the client leaves translation to us (RFC 6147, section 5.5: one that validates does not).
+bool wants_translation(const wire::QueryMessage& query);
+
+// Whether this answer to AAAA has no address to use, so that those of IPv4 are asked for (section
+// 5.1): no data, nothing but IPv4-mapped addresses, or an rcode other than NXDOMAIN.  A failure to
+// reach any upstream is not tried twice.
+bool lacks_ipv6(const CachedMessage& message, Millis now);
+// How long what is made in place of it may be kept (section 5.1.7).
+std::uint32_t translated_ttl(const CachedMessage& denial, Millis now);
+
+// Turns the A records of a message into AAAA records.
+void translate_answer(const IpPrefix& prefix, std::uint32_t max_ttl,
+                      wire::ResponseMessage& message);
+
+// The in-addr.arpa name that the reverse name of a translated address stands for (section 5.3.1);
+// empty: it is none.
+std::string translated_pointer(const IpPrefix& prefix, std::string_view name);
+
+}  // namespace meshdns::dnsd

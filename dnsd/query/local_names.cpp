@@ -1,0 +1,95 @@
+#include "dnsd/query/local_names.hpp"
+
+#include <algorithm>
+
+#include "dnsd/query/reverse_zone.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using wire::Type;
+
+constexpr std::string_view kHosts = "the hosts file (hosts.file)";
+constexpr std::string_view kOverride = "overridden by the configuration (overrides)";
+
+template <typename Value>
+void add_once(std::vector<Value>& values, const Value& value) {
+  if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+}
+
+bool has_family(const LocalEntry& entry, Type type) {
+  return std::ranges::any_of(entry.addresses, [&](const IpAddress& address) {
+    return address.is_v4() == (type == Type::A);
+  });
+}
+
+// The addresses of a name as an answer to `type`.  `zone`: whose SOA says that there are none.
+Decision decide_entry(const LocalEntry& entry, Type type, std::string_view zone,
+                      std::string_view why) {
+  Decision decision{.verdict = Verdict::NoData, .zone = zone, .why = why, .local = &entry};
+  if (type == Type::Any) decision.verdict = Verdict::Minimal;
+  if ((type == Type::A || type == Type::Aaaa) && has_family(entry, type))
+    decision.verdict = Verdict::LocalAddresses;
+  return decision;
+}
+
+// Types that say where the name's addresses are, or might.
+bool concerns_addresses(Type type) {
+  return type == Type::A || type == Type::Aaaa || type == Type::Any || type == Type::Cname ||
+         type == Type::Https || type == Type::Svcb;
+}
+
+}  // namespace
+
+LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Override>& overrides) {
+  for (const HostsFile::Entry& line : hosts.entries)
+    for (const std::string& name : line.names) {
+      add_once(by_name_[name].addresses, line.address);
+      // Lists of blocked names have the unspecified address a hundred thousand times.
+      if (!line.address.is_unspecified()) add_once(by_address_[line.address].names, name);
+    }
+  for (const auto& [suffix, value] : overrides)
+    overrides_.emplace(suffix, Overriding{value.action, {value.addresses, {}}});
+}
+
+std::optional<Decision> LocalNames::decide(const Asked& asked) const {
+  if (auto host = decide_host(asked)) return host;
+  if (auto pointer = decide_pointer(asked)) return pointer;
+  return decide_override(asked);
+}
+
+std::optional<Decision> LocalNames::decide_host(const Asked& asked) const {
+  if (by_name_.empty() || !concerns_addresses(asked.type)) return {};
+  const auto found = by_name_.find(asked.name);
+  if (found == by_name_.end()) return {};
+  return decide_entry(found->second, asked.type, {}, kHosts);
+}
+
+std::optional<Decision> LocalNames::decide_pointer(const Asked& asked) const {
+  if (by_address_.empty() || asked.type != Type::Ptr || !is_reverse_name(asked.name)) return {};
+  const auto address = parse_reverse_name(asked.name);
+  if (!address || address->missing != 0) return {};
+  const auto found = by_address_.find(address->address);
+  if (found == by_address_.end()) return {};
+  return Decision{.verdict = Verdict::LocalPointers, .why = kHosts, .local = &found->second};
+}
+
+// The longest suffix wins.
+std::optional<Decision> LocalNames::decide_override(const Asked& asked) const {
+  if (overrides_.empty()) return {};
+  for (std::string_view name = asked.name; !name.empty(); name = parent_of(name)) {
+    const auto found = overrides_.find(name);
+    if (found == overrides_.end()) continue;
+    const Overriding& overriding = found->second;
+    if (overriding.action == OverrideAction::Addresses)
+      return decide_entry(overriding.entry, asked.type, found->first, kOverride);
+    return Decision{.verdict = overriding.action == OverrideAction::NxDomain ? Verdict::Denied
+                                                                             : Verdict::Refused,
+                    .zone = found->first,
+                    .why = kOverride};
+  }
+  return {};
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,59 @@
+// What the operator of this machine answers or denies of the names that would be forwarded: the
+// hosts file and the overrides of the configuration.  The mesh's own names come before them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/config/hosts_file.hpp"
+#include "dnsd/query/decision.hpp"
+#include "registry/base/hash.hpp"
+
+namespace meshdns::dnsd {
+
+struct LocalEntry {
+  std::vector<IpAddress> addresses;  // of a name, in the order of the file
+  std::vector<std::string> names;    // of an address
+};
+
+// Immutable; any thread.  Decisions refer to it.
+class LocalNames {
+ public:
+  LocalNames(const HostsFile& hosts, const std::map<std::string, Override>& overrides);
+
+  // nullopt: not ours.  A name of the hosts file is answered for addresses and what hints at them;
+  // its other types are left to the upstream.  An override is the whole of what there is at and
+  // below its suffix.
+  std::optional<Decision> decide(const Asked& asked) const;
+
+  std::size_t hosts() const { return by_name_.size(); }
+  bool empty() const { return by_name_.empty() && by_address_.empty() && overrides_.empty(); }
+
+ private:
+  struct Overriding {
+    OverrideAction action;
+    LocalEntry entry;
+  };
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return hash_bytes(name); }
+  };
+  template <typename Value>
+  using ByName = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
+
+  std::optional<Decision> decide_host(const Asked& asked) const;
+  std::optional<Decision> decide_pointer(const Asked& asked) const;
+  std::optional<Decision> decide_override(const Asked& asked) const;
+
+  ByName<LocalEntry> by_name_;
+  std::unordered_map<IpAddress, LocalEntry> by_address_;
+  ByName<Overriding> overrides_;
+};
+
+}  // namespace meshdns::dnsd
