@@ -1,0 +1,715 @@
+#include "dnsd/forward/forwarder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <thread>
+
+#include "dnsd/wire/name_text.hpp"
+#include "tests/dnsd/forward/fake_upstream.hpp"
+#include "tests/dnsd/forward/messages.hpp"
+
+namespace meshdns::dnsd::test {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using wire::Rcode;
+using wire::Type;
+
+// What happens without waiting for anything, on a machine that is busy with other things; far below
+// the timeout that the tests configure.
+constexpr Millis kAtOnce = 1'500;
+constexpr std::chrono::milliseconds kTimeout{4'000};
+
+constexpr const char* kTruth = "NOERROR [www.example.org. 300 A 192.0.2.1]";
+
+class Events final : public ForwardListener {
+ public:
+  void on_upstream_down(std::string_view, std::string_view) override { ++downs; }
+  void on_upstream_up(std::string_view) override { ++ups; }
+  void on_loop_found(std::string_view) override { ++loops; }
+  void on_loop_gone(std::string_view) override {}
+  void on_upstream_learned(std::string_view, std::string_view what) override {
+    learned.emplace_back(what);
+  }
+  int downs = 0;
+  int ups = 0;
+  int loops = 0;
+  std::vector<std::string> learned;
+};
+
+// The test's loop; turns while the test waits.
+class TestLoop {
+ public:
+  TestLoop() {
+    uv_loop_init(&loop_);
+    uv_timer_init(&loop_, &tick_);
+    uv_timer_start(&tick_, [](uv_timer_t*) {}, 1, 1);
+  }
+  ~TestLoop() {
+    uv_close(reinterpret_cast<uv_handle_t*>(&tick_), nullptr);
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
+  }
+  uv_loop_t* get() { return &loop_; }
+  Millis now() { return uv_now(&loop_); }
+  bool run_until(const std::function<bool()>& done, Millis limit = 15'000) {
+    uv_update_time(&loop_);
+    const Millis end = now() + limit;
+    while (!done() && now() < end) uv_run(&loop_, UV_RUN_ONCE);
+    return done();
+  }
+  void run_for(Millis time) {
+    run_until([] { return false; }, time);
+  }
+
+ private:
+  uv_loop_t loop_;
+  uv_timer_t tick_;
+};
+
+class ForwarderTest : public ::testing::Test {
+ protected:
+  ~ForwarderTest() override {
+    forwarder_.reset();
+    upstreams_.clear();
+  }
+
+  FakeUpstream& add(Behaviour behaviour = Behaviour::Answer) {
+    upstreams_.push_back(std::make_unique<FakeUpstream>(loop_.get(), behaviour));
+    config_.servers.push_back(upstreams_.back()->server());
+    return *upstreams_.back();
+  }
+  void start() {
+    shared_ = std::make_shared<ForwardShared>(cache_config_, events_);
+    forwarder_ = std::make_unique<Forwarder>(loop_.get(), shared_, config_, cache_config_);
+  }
+
+  struct Answer {
+    std::string text;
+    Millis took = 0;
+    Outcome outcome;
+  };
+  static std::string describe(std::string_view name, const Outcome& outcome, Millis now) {
+    ClientQuery client(name, Type::A, {.edns = true});
+    const auto reply = client.reply(
+        outcome.message->write_reply(client.query, client.frame(65535), now, 0, outcome.freshness));
+    std::string text(wire::to_string(reply.rcode));
+    if (outcome.freshness == Freshness::Stale) text += " stale";
+    for (const auto& line : texts(reply.answer)) text += " [" + line + "]";
+    for (const auto& [code, what] : reply.extended_errors) text += " EDE " + std::to_string(code);
+    return text;
+  }
+  void resolve(std::string_view name, std::function<void(const Outcome&)> callback,
+               const char* client = "192.0.2.100") {
+    ForwardRequest request;
+    request.question = question(name);
+    request.client = *IpAddress::parse(client);
+    forwarder_->resolve(std::move(request), std::move(callback));
+  }
+  // Asks the forwarder, past the cache, and waits.
+  Answer ask(const std::string& name = "www.example.org.", Millis limit = 15'000) {
+    Answer answer;
+    bool done = false;
+    loop_.run_for(0);
+    const Millis start = loop_.now();
+    resolve(name, [&](const Outcome& outcome) {
+      EXPECT_FALSE(done) << "called back twice";
+      done = true;
+      answer.outcome = outcome;
+      answer.text = describe(name, outcome, loop_.now());
+    });
+    EXPECT_FALSE(done) << "called back from inside resolve()";
+    EXPECT_TRUE(loop_.run_until([&] { return done; }, limit)) << "no answer at all";
+    answer.took = loop_.now() - start;
+    return answer;
+  }
+  UpstreamStatus status(std::size_t index = 0) {
+    const std::string name = upstreams_[index]->server().to_string();
+    for (const UpstreamStatus& each : shared_->upstreams.status(loop_.now()))
+      if (each.name == name) return each;
+    ADD_FAILURE() << name;
+    return {};
+  }
+
+  TestLoop loop_;
+  Events events_;
+  UpstreamConfig config_;
+  CacheConfig cache_config_;
+  std::vector<std::unique_ptr<FakeUpstream>> upstreams_;
+  std::shared_ptr<ForwardShared> shared_;
+  std::unique_ptr<Forwarder> forwarder_;
+};
+
+// One upstream of each kind alone, and what a client then gets.
+struct Conduct {
+  const char* name;
+  Behaviour behaviour;
+  const char* outcome;
+  Millis within;  // what it takes beyond kAtOnce
+};
+void PrintTo(const Conduct& conduct, std::ostream* out) { *out << conduct.name; }
+
+class ConductTest : public ForwarderTest, public ::testing::WithParamInterface<Conduct> {};
+
+TEST_P(ConductTest, HasItsDesignedOutcome) {
+  FakeUpstream& upstream = add(GetParam().behaviour);
+  config_.timeout = kTimeout;
+  start();
+  const Answer answer = ask();
+  EXPECT_THAT(answer.text, StartsWith(GetParam().outcome));
+  EXPECT_LE(answer.took, GetParam().within + kAtOnce);
+  EXPECT_THAT(answer.text, ::testing::Not(HasSubstr("203.0.113")));
+  // And the upstream is as good as before for honest names.
+  upstream.behave(Behaviour::Answer);
+  const Answer next = ask("next.example.org.");
+  EXPECT_THAT(next.text, StartsWith("NOERROR [next.example.org. 300 A 192.0.2.1]"));
+  EXPECT_LE(next.took, kAtOnce);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Upstream, ConductTest,
+    ::testing::Values(
+        Conduct{"Answer", Behaviour::Answer, kTruth, 0},
+        Conduct{"Dead", Behaviour::Dead, "SERVFAIL EDE 22", 4'000},
+        Conduct{"Slow", Behaviour::Slow, kTruth, 600},
+        Conduct{"WrongId", Behaviour::WrongId, kTruth, 0},
+        Conduct{"WrongQuestion", Behaviour::WrongQuestion, kTruth, 0},
+        Conduct{"WrongType", Behaviour::WrongType, kTruth, 0},
+        Conduct{"WrongSource", Behaviour::WrongSource, kTruth, 0},
+        Conduct{"NotAResponse", Behaviour::NotAResponse, kTruth, 0},
+        Conduct{"WrongOpcode", Behaviour::WrongOpcode, kTruth, 0},
+        Conduct{"Garbage", Behaviour::Garbage, kTruth, 0},
+        Conduct{"WrongCookie", Behaviour::WrongCookie, kTruth, 0},
+        Conduct{"BadCookie", Behaviour::BadCookie, kTruth, 0},
+        Conduct{"Cut", Behaviour::Cut, "SERVFAIL EDE 2", 0},
+        Conduct{"CutOverUdp", Behaviour::CutOverUdp, kTruth, 0},
+        Conduct{"ForgedFlood", Behaviour::ForgedFlood, kTruth, 0},
+        Conduct{"TruncateNoTcp", Behaviour::TruncateNoTcp, "SERVFAIL EDE 23", 0},
+        Conduct{"ServFail", Behaviour::ServFail, "SERVFAIL", 0},
+        Conduct{"Refused", Behaviour::Refused, "REFUSED", 0},
+        Conduct{"NotImp", Behaviour::NotImp, "NOTIMP", 0},
+        Conduct{"NxDomain", Behaviour::NxDomain, "NXDOMAIN", 0},
+        Conduct{"NxDomainWithoutSoa", Behaviour::NxDomainWithoutSoa, "NXDOMAIN", 0},
+        Conduct{"AliasLoop", Behaviour::AliasLoop, "SERVFAIL EDE 24", 0},
+        Conduct{"TtlZero", Behaviour::TtlZero, "NOERROR [www.example.org. 0 A 192.0.2.1]", 0},
+        Conduct{"TtlTopBit", Behaviour::TtlTopBit, "NOERROR [www.example.org. 0 A 192.0.2.1]", 0},
+        Conduct{"LowerCase", Behaviour::LowerCase, kTruth, 0},
+        Conduct{"FormErrOnEdns", Behaviour::FormErrOnEdns, kTruth, 0},
+        Conduct{"BareFormErrOnEdns", Behaviour::BareFormErrOnEdns, kTruth, 0}),
+    [](const auto& conduct) { return conduct.param.name; });
+
+TEST_F(ForwarderTest, AsksTcpForWhatIsTruncatedAndKeepsTheConnection) {
+  FakeUpstream& upstream = add(Behaviour::Truncate);
+  start();
+  EXPECT_EQ(ask().outcome.message->answer_count(), 300);
+  EXPECT_EQ(ask("b.example.org.").outcome.message->answer_count(), 300);
+  EXPECT_EQ(upstream.connections, 1u);
+  upstream.shut();
+  upstream.open();
+  EXPECT_EQ(ask("c.example.org.").outcome.message->answer_count(), 300);
+  EXPECT_EQ(upstream.connections, 2u);
+}
+
+TEST_F(ForwarderTest, TakesRepliesOutOfOrderFromOneConnection) {
+  FakeUpstream& upstream = add(Behaviour::TruncateThenTcp);
+  config_.timeout = kTimeout;
+  start();
+  ask("first.example.org.");
+  std::set<int> answered;
+  std::vector<int> order;
+  for (int i = 0; i < 50; ++i) {
+    const std::string host = "n" + std::to_string(i) + ".example.org";
+    if (i % 2 == 0) upstream.behave(host, Behaviour::TruncateThenLateTcp);
+    resolve(host + ".", [&, i, host](const Outcome& outcome) {
+      EXPECT_EQ(describe(host + ".", outcome, loop_.now()),
+                "NOERROR [" + host + ". 300 A 192.0.2.1]");
+      answered.insert(i);
+      order.push_back(i);
+    });
+  }
+  EXPECT_TRUE(loop_.run_until([&] { return answered.size() == 50; }));
+  EXPECT_EQ(order.size(), 50u);
+  EXPECT_FALSE(std::ranges::is_sorted(order));
+  EXPECT_EQ(upstream.connections, 1u);
+}
+
+TEST_F(ForwarderTest, PassesAnswersOfUncacheableKindsWithoutKeepingThem) {
+  for (const Behaviour behaviour :
+       {Behaviour::TtlZero, Behaviour::TtlTopBit, Behaviour::NxDomainWithoutSoa}) {
+    config_.servers.clear();
+    FakeUpstream& upstream = add(behaviour);
+    start();
+    ask();
+    ask();
+    EXPECT_EQ(upstream.count("www.example.org"), 2u);
+    EXPECT_EQ(shared_->cache.statistics().insertions, 0u);
+    forwarder_.reset();
+  }
+}
+
+TEST_F(ForwarderTest, AThousandClientsCauseOneQuery) {
+  FakeUpstream& upstream = add(Behaviour::Slow);
+  start();
+  int answered = 0;
+  for (int i = 0; i < 1'000; ++i)
+    resolve("www.example.org.", [&](const Outcome& outcome) {
+      EXPECT_EQ(outcome.message->kind(), MessageKind::Positive);
+      ++answered;
+    });
+  EXPECT_EQ(forwarder_->pending(), 1'000u);
+  EXPECT_TRUE(loop_.run_until([&] { return answered == 1'000; }));
+  EXPECT_LE(upstream.count("www.example.org"), 4u) << "one, and retries as 600 ms are slow";
+  EXPECT_EQ(forwarder_->pending(), 0u);
+
+  upstream.behave(Behaviour::Answer);
+  answered = 0;
+  for (int i = 0; i < 1'000; ++i)
+    resolve("quick.example.org.", [&](const Outcome&) { ++answered; });
+  EXPECT_TRUE(loop_.run_until([&] { return answered == 1'000; }));
+  EXPECT_LE(upstream.count("quick.example.org"), 2u) << "one, and a retry where the test is slow";
+}
+
+TEST_F(ForwarderTest, WorkersShareOneFlight) {
+  FakeUpstream& upstream = add();
+  upstream.behave("www.example.org", Behaviour::Dead);
+  config_.timeout = std::chrono::milliseconds(10'000);
+  start();
+  int answered = 0;
+  resolve("www.example.org.", [&](const Outcome&) { ++answered; });
+  std::atomic<bool> joined{false};
+  std::atomic<bool> other_answered{false};
+  std::jthread other([&] {
+    TestLoop loop;
+    Forwarder forwarder(loop.get(), shared_, config_, cache_config_);
+    ForwardRequest request;
+    request.question = question("www.example.org.");
+    forwarder.resolve(std::move(request), [&](const Outcome& outcome) {
+      EXPECT_EQ(outcome.message->kind(), MessageKind::Positive);
+      EXPECT_FALSE(outcome.upstream.empty());
+      other_answered = true;
+    });
+    joined = true;
+    EXPECT_TRUE(loop.run_until([&] { return other_answered.load(); }));
+    EXPECT_EQ(forwarder.counters().joined.load(), 1u);
+  });
+  EXPECT_TRUE(loop_.run_until([&] { return joined.load(); }));
+  upstream.behave("www.example.org", Behaviour::Answer);
+  EXPECT_TRUE(loop_.run_until([&] { return answered == 1 && other_answered; }));
+}
+
+TEST_F(ForwarderTest, AnswersFromTheCacheWhatAnotherHasJustStored) {
+  FakeUpstream& upstream = add();
+  start();
+  ask();
+  ask();
+  EXPECT_EQ(upstream.count("www.example.org"), 1u);
+}
+
+// R1: ports and ids over 2,000 queries.  A chi-square over 16 equal classes stays below 45 but once
+// in 10,000 runs if they are uniform.
+TEST_F(ForwarderTest, PortsAndIdsAreUniform) {
+  FakeUpstream& upstream = add();
+  start();
+  int answered = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    resolve("n" + std::to_string(i) + ".example.org.", [&](const Outcome&) { ++answered; });
+    if (i % 50 == 49) {
+      ASSERT_TRUE(loop_.run_until([&] { return answered == i + 1; }));
+    }
+  }
+  const std::size_t queries = upstream.received.size();
+  ASSERT_GE(queries, 2'000u);
+  ASSERT_LE(queries, 2'200u) << "few of them retries, where the test is slow";
+  std::set<std::uint16_t> ports;
+  std::set<std::uint16_t> ids;
+  std::array<int, 16> port_classes{};
+  std::array<int, 16> id_classes{};
+  std::array<int, 16> low_bits{};
+  for (const Received& each : upstream.received) {
+    ports.insert(each.port);
+    ids.insert(each.id);
+    ASSERT_GE(each.port, 32768);
+    ++port_classes[(each.port - 32768) / 2048];
+    ++id_classes[each.id / 4096];
+    ++low_bits[each.id % 16];
+  }
+  const auto chi_square = [&](const std::array<int, 16>& classes) {
+    const double expected = static_cast<double>(queries) / 16;
+    double sum = 0;
+    for (const int count : classes) sum += (count - expected) * (count - expected) / expected;
+    return sum;
+  };
+  EXPECT_LT(chi_square(port_classes), 45);
+  EXPECT_LT(chi_square(id_classes), 45);
+  EXPECT_LT(chi_square(low_bits), 45);
+  // Of 2,000 draws from 32,768, about 1,940 differ.
+  EXPECT_GT(ports.size(), 1'880u);
+  EXPECT_GT(ids.size(), 1'940u);
+}
+
+TEST_F(ForwarderTest, SpellsNamesInOddCaseUnlessTheUpstreamCannotKeepIt) {
+  FakeUpstream& upstream = add();
+  start();
+  int odd = 0;
+  for (int i = 0; i < 20; ++i) ask("abcdefghijklmnop" + std::to_string(i) + ".example.org.");
+  for (const Received& each : upstream.received)
+    if (each.spelled != wire_name(each.name)) ++odd;
+  EXPECT_EQ(odd, 20);
+  EXPECT_TRUE(status().keeps_case);
+
+  upstream.behave(Behaviour::LowerCase);
+  for (int i = 0; i < 3; ++i) ask("lower" + std::to_string(i) + ".example.org.");
+  EXPECT_FALSE(status().keeps_case);
+  EXPECT_THAT(events_.learned, ElementsAre(HasSubstr("case")));
+  upstream.received.clear();
+  ask("again.example.org.");
+  EXPECT_EQ(upstream.received.size(), 1u);
+}
+
+TEST_F(ForwarderTest, RemembersWhoDoesNotSpeakEdns) {
+  FakeUpstream& upstream = add(Behaviour::FormErrOnEdns);
+  start();
+  ask();
+  EXPECT_EQ(upstream.count("www.example.org"), 2u);
+  ask("b.example.org.");
+  EXPECT_EQ(upstream.count("b.example.org"), 1u);
+  EXPECT_FALSE(upstream.received.back().edns);
+}
+
+TEST_F(ForwarderTest, SendsCookiesAndLearnsTheServers) {
+  FakeUpstream& upstream = add(Behaviour::BadCookie);
+  start();
+  ask();
+  ask("b.example.org.");
+  EXPECT_EQ(upstream.count("www.example.org"), 2u);
+  EXPECT_EQ(upstream.count("b.example.org"), 1u);
+  EXPECT_EQ(upstream.received.back().cookie.size(), 24u);
+}
+
+TEST_F(ForwarderTest, CopiesRecursionDesiredAndKeepsNothingWithoutIt) {
+  FakeUpstream& upstream = add();
+  start();
+  bool done = false;
+  ForwardRequest request;
+  request.question = question("www.example.org.");
+  request.recursion_desired = false;
+  forwarder_->resolve(std::move(request), [&](const Outcome&) { done = true; });
+  ASSERT_TRUE(loop_.run_until([&] { return done; }));
+  EXPECT_FALSE(upstream.received.back().recursion_desired);
+  EXPECT_EQ(shared_->cache.statistics().insertions, 0u);
+}
+
+// R39.
+TEST_F(ForwarderTest, LossIsNotLeftToTheClient) {
+  add(Behaviour::Loss30);
+  start();
+  int good = 0;
+  int answered = 0;
+  for (int i = 0; i < 200; ++i)
+    resolve("n" + std::to_string(i) + ".example.org.", [&](const Outcome& outcome) {
+      ++answered;
+      if (outcome.message->kind() == MessageKind::Positive) ++good;
+    });
+  EXPECT_TRUE(loop_.run_until([&] { return answered == 200; }));
+  EXPECT_GE(good, 190);
+}
+
+// R35.
+TEST_F(ForwarderTest, LeavesADeadUpstreamAndComesBackToIt) {
+  FakeUpstream& dead = add(Behaviour::Dead);
+  add();
+  config_.policy = UpstreamPolicy::Sequential;
+  start();
+  for (int i = 0; i < 4; ++i) {
+    const Answer answer = ask("a" + std::to_string(i) + ".example.org.");
+    EXPECT_THAT(answer.text, StartsWith("NOERROR"));
+    EXPECT_LE(answer.took, kAtOnce);
+  }
+  EXPECT_TRUE(loop_.run_until([&] { return events_.downs == 1; }));
+  for (int i = 0; i < 10; ++i)
+    EXPECT_LE(ask("b" + std::to_string(i) + ".example.org.").took, kAtOnce);
+  EXPECT_EQ(dead.count("b0.example.org"), 0u) << "only probes go there now";
+  dead.behave(Behaviour::Answer);
+  EXPECT_TRUE(loop_.run_until([&] { return events_.ups == 1; }));
+  dead.received.clear();
+  ask("c.example.org.");
+  EXPECT_EQ(dead.received.size(), 1u) << "the first in the order is asked first again";
+}
+
+// R41.
+TEST_F(ForwarderTest, GoesOnToTheNextOnBadRcodesAndPassesTheLast) {
+  for (const Behaviour behaviour : {Behaviour::ServFail, Behaviour::Refused, Behaviour::NotImp}) {
+    upstreams_.clear();
+    config_.servers.clear();
+    config_.policy = UpstreamPolicy::Sequential;
+    add(behaviour);
+    FakeUpstream& second = add();
+    start();
+    EXPECT_EQ(ask().text, kTruth);
+    EXPECT_LE(ask("b.example.org.").took, kAtOnce);
+    second.behave(Behaviour::Refused);
+    EXPECT_THAT(ask("c.example.org.").text, StartsWith("REFUSED"));
+    EXPECT_EQ(events_.downs, 0);
+    EXPECT_EQ(status(0).health, Health::Up);
+    forwarder_.reset();
+  }
+}
+
+// R41: one bad name never marks an upstream down.
+TEST_F(ForwarderTest, OneDeadNameDoesNotMakeTheUpstreamDead) {
+  FakeUpstream& upstream = add();
+  upstream.behave("dead.example.org", Behaviour::Dead);
+  config_.timeout = std::chrono::milliseconds(500);
+  start();
+  for (int i = 0; i < 3; ++i) {
+    const Answer answer = ask("dead.example.org.");
+    EXPECT_THAT(answer.text, StartsWith("SERVFAIL"));
+    EXPECT_LE(answer.took, 500 + kAtOnce);
+  }
+  EXPECT_EQ(events_.downs, 0);
+  EXPECT_LE(ask("good.example.org.").took, kAtOnce);
+}
+
+// R43.
+TEST_F(ForwarderTest, FailsAtOnceWhenAllRefuse) {
+  add().shut();
+  add().shut();
+  start();
+  const Answer answer = ask();
+  EXPECT_THAT(answer.text, StartsWith("SERVFAIL EDE 23"));
+  EXPECT_LE(answer.took, kAtOnce);
+}
+
+TEST_F(ForwarderTest, SaysThatNoUpstreamIsConfigured) {
+  start();
+  EXPECT_EQ(ask().text, "SERVFAIL EDE 22");
+  EXPECT_THAT(std::string(ask("b.example.org.").outcome.message->ede_text()),
+              HasSubstr("no upstream is configured"));
+}
+
+// R36, R37 and RFC 8767.
+TEST_F(ForwarderTest, ServesStaleWhenAllAreDeadAndFreshWhenTheyAreBack) {
+  FakeUpstream& upstream = add();
+  upstream.ttl = 1;
+  config_.timeout = std::chrono::milliseconds(500);
+  start();
+  EXPECT_THAT(ask().text, StartsWith("NOERROR"));
+  upstream.behave(Behaviour::Dead);
+  loop_.run_for(1'100);
+  const Answer first = ask();
+  EXPECT_EQ(first.text, "NOERROR stale [www.example.org. 30 A 192.0.2.1] EDE 3");
+  EXPECT_LE(first.took, 500 + kAtOnce);
+  const std::size_t asked = upstream.count("www.example.org");
+  for (int i = 0; i < 20; ++i) {
+    const Answer next = ask();
+    EXPECT_THAT(next.text, StartsWith("NOERROR stale"));
+    EXPECT_LE(next.took, kAtOnce);
+  }
+  EXPECT_EQ(upstream.count("www.example.org"), asked) << "paused";
+  EXPECT_THAT(ask("never.example.org.").text, StartsWith("SERVFAIL EDE 22"));
+  ASSERT_TRUE(loop_.run_until([&] { return events_.downs == 1; }));
+  upstream.behave(Behaviour::Answer);
+  ASSERT_TRUE(loop_.run_until([&] { return events_.ups == 1; }));
+  EXPECT_EQ(ask().text, "NOERROR [www.example.org. 1 A 192.0.2.1]");
+  EXPECT_THAT(ask("never.example.org.").text, StartsWith("NOERROR"));
+}
+
+// RFC 8767, section 5: at most 1.8 s, sooner where all upstreams are found to be down.
+TEST_F(ForwarderTest, AnswersStaleLongBeforeTheTimeoutAndRefreshesInTheBackground) {
+  FakeUpstream& upstream = add();
+  upstream.ttl = 1;
+  config_.timeout = std::chrono::milliseconds(10'000);
+  start();
+  ask();
+  loop_.run_for(1'100);
+  upstream.ttl = 300;
+  upstream.behave("www.example.org", Behaviour::VerySlow);
+  const Answer answer = ask();
+  EXPECT_THAT(answer.text, StartsWith("NOERROR stale"));
+  EXPECT_LE(answer.took, 1'800 + kAtOnce);
+  EXPECT_TRUE(loop_.run_until([&] { return shared_->cache.statistics().insertions == 2; }));
+}
+
+TEST_F(ForwarderTest, RefreshesWithoutAnybodyWaiting) {
+  FakeUpstream& upstream = add();
+  start();
+  ask();
+  ForwardRequest request;
+  request.question = question("www.example.org.");
+  forwarder_->refresh(request);
+  forwarder_->refresh(request);
+  EXPECT_TRUE(loop_.run_until([&] { return upstream.count("www.example.org") == 2; }));
+  loop_.run_for(20);
+  EXPECT_EQ(upstream.count("www.example.org"), 2u);
+  EXPECT_EQ(shared_->cache.statistics().insertions, 2u);
+}
+
+// R15.
+TEST_F(ForwarderTest, RejectsAtOnceWhatIsTooMuch) {
+  add(Behaviour::Dead);
+  config_.max_in_flight = 40;
+  config_.timeout = kTimeout;
+  start();
+  int failed = 0;
+  for (int i = 0; i < 100; ++i)
+    resolve("n" + std::to_string(i) + ".zone" + std::to_string(i) + ".",
+            [&](const Outcome& outcome) {
+              ++failed;
+              EXPECT_EQ(outcome.message->rcode(), Rcode::ServFail);
+            });
+  EXPECT_TRUE(loop_.run_until([&] { return failed == 90; }, 800)) << failed;
+  int other = 0;
+  resolve("x.example.net.", [&](const Outcome&) { ++other; }, "192.0.2.200");
+  loop_.run_for(50);
+  EXPECT_EQ(other, 0) << "another client has places of its own";
+  EXPECT_TRUE(loop_.run_until([&] { return failed == 100 && other == 1; }));
+  EXPECT_EQ(shared_->flights.in_flight(), 0u);
+  EXPECT_EQ(forwarder_->pending(), 0u);
+}
+
+TEST_F(ForwarderTest, BoundsThePacketsOfOneQuestion) {
+  for (int i = 0; i < 12; ++i) add(Behaviour::Dead);
+  config_.timeout = std::chrono::milliseconds(4'000);
+  start();
+  ask();
+  std::size_t packets = 0;
+  for (const auto& upstream : upstreams_) packets += upstream->count("www.example.org");
+  EXPECT_LE(packets, 16u);
+  EXPECT_GE(packets, 12u);
+}
+
+TEST_F(ForwarderTest, AsksTheLongestZonesServers) {
+  FakeUpstream& general = add();
+  FakeUpstream zone(loop_.get());
+  FakeUpstream deep(loop_.get());
+  config_.zones["corp.example.org"] = {zone.server()};
+  config_.zones["deep.corp.example.org"] = {deep.server()};
+  start();
+  ask("www.example.org.");
+  ask("xcorp.example.org.");
+  ask("www.corp.example.org.");
+  ask("corp.example.org.");
+  ask("www.deep.corp.example.org.");
+  EXPECT_EQ(general.received.size(), 2u);
+  EXPECT_EQ(zone.received.size(), 2u);
+  EXPECT_EQ(deep.received.size(), 1u);
+  EXPECT_EQ(forwarder_->route(wire_name("a.deep.corp.example.org.")).zone, "deep.corp.example.org");
+  EXPECT_EQ(forwarder_->route(wire_name("example.net.")).zone, "");
+}
+
+TEST_F(ForwarderTest, FollowsItsPolicy) {
+  for (int i = 0; i < 3; ++i) add();
+  const auto asked = [&](UpstreamPolicy policy) {
+    config_.policy = policy;
+    start();
+    for (auto& upstream : upstreams_) upstream->received.clear();
+    for (int i = 0; i < 60; ++i) ask("n" + std::to_string(i) + ".example.org.");
+    std::vector<std::size_t> counts;
+    for (auto& upstream : upstreams_) counts.push_back(upstream->received.size());
+    forwarder_.reset();
+    return counts;
+  };
+  EXPECT_THAT(asked(UpstreamPolicy::Sequential), ElementsAre(60, 0, 0));
+  EXPECT_THAT(asked(UpstreamPolicy::RoundRobin), ElementsAre(20, 20, 20));
+  EXPECT_THAT(asked(UpstreamPolicy::Random), ::testing::Each(::testing::Gt(5u)));
+  EXPECT_THAT(asked(UpstreamPolicy::Parallel), ElementsAre(60, 60, 60));
+}
+
+TEST_F(ForwarderTest, PrefersTheFastest) {
+  FakeUpstream& slow = add(Behaviour::Slow);
+  FakeUpstream& fast = add();
+  start();
+  ASSERT_TRUE(loop_.run_until([&] { return status(1).rtt_us > 0; })) << "the loop check measures";
+  slow.received.clear();
+  for (int i = 0; i < 20; ++i)
+    EXPECT_LE(ask("n" + std::to_string(i) + ".example.org.").took, kAtOnce);
+  EXPECT_THAT(slow.received, IsEmpty());
+  EXPECT_EQ(fast.received.size(), 20u);
+}
+
+TEST_F(ForwarderTest, RacesAllUpstreamsWithParallel) {
+  add(Behaviour::Dead);
+  add(Behaviour::Slow);
+  add();
+  config_.policy = UpstreamPolicy::Parallel;
+  start();
+  const Answer answer = ask();
+  EXPECT_EQ(answer.text, kTruth);
+  EXPECT_LE(answer.took, kAtOnce);
+}
+
+TEST_F(ForwarderTest, FlightsEndAsTheyBeganWhenReconfigured) {
+  FakeUpstream& old = add(Behaviour::Slow);
+  start();
+  bool done = false;
+  resolve("www.example.org.", [&](const Outcome& outcome) {
+    EXPECT_EQ(outcome.message->kind(), MessageKind::Positive);
+    done = true;
+  });
+  loop_.run_for(20);
+  config_.servers.clear();
+  FakeUpstream& fresh = add();
+  forwarder_->reconfigure(config_, cache_config_);
+  EXPECT_LE(ask("b.example.org.").took, kAtOnce);
+  EXPECT_TRUE(loop_.run_until([&] { return done; }));
+  EXPECT_EQ(old.count("b.example.org"), 0u);
+  EXPECT_EQ(fresh.count("www.example.org"), 0u);
+}
+
+TEST_F(ForwarderTest, AnswersEverybodyWhenClosed) {
+  add(Behaviour::Dead);
+  start();
+  int answered = 0;
+  for (int i = 0; i < 10; ++i)
+    resolve("n" + std::to_string(i / 2) + ".example.org.", [&](const Outcome& outcome) {
+      EXPECT_EQ(outcome.message->kind(), MessageKind::Failure);
+      ++answered;
+    });
+  forwarder_->close();
+  EXPECT_EQ(answered, 10);
+  EXPECT_EQ(shared_->flights.in_flight(), 0u);
+}
+
+// RFC 8020.
+TEST_F(ForwarderTest, DeniesWhatLiesBelowADeniedNameIfToldSo) {
+  FakeUpstream& upstream = add(Behaviour::NxDomain);
+  cache_config_.nxdomain_cut = true;
+  start();
+  EXPECT_THAT(ask("gone.example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_THAT(ask("a.b.gone.example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_EQ(upstream.count("a.b.gone.example.org"), 0u);
+  cache_config_.nxdomain_cut = false;
+  forwarder_->reconfigure(config_, cache_config_);
+  EXPECT_THAT(ask("a.b.gone.example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_GE(upstream.count("a.b.gone.example.org"), 1u);
+}
+
+TEST_F(ForwarderTest, RefusesDeniedAddresses) {
+  add();
+  config_.deny_answers = {*IpPrefix::parse("192.0.2.0/24")};
+  start();
+  EXPECT_EQ(ask().text, "SERVFAIL EDE 15");
+}
+
+// A loop: what the upstream is sent comes back as a client's question.
+TEST_F(ForwarderTest, FindsAnUpstreamThatLeadsBackToUs) {
+  add();
+  start();
+  const auto state = shared_->upstreams.state_of(upstreams_[0]->server());
+  const std::string name = state->loop_label() + ".loop-check.meshdns.internal.";
+  EXPECT_THAT(ask(name).text, StartsWith("SERVFAIL"));
+  EXPECT_EQ(events_.loops, 1);
+  EXPECT_THAT(std::string(ask("b.example.org.").outcome.message->ede_text()),
+              HasSubstr("leads back"));
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd::test

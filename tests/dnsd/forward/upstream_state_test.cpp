@@ -1,0 +1,116 @@
+#include "dnsd/forward/upstream_state.hpp"
+
+#include <gtest/gtest.h>
+
+namespace meshdns::dnsd::test {
+namespace {
+
+class Listener : public ForwardListener {
+ public:
+  void on_upstream_down(std::string_view, std::string_view reason) override {
+    events += "down(" + std::string(reason) + ") ";
+  }
+  void on_upstream_up(std::string_view) override { events += "up "; }
+  void on_loop_found(std::string_view) override { events += "loop "; }
+  void on_loop_gone(std::string_view) override { events += "noloop "; }
+  void on_upstream_learned(std::string_view, std::string_view) override { events += "learned "; }
+  std::string events;
+};
+
+class UpstreamStateTest : public ::testing::Test {
+ protected:
+  Listener listener_;
+  UpstreamState state_{"192.0.2.53:53", listener_};
+};
+
+TEST_F(UpstreamStateTest, WaitsByWhatWasMeasured) {
+  EXPECT_EQ(state_.retry_after(), 300u);
+  for (int i = 0; i < 50; ++i) state_.note_reply(1'000, 2'000);
+  EXPECT_EQ(state_.retry_after(), 100u);
+  for (int i = 0; i < 50; ++i) state_.note_reply(1'000, 400'000);
+  EXPECT_GE(state_.retry_after(), 400u);
+  for (int i = 0; i < 50; ++i) state_.note_reply(1'000, 5'000'000);
+  EXPECT_EQ(state_.retry_after(), 1'500u);
+}
+
+TEST_F(UpstreamStateTest, IsDoubtedAfterTwoLossesAndDownAfterALostProbe) {
+  state_.note_timeout(1'000);
+  EXPECT_EQ(state_.health(), Health::Up);
+  EXPECT_FALSE(state_.claim_probe(1'500));
+  state_.note_timeout(1'100);
+  EXPECT_EQ(state_.health(), Health::Doubtful);
+  EXPECT_TRUE(state_.claim_probe(1'500));
+  EXPECT_FALSE(state_.claim_probe(1'500)) << "one worker at a time";
+  state_.note_probe_lost(2'000, "no answer in time");
+  EXPECT_EQ(state_.health(), Health::Down);
+  EXPECT_FALSE(state_.claim_probe(2'200));
+  EXPECT_TRUE(state_.claim_probe(2'250));
+  EXPECT_TRUE(state_.note_reply(2'300, 1'000));
+  EXPECT_EQ(state_.health(), Health::Up);
+  EXPECT_EQ(listener_.events, "down(no answer in time) up ");
+}
+
+TEST_F(UpstreamStateTest, OneBadNameDoesNotMakeItDoubtful) {
+  for (Millis now = 1'000; now < 60'000; now += 1'000) {
+    state_.note_reply(now + 500, 1'000);  // others are answered meanwhile
+    state_.note_timeout(now);
+  }
+  EXPECT_EQ(state_.health(), Health::Up);
+}
+
+TEST_F(UpstreamStateTest, ProbesOftenEnoughToBeBackWithinASecond) {
+  state_.note_timeout(1'000);
+  state_.note_timeout(1'000);
+  Millis now = 1'000;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(state_.claim_probe(now));
+    state_.note_probe_lost(now, "x");
+    Millis next = now;
+    while (!state_.claim_probe(next)) next += 10;
+    EXPECT_LE(next - now, 700u);
+    state_.note_probe_lost(next, "x");
+    now = next + 700;
+  }
+}
+
+TEST_F(UpstreamStateTest, LearnsCaseAndEdnsForAWhile) {
+  state_.note_case_lost(1'000);
+  EXPECT_TRUE(state_.keeps_case(1'000));
+  state_.note_case_kept();
+  state_.note_case_lost(1'000);
+  EXPECT_TRUE(state_.keeps_case(1'000));
+  state_.note_case_lost(1'000);
+  EXPECT_FALSE(state_.keeps_case(1'000));
+  EXPECT_TRUE(state_.keeps_case(1'000 + 3'600'000));
+  state_.note_no_edns(1'000);
+  EXPECT_FALSE(state_.speaks_edns(1'000 + 899'999));
+  EXPECT_TRUE(state_.speaks_edns(1'000 + 900'000));
+}
+
+TEST_F(UpstreamStateTest, FindsAndLosesALoop) {
+  EXPECT_TRUE(state_.claim_loop_check(1'000));
+  state_.note_came_back(1'001);
+  state_.note_loop_check_over();
+  EXPECT_TRUE(state_.is_looped());
+  EXPECT_FALSE(state_.claim_loop_check(2'000));
+  EXPECT_TRUE(state_.claim_loop_check(12'000));
+  state_.note_loop_check_over();
+  EXPECT_FALSE(state_.is_looped());
+  EXPECT_EQ(listener_.events, "loop noloop ");
+}
+
+TEST(UpstreamStatesTest, KeepsWhatIsKnownAsLongAsSomebodyUsesIt) {
+  Listener listener;
+  UpstreamStates states(listener);
+  const UpstreamServer server = *parse_upstream_server("192.0.2.53");
+  auto first = states.state_of(server);
+  EXPECT_EQ(states.state_of(server), first);
+  EXPECT_EQ(states.status(0).size(), 1u);
+  EXPECT_TRUE(states.note_came_back(first->loop_label(), 0));
+  EXPECT_FALSE(states.note_came_back("0123456789abcdef0123456789abcdef", 0));
+  first.reset();
+  EXPECT_TRUE(states.status(0).empty());
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd::test
