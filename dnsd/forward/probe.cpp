@@ -1,5 +1,7 @@
 #include "dnsd/forward/probe.hpp"
 
+#include <algorithm>
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -43,7 +45,9 @@ void Probe::start() {
     return;
   }
   const bool tls = upstream_->server().transport == UpstreamTransport::Tls;
-  timer_.start(reactor_.now() + (tls ? kTlsTimeout : kTimeout));
+  // A slow upstream is no dead one.
+  const Millis patience = std::max(upstream_->state().retry_after(), tls ? kTlsTimeout : kTimeout);
+  timer_.start(reactor_.now() + patience);
 }
 
 void Probe::lose(std::string_view reason) {

@@ -42,10 +42,13 @@ TEST_F(UpstreamStateTest, IsDoubtedAfterTwoLossesAndDownAfterALostProbe) {
   EXPECT_TRUE(state_.claim_probe(1'500));
   EXPECT_FALSE(state_.claim_probe(1'500)) << "one worker at a time";
   state_.note_probe_lost(2'000, "no answer in time");
-  EXPECT_EQ(state_.health(), Health::Down);
+  EXPECT_EQ(state_.health(), Health::Doubtful) << "one may be lost";
   EXPECT_FALSE(state_.claim_probe(2'200));
   EXPECT_TRUE(state_.claim_probe(2'250));
-  EXPECT_TRUE(state_.note_reply(2'300, 1'000));
+  state_.note_probe_lost(2'250, "no answer in time");
+  EXPECT_EQ(state_.health(), Health::Down);
+  EXPECT_TRUE(state_.claim_probe(2'950));
+  EXPECT_TRUE(state_.note_reply(3'000, 1'000));
   EXPECT_EQ(state_.health(), Health::Up);
   EXPECT_EQ(listener_.events, "down(no answer in time) up ");
 }
