@@ -408,9 +408,10 @@ std::string_view zone_of(const View& view, std::string_view name) {
 
 // The mesh's own names come first: no file of this machine may hide them.
 Decision decide(const View& view, const Asked& asked) {
-  const Decision decision = decide_by_registry(view, asked);
-  if (decision.verdict != Verdict::Forward || asked.local == nullptr) return decision;
-  return asked.local->decide(asked).value_or(decision);
+  Decision decision = decide_by_registry(view, asked);
+  if (decision.verdict == Verdict::Forward && asked.local != nullptr) [[unlikely]]
+    if (const auto local = asked.local->decide(asked)) decision = *local;
+  return decision;
 }
 
 }  // namespace meshdns::dnsd
