@@ -1,13 +1,16 @@
 """Node-local mode: pods as network namespaces, the daemon on the node's link-local address, and each pod
 seeing its own view."""
 
+import itertools
 import subprocess
+import time
 
 import pytest
 
 from harness.dns_client import Question, ask
 from harness.fake_upstream import FakeUpstream
 from harness.namespaces import LINK_LOCAL, NODE_IPV4, NODE_IPV6, Node, available, inside
+from harness.waiting import eventually
 
 PODS = {"shop": ("10.60.0.11", "fd60::11"), "web": ("10.60.0.12", "fd60::12"), "stray": ("10.60.0.13", "fd60::13")}
 
@@ -148,3 +151,29 @@ def test_dig_in_a_pod(node, daemon):
         for options in ([], ["+tcp"]):
             result = node.run(name, "dig", "+short", *options, f"@{LINK_LOCAL}", "private.example.org")
             assert result.stdout.strip() == address, result
+
+
+def test_follows_resolv_conf(workspace, node, tmp_path):
+    """Servers are exchanged without a reload, and a file that names nobody for a moment changes nothing."""
+    with inside(node.name):
+        first, second = (workspace.own(FakeUpstream([f"*.example.net. 60 A 192.0.2.{i}"], address=f"127.0.0.{i}", port=53))
+                         for i in (7, 8))
+    conf = tmp_path / "resolv.conf"
+    conf.write_text(f"nameserver {first.address}\n")
+    script = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
+    workspace.daemon({"server": {"listen": [f"{LINK_LOCAL}:53"]}, "upstream": {"servers": []}},
+                     prefix=["ip", "netns", "exec", node.name, "unshare", "--mount", "sh", "-c", script, "sh", str(conf)])
+    numbers = itertools.count()
+
+    def answer():
+        with inside(node.pods["web"]):
+            return ask((LINK_LOCAL, 53), Question(f"n{next(numbers)}.example.net.")).addresses()
+
+    assert answer() == ["192.0.2.7"]
+    conf.write_text(f"nameserver {second.address}\n")
+    eventually(lambda: answer() == ["192.0.2.8"], 6)
+    conf.write_text("")
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        assert answer() == ["192.0.2.8"]
+        time.sleep(0.1)
