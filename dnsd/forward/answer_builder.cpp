@@ -51,6 +51,40 @@ std::optional<IpAddress> address_of(const ResponseRecord& record) {
   return std::nullopt;
 }
 
+IpAddress address_at(std::string_view octets) {
+  if (octets.size() == 4) {
+    std::array<std::uint8_t, 4> v4;
+    std::ranges::copy(octets, v4.begin());
+    return IpAddress::v4(v4);
+  }
+  std::array<std::uint8_t, 16> v6;
+  std::ranges::copy(octets, v6.begin());
+  return IpAddress::v6(v6);
+}
+
+// RFC 9460, section 7.3: addresses that a browser may connect to before it asks for any.
+std::vector<IpAddress> address_hints(const ResponseRecord& record) {
+  constexpr std::uint16_t kIpv4Hint = 4;
+  constexpr std::uint16_t kIpv6Hint = 6;
+  if (record.type != Type::Svcb && record.type != Type::Https) return {};
+  std::vector<IpAddress> hints;
+  std::string_view rest(record.rdata);
+  rest.remove_prefix(std::min<std::size_t>(2, rest.size()));  // the priority
+  while (!rest.empty() && rest[0] != 0)
+    rest.remove_prefix(
+        std::min<std::size_t>(1u + static_cast<unsigned char>(rest[0]), rest.size()));
+  rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
+  while (rest.size() >= 4) {
+    const std::uint16_t key = first_u16(rest);
+    std::string_view value = rest.substr(4, first_u16(rest.substr(2)));
+    rest.remove_prefix(4 + value.size());
+    const std::size_t size = key == kIpv4Hint ? 4 : key == kIpv6Hint ? 16 : value.size() + 1;
+    for (; value.size() >= size; value.remove_prefix(size))
+      hints.push_back(address_at(value.substr(0, size)));
+  }
+  return hints;
+}
+
 // The octets of rdata before a name that is never compressed, so that it cannot take its case from
 // the client's question.
 std::optional<std::size_t> plain_name_at(Type type) {
@@ -285,11 +319,15 @@ void Builder::choose_proofs(std::uint32_t ttl) {
 
 bool Builder::is_denied(const ResponseRecord& record) {
   if (rules_.deny_answers.empty()) return false;
-  const auto address = address_of(record);
-  if (!address) return false;
-  for (const IpPrefix& prefix : rules_.deny_answers)
-    if (prefix.contains(*address)) return denied_ = true;
-  return false;
+  std::vector<IpAddress> addresses = address_hints(record);
+  if (const auto address = address_of(record)) addresses.push_back(*address);
+  const auto is_denied_address = [&](const IpAddress& address) {
+    return std::ranges::any_of(rules_.deny_answers,
+                               [&](const IpPrefix& prefix) { return prefix.contains(address); });
+  };
+  if (!std::ranges::any_of(addresses, is_denied_address)) return false;
+  denied_ = true;
+  return true;
 }
 
 std::uint32_t Builder::clamp(std::uint32_t ttl) const {

@@ -179,6 +179,38 @@ TEST(AnswerBuilderTest, TakesDeniedAddressesOut) {
   EXPECT_TRUE(denied.error().denied);
 }
 
+// RFC 9460, section 7.3: a hint is as good to an attacker as an address.
+TEST(AnswerBuilderTest, TakesRecordsWithDeniedHintsOut) {
+  AnswerRules rules;
+  rules.deny_answers = {*IpPrefix::parse("10.0.0.0/8"), *IpPrefix::parse("fc00::/7")};
+  struct {
+    const char* name;
+    std::string parameters;
+    bool denied;
+  } const cases[] = {
+      {"none", "", false},
+      {"public IPv4", std::string("\0\4\0\4\xc0\0\2\1", 8), false},
+      {"private IPv4", std::string("\0\4\0\4\x0a\0\0\1", 8), true},
+      {"private second", std::string("\0\4\0\10\xc0\0\2\1\x0a\0\0\1", 12), true},
+      {"behind a port", std::string("\0\3\0\2\1\xbb\0\4\0\4\x0a\0\0\1", 14), true},
+      {"private IPv6", std::string("\0\6\0\x10\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1", 20), true},
+      {"cut short", std::string("\0\4\0\4\x0a\0", 6), false},
+      {"no length", std::string("\0\4\0", 3), false},
+  };
+  for (const auto& each : cases) {
+    auto from = response(question("w.example.org.", Type::Https), {});
+    wire::ResponseRecord record;
+    record.owner = from.question_name;
+    record.type = Type::Https;
+    record.rclass = wire::Class::In;
+    record.ttl = 300;
+    record.rdata = std::string("\0\1", 2) + wire_name("t.example.org.") + each.parameters;
+    from.answer.push_back(record);
+    const auto message = build_answer({from.question, false, false, {}, from}, rules, kNow);
+    EXPECT_EQ(message.has_value(), !each.denied) << each.name;
+  }
+}
+
 TEST(AnswerBuilderTest, TakesOurOddCaseOutAgain) {
   auto from = response(question("_a._tcp.example.org.", Type::Srv), {});
   const std::string sent = wire_name("_A._tCp.ExAmple.oRG.");
