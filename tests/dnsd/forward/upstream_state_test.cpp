@@ -33,7 +33,7 @@ TEST_F(UpstreamStateTest, WaitsByWhatWasMeasured) {
   EXPECT_EQ(state_.retry_after(), 1'500u);
 }
 
-TEST_F(UpstreamStateTest, IsDoubtedAfterTwoLossesAndDownAfterALostProbe) {
+TEST_F(UpstreamStateTest, IsDoubtedAfterTwoLossesAndDownAfterTwoLostProbes) {
   state_.note_timeout(1'000);
   EXPECT_EQ(state_.health(), Health::Up);
   EXPECT_FALSE(state_.claim_probe(1'500));
