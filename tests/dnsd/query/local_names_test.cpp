@@ -18,6 +18,7 @@ class LocalNamesTest : public QueryFixture {
  protected:
   LocalNamesTest() {
     load(
+        "apiVersion: networking.istio.io/v1\n"
         "kind: ServiceEntry\n"
         "metadata: { name: api, namespace: default }\n"
         "spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }\n");
@@ -67,8 +68,8 @@ TEST_F(LocalNamesTest, TheMeshComesFirst) {
 
 TEST_F(LocalNamesTest, OverridesHoldAtAndBelowTheirSuffix) {
   expect({
-      {"ads.example.org. A", "NXDOMAIN ads.example.org., EDE 15"},
-      {"a.b.ads.example.org. TXT", "NXDOMAIN ads.example.org., EDE 15"},
+      {"ads.example.org. A", "NXDOMAIN ads.example.org."},
+      {"a.b.ads.example.org. TXT", "NXDOMAIN ads.example.org."},
       {"xads.example.org. A", "FORWARD"},
       {"secret.example.org. A", "not aa, REFUSED, EDE 15"},
       {"x.secret.example.org. MX", "not aa, REFUSED, EDE 15"},
@@ -77,6 +78,9 @@ TEST_F(LocalNamesTest, OverridesHoldAtAndBelowTheirSuffix) {
       {"x.good.ads.example.org. AAAA", "NODATA good.ads.example.org."},
       {"x.good.ads.example.org. MX", "NODATA good.ads.example.org."},
   });
+  ask("ads.example.org. A");
+  ASSERT_EQ(message_.extended_errors.size(), 1u);
+  EXPECT_EQ(message_.extended_errors[0].first, 15u);
 }
 
 // An upstream's alias is no way around an override.
