@@ -112,6 +112,9 @@ void Transaction::remove(ResourceKey key, OriginId origin) {
 void Transaction::replace_origin(OriginId origin, std::vector<ResourceKey> keep) {
   replaced_.emplace_back(origin, std::move(keep));
 }
+void Transaction::retain(OriginId origin, std::vector<std::uint64_t> retained) {
+  retained_.emplace_back(origin, std::move(retained));
+}
 void Transaction::set_resolved(ResolvedName name) { resolved_.push_back(std::move(name)); }
 
 // --- Registry::State
@@ -183,6 +186,7 @@ struct Registry::State {
   void remove(const ResourceKey& key, OriginId origin, Change& change);
   void replace_origin(OriginId origin, const std::vector<ResourceKey>& keep,
                       const std::unordered_set<const StoredResource*>& kept, Change& change);
+  void retain(OriginId origin, const std::vector<std::uint64_t>& retained, Change& change);
   void exchange(const StoredRef& before, const StoredRef& after, Change& change);
   void link(const StoredRef& resource, bool add, Change& change);
   void link_service_entry(const ServiceEntry& entry, const StoredRef& stored, bool add,
@@ -294,6 +298,15 @@ void Registry::State::replace_origin(OriginId origin, const std::vector<Resource
   std::vector<ResourceKey> gone;
   for (const StoredResource* resource : by_origin[origin])
     if (ResourceKey key = resource->key(); !kept_keys.contains(key)) gone.push_back(std::move(key));
+  for (const auto& key : gone) remove(key, origin, change);
+}
+
+void Registry::State::retain(OriginId origin, const std::vector<std::uint64_t>& retained,
+                             Change& change) {
+  std::vector<ResourceKey> gone;
+  for (const StoredResource* resource : by_origin[origin])
+    if (!std::ranges::binary_search(retained, resource->key_hash()))
+      gone.push_back(resource->key());
   for (const auto& key : gone) remove(key, origin, change);
 }
 
@@ -920,6 +933,8 @@ CommitSummary Registry::commit(Transaction&& transaction) {
   }
   for (const auto& [origin, keep] : transaction.replaced_)
     state_->replace_origin(origin, keep, upserted[origin], change);
+  for (const auto& [origin, retained] : transaction.retained_)
+    state_->retain(origin, retained, change);
   for (const auto& [key, origin] : transaction.removals_) state_->remove(key, origin, change);
   for (auto& name : transaction.resolved_) {
     const auto users = state_->name_users.find(name.host);

@@ -41,9 +41,13 @@ class Transaction {
   void remove(ResourceKey key, OriginId origin);
   // All that `origin` holds and that is neither upserted in this transaction nor in `keep` goes.
   void replace_origin(OriginId origin, std::vector<ResourceKey> keep);
+  // All that `origin` holds and whose hash_of(key) is not in `retained` goes: what this transaction
+  // upserts is to be listed, too.  REQUIRES: sorted.
+  void retain(OriginId origin, std::vector<std::uint64_t> retained);
   void set_resolved(ResolvedName name);
   bool empty() const {
-    return upserts_.empty() && removals_.empty() && replaced_.empty() && resolved_.empty();
+    return upserts_.empty() && removals_.empty() && replaced_.empty() && retained_.empty() &&
+           resolved_.empty();
   }
 
  private:
@@ -51,6 +55,7 @@ class Transaction {
   std::vector<StoredRef> upserts_;
   std::vector<std::pair<ResourceKey, OriginId>> removals_;
   std::vector<std::pair<OriginId, std::vector<ResourceKey>>> replaced_;
+  std::vector<std::pair<OriginId, std::vector<std::uint64_t>>> retained_;
   std::vector<ResolvedName> resolved_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace meshdns::dnsd {
@@ -51,7 +52,10 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     parsed_resources += change.resources.size();
     for (auto& parsed : change.resources)
       transaction.upsert(std::move(parsed.resource), origin, parsed.line);
-    transaction.replace_origin(origin, std::move(change.keep));
+    for (auto& key : change.removed) transaction.remove(std::move(key), origin);
+    if (change.effect == Effect::Replace)
+      transaction.replace_origin(origin, std::move(change.keep));
+    if (change.effect == Effect::Retain) transaction.retain(origin, std::move(change.retained));
   }
   if (batch.complete) complete_.insert(batch.source);
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
@@ -64,7 +68,15 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
 }
 
 void RegistryFeed::report(const registry::OriginChange& change) {
+  using Effect = registry::OriginChange::Effect;
+  // A file's findings are said whenever it was read; those of a collection, which comes in many
+  // small changes, once.
+  const bool only_new = change.effect == Effect::Update || change.effect == Effect::Retain;
+  const auto known = findings_.find(change.origin);
   for (const auto& finding : change.findings) {
+    if (only_new && known != findings_.end() &&
+        std::ranges::find(known->second, finding) != known->second.end())
+      continue;
     const bool is_error = finding.severity == registry::Severity::Error;
     ++(is_error ? counters_.errors : counters_.warnings);
     log_.write(is_error ? LogLevel::Error : LogLevel::Warn, finding.to_string());

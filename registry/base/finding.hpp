@@ -20,6 +20,7 @@ struct Finding {
   std::string message;
 
   std::string to_string() const;
+  friend bool operator==(const Finding&, const Finding&) = default;
 };
 
 }  // namespace meshdns::registry

@@ -1,9 +1,9 @@
 // Where resources come from, and how they reach the registry.  A source follows something (files,
 // an API) by itself and hands over what changed; the registry compares and applies.
 //
-// The unit of change is the *origin*: one file, one API collection.  What an origin says replaces
-// whatever it said before, so that a source needs no memory of resources and the registry alone
-// holds them.
+// The unit of change is the *origin*: one file, one API collection.  What a file says replaces
+// whatever it said before; a collection tells single objects as they change.  Either way a source
+// needs no memory of resources: the registry alone holds them.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,9 @@ struct ParsedResource {
 struct OriginChange {
   enum class Effect : std::uint8_t {
     Replace,  // `resources` and `keep` are all that this origin holds from now on
+    Update,   // `resources` are added or exchanged, `removed` go; all else stays as it is
+    Retain,   // of what the origin holds, what `retained` does not list goes: the end of a list
+              // that came page by page as Update
     Remove,   // the origin is gone, and its objects with it
     Keep,     // its objects stay as they are (unreadable, half-written); only `findings` is new
   };
@@ -33,12 +36,17 @@ struct OriginChange {
   // Objects that were refused: the version that this very origin gave before stays, if there is
   // one.
   std::vector<ResourceKey> keep;
+  // Of Effect::Update; a key that is not held is no fault.
+  std::vector<ResourceKey> removed;
+  // Of Effect::Retain: hash_of(key), sorted (registry/snapshot/stored_resource.hpp).
+  std::vector<std::uint64_t> retained;
   // All that is wrong with this origin now; replaces what was found before, so that an empty list
   // with Effect::Keep says "mended".  Origins of directories have findings only.
   std::vector<Finding> findings;
 };
 
-// Changes that belong together: to be applied in one transaction.  No origin occurs twice.
+// Changes that belong together: to be applied in one transaction.  No origin occurs twice, save
+// that the Retain of a list may follow its last Update.
 struct SourceBatch {
   std::string source;  // the source's own name
   std::vector<OriginChange> changes;

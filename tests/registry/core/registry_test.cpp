@@ -393,5 +393,24 @@ TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
   }
 }
 
+TEST(RegistryTest, RetainTakesAwayWhatAListDidNotHave) {
+  TestRegistry r;
+  const std::string stays = entry("stays", "x", vip("stays.example.org", "10.0.0.1"));
+  r.load(stays + entry("goes", "x", vip("goes.example.org", "10.0.0.2")));
+  Transaction elsewhere;
+  for (auto& other : parse(entry("other", "x", vip("other.example.org", "10.0.0.3"))))
+    elsewhere.upsert(std::move(other), r.registry().origin("elsewhere.yaml"), 1);
+  r.registry().commit(std::move(elsewhere));
+
+  Transaction t;
+  t.retain(r.registry().origin("test.yaml"),
+           {hash_of(ResourceKey{Kind::ServiceEntry, "", "x", "stays"})});
+  const auto summary = r.registry().commit(std::move(t));
+  EXPECT_EQ(summary.changed_resources, 1U);
+  EXPECT_EQ(r.ask("stays.example.org"), "exact vips 10.0.0.1");
+  EXPECT_EQ(r.ask("goes.example.org"), "none");
+  EXPECT_EQ(r.ask("other.example.org"), "exact vips 10.0.0.3") << "another origin's";
+}
+
 }  // namespace
 }  // namespace meshdns::registry
