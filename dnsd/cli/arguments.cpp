@@ -30,7 +30,7 @@ void add_config_option(CLI::App& app, Arguments& arguments) {
 void add_explain_options(CLI::App& app, Arguments& arguments, Raw& raw) {
   ExplainArguments& explain = arguments.explain;
   app.add_option("NAME", explain.name, "host name that is asked for");
-  app.add_option("TYPE", explain.type, "record type (default A)");
+  app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)");
   app.add_option("--from", explain.from, "client: its namespace or its IP address")
       ->type_name("NAMESPACE|IP")
       ->check(non_empty());

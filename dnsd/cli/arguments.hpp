@@ -21,9 +21,9 @@ enum class Command : std::uint8_t { Run, Check, Explain };
 
 // `explain`: which query or connection is to be explained, and for whom.
 struct ExplainArguments {
-  std::string name;        // as typed; empty only with `connect`
-  std::string type = "A";  // upper case mnemonic or TYPEnnn, not checked here
-  std::string from;        // namespace or IP address as typed; empty = the default client
+  std::string name;  // as typed; empty only with `connect`
+  std::string type;  // upper case mnemonic or TYPEnnn, not checked here; empty = what fits
+  std::string from;  // namespace or IP address as typed; empty = the default client
   std::optional<SocketAddress> connect;  // --connect IP:PORT
   std::string sni;                       // only with connect; not together with host
   std::string host;

@@ -408,19 +408,6 @@ HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
 
 }  // namespace
 
-std::string_view health_name(const UpstreamStatus& status) {
-  if (status.looped) return "loop";
-  switch (status.health) {
-    case Health::Up:
-      return "up";
-    case Health::Doubtful:
-      return "doubtful";
-    case Health::Down:
-      return "down";
-  }
-  return "";
-}
-
 Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto from = request.argument("from");
@@ -440,7 +427,9 @@ Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) 
   if (!client) return fail("from= is no known client, and client.unknown is refuse");
   const auto snapshot = daemon.registry().current();
   return explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
-                  [&](std::string_view wire_name) { return daemon.route(wire_name); }});
+                  [&](std::string_view wire_name, wire::Type type) {
+                    return daemon.describe_forwarding(wire_name, type);
+                  }});
 }
 
 // The monotonic clock that the cache and the upstreams are asked with.

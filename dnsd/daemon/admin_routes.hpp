@@ -18,8 +18,6 @@ HttpRoutes admin_routes(Daemon& daemon);
 // bounded by the configuration.
 std::string metrics_text(Daemon& daemon);
 
-// "up", "doubtful", "down", or "loop": it sends our own queries back.
-std::string_view health_name(const UpstreamStatus& status);
 // All upstreams in use, by name.
 std::vector<UpstreamStatus> upstream_status(Daemon& daemon);
 

@@ -162,10 +162,14 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   auto config = load_or_say(arguments.config, err);
   if (!config) return kExitUsage;
   const ExplainArguments& asked = arguments.explain;
-  wire::Type type = wire::Type::A;
-  if (!wire::type_from_string(asked.type, type)) {
-    err << "\"" << asked.type << "\" is no type of record\n";
-    return kExitUsage;
+  std::vector<wire::Type> types;
+  if (!asked.type.empty()) {
+    wire::Type type = wire::Type::A;
+    if (!wire::type_from_string(asked.type, type)) {
+      err << "\"" << asked.type << "\" is no type of record\n";
+      return kExitUsage;
+    }
+    types.push_back(type);
   }
   registry::Registry registry(config->mesh);
   registry::ClientSettings clients = explained_client(*config, asked.from);
@@ -184,13 +188,9 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   const UpstreamConfig upstream = effective_upstream(*config, config->server.listen, &warning);
   QuerySettings settings = QuerySettings::from(*config);
   settings.local = local_names(*config, err);
-  const auto route = [&](std::string_view wire_name) {
-    std::string servers;
-    std::string host;
-    wire::host_from_wire(wire_name, host);
-    for (const auto& server : plain_servers_for(upstream, host))
-      servers += (servers.empty() ? "" : ", ") + server;
-    return servers;
+  // Cache and health are the running daemon's to know.
+  const auto forwarding = [&](std::string_view wire_name, wire::Type) {
+    return ForwardingFacts{describe_route(route_for(upstream, wire_name)), {}, {}};
   };
   if (asked.connect) {
     const registry::View view(*snapshot, *client);
@@ -200,7 +200,8 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
       out << line << '\n';
     return 0;
   }
-  const auto explanation = explain({*snapshot, *client, settings, asked.name, {type}, route});
+  const auto explanation =
+      explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
   if (!explanation) {
     err << explanation.error().message << '\n';
     return kExitUsage;

@@ -114,13 +114,9 @@ class Daemon::Impl {
   Readiness readiness() const;
   std::vector<registry::SourceStatus> sources() const;
   std::vector<WorkerStatus> workers() const;
-  std::string route(std::string_view wire_name) const {
-    const auto found =
-        units_.empty() ? Forwarder::Route() : units_.front()->forwarder().route(wire_name);
-    std::string text;
-    for (const auto& server : found.servers) text += (text.empty() ? "" : ", ") + server;
-    if (!found.zone.empty()) text += " (zone " + found.zone + ")";
-    return text;
+  ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const {
+    return forwarding_facts(route_for(upstream_, wire_name), *forwarding_, wire_name, type,
+                            uv_hrtime() / 1'000'000);
   }
 
  private:
@@ -700,7 +696,9 @@ ForwardShared& Daemon::forwarding() { return *impl_->forwarding_; }
 std::vector<WorkerStatus> Daemon::workers() const { return impl_->workers(); }
 const ReloadStatus& Daemon::reloads() const { return impl_->reloads_; }
 std::vector<SocketAddress> Daemon::listening() const { return impl_->listeners_.addresses(); }
-std::string Daemon::route(std::string_view wire_name) const { return impl_->route(wire_name); }
+ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Type type) const {
+  return impl_->describe_forwarding(wire_name, type);
+}
 double Daemon::started_unix() const {
   const auto up = std::chrono::steady_clock::now() - impl_->started_;
   const auto began = std::chrono::system_clock::now() - up;

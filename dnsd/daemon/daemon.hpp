@@ -19,6 +19,7 @@
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/counters.hpp"
 #include "dnsd/query/failing_names.hpp"
+#include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_settings.hpp"
 #include "registry/registry.hpp"
@@ -80,8 +81,8 @@ class Daemon {
   std::vector<WorkerStatus> workers() const;
   const ReloadStatus& reloads() const;
   std::vector<SocketAddress> listening() const;
-  // The servers to which a name (lower-case wire form) is forwarded, in words.
-  std::string route(std::string_view wire_name) const;
+  // What becomes of a name (lower-case wire form) that is forwarded.
+  ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;
   std::chrono::steady_clock::time_point started() const;
   double started_unix() const;
   const LoadHistory& load() const;

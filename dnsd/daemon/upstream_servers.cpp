@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "dnsd/config/resolv_conf.hpp"
+#include "dnsd/wire/name_text.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
@@ -20,6 +21,16 @@ bool is_resolved_stub(const SocketAddress& server) {
 void ask(UpstreamConfig& upstream, const std::vector<SocketAddress>& servers) {
   for (const auto& address : servers)
     upstream.servers.push_back({UpstreamTransport::Plain, address, ""});
+}
+
+// The longest zone of the configuration that `host` is at or below; null: none.
+const decltype(UpstreamConfig::zones)::value_type* zone_for(const UpstreamConfig& upstream,
+                                                            std::string_view host) {
+  for (std::string_view zone = host; !zone.empty(); zone = parent_of(zone))
+    if (const auto it = upstream.zones.find(std::string(zone)); it != upstream.zones.end())
+      return &*it;
+  const auto root = upstream.zones.find("");
+  return root == upstream.zones.end() ? nullptr : &*root;
 }
 
 }  // namespace
@@ -53,15 +64,21 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
   return upstream;
 }
 
+Forwarder::Route route_for(const UpstreamConfig& upstream, std::string_view wire_name) {
+  std::string host;
+  wire::host_from_wire(wire_name, host);
+  const auto* const zone = zone_for(upstream, host);
+  Forwarder::Route route;
+  if (zone != nullptr) route.zone = zone->first;
+  for (const auto& server : zone != nullptr ? zone->second : upstream.servers)
+    route.servers.push_back(server.to_string());
+  return route;
+}
+
 std::vector<std::string> plain_servers_for(const UpstreamConfig& upstream, std::string_view host) {
-  const std::vector<UpstreamServer>* servers = &upstream.servers;
-  for (std::string_view zone = host; !zone.empty(); zone = parent_of(zone))
-    if (const auto it = upstream.zones.find(std::string(zone)); it != upstream.zones.end()) {
-      servers = &it->second;
-      break;
-    }
+  const auto* const zone = zone_for(upstream, host);
   std::vector<std::string> plain;
-  for (const auto& server : *servers)
+  for (const auto& server : zone != nullptr ? zone->second : upstream.servers)
     if (server.transport == UpstreamTransport::Plain) plain.push_back(server.address.to_string());
   return plain;
 }

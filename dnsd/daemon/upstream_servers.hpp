@@ -10,6 +10,7 @@
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/socket_address.hpp"
+#include "dnsd/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
 
@@ -27,6 +28,9 @@ inline constexpr std::array<const char*, 3> kResolvConfPaths = {
 UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAddress> listening,
                                   std::string* warning,
                                   std::span<const char* const> resolv_confs = kResolvConfPaths);
+
+// The servers for one name (lower-case wire form) and the zone that they are configured for.
+Forwarder::Route route_for(const UpstreamConfig& upstream, std::string_view wire_name);
 
 // The servers for one canonical host, longest zone first, as "ip:port"; DNS over TLS is left out.
 std::vector<std::string> plain_servers_for(const UpstreamConfig& upstream, std::string_view host);

@@ -125,6 +125,13 @@ bool Cache::is_refresh_paused(const CacheKey& key, Millis now) {
   return shard_of(key.hash()).is_refresh_paused(key, moment(now));
 }
 
+Cache::Entry Cache::peek(const CacheKey& key, Millis now) {
+  const CacheMoment at = moment(now);
+  if (Entry entry = shard_of(key.hash()).peek(key, at); entry.message) return entry;
+  const CacheKey name_error = key.to_name_error();
+  return shard_of(name_error.hash()).peek(name_error, at);
+}
+
 void Cache::store(const MessageRef& message, const CacheKey& asked) {
   assert(message->kind() != MessageKind::Failure);
   if (!message->is_cacheable() || !is_enabled()) return;

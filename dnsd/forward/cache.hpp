@@ -79,6 +79,17 @@ class Cache {
   // Whether that entry's refresh failed so shortly ago that nobody is to be asked again.
   bool is_refresh_paused(const CacheKey& key, Millis now);
 
+  // What lies there for a question, for explanations: counts as no use of it.
+  struct Entry {
+    MessageRef message;  // null: nothing that would be used
+    Millis fresh_until = 0;
+    // Past its time: until then it serves should no upstream answer ...
+    Millis kept_until = 0;
+    // ... or, since its refresh failed lately, without any being asked.
+    bool is_refresh_paused = false;
+  };
+  Entry peek(const CacheKey& key, Millis now);
+
   // Keeps `message` unless it is not cacheable or too large for a shard; in place of what has the
   // same key, and of what was there for the question `asked`: a name error is kept once for all
   // types.  REQUIRES: kind() is not Failure, and the message is in no cache.

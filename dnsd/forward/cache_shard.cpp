@@ -191,6 +191,18 @@ bool CacheShard::is_refresh_paused(const CacheKey& key, const CacheMoment& momen
   return message != nullptr && is_paused(*message, moment);
 }
 
+Cache::Entry CacheShard::peek(const CacheKey& key, const CacheMoment& moment) {
+  const std::lock_guard lock(mutex_);
+  const CachedMessage* const message = look_up(key);
+  if (message == nullptr || is_dead(*message, moment)) return {};
+  const Millis fresh = fresh_until(*message);
+  if (moment.now < fresh && usable(*message, moment) == Use::No) return {};  // a failure, overcome
+  return {.message = MessageRef(message),
+          .fresh_until = fresh,
+          .kept_until = fresh + moment.serve_stale,
+          .is_refresh_paused = is_paused(*message, moment)};
+}
+
 void CacheShard::store(const MessageRef& message, const CacheMoment& moment) {
   const std::lock_guard lock(mutex_);
   if (message->size_bytes() > room() / kLargestPart) return;

@@ -55,6 +55,7 @@ class alignas(64) CacheShard {
   MessageRef find(const CacheKey& key, const CacheMoment& moment);
   MessageRef find_stale(const CacheKey& key, const CacheMoment& moment);
   bool is_refresh_paused(const CacheKey& key, const CacheMoment& moment);
+  Cache::Entry peek(const CacheKey& key, const CacheMoment& moment);
 
   void store(const MessageRef& message, const CacheMoment& moment);
   void store_failure(const MessageRef& failure, const CacheMoment& moment);

@@ -230,6 +230,19 @@ UpstreamStatus UpstreamState::status(Millis now) const {
   return status;
 }
 
+std::string_view health_name(const UpstreamStatus& status) {
+  if (status.looped) return "loop";
+  switch (status.health) {
+    case Health::Up:
+      return "up";
+    case Health::Doubtful:
+      return "doubtful";
+    case Health::Down:
+      return "down";
+  }
+  return "";
+}
+
 std::shared_ptr<UpstreamState> UpstreamStates::state_of(const UpstreamServer& server) {
   std::string name = server.to_string();
   const std::lock_guard lock(mutex_);

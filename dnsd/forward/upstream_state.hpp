@@ -57,6 +57,9 @@ struct UpstreamStatus {
   std::uint64_t latency_sum_us = 0;
 };
 
+// "up", "doubtful", "down", or "loop": it sends our own queries back.
+std::string_view health_name(const UpstreamStatus& status);
+
 // Any thread.
 class UpstreamState {
  public:

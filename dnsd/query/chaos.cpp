@@ -21,7 +21,7 @@ std::vector<std::string> explain_name(const ChaosQuery& chaos) {
                                     .settings = chaos.settings,
                                     .name = wire::name_to_text(wire_name(chaos.query)),
                                     .types = {},
-                                    .route = chaos.route});
+                                    .forwarding = chaos.forwarding});
   if (!explanation) return {explanation.error().message};
   // Who asks from this host runs it.
   return to_lines(*explanation,

@@ -1,11 +1,11 @@
 // Class CH: who we are, who you are, and why a name is answered as it is (design, section 4).
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
 #include "dnsd/wire/message_writer.hpp"
 #include "dnsd/wire/query_message.hpp"
@@ -21,7 +21,7 @@ struct ChaosQuery {
   const registry::Snapshot& snapshot;
   const registry::Client& client;
   const QuerySettings& settings;
-  std::function<std::string(std::string_view wire_name)> route = {};
+  DescribeForwarding forwarding = {};
 };
 
 // Writes the answer: one TXT record a fact.  Types other than TXT and ANY are empty.

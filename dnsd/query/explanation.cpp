@@ -13,6 +13,7 @@
 #include "dnsd/wire/record_text.hpp"
 #include "dnsd/wire/response_message.hpp"
 #include "dnsd/wire/upstream_query.hpp"
+#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -64,12 +65,14 @@ std::vector<std::string> answer_records(const View& view, const AskedQuestion& q
   return records;
 }
 
-std::string describe_verdict(const ExplainRequest& request, const Decision& decision,
-                             std::string_view name) {
-  std::string text(to_string(decision.verdict));
-  if (decision.verdict != Verdict::Forward || !request.route) return text;
-  const std::string servers = request.route(name);
-  return servers.empty() ? text : text + " to " + servers;
+// Where a forwarded question goes and what is known of it.
+void add_forwarding(ForwardingFacts facts, Explanation::Answer& answer, Explanation& explanation) {
+  if (!facts.servers.empty()) answer.verdict += " to " + facts.servers;
+  answer.cached = std::move(facts.cached);
+  // The same for each type, unless an alias leads elsewhere.
+  for (std::string& server : facts.health)
+    if (std::ranges::find(explanation.upstreams, server) == explanation.upstreams.end())
+      explanation.upstreams.push_back(std::move(server));
 }
 
 std::string wire_of(const AliasChain& chain, std::string_view wire_name) {
@@ -80,6 +83,37 @@ std::string lower_case(std::string_view wire_name) {
   std::string lower(wire_name);
   std::ranges::transform(lower, lower.begin(), [](char c) { return to_lower(c); });
   return lower;
+}
+
+// The search domain of the client that `name` ends in; empty: none.
+std::string_view search_domain_of(const View& view, std::string_view name) {
+  const auto& search = view.client().search;
+  const auto found = std::ranges::find_if(
+      search, [&](const std::string& domain) { return is_below(name, domain); });
+  return found == search.end() ? std::string_view() : std::string_view(*found);
+}
+
+// "db.shop.svc.cluster.local" is what it says; no search list need have made it.
+bool is_service_name(const View& view, std::string_view name) {
+  const std::string_view domain = view.settings().cluster_domain;
+  if (!is_below(name, domain)) return false;
+  const std::string_view relative = name.substr(0, name.size() - domain.size() - 1);
+  return relative.ends_with(".svc") && count_labels(relative) == 3;
+}
+
+// A resolver with a search list asks for names that nobody has typed.
+void add_search(const View& view, std::string_view name, const Decision& decision,
+                const AliasChain& chain, Explanation& explanation) {
+  const std::string_view domain = search_domain_of(view, name);
+  if (domain.empty() || is_service_name(view, name)) return;
+  const std::string_view meant = name.substr(0, name.size() - domain.size() - 1);
+  const bool is_unknown = !decision.match && (decision.verdict == Verdict::Forward ||
+                                              decision.verdict == Verdict::NxDomain);
+  if (chain.empty() && !is_unknown) return;
+  explanation.facts.push_back(
+      {fmt::format("search: ends in {}, which the client's search list appends: {}. is what was "
+                   "typed, perhaps, without its final dot",
+                   domain, meant)});
 }
 
 // The facts behind the first type's decision; those of the others differ by family alone.
@@ -97,8 +131,7 @@ void add_facts(const View& view, const registry::Trace& trace, const Decision& d
 bool would_walk(const View& view, const Decision& decision, std::string_view name) {
   return view.settings().search_shortcut == registry::SearchShortcut::All && !decision.match &&
          (decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Forward) &&
-         std::ranges::any_of(view.client().search,
-                             [&](const std::string& domain) { return is_below(name, domain); });
+         !search_domain_of(view, name).empty();
 }
 
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,
@@ -117,6 +150,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
   AliasChain chain;
   const Decision decision = resolve_locally(view, asked, chain);
   if (first) {
+    if (!request.snapshot.synced) explanation.facts.push_back({std::string(kNotSynced)});
+    add_search(view, asked.name, decision, chain, explanation);
     add_facts(view, trace, decision, chain, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
@@ -124,12 +159,17 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
            "alone"});
   }
   const bool decided = decision.verdict != Verdict::Forward && decision.verdict != Verdict::Wait;
-  explanation.answers.push_back(
-      {.type = type,
-       .verdict = describe_verdict(request, decision, lower_case(wire_of(chain, wire_name))),
-       .why = std::string(decision.why),
-       .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
-       .records = answer_records(view, question, decision, chain, request.settings)});
+  Explanation::Answer answer{
+      .type = type,
+      .verdict = std::string(to_string(decision.verdict)),
+      .why = std::string(decision.why),
+      .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
+      .records = answer_records(view, question, decision, chain, request.settings),
+      .cached = {}};
+  if (decision.verdict == Verdict::Forward && request.forwarding)
+    add_forwarding(request.forwarding(lower_case(wire_of(chain, wire_name)), type), answer,
+                   explanation);
+  explanation.answers.push_back(std::move(answer));
 }
 
 }  // namespace
@@ -159,7 +199,11 @@ std::vector<std::string> to_lines(const Explanation& explanation, Audience audie
     if (!answer.why.empty()) line += ": " + answer.why;
     lines.push_back(std::move(line));
     for (const std::string& record : answer.records) lines.push_back(record);
+    if (!answer.cached.empty() && audience == Audience::Operator)
+      lines.push_back(fmt::format("cache, {}: {}", wire::to_string(answer.type), answer.cached));
   }
+  if (audience == Audience::Operator)
+    for (const std::string& server : explanation.upstreams) lines.push_back("upstream: " + server);
   return lines;
 }
 

@@ -2,11 +2,11 @@
 // text.  For `meshdnsd explain`, the admin page /explain and class CH alike.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
 #include "dnsd/wire/types.hpp"
 #include "registry/snapshot/client.hpp"
@@ -26,11 +26,15 @@ struct Explanation {
     std::string why;                   // "the host has no IPv6 address"
     std::string rcode;                 // "NOERROR"; empty where it is the upstream's to say
     std::vector<std::string> records;  // zone-file text of the answer section
+    // What the cache holds for it, where it is forwarded; for operators, since it tells what others
+    // have asked.
+    std::string cached;
   };
   std::string name;      // as asked, with the final dot
   std::string identity;  // "client.default, namespace shop"
   std::vector<Fact> facts;
   std::vector<Answer> answers;
+  std::vector<std::string> upstreams;  // how the servers are that it is forwarded to; for operators
 };
 
 struct ExplainRequest {
@@ -40,8 +44,7 @@ struct ExplainRequest {
   std::string_view name;  // text, any case, final dot optional, escapes as in zone files
   std::vector<wire::Type> types =
       {};  // empty = those that fit the name: A and AAAA, or PTR, or SRV
-  // The servers that a name (lower-case wire form) is forwarded to, in words; may be empty.
-  std::function<std::string(std::string_view wire_name)> route = {};
+  DescribeForwarding forwarding = {};  // empty: nothing is said of it
 };
 
 // An Error when `name` is none.

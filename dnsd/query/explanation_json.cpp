@@ -14,17 +14,22 @@ void put(Writer& json, const char* key, const std::string& value) {
   json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
 }
 
-void put_answer(Writer& json, const Explanation::Answer& answer) {
+void put(Writer& json, const char* key, const std::vector<std::string>& list) {
+  json.Key(key);
+  json.StartArray();
+  for (const std::string& text : list)
+    json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+  json.EndArray();
+}
+
+void put_answer(Writer& json, const Explanation::Answer& answer, Audience audience) {
   json.StartObject();
   put(json, "type", wire::to_string(answer.type));
   put(json, "verdict", answer.verdict);
   put(json, "why", answer.why);
   if (!answer.rcode.empty()) put(json, "rcode", answer.rcode);
-  json.Key("records");
-  json.StartArray();
-  for (const std::string& record : answer.records)
-    json.String(record.data(), static_cast<rapidjson::SizeType>(record.size()));
-  json.EndArray();
+  put(json, "records", answer.records);
+  if (!answer.cached.empty() && audience == Audience::Operator) put(json, "cached", answer.cached);
   json.EndObject();
 }
 
@@ -49,8 +54,9 @@ std::string to_json(const Explanation& explanation, Audience audience) {
   json.EndArray();
   json.Key("answers");
   json.StartArray();
-  for (const auto& answer : explanation.answers) put_answer(json, answer);
+  for (const auto& answer : explanation.answers) put_answer(json, answer, audience);
   json.EndArray();
+  if (audience == Audience::Operator) put(json, "upstreams", explanation.upstreams);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};
 }

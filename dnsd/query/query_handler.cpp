@@ -149,7 +149,7 @@ std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snap
                 .snapshot = snapshot,
                 .client = client,
                 .settings = settings_,
-                .route = route()},
+                .forwarding = describe_forwarding()},
                writer);
   return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
@@ -283,13 +283,9 @@ ReplyOptions QueryHandler::Impl::options(const QueryState& state) const {
   return options;
 }
 
-std::function<std::string(std::string_view)> QueryHandler::Impl::route() const {
-  return [this](std::string_view wire_name) {
-    const Forwarder::Route route = parts_.upstream.route(wire_name);
-    std::string text;
-    for (const std::string& server : route.servers) text += (text.empty() ? "" : ", ") + server;
-    if (!route.zone.empty()) text += " (upstream.zones, " + route.zone + ")";
-    return text;
+DescribeForwarding QueryHandler::Impl::describe_forwarding() const {
+  return [this](std::string_view wire_name, wire::Type type) {
+    return parts_.upstream.describe(wire_name, type, parts_.clock.now());
   };
 }
 

@@ -64,7 +64,7 @@ class QueryHandler::Impl {
   Asked asked(const QueryState& state, std::span<char> odd_name) const;
   std::span<const IpAddress> server_addresses(const ReplyTo& reply_to) const;
   ReplyOptions options(const QueryState& state) const;
-  std::function<std::string(std::string_view)> route() const;
+  DescribeForwarding describe_forwarding() const;
 
   // --- forwarding ---
   Written forward(QueryState& state, const registry::View& view, Buffer buffer);

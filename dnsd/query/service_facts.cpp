@@ -34,7 +34,15 @@ std::string describe_exports(const ServiceRecord& service) {
   return fmt::format("visible: exported to {}", fmt::join(names, ", "));
 }
 
-std::string_view describe_kind(const ServiceRecord& service) {
+std::string_view describe_forwarded(const View& view, const ServiceRecord& service) {
+  if (service.resolution == registry::Resolution::None)
+    return "left to the upstream: no address, and NONE looks none up";
+  if (!view.settings().endpoint_answers)
+    return "left to the upstream: no address, and mesh.endpoint_answers is false";
+  return "left to the upstream: neither an address nor a usable endpoint";
+}
+
+std::string_view describe_kind(const View& view, const ServiceRecord& service) {
   switch (service.answer) {
     case AnswerKind::Vips:
       return service.auto_allocated ? "allocated virtual addresses" : "virtual addresses";
@@ -47,7 +55,7 @@ std::string_view describe_kind(const ServiceRecord& service) {
     case AnswerKind::NoReadyEndpoints:
       return "no ready endpoints";
     case AnswerKind::Forward:
-      return "forwarded to the upstream";
+      return describe_forwarded(view, service);
     case AnswerKind::Pending:
       return "waits for the first addresses of its endpoints' names";
     case AnswerKind::Unresolvable:
@@ -108,7 +116,7 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
   });
   facts.push_back(describe_exports(service));
   facts.push_back(fmt::format("{}, resolution {}: {}, TTL {}", to_string(service.provider),
-                              to_string(service.resolution), describe_kind(service),
+                              to_string(service.resolution), describe_kind(view, service),
                               view.ttl(service)));
   const registry::AddressView addresses = view.addresses(service);
   if (!addresses.empty()) facts.push_back(describe_addresses(addresses));
@@ -128,13 +136,25 @@ std::string identity_of(const registry::Client& client) {
   return fmt::format("{}, namespace {}", client.identity.description, client.ns->text());
 }
 
+namespace {
+
+std::string describe_identity(const registry::Snapshot& snapshot, const registry::Client& client) {
+  if (!snapshot.by_source_address)
+    return identity_of(client) + " (every client's: client.by_source_address is false)";
+  if (!client.ns)
+    return "nobody that is known: no Pod or WorkloadEntry has this address; sees public services "
+           "only (client.unknown)";
+  return identity_of(client) + " (by its address)";
+}
+
+}  // namespace
+
 std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
                                          const registry::Client& client, std::string_view address) {
   const auto& identity = client.identity;
   std::vector<std::string> facts;
   facts.push_back(fmt::format("address: {}", address));
-  facts.push_back(fmt::format("identity: {}{}", identity_of(client),
-                              snapshot.by_source_address ? ", by its address" : ", for everybody"));
+  facts.push_back("identity: " + describe_identity(snapshot, client));
   if (!identity.labels.empty()) {
     std::vector<std::string> labels;
     for (const auto& [key, value] : identity.labels) labels.push_back(key + "=" + value);
@@ -142,14 +162,16 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   }
   if (client.network) facts.push_back(fmt::format("network: {}", client.network->text()));
   if (client.cluster) facts.push_back(fmt::format("cluster: {}", client.cluster->text()));
-  facts.push_back(client.scope ? fmt::format("view: narrowed by {}", client.scope->label())
-                               : "view: all that is exported to it; no Sidecar applies");
+  facts.push_back(
+      client.scope ? fmt::format("view: narrowed by {}", place_of(snapshot, client.scope->source()))
+                   : "view: all that is exported to it; no Sidecar applies");
   facts.push_back(fmt::format("search: {}", fmt::join(client.search, " ")));
   facts.push_back(
       fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "", identity.ipv6 ? " IPv6" : ""));
   facts.push_back(fmt::format("registry: generation {}, {} hosts, serial {}{}", snapshot.generation,
                               snapshot.hosts.size(), snapshot.serial,
                               snapshot.from_state_dir ? ", from the state of an earlier run" : ""));
+  if (!snapshot.synced) facts.emplace_back(kNotSynced);
   return facts;
 }
 

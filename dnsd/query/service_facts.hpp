@@ -2,17 +2,22 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
 
-// How it matched, where it comes from, who sees it, its addresses, TTL and endpoints.
-// REQUIRES: the match is visible to the view's client.
+// Said of a snapshot that is not synced.
+inline constexpr std::string_view kNotSynced =
+    "registry: not complete, a source has not been read as a whole yet (/readyz says which)";
+
 // "ServiceEntry shop/api (shop.yaml:14)".
 std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source);
 
+// How it matched, where it comes from, who sees it, its addresses, TTL and endpoints.
+// REQUIRES: the match is visible to the view's client.
 std::vector<std::string> service_facts(const registry::View& view, const registry::Match& match);
 
 // "client.default, namespace shop"

@@ -19,8 +19,9 @@ void ForwarderUpstream::resolve(ForwardRequest request, OutcomeCallback callback
 
 void ForwarderUpstream::refresh(ForwardRequest request) { forwarder_.refresh(std::move(request)); }
 
-Forwarder::Route ForwarderUpstream::route(std::string_view wire_name) const {
-  return forwarder_.route(wire_name);
+ForwardingFacts ForwarderUpstream::describe(std::string_view wire_name, wire::Type type,
+                                            Millis now) const {
+  return forwarding_facts(forwarder_.route(wire_name), *shared_, wire_name, type, now);
 }
 
 void ForwarderUpstream::close() { forwarder_.close(); }

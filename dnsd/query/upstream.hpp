@@ -8,6 +8,7 @@
 #include "dnsd/forward/cache.hpp"
 #include "dnsd/forward/cached_message.hpp"
 #include "dnsd/forward/forwarder.hpp"
+#include "dnsd/query/forwarding_facts.hpp"
 
 namespace meshdns::dnsd {
 
@@ -29,8 +30,9 @@ class Upstream {
   virtual void resolve(ForwardRequest request, OutcomeCallback callback) = 0;
   // As Forwarder::refresh.
   virtual void refresh(ForwardRequest request) = 0;
-  // As Forwarder::route.
-  virtual Forwarder::Route route(std::string_view wire_name) const = 0;
+  // For explanations.  `wire_name`: lower case.
+  virtual ForwardingFacts describe(std::string_view wire_name, wire::Type type,
+                                   Millis now) const = 0;
   // Calls back for every resolve() under way, then nothing more.
   virtual void close() = 0;
 };
@@ -47,7 +49,7 @@ class ForwarderUpstream final : public Upstream {
   Known find(const CacheKey& key, Millis now) override;
   void resolve(ForwardRequest request, OutcomeCallback callback) override;
   void refresh(ForwardRequest request) override;
-  Forwarder::Route route(std::string_view wire_name) const override;
+  ForwardingFacts describe(std::string_view wire_name, wire::Type type, Millis now) const override;
   void close() override;
 
  private:

@@ -44,6 +44,7 @@ class SidecarScope final : public RefCounted {
   // Whether a service of that host (or "*.suffix") in that namespace is imported.
   bool imports(std::string_view host, const ServiceRecord& record) const;
   std::string label() const { return source_ ? source_->label() : std::string(); }
+  const StoredRef& source() const { return source_; }
 
  private:
   struct HostPattern {

@@ -11,16 +11,30 @@ namespace {
 
 constexpr std::string_view kClusterSetDomain = "clusterset.local";
 
-std::string describe(const ServiceRecord& record, const Snapshot& snapshot) {
-  if (!record.source) return "(unknown source)";
-  std::string text = record.source->label();
+constexpr std::size_t kNamespacesShown = 8;
+
+std::string describe(const StoredRef& source, const Snapshot& snapshot) {
+  if (!source) return "(unknown source)";
+  std::string text = source->label();
   const auto& names = snapshot.origins->names;
-  if (record.source->origin() < names.size() && !names[record.source->origin()].empty()) {
-    text += " (" + names[record.source->origin()];
-    if (record.source->line() != 0) text += ":" + std::to_string(record.source->line());
+  if (source->origin() < names.size() && !names[source->origin()].empty()) {
+    text += " (" + names[source->origin()];
+    if (source->line() != 0) text += ":" + std::to_string(source->line());
     text += ")";
   }
   return text;
+}
+
+// Whom a service is exported to; REQUIRES: not public.
+std::string describe_exports(const ServiceRecord& service) {
+  if (service.exports->namespaces.empty()) return "nobody";
+  std::vector<std::string_view> names;
+  for (const auto& ns : service.exports->namespaces) names.push_back(ns->text());
+  std::ranges::sort(names);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamespacesShown); ++i)
+    text += (i == 0 ? "" : ", ") + std::string(names[i]);
+  return names.size() > kNamespacesShown ? text + ", ..." : text;
 }
 
 // Joins parts into a buffer of the longest name; empty when they are longer.
@@ -72,13 +86,16 @@ std::string_view to_string(Match::How how) {
 bool View::sees(std::string_view host, const ServiceRecord& service, std::string* reason) const {
   if (!service.is_exported_to(client_.ns.get())) {
     if (reason != nullptr)
-      *reason = client_.ns
-                    ? "exportTo does not include namespace " + std::string(client_.ns->text())
-                    : "exportTo is not \"*\" and the client is unknown";
+      *reason =
+          (client_.ns ? "exportTo does not include namespace " + std::string(client_.ns->text())
+                      : "exportTo is not \"*\" and the client is unknown") +
+          ", only " + describe_exports(service);
     return false;
   }
   if (client_.scope && !client_.scope->imports(host, service)) {
-    if (reason != nullptr) *reason = client_.scope->label() + " does not import it";
+    if (reason != nullptr)
+      *reason = describe(client_.scope->source(), snapshot_) +
+                " does not import it: no egress host of it matches";
     return false;
   }
   return true;
@@ -98,14 +115,14 @@ const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
   for (const ServiceRecord* record : records) {
     if (record->placeholder) {
       if (trace != nullptr && record->details && !record->details->notes.empty())
-        trace->steps.push_back(
-            {describe(*record, snapshot_), record->details->notes.back(), !record->is_public()});
+        trace->steps.push_back({describe(record->source, snapshot_), record->details->notes.back(),
+                                !record->is_public()});
       continue;
     }
     std::string reason;
     if (!sees(entry.host(), *record, trace == nullptr ? nullptr : &reason)) {
       if (trace != nullptr)
-        trace->steps.push_back({describe(*record, snapshot_), "hidden: " + reason, true});
+        trace->steps.push_back({describe(record->source, snapshot_), "hidden: " + reason, true});
       continue;
     }
     if (record->ns == client_.ns.get() && own == nullptr) own = record;
@@ -120,13 +137,13 @@ const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
   if (trace != nullptr) {
     for (const ServiceRecord* record : records) {
       if (record->placeholder || !sees(entry.host(), *record)) continue;
-      const std::string_view why = record != chosen       ? "shadowed by the chosen one"
-                                   : record == own        ? "chosen: the client's own namespace"
-                                   : record == kubernetes ? "chosen: a Kubernetes Service"
-                                   : record == by_name
-                                       ? "chosen: exported to the client's namespace, oldest"
-                                       : "chosen: public, oldest";
-      trace->steps.push_back({describe(*record, snapshot_), std::string(why), false});
+      const std::string why =
+          record != chosen       ? "shadowed by " + describe(chosen->source, snapshot_)
+          : record == own        ? "chosen: the client's own namespace"
+          : record == kubernetes ? "chosen: a Kubernetes Service"
+          : record == by_name    ? "chosen: exported to the client's namespace, oldest"
+                                 : "chosen: public, oldest";
+      trace->steps.push_back({describe(record->source, snapshot_), why, false});
     }
   }
   return chosen;

@@ -77,7 +77,7 @@ TEST(ArgumentsTest, ExplainsAName) {
   EXPECT_EQ(parsed.arguments.explain.type, "AAAA");
   EXPECT_EQ(parsed.arguments.explain.from, "shop");
   EXPECT_EQ(parse({"explain", "--config", "a.yaml", "api.example.org"}).arguments.explain.type,
-            "A");
+            "");
 }
 
 TEST(ArgumentsTest, ExplainsAConnection) {

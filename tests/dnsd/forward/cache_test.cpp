@@ -62,6 +62,32 @@ TEST_F(CacheTest, CountsTtlsDownAndForgets) {
   EXPECT_EQ(ask("www.example.org.", kStart + 10'000), "miss");
 }
 
+TEST_F(CacheTest, ShowsWhatLiesThereWithoutUsingIt) {
+  const CacheKey key(question("www.example.org."), false, false);
+  EXPECT_FALSE(cache_.peek(key, kStart).message);
+  store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
+  const Cache::Entry fresh = cache_.peek(key, kStart + 1'000);
+  ASSERT_TRUE(fresh.message);
+  EXPECT_EQ(fresh.fresh_until, kStart + 10'000);
+  EXPECT_EQ(fresh.kept_until, kStart + 10'000 + 3'600'000);
+  EXPECT_FALSE(fresh.is_refresh_paused);
+  EXPECT_EQ(cache_.statistics().positive.hits, 0U);
+  EXPECT_EQ(cache_.statistics().misses, 0U);
+  store_failure("www.example.org.", kStart + 11'000);
+  const Cache::Entry stale = cache_.peek(key, kStart + 12'000);
+  ASSERT_TRUE(stale.message);
+  EXPECT_TRUE(stale.is_refresh_paused);
+  EXPECT_FALSE(cache_.peek(key, kStart + 10'000 + 3'600'000).message) << "too old to serve";
+}
+
+TEST_F(CacheTest, ShowsNoFailureThatIsOvercome) {
+  const CacheKey key(question("www.example.org."), false, false);
+  store_failure("www.example.org.", kStart, true);
+  EXPECT_TRUE(cache_.peek(key, kStart + 100).message);
+  cache_.note_recovery(kStart + 200);
+  EXPECT_FALSE(cache_.peek(key, kStart + 300).message);
+}
+
 TEST_F(CacheTest, KeepsTheAskersSpelling) {
   store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
   EXPECT_EQ(ask("wWw.eXample.ORG.", kStart), "NOERROR [wWw.eXample.ORG. 10 A 192.0.2.1]");

@@ -109,7 +109,9 @@ class FakeUpstream final : public Upstream {
     waiting_.emplace_back(std::move(request.question), std::move(callback));
   }
   void refresh(ForwardRequest request) override { refreshed.push_back(text_of(request.question)); }
-  Forwarder::Route route(std::string_view) const override { return {"", {"192.0.2.53:53"}}; }
+  ForwardingFacts describe(std::string_view, wire::Type, Millis) const override {
+    return {"192.0.2.53:53", "nothing", {"192.0.2.53:53 is up"}};
+  }
   void close() override {
     closed = true;
     settle();

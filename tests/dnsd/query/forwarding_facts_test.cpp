@@ -1,0 +1,92 @@
+#include "dnsd/query/forwarding_facts.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/dnsd/query/fake_parts.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr Millis kNow = 1'000'000;
+
+UpstreamStatus server(std::string name) {
+  UpstreamStatus status;
+  status.name = std::move(name);
+  return status;
+}
+
+MessageRef message(std::vector<std::string> answer, wire::Rcode rcode = wire::Rcode::NoError) {
+  const wire::Question question{*wire::name_from_text("www.example.org."), wire::Type::A,
+                                wire::Class::In};
+  wire::ResponseMessage response;
+  response.rcode = rcode;
+  response.question = question;
+  response.question_name = question.name;
+  for (const auto& line : answer) response.answer.push_back(record_from(line));
+  if (answer.empty()) response.authority.push_back(record_from(". 30 SOA ns.example."));
+  return *build_answer({.question = question, .sent_name = question.name, .response = response}, {},
+                       kNow);
+}
+
+std::string cached(const Cache::Entry& entry) {
+  return forwarding_facts({}, {}, entry, kNow).cached;
+}
+
+TEST(ForwardingFactsTest, NameTheServersAndTheZoneTheyAreFor) {
+  EXPECT_EQ(describe_route({"", {"192.0.2.1:53", "192.0.2.2:53"}}), "192.0.2.1:53, 192.0.2.2:53");
+  EXPECT_EQ(describe_route({"corp.example", {"192.0.2.1:53"}}),
+            "192.0.2.1:53 (upstream.zones, corp.example)");
+  EXPECT_EQ(describe_route({}), "");
+}
+
+TEST(ForwardingFactsTest, TellHowEachServerIs) {
+  UpstreamStatus quick = server("quick");
+  quick.rtt_us = 1'234;
+  UpstreamStatus silent = server("silent");
+  silent.last_error = "no answer in time";
+  UpstreamStatus doubtful = silent;
+  doubtful.name = "doubtful";
+  doubtful.health = Health::Doubtful;
+  UpstreamStatus down = server("down");
+  down.health = Health::Down;
+  UpstreamStatus loop = server("loop");
+  loop.looped = true;
+  const std::vector<UpstreamStatus> all{server("new"), quick, silent, doubtful, down, loop};
+  const Forwarder::Route route{"", {"new", "quick", "silent", "doubtful", "down", "loop", "gone"}};
+  EXPECT_THAT(forwarding_facts(route, all, {}, kNow).health,
+              ElementsAre("new is up, not asked yet", "quick is up, answers in 1.2 ms",
+                          "silent is up, but has not answered yet: no answer in time",
+                          "doubtful is doubtful: no answer in time", "down is down",
+                          "loop is loop: it sends our own queries back, and is not asked"));
+  EXPECT_THAT(forwarding_facts({}, all, {}, kNow).health,
+              ElementsAre("none: neither upstream.servers nor /etc/resolv.conf names any"));
+}
+
+TEST(ForwardingFactsTest, TellWhatTheCacheHolds) {
+  const MessageRef two =
+      message({"www.example.org. 60 A 192.0.2.1", "www.example.org. 60 A 192.0.2.2"});
+  EXPECT_EQ(cached({}), "nothing: an upstream is asked");
+  EXPECT_EQ(cached({.message = two, .fresh_until = kNow + 59'500}), "2 records, for 60 s more");
+  EXPECT_EQ(
+      cached({.message = two, .fresh_until = kNow - 3'000, .kept_until = kNow + 100'000}),
+      "2 records, ran out 3 s ago, kept for 100 s more: answered stale if no upstream answers");
+  EXPECT_EQ(cached({.message = two,
+                    .fresh_until = kNow - 3'000,
+                    .kept_until = kNow + 100'000,
+                    .is_refresh_paused = true}),
+            "2 records, ran out 3 s ago, answered stale for 100 s more: its refresh failed");
+  EXPECT_EQ(cached({.message = message({}), .fresh_until = kNow + 1}),
+            "no records of this type, for 1 s more");
+  EXPECT_EQ(cached({.message = message({}, wire::Rcode::NxDomain), .fresh_until = kNow + 1}),
+            "NXDOMAIN, for 1 s more");
+  const CacheKey key({*wire::name_from_text("www.example.org."), wire::Type::A, wire::Class::In},
+                     false, false);
+  EXPECT_EQ(cached({.message = build_failure(key, {.text = "no upstream answers"}, kNow),
+                    .fresh_until = kNow + 5'000}),
+            "SERVFAIL (no upstream answers), for 5 s more");
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
