@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory_resource>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
 #include "registry/base/host_name.hpp"
 #include "registry/derive/derive.hpp"
@@ -28,8 +29,13 @@ struct HostKeyHash {
   }
 };
 
-// What changed about the sources of one host in one namespace.
+// What changed about the sources of one host in one namespace.  The last word on a source wins.
 struct SourceChange {
+  void note(const StoredRef& source, bool is_added) {
+    auto& other = is_added ? removed : added;
+    std::erase(other, source);
+    (is_added ? added : removed).push_back(source);
+  }
   std::vector<StoredRef> added;
   std::vector<StoredRef> removed;
 };
@@ -106,6 +112,9 @@ void Transaction::upsert(Resource resource, OriginId origin, std::uint32_t line)
   upserts_.push_back(StoredResource::encode(resource, origin, line));
 }
 void Transaction::upsert(StoredRef resource) { upserts_.push_back(std::move(resource)); }
+void Transaction::upsert(std::string_view encoded, OriginId origin, std::uint32_t line) {
+  upserts_.push_back(StoredResource::of_encoded(encoded, origin, line));
+}
 void Transaction::remove(ResourceKey key, OriginId origin) {
   removals_.emplace_back(std::move(key), origin);
 }
@@ -120,16 +129,33 @@ void Transaction::set_resolved(ResolvedName name) { resolved_.push_back(std::mov
 // --- Registry::State
 // ----------------------------------------------------------------------------------
 
-// Everything that is derived from on a commit, beside the tries of the snapshot being built.
 // What one commit has touched so far.
 struct Registry::Change {
-  std::unordered_map<HostKey, SourceChange, HostKeyHash> hosts;
+  // One host in one namespace that has to be derived anew, and the source that it gains or loses.
+  struct Mark {
+    SymbolRef ns;
+    std::string_view host;  // in `texts`
+    StoredRef source;       // null: something else about it has changed
+    bool added = false;
+  };
+  void mark(const SymbolRef& ns, std::string_view host, StoredRef source = {}, bool added = false) {
+    auto* text = static_cast<char*>(texts.allocate(host.size(), 1));
+    host.copy(text, host.size());
+    marks.push_back({ns, {text, host.size()}, std::move(source), added});
+  }
+  void mark(const HostKey& key) { mark(key.ns, key.host); }
+
+  // Side by side, not a map: at 100,000 hosts its nodes would lie between what stays, and leave the
+  // heap full of holes.
+  std::pmr::monotonic_buffer_resource texts;
+  std::vector<Mark> marks;
   std::set<const Symbol*> sidecar_namespaces;
   std::set<IpAddress> addresses;
   std::set<const Symbol*> namespaces;
   bool vips = false;
   bool all_clients = false;
   bool dns_visible = false;
+  bool wants_events = false;
   std::vector<ServiceEvent> events;
   CommitSummary summary;
 };
@@ -184,8 +210,8 @@ struct Registry::State {
 
   void upsert(const StoredRef& resource, Change& change);
   void remove(const ResourceKey& key, OriginId origin, Change& change);
-  void replace_origin(OriginId origin, const std::vector<ResourceKey>& keep,
-                      const std::unordered_set<const StoredResource*>& kept, Change& change);
+  void list_under_origin(const StoredResource& resource, const StoredResource* in_place_of);
+  void unlist_under_origin(const StoredResource& resource);
   void retain(OriginId origin, const std::vector<std::uint64_t>& retained, Change& change);
   void exchange(const StoredRef& before, const StoredRef& after, Change& change);
   void link(const StoredRef& resource, bool add, Change& change);
@@ -194,10 +220,9 @@ struct Registry::State {
   void claim_addresses(const ServiceEntry& entry, bool add, Change& change);
   void link_workload(const Resource& workload, const StoredRef& stored, bool add, Change& change);
   void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
-  void mark(const SymbolRef& ns, std::string_view host, const StoredRef& stored, bool add,
-            Change& change);
 
   void assign_vips(Change& change);
+  void rederive_marked(Change& change);
   void rederive(const HostKey& key, const SourceChange& sources, Change& change);
   void put_host(std::string_view host, const std::vector<Ref<const ServiceRecord>>& records);
   const HostEntry* find_entry(std::string_view host) const {
@@ -227,9 +252,10 @@ struct Registry::State {
   std::shared_ptr<const MeshSettings> settings;
   ClientSettings clients;
   SymbolTable symbols;
+  PortTable ports;
   std::vector<std::string> origins{""};
   std::unordered_map<std::string, OriginId> origin_ids;
-  std::unordered_map<OriginId, std::unordered_set<const StoredResource*>> by_origin;
+  std::unordered_map<OriginId, std::vector<const StoredResource*>> by_origin;  // each at its slot
   struct BySymbol {
     std::size_t operator()(const SymbolRef& s) const { return std::hash<const Symbol*>()(s.get()); }
   };
@@ -268,12 +294,29 @@ void Registry::State::upsert(const StoredRef& resource, Change& change) {
     return;
   }
   const StoredRef before = winner(hash, key);
-  auto& of_origin = by_origin[resource->origin()];
-  if (existing != nullptr) of_origin.erase(existing);
+  list_under_origin(*resource, existing);
   next.resources.put(hash, resource, same);
-  of_origin.insert(resource.get());
   ++change.summary.changed_resources;
   exchange(before, winner(hash, key), change);
+}
+
+void Registry::State::list_under_origin(const StoredResource& resource,
+                                        const StoredResource* in_place_of) {
+  auto& list = by_origin[resource.origin()];
+  if (in_place_of != nullptr) {
+    resource.set_slot(in_place_of->slot());
+    list[resource.slot()] = &resource;
+    return;
+  }
+  resource.set_slot(static_cast<std::uint32_t>(list.size()));
+  list.push_back(&resource);
+}
+
+void Registry::State::unlist_under_origin(const StoredResource& resource) {
+  auto& list = by_origin[resource.origin()];
+  list[resource.slot()] = list.back();
+  list.back()->set_slot(resource.slot());
+  list.pop_back();
 }
 
 void Registry::State::remove(const ResourceKey& key, OriginId origin, Change& change) {
@@ -284,21 +327,10 @@ void Registry::State::remove(const ResourceKey& key, OriginId origin, Change& ch
   const StoredResource* existing = next.resources.find(hash, same);
   if (existing == nullptr) return;
   const StoredRef before = winner(hash, key);
-  by_origin[origin].erase(existing);
+  unlist_under_origin(*existing);
   next.resources.erase(hash, same);
   ++change.summary.changed_resources;
   exchange(before, winner(hash, key), change);
-}
-
-void Registry::State::replace_origin(OriginId origin, const std::vector<ResourceKey>& keep,
-                                     const std::unordered_set<const StoredResource*>& kept,
-                                     Change& change) {
-  std::set<ResourceKey> kept_keys(keep.begin(), keep.end());
-  for (const StoredResource* resource : kept) kept_keys.insert(resource->key());
-  std::vector<ResourceKey> gone;
-  for (const StoredResource* resource : by_origin[origin])
-    if (ResourceKey key = resource->key(); !kept_keys.contains(key)) gone.push_back(std::move(key));
-  for (const auto& key : gone) remove(key, origin, change);
 }
 
 void Registry::State::retain(OriginId origin, const std::vector<std::uint64_t>& retained,
@@ -351,21 +383,15 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
   }
 }
 
-void Registry::State::mark(const SymbolRef& ns, std::string_view host, const StoredRef& stored,
-                           bool add, Change& change) {
-  SourceChange& sources = change.hosts[{ns, std::string(host)}];
-  (add ? sources.added : sources.removed).push_back(stored);
-}
-
 void Registry::State::link_hosts(const Resource& resource, const StoredRef& stored, bool add,
                                  Change& change) {
   const SymbolRef ns = symbols.intern(stored->ns());
-  for (const auto& host : hosts_of(resource, *settings)) mark(ns, host, stored, add, change);
+  for (const auto& host : hosts_of(resource, *settings)) change.mark(ns, host, stored, add);
   // A headless clusterset name takes its endpoints from the Service's slices.
   if (const auto* slice = std::get_if<EndpointSlice>(&resource))
     if (const std::string set = service_host(slice->service, slice->meta.ns, "clusterset.local");
         next.find_host(set) != nullptr)
-      change.hosts[{ns, set}];
+      change.mark(ns, set);
 }
 
 void Registry::State::link_service_entry(const ServiceEntry& entry, const StoredRef& stored,
@@ -374,7 +400,7 @@ void Registry::State::link_service_entry(const ServiceEntry& entry, const Stored
   NamespaceState& state = namespace_state(ns);
   claim_addresses(entry, add, change);
   for (const auto& host : hosts_of(entry, *settings)) {
-    mark(ns, host, stored, add, change);
+    change.mark(ns, host, stored, add);
     if (entry.workload_selector && add)
       state.selector_hosts.push_back({{ns, host}, *entry.workload_selector, stored.get()});
     if (settings->auto_allocate == AutoAllocate::Off || !wants_vip(entry, host)) continue;
@@ -415,7 +441,7 @@ void Registry::State::link_workload(const Resource& workload, const StoredRef& s
     state.workloads.push_back(stored);
   else
     std::erase(state.workloads, stored);
-  for (const auto& selecting : state.selector_hosts) change.hosts[selecting.key];
+  for (const auto& selecting : state.selector_hosts) change.mark(selecting.key);
   for (const auto& address : addresses_of(workload)) {
     // The entry of an address lists all that have it; who of them speaks is decided when all is
     // linked.
@@ -448,9 +474,9 @@ void Registry::State::assign_vips(Change& change) {
     fresh[{symbols.intern(vip.ns), vip.host}] = {vip.v4, vip.v6};
   for (const auto& [key, addresses] : fresh)
     if (const auto it = assigned.find(key); it == assigned.end() || it->second != addresses)
-      change.hosts[key];
+      change.mark(key);
   for (const auto& [key, addresses] : assigned)
-    if (!fresh.contains(key)) change.hosts[key];
+    if (!fresh.contains(key)) change.mark(key);
   assigned = std::move(fresh);
 }
 
@@ -461,6 +487,7 @@ DeriveContext Registry::State::derive_context() {
   DeriveContext context;
   context.settings = settings.get();
   context.symbols = &symbols;
+  context.ports = &ports;
   context.for_each_workload = [this](const Symbol& ns,
                                      const std::function<void(const StoredRef&)>& visit) {
     const auto it = namespaces.find(SymbolRef(&ns));
@@ -499,13 +526,30 @@ DeriveContext Registry::State::derive_context() {
   return context;
 }
 
+void Registry::State::rederive_marked(Change& change) {
+  const auto marks = std::exchange(change.marks, {});
+  std::vector<const Change::Mark*> order;
+  order.reserve(marks.size());
+  for (const auto& mark : marks) order.push_back(&mark);
+  std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
+    return a->ns.get() != b->ns.get() ? a->ns.get() < b->ns.get() : a->host < b->host;
+  });
+  for (std::size_t i = 0; i < order.size();) {
+    const Change::Mark& first = *order[i];
+    SourceChange sources;
+    for (; i < order.size() && order[i]->ns == first.ns && order[i]->host == first.host; ++i)
+      if (order[i]->source) sources.note(order[i]->source, order[i]->added);
+    rederive({first.ns, std::string(first.host)}, sources, change);
+  }
+}
+
 void Registry::State::rederive(const HostKey& key, const SourceChange& sources, Change& change) {
   const HostEntry* entry = find_entry(key.host);
   Ref<const ServiceRecord> before;
   std::vector<Ref<const ServiceRecord>> records;
   if (entry != nullptr)
     for (const ServiceRecord* record : entry->records()) {
-      if (record->ns == key.ns.get())
+      if (record->ns == key.ns)
         before = Ref<const ServiceRecord>(record);
       else
         records.emplace_back(record);
@@ -516,9 +560,7 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources, 
       if (std::ranges::find(sources.removed, s) == sources.removed.end()) remaining.push_back(s);
     });
   for (const auto& s : sources.added)
-    if (std::ranges::find(sources.removed, s) == sources.removed.end() &&
-        std::ranges::find(remaining, s) == remaining.end())
-      remaining.push_back(s);
+    if (std::ranges::find(remaining, s) == remaining.end()) remaining.push_back(s);
   Ref<const ServiceRecord> after;
   if (!remaining.empty()) {
     DeriveContext context = derive_context();
@@ -588,22 +630,19 @@ void Registry::State::update_reverse(std::string_view host, const ServiceRecord*
   // record.
   const auto change_entry = [&](const IpAddress& address, bool add) {
     const std::uint64_t hash = hash_of(address);
-    const auto same = [&](const ReverseEntry& e) { return e.address_hash == hash; };
-    const ReverseEntry* old = next.reverse.find(hash, same);
-    auto* entry = new ReverseEntry;
-    const Ref<const ReverseEntry> replacement(entry);
-    entry->address_hash = hash;
-    if (old != nullptr) entry->host_hashes = old->host_hashes;
+    const auto same = [&](const ReverseEntry& e) { return e.address_hash() == hash; };
+    std::vector<std::uint64_t> hosts;
+    if (const ReverseEntry* old = next.reverse.find(hash, same); old != nullptr)
+      hosts.assign(old->host_hashes().begin(), old->host_hashes().end());
     if (add) {
-      entry->host_hashes.push_back(host_hash);
-    } else if (auto it = std::ranges::find(entry->host_hashes, host_hash);
-               it != entry->host_hashes.end()) {
-      entry->host_hashes.erase(it);
+      hosts.push_back(host_hash);
+    } else if (auto it = std::ranges::find(hosts, host_hash); it != hosts.end()) {
+      hosts.erase(it);
     }
-    if (entry->host_hashes.empty())
+    if (hosts.empty())
       next.reverse.erase(hash, same);
     else
-      next.reverse.put(hash, replacement, same);
+      next.reverse.put(hash, ReverseEntry::create(hash, hosts), same);
   };
   std::vector<IpAddress> difference;
   std::ranges::set_difference(old_addresses, new_addresses, std::back_inserter(difference));
@@ -648,6 +687,7 @@ void Registry::State::count_services(const HostKey& key, const ServiceRecord* be
 
 void Registry::State::note_event(const HostKey& key, const Ref<const ServiceRecord>& before,
                                  const Ref<const ServiceRecord>& after, Change& change) {
+  if (!change.wants_events) return;
   const bool was = before && !before->placeholder;
   const bool is = after && !after->placeholder;
   if (!was && !is) return;
@@ -856,8 +896,7 @@ void Registry::State::update_clients(Change& change) {
 
 void Registry::State::derive_all(Change& change) {
   const auto mark_all = [&](const HostEntry& entry) {
-    for (const ServiceRecord* record : entry.records())
-      change.hosts[{record->ns_ref, std::string(entry.host())}];
+    for (const ServiceRecord* record : entry.records()) change.mark(record->ns, entry.host());
   };
   next.hosts.for_each(mark_all);
   next.wildcards.for_each(mark_all);
@@ -868,7 +907,7 @@ void Registry::State::settle(Change& change) {
   for (const Symbol* ns : change.namespaces) update_namespace(ns);
   change.namespaces.clear();
   if (change.vips) assign_vips(change);
-  for (const auto& [key, sources] : change.hosts) rederive(key, sources, change);
+  rederive_marked(change);
   for (const Symbol* ns : change.namespaces) update_namespace(ns);
   update_clients(change);
 }
@@ -913,6 +952,7 @@ void Registry::set_publish(std::function<void(std::shared_ptr<const Snapshot>)> 
 }
 
 CommitSummary Registry::finish(Change& change) {
+  change.wants_events = controller_.has_handlers();
   state_->settle(change);
   if (change.dns_visible)
     state_->next.serial = std::max(state_->next.serial + 1, static_cast<std::uint32_t>(clock_()));
@@ -924,22 +964,26 @@ CommitSummary Registry::finish(Change& change) {
 
 CommitSummary Registry::commit(Transaction&& transaction) {
   State::Change change;
-  std::unordered_map<OriginId, std::unordered_set<const StoredResource*>> upserted;
-  for (const auto& [origin, keep] : transaction.replaced_) upserted[origin];
+  // What each replaced origin goes on holding, as hashes of keys.
+  std::unordered_map<OriginId, std::vector<std::uint64_t>> replaced;
+  for (const auto& [origin, keep] : transaction.replaced_)
+    for (auto& kept = replaced[origin]; const auto& key : keep) kept.push_back(hash_of(key));
   for (const auto& resource : transaction.upserts_) {
     state_->upsert(resource, change);
-    if (const auto it = upserted.find(resource->origin()); it != upserted.end())
-      it->second.insert(resource.get());
+    if (const auto it = replaced.find(resource->origin()); it != replaced.end())
+      it->second.push_back(resource->key_hash());
   }
-  for (const auto& [origin, keep] : transaction.replaced_)
-    state_->replace_origin(origin, keep, upserted[origin], change);
+  for (auto& [origin, kept] : replaced) {
+    std::ranges::sort(kept);
+    state_->retain(origin, kept, change);
+  }
   for (const auto& [origin, retained] : transaction.retained_)
     state_->retain(origin, retained, change);
   for (const auto& [key, origin] : transaction.removals_) state_->remove(key, origin, change);
   for (auto& name : transaction.resolved_) {
     const auto users = state_->name_users.find(name.host);
     if (users == state_->name_users.end()) continue;
-    for (const auto& key : users->second) change.hosts[key];
+    for (const auto& key : users->second) change.mark(key);
     std::string host = name.host;
     state_->resolved[std::move(host)] = std::move(name);
   }

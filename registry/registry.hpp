@@ -38,6 +38,8 @@ class Transaction {
   void upsert(Resource resource, OriginId origin, std::uint32_t line);
   // An already encoded resource (state snapshot).
   void upsert(StoredRef resource);
+  // Octets of encode_resource().
+  void upsert(std::string_view encoded, OriginId origin, std::uint32_t line);
   void remove(ResourceKey key, OriginId origin);
   // All that `origin` holds and that is neither upserted in this transaction nor in `keep` goes.
   void replace_origin(OriginId origin, std::vector<ResourceKey> keep);

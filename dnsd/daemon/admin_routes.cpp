@@ -115,7 +115,7 @@ void put_service(Json& json, std::string_view host, const ServiceRecord& service
   json.Key("attributes");
   json.StartObject();
   put(json, "name", service.source ? service.source->name() : host);
-  put(json, "namespace", text_of(service.ns));
+  put(json, "namespace", text_of(service.ns.get()));
   put(json, "provider", to_string(service.provider));
   put_export_to(json, service);
   json.EndObject();
@@ -125,7 +125,7 @@ void put_service(Json& json, std::string_view host, const ServiceRecord& service
 void put_endpoints(Json& json, std::string_view host, const ServiceRecord& service) {
   json.StartObject();
   put(json, "hostname", host);
-  put(json, "namespace", text_of(service.ns));
+  put(json, "namespace", text_of(service.ns.get()));
   static const std::vector<registry::EndpointEntry> kNone;
   const auto* endpoints = service.endpoints();
   put_list(json, "endpoints", endpoints == nullptr ? kNone : endpoints->entries,
@@ -186,7 +186,7 @@ void put_vip(Json& json, std::string_view host, const ServiceRecord& service) {
   if (!service.auto_allocated) return;
   json.StartObject();
   put(json, "host", host);
-  put(json, "namespace", text_of(service.ns));
+  put(json, "namespace", text_of(service.ns.get()));
   put_addresses(json, service);
   json.EndObject();
 }

@@ -42,8 +42,9 @@ class OneRead final : public registry::SourceSink {
     registry::Transaction transaction;
     for (auto& change : batch.changes) {
       const auto origin = registry_.origin(change.origin);
-      for (auto& parsed : change.resources)
-        transaction.upsert(std::move(parsed.resource), origin, parsed.line);
+      change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
+        transaction.upsert(encoded, origin, line);
+      });
     }
     registry_.commit(std::move(transaction));
     complete_ = batch.complete;

@@ -50,8 +50,10 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     }
     origins.insert(change.origin);
     parsed_resources += change.resources.size();
-    for (auto& parsed : change.resources)
-      transaction.upsert(std::move(parsed.resource), origin, parsed.line);
+    change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
+      transaction.upsert(encoded, origin, line);
+    });
+    change.resources.clear();
     for (auto& key : change.removed) transaction.remove(std::move(key), origin);
     if (change.effect == Effect::Replace)
       transaction.replace_origin(origin, std::move(change.keep));

@@ -50,8 +50,7 @@ class Deriver {
  public:
   Deriver(const SymbolRef& ns, std::string_view host, const DeriveContext& context)
       : ns_(ns), host_(host), context_(context), settings_(*context.settings) {
-    record_->ns_ref = ns;
-    record_->ns = ns.get();
+    record_->ns = ns;
   }
 
   Ref<const ServiceRecord> run(std::span<const StoredRef> stored) {
@@ -121,9 +120,7 @@ class Deriver {
 
   void set_ports(const std::vector<ServicePort>& ports) {
     if (ports.empty()) return;
-    auto* list = new PortList;
-    list->ports = ports;
-    record_->ports = Ref<const PortList>(list);
+    record_->ports = context_.ports->intern(ports);
   }
 
   void set_exports(const ExportTo& declared, Visibility narrowed) {
@@ -264,9 +261,7 @@ class Deriver {
     const SymbolRef cluster = symbol_or_null(slice.meta.cluster);
     for (const auto& subset : slice.subsets) {
       const auto index = static_cast<std::uint16_t>(list.ports.size());
-      auto* ports = new PortList;
-      ports->ports = subset.ports;
-      list.ports.push_back(Ref<const PortList>(ports));
+      list.ports.push_back(context_.ports->intern(subset.ports));
       for (const auto& endpoint : subset.endpoints)
         for (const auto& address : endpoint.addresses) {
           if (address.is_unspecified()) continue;
@@ -484,9 +479,7 @@ class Deriver {
   void add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
     const bool by_name =
         entry.resolution == Resolution::Dns || entry.resolution == Resolution::DnsRoundRobin;
-    auto* ports = new PortList;
-    ports->ports = entry.ports;
-    list.ports.push_back(Ref<const PortList>(ports));
+    list.ports.push_back(context_.ports->intern(entry.ports));
     if (entry.workload_selector) return add_selected(entry, by_name, list);
     for (const auto& endpoint : entry.endpoints) add_spec(endpoint, entry, by_name, true, list);
     if (entry.endpoints.empty() && by_name && !host_.starts_with("*"))

@@ -11,6 +11,7 @@
 
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"
+#include "registry/snapshot/port_table.hpp"
 #include "registry/snapshot/service_record.hpp"
 #include "registry/snapshot/symbol.hpp"
 
@@ -20,6 +21,7 @@ namespace meshdns::registry {
 struct DeriveContext {
   const MeshSettings* settings = nullptr;
   SymbolTable* symbols = nullptr;
+  PortTable* ports = nullptr;
   // The host has been answered with endpoints before: names that are new to the set then join when
   // they resolve.  Otherwise the first answer waits for all of them.
   bool was_answered = false;

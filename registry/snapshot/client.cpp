@@ -83,7 +83,7 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
 
 bool SidecarScope::matches(const HostPattern& pattern, std::string_view host,
                            const ServiceRecord& record) const {
-  if (pattern.ns && pattern.ns.get() != record.ns) return false;
+  if (pattern.ns && pattern.ns != record.ns) return false;
   if (pattern.port != 0) {
     const bool has_port =
         record.ports && std::ranges::any_of(record.ports->ports, [&](const ServicePort& p) {
@@ -105,7 +105,7 @@ bool SidecarScope::imports(std::string_view host, const ServiceRecord& record) c
     if (!pattern.exclude) break;
     if (matches(pattern, host, record)) return false;
   }
-  if (all_ || std::ranges::binary_search(whole_namespaces_, record.ns)) return true;
+  if (all_ || std::ranges::binary_search(whole_namespaces_, record.ns.get())) return true;
   return std::ranges::any_of(
       patterns_, [&](const HostPattern& p) { return !p.exclude && matches(p, host, record); });
 }

@@ -109,8 +109,7 @@ class ServiceRecord final : public RefCounted {
   };
 
   // Identity.
-  const Symbol* ns = nullptr;  // kept alive by `ns_ref`
-  SymbolRef ns_ref;
+  SymbolRef ns;
   Provider provider = Provider::ServiceEntry;
   AnswerKind answer = AnswerKind::Forward;
   TtlClass ttl_class = TtlClass::Vip;

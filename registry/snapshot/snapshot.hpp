@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -27,9 +28,22 @@ struct NamespaceEntry final : RefCounted {
 
 // Which services an address belongs to, by the hash of their host; whoever reads it checks that the
 // record has the address.
-struct ReverseEntry final : RefCounted {
-  std::uint64_t address_hash = 0;
-  std::vector<std::uint64_t> host_hashes;
+class ReverseEntry final : public RefCounted {
+ public:
+  static Ref<const ReverseEntry> create(std::uint64_t address_hash,
+                                        std::span<const std::uint64_t> host_hashes);
+  static void destroy(const ReverseEntry* entry);
+
+  std::uint64_t address_hash() const { return address_hash_; }
+  std::span<const std::uint64_t> host_hashes() const {
+    return {reinterpret_cast<const std::uint64_t*>(this + 1), count_};
+  }
+
+ private:
+  ReverseEntry(std::uint64_t address_hash, std::size_t count)
+      : count_(static_cast<std::uint32_t>(count)), address_hash_(address_hash) {}
+  const std::uint32_t count_;
+  const std::uint64_t address_hash_;
 };
 
 // Pods by address, for verified pod names and for identity.

@@ -17,6 +17,7 @@ namespace {
 class Encoder {
  public:
   static constexpr bool kReading = false;
+  explicit Encoder(std::string& out) : out_(out) {}
   void number(std::uint64_t v) {
     while (v >= 0x80) {
       out_.push_back(static_cast<char>(v | 0x80));
@@ -29,10 +30,9 @@ class Encoder {
     out_.append(s);
   }
   void octets(const void* data, std::size_t n) { out_.append(static_cast<const char*>(data), n); }
-  std::string take() { return std::move(out_); }
 
  private:
-  std::string out_;
+  std::string& out_;
 };
 
 // Reads what Encoder wrote; anything else ends in `bad()` with every field default or partial.
@@ -283,8 +283,8 @@ std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
 
 }  // namespace
 
-StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std::uint32_t line) {
-  Encoder encoder;
+void encode_resource(const Resource& resource, std::string& out) {
+  Encoder encoder(out);
   encoder.number(static_cast<std::uint64_t>(kind_of(resource)));
   // The visitors serve both directions and so take what they could change; encoding does not.
   auto& fields_of =
@@ -295,12 +295,21 @@ StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std:
         body(encoder, r);
       },
       fields_of);
-  const std::string octets = encoder.take();
-  void* memory = std::malloc(sizeof(StoredResource) + octets.size());
+}
+
+StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std::uint32_t line) {
+  std::string octets;
+  encode_resource(resource, octets);
+  return of_encoded(octets, origin, line);
+}
+
+StoredRef StoredResource::of_encoded(std::string_view encoded, OriginId origin,
+                                     std::uint32_t line) {
+  void* memory = std::malloc(sizeof(StoredResource) + encoded.size());
   if (memory == nullptr) throw std::bad_alloc();
   auto* stored =
-      new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(octets.size()));
-  std::memcpy(static_cast<void*>(stored + 1), octets.data(), octets.size());
+      new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(encoded.size()));
+  std::memcpy(static_cast<void*>(stored + 1), encoded.data(), encoded.size());
   return StoredRef(stored);
 }
 
@@ -308,12 +317,7 @@ Result<StoredRef> StoredResource::from_encoded(std::string_view encoded, OriginI
                                                std::uint32_t line) {
   auto resource = decode_octets(encoded);
   if (!resource) return fail("not a resource of this version");
-  void* memory = std::malloc(sizeof(StoredResource) + encoded.size());
-  if (memory == nullptr) throw std::bad_alloc();
-  auto* stored =
-      new (memory) StoredResource(origin, line, static_cast<std::uint32_t>(encoded.size()));
-  std::memcpy(static_cast<void*>(stored + 1), encoded.data(), encoded.size());
-  return StoredRef(stored);
+  return of_encoded(encoded, origin, line);
 }
 
 void StoredResource::destroy(const StoredResource* resource) {

@@ -19,11 +19,17 @@ namespace meshdns::registry {
 // Who delivered a resource: a file, a cluster's API.  0 is none.
 using OriginId = std::uint32_t;
 
+// Appends the octets of one resource; any thread.
+void encode_resource(const Resource& resource, std::string& out);
+
 // Immutable but for the line; any thread.
 class StoredResource final : public RefCounted {
  public:
   static Ref<const StoredResource> encode(const Resource& resource, OriginId origin,
                                           std::uint32_t line);
+  // From octets of encode_resource() of this very process.
+  static Ref<const StoredResource> of_encoded(std::string_view encoded, OriginId origin,
+                                              std::uint32_t line);
   // From octets of encoded() of this program version, which are checked in every respect.
   static Result<Ref<const StoredResource>> from_encoded(std::string_view encoded, OriginId origin,
                                                         std::uint32_t line);
@@ -46,6 +52,9 @@ class StoredResource final : public RefCounted {
   // 1-based line of the object's text; moves when the text above it grows.
   std::uint32_t line() const { return line_.load(std::memory_order_relaxed); }
   void set_line(std::uint32_t line) const { line_.store(line, std::memory_order_relaxed); }
+  // Where the Registry lists it under its origin.  Control thread.
+  std::uint32_t slot() const { return slot_; }
+  void set_slot(std::uint32_t slot) const { slot_ = slot; }
 
  private:
   StoredResource(OriginId origin, std::uint32_t line, std::uint32_t size)
@@ -55,6 +64,7 @@ class StoredResource final : public RefCounted {
   const OriginId origin_;
   mutable std::atomic<std::uint32_t> line_;
   const std::uint32_t size_;
+  mutable std::uint32_t slot_ = 0;
 };
 using StoredRef = Ref<const StoredResource>;
 

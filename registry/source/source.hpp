@@ -21,6 +21,33 @@ struct ParsedResource {
   std::uint32_t line = 0;  // of the object's first line, 1-based; 0 = unknown
 };
 
+// Resources on their way to the registry, encoded one behind the other: as C++ objects, 100,000 of
+// them take 80 MB for a moment and leave the heap in pieces for ever.
+class EncodedResources {
+ public:
+  void push_back(const ParsedResource& parsed);
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  void clear() { *this = {}; }
+  // Calls `visit(octets, line)` for each, in order; see StoredResource::of_encoded.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    std::size_t begin = 0;
+    for (const Item& item : items_) {
+      visit(std::string_view(octets_).substr(begin, item.end - begin), item.line);
+      begin = item.end;
+    }
+  }
+
+ private:
+  struct Item {
+    std::size_t end;
+    std::uint32_t line;
+  };
+  std::string octets_;
+  std::vector<Item> items_;
+};
+
 struct OriginChange {
   enum class Effect : std::uint8_t {
     Replace,  // `resources` and `keep` are all that this origin holds from now on
@@ -32,7 +59,7 @@ struct OriginChange {
   };
   std::string origin;  // a file's path, or the name of a collection
   Effect effect = Effect::Replace;
-  std::vector<ParsedResource> resources;  // in the order of the text; a key may occur twice
+  EncodedResources resources;  // in the order of the text; a key may occur twice
   // Objects that were refused: the version that this very origin gave before stays, if there is
   // one.
   std::vector<ResourceKey> keep;

@@ -125,7 +125,7 @@ const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
         trace->steps.push_back({describe(record->source, snapshot_), "hidden: " + reason, true});
       continue;
     }
-    if (record->ns == client_.ns.get() && own == nullptr) own = record;
+    if (record->ns == client_.ns && own == nullptr) own = record;
     if (record->provider != Provider::ServiceEntry && kubernetes == nullptr) kubernetes = record;
     if (!record->is_public() && by_name == nullptr) by_name = record;
     if (record->is_public() && first_public == nullptr) first_public = record;
@@ -304,7 +304,7 @@ bool View::pod_exists(const IpAddress& address, std::string_view ns) const {
 std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
   const std::uint64_t hash = hash_of(address);
   const ReverseEntry* entry =
-      snapshot_.reverse.find(hash, [&](const ReverseEntry& e) { return e.address_hash == hash; });
+      snapshot_.reverse.find(hash, [&](const ReverseEntry& e) { return e.address_hash() == hash; });
   if (entry == nullptr) return {};
   std::vector<ReverseName> vips;
   std::vector<ReverseName> endpoints;
@@ -326,7 +326,7 @@ std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
             {EndpointList::label_of(endpoint, pod_names) + "." + std::string(host.host()),
              service});
   };
-  for (const std::uint64_t host_hash : entry->host_hashes)
+  for (const std::uint64_t host_hash : entry->host_hashes())
     snapshot_.hosts.for_each_candidate(host_hash, [&](const HostEntry& host) {
       if (hash_bytes(host.host()) == host_hash) visit(host);
     });

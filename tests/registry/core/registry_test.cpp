@@ -412,5 +412,22 @@ TEST(RegistryTest, RetainTakesAwayWhatAListDidNotHave) {
   EXPECT_EQ(r.ask("other.example.org"), "exact vips 10.0.0.3") << "another origin's";
 }
 
+// Two origins give one object: while one of them is read anew, the other's version comes and goes.
+TEST(RegistryTest, EndsWithTheLastWordOfATransactionThatChangesAnObjectTwice) {
+  TestRegistry r;
+  const auto upsert = [&](Transaction& t, std::string_view origin, std::string_view address) {
+    for (auto& resource : parse(entry("api", "x", vip("api.example.org", std::string(address)))))
+      t.upsert(std::move(resource), r.registry().origin(origin), 1);
+  };
+  Transaction second;
+  upsert(second, "b.yaml", "10.0.0.2");
+  r.registry().commit(std::move(second));
+  Transaction first;
+  upsert(first, "a.yaml", "10.0.0.1");
+  first.remove({Kind::ServiceEntry, "", "x", "api"}, r.registry().origin("a.yaml"));
+  r.registry().commit(std::move(first));
+  EXPECT_EQ(r.ask("api.example.org"), "exact vips 10.0.0.2");
+}
+
 }  // namespace
 }  // namespace meshdns::registry

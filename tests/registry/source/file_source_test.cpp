@@ -18,6 +18,8 @@
 #include <set>
 #include <thread>
 
+#include "registry/snapshot/stored_resource.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -101,14 +103,16 @@ class FakeRegistry final : public SourceSink {
     findings[change.origin] = change.findings;
     if (change.findings.empty()) findings.erase(change.origin);
     if (change.effect == OriginChange::Effect::Keep) {
-      EXPECT_THAT(change.resources, IsEmpty());
+      EXPECT_TRUE(change.resources.empty());
       return;
     }
     const auto before = std::exchange(origins[change.origin], {});
     if (change.effect == OriginChange::Effect::Remove) origins.erase(change.origin);
     if (change.effect != OriginChange::Effect::Replace) return;
-    for (const ParsedResource& parsed : change.resources)
-      origins[change.origin].insert(meta_of(parsed.resource).name);
+    change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
+      origins[change.origin].insert(
+          std::string(StoredResource::of_encoded(encoded, 0, line)->name()));
+    });
     for (const ResourceKey& key : change.keep)
       if (before.contains(key.name)) origins[change.origin].insert(key.name);
   }
