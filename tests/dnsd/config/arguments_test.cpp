@@ -76,8 +76,7 @@ TEST(ArgumentsTest, ExplainsAName) {
   EXPECT_EQ(parsed.arguments.explain.name, "api.example.org");
   EXPECT_EQ(parsed.arguments.explain.type, "AAAA");
   EXPECT_EQ(parsed.arguments.explain.from, "shop");
-  EXPECT_EQ(parse({"explain", "--config", "a.yaml", "api.example.org"}).arguments.explain.type,
-            "");
+  EXPECT_EQ(parse({"explain", "--config", "a.yaml", "api.example.org"}).arguments.explain.type, "");
 }
 
 TEST(ArgumentsTest, ExplainsAConnection) {
