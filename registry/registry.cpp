@@ -197,11 +197,13 @@ struct Registry::State {
     return std::ranges::find(served, ns) != served.end();
   }
 
-  // The one that counts of the versions that several origins give of a key.
-  StoredRef winner(std::uint64_t key_hash, const ResourceKey& key) const {
+  // The one that counts of the versions that several origins give of an object.  `has_key` tells
+  // the object from others of its hash.
+  template <typename HasKey>
+  StoredRef winner(std::uint64_t key_hash, const HasKey& has_key) const {
     const StoredResource* best = nullptr;
     next.resources.for_each_candidate(key_hash, [&](const StoredResource& candidate) {
-      if (!candidate.has_key(key)) return;
+      if (!has_key(candidate)) return;
       if (best == nullptr || origins[candidate.origin()] < origins[best->origin()])
         best = &candidate;
     });
@@ -223,7 +225,8 @@ struct Registry::State {
 
   void assign_vips(Change& change);
   void rederive_marked(Change& change);
-  void rederive(const HostKey& key, const SourceChange& sources, Change& change);
+  void rederive(const HostKey& key, const SourceChange& sources, DeriveContext& context,
+                Change& change);
   void put_host(std::string_view host, const std::vector<Ref<const ServiceRecord>>& records);
   const HostEntry* find_entry(std::string_view host) const {
     return is_wildcard(host) ? next.find_wildcard(host.substr(2)) : next.find_host(host);
@@ -283,21 +286,21 @@ struct Registry::State {
 };
 
 void Registry::State::upsert(const StoredRef& resource, Change& change) {
-  const ResourceKey key = resource->key();
   const std::uint64_t hash = resource->key_hash();
+  const auto has_key = [&](const StoredResource& other) { return other.has_key_of(*resource); };
   const auto same = [&](const StoredResource& other) {
-    return other.origin() == resource->origin() && other.has_key(key);
+    return other.origin() == resource->origin() && has_key(other);
   };
   const StoredResource* existing = next.resources.find(hash, same);
   if (existing != nullptr && existing->encoded() == resource->encoded()) {
     existing->set_line(resource->line());
     return;
   }
-  const StoredRef before = winner(hash, key);
+  const StoredRef before = winner(hash, has_key);
   list_under_origin(*resource, existing);
   next.resources.put(hash, resource, same);
   ++change.summary.changed_resources;
-  exchange(before, winner(hash, key), change);
+  exchange(before, before ? winner(hash, has_key) : resource, change);
 }
 
 void Registry::State::list_under_origin(const StoredResource& resource,
@@ -321,16 +324,17 @@ void Registry::State::unlist_under_origin(const StoredResource& resource) {
 
 void Registry::State::remove(const ResourceKey& key, OriginId origin, Change& change) {
   const std::uint64_t hash = hash_of(key);
+  const auto has_key = [&](const StoredResource& other) { return other.has_key(key); };
   const auto same = [&](const StoredResource& other) {
-    return other.origin() == origin && other.has_key(key);
+    return other.origin() == origin && has_key(other);
   };
   const StoredResource* existing = next.resources.find(hash, same);
   if (existing == nullptr) return;
-  const StoredRef before = winner(hash, key);
+  const StoredRef before = winner(hash, has_key);
   unlist_under_origin(*existing);
   next.resources.erase(hash, same);
   ++change.summary.changed_resources;
-  exchange(before, winner(hash, key), change);
+  exchange(before, winner(hash, has_key), change);
 }
 
 void Registry::State::retain(OriginId origin, const std::vector<std::uint64_t>& retained,
@@ -534,16 +538,18 @@ void Registry::State::rederive_marked(Change& change) {
   std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
     return a->ns.get() != b->ns.get() ? a->ns.get() < b->ns.get() : a->host < b->host;
   });
+  DeriveContext context = derive_context();
   for (std::size_t i = 0; i < order.size();) {
     const Change::Mark& first = *order[i];
     SourceChange sources;
     for (; i < order.size() && order[i]->ns == first.ns && order[i]->host == first.host; ++i)
       if (order[i]->source) sources.note(order[i]->source, order[i]->added);
-    rederive({first.ns, std::string(first.host)}, sources, change);
+    rederive({first.ns, std::string(first.host)}, sources, context, change);
   }
 }
 
-void Registry::State::rederive(const HostKey& key, const SourceChange& sources, Change& change) {
+void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
+                               DeriveContext& context, Change& change) {
   const HostEntry* entry = find_entry(key.host);
   Ref<const ServiceRecord> before;
   std::vector<Ref<const ServiceRecord>> records;
@@ -563,7 +569,6 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources, 
     if (std::ranges::find(remaining, s) == remaining.end()) remaining.push_back(s);
   Ref<const ServiceRecord> after;
   if (!remaining.empty()) {
-    DeriveContext context = derive_context();
     context.was_answered = before && before->answer == AnswerKind::Endpoints;
     after = derive_record(key.ns, key.host, remaining, context);
   }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "registry/base/ref.hpp"
 
@@ -141,6 +142,16 @@ class HashTrie {
       entries()[size] = take(entry);
       ++size;
     }
+    void copy(const Leaf& other) {
+      for (std::uint32_t i = 0; i < other.size; ++i)
+        append(other.tags()[i], EntryRef(other.entries()[i]));
+    }
+    // Leaves `other` empty.  Unlike copy() it touches no entry.
+    void take_over(Leaf& other) {
+      std::copy_n(other.tags(), other.size, tags());
+      std::copy_n(other.entries(), other.size, entries());
+      size = std::exchange(other.size, 0);
+    }
     void replace(std::uint32_t i, EntryRef entry) {
       release(entries()[i]);
       entries()[i] = take(entry);
@@ -200,10 +211,12 @@ class HashTrie {
       // Room for a quarter more: growth stays linear and the slack small.
       const std::uint32_t wanted = leaf->size + extra;
       const std::uint32_t grown = wanted > leaf->capacity ? wanted + wanted / 4 : leaf->capacity;
-      Ref<Leaf> copy(Leaf::create(grown));
-      for (std::uint32_t i = 0; i < leaf->size; ++i)
-        copy->append(leaf->tags()[i], EntryRef(leaf->entries()[i]));
-      leaf = std::move(copy);
+      Ref<Leaf> grown_leaf(Leaf::create(grown));
+      if (leaf->is_unique())
+        grown_leaf->take_over(*leaf);
+      else
+        grown_leaf->copy(*leaf);
+      leaf = std::move(grown_leaf);
     }
     return *leaf;
   }

@@ -10,78 +10,33 @@
 #include <type_traits>
 
 #include "registry/base/hash.hpp"
+#include "registry/snapshot/octets.hpp"
 
 namespace meshdns::registry {
 namespace {
 
-class Encoder {
- public:
+// Of this file, so that the fields' visitors below are found for them.
+struct Writer : Encoder {
+  using Encoder::Encoder;
   static constexpr bool kReading = false;
-  explicit Encoder(std::string& out) : out_(out) {}
-  void number(std::uint64_t v) {
-    while (v >= 0x80) {
-      out_.push_back(static_cast<char>(v | 0x80));
-      v >>= 7;
-    }
-    out_.push_back(static_cast<char>(v));
-  }
-  void text(const std::string& s) {
-    number(s.size());
-    out_.append(s);
-  }
-  void octets(const void* data, std::size_t n) { out_.append(static_cast<const char*>(data), n); }
-
- private:
-  std::string& out_;
+};
+struct Reader : Decoder {
+  using Decoder::Decoder;
+  static constexpr bool kReading = true;
 };
 
-// Reads what Encoder wrote; anything else ends in `bad()` with every field default or partial.
-class Decoder {
+// Writes down what the fields are instead of what is in them.
+class Describer {
  public:
-  static constexpr bool kReading = true;
-  explicit Decoder(std::string_view in) : in_(in) {}
-  std::uint64_t number() {
-    std::uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (in_.empty()) return refuse();
-      const auto octet = static_cast<unsigned char>(in_.front());
-      in_.remove_prefix(1);
-      v |= static_cast<std::uint64_t>(octet & 0x7f) << shift;
-      if (octet < 0x80) return v;
-    }
-    return refuse();
-  }
-  std::string_view text() {
-    const std::uint64_t n = number();
-    if (n > in_.size()) return refuse(), std::string_view();
-    const std::string_view s = in_.substr(0, n);
-    in_.remove_prefix(n);
-    return s;
-  }
-  void octets(void* data, std::size_t n) {
-    if (n > in_.size()) {
-      refuse();
-      return;
-    }
-    std::memcpy(data, in_.data(), n);
-    in_.remove_prefix(n);
-  }
-  // A list's length: every element has at least one octet, so a length beyond the rest is a lie.
-  std::uint64_t length() {
-    const std::uint64_t n = number();
-    return n > in_.size() ? refuse() : n;
-  }
-  bool bad() const { return bad_; }
-  bool at_end() const { return in_.empty(); }
+  static constexpr bool kReading = false;
+  void number(std::uint64_t) { out_ += 'n'; }
+  void text(std::string_view) { out_ += 't'; }
+  void octets(const void*, std::size_t n) { out_.append(n, 'o'); }
+  void note(char what, std::size_t size) { (out_ += what) += static_cast<char>('0' + size); }
+  const std::string& description() const { return out_; }
 
  private:
-  std::uint64_t refuse() {
-    bad_ = true;
-    in_ = {};
-    return 0;
-  }
-  std::string_view in_;
-  bool bad_ = false;
+  std::string out_;
 };
 
 template <typename A, typename T>
@@ -91,6 +46,11 @@ void field(A& a, T& v) {
     v = static_cast<T>(a.number());
   else
     a.number(static_cast<std::uint64_t>(v));
+}
+template <typename T>
+  requires std::is_integral_v<T> || std::is_enum_v<T>
+void field(Describer& a, T&) {
+  a.note(std::is_enum_v<T> ? 'e' : 'i', sizeof(T));
 }
 template <typename A>
 void field(A& a, std::string& v) {
@@ -124,6 +84,10 @@ template <typename A, typename T>
 void field(A& a, std::vector<T>& v);
 template <typename A, typename T>
 void field(A& a, std::optional<T>& v);
+template <typename T>
+void field(Describer& a, std::vector<T>& v);
+template <typename T>
+void field(Describer& a, std::optional<T>& v);
 template <typename A, typename T, typename U>
 void field(A& a, std::pair<T, U>& v) {
   field(a, v.first);
@@ -183,6 +147,20 @@ void field(A& a, std::optional<T>& v) {
   }
 }
 
+template <typename T>
+void field(Describer& a, std::vector<T>&) {
+  T element{};
+  a.note('[', 0);
+  field(a, element);
+  a.note(']', 0);
+}
+template <typename T>
+void field(Describer& a, std::optional<T>&) {
+  T value{};
+  a.note('?', 0);
+  field(a, value);
+}
+
 template <typename A>
 void meta(A& a, ObjectMeta& m) {
   fields(a, m.cluster, m.ns, m.name, m.network, m.labels, m.creation_time);
@@ -229,50 +207,57 @@ void body(A& a, NameTableEntry& v) {
   fields(a, v.ips, v.kubernetes, v.short_name, v.alt_hosts);
 }
 
-std::optional<Resource> empty_resource(Kind kind) {
+// False when there is no such kind.
+bool make_empty(Kind kind, Resource& resource) {
   switch (kind) {
     case Kind::ServiceEntry:
-      return ServiceEntry{};
+      resource.emplace<ServiceEntry>();
+      return true;
     case Kind::WorkloadEntry:
-      return WorkloadEntry{};
+      resource.emplace<WorkloadEntry>();
+      return true;
     case Kind::Sidecar:
-      return Sidecar{};
+      resource.emplace<Sidecar>();
+      return true;
     case Kind::Service:
-      return KubeService{};
+      resource.emplace<KubeService>();
+      return true;
     case Kind::EndpointSlice:
-    case Kind::Endpoints: {
-      EndpointSlice slice;
-      slice.kind = kind;
-      return slice;
-    }
+    case Kind::Endpoints:
+      resource.emplace<EndpointSlice>().kind = kind;
+      return true;
     case Kind::Pod:
-      return Pod{};
+      resource.emplace<Pod>();
+      return true;
     case Kind::Namespace:
-      return Namespace{};
+      resource.emplace<Namespace>();
+      return true;
     case Kind::ServiceExport:
-      return ServiceExport{};
+      resource.emplace<ServiceExport>();
+      return true;
     case Kind::ServiceImport:
-      return ServiceImport{};
+      resource.emplace<ServiceImport>();
+      return true;
     case Kind::NameTableEntry:
-      return NameTableEntry{};
+      resource.emplace<NameTableEntry>();
+      return true;
   }
-  return std::nullopt;
+  return false;
 }
 
-std::optional<Resource> decode_octets(std::string_view encoded) {
-  if (encoded.empty()) return std::nullopt;
-  auto resource = empty_resource(static_cast<Kind>(encoded[0]));
-  if (!resource) return std::nullopt;
-  Decoder decoder(encoded.substr(1));
+bool decode_octets(std::string_view encoded, Resource& resource) {
+  if (encoded.empty() || !make_empty(static_cast<Kind>(encoded[0]), resource)) return false;
+  Reader decoder(encoded.substr(1));
   std::visit(
       [&](auto& r) {
         meta(decoder, r.meta);
         body(decoder, r);
       },
-      *resource);
-  if (decoder.bad() || !decoder.at_end()) return std::nullopt;
-  return resource;
+      resource);
+  return !decoder.bad() && decoder.at_end();
 }
+
+constexpr unsigned kLastKind = static_cast<unsigned>(Kind::NameTableEntry);
 
 std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
                        std::string_view name) {
@@ -283,8 +268,28 @@ std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
 
 }  // namespace
 
+std::uint32_t encoding_layout() {
+  Describer describer;
+  for (unsigned kind = 1; kind <= kLastKind; ++kind) {
+    Resource resource;
+    make_empty(static_cast<Kind>(kind), resource);
+    describer.note('k', kind);
+    std::visit(
+        [&](auto& r) {
+          meta(describer, r.meta);
+          body(describer, r);
+        },
+        resource);
+  }
+  // FNV-1a; not the process's seeded hash, for another process is to compare it.
+  std::uint32_t hash = 2'166'136'261U;
+  for (const char c : describer.description())
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619U;
+  return hash;
+}
+
 void encode_resource(const Resource& resource, std::string& out) {
-  Encoder encoder(out);
+  Writer encoder(out);
   encoder.number(static_cast<std::uint64_t>(kind_of(resource)));
   // The visitors serve both directions and so take what they could change; encoding does not.
   auto& fields_of =
@@ -315,8 +320,8 @@ StoredRef StoredResource::of_encoded(std::string_view encoded, OriginId origin,
 
 Result<StoredRef> StoredResource::from_encoded(std::string_view encoded, OriginId origin,
                                                std::uint32_t line) {
-  auto resource = decode_octets(encoded);
-  if (!resource) return fail("not a resource of this version");
+  Resource resource;
+  if (!decode_octets(encoded, resource)) return fail("not a resource of this version");
   return of_encoded(encoded, origin, line);
 }
 
@@ -327,13 +332,14 @@ void StoredResource::destroy(const StoredResource* resource) {
 }
 
 Resource StoredResource::decode() const {
-  auto resource = decode_octets(encoded());
-  assert(resource);
-  return std::move(*resource);
+  Resource resource;
+  [[maybe_unused]] const bool is_good = decode_octets(encoded(), resource);
+  assert(is_good);
+  return resource;
 }
 
 std::string_view StoredResource::key_part(int index) const {
-  Decoder decoder(encoded().substr(1));
+  Reader decoder(encoded().substr(1));
   for (int i = 0; i < index; ++i) decoder.text();
   return decoder.text();
 }
@@ -343,6 +349,13 @@ std::string_view StoredResource::name() const { return key_part(2); }
 
 bool StoredResource::has_key(const ResourceKey& key) const {
   return kind() == key.kind && name() == key.name && ns() == key.ns && cluster() == key.cluster;
+}
+
+// The key is the beginning of the encoding, and its lengths are part of it.
+bool StoredResource::has_key_of(const StoredResource& other) const {
+  const std::string_view name = other.name();
+  const auto size = static_cast<std::size_t>(name.data() + name.size() - other.encoded().data());
+  return encoded().starts_with(other.encoded().substr(0, size));
 }
 
 ResourceKey StoredResource::key() const {

@@ -44,6 +44,7 @@ class StoredResource final : public RefCounted {
   std::string_view ns() const;
   std::string_view cluster() const;
   bool has_key(const ResourceKey& key) const;
+  bool has_key_of(const StoredResource& other) const;
   ResourceKey key() const;
   std::uint64_t key_hash() const;
   std::string label() const;  // "ServiceEntry shop/api"
@@ -69,5 +70,9 @@ class StoredResource final : public RefCounted {
 using StoredRef = Ref<const StoredResource>;
 
 std::uint64_t hash_of(const ResourceKey& key);
+
+// Tells encodings apart: another program version that has added, removed or moved a field of any
+// kind has another number.  Fields that change their meaning alone do not show.
+std::uint32_t encoding_layout();
 
 }  // namespace meshdns::registry
