@@ -268,6 +268,15 @@ void collect_registry(Collection& to, Daemon& daemon) {
   to.gauges("registry_hosts", "Host names in the registry, wildcards included.")
       .add(snapshot.hosts.size() + snapshot.wildcards.size());
   to.gauges("registry_generation", "Generation of the snapshot.").add(snapshot.generation);
+  to.gauges("registry_from_snapshot", "1 while the state of an earlier run is served.")
+      .add(snapshot.from_state_dir ? 1.0 : 0.0);
+  const StateStatus state = daemon.state();
+  to.gauges("snapshot_write_timestamp_seconds",
+            "When the registry was last written to state_dir, as a Unix time; 0: not in this run.")
+      .add(static_cast<double>(state.written_unix));
+  to.gauges("snapshot_bytes", "Size of that file.").add(state.bytes);
+  to.counters("snapshot_write_failures_total", "Writes of that file that failed.")
+      .add(state.failures);
   to.counters("registry_commits_total", "Transactions applied.").add(feed.commits);
   to.counters("registry_findings_total", "Findings in resources since the start, by severity.")
       .add(feed.errors, {{"severity", "error"}})

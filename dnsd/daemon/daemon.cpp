@@ -17,6 +17,7 @@
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/liveness.hpp"
 #include "dnsd/daemon/query_log_writer.hpp"
+#include "dnsd/daemon/state_keeper.hpp"
 #include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/daemon/usable_config.hpp"
@@ -39,6 +40,9 @@ constexpr std::uint64_t kHousekeepingMs = 1'000;
 // then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
 // milliseconds.
 constexpr std::chrono::milliseconds kFirstReadLimit{1'000};
+// With a state of an earlier run there are answers at once; sources that are read this soon after
+// the start spare clients the old ones.
+constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
 // When we say that we are ready though a source is not: what does not depend on it is answered.
 constexpr std::chrono::seconds kReadyAnyway{5};
 
@@ -65,6 +69,23 @@ std::string source_name(const SourceConfig& source) {
   if (const auto* table = std::get_if<NameTableSource>(&source)) return "name_table:" + table->path;
   const auto& kubernetes = std::get<KubernetesSource>(source);
   return "kubernetes:" + (kubernetes.cluster.empty() ? kubernetes.kubeconfig : kubernetes.cluster);
+}
+
+// What of the sources makes a state of an earlier run theirs.
+std::vector<registry::SavedSource> saved_sources(const Config& config) {
+  std::vector<registry::SavedSource> saved;
+  for (const auto& source : config.sources) {
+    registry::SavedSource& entry = saved.emplace_back();
+    entry.name = source_name(source);
+    if (const auto* files = std::get_if<FilesSource>(&source)) {
+      entry.cluster = files->cluster;
+      entry.network = files->network;
+    } else if (const auto* kubernetes = std::get_if<KubernetesSource>(&source)) {
+      entry.cluster = kubernetes->cluster;
+      entry.network = kubernetes->network;
+    }
+  }
+  return saved;
 }
 
 // The registry's cluster domain is answered with authority only when all of the cluster is known.
@@ -101,6 +122,7 @@ class Daemon::Impl {
         cache_keeper_(log),
         publisher_(registry_.current()),
         feed_(registry_, log),
+        state_keeper_(registry_, feed_, log),
         admin_(&loop_, [this] { return admin_routes(*self_); }) {}
 
   ~Impl() { shut_down(); }
@@ -126,7 +148,8 @@ class Daemon::Impl {
   Result<void> start_resolver();
   Result<void> start_workers();
   void start_sources();
-  void wait_for_sources(std::chrono::milliseconds limit);
+  void wait_for_sources();
+  bool are_sources_complete() const;
   bool is_synced() const;
   void choose_vip_allocator();
   void start_signals();
@@ -159,6 +182,7 @@ class Daemon::Impl {
   CacheKeeper cache_keeper_;
   registry::Publisher publisher_;
   RegistryFeed feed_;
+  StateKeeper state_keeper_;
   std::shared_ptr<TcpBudget> budget_;
   std::shared_ptr<ForwardShared> forwarding_;
   ListenerSet listeners_;
@@ -214,8 +238,9 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   update_state();
   if (auto opened = open_listeners(); !opened) return opened;
   if (auto started = start_resolver(); !started) return started;
+  state_keeper_.open(config_.state_dir, saved_sources(config_));
   start_sources();
-  wait_for_sources(kFirstReadLimit);
+  wait_for_sources();
   // Before anything is answered: who has an answer may also ask us to end, and is then waited for.
   start_signals();
   if (auto started = start_workers(); !started) return started;
@@ -278,12 +303,14 @@ std::unique_ptr<registry::Source> Daemon::Impl::make_source(const SourceConfig& 
   options.name = source_name(source);
   if (const auto* files = std::get_if<FilesSource>(&source)) {
     options.path = files->path;
+    options.restored = feed_.restored_origins(options.name);
     options.manifest.cluster = files->cluster;
     options.manifest.network = files->network;
     return registry::make_manifest_source(&loop_, std::move(options), feed_);
   }
   if (const auto* table = std::get_if<NameTableSource>(&source)) {
     options.path = table->path;
+    options.restored = feed_.restored_origins(options.name);
     return registry::make_name_table_source(&loop_, std::move(options), feed_);
   }
   return nullptr;
@@ -309,7 +336,11 @@ void Daemon::Impl::start_sources() {
   feed_.set_sources(std::move(names));
 }
 
-void Daemon::Impl::wait_for_sources(std::chrono::milliseconds limit) {
+void Daemon::Impl::wait_for_sources() {
+  const auto since_start = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - started_);
+  const auto limit = feed_.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
+  if (limit.count() <= 0) return;
   uv_timer_t timer;
   bool over = false;
   uv_timer_init(&loop_, &timer);
@@ -317,16 +348,21 @@ void Daemon::Impl::wait_for_sources(std::chrono::milliseconds limit) {
   uv_timer_start(
       &timer, [](uv_timer_t* t) { *static_cast<bool*>(t->data) = true; },
       static_cast<std::uint64_t>(limit.count()), 0);
-  while (!over && !is_synced()) uv_run(&loop_, UV_RUN_ONCE);
+  while (!over && !are_sources_complete()) uv_run(&loop_, UV_RUN_ONCE);
   bool closed = false;
   timer.data = &closed;
   uv_close(as_handle(&timer), [](uv_handle_t* h) { *static_cast<bool*>(h->data) = true; });
   while (!closed) uv_run(&loop_, UV_RUN_NOWAIT);
 }
 
-bool Daemon::Impl::is_synced() const {
+bool Daemon::Impl::are_sources_complete() const {
   return std::ranges::all_of(sources_,
                              [&](const RunningSource& r) { return feed_.is_complete(r.name); });
+}
+
+bool Daemon::Impl::is_synced() const {
+  return std::ranges::all_of(sources_,
+                             [&](const RunningSource& r) { return feed_.is_known(r.name); });
 }
 
 // A persistent allocator needs a file, of which the registry knows nothing.
@@ -350,6 +386,8 @@ void Daemon::Impl::choose_vip_allocator() {
 void Daemon::Impl::start_signals() {
   // A peer that is gone is an error of write(), not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor is a file that may not grow any more (RLIMIT_FSIZE).
+  std::signal(SIGXFSZ, SIG_IGN);
   const std::array<int, 3> numbers{SIGTERM, SIGINT, SIGHUP};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     uv_signal_init(&loop_, &signals_[i]);
@@ -441,6 +479,7 @@ void Daemon::Impl::housekeep() {
   publisher_.collect();
   log_.write_fold_counts();
   cache_keeper_.tick(std::chrono::steady_clock::now());
+  state_keeper_.tick(std::chrono::steady_clock::now());
   watch_workers();
   keep_history();
   supervisor_.set_status(status_line());
@@ -509,7 +548,7 @@ Readiness Daemon::Impl::readiness() const {
         readiness.reasons.push_back(running.name + ": " + status.last_error);
       continue;
     }
-    readiness.ready = false;
+    if (!feed_.is_known(running.name)) readiness.ready = false;
     readiness.reasons.push_back(running.name + ": not read yet" +
                                 (status.last_error.empty() ? "" : ": " + status.last_error));
   }
@@ -521,7 +560,10 @@ Readiness Daemon::Impl::readiness() const {
 }
 
 void Daemon::Impl::update_state() {
-  registry_.set_state(is_authority(config_), is_synced(), false);
+  const bool was_restored = registry_.current()->from_state_dir;
+  registry_.set_state(is_authority(config_), is_synced(), feed_.is_restored());
+  if (was_restored && !feed_.is_restored())
+    log_.info("all sources have been read; what only the last run knew is gone");
   announce_when_ready();
 }
 
@@ -587,6 +629,7 @@ void Daemon::Impl::apply_config(Config next) {
   if (config_.client != before.client) registry_.set_clients(client_settings(config_.client));
   forwarding_->cache.reconfigure(config_.cache);
   cache_keeper_.move_to(config_.state_dir);
+  state_keeper_.reconfigure(config_.state_dir, saved_sources(config_));
   apply_upstream();
   start_sources();
   update_state();
@@ -659,6 +702,7 @@ void Daemon::Impl::shut_down() {
   for (auto& unit : units_) unit->worker().join();
   units_.clear();
   cache_keeper_.close();
+  state_keeper_.close();
   sources_.clear();
   feed_.set_resolver(nullptr);
   resolver_.reset();
@@ -694,6 +738,7 @@ const resolver::NameResolver& Daemon::resolver() const { return *impl_->resolver
 Cache& Daemon::cache() { return impl_->forwarding_->cache; }
 ForwardShared& Daemon::forwarding() { return *impl_->forwarding_; }
 std::vector<WorkerStatus> Daemon::workers() const { return impl_->workers(); }
+StateStatus Daemon::state() const { return impl_->state_keeper_.status(); }
 const ReloadStatus& Daemon::reloads() const { return impl_->reloads_; }
 std::vector<SocketAddress> Daemon::listening() const { return impl_->listeners_.addresses(); }
 ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Type type) const {

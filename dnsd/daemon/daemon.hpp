@@ -15,6 +15,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/load_history.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
+#include "dnsd/daemon/state_keeper.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/counters.hpp"
@@ -80,6 +81,7 @@ class Daemon {
   ForwardShared& forwarding();
   std::vector<WorkerStatus> workers() const;
   const ReloadStatus& reloads() const;
+  StateStatus state() const;
   std::vector<SocketAddress> listening() const;
   // What becomes of a name (lower-case wire form) that is forwarded.
   ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;

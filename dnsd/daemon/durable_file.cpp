@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "dnsd/net/file_descriptor.hpp"
-
 namespace meshdns::dnsd {
 namespace {
 
@@ -37,19 +35,49 @@ void sync_directory_of(const std::string& path) {
 
 }  // namespace
 
-Result<void> write_durably(const std::string& path, std::span<const std::uint8_t> octets) {
+Result<DurableFile> DurableFile::create(std::string path) {
   const std::string temporary = path + ".new";
-  {
-    const FileDescriptor fd(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!fd) return fail_with_errno("cannot write " + temporary);
-    if (!write_all(fd.get(), octets) || ::fsync(fd.get()) != 0)
-      return fail_with_errno("cannot write " + temporary);
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
-    return fail_with_errno("cannot rename " + temporary);
-  sync_directory_of(path);
+  FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) return fail_with_errno("cannot write " + temporary);
+  return DurableFile(std::move(path), std::move(fd));
+}
+
+// A piece of a file may be what fills the disk.
+DurableFile::~DurableFile() {
+  if (fd_) ::unlink(temporary().c_str());
+}
+
+Result<void> DurableFile::write(std::span<const std::uint8_t> octets) {
+  if (!write_all(fd_.get(), octets)) return fail_with_errno("cannot write " + temporary());
   return {};
+}
+
+Result<void> DurableFile::commit() {
+  if (::fsync(fd_.get()) != 0) return fail_with_errno("cannot write " + temporary());
+  if (std::rename(temporary().c_str(), path_.c_str()) != 0)
+    return fail_with_errno("cannot rename " + temporary());
+  fd_ = FileDescriptor();
+  sync_directory_of(path_);
+  return {};
+}
+
+Result<void> write_durably(const std::string& path, std::span<const std::uint8_t> octets) {
+  auto file = DurableFile::create(path);
+  if (!file) return std::unexpected(file.error());
+  if (auto written = file->write(octets); !written) return written;
+  return file->commit();
+}
+
+Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets) {
+  std::size_t filled = 0;
+  while (filled < octets.size()) {
+    const ssize_t got = ::read(fd, octets.data() + filled, octets.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_with_errno("cannot read");
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  return filled;
 }
 
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size) {
@@ -63,15 +91,9 @@ Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size
   if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) > max_size)
     return fail(path + ": not a file of a size that is ours");
   std::vector<std::uint8_t> octets(static_cast<std::size_t>(status.st_size));
-  std::size_t filled = 0;
-  while (filled < octets.size()) {
-    const ssize_t got = ::read(fd.get(), octets.data() + filled, octets.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_with_errno("cannot read " + path);
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
-  }
-  octets.resize(filled);
+  const auto filled = read_fully(fd.get(), octets);
+  if (!filled) return fail(path + ": " + filled.error().message);
+  octets.resize(*filled);
   return octets;
 }
 

@@ -4,15 +4,41 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dnsd/net/file_descriptor.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {
 
-// Any thread.  Writes beside `path`, syncs, renames over it, syncs the directory.  Readable by the
-// owner alone.  The Error names the file and the reason; what was there before is still there then.
+// A file that takes the place of `path` once it is whole and on the disk.  Until then it is beside
+// it, as PATH.new, and what was there before stays; given up on the way, it leaves nothing behind.
+// Readable by the owner alone.  Errors name the file and the reason.  One thread at a time.
+class DurableFile {
+ public:
+  static Result<DurableFile> create(std::string path);
+  DurableFile(DurableFile&& other) noexcept = default;
+  DurableFile& operator=(DurableFile&&) = delete;
+  ~DurableFile();
+
+  Result<void> write(std::span<const std::uint8_t> octets);
+  // Syncs, renames, syncs the directory.
+  Result<void> commit();
+
+ private:
+  DurableFile(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  std::string temporary() const { return path_ + ".new"; }
+
+  std::string path_;
+  FileDescriptor fd_;  // none once it is in place
+};
+
+// Any thread.  All of it at once.
 Result<void> write_durably(const std::string& path, std::span<const std::uint8_t> octets);
+
+// Reads until `octets` is full or the file ends; how much that was.
+Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets);
 
 // An empty vector where there is no such file.
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size);

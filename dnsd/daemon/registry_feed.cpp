@@ -24,6 +24,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
   for (const auto& [source, origins] : origins_by_source_) {
     if (sources.contains(source)) continue;
     complete_.erase(source);
+    restored_.erase(source);
     for (const auto& origin : origins) {
       transaction.replace_origin(registry_.origin(origin), {});
       findings_.erase(origin);
@@ -32,6 +33,62 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
   std::erase_if(origins_by_source_,
                 [&](const auto& item) { return !sources.contains(item.first); });
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
+}
+
+void RegistryFeed::restore(registry::SavedSnapshot&& saved) {
+  registry::Transaction transaction;
+  for (auto& resource : saved.resources) transaction.upsert(std::move(resource));
+  for (std::size_t i = 0; i < saved.sources.size(); ++i)
+    if (saved.wanted[i] && saved.sources[i].complete)
+      restored_[saved.sources[i].name].complete = true;
+  for (auto& origin : saved.origins) {
+    const std::string& source = saved.sources[origin.source].name;
+    restored_[source].origins.insert(origin.name);
+    origins_by_source_[source].insert(std::move(origin.name));
+  }
+  if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
+}
+
+std::set<std::string> RegistryFeed::restored_origins(const std::string& source) const {
+  const auto restored = restored_.find(source);
+  return restored == restored_.end() ? std::set<std::string>() : restored->second.origins;
+}
+
+bool RegistryFeed::is_known(const std::string& source) const {
+  if (is_complete(source)) return true;
+  const auto restored = restored_.find(source);
+  return restored != restored_.end() && restored->second.complete;
+}
+
+registry::SavedSources RegistryFeed::saved_sources(std::vector<registry::SavedSource> sources) {
+  registry::SavedSources saved;
+  saved.sources = std::move(sources);
+  for (std::uint32_t i = 0; i < saved.sources.size(); ++i) {
+    registry::SavedSource& source = saved.sources[i];
+    source.complete = is_known(source.name);
+    const auto origins = origins_by_source_.find(source.name);
+    if (origins == origins_by_source_.end()) continue;
+    for (const auto& name : origins->second) {
+      const registry::OriginId origin = registry_.origin(name);
+      if (origin >= saved.source_of.size())
+        saved.source_of.resize(origin + 1, registry::SavedSources::kNone);
+      saved.source_of[origin] = i;
+    }
+  }
+  return saved;
+}
+
+void RegistryFeed::confirm(const registry::SourceBatch& batch, registry::Transaction& transaction) {
+  const auto restored = restored_.find(batch.source);
+  if (restored == restored_.end()) return;
+  auto& unconfirmed = restored->second.origins;
+  for (const auto& change : batch.changes) unconfirmed.erase(change.origin);
+  if (!batch.complete) return;
+  for (const auto& origin : unconfirmed) {
+    transaction.replace_origin(registry_.origin(origin), {});
+    origins_by_source_[batch.source].erase(origin);
+  }
+  restored_.erase(restored);
 }
 
 void RegistryFeed::apply(registry::SourceBatch&& batch) {
@@ -59,6 +116,7 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
       transaction.replace_origin(origin, std::move(change.keep));
     if (change.effect == Effect::Retain) transaction.retain(origin, std::move(change.retained));
   }
+  confirm(batch, transaction);
   if (batch.complete) complete_.insert(batch.source);
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
   if (parsed_resources >= kLargeBatch) {

@@ -14,6 +14,7 @@
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
 #include "registry/source/source.hpp"
+#include "registry/state/snapshot_file.hpp"
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {
@@ -36,6 +37,14 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void set_resolver(resolver::NameResolver* resolver);
   // The sources there are from now on: what others delivered is taken out of the registry.
   void set_sources(std::set<std::string> sources);
+  // Takes up what an earlier run knew.  It is served until its sources say otherwise, origin by
+  // origin; what a source has not mentioned by the time that it is complete goes then. REQUIRES: no
+  // source has delivered yet.
+  void restore(registry::SavedSnapshot&& saved);
+  // The origins of `source` that only an earlier run knew of so far.
+  std::set<std::string> restored_origins(const std::string& source) const;
+  // What of the registry comes from which of `sources`, for another run to restore.
+  registry::SavedSources saved_sources(std::vector<registry::SavedSource> sources);
   // What the registry itself found out (a change of settings, say).
   void follow(registry::CommitSummary&& summary);
 
@@ -43,6 +52,11 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void on_resolved(const registry::ResolvedName& name) override;
 
   bool is_complete(const std::string& source) const { return complete_.contains(source); }
+  // Whether all of the source is known: it is complete, or was in an earlier run.
+  bool is_known(const std::string& source) const;
+  // Whether anything that an earlier run knew still waits to be confirmed.
+  bool is_restored() const { return !restored_.empty(); }
+  std::size_t complete_sources() const { return complete_.size(); }
   // Called after each batch.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
 
@@ -53,13 +67,21 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   const FeedCounters& counters() const { return counters_; }
 
  private:
+  // What an earlier run knew of a source that is not complete yet.
+  struct Restored {
+    bool complete = false;
+    std::set<std::string> origins;  // that the source has not mentioned
+  };
+
   void report(const registry::OriginChange& change);
+  void confirm(const registry::SourceBatch& batch, registry::Transaction& transaction);
 
   registry::Registry& registry_;
   Log& log_;
   resolver::NameResolver* resolver_ = nullptr;
   std::map<std::string, std::set<std::string>> origins_by_source_;
   std::set<std::string> complete_;
+  std::map<std::string, Restored> restored_;  // by source
   std::map<std::string, std::vector<registry::Finding>> findings_;
   std::function<void()> listener_;
   FeedCounters counters_;

@@ -100,7 +100,14 @@ class FileIndex::Collector final : public ManifestSink {
 };
 
 FileIndex::FileIndex(FileSourceOptions options, FileReader reader, int inotify)
-    : options_(std::move(options)), reader_(std::move(reader)), inotify_(inotify) {}
+    : options_(std::move(options)), reader_(std::move(reader)), inotify_(inotify) {
+  for (const std::string& path : options_.restored) {
+    File& file = files_[path];
+    file.restored = true;
+    file.good = true;
+    file.resources = 1;
+  }
+}
 
 FileIndex::Outcome FileIndex::look(const Request& request) {
   Outcome outcome;
@@ -108,7 +115,7 @@ FileIndex::Outcome FileIndex::look(const Request& request) {
   read_pending(request, outcome);
   if (next_pending_ == pending_.size()) {
     tell_complaints(request, outcome);
-    complete_ = complete_ || root_found_;
+    if (!complete_) complete(outcome);
     everything_ = false;
   } else {
     want_again(outcome, Milliseconds{0});
@@ -119,6 +126,24 @@ FileIndex::Outcome FileIndex::look(const Request& request) {
   outcome.watched_wholly = watched_wholly_;
   outcome.status = status();
   return outcome;
+}
+
+// Files of an earlier run that are gone may be about to come, so they are waited for.  What could
+// not be read is said to be still there: else it would go with what is not.
+void FileIndex::complete(Outcome& outcome) {
+  const auto is_awaited = [](const auto& entry) {
+    return entry.second.restored && entry.second.missing_since;
+  };
+  complete_ = root_found_ && std::ranges::none_of(files_, is_awaited);
+  if (!complete_) return;
+  std::set<std::string> told;
+  for (const OriginChange& change : outcome.batch.changes) told.insert(change.origin);
+  for (auto& [path, file] : files_) {
+    if (!std::exchange(file.restored, false) || told.contains(path)) continue;
+    OriginChange& change = outcome.batch.changes.emplace_back();
+    change.origin = path;
+    change.effect = OriginChange::Effect::Keep;
+  }
 }
 
 void FileIndex::walk(const Request& request, Outcome& outcome) {
@@ -243,6 +268,7 @@ void FileIndex::take_text(const std::string& path, File& file, std::string_view 
   if (!result && change.findings.empty())
     change.findings.push_back(finding_of(path, {result.error().message, true}));
   file.broken = !result;
+  file.restored = false;
   file.has_findings = !change.findings.empty();
   if (!result && file.good) {
     change.effect = OriginChange::Effect::Keep;

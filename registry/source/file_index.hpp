@@ -48,12 +48,14 @@ class FileIndex {
     bool good = false;        // its last state came from a text without errors
     bool broken = false;      // the text on disk is not what is served
     bool has_findings = false;
+    bool restored = false;      // known from an earlier run only
     std::size_t resources = 0;  // of the state that is served
     std::optional<Milliseconds> missing_since;
     int unsteady_reads = 0;  // in a row that a writer interfered with
   };
   class Collector;
 
+  void complete(Outcome& outcome);
   void walk(const Request& request, Outcome& outcome);
   void find_missing(const Request& request, Outcome& outcome);
   bool is_hidden(const std::string& path) const;

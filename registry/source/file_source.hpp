@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,10 @@ struct FileSourceOptions {
 
   // In a directory: names with one of these endings that do not begin with a dot.
   std::vector<std::string> endings = {".yaml", ".yml", ".json"};
+
+  // Files whose state is in the registry already, from an earlier run: what breaks them leaves it
+  // there.
+  std::set<std::string> restored;
 
   std::chrono::milliseconds debounce{50};  // from the first event of a burst to the look at it
   std::chrono::milliseconds poll{10'000};  // the net below inotify

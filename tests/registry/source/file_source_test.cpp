@@ -69,6 +69,7 @@ class FakeRegistry final : public SourceSink {
     std::set<std::string> seen;
     for (OriginChange& change : batch.changes) {
       EXPECT_TRUE(seen.insert(change.origin).second) << change.origin << " twice in a batch";
+      if (on_change) on_change(change);
       take(change);
     }
     history.push_back(print());
@@ -95,6 +96,7 @@ class FakeRegistry final : public SourceSink {
   std::map<std::string, std::set<std::string>> origins;
   std::map<std::string, std::vector<Finding>> findings;
   std::vector<std::string> history;
+  std::function<void(const OriginChange&)> on_change;
   int batches = 0;
   bool complete = false;
 
@@ -328,6 +330,44 @@ TEST_F(FileSourceTest, EditorsLeaveNothingBetweenOldAndNew) {
     EXPECT_EQ(registry_.print(), after) << test.name;
     fs::remove(dir_ / "#a.yaml#");
   }
+}
+
+// An earlier run knew a, b, c and d; what has become of them meanwhile is told by the first round.
+TEST_F(FileSourceTest, FilesOfAnEarlierRunKeepTheirStateUnlessTheySayOtherwise) {
+  write(dir_ / "a.yaml", "changed\n");
+  write(dir_ / "b.yaml", "new\nbroken\n");
+  write(dir_ / "c.yaml", "");
+  FileSourceOptions restored = options(dir_);
+  registry_.root = restored.path + "/";
+  for (const char* name : {"a.yaml", "b.yaml", "c.yaml", "d.yaml"}) {
+    restored.restored.insert((dir_ / name).string());
+    registry_.origins[(dir_ / name).string()] = {"old"};
+  }
+  open(std::move(restored));
+  ASSERT_TRUE(run_until([this] { return registry_.complete; }));
+  EXPECT_EQ(registry_.print(), "a.yaml: changed | b.yaml: old | c.yaml: old")
+      << "d.yaml is gone by the time that the source is complete";
+  rename_over(dir_ / "b.yaml", "new\n");
+  EXPECT_TRUE(becomes("a.yaml: changed | b.yaml: new | c.yaml: old"));
+}
+
+TEST_F(FileSourceTest, FilesOfAnEarlierRunThatCannotBeReadAreSaidToBeThere) {
+  fs::create_directory(dir_ / "deep");
+  fs::create_symlink("nowhere", dir_ / "a.yaml");
+  FileSourceOptions restored = options(dir_);
+  registry_.root = restored.path + "/";
+  restored.max_depth = 0;
+  for (const char* name : {"a.yaml", "deep/b.yaml"}) {
+    restored.restored.insert((dir_ / name).string());
+    registry_.origins[(dir_ / name).string()] = {"old"};
+  }
+  std::set<std::string> mentioned;
+  registry_.on_change = [&](const OriginChange& change) { mentioned.insert(change.origin); };
+  open(std::move(restored));
+  ASSERT_TRUE(run_until([this] { return registry_.complete; }));
+  EXPECT_EQ(registry_.print(), "a.yaml: old | deep/b.yaml: old");
+  EXPECT_TRUE(mentioned.contains((dir_ / "a.yaml").string()));
+  EXPECT_TRUE(mentioned.contains((dir_ / "deep/b.yaml").string()));
 }
 
 TEST_F(FileSourceTest, ADeletedFileTakesItsObjectsAway) {

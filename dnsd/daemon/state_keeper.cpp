@@ -1,0 +1,167 @@
+#include "dnsd/daemon/state_keeper.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "dnsd/daemon/durable_file.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::SavedSource;
+using registry::SnapshotFileError;
+
+std::int64_t unix_now() { return static_cast<std::int64_t>(std::time(nullptr)); }
+
+std::string file_in(const std::string& state_dir) {
+  return state_dir.empty() ? std::string() : state_dir + "/snapshot";
+}
+
+bool is_same(const SavedSource& a, const SavedSource& b) {
+  return a.name == b.name && a.cluster == b.cluster && a.network == b.network;
+}
+
+}  // namespace
+
+StateKeeper::StateKeeper(registry::Registry& registry, RegistryFeed& feed, Log& log)
+    : registry_(registry), feed_(feed), log_(log) {}
+
+void StateKeeper::open(const std::string& state_dir, std::vector<SavedSource> sources) {
+  file_ = file_in(state_dir);
+  sources_ = std::move(sources);
+  if (!file_.empty()) restore();
+  saved_ = version();
+}
+
+void StateKeeper::restore() {
+  const auto begun = std::chrono::steady_clock::now();
+  // A FIFO in the file's place must not block.
+  const FileDescriptor fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) {
+    if (errno != ENOENT)
+      log_.warn("the state of the last run cannot be read",
+                {{"file", std::string_view(file_)}, {"reason", std::strerror(errno)}});
+    return;
+  }
+  auto saved = registry::read_snapshot_file(
+      [&](std::span<std::uint8_t> octets) { return read_fully(fd.get(), octets); },
+      {.wants =
+           [&](const SavedSource& saved_source) {
+             return std::ranges::any_of(
+                 sources_, [&](const SavedSource& s) { return is_same(s, saved_source); });
+           },
+       .origin = [&](std::string_view name) { return registry_.origin(name); }});
+  if (!saved) {
+    if (saved.error().kind == SnapshotFileError::Kind::Corrupt)
+      return set_aside(saved.error().message);
+    return log_.warn(
+        "the state of the last run is not used",
+        {{"file", std::string_view(file_)}, {"reason", std::string_view(saved.error().message)}});
+  }
+  for (std::size_t i = 0; i < saved->sources.size(); ++i)
+    if (!saved->wanted[i])
+      log_.warn("the state of the last run has a source that the configuration does not name",
+                {{"source", std::string_view(saved->sources[i].name)}});
+  const std::size_t resources = saved->resources.size();
+  // A clock that was ahead of now, then or since, makes no state of the future.
+  const std::int64_t age = std::max<std::int64_t>(unix_now() - saved->written_at, 0);
+  feed_.restore(std::move(*saved));
+  if (!feed_.is_restored()) return;
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begun);
+  log_.info("serving the state of the last run until the sources have been read",
+            {{"resources", resources}, {"age_s", age}, {"took_ms", took.count()}});
+}
+
+void StateKeeper::set_aside(const std::string& reason) {
+  const std::string aside = file_ + ".corrupt";
+  const bool moved = std::rename(file_.c_str(), aside.c_str()) == 0;
+  log_.warn("the state of the last run is damaged and not used",
+            {{"file", std::string_view(file_)},
+             {"reason", std::string_view(reason)},
+             {"aside", moved ? std::string_view(aside) : std::string_view("not moved")}});
+}
+
+void StateKeeper::reconfigure(const std::string& state_dir, std::vector<SavedSource> sources) {
+  if (file_in(state_dir) == file_ && sources == sources_) return;
+  file_ = file_in(state_dir);
+  sources_ = std::move(sources);
+  ++configurations_;
+}
+
+StateKeeper::Version StateKeeper::version() const {
+  return {feed_.counters().changed_resources, feed_.complete_sources(), configurations_};
+}
+
+void StateKeeper::tick(Time now) {
+  if (job_ && job_->done) conclude(*job_);
+  if (job_ || now < next_save_) return;
+  job_ = prepare(now);
+  if (!job_) return;
+  work_ = std::jthread([job = job_.get()] {
+    write(*job);
+    job->done = true;
+  });
+}
+
+void StateKeeper::close() {
+  if (job_) conclude(*job_);
+  job_ = prepare(std::chrono::steady_clock::now());
+  if (!job_) return;
+  write(*job_);
+  conclude(*job_);
+  file_.clear();
+}
+
+// Null when the file is up to date.
+std::unique_ptr<StateKeeper::Job> StateKeeper::prepare(Time now) {
+  if (file_.empty() || version() == saved_) return nullptr;
+  auto job = std::make_unique<Job>();
+  job->file = file_;
+  job->snapshot = registry_.current();
+  job->sources = feed_.saved_sources(sources_);
+  job->version = version();
+  job->begun = now;
+  return job;
+}
+
+void StateKeeper::write(Job& job) {
+  const auto begun = std::chrono::steady_clock::now();
+  auto file = DurableFile::create(job.file);
+  if (!file) {
+    job.outcome = std::unexpected(file.error());
+    return;
+  }
+  job.outcome = registry::write_snapshot_file(*job.snapshot, job.sources, unix_now(),
+                                              [&](std::span<const std::uint8_t> octets) {
+                                                job.bytes += octets.size();
+                                                return file->write(octets);
+                                              });
+  if (job.outcome) job.outcome = file->commit();
+  job.took = std::chrono::steady_clock::now() - begun;
+}
+
+void StateKeeper::conclude(Job& job) {
+  if (work_.joinable()) work_.join();
+  if (job.outcome) {
+    saved_ = job.version;
+    status_.written_unix = unix_now();
+    status_.bytes = job.bytes;
+    next_save_ = job.begun + std::max<Time::duration>(kSavePause, 50 * job.took);
+  } else {
+    ++status_.failures;
+    next_save_ = job.begun + kPauseAfterFailure;
+    log_.write_folded(LogLevel::Warn, "the state is not kept",
+                      {{"reason", std::string_view(job.outcome.error().message)}});
+  }
+  job_.reset();
+}
+
+StateStatus StateKeeper::status() const { return status_; }
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,93 @@
+// Keeps the registry over restarts, in STATE_DIR/snapshot: read before anything is answered,
+// written when something has changed, by a thread of its own and at the end.
+//
+// A large registry that never stands still must not wear out the disk: the pause between two writes
+// is 50 times what a write takes, or kSavePause, whichever is longer.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dnsd/daemon/registry_feed.hpp"
+#include "dnsd/log/log.hpp"
+#include "registry/registry.hpp"
+#include "registry/state/snapshot_file.hpp"
+
+namespace meshdns::dnsd {
+
+struct StateStatus {
+  std::int64_t written_unix = 0;  // the last good write of this run; 0 = none yet
+  std::uint64_t bytes = 0;        // of that file
+  std::uint64_t failures = 0;     // writes that failed
+};
+
+// Control thread.
+class StateKeeper {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kSavePause{3};
+  static constexpr std::chrono::seconds kPauseAfterFailure{30};
+
+  // REQUIRES: all outlive it.
+  StateKeeper(registry::Registry& registry, RegistryFeed& feed, Log& log);
+
+  // `state_dir` empty: nothing is kept.  Gives the feed what an earlier run has left of `sources`.
+  // A file that is damaged is renamed to FILE.corrupt and said; one of another version is not used.
+  // REQUIRES: no source has been started.
+  void open(const std::string& state_dir, std::vector<registry::SavedSource> sources);
+  // The configuration has changed; nothing is read.
+  void reconfigure(const std::string& state_dir, std::vector<registry::SavedSource> sources);
+  // Call every second or so: writes in the background when there is something new.
+  void tick(Time now);
+  // Writes what is new, and returns when that is done.
+  void close();
+
+  StateStatus status() const;
+
+ private:
+  // What is new since the last write shows in a change of these.
+  struct Version {
+    std::uint64_t changed_resources = 0;
+    std::size_t complete_sources = 0;
+    std::uint64_t configurations = 0;
+    friend bool operator==(const Version&, const Version&) = default;
+  };
+  // One write; constant while its thread runs, but for the outcome.
+  struct Job {
+    std::string file;
+    std::shared_ptr<const registry::Snapshot> snapshot;
+    registry::SavedSources sources;
+    Version version;
+    Time begun;
+    std::uint64_t bytes = 0;
+    Result<void> outcome;
+    std::chrono::steady_clock::duration took{};
+    std::atomic<bool> done{false};
+  };
+
+  void restore();
+  void set_aside(const std::string& reason);
+  Version version() const;
+  std::unique_ptr<Job> prepare(Time now);
+  static void write(Job& job);
+  void conclude(Job& job);
+
+  registry::Registry& registry_;
+  RegistryFeed& feed_;
+  Log& log_;
+  std::string file_;  // empty = none
+  std::vector<registry::SavedSource> sources_;
+  std::uint64_t configurations_ = 0;
+  Version saved_;
+  Time next_save_ = Time::min();
+  StateStatus status_;
+  std::unique_ptr<Job> job_;  // the snapshot in it is let go of here, as all are
+  std::jthread work_;
+};
+
+}  // namespace meshdns::dnsd
