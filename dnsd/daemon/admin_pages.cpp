@@ -14,15 +14,22 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kFailingNames = 10;
+constexpr std::size_t kMistakes = 10;
 constexpr int kChartWidth = 600;
 constexpr int kChartHeight = 110;
+constexpr int kAxisWidth = 48;  // left of the chart, for its scale
+constexpr int kAxisHeight = 16;
 constexpr std::string_view kStyle =
-    "body{font-family:sans-serif;margin:1.5em;max-width:80em;color:#222}"
+    "body{font-family:sans-serif;margin:1.5em;max-width:84em;color:#222}"
     "h1{font-size:1.4em}h2{font-size:1.1em;margin:1.4em 0 .3em}"
     "table{border-collapse:collapse}td,th{text-align:left;padding:.15em 1em .15em 0;"
     "border-bottom:1px solid #ddd;vertical-align:top}"
-    "svg{background:#f6f6f6;max-width:100%}figure{display:inline-block;margin:0 1em 0 0}"
+    "td{font-variant-numeric:tabular-nums}"
+    "svg{max-width:100%}rect{fill:#f6f6f6}text{font-size:11px;fill:#666}"
+    "line{stroke:#ddd}figure{display:inline-block;margin:0 1em .6em 0}"
     "figcaption{font-size:.85em}polyline{fill:none;stroke-width:1.5}"
+    ".state{font-size:.7em;padding:.15em .6em;border-radius:.6em;color:#fff;background:#282}"
+    ".down{background:#c30}"
     ".a{stroke:#06c;color:#06c}.b{stroke:#c30;color:#c30}.bad{color:#c30;font-weight:bold}"
     "pre{background:#f6f6f6;padding:.6em;overflow:auto}input{margin-right:.6em}";
 
@@ -53,6 +60,19 @@ void add_row(std::string& page, std::initializer_list<std::string> cells, bool b
   page += bad ? "<tr class=\"bad\">" : "<tr>";
   for (const auto& cell : cells) page += "<td>" + escaped(cell) + "</td>";
   page += "</tr>\n";
+}
+
+std::string url_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '.' || c == '-';
+    if (is_plain)
+      out += c;
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
 }
 
 void add_heading(std::string& page, std::string_view heading,
@@ -88,6 +108,15 @@ double highest(const Points& points, Value value) {
   return top;
 }
 
+// A number that is easy to read, not below `top`: 1, 2 or 5 times a power of ten.
+double round_up(double top) {
+  if (top <= 0) return 1;
+  double scale = 1e-3;
+  for (;; scale *= 10)
+    for (const double step : {1.0, 2.0, 5.0})
+      if (step * scale >= top) return step * scale;
+}
+
 // The newest point at the right edge, one pixel in two a second.
 void add_line(std::string& page, const Points& points, const Line& line, double top) {
   const double step = static_cast<double>(kChartWidth) / (LoadHistory::kPoints - 1);
@@ -101,30 +130,68 @@ void add_line(std::string& page, const Points& points, const Line& line, double 
   page += "\"/>";
 }
 
+// Lines and numbers for no, half and full scale, and a line a minute.
+void add_axes(std::string& page, double top, std::string_view unit) {
+  page += fmt::format("<rect width=\"{}\" height=\"{}\"/>", kChartWidth, kChartHeight);
+  for (const double part : {0.0, 0.5, 1.0}) {
+    const double y = (kChartHeight - 2) * (1 - part) + 1;
+    page += fmt::format("<line x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", kChartWidth, y, y);
+    page += fmt::format("<text x=\"-4\" y=\"{:.1f}\" text-anchor=\"end\">{:.6g}{}</text>",
+                        std::clamp(y + 4, 9.0, kChartHeight - 1.0), top * part, unit);
+  }
+  const int minutes = static_cast<int>(LoadHistory::kPoints / 60);
+  for (int minute = 0; minute <= minutes; ++minute) {
+    const int x = kChartWidth * minute / minutes;
+    page += fmt::format("<line x1=\"{0}\" x2=\"{0}\" y2=\"{1}\"/>", x, kChartHeight);
+    const char* anchor = minute == minutes ? "end" : minute == 0 ? "start" : "middle";
+    page +=
+        fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>", x, kChartHeight + 12,
+                    anchor, minute == minutes ? "now" : fmt::format("-{} min", minutes - minute));
+  }
+}
+
 void add_chart(std::string& page, std::string_view title, std::string_view unit,
                const Points& points, std::initializer_list<Line> lines) {
-  double top = 0;
-  for (const Line& line : lines) top = std::max(top, highest(points, line.value));
-  page += fmt::format(
-      "<figure><svg role=\"img\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">"
-      "<title>{2}</title>",
-      kChartWidth, kChartHeight, escaped(title));
-  if (!points.empty())
-    for (const Line& line : lines) add_line(page, points, line, top > 0 ? top : 1);
-  page += fmt::format("</svg><figcaption>{}, last {} min, highest {:.4g} {}:", escaped(title),
-                      LoadHistory::kPoints / 60, top, unit);
+  double highest_value = 0;
   for (const Line& line : lines)
-    page += fmt::format(" <span class=\"{}\">{} {:.4g}</span>", line.css_class, line.name,
-                        points.empty() ? 0.0 : points.back().*line.value);
-  page += "</figcaption></figure>\n";
+    highest_value = std::max(highest_value, highest(points, line.value));
+  const double top = round_up(highest_value);
+  page += fmt::format(
+      "<figure><svg role=\"img\" width=\"{0}\" height=\"{1}\" viewBox=\"-{2} 0 {0} {1}\">"
+      "<title>{3}</title>",
+      kChartWidth + kAxisWidth, kChartHeight + kAxisHeight, kAxisWidth, escaped(title));
+  add_axes(page, top, unit);
+  if (!points.empty())
+    for (const Line& line : lines) add_line(page, points, line, top);
+  page += fmt::format("</svg><figcaption>{}; now:", escaped(title));
+  for (const Line& line : lines)
+    page += fmt::format(" <span class=\"{}\">{} {:.4g}{}</span>", line.css_class, line.name,
+                        points.empty() ? 0.0 : points.back().*line.value, unit);
+  page += fmt::format(", highest {:.4g}{}</figcaption></figure>\n", highest_value, unit);
 }
 
 // --- the parts -----------------------------------------------------------------------------------
 
-void add_state(std::string& page, const Daemon& daemon) {
+std::string describe_cache(const CacheStatistics& cache) {
+  if (cache.capacity_bytes == 0) return "off";
+  const double mib = 1 << 20;
+  const std::uint64_t hits = cache.positive.hits + cache.negative.hits + cache.failure.hits;
+  const std::uint64_t lookups = hits + cache.misses;
+  std::string text = fmt::format(
+      "{} answers, {:.1f} of {:.0f} MiB", cache.positive.entries + cache.negative.entries,
+      static_cast<double>(cache.positive.bytes + cache.negative.bytes + cache.failure.bytes) / mib,
+      static_cast<double>(cache.capacity_bytes) / mib);
+  if (lookups > 0)
+    text += fmt::format(", {:.1f} % hits",
+                        100.0 * static_cast<double>(hits) / static_cast<double>(lookups));
+  if (cache.stale_hits > 0) text += fmt::format(", {} of them stale", cache.stale_hits);
+  return text;
+}
+
+void add_state(std::string& page, Daemon& daemon) {
   const Readiness readiness = daemon.readiness();
   const auto& snapshot = *daemon.registry().current();
-  add_heading(page, "State", {});
+  page += "<h2>State</h2><table>\n";
   add_row(page, {"ready", readiness.ready ? "yes" : "no"}, !readiness.ready);
   for (const auto& reason : readiness.reasons) add_row(page, {"", reason}, true);
   if (const auto complaint = daemon.complaint(); !complaint.empty())
@@ -133,6 +200,7 @@ void add_state(std::string& page, const Daemon& daemon) {
   add_row(page, {"resources", std::to_string(snapshot.resources.size())});
   add_row(page, {"hosts", std::to_string(snapshot.hosts.size() + snapshot.wildcards.size())});
   add_row(page, {"generation", std::to_string(snapshot.generation)});
+  add_row(page, {"cache", describe_cache(daemon.cache().statistics())});
   for (const auto& address : daemon.listening()) add_row(page, {"listening", address.to_string()});
   page += "</table>\n";
 }
@@ -141,10 +209,10 @@ void add_charts(std::string& page, const Daemon& daemon) {
   using Point = LoadHistory::Point;
   const Points& points = daemon.load().points();
   page += "<h2>Load</h2>\n";
-  add_chart(page, "Answers per second", "a second", points,
+  add_chart(page, "Answers per second", "", points,
             {{"a", "answers", &Point::responses_per_second},
              {"b", "SERVFAIL", &Point::failures_per_second}});
-  add_chart(page, "Latency", "ms", points,
+  add_chart(page, "Latency", " ms", points,
             {{"a", "median", &Point::median_ms}, {"b", "99 %", &Point::p99_ms}});
 }
 
@@ -167,17 +235,57 @@ void add_upstreams(std::string& page, Daemon& daemon) {
     add_row(
         page,
         {upstream.name, std::string(health_name(upstream)),
-         fmt::format("{:.2f} ms", upstream.rtt_us / 1e3), std::to_string(upstream.queries),
-         std::to_string(upstream.answers), std::to_string(upstream.timeouts), upstream.last_error},
+         upstream.rtt_us == 0 ? "not measured" : fmt::format("{:.2f} ms", upstream.rtt_us / 1e3),
+         std::to_string(upstream.queries), std::to_string(upstream.answers),
+         std::to_string(upstream.timeouts), upstream.last_error},
         health_name(upstream) != "up");
   page += "</table>\n";
 }
 
 void add_failing_names(std::string& page, const Daemon& daemon) {
   add_heading(page, "Names without an answer, lately", {"name", "rcode", "times"});
-  for (const auto& entry : daemon.failing_names(kFailingNames))
-    add_row(page, {printable(entry.name) + ".", std::string(wire::to_string(entry.rcode)),
-                   std::to_string(entry.count)});
+  for (const auto& entry : daemon.failing_names(kFailingNames)) {
+    const std::string name = printable(entry.name) + ".";
+    page +=
+        fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
+                    url_encoded(name), escaped(name), wire::to_string(entry.rcode), entry.count);
+  }
+  page += "</table>\n";
+}
+
+// What is wrong with resources, errors first; a page without mistakes does not mention them.
+void add_findings(std::string& page, const Daemon& daemon) {
+  std::vector<const registry::Finding*> found;
+  for (const auto& [origin, findings] : daemon.feed().findings())
+    for (const auto& finding : findings) found.push_back(&finding);
+  if (found.empty()) return;
+  std::ranges::stable_partition(found, [](const registry::Finding* finding) {
+    return finding->severity == registry::Severity::Error;
+  });
+  add_heading(page, "Mistakes in resources", {fmt::format("{} findings", found.size())});
+  for (std::size_t i = 0; i < std::min(found.size(), kMistakes); ++i)
+    add_row(page, {found[i]->to_string()}, found[i]->severity == registry::Severity::Error);
+  if (found.size() > kMistakes)
+    page += "<tr><td><a href=\"/registry/findings\">all</a></td></tr>\n";
+  page += "</table>\n";
+}
+
+// Endpoints of services whose names do not resolve.
+void add_unresolved(std::string& page, const Daemon& daemon) {
+  using State = registry::ResolvedName::State;
+  std::vector<resolver::NameStatus> failed = daemon.resolver().status();
+  std::erase_if(failed, [](const auto& status) {
+    return status.name.state == State::Resolved || status.name.state == State::Pending;
+  });
+  if (failed.empty()) return;
+  add_heading(page, "Endpoints whose names do not resolve", {"name", "last error"});
+  for (std::size_t i = 0; i < std::min(failed.size(), kMistakes); ++i) {
+    std::string error;
+    for (const auto& family : failed[i].families)
+      if (error.empty()) error = family.last_error;
+    add_row(page, {failed[i].name.host, error.empty() ? "no addresses" : error});
+  }
+  if (failed.size() > kMistakes) page += "<tr><td><a href=\"/resolver\">all</a></td></tr>\n";
   page += "</table>\n";
 }
 
@@ -217,14 +325,18 @@ void add_links(std::string& page) {
 std::string status_page(Daemon& daemon, const HttpRequest& request) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshdns</title>";
-  page +=
-      fmt::format("<style>{}</style></head><body>\n<h1>meshdns " MESHDNS_VERSION "</h1>\n", kStyle);
+  const bool is_well = daemon.readiness().ready && daemon.complaint().empty();
+  page += fmt::format("<style>{}</style></head><body>\n<h1>meshdns " MESHDNS_VERSION
+                      " <span class=\"state{}\">{}</span></h1>\n",
+                      kStyle, is_well ? "" : " down", is_well ? "ready" : "not ready");
   add_explanation(page, daemon, request);
   add_state(page, daemon);
   add_charts(page, daemon);
   add_sources(page, daemon);
   add_upstreams(page, daemon);
   add_failing_names(page, daemon);
+  add_unresolved(page, daemon);
+  add_findings(page, daemon);
   add_links(page);
   page += "</body></html>\n";
   return page;

@@ -381,7 +381,7 @@ Ref<const registry::Client> client_from(Daemon& daemon, std::string_view from) {
     return Ref<const registry::Client>(snapshot.client_at(*address));
   registry::ClientIdentity identity;
   identity.ns = from;
-  identity.description = "as asked for";
+  identity.description = "any client";
   return daemon.registry().client_of(identity);
 }
 

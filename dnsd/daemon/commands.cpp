@@ -142,7 +142,7 @@ registry::ClientSettings explained_client(const Config& config, const std::strin
   if (!from.empty() && !IpAddress::parse(from)) {
     settings.default_identity = {};
     settings.default_identity.ns = from;
-    settings.default_identity.description = "namespace " + from;
+    settings.default_identity.description = "any client";
   }
   return settings;
 }

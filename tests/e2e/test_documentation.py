@@ -1,90 +1,215 @@
-"""Every `dig` line that the documentation shows is run, and its output is what is shown."""
+"""Every `dig`, `curl` and `meshdnsd` line that the documentation shows after a `$` is run, and its output is
+what is shown; every YAML block is a valid configuration or valid resources.
 
+What a page's daemon is given stands in a comment, and holds up to the next one:
+
+    <!-- given:
+    config: {mesh: {authoritative: true}}       laid over the shipped configuration
+    resources: [{kind: ServiceEntry, ...}]      beside those of conf/examples
+    upstream: {records: [...], rules: [...]}    added to what the upstream knows
+    asked: [www.example.com A]                  before each try of the lines below
+    upstream_later: {rules: [{drop: true}]}     what becomes of it once these were asked
+    from: 127.0.0.9                             the client's address
+    -->
+
+In what is shown, `...` stands for any text, and a line of only that for any lines.
+"""
+
+import json
 import re
 import shlex
 import subprocess
+from dataclasses import dataclass
 
 import pytest
 import yaml
 
-from harness.daemon import ROOT
+from harness.daemon import ROOT, run_tool
+from harness.ports import free_port
 from harness.real_servers import find_program
-from harness.waiting import seconds
+from harness.scenario import to_yaml
+from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+PROGRAMS = ("dig", "curl", "meshdnsd")
+GIVEN = {"config", "resources", "upstream", "asked", "upstream_later", "from"}
+RECORDS = ["example.com. 300 A 192.0.2.80", "concrete.example.com. 300 A 192.0.2.81",
+           "www.example.com. 300 A 192.0.2.82", "us.foo.bar.com. 300 A 192.0.2.21",
+           "uk.foo.bar.com. 300 A 192.0.2.22", "in.foo.bar.com. 300 A 192.0.2.23"]
 
 
-def dig_sessions(page):
-    """[(line number, command, shown output lines)] of the indented or fenced blocks of a page."""
-    sessions, current = [], None
+@dataclass
+class Session:
+    """A command as a page shows it."""
+    command: str
+    shown: list
+    given: dict
+
+
+def given_of(comment):
+    given = yaml.safe_load(comment) or {}
+    assert set(given) <= GIVEN, f"unknown keys: {set(given) - GIVEN}"
+    return given
+
+
+def sessions(page):
+    """[(line number, Session)] of a page: a command stands in an indented or fenced block."""
+    found, current, given, comment, in_fence = [], None, {}, None, False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         text = line.strip()
-        if text.startswith("$ "):
-            current = (number, text[2:], []) if text.startswith("$ dig ") else None
-            if current:
-                sessions.append(current)
-        elif current is not None:
-            if not text or text.startswith("```") or not (line.startswith(("    ", "\t")) or _in_fence(page, number)):
-                current = None
+        if comment is not None:
+            if text == "-->":
+                given, comment = given_of("\n".join(comment)), None
             else:
-                current[2].append(text)
-    return sessions
+                comment.append(line)
+        elif text == "<!-- given:":
+            comment = []
+        elif text.startswith("<!-- config:"):  # that alone, on one line
+            given = {"config": yaml.safe_load(text.removeprefix("<!-- config:").removesuffix("-->"))}
+        elif text.startswith("```"):
+            in_fence, current = not in_fence, None
+        elif text.startswith("$ "):
+            is_ours = text.split()[1] in PROGRAMS
+            current = Session(text[2:], [], given) if is_ours else None
+            if is_ours:
+                found.append((number, current))
+        elif current is not None:
+            if text and (in_fence or line.startswith("    ")):
+                current.shown.append(text)
+            else:
+                current = None
+    return found
 
 
-def _in_fence(page, number):
-    lines = page.read_text(encoding="utf-8").splitlines()[:number]
-    return sum(line.strip().startswith("```") for line in lines) % 2 == 1
-
-
-def page_config(page):
-    """What the page says, in a comment, that its daemon has beside the shipped configuration."""
-    comment = re.search(r"<!-- config: (.*?) -->", page.read_text(encoding="utf-8"))
-    return yaml.safe_load(comment.group(1)) if comment else {}
-
-
-SESSIONS = [pytest.param(page_config(page), command, shown, id=f"{page.relative_to(ROOT)}:{number}")
-            for page in PAGES for number, command, shown in dig_sessions(page)]
+SESSIONS = [pytest.param(session, id=f"{page.relative_to(ROOT)}:{number}")
+            for page in PAGES for number, session in sessions(page)]
 
 
 def test_the_readme_shows_a_dig_session():
     assert any(str(param.id).startswith("README.md:") for param in SESSIONS)
 
 
+class Example:
+    """A daemon as `./dev run` starts it, but on free ports, without the network, and with what is given."""
+
+    def __init__(self, path, given):
+        self.workspace = Workspace(path)
+        self._upstream_later = given.get("upstream_later")
+        more = given.get("upstream", {})
+        self._upstream = self.workspace.upstream(RECORDS + more.get("records", []), more.get("rules", []))
+        shipped = yaml.safe_load((ROOT / "conf" / "meshdns.yaml").read_text())
+        sources = list(shipped["sources"])
+        if "resources" in given:
+            (self.workspace.resources / "resources.yaml").write_text(to_yaml(given["resources"]))
+            sources.append({"files": {"path": str(self.workspace.resources)}})
+        change = {"sources": sources, "admin": {"listen": f"127.0.0.1:{free_port()}"}} | given.get("config", {})
+        self.daemon = self.workspace.daemon(change, upstreams=[self._upstream])
+
+    def run(self, session):
+        """What the command prints."""
+        host, port = self.daemon.server
+        for question in session.given.get("asked", []):
+            self._dig([f"@{host}", "-p", str(port), "+tries=1", *question.split()])
+        if self._upstream_later is not None:
+            self._upstream.set(self._upstream_later.get("records", ()), self._upstream_later.get("rules", ()))
+            self._upstream_later = None
+        words = shlex.split(session.command)
+        if words[0] == "dig":
+            source = ["-b", session.given["from"]] if "from" in session.given else []
+            places = {"15053": str(port), "@127.0.0.1": f"@{host}"}
+            return self._dig([*source, *(places.get(word, word) for word in words[1:])])
+        if words[0] == "curl":
+            # Where a package has its admin endpoint, or where it is by itself.
+            admin = self.daemon.admin_url
+            command = session.command.replace("--unix-socket /run/meshdns/admin.sock http://localhost", admin)
+            command = command.replace("http://127.0.0.1:15054", admin)
+            return self._program([find_program("curl"), *shlex.split(command)[1:]])
+        return run_tool(*words[1:]).stdout
+
+    def _dig(self, arguments):
+        return self._program([find_program("dig"), *arguments])
+
+    def _program(self, words):
+        result = subprocess.run(words, capture_output=True, text=True, timeout=seconds(15), check=False)
+        return result.stdout + result.stderr
+
+    def close(self):
+        self.workspace.close()
+
+
 @pytest.fixture(scope="module")
-def example_daemon(tmp_path_factory, request):
-    """As `./dev run` starts it: the shipped configuration, but on a free port and without the network."""
-    workspace = Workspace(tmp_path_factory.mktemp("documentation"))
-    upstream = workspace.upstream([
-        "example.com. 300 A 192.0.2.80", "concrete.example.com. 300 A 192.0.2.81",
-        "us.foo.bar.com. 300 A 192.0.2.21", "uk.foo.bar.com. 300 A 192.0.2.22",
-        "in.foo.bar.com. 300 A 192.0.2.23"])
-    shipped = yaml.safe_load((ROOT / "conf" / "meshdns.yaml").read_text())
-    change = {"sources": shipped["sources"]} | request.param  # all else stands at its default there
-    yield workspace.daemon(change, upstreams=[upstream])
-    workspace.close()
+def examples(tmp_path_factory):
+    """The daemon for what is given; one for all lines that are given the same."""
+    running = {}
+
+    def example(given):
+        key = json.dumps(given, sort_keys=True)
+        if key not in running:
+            running[key] = Example(tmp_path_factory.mktemp("documentation"), given)
+        return running[key]
+
+    yield example
+    for each in running.values():
+        each.close()
 
 
 def normalised(line):
-    """Without what differs from run to run: TTLs, serials, IDs, times and sizes."""
+    """Without what differs from run to run: TTLs, serials, ports, places and numbers of the machine."""
     line = re.sub(r"\s+", " ", line.strip())
     line = re.sub(r"^(\S+) \d+ (IN|CH) ", r"\1 \2 ", line)
+    line = re.sub(r"127\.0\.0\.1:\d+|10\.0\.0\.53:53", "UPSTREAM", line)
+    line = re.sub(r'\([^() ]*resources/resources\.yaml:\d+\)', "(resources.yaml)", line)
+    line = re.sub(r"\(shop\.yaml:\d+\)", "(resources.yaml)", line)
+    line = re.sub(r"\b\d+(\.\d+)? (s|ms)\b", r"N \2", line)
+    line = re.sub(r"generation \d+, \S+ hosts, serial \d+", "generation N, N hosts, serial N", line)
     return re.sub(r"(IN SOA \S+ \S+) \d+", r"\1", line)
 
 
-@pytest.mark.parametrize("example_daemon, command, shown", SESSIONS, indirect=["example_daemon"])
-def test_dig_shows_what_the_page_shows(example_daemon, command, shown):
-    words = shlex.split(command)
-    host, port = example_daemon.server
-    replaced = [{"15053": str(port), "@127.0.0.1": f"@{host}"}.get(word, word) for word in words]
-    result = subprocess.run([find_program("dig"), *replaced[1:]], capture_output=True, text=True,
-                            timeout=seconds(15), check=False)
-    found = {normalised(line) for line in result.stdout.splitlines()}
-    volatile = re.compile(r"^;; (Query time|WHEN|MSG SIZE|SERVER|->>HEADER)|^; <<>> DiG|^;; global|COOKIE")
-    for line in shown:
-        if volatile.search(line) or line in ("...", "…"):
+VOLATILE = re.compile(r"^;; (Query time|WHEN|MSG SIZE|SERVER|->>HEADER)|^; <<>> DiG|^;; global|COOKIE")
+
+
+def check_shown(session, output):
+    found = [normalised(line) for line in output.splitlines()]
+    for line in session.shown:
+        if VOLATILE.search(line) or line in ("...", "…"):
             continue
-        assert normalised(line) in found, f"{line!r} is shown, but dig says:\n{result.stdout}{result.stderr}"
+        pattern = ".*".join(re.escape(part) for part in normalised(line).split("..."))
+        assert any(re.fullmatch(pattern, text) for text in found), (
+            f"{line!r} is shown, but `{session.command}` says:\n{output}")
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_a_command_shows_what_the_page_shows(examples, session):
+    if session.command.startswith("curl"):
+        find_program("curl")
+    example = examples(session.given)
+    eventually(lambda: check_shown(session, example.run(session)), 10)
+
+
+def yaml_blocks(page):
+    """[(line number, text)] of the fenced blocks of a page that are YAML."""
+    blocks = re.finditer(r"^```yaml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    return [(block.string[:block.start()].count("\n") + 2, block.group(1)) for block in blocks]
+
+
+YAML_BLOCKS = [pytest.param(text, id=f"{page.relative_to(ROOT)}:{number}")
+               for page in PAGES for number, text in yaml_blocks(page)]
+
+
+@pytest.mark.parametrize("text", YAML_BLOCKS)
+def test_a_yaml_block_is_valid(text, tmp_path):
+    path = tmp_path / "shown.yaml"
+    path.write_text(text)
+    if re.search(r"^(- )?kind:", text, re.M):
+        result = run_tool("check", path)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return
+    # What it names is elsewhere here; only the file itself is looked at.
+    result = run_tool("check", "--config", path)
+    problems = [line for line in (result.stdout + result.stderr).splitlines()
+                if line.startswith(str(path)) and "not available in this build" not in line]
+    assert problems == []
 
 
 def test_every_page_of_the_documentation_is_reachable():

@@ -42,7 +42,7 @@ class Page(html.parser.HTMLParser):
 
     def handle_data(self, data):
         self.text += data
-        if self.open and self.open[-1] in ("td", "th"):
+        if "td" in self.open or "th" in self.open:
             self.rows[-1][-1] += data
 
     def all(self, tag):
@@ -82,6 +82,21 @@ def test_shows_sources_upstreams_and_what_is_wrong(workspace, daemon):
         return {"class": "bad"} in page.all("tr") and "broken.yaml" in page.text
 
     eventually(is_marked, 5)
+    page = page_of(daemon)
+    assert "Mistakes in resources" in page.text and "Endpoints whose names do not resolve" not in page.text
+
+
+def test_shows_endpoints_whose_names_do_not_resolve(workspace):
+    workspace.write("api.yaml", {"kind": "ServiceEntry", "metadata": {"name": "far", "namespace": "shop"},
+                                 "spec": {"hosts": ["far.example.org"], "resolution": "DNS",
+                                          "endpoints": [{"address": "nowhere.example.net"}]}})
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[workspace.upstream()])
+
+    def is_listed():
+        assert "Endpoints whose names do not resolve" in page_of(daemon).text
+        return page_of(daemon).row("nowhere.example.net")
+
+    eventually(is_listed, 10)
 
 
 def test_draws_what_was_answered(daemon):
@@ -109,6 +124,8 @@ def test_lists_the_names_that_get_no_answer(daemon):
         daemon.ask("missing.example.org.")
     daemon.ask("www.example.org.")
     assert page_of(daemon).row("missing.example.org.")[1:] == ["NXDOMAIN", "5"]
+    # A click explains it.
+    assert {"href": "/?name=missing.example.org."} in page_of(daemon).all("a")
     assert not any(row and row[0] == "www.example.org." for row in page_of(daemon).rows)
 
 
