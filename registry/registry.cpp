@@ -377,7 +377,6 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
       if (!settings->service_entry_visibility.policies.empty()) derive_all(change);
       return;
     case Kind::ServiceExport:
-      return;
     case Kind::Service:
     case Kind::EndpointSlice:
     case Kind::Endpoints:
@@ -391,11 +390,13 @@ void Registry::State::link_hosts(const Resource& resource, const StoredRef& stor
                                  Change& change) {
   const SymbolRef ns = symbols.intern(stored->ns());
   for (const auto& host : hosts_of(resource, *settings)) change.mark(ns, host, stored, add);
-  // A headless clusterset name takes its endpoints from the Service's slices.
-  if (const auto* slice = std::get_if<EndpointSlice>(&resource))
-    if (const std::string set = service_host(slice->service, slice->meta.ns, "clusterset.local");
-        next.find_host(set) != nullptr)
-      change.mark(ns, set);
+  // A name of the cluster set follows the Service that it stands for.
+  const auto follow = [&](std::string_view service) {
+    const std::string set = service_host(service, stored->ns(), kClusterSetDomain);
+    if (next.find_host(set) != nullptr) change.mark(ns, set);
+  };
+  if (const auto* slice = std::get_if<EndpointSlice>(&resource)) follow(slice->service);
+  if (std::holds_alternative<KubeService>(resource)) follow(stored->name());
 }
 
 void Registry::State::link_service_entry(const ServiceEntry& entry, const StoredRef& stored,
@@ -517,15 +518,12 @@ DeriveContext Registry::State::derive_context() {
     const auto it = assigned.find({symbols.intern(ns), std::string(host)});
     return it == assigned.end() ? std::vector<IpAddress>() : it->second;
   };
-  context.for_each_slice = [this](std::string_view host, std::string_view ns,
-                                  const std::function<void(const StoredRef&)>& visit) {
+  context.for_each_source = [this](std::string_view host, std::string_view ns,
+                                   const std::function<void(const StoredRef&)>& visit) {
     const HostEntry* entry = next.find_host(host);
     if (entry == nullptr) return;
     for (const ServiceRecord* record : entry->records())
-      if (record->ns->text() == ns)
-        record->for_each_source([&](const StoredRef& s) {
-          if (s->kind() == Kind::EndpointSlice || s->kind() == Kind::Endpoints) visit(s);
-        });
+      if (record->ns->text() == ns) record->for_each_source(visit);
   };
   return context;
 }
@@ -535,7 +533,10 @@ void Registry::State::rederive_marked(Change& change) {
   std::vector<const Change::Mark*> order;
   order.reserve(marks.size());
   for (const auto& mark : marks) order.push_back(&mark);
-  std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
+  // Names of the cluster set come last, since they are derived from others.
+  const auto is_last = [](std::string_view host) { return is_below(host, kClusterSetDomain); };
+  std::ranges::stable_sort(order, [&](const auto* a, const auto* b) {
+    if (is_last(a->host) != is_last(b->host)) return is_last(b->host);
     return a->ns.get() != b->ns.get() ? a->ns.get() < b->ns.get() : a->host < b->host;
   });
   DeriveContext context = derive_context();

@@ -215,25 +215,57 @@ Codec<LogConfig> log() {
 
 // ---- mesh
 
+Codec<registry::LabelRequirement> label_requirement() {
+  using registry::LabelRequirement;
+  using Operator = LabelRequirement::Operator;
+  const auto requirement = section<LabelRequirement>({
+      field("key", &LabelRequirement::key, text()),
+      field("operator", &LabelRequirement::op, enumeration<Operator>()),
+      field("values", &LabelRequirement::values, list(text())),
+  });
+  const auto read = [=](const Node& node, const Place& place) {
+    auto value = requirement.read(node, place);
+    if (!value) return value;
+    const bool takes_values = value->op == Operator::In || value->op == Operator::NotIn;
+    if (value->key.empty()) {
+      place.at("key").error(node.line(), "is missing");
+    } else if (node.find("operator") == nullptr) {
+      place.at("operator").error(node.line(), "is missing: In, NotIn, Exists or DoesNotExist");
+    } else if (takes_values == value->values.empty()) {
+      place.at("values").error(node.line(), takes_values ? "In and NotIn need at least one value"
+                                                         : "Exists and DoesNotExist take none");
+    } else {
+      return value;
+    }
+    value.reset();
+    return value;
+  };
+  return {read, requirement.print, requirement.keys};
+}
+
+Codec<registry::LabelSelector> label_selector() {
+  using registry::LabelSelector;
+  return section<LabelSelector>({
+      field("matchLabels", &LabelSelector::match_labels, labels()),
+      field("matchExpressions", &LabelSelector::match_expressions, list(label_requirement())),
+  });
+}
+
 // MeshConfig's words for one element of matchingRules.
-struct MatchLabels {
-  registry::Labels labels;
-};
 struct MatchingRule {
-  MatchLabels namespace_selector;
+  registry::LabelSelector namespace_selector;
 };
 
-Codec<registry::Labels> matching_rule() {
+Codec<registry::LabelSelector> matching_rule() {
   const auto rule = section<MatchingRule>({
-      field("namespaceSelector", &MatchingRule::namespace_selector,
-            section<MatchLabels>({field("matchLabels", &MatchLabels::labels, labels())})),
+      field("namespaceSelector", &MatchingRule::namespace_selector, label_selector()),
   });
-  return {[=](const Node& node, const Place& place) -> std::optional<registry::Labels> {
+  return {[=](const Node& node, const Place& place) -> std::optional<registry::LabelSelector> {
             auto value = rule.read(node, place);
             if (!value) return std::nullopt;
-            return std::move(value->namespace_selector.labels);
+            return std::move(value->namespace_selector);
           },
-          [=](Json& json, const registry::Labels& value) { rule.print(json, {{value}}); },
+          [=](Json& json, const registry::LabelSelector& value) { rule.print(json, {value}); },
           rule.keys};
 }
 

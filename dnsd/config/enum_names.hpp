@@ -39,6 +39,8 @@ MESHDNS_ENUM_NAMES(registry::Authoritative, {Auto, "auto"}, {Yes, "true"}, {No, 
 MESHDNS_ENUM_NAMES(registry::Claims, {Istio, "istio"}, {Strict, "strict"});
 MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESPACE"},
                    {None, "NONE"});
+MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},
+                   {Exists, "Exists"}, {DoesNotExist, "DoesNotExist"});
 
 #undef MESHDNS_ENUM_NAMES
 

@@ -20,8 +20,6 @@ using registry::ServiceRecord;
 using registry::View;
 using wire::Type;
 
-constexpr std::string_view kClusterSet = "clusterset.local";
-
 constexpr bool is_address_type(Type type) { return type == Type::A || type == Type::Aaaa; }
 // Records whose address hints would lead around the address that we answer (RFC 9460).
 constexpr bool is_binding_type(Type type) { return type == Type::Https || type == Type::Svcb; }
@@ -320,7 +318,7 @@ bool is_short_form(const Asked& asked, const Match& match) {
 // Before a required source has delivered, what is missing may only be late.
 std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
   const std::string_view zone = zone_of(view, asked.name);
-  if (zone.empty() || zone == asked.name || zone == kClusterSet) return {};
+  if (zone.empty() || zone == asked.name || zone == registry::kClusterSetDomain) return {};
   return Decision{
       .verdict = Verdict::NotReady, .zone = zone, .why = "a required source has not delivered yet"};
 }
@@ -401,7 +399,7 @@ wire::Rcode rcode_of(Verdict verdict) {
 
 std::string_view zone_of(const View& view, std::string_view name) {
   if (is_in_cluster_domain(view, name)) return view.settings().cluster_domain;
-  if (is_below(name, kClusterSet)) return kClusterSet;
+  if (is_below(name, registry::kClusterSetDomain)) return registry::kClusterSetDomain;
   if (is_reverse_name(name)) return reverse_zone_of(view, name);
   return {};
 }

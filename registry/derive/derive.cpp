@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <tuple>
 
 #include "registry/base/host_name.hpp"
@@ -9,8 +10,6 @@
 
 namespace meshdns::registry {
 namespace {
-
-constexpr std::string_view kClusterSetDomain = "clusterset.local";
 
 using Details = ServiceRecord::Details;
 
@@ -59,6 +58,8 @@ class Deriver {
     const auto entries = sources.all<ServiceEntry>();
     if (const auto imports = sources.all<ServiceImport>(); !imports.empty()) {
       from_imports(imports);
+    } else if (const auto exports = sources.all<ServiceExport>(); !exports.empty()) {
+      from_exports(exports);
     } else if (!services.empty()) {
       from_services(services, entries, sources.all<EndpointSlice>());
     } else if (const auto names = sources.all<NameTableEntry>(); !names.empty()) {
@@ -83,6 +84,7 @@ class Deriver {
         case Kind::ServiceImport:
           return 0;
         case Kind::Service:
+        case Kind::ServiceExport:
           return 1;
         case Kind::NameTableEntry:
           return 2;
@@ -157,7 +159,7 @@ class Deriver {
     const Labels* labels = context_.namespace_labels(ns_->text());
     static const Labels kNone;
     for (const auto& policy : policy_list.policies)
-      if (std::ranges::all_of(policy.namespace_selectors, [&](const Labels& selector) {
+      if (std::ranges::all_of(policy.namespace_selectors, [&](const LabelSelector& selector) {
             return selects(selector, labels == nullptr ? kNone : *labels);
           }))
         return policy.visibility;
@@ -334,15 +336,8 @@ class Deriver {
     set_exports({}, Visibility::Public);
     set_ports(first.ports);
     if (first.headless) {
-      std::vector<Sources::Item> decoded;
-      const std::string host =
-          service_host(first.meta.name, first.meta.ns, settings_.cluster_domain);
-      context_.for_each_slice(host, first.meta.ns,
-                              [&](const StoredRef& s) { decoded.push_back({s, s->decode()}); });
-      std::vector<std::pair<const EndpointSlice*, StoredRef>> slices;
-      for (const auto& item : decoded)
-        slices.emplace_back(&std::get<EndpointSlice>(item.resource), item.stored);
-      add_slices(slices, {});
+      const Sources service = sources_of_service(first.meta);
+      add_slices(service.all<EndpointSlice>(), {});
       return answer_endpoints_of_headless();
     }
     AddressSetBuilder builder;
@@ -350,6 +345,38 @@ class Deriver {
       for (const auto& ip : import->ips) builder.add(ip);
     record_->answer = builder.empty() ? AnswerKind::NoAddress : AnswerKind::Vips;
     set_addresses(builder.take());
+  }
+
+  // Without a controller that makes imports of them, exports speak for themselves: the name has
+  // what the exporting clusters' Services have.
+  void from_exports(const std::vector<std::pair<const ServiceExport*, StoredRef>>& exports) {
+    const auto is_exported = [&](const auto& item) {
+      return std::ranges::any_of(exports, [&](const auto& exporting) {
+        return exporting.first->meta.cluster == item.first->meta.cluster;
+      });
+    };
+    const Sources sources = sources_of_service(exports.front().first->meta);
+    auto services = sources.all<KubeService>();
+    auto slices = sources.all<EndpointSlice>();
+    std::erase_if(services, std::not_fn(is_exported));
+    std::erase_if(slices, std::not_fn(is_exported));
+    // The specification does not let an ExternalName be exported.
+    std::erase_if(services,
+                  [](const auto& s) { return s.first->type == ServiceType::ExternalName; });
+    if (services.empty()) {
+      record_->placeholder = true;
+      return;
+    }
+    from_services(services, {}, slices);
+    record_->provider = Provider::MultiCluster;
+  }
+
+  // What the cluster domain's Service of that name is made of.
+  Sources sources_of_service(const ObjectMeta& meta) const {
+    std::vector<StoredRef> stored;
+    context_.for_each_source(service_host(meta.name, meta.ns, settings_.cluster_domain), meta.ns,
+                             [&](const StoredRef& s) { stored.push_back(s); });
+    return decode_sources(stored);
   }
 
   // --- NameTable ---------------------------------------------------------------------------------
@@ -623,6 +650,8 @@ std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& 
   }
   if (const auto* import = std::get_if<ServiceImport>(&resource))
     return {service_host(import->meta.name, import->meta.ns, kClusterSetDomain)};
+  if (const auto* exported = std::get_if<ServiceExport>(&resource))
+    return {service_host(exported->meta.name, exported->meta.ns, kClusterSetDomain)};
   if (const auto* name = std::get_if<NameTableEntry>(&resource)) {
     std::vector<std::string> hosts{name->meta.name};
     hosts.insert(hosts.end(), name->alt_hosts.begin(), name->alt_hosts.end());

@@ -34,10 +34,10 @@ struct DeriveContext {
   std::function<const Labels*(std::string_view ns)> namespace_labels;
   // The allocator's addresses for a host; empty when it has none.
   std::function<std::vector<IpAddress>(std::string_view ns, std::string_view host)> vips;
-  // Winning EndpointSlices and Endpoints of a Kubernetes Service's host.
+  // The sources of another host's record: a Service with its slices.
   std::function<void(std::string_view host, std::string_view ns,
                      const std::function<void(const StoredRef&)>&)>
-      for_each_slice;
+      for_each_source;
 };
 
 // The hosts to which a resource contributes, with their namespaces' records: a ServiceEntry's

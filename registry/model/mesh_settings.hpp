@@ -4,12 +4,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/model/label_selector.hpp"
 #include "registry/model/resources.hpp"
 
 namespace meshdns::registry {
+
+// The zone of multi-cluster services, which the specification fixes.
+inline constexpr std::string_view kClusterSetDomain = "clusterset.local";
 
 enum class AutoAllocate : std::uint8_t { Off, Hash, Persistent };
 enum class PodNames : std::uint8_t { Disabled, Insecure, Verified };
@@ -21,7 +26,7 @@ enum class Visibility : std::uint8_t { Public, Namespace, None };
 // MeshConfig.serviceEntryVisibility: the first policy whose rules all match decides.
 struct VisibilityPolicy {
   Visibility visibility = Visibility::Public;
-  std::vector<Labels> namespace_selectors;  // matchLabels of each matching rule
+  std::vector<LabelSelector> namespace_selectors;  // of each matching rule
   friend bool operator==(const VisibilityPolicy&, const VisibilityPolicy&) = default;
 };
 struct ServiceEntryVisibility {

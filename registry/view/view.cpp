@@ -9,8 +9,6 @@
 namespace meshdns::registry {
 namespace {
 
-constexpr std::string_view kClusterSetDomain = "clusterset.local";
-
 constexpr std::size_t kNamespacesShown = 8;
 
 std::string describe(const StoredRef& source, const Snapshot& snapshot) {

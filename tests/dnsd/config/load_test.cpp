@@ -109,6 +109,7 @@ mesh:
       - visibility: NONE
         matchingRules:
           - namespaceSelector: { matchLabels: { team: b, env: prod } }
+          - namespaceSelector: { matchExpressions: [{ key: tier, operator: NotIn, values: [web] }] }
           - namespaceSelector: {}
   ttl: { vip: 60, negative: 0 }
   authoritative: true
@@ -124,13 +125,17 @@ mesh:
   EXPECT_EQ(c.mesh.auto_allocate, registry::AutoAllocate::Hash);
   EXPECT_EQ(c.mesh.vip_cidr_v4.to_string(), "198.18.0.0/15");
   EXPECT_THAT(c.mesh.default_export_to, ElementsAre(".", "shop"));
+  using registry::LabelSelector;
+  using Operator = registry::LabelRequirement::Operator;
   const auto& visibility = c.mesh.service_entry_visibility;
   EXPECT_EQ(visibility.default_visibility, registry::Visibility::Namespace);
   EXPECT_TRUE(visibility.apply_to_sidecars);
   ASSERT_THAT(visibility.policies, SizeIs(1));
   EXPECT_EQ(visibility.policies[0].visibility, registry::Visibility::None);
-  EXPECT_THAT(visibility.policies[0].namespace_selectors,
-              ElementsAre(registry::Labels{{"env", "prod"}, {"team", "b"}}, registry::Labels{}));
+  EXPECT_THAT(
+      visibility.policies[0].namespace_selectors,
+      ElementsAre(LabelSelector{{{"env", "prod"}, {"team", "b"}}, {}},
+                  LabelSelector{{}, {{"tier", Operator::NotIn, {"web"}}}}, LabelSelector{}));
   EXPECT_EQ(c.mesh.ttl.vip, 60U);
   EXPECT_EQ(c.mesh.ttl.endpoint, 5U);
   EXPECT_EQ(c.mesh.ttl.negative, 0U);
@@ -234,100 +239,119 @@ struct Mistake {
 };
 
 TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
-  for (const Mistake& m : {
-           Mistake{"server:\n  lisen: []\n",
-                   "2: error: server.lisen: ", "did you mean \"listen\"?"},
-           {"sever: {}\n", "1: error: sever: ", "did you mean \"server\"?"},
-           {"idle_timeout: 5s\n", "1: error: idle_timeout: ", "\"server.tcp.idle_timeout\""},
-           {"cache: { zzzzzzzzzzzzzzzz: 1 }\n",
-            "1: error: cache.zzzzzzzzzzzzzzzz: ", "known here: size, min_ttl"},
-           {"server:\n  workers: 1\n  workers: 2\n", "3: error: ", "given twice"},
-           {"server: 5\n", "1: error: server: ", "expected a mapping, found a number"},
-           {"[]\n", "1: error: ", "expected a mapping, found a list"},
-           {"hello\n", "1: error: ", "expected a mapping, found a string"},
-           {"server:\n  listen: 127.0.0.1:53\n", "2: error: server.listen: ",
-            "expected a list, found a string; write [\"127.0.0.1:53\"]"},
-           {"server:\n  listen: []\n", "2: error: server.listen: ", "is empty"},
-           {"server:\n  listen:\n    - 127.0.0.1:53\n    - localhost:53\n",
-            "4: error: server.listen[1]: ", "\"localhost\" is not an IP address"},
-           {"server:\n  listen: ['127.0.0.1:53', '127.0.0.1:53']\n",
-            "2: error: server.listen: ", "listed twice"},
-           {"server:\n  workers: -1\n",
-            "2: error: server.workers: ", "whole number from 0 to 1024"},
-           {"server:\n  workers: 1025\n",
-            "2: error: server.workers: ", "whole number from 0 to 1024"},
-           {"server:\n  workers: \"4\"\n", "2: error: server.workers: ", "without quotes"},
-           {"server:\n  workers: four\n", "2: error: server.workers: ", "whole number"},
-           {"server:\n  workers:\n", "2: error: server.workers: ", "leave the key out"},
-           {"server: { allow: [10.0.0.0/33] }\n", "1: error: server.allow[0]: ", "not a prefix"},
-           {"server: { allow: [] }\n", "1: error: server.allow: ", "for everyone"},
-           {"server: { chaos: no }\n",
-            "1: error: server.chaos: ", "\"no\" is none of: loopback, allowed, off"},
-           {"server: { tcp: { idle_timeout: 10 } }\n",
-            "1: error: server.tcp.idle_timeout: ", "write 10s"},
-           {"server: { tcp: { idle_timeout: 2h } }\n",
-            "1: error: server.tcp.idle_timeout: ", "not from 100ms to 1h"},
-           {"admin: { listen: 15054 }\n", "1: error: admin.listen: ", "not an IP address"},
-           {"admin: { listen: 'unix:admin.sock' }\n",
-            "1: error: admin.listen: ", "not an absolute path"},
-           {"admin: { listen: 'unix:/run/' }\n", "1: error: admin.listen: ", "not an absolute"},
-           {"log: { level: INFO }\n", "1: error: log.level: ", "none of: trace, debug, info"},
-           {"log: { queries: { sample: 2 } }\n", "1: error: log.queries.sample: ", "from 0 to 1"},
-           {"mesh: { endpoint_answers: yes }\n",
-            "1: error: mesh.endpoint_answers: ", "write true or false"},
-           {"mesh: { endpoint_answers: 'true' }\n",
-            "1: error: mesh.endpoint_answers: ", "without quotes"},
-           {"mesh: { endpoint_answers: 1 }\n",
-            "1: error: mesh.endpoint_answers: ", "not a boolean"},
-           {"mesh: { endpoint_answers: [] }\n",
-            "1: error: mesh.endpoint_answers: ", "found a list"},
-           {"mesh: { cluster_domain: '' }\n",
-            "1: error: mesh.cluster_domain: ", "not a domain name"},
-           {"mesh: { vip_cidr_v4: 'fc00::/48' }\n", "1: error: mesh.vip_cidr_v4: ", "is not IPv4"},
-           {"mesh: { vip_cidr_v4: 240.0.0.0/31 }\n",
-            "1: error: mesh.vip_cidr_v4: ", "4 to 30 bits"},
-           {"mesh: { default_export_to: [] }\n",
-            "1: error: mesh.default_export_to: ", "for nobody"},
-           {"mesh: { default_export_to: ['~', a] }\n",
-            "1: error: mesh.default_export_to: ", "stand alone"},
-           {"mesh: { ttl: { vip: 30s } }\n", "1: error: mesh.ttl.vip: ", "whole number"},
-           {"mesh: { reverse_zones: ['.'] }\n", "1: error: mesh.reverse_zones[0]: ", "root"},
-           {"mesh: { service_entry_visibility: { default_visibility: NONE } }\n",
-            "1: error: mesh.service_entry_visibility.default_visibility: ",
-            "\"defaultVisibility\""},
-           {"client: { default: { node_id: sidecar~1.2.3.4~x~ } }\n",
-            "1: error: client.default.node_id: ", "names no namespace"},
-           {"client: { default: { ip_families: [IPv4, IPv4] } }\n",
-            "1: error: client.default.ip_families: ", "twice"},
-           {"client: { default: { namespace: Shop } }\n",
-            "1: error: client.default.namespace: ", "not a namespace's name"},
-           {"sources:\n  - istiod: { address: x }\n",
-            "2: error: sources[0].istiod: ", "not available in this build"},
-           {"sources:\n  - file: { path: x }\n",
-            "2: error: sources[0].file: ", "did you mean \"files\"?"},
-           {"sources:\n  - files: {}\n", "2: error: sources[0].files.path: ", "is missing"},
-           {"sources:\n  - files: conf\n", "2: error: sources[0].files: ", "expected a mapping"},
-           {"sources:\n  - conf\n", "2: error: sources[0]: ", "mapping of one key"},
-           {"sources:\n  - { files: {path: a}, name_table: {path: b} }\n",
-            "2: error: sources[0]: ", "mapping of one key"},
-           {"sources: { files: { path: a } }\n", "1: error: sources: ", "expected a list"},
-           {"upstream: { servers: [dns.example.org] }\n",
-            "1: error: upstream.servers[0]: ", "not an IP address"},
-           {"upstream: { zones: { corp.example: [] } }\n",
-            "1: error: upstream.zones.corp.example: ", "is empty"},
-           {"upstream: { zones: { '.': [10.0.0.1] } }\n",
-            "1: error: upstream.zones..: ", "upstream.servers"},
-           {"upstream:\n  zones:\n    a.example: [10.0.0.1]\n    A.Example.: [10.0.0.2]\n",
-            "4: error: upstream.zones.A.Example.: ", "listed twice"},
-           {"cache: { size: 64MB }\n", "1: error: cache.size: ", "write 64MiB"},
-           {"cache: { max_ttl: 1500ms }\n", "1: error: cache.max_ttl: ", "whole seconds"},
-           {"cache:\n  max_ttl: 1s\n  min_ttl: 2s\n",
-            "3: error: cache.min_ttl: ", "more than max_ttl"},
-           {"state_dir: [a]\n", "1: error: state_dir: ", "expected text, found a list"},
-           {"server: {}\n---\nserver: {}\n", "3: error: ", "second document"},
-           {"server:\n  workers: }\n", "2: error: ", ""},
-           {"a: b: c\n", "1: error: ", ""},
-       })
+  for (
+      const Mistake& m : {
+          Mistake{"server:\n  lisen: []\n", "2: error: server.lisen: ", "did you mean \"listen\"?"},
+          {"sever: {}\n", "1: error: sever: ", "did you mean \"server\"?"},
+          {"idle_timeout: 5s\n", "1: error: idle_timeout: ", "\"server.tcp.idle_timeout\""},
+          {"cache: { zzzzzzzzzzzzzzzz: 1 }\n",
+           "1: error: cache.zzzzzzzzzzzzzzzz: ", "known here: size, min_ttl"},
+          {"server:\n  workers: 1\n  workers: 2\n", "3: error: ", "given twice"},
+          {"server: 5\n", "1: error: server: ", "expected a mapping, found a number"},
+          {"[]\n", "1: error: ", "expected a mapping, found a list"},
+          {"hello\n", "1: error: ", "expected a mapping, found a string"},
+          {"server:\n  listen: 127.0.0.1:53\n", "2: error: server.listen: ",
+           "expected a list, found a string; write [\"127.0.0.1:53\"]"},
+          {"server:\n  listen: []\n", "2: error: server.listen: ", "is empty"},
+          {"server:\n  listen:\n    - 127.0.0.1:53\n    - localhost:53\n",
+           "4: error: server.listen[1]: ", "\"localhost\" is not an IP address"},
+          {"server:\n  listen: ['127.0.0.1:53', '127.0.0.1:53']\n",
+           "2: error: server.listen: ", "listed twice"},
+          {"server:\n  workers: -1\n", "2: error: server.workers: ", "whole number from 0 to 1024"},
+          {"server:\n  workers: 1025\n",
+           "2: error: server.workers: ", "whole number from 0 to 1024"},
+          {"server:\n  workers: \"4\"\n", "2: error: server.workers: ", "without quotes"},
+          {"server:\n  workers: four\n", "2: error: server.workers: ", "whole number"},
+          {"server:\n  workers:\n", "2: error: server.workers: ", "leave the key out"},
+          {"server: { allow: [10.0.0.0/33] }\n", "1: error: server.allow[0]: ", "not a prefix"},
+          {"server: { allow: [] }\n", "1: error: server.allow: ", "for everyone"},
+          {"server: { chaos: no }\n",
+           "1: error: server.chaos: ", "\"no\" is none of: loopback, allowed, off"},
+          {"server: { tcp: { idle_timeout: 10 } }\n",
+           "1: error: server.tcp.idle_timeout: ", "write 10s"},
+          {"server: { tcp: { idle_timeout: 2h } }\n",
+           "1: error: server.tcp.idle_timeout: ", "not from 100ms to 1h"},
+          {"admin: { listen: 15054 }\n", "1: error: admin.listen: ", "not an IP address"},
+          {"admin: { listen: 'unix:admin.sock' }\n",
+           "1: error: admin.listen: ", "not an absolute path"},
+          {"admin: { listen: 'unix:/run/' }\n", "1: error: admin.listen: ", "not an absolute"},
+          {"log: { level: INFO }\n", "1: error: log.level: ", "none of: trace, debug, info"},
+          {"log: { queries: { sample: 2 } }\n", "1: error: log.queries.sample: ", "from 0 to 1"},
+          {"mesh: { endpoint_answers: yes }\n",
+           "1: error: mesh.endpoint_answers: ", "write true or false"},
+          {"mesh: { endpoint_answers: 'true' }\n",
+           "1: error: mesh.endpoint_answers: ", "without quotes"},
+          {"mesh: { endpoint_answers: 1 }\n", "1: error: mesh.endpoint_answers: ", "not a boolean"},
+          {"mesh: { endpoint_answers: [] }\n", "1: error: mesh.endpoint_answers: ", "found a list"},
+          {"mesh: { cluster_domain: '' }\n",
+           "1: error: mesh.cluster_domain: ", "not a domain name"},
+          {"mesh: { vip_cidr_v4: 'fc00::/48' }\n", "1: error: mesh.vip_cidr_v4: ", "is not IPv4"},
+          {"mesh: { vip_cidr_v4: 240.0.0.0/31 }\n", "1: error: mesh.vip_cidr_v4: ", "4 to 30 bits"},
+          {"mesh: { default_export_to: [] }\n", "1: error: mesh.default_export_to: ", "for nobody"},
+          {"mesh: { default_export_to: ['~', a] }\n",
+           "1: error: mesh.default_export_to: ", "stand alone"},
+          {"mesh: { ttl: { vip: 30s } }\n", "1: error: mesh.ttl.vip: ", "whole number"},
+          {"mesh: { reverse_zones: ['.'] }\n", "1: error: mesh.reverse_zones[0]: ", "root"},
+          {"mesh: { service_entry_visibility: { default_visibility: NONE } }\n",
+           "1: error: mesh.service_entry_visibility.default_visibility: ", "\"defaultVisibility\""},
+          {"client: { default: { node_id: sidecar~1.2.3.4~x~ } }\n",
+           "1: error: client.default.node_id: ", "names no namespace"},
+          {"client: { default: { ip_families: [IPv4, IPv4] } }\n",
+           "1: error: client.default.ip_families: ", "twice"},
+          {"client: { default: { namespace: Shop } }\n",
+           "1: error: client.default.namespace: ", "not a namespace's name"},
+          {"sources:\n  - istiod: { address: x }\n",
+           "2: error: sources[0].istiod: ", "not available in this build"},
+          {"sources:\n  - file: { path: x }\n",
+           "2: error: sources[0].file: ", "did you mean \"files\"?"},
+          {"sources:\n  - files: {}\n", "2: error: sources[0].files.path: ", "is missing"},
+          {"sources:\n  - files: conf\n", "2: error: sources[0].files: ", "expected a mapping"},
+          {"sources:\n  - conf\n", "2: error: sources[0]: ", "mapping of one key"},
+          {"sources:\n  - { files: {path: a}, name_table: {path: b} }\n",
+           "2: error: sources[0]: ", "mapping of one key"},
+          {"sources: { files: { path: a } }\n", "1: error: sources: ", "expected a list"},
+          {"upstream: { servers: [dns.example.org] }\n",
+           "1: error: upstream.servers[0]: ", "not an IP address"},
+          {"upstream: { zones: { corp.example: [] } }\n",
+           "1: error: upstream.zones.corp.example: ", "is empty"},
+          {"upstream: { zones: { '.': [10.0.0.1] } }\n",
+           "1: error: upstream.zones..: ", "upstream.servers"},
+          {"upstream:\n  zones:\n    a.example: [10.0.0.1]\n    A.Example.: [10.0.0.2]\n",
+           "4: error: upstream.zones.A.Example.: ", "listed twice"},
+          {"cache: { size: 64MB }\n", "1: error: cache.size: ", "write 64MiB"},
+          {"cache: { max_ttl: 1500ms }\n", "1: error: cache.max_ttl: ", "whole seconds"},
+          {"cache:\n  max_ttl: 1s\n  min_ttl: 2s\n",
+           "3: error: cache.min_ttl: ", "more than max_ttl"},
+          {"mesh: {service_entry_visibility: {policies: [{matchingRules: [{namespaceSelector: "
+           "{matchExpressions: [{key: a, operator: In}]}}]}]}}\n",
+           "1: error: mesh.service_entry_visibility.policies[0].matchingRules[0].namespaceSelector."
+           "matchExpressions[0].values: ",
+           "at least one value"},
+          {"mesh: {service_entry_visibility: {policies: [{matchingRules: [{namespaceSelector: "
+           "{matchExpressions: [{key: a, operator: Exists, values: [b]}]}}]}]}}\n",
+           "1: error: mesh.service_entry_visibility.policies[0].matchingRules[0].namespaceSelector."
+           "matchExpressions[0].values: ",
+           "take none"},
+          {"mesh: {service_entry_visibility: {policies: [{matchingRules: [{namespaceSelector: "
+           "{matchExpressions: [{key: a}]}}]}]}}\n",
+           "1: error: mesh.service_entry_visibility.policies[0].matchingRules[0].namespaceSelector."
+           "matchExpressions[0].operator: ",
+           "is missing"},
+          {"mesh: {service_entry_visibility: {policies: [{matchingRules: [{namespaceSelector: "
+           "{matchExpressions: [{operator: Exists}]}}]}]}}\n",
+           "1: error: mesh.service_entry_visibility.policies[0].matchingRules[0].namespaceSelector."
+           "matchExpressions[0].key: ",
+           "is missing"},
+          {"mesh: {service_entry_visibility: {policies: [{matchingRules: [{namespaceSelector: "
+           "{matchExpressions: [{key: a, operator: Maybe}]}}]}]}}\n",
+           "1: error: mesh.service_entry_visibility.policies[0].matchingRules[0].namespaceSelector."
+           "matchExpressions[0].operator: ",
+           "is none of"},
+          {"state_dir: [a]\n", "1: error: state_dir: ", "expected text, found a list"},
+          {"server: {}\n---\nserver: {}\n", "3: error: ", "second document"},
+          {"server:\n  workers: }\n", "2: error: ", ""},
+          {"a: b: c\n", "1: error: ", ""},
+      })
     EXPECT_THAT(findings(m.text), ElementsAre(AllOf(StartsWith("m.yaml:" + std::string(m.place)),
                                                     HasSubstr(std::string(m.message)))))
         << m.text;
@@ -377,7 +401,9 @@ TEST(LoadTest, PrintsWhatItReadsBack) {
            "admin: {listen: ''}",
            "client: {default: {node_id: 'sidecar~10.0.0.1~w.shop~'}}",
            "mesh: {service_entry_visibility: {policies: [{visibility: NONE, matchingRules: "
-           "[{namespaceSelector: {matchLabels: {a: b}}}]}]}, fallthrough: ['.'], authoritative: "
+           "[{namespaceSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: "
+           "Exists}"
+           "]}}]}]}, fallthrough: ['.'], authoritative: "
            "false, "
            "reverse_zones: [10.96.0.0/12]}",
            "sources: [{files: {path: \"a \\\"b\\\" \\\\ \\u00e4\"}}, {kubernetes: {}}, "

@@ -66,6 +66,8 @@ std::vector<std::string> leaf_keys() {
   });
   leaves.emplace_back("mesh.service_entry_visibility.policies");
   leaves.emplace_back("mesh.service_entry_visibility.policies.matchingRules");
+  leaves.emplace_back(
+      "mesh.service_entry_visibility.policies.matchingRules.namespaceSelector.matchExpressions");
   return leaves;
 }
 
