@@ -1,0 +1,107 @@
+// The registry without the daemon: follows a folder of manifests and says what changes.
+//
+//   build/registry_example FOLDER [HOST]
+//
+// prints each service that comes, changes or goes and, if HOST is given, what a client of namespace
+// "default" gets for it after each change.  It ends when its standard input does.
+#include <uv.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "registry/base/host_name.hpp"
+#include "registry/registry.hpp"
+#include "registry/source/file_source.hpp"
+#include "registry/view/view.hpp"
+
+namespace registry = meshdns::registry;
+
+namespace {
+
+// What a source says goes to the registry as one transaction.
+class Feed final : public registry::SourceSink {
+ public:
+  explicit Feed(registry::Registry& target) : target_(target) {}
+
+  void apply(registry::SourceBatch&& batch) override {
+    using Effect = registry::OriginChange::Effect;
+    registry::Transaction transaction;
+    for (auto& change : batch.changes) {
+      for (const auto& finding : change.findings) std::cout << finding.to_string() << std::endl;
+      if (change.effect == Effect::Keep) continue;
+      const auto origin = target_.origin(change.origin);
+      change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
+        transaction.upsert(encoded, origin, line);
+      });
+      transaction.replace_origin(origin, std::move(change.keep));
+    }
+    target_.commit(std::move(transaction));
+  }
+
+ private:
+  registry::Registry& target_;
+};
+
+void print_answer(const registry::Snapshot& snapshot, const std::string& host) {
+  const registry::View view(snapshot, *snapshot.default_client);
+  const registry::Match match = view.lookup(host);
+  std::cout << host << ": " << to_string(match.how);
+  if (match) {
+    const auto addresses = view.addresses(*match.service);
+    for (const auto& address : addresses.v4)
+      std::cout << ' ' << meshdns::IpAddress::v4(address).to_string();
+    for (const auto& address : addresses.v6)
+      std::cout << ' ' << meshdns::IpAddress::v6(address).to_string();
+  }
+  std::cout << std::endl;
+}
+
+// Ends the loop when standard input does.
+void watch_input(uv_loop_t& loop, uv_pipe_t& input) {
+  uv_pipe_init(&loop, &input, 0);
+  uv_pipe_open(&input, 0);
+  uv_read_start(
+      reinterpret_cast<uv_stream_t*>(&input),
+      [](uv_handle_t*, std::size_t, uv_buf_t* buffer) {
+        static char ignored[256];
+        *buffer = uv_buf_init(ignored, sizeof ignored);
+      },
+      [](uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
+        if (count < 0) uv_stop(stream->loop);
+      });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: registry_example FOLDER [HOST]\n";
+    return 2;
+  }
+  const std::string host = argc == 3 ? meshdns::canonical_host(argv[2]) : "";
+
+  registry::Registry services{registry::MeshSettings()};
+  services.controller().append_service_handler(
+      [&](const registry::ServiceEvent& event, const registry::Snapshot& snapshot) {
+        std::cout << to_string(event.event) << ' ' << event.ns << '/' << event.host << std::endl;
+        if (!host.empty()) print_answer(snapshot, host);
+      });
+
+  uv_loop_t loop;
+  uv_loop_init(&loop);
+  Feed feed(services);
+  registry::FileSourceOptions options;
+  options.path = argv[1];
+  auto source = registry::make_manifest_source(&loop, options, feed);
+  source->start();
+  uv_pipe_t input;
+  watch_input(loop, input);
+  uv_run(&loop, UV_RUN_DEFAULT);
+
+  source.reset();
+  uv_close(reinterpret_cast<uv_handle_t*>(&input), nullptr);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  return uv_loop_close(&loop) == 0 ? 0 : 1;
+}
