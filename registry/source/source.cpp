@@ -1,5 +1,7 @@
 #include "registry/source/source.hpp"
 
+#include <algorithm>
+
 #include "registry/snapshot/stored_resource.hpp"
 
 namespace meshdns::registry {
@@ -7,6 +9,13 @@ namespace meshdns::registry {
 void EncodedResources::push_back(const ParsedResource& parsed) {
   encode_resource(parsed.resource, octets_);
   items_.push_back({octets_.size(), parsed.line});
+}
+
+void DelayHistogram::observe(double seconds) {
+  seconds = std::max(seconds, 0.0);
+  const auto limit = std::ranges::lower_bound(kLimits, seconds);
+  ++counts[static_cast<std::size_t>(limit - kLimits.begin())];
+  sum += seconds;
 }
 
 }  // namespace meshdns::registry

@@ -6,7 +6,9 @@
 // needs no memory of resources: the registry alone holds them.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +74,12 @@ struct OriginChange {
   std::vector<Finding> findings;
 };
 
+// What is worth a line of the log.
+struct SourceNotice {
+  bool is_warning = false;
+  std::string text;
+};
+
 // Changes that belong together: to be applied in one transaction.  No origin occurs twice, save
 // that the Retain of a list may follow its last Update.
 struct SourceBatch {
@@ -79,6 +87,10 @@ struct SourceBatch {
   std::vector<OriginChange> changes;
   // The source has been read as a whole at least once.  Stays true from then on.
   bool complete = false;
+  // When set: all origins that the source has.  What is known of others of its origins, from
+  // before a restart say, goes.
+  std::optional<std::vector<std::string>> origins = {};
+  std::vector<SourceNotice> notices = {};
 };
 
 // REQUIRES: outlives the sources that know it.
@@ -90,6 +102,41 @@ class SourceSink {
   virtual void apply(SourceBatch&& batch) = 0;
 };
 
+// How long something took, as counts by upper limit.
+struct DelayHistogram {
+  static constexpr std::array<double, 14> kLimits = {
+      0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60};
+  std::array<std::uint64_t, kLimits.size() + 1> counts{};  // the last one: beyond all limits
+  double sum = 0;                                          // seconds
+  void observe(double seconds);
+};
+
+// One collection of an API.
+struct CollectionStatus {
+  std::string name;
+  bool synced = false;    // listed as a whole at least once
+  bool watching = false;  // a watch is open
+  std::string trouble;    // "forbidden", "unreachable", ...; empty when all is well
+  std::string error;
+  std::string resource_version;
+  std::uint64_t objects = 0;
+  std::uint64_t lists = 0;
+  std::uint64_t watches = 0;
+  std::uint64_t relists = 0;  // of the lists, those that a watch could not do without
+  std::uint64_t events = 0;
+  std::uint64_t errors = 0;   // of requests
+  std::uint64_t refused = 0;  // objects that are served from an earlier state, or not at all
+  double silent_seconds = 0;  // since the server last said anything about it
+};
+
+// Of a source that follows a cluster's API.
+struct ClusterStatus {
+  bool reachable = false;
+  std::vector<CollectionStatus> collections;
+  DelayHistogram from_arrival;  // of an event, until answers show it
+  DelayHistogram from_trigger;  // of EndpointSlices: from the change that their controller saw
+};
+
 struct SourceStatus {
   std::string name;
   bool complete = false;      // as in SourceBatch
@@ -98,6 +145,7 @@ struct SourceStatus {
   std::uint64_t reads = 0;    // times that something was looked at or listed
   std::uint64_t changes = 0;  // origins handed over
   std::string last_error;     // empty when all is well
+  std::optional<ClusterStatus> cluster;
 };
 
 // Control thread.  Destruction stops it: the sink hears nothing afterwards.

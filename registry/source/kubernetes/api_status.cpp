@@ -1,0 +1,54 @@
+#include "registry/source/kubernetes/api_status.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+std::string_view text_of(const Node* object, std::string_view key) {
+  const Node* const value = object == nullptr ? nullptr : object->find(key);
+  return value == nullptr || value->is_null() ? std::string_view() : value->text();
+}
+
+std::optional<std::int64_t> number_of(const Node* object, std::string_view key) {
+  const Node* const value = object == nullptr ? nullptr : object->find(key);
+  return value == nullptr ? std::nullopt : value->as_integer();
+}
+
+}  // namespace
+
+ApiStatus read_status(const Node& object) {
+  ApiStatus status;
+  status.code = number_of(&object, "code").value_or(0);
+  status.reason = text_of(&object, "reason");
+  status.message = text_of(&object, "message");
+  if (const auto seconds = number_of(object.find("details"), "retryAfterSeconds"))
+    status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(*seconds, 0, 3'600));
+  return status;
+}
+
+ListMeta read_list_meta(const Node& list) {
+  const Node* const metadata = list.find("metadata");
+  return {std::string(text_of(&list, "kind")), std::string(text_of(metadata, "resourceVersion")),
+          std::string(text_of(metadata, "continue"))};
+}
+
+std::string_view resource_version_of(const Node& object) {
+  return text_of(object.find("metadata"), "resourceVersion");
+}
+
+std::string_view annotation_of(const Node& object, std::string_view name) {
+  const Node* const metadata = object.find("metadata");
+  return text_of(metadata == nullptr ? nullptr : metadata->find("annotations"), name);
+}
+
+std::optional<std::uint64_t> version_number(std::string_view resource_version) {
+  std::uint64_t number = 0;
+  const char* const end = resource_version.data() + resource_version.size();
+  const auto [stop, error] = std::from_chars(resource_version.data(), end, number);
+  if (resource_version.empty() || error != std::errc{} || stop != end) return std::nullopt;
+  return number;
+}
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,381 @@
+#include "registry/source/kubernetes/cluster_source.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "registry/snapshot/stored_resource.hpp"
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+constexpr Milliseconds kFirstRetry{100};
+constexpr Milliseconds kRetryLimit{4'000};
+constexpr Milliseconds kRefusedRetryLimit{30'000};
+// As for collections: a server that starts refuses at first.
+constexpr Milliseconds kRefusalGrace{5'000};
+constexpr Milliseconds kCompletePoll{500};
+constexpr Milliseconds kReplanDelay{20};
+// A CRD is served some time after it is there.
+constexpr std::array<Milliseconds, 4> kLooksAfterCrd{Milliseconds(100), Milliseconds(400),
+                                                     Milliseconds(1'500), Milliseconds(5'000)};
+
+// What is assumed of a server that does not let us ask.
+ServedKinds assumed_kinds() { return {{"endpointslices.discovery.k8s.io", "v1"}}; }
+
+std::string name_of(const Node& object) {
+  const Node* const metadata = object.find("metadata");
+  const Node* const name = metadata == nullptr ? nullptr : metadata->find("name");
+  return name == nullptr ? std::string() : std::string(name->text());
+}
+
+std::int64_t unix_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
+                             Scheduler& scheduler, Backoff::Random random, SourceSink& sink)
+    : options_(std::move(options)),
+      needs_(options_.needs),
+      transport_(transport),
+      scheduler_(scheduler),
+      sink_(sink),
+      random_(std::move(random)),
+      discovery_backoff_(kFirstRetry, random_) {}
+
+ClusterSource::~ClusterSource() = default;
+
+Reflector::Environment ClusterSource::environment() {
+  return {transport_, scheduler_, parser_, server_, random_};
+}
+
+void ClusterSource::rescan() {
+  transport_.renew_credentials();
+  server_ = {};
+  discover();
+  for (const auto& [label, followed] : followed_) followed->retry_now();
+  if (crds_) crds_->retry_now();
+}
+
+// --- which kinds there are -----------------------------------------------------------------------
+
+void ClusterSource::discover() {
+  discovery_timer_.reset();
+  discovery_ = std::make_unique<Discovery>(
+      transport_, parser_,
+      Discovery::Outcome{[this](ServedKinds served) { on_discovered(std::move(served)); },
+                         [this](const Discovery::Failure& f) { on_discovery_failed(f); }});
+}
+
+void ClusterSource::discover_in(Milliseconds delay) {
+  discovery_timer_ = scheduler_.after(delay, [this] {
+    if (!may_ask(&discovery_)) return discover_in(Milliseconds(1'000));
+    discover();
+  });
+}
+
+void ClusterSource::on_discovered(ServedKinds served) {
+  discovery_.reset();
+  discovery_backoff_.reset();
+  discovery_refused_since_.reset();
+  discovery_error_.clear();
+  served_ = std::move(served);
+  note_reachability(&discovery_, Trouble::None, {});
+  follow_crds();
+  if (!looks_to_come_.empty()) {
+    const Milliseconds next = looks_to_come_.front();
+    looks_to_come_.erase(looks_to_come_.begin());
+    discover_in(next);
+  } else if (!crds_ || !crds_->status().watching) {
+    discover_in(options_.discovery_poll +
+                Milliseconds(static_cast<Milliseconds::rep>(
+                    random_() * static_cast<double>(options_.discovery_poll.count()))));
+  }
+  want_replan();
+}
+
+void ClusterSource::on_discovery_failed(const Discovery::Failure& failure) {
+  discovery_.reset();
+  discovery_error_ = "discovery: " + failure.message;
+  note_reachability(&discovery_, failure.trouble, failure.message);
+  const bool is_refused = failure.trouble == Trouble::Forbidden;
+  if (!is_refused) discovery_refused_since_.reset();
+  if (is_refused && !discovery_refused_since_) discovery_refused_since_ = scheduler_.now();
+  if (is_refused && !served_ && scheduler_.now() - *discovery_refused_since_ >= kRefusalGrace) {
+    served_ = assumed_kinds();
+    want_replan();
+  }
+  discover_in(discovery_backoff_.next(is_refused ? kRefusedRetryLimit : kRetryLimit));
+}
+
+void ClusterSource::follow_crds() {
+  if (crds_ || !served_->contains("customresourcedefinitions.apiextensions.k8s.io")) return;
+  crds_ = std::make_unique<Reflector>(crd_collection(), options_.reflector, environment(),
+                                      static_cast<ReflectorListener&>(*this));
+  crds_->start();
+}
+
+void ClusterSource::note_crd(const Node& object) {
+  if (!is_crd_of_interest(name_of(object))) return;
+  looks_to_come_.assign(kLooksAfterCrd.begin() + 1, kLooksAfterCrd.end());
+  discover_in(kLooksAfterCrd.front());
+}
+
+std::optional<std::uint64_t> ClusterSource::on_object(const Node& object,
+                                                      std::span<const DocumentProblem>,
+                                                      bool is_initial) {
+  // The first list tells what discovery has told already.
+  if (!is_initial || crds_->status().synced) note_crd(object);
+  return std::hash<std::string>()(name_of(object));
+}
+
+std::optional<std::uint64_t> ClusterSource::on_deleted(const Node& object) {
+  note_crd(object);
+  return std::hash<std::string>()(name_of(object));
+}
+
+void ClusterSource::on_listed(std::vector<std::uint64_t>) {
+  if (crds_->status().relists > 0) discover_in(kLooksAfterCrd.front());
+}
+
+void ClusterSource::on_state() {
+  const ReflectorStatus& crds = crds_->status();
+  note_reachability(&crds_, crds.trouble, crds.error);
+  if (crds.trouble != Trouble::Forbidden || std::exchange(crds_refused_, true)) return;
+  notices_.push_back(
+      {true,
+       "customresourcedefinitions.apiextensions.k8s.io may not be watched: kinds that come later "
+       "are found within two minutes"});
+  want_flush();
+}
+
+// --- what is followed ----------------------------------------------------------------------------
+
+void ClusterSource::want_replan() {
+  if (replan_timer_) return;
+  replan_timer_ =
+      scheduler_.after(served_ && followed_.empty() ? Milliseconds(0) : kReplanDelay, [this] {
+        replan_timer_.reset();
+        replan();
+      });
+}
+
+void ClusterSource::replan() {
+  if (!served_) return;
+  needs_.selected_pods.clear();
+  for (const auto& [object, ns] : selectors_) needs_.selected_pods.insert(ns);
+  std::set<std::string> wanted;
+  for (auto& planned : plan_watches(needs_, *served_)) {
+    wanted.insert(planned.label);
+    auto& followed = followed_[planned.label];
+    // Another version of the kind: the same objects, from another place.
+    if (followed && followed->plan().collection == planned.collection) continue;
+    if (prober_ == followed.get()) prober_ = nullptr;
+    followed = std::make_unique<FollowedCollection>(std::move(planned), options_.naming,
+                                                    options_.reflector, environment(),
+                                                    static_cast<CollectionOwner&>(*this));
+    origins_changed_ = true;
+    followed->start();
+  }
+  for (auto it = followed_.begin(); it != followed_.end();) {
+    if (wanted.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    if (prober_ == it->second.get()) prober_ = nullptr;
+    batch_.drop(it->second->origin());
+    if (it->second->plan().kind == Kind::ServiceEntry) selectors_.clear();
+    origins_changed_ = true;
+    it = followed_.erase(it);
+  }
+  want_flush();
+  check_complete();
+}
+
+// The Pods that a ServiceEntry selects are followed for as long as there is such an entry.
+void ClusterSource::note_selector(const Resource& resource, std::uint64_t object) {
+  const auto* const entry = std::get_if<ServiceEntry>(&resource);
+  if (entry == nullptr) return;
+  const bool selects_pods = entry->workload_selector.has_value();
+  const bool was_known = selectors_.contains(object);
+  if (selects_pods == was_known) return;
+  if (selects_pods)
+    selectors_[object] = entry->meta.ns;
+  else
+    selectors_.erase(object);
+  want_replan();
+}
+
+// --- the collections' news -----------------------------------------------------------------------
+
+void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) {
+  if (!is_initial) {
+    const auto* const slice = std::get_if<EndpointSlice>(&resource);
+    arrivals_.push_back({Clock::now(), slice == nullptr ? 0 : slice->trigger_time_ms});
+  }
+  note_selector(resource, hash_of(key_of(resource)));
+  batch_.upsert(from.origin(), std::move(resource));
+  want_flush();
+}
+
+void ClusterSource::on_remove(FollowedCollection& from, ResourceKey&& key) {
+  arrivals_.push_back({Clock::now(), 0});
+  if (key.kind == Kind::ServiceEntry && selectors_.erase(hash_of(key)) > 0) want_replan();
+  batch_.remove(from.origin(), std::move(key));
+  want_flush();
+}
+
+void ClusterSource::on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) {
+  const bool of_entries = from.plan().kind == Kind::ServiceEntry && needs_.namespaces.empty();
+  if (of_entries && std::erase_if(selectors_, [&](const auto& item) {
+                      return !std::ranges::binary_search(retained, item.first);
+                    }) > 0)
+    want_replan();
+  batch_.retain(from.origin(), std::move(retained));
+  want_flush();
+}
+
+void ClusterSource::on_findings(FollowedCollection& from) {
+  batch_.touch(from.origin());
+  want_flush();
+}
+
+void ClusterSource::on_state(FollowedCollection& from) {
+  const ReflectorStatus& status = from.reflector();
+  note_reachability(&from, status.trouble, status.error);
+  // The kind has gone, or was never there in the version that discovery told.
+  if (status.trouble == Trouble::Absent && !discovery_ && looks_to_come_.empty())
+    discover_in(kLooksAfterCrd.front());
+  if (!complete_) complete_timer_ = scheduler_.after(Milliseconds(0), [this] { check_complete(); });
+}
+
+// Complete is what has been listed as a whole, or may not be read at all.
+void ClusterSource::check_complete() {
+  complete_timer_.reset();
+  if (complete_) return;
+  const Milliseconds now = scheduler_.now();
+  const bool is_settled =
+      !followed_.empty() && !replan_timer_ && std::ranges::all_of(followed_, [&](const auto& item) {
+        return item.second->is_settled(now);
+      });
+  if (is_settled) {
+    complete_ = origins_changed_ = true;
+    std::uint64_t objects = 0;
+    for (const auto& [label, followed] : followed_) objects += followed->reflector().objects;
+    notices_.push_back({false, "the cluster is read: " + std::to_string(objects) + " objects of " +
+                                   std::to_string(followed_.size()) + " collections"});
+    return flush();
+  }
+  complete_timer_ = scheduler_.after(kCompletePoll, [this] { check_complete(); });
+}
+
+// --- is the server there
+// -------------------------------------------------------------------------
+
+bool ClusterSource::may_ask(const void* who) {
+  if (reach_ != Reach::No || prober_ == who) return true;
+  if (prober_ != nullptr) return false;
+  prober_ = who;
+  return true;
+}
+
+void ClusterSource::note_reachability(const void* who, Trouble trouble, const std::string& error) {
+  const Reach before = reach_;
+  reach_ = trouble == Trouble::Unreachable ? Reach::No : Reach::Yes;
+  if (reach_ == before) return;
+  want_flush();
+  if (reach_ == Reach::No) {
+    prober_ = who;
+    unreachable_why_ = error;
+    unreachable_since_ = scheduler_.now();
+    notices_.push_back({true, "the API server does not answer: " + error});
+    return;
+  }
+  prober_ = nullptr;
+  if (before == Reach::Unknown) return;
+  notices_.push_back({false, "the API server answers again"});
+  for (const auto& [label, followed] : followed_)
+    if (followed.get() != who) followed->retry_now();
+  if (crds_ && who != &crds_) crds_->retry_now();
+}
+
+// --- handing over
+// --------------------------------------------------------------------------------
+
+void ClusterSource::want_flush() {
+  if (batch_.size() >= options_.batch_objects) return flush();
+  if (flush_timer_) return;
+  const Milliseconds due = flushed_at_ + options_.batch_delay - scheduler_.now();
+  flush_timer_ =
+      scheduler_.after(std::clamp(due, Milliseconds(0), options_.batch_delay), [this] { flush(); });
+}
+
+void ClusterSource::flush() {
+  flush_timer_.reset();
+  flushed_at_ = scheduler_.now();
+  SourceBatch batch;
+  batch.source = options_.naming.source;
+  batch.changes = batch_.take();
+  batch.complete = complete_;
+  batch.notices = std::exchange(notices_, {});
+  changes_ += batch.changes.size();
+  for (auto& change : batch.changes)
+    for (const auto& [label, followed] : followed_)
+      if (followed->origin() == change.origin) change.findings = followed->findings();
+  if (complete_ && std::exchange(origins_changed_, false)) {
+    batch.origins.emplace();
+    for (const auto& [label, followed] : followed_) batch.origins->push_back(followed->origin());
+  }
+  const auto arrivals = std::exchange(arrivals_, {});
+  sink_.apply(std::move(batch));
+  const auto applied = Clock::now();
+  const std::int64_t applied_unix_ms = arrivals.empty() ? 0 : unix_ms();
+  for (const Arrival& arrival : arrivals) {
+    from_arrival_.observe(std::chrono::duration<double>(applied - arrival.at).count());
+    if (arrival.trigger_time_ms != 0)
+      from_trigger_.observe(1e-3 * static_cast<double>(applied_unix_ms - arrival.trigger_time_ms));
+  }
+}
+
+std::string ClusterSource::last_error() const {
+  if (reach_ == Reach::No) {
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(scheduler_.now() - unreachable_since_);
+    return "the API server has not answered for " + std::to_string(seconds.count()) +
+           " s: " + unreachable_why_;
+  }
+  if (!served_ && !discovery_error_.empty()) return discovery_error_;
+  for (const auto& [label, followed] : followed_) {
+    const ReflectorStatus& status = followed->reflector();
+    if (status.trouble != Trouble::None)
+      return label + ": " + std::string(to_string(status.trouble)) + ": " + status.error;
+  }
+  return {};
+}
+
+SourceStatus ClusterSource::status() const {
+  const Milliseconds now = scheduler_.now();
+  SourceStatus status;
+  status.name = options_.naming.source;
+  status.complete = complete_;
+  status.last_error = last_error();
+  status.changes = changes_;
+  ClusterStatus cluster;
+  cluster.reachable = reach_ == Reach::Yes;
+  for (const auto& [label, followed] : followed_) {
+    CollectionStatus collection = followed->status(now);
+    status.origins += collection.synced ? 1 : 0;
+    status.broken += collection.trouble.empty() ? 0 : 1;
+    status.reads += collection.lists;
+    cluster.collections.push_back(std::move(collection));
+  }
+  cluster.from_arrival = from_arrival_;
+  cluster.from_trigger = from_trigger_;
+  status.cluster = std::move(cluster);
+  return status;
+}
+
+}  // namespace meshdns::registry::kubernetes

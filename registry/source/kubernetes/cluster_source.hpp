@@ -1,0 +1,131 @@
+// A cluster as a source: discovery decides what is followed, each collection follows itself, and
+// what they bring is handed over in batches.  Knows no sockets: the transport is given to it.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "registry/source/kubernetes/change_batch.hpp"
+#include "registry/source/kubernetes/discovery.hpp"
+#include "registry/source/kubernetes/followed_collection.hpp"
+#include "registry/source/kubernetes/watch_plan.hpp"
+#include "registry/source/source.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+struct ClusterSourceOptions {
+  FollowedCollection::Naming naming;
+  WatchNeeds needs;
+  ReflectorOptions reflector;
+  // What happens within this time is applied together.
+  Milliseconds batch_delay{2};
+  std::size_t batch_objects = 500;
+  // How often kinds are looked for where CRDs may not be watched.
+  Milliseconds discovery_poll{60'000};
+};
+
+class ClusterSource final : public Source, private CollectionOwner, private ReflectorListener {
+ public:
+  // REQUIRES: transport, scheduler and sink outlive the source.
+  ClusterSource(ClusterSourceOptions options, Transport& transport, Scheduler& scheduler,
+                Backoff::Random random, SourceSink& sink);
+  ~ClusterSource() override;
+
+  void start() override { discover(); }
+  void rescan() override;
+  SourceStatus status() const override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Trouble = ReflectorStatus::Trouble;
+
+  // Of the collections.
+  void on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) override;
+  void on_remove(FollowedCollection& from, ResourceKey&& key) override;
+  void on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) override;
+  void on_findings(FollowedCollection& from) override;
+  void on_state(FollowedCollection& from) override;
+  bool may_retry(FollowedCollection& from) override { return may_ask(&from); }
+  // Of the CRDs.
+  std::optional<std::uint64_t> on_object(const Node& object,
+                                         std::span<const DocumentProblem> problems,
+                                         bool is_initial) override;
+  std::optional<std::uint64_t> on_deleted(const Node& object) override;
+  void on_listed(std::vector<std::uint64_t> seen) override;
+  void on_state() override;
+  bool may_retry() override { return may_ask(&crds_); }
+
+  void discover();
+  void on_discovered(ServedKinds served);
+  void on_discovery_failed(const Discovery::Failure& failure);
+  void discover_in(Milliseconds delay);
+  void note_crd(const Node& object);
+  void follow_crds();
+
+  void replan();
+  void note_selector(const Resource& resource, std::uint64_t object);
+  void want_replan();
+  Reflector::Environment environment();
+
+  // Only one asks a server that does not answer.
+  bool may_ask(const void* who);
+  void note_reachability(const void* who, Trouble trouble, const std::string& error);
+
+  void want_flush();
+  void flush();
+  void check_complete();
+  std::string last_error() const;
+
+  const ClusterSourceOptions options_;
+  WatchNeeds needs_;
+  Transport& transport_;
+  Scheduler& scheduler_;
+  SourceSink& sink_;
+  Backoff::Random random_;
+  JsonParser parser_;
+  ServerAbilities server_;
+
+  std::unique_ptr<Discovery> discovery_;
+  std::unique_ptr<Timer> discovery_timer_;
+  Backoff discovery_backoff_;
+  std::optional<ServedKinds> served_;
+  std::optional<Milliseconds> discovery_refused_since_;
+  std::string discovery_error_;
+  std::vector<Milliseconds> looks_to_come_;  // after a change of CRDs
+  std::unique_ptr<Reflector> crds_;
+  bool crds_refused_ = false;  // and said so
+
+  std::map<std::string, std::unique_ptr<FollowedCollection>> followed_;  // by label
+  std::map<std::uint64_t, std::string> selectors_;  // ServiceEntries with a workloadSelector: ns
+  std::unique_ptr<Timer> replan_timer_;
+
+  ChangeBatch batch_;
+  std::vector<SourceNotice> notices_;
+  struct Arrival {
+    Clock::time_point at;
+    std::int64_t trigger_time_ms = 0;
+  };
+  std::vector<Arrival> arrivals_;
+  std::unique_ptr<Timer> flush_timer_;
+  Milliseconds flushed_at_{0};
+
+  bool complete_ = false;
+  bool origins_changed_ = false;
+  std::unique_ptr<Timer> complete_timer_;
+  enum class Reach : std::uint8_t { Unknown, Yes, No };
+  Reach reach_ = Reach::Unknown;
+  const void* prober_ = nullptr;  // who asks while the server does not answer
+  std::string unreachable_why_;
+  Milliseconds unreachable_since_{0};
+
+  std::uint64_t changes_ = 0;
+  DelayHistogram from_arrival_;
+  DelayHistogram from_trigger_;
+};
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,56 @@
+// What proves to the API server who we are, kept fresh: token files are read anew, exec plugins run
+// again before what they gave expires.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "registry/base/result.hpp"
+#include "registry/source/kubernetes/cluster_access.hpp"
+#include "registry/source/kubernetes/exec_process.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+// What goes with one request.
+struct Proof {
+  std::string bearer_token;  // empty: none
+  std::string user_and_password;
+  TlsIdentity tls;
+};
+
+// Control thread.
+class Credentials {
+ public:
+  // REQUIRES: the loop runs on for the handles to close after destruction.
+  Credentials(uv_loop_s* loop, Scheduler& scheduler, ClusterAccess access);
+  ~Credentials();
+
+  const ClusterAccess& access() const { return access_; }
+  // `ready` is called once there is something to ask with, at once where there is; or with why
+  // there is nothing.  It may be called from within this call.
+  void obtain(std::function<void(const Result<Proof>&)> ready);
+  // What there is was not taken.
+  void renew();
+
+ private:
+  Result<Proof> proof();
+  bool is_plugin_due() const;
+  void run_plugin();
+  void take_plugin_output(Result<std::string> output);
+
+  uv_loop_s* loop_;
+  Scheduler& scheduler_;
+  const ClusterAccess access_;
+  std::string token_;  // of the file
+  bool token_read_ = false;
+  Milliseconds token_read_at_{0};
+  std::optional<ExecCredential> from_plugin_;
+  std::string plugin_error_;
+  Milliseconds plugin_failed_at_{0};
+  std::unique_ptr<ExecProcess> plugin_;
+  std::vector<std::function<void(const Result<Proof>&)>> waiting_;
+};
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,60 @@
+// HTTP over libcurl on a libuv loop.  One connection for everything where the server speaks HTTP/2,
+// kept connections where it does not.
+//
+// A peer that is gone without a word is noticed by TCP itself (keep-alive, TCP_USER_TIMEOUT) within
+// 30 s.  Responses are handed on as they come; nothing is gathered here.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "registry/source/kubernetes/transport.hpp"
+
+struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
+
+namespace meshdns::registry::kubernetes {
+
+// How a server is reached, and how both sides prove who they are.  Files are read anew with every
+// connection, so that they may rotate.
+struct TlsIdentity {
+  std::string ca_file;
+  std::string ca_pem;  // instead of the file; both empty: the system's
+  std::string certificate_file;
+  std::string certificate_pem;
+  std::string key_file;
+  std::string key_pem;
+  std::string server_name;  // that the certificate is for; empty: the URL's
+  bool is_unverified = false;
+  friend bool operator==(const TlsIdentity&, const TlsIdentity&) = default;
+};
+
+struct CurlRequest {
+  std::string url;
+  std::vector<std::string> headers;  // "Accept: application/json"
+  TlsIdentity tls;
+  std::string proxy;              // URL; empty: what the environment says
+  std::string user_and_password;  // "user:password"
+};
+
+// Control thread.
+class CurlClient {
+ public:
+  // REQUIRES: the loop runs on for the handles to close after destruction.
+  explicit CurlClient(uv_loop_s* loop);
+  ~CurlClient();
+  CurlClient(const CurlClient&) = delete;
+  CurlClient& operator=(const CurlClient&) = delete;
+
+  // As Transport::get.  REQUIRES: the exchange is destroyed before the client.
+  [[nodiscard]] std::unique_ptr<Exchange> get(const CurlRequest& request,
+                                              ResponseListener& listener);
+  // Requests of the next seconds open connections of their own.
+  void distrust_connections();
+
+ private:
+  class Engine;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace meshdns::registry::kubernetes

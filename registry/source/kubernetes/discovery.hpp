@@ -1,0 +1,59 @@
+// Which of the kinds that we read the server has, and in which version.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/manifest/document.hpp"
+#include "registry/source/kubernetes/reflector.hpp"
+#include "registry/source/kubernetes/transport.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+// "serviceentries.networking.istio.io" -> "v1".  Kinds of the core group are always there.
+using ServedKinds = std::map<std::string, std::string>;
+
+// One look; control thread.
+class Discovery final : private ResponseListener {
+ public:
+  struct Failure {
+    ReflectorStatus::Trouble trouble = ReflectorStatus::Trouble::Failing;
+    std::string message;
+  };
+  // Exactly one of them is called, once, unless the discovery is destroyed; it may be destroyed by
+  // them.
+  struct Outcome {
+    std::function<void(ServedKinds)> found;
+    std::function<void(Failure)> failed;
+  };
+  // REQUIRES: both outlive the discovery.
+  Discovery(Transport& transport, JsonParser& parser, Outcome outcome);
+  ~Discovery() override;
+
+ private:
+  void on_head(const ResponseHead& head) override { head_ = head; }
+  void on_body(std::string_view part) override;
+  void on_end(const Result<void>& end) override;
+
+  void ask_next();
+  bool read_groups(std::string_view text);
+  bool read_kinds(std::string_view text);
+  void fail(ReflectorStatus::Trouble trouble, std::string message);
+
+  Transport& transport_;
+  JsonParser& parser_;
+  Outcome outcome_;
+  std::deque<std::pair<std::string, std::string>> versions_;  // group and version still to be read
+  bool groups_read_ = false;
+  ServedKinds found_;
+  ResponseHead head_;
+  std::string body_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,156 @@
+#include "registry/source/kubernetes/followed_collection.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "registry/snapshot/stored_resource.hpp"
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+// Of objects that findings are kept of; what is beyond is still refused, and counted.
+constexpr std::size_t kMaxFaultyObjects = 500;
+// A server that starts refuses what it will allow a moment later.
+constexpr Milliseconds kRefusalGrace{5'000};
+
+bool is_refusal(ReflectorStatus::Trouble trouble) {
+  return trouble == ReflectorStatus::Trouble::Forbidden ||
+         trouble == ReflectorStatus::Trouble::Absent;
+}
+
+std::string text_of(const Node* object, std::string_view key) {
+  const Node* const value = object == nullptr ? nullptr : object->find(key);
+  return value == nullptr ? std::string() : std::string(value->text());
+}
+
+}  // namespace
+
+FollowedCollection::FollowedCollection(PlannedCollection plan, const Naming& naming,
+                                       const ReflectorOptions& options,
+                                       Reflector::Environment environment, CollectionOwner& owner)
+    : plan_(std::move(plan)),
+      source_(naming.source),
+      origin_(naming.source + "/" + plan_.label),
+      decode_{origin_, naming.cluster, naming.network, "default", false},
+      scheduler_(environment.scheduler),
+      owner_(owner),
+      reflector_(plan_.collection, options, std::move(environment), *this) {}
+
+std::optional<std::uint64_t> FollowedCollection::on_object(
+    const Node& object, std::span<const DocumentProblem> problems, bool is_initial) {
+  std::vector<Finding> findings;
+  const TypeMeta type{plan_.collection.api_version, plan_.collection.kind};
+  Decoded decoded = decode_object(object, type, problems, decode_, [&](Finding&& finding) {
+    finding.line = 0;
+    findings.push_back(std::move(finding));
+  });
+  const bool is_accepted = decoded.outcome == Decoded::Outcome::Accepted;
+  if (!is_accepted && decoded.outcome != Decoded::Outcome::Refused) return {};
+  const std::uint64_t hash = hash_of(decoded.key);
+  if (is_accepted)
+    refused_.erase(hash);
+  else if (refused_.size() < kMaxFaultyObjects)
+    refused_.insert(hash);
+  replace_findings(hash, std::move(findings));
+  if (is_accepted) owner_.on_upsert(*this, std::move(*decoded.resource), is_initial);
+  return hash;
+}
+
+// A deleted object may be of any content: its name is all that counts.
+ResourceKey FollowedCollection::key_of_deleted(const Node& object) const {
+  const Node* const metadata = object.find("metadata");
+  return {plan_.kind, decode_.cluster, text_of(metadata, "namespace"), text_of(metadata, "name")};
+}
+
+std::optional<std::uint64_t> FollowedCollection::on_deleted(const Node& object) {
+  ResourceKey key = key_of_deleted(object);
+  if (key.name.empty()) return {};
+  const std::uint64_t hash = hash_of(key);
+  refused_.erase(hash);
+  replace_findings(hash, {});
+  owner_.on_remove(*this, std::move(key));
+  return hash;
+}
+
+void FollowedCollection::on_listed(std::vector<std::uint64_t> seen) {
+  const auto is_gone = [&](std::uint64_t object) {
+    return !std::ranges::binary_search(seen, object);
+  };
+  std::erase_if(refused_, is_gone);
+  if (std::erase_if(findings_, [&](const auto& item) { return is_gone(item.first); }) > 0)
+    owner_.on_findings(*this);
+  owner_.on_retain(*this, std::move(seen));
+}
+
+void FollowedCollection::replace_findings(std::uint64_t object, std::vector<Finding>&& findings) {
+  const auto known = findings_.find(object);
+  if (findings.empty()) {
+    if (known == findings_.end()) return;
+    findings_.erase(known);
+  } else if (known != findings_.end()) {
+    if (known->second == findings) return;
+    known->second = std::move(findings);
+  } else {
+    if (findings_.size() >= kMaxFaultyObjects) return;
+    findings_.emplace(object, std::move(findings));
+  }
+  owner_.on_findings(*this);
+}
+
+void FollowedCollection::on_state() {
+  const bool was_refused = refused_since_.has_value();
+  if (!is_refusal(reflector_.status().trouble))
+    refused_since_.reset();
+  else if (!was_refused)
+    refused_since_ = scheduler_.now();
+  if (was_refused != refused_since_.has_value()) owner_.on_findings(*this);
+  owner_.on_state(*this);
+}
+
+bool FollowedCollection::is_settled(Milliseconds now) const {
+  if (reflector_.status().synced) return true;
+  return !plan_.is_required && refused_since_ && now - *refused_since_ >= kRefusalGrace;
+}
+
+std::string FollowedCollection::refusal() const {
+  const std::string& ns = plan_.collection.path;
+  const bool is_namespaced = ns.contains("/namespaces/");
+  return "may not be read (" + reflector_.status().error + "): grant get, list and watch of " +
+         plan_.resource + " in the " + (is_namespaced ? "Role" : "ClusterRole") +
+         " of meshdnsd; until then what depends on it is served without";
+}
+
+std::vector<Finding> FollowedCollection::findings() const {
+  std::vector<Finding> all;
+  if (reflector_.status().trouble == ReflectorStatus::Trouble::Forbidden) {
+    Finding finding;
+    finding.path = origin_;
+    finding.message = refusal();
+    all.push_back(std::move(finding));
+  }
+  for (const auto& [object, findings] : findings_)
+    all.insert(all.end(), findings.begin(), findings.end());
+  return all;
+}
+
+CollectionStatus FollowedCollection::status(Milliseconds now) const {
+  const ReflectorStatus& from = reflector_.status();
+  CollectionStatus status;
+  status.name = plan_.label;
+  status.synced = from.synced;
+  status.watching = from.watching;
+  if (from.trouble != ReflectorStatus::Trouble::None) status.trouble = to_string(from.trouble);
+  status.error = from.error;
+  status.resource_version = from.resource_version;
+  status.objects = from.objects;
+  status.lists = from.lists;
+  status.watches = from.watches;
+  status.relists = from.relists;
+  status.events = from.events;
+  status.errors = from.errors;
+  status.refused = refused_.size() + from.oversized;
+  status.silent_seconds = std::chrono::duration<double>(now - from.heard_at).count();
+  return status;
+}
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,83 @@
+// One collection on its way into the registry: its objects, as the reflector hands them over, are
+// read, counted and put into the batch.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "registry/base/finding.hpp"
+#include "registry/manifest/decode.hpp"
+#include "registry/source/kubernetes/reflector.hpp"
+#include "registry/source/kubernetes/watch_plan.hpp"
+#include "registry/source/source.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+class FollowedCollection;
+
+// Where the collections of a cluster come together.
+class CollectionOwner {
+ public:
+  virtual ~CollectionOwner() = default;
+  virtual void on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) = 0;
+  virtual void on_remove(FollowedCollection& from, ResourceKey&& key) = 0;
+  virtual void on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) = 0;
+  virtual void on_findings(FollowedCollection& from) = 0;
+  virtual void on_state(FollowedCollection& from) = 0;
+  virtual bool may_retry(FollowedCollection& from) = 0;
+};
+
+class FollowedCollection final : private ReflectorListener {
+ public:
+  struct Naming {
+    std::string source;
+    std::string cluster;
+    std::string network;
+  };
+  // REQUIRES: owner, and what the environment refers to, outlive it.
+  FollowedCollection(PlannedCollection plan, const Naming& naming, const ReflectorOptions& options,
+                     Reflector::Environment environment, CollectionOwner& owner);
+
+  void start() { reflector_.start(); }
+  void retry_now() { reflector_.retry_now(); }
+
+  const PlannedCollection& plan() const { return plan_; }
+  const std::string& origin() const { return origin_; }
+  const ReflectorStatus& reflector() const { return reflector_.status(); }
+  CollectionStatus status(Milliseconds now) const;
+  // What is wrong with its objects and, at the front, with itself.
+  std::vector<Finding> findings() const;
+  // Nothing more is to be waited for: it is synced, or has been refused for a while.
+  bool is_settled(Milliseconds now) const;
+
+ private:
+  std::optional<std::uint64_t> on_object(const Node& object,
+                                         std::span<const DocumentProblem> problems,
+                                         bool is_initial) override;
+  std::optional<std::uint64_t> on_deleted(const Node& object) override;
+  void on_listed(std::vector<std::uint64_t> seen) override;
+  void on_state() override;
+  bool may_retry() override { return owner_.may_retry(*this); }
+
+  ResourceKey key_of_deleted(const Node& object) const;
+  void replace_findings(std::uint64_t object, std::vector<Finding>&& findings);
+  std::string refusal() const;
+
+  const PlannedCollection plan_;
+  const std::string source_;
+  const std::string origin_;
+  DecodeOptions decode_;
+  Scheduler& scheduler_;
+  CollectionOwner& owner_;
+  std::map<std::uint64_t, std::vector<Finding>> findings_;  // by hash_of(key); bounded
+  std::set<std::uint64_t> refused_;                         // objects that are not taken; bounded
+  std::optional<Milliseconds> refused_since_;
+  Reflector reflector_;
+};
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,48 @@
+#include "registry/source/kubernetes/kubernetes_source.hpp"
+
+#include <utility>
+
+#include "registry/source/kubernetes/api_client.hpp"
+#include "registry/source/kubernetes/cluster_source.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+using namespace kubernetes;  // NOLINT(google-build-using-namespace): of this file's own subject
+
+ClusterSourceOptions source_options(KubernetesSourceOptions&& from) {
+  ClusterSourceOptions options;
+  options.naming = {std::move(from.name), std::move(from.cluster), std::move(from.network)};
+  options.needs = std::move(from.needs);
+  return options;
+}
+
+// The parts of a source in the order in which they need each other.
+class KubernetesSource final : public Source {
+ public:
+  KubernetesSource(uv_loop_s* loop, KubernetesSourceOptions options, SourceSink& sink)
+      : scheduler_(make_uv_scheduler(loop)),
+        client_(loop, *scheduler_,
+                [kubeconfig = options.kubeconfig] {
+                  return kubeconfig.empty() ? in_cluster_access() : read_kubeconfig(kubeconfig);
+                }),
+        source_(source_options(std::move(options)), client_, *scheduler_, make_random(), sink) {}
+
+  void start() override { source_.start(); }
+  void rescan() override { source_.rescan(); }
+  SourceStatus status() const override { return source_.status(); }
+
+ private:
+  std::unique_ptr<Scheduler> scheduler_;
+  ApiClient client_;
+  ClusterSource source_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> make_kubernetes_source(uv_loop_s* loop, KubernetesSourceOptions options,
+                                               SourceSink& sink) {
+  return std::make_unique<KubernetesSource>(loop, std::move(options), sink);
+}
+
+}  // namespace meshdns::registry

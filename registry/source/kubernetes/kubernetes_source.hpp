@@ -1,0 +1,27 @@
+// The Kubernetes API as a source of resources.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "registry/source/kubernetes/watch_plan.hpp"
+#include "registry/source/source.hpp"
+
+struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
+
+namespace meshdns::registry {
+
+struct KubernetesSourceOptions {
+  std::string name;        // for SourceBatch::source, and the beginning of its origins' names
+  std::string kubeconfig;  // empty: the Pod's own service account
+  std::string cluster;     // stamped on every object
+  std::string network;
+  kubernetes::WatchNeeds needs;
+};
+
+// Control thread.  REQUIRES: `sink` outlives the source; the loop runs on for the handles to close
+// after destruction.
+std::unique_ptr<Source> make_kubernetes_source(uv_loop_s* loop, KubernetesSourceOptions options,
+                                               SourceSink& sink);
+
+}  // namespace meshdns::registry

@@ -1,0 +1,429 @@
+#include "registry/source/kubernetes/reflector.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+constexpr Milliseconds kGatePoll{1'000};
+constexpr std::size_t kMaxRefusal = std::size_t{64} << 10;
+constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
+
+std::string shortened(std::string_view text) {
+  constexpr std::size_t limit = 300;
+  return text.size() <= limit ? std::string(text) : std::string(text.substr(0, limit)) + "...";
+}
+
+}  // namespace
+
+std::string_view to_string(ReflectorStatus::Trouble trouble) {
+  using Trouble = ReflectorStatus::Trouble;
+  switch (trouble) {
+    case Trouble::None:
+      return "none";
+    case Trouble::Unreachable:
+      return "unreachable";
+    case Trouble::Unauthorized:
+      return "unauthorized";
+    case Trouble::Forbidden:
+      return "forbidden";
+    case Trouble::Absent:
+      return "absent";
+    case Trouble::Failing:
+      return "failing";
+  }
+  return "";
+}
+
+std::string url_encoded(std::string_view text) {
+  constexpr std::string_view plain = "-._~";
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || plain.contains(c);
+    if (is_plain) {
+      encoded += c;
+      continue;
+    }
+    const auto octet = static_cast<unsigned char>(c);
+    encoded += {'%', digits[octet >> 4], digits[octet & 15]};
+  }
+  return encoded;
+}
+
+Reflector::Reflector(Collection collection, const ReflectorOptions& options,
+                     Environment environment, ReflectorListener& listener)
+    : collection_(std::move(collection)),
+      options_(options),
+      env_(std::move(environment)),
+      listener_(listener),
+      backoff_(options.first_retry, env_.random) {}
+
+Reflector::~Reflector() = default;
+
+void Reflector::start() { resync(); }
+
+void Reflector::retry_now() {
+  if (!retry_) return;
+  retry_.reset();
+  proceed();
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+void Reflector::resync() {
+  retry_.reset();
+  can_resume_ = false;
+  seen_.clear();
+  oversized_in_list_ = 0;
+  status_.watching = false;
+  if (env_.server.streams_lists && !unpaged_) return request_watch(Phase::StreamedList);
+  request_page({});
+}
+
+std::string Reflector::selectors() const {
+  std::string query;
+  if (!collection_.label_selector.empty())
+    query += "&labelSelector=" + url_encoded(collection_.label_selector);
+  if (!collection_.field_selector.empty())
+    query += "&fieldSelector=" + url_encoded(collection_.field_selector);
+  return query;
+}
+
+// The first list of all may come from the server's cache, however old that is: nothing newer has
+// been seen that it could contradict.  Later ones are read as of now.
+void Reflector::request_page(std::string_view continue_token) {
+  std::string query;
+  if (!unpaged_) query += "&limit=" + std::to_string(options_.page_size);
+  if (!continue_token.empty())
+    query += "&continue=" + url_encoded(continue_token);
+  else if (status_.resource_version.empty() && !unpaged_)
+    query += "&resourceVersion=0";
+  request(Phase::Page, std::move(query));
+}
+
+void Reflector::request_watch(Phase phase) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.watch_timeout);
+  const auto extra =
+      static_cast<std::chrono::seconds::rep>(env_.random() * static_cast<double>(seconds.count()));
+  std::string query =
+      "&watch=1&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(seconds.count() + extra);
+  if (phase == Phase::StreamedList)
+    query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+  else
+    query += "&resourceVersion=" + url_encoded(status_.resource_version);
+  request(phase, std::move(query));
+}
+
+void Reflector::request(Phase phase, std::string query) {
+  phase_ = phase;
+  head_ = {};
+  refusal_.clear();
+  next_ = Next::GoOn;
+  broken_why_.clear();
+  error_retry_.reset();
+  cutter_.emplace(phase == Phase::Page ? JsonCutter::Shape::List : JsonCutter::Shape::Sequence,
+                  options_.cutter);
+  begun_at_ = status_.heard_at = env_.scheduler.now();
+  events_before_ = status_.events;
+  query += selectors();
+  if (!query.empty()) query.front() = '?';
+  exchange_ = env_.transport.get(collection_.path + query, collection_.content, *this);
+  guard();
+}
+
+// --- silence -------------------------------------------------------------------------------------
+
+void Reflector::guard() {
+  const auto limit = status_.watching ? options_.silence_limit : options_.answer_limit;
+  const auto due = status_.heard_at + limit - env_.scheduler.now();
+  watchdog_ = env_.scheduler.after(std::max(due, Milliseconds(1)), [this] { look_for_silence(); });
+}
+
+void Reflector::look_for_silence() {
+  const auto limit = status_.watching ? options_.silence_limit : options_.answer_limit;
+  if (env_.scheduler.now() - status_.heard_at < limit) return guard();
+  env_.transport.distrust_connections();
+  if (status_.watching) {
+    status_.watching = false;
+    return request_watch(Phase::Watch);
+  }
+  fail(Trouble::Unreachable,
+       "silence for " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) + " s");
+}
+
+// --- the response --------------------------------------------------------------------------------
+
+void Reflector::on_head(const ResponseHead& head) {
+  head_ = head;
+  status_.heard_at = env_.scheduler.now();
+  if (head.status != 200) return;
+  set_trouble(Trouble::None, {});
+  if (phase_ != Phase::Watch) return;
+  ++status_.watches;
+  status_.watching = true;
+}
+
+void Reflector::on_body(std::string_view part) {
+  status_.heard_at = env_.scheduler.now();
+  if (head_.status == 200) return read_objects(part);
+  refusal_ += part.substr(0, kMaxRefusal - std::min(kMaxRefusal, refusal_.size()));
+}
+
+void Reflector::read_objects(std::string_view part) {
+  const bool is_list = phase_ == Phase::Page;
+  const bool is_whole = cutter_->feed(part, [&](std::string_view text) {
+    if (next_ == Next::GoOn) is_list ? take_item(text) : take_event(text);
+  });
+  if (!is_whole && next_ == Next::GoOn) break_off("what came is no list of objects");
+  if (next_ == Next::GoOn) return;
+  exchange_.reset();
+  watchdog_.reset();
+  if (next_ == Next::Wait) return;
+  if (next_ == Next::Resync) return judge_gone();
+  if (broken_in_a_row_ > 1) can_resume_ = false;
+  const auto retry = error_retry_;
+  fail(Trouble::Failing, std::move(broken_why_), retry);
+}
+
+// The rest of this response is of no use.
+void Reflector::break_off(std::string message) {
+  next_ = Next::Retry;
+  ++broken_in_a_row_;
+  broken_why_ = std::move(message);
+}
+
+void Reflector::take_item(std::string_view text) {
+  const auto object = env_.parser.parse(text);
+  if (!object || !(*object)->is_mapping()) return break_off("an object of the list is no JSON");
+  if (const auto seen = listener_.on_object(**object, env_.parser.problems(), true))
+    seen_.push_back(*seen);
+}
+
+void Reflector::take_event(std::string_view text) {
+  const auto event = env_.parser.parse(text);
+  const Node* const type = event ? (*event)->find("type") : nullptr;
+  const Node* const object = event ? (*event)->find("object") : nullptr;
+  if (type == nullptr || object == nullptr || !object->is_mapping())
+    return break_off("an event of the watch is no JSON");
+  if (type->text() == "BOOKMARK") return take_bookmark(*object);
+  if (type->text() == "ERROR") return take_error_event(*object);
+  take_change(type->text(), *object);
+}
+
+void Reflector::take_change(std::string_view type, const Node& object) {
+  const bool is_deleted = type == "DELETED";
+  if (!is_deleted && type != "ADDED" && type != "MODIFIED") return;
+  ++status_.events;
+  if (phase_ == Phase::StreamedList) {
+    if (is_deleted) {
+      if (const auto gone = listener_.on_deleted(object)) std::erase(seen_, *gone);
+    } else if (const auto seen = listener_.on_object(object, env_.parser.problems(), true)) {
+      seen_.push_back(*seen);
+    }
+    return;
+  }
+  const std::string version(resource_version_of(object));
+  if (!is_news(version)) return;
+  broken_in_a_row_ = 0;
+  gone_in_a_row_ = 0;
+  if (is_deleted) {
+    if (listener_.on_deleted(object) && status_.objects > 0) --status_.objects;
+  } else {
+    if (listener_.on_object(object, env_.parser.problems(), false) && type == "ADDED")
+      ++status_.objects;
+  }
+  status_.resource_version = version;
+  latest_ = version_number(version);
+}
+
+// Events come in the order of their versions.  One that was there already is passed over; what is
+// older than that shows that the order is lost, and only a list can mend it.
+bool Reflector::is_news(std::string_view version) {
+  const auto number = version_number(version);
+  if (!number || !latest_ || *number > *latest_) return true;
+  if (*number < *latest_) next_ = Next::Resync;
+  return false;
+}
+
+void Reflector::take_bookmark(const Node& object) {
+  std::string version(resource_version_of(object));
+  if (phase_ == Phase::StreamedList) {
+    if (annotation_of(object, kInitialEventsEnd) != "true") return;
+    if (!finish_list(std::move(version))) next_ = Next::Wait;
+    return;
+  }
+  const auto number = version_number(version);
+  if (version.empty()) return;
+  // The server has gone back: restored from a backup, say.
+  if (number && latest_ && *number < *latest_) {
+    next_ = Next::Resync;
+    return;
+  }
+  gone_in_a_row_ = 0;
+  status_.resource_version = std::move(version);
+  latest_ = number;
+}
+
+void Reflector::take_error_event(const Node& object) {
+  const ApiStatus status = read_status(object);
+  if (status.is_gone()) {
+    next_ = Next::Resync;
+    return;
+  }
+  break_off("the watch ends with " + std::to_string(status.code) + " " + shortened(status.message));
+  if (status.retry_after) error_retry_ = *status.retry_after;
+}
+
+void Reflector::on_end(const Result<void>& end) {
+  exchange_.reset();
+  watchdog_.reset();
+  if (end && head_.status != 200) return judge_refusal();
+  if (phase_ == Phase::Watch && head_.status == 200) return finish_watch();
+  if (!end) return fail(Trouble::Unreachable, shortened(end.error().message));
+  if (phase_ == Phase::Page) return finish_page();
+  fail(Trouble::Failing, "the streamed list ended early");
+}
+
+// --- the end of a list ---------------------------------------------------------------------------
+
+void Reflector::finish_page() {
+  oversized_in_list_ += cutter_->oversized();
+  const auto list = cutter_->is_complete() ? env_.parser.parse(cutter_->envelope())
+                                           : std::expected<const Node*, SyntaxError>(nullptr);
+  if (!list || *list == nullptr) return fail(Trouble::Failing, "the list is no whole JSON");
+  const ListMeta meta = read_list_meta(**list);
+  if (meta.kind != collection_.kind + "List" &&
+      !(collection_.content == Content::MetadataOnly && meta.kind.ends_with("List")))
+    return fail(Trouble::Failing,
+                "got a " + shortened(meta.kind) + " instead of a list of " + collection_.kind);
+  if (!meta.continue_token.empty()) return request_page(meta.continue_token);
+  phase_ = Phase::Idle;
+  if (finish_list(meta.resource_version)) proceed();
+}
+
+// false: not believed yet, and waiting for another one.
+bool Reflector::finish_list(std::string version) {
+  const bool is_suspicious = seen_.empty() && status_.objects >= options_.suspicious_objects;
+  if (is_suspicious && !was_empty_) {
+    was_empty_ = true;
+    set_trouble(Trouble::Failing, "an empty list where there were " +
+                                      std::to_string(status_.objects) +
+                                      " objects: kept until another list says the same");
+    wait(options_.confirmation_delay);
+    return false;
+  }
+  was_empty_ = false;
+  unpaged_ = false;
+  broken_in_a_row_ = 0;
+  ++status_.lists;
+  if (status_.synced) ++status_.relists;
+  status_.oversized += oversized_in_list_;
+  status_.resource_version = std::move(version);
+  latest_ = version_number(status_.resource_version);
+  can_resume_ = !status_.resource_version.empty();
+  std::ranges::sort(seen_);
+  const auto duplicates = std::ranges::unique(seen_);
+  seen_.erase(duplicates.begin(), duplicates.end());
+  status_.objects = seen_.size();
+  // What was too long to be read has no name: nothing is known to be gone.
+  if (oversized_in_list_ == 0) listener_.on_listed(std::exchange(seen_, {}));
+  seen_ = {};
+  status_.synced = true;
+  if (phase_ == Phase::StreamedList) {
+    phase_ = Phase::Watch;
+    ++status_.watches;
+    status_.watching = true;
+  }
+  listener_.on_state();
+  return true;
+}
+
+void Reflector::finish_watch() {
+  status_.watching = false;
+  const bool was_short =
+      env_.scheduler.now() - begun_at_ < options_.short_watch && status_.events == events_before_;
+  if (was_short) return wait(backoff_.next(options_.retry_limit));
+  backoff_.reset();
+  proceed();
+}
+
+// --- what goes wrong -----------------------------------------------------------------------------
+
+void Reflector::judge_refusal() {
+  ApiStatus status;
+  if (const auto body = env_.parser.parse(refusal_); body && (*body)->is_mapping())
+    status = read_status(**body);
+  const unsigned code = head_.status;
+  std::optional<Milliseconds> at_least = head_.retry_after;
+  if (status.retry_after) at_least = *status.retry_after;
+  std::string message =
+      std::to_string(code) + " " + shortened(status.message.empty() ? refusal_ : status.message);
+  if (code == 410 || status.is_gone()) return judge_gone();
+  const bool is_not_understood = code == 400 || code == 422;
+  if (phase_ == Phase::StreamedList && is_not_understood) {
+    env_.server.streams_lists = false;
+    return resync();
+  }
+  if (code == 401) {
+    env_.transport.renew_credentials();
+    return fail(Trouble::Unauthorized, std::move(message));
+  }
+  if (code == 403) return fail(Trouble::Forbidden, std::move(message), at_least);
+  if (code == 404) {
+    can_resume_ = false;
+    return fail(Trouble::Absent, std::move(message), at_least);
+  }
+  fail(Trouble::Failing, std::move(message), at_least);
+}
+
+// The version is gone: of a page's token, and the list is asked for in one piece; of a watch.
+void Reflector::judge_gone() {
+  watchdog_.reset();
+  if (phase_ == Phase::Page) unpaged_ = true;
+  if (++gone_in_a_row_ <= 1) return resync();
+  can_resume_ = false;
+  fail(Trouble::Failing, "the version asked for is gone, again");
+}
+
+void Reflector::fail(Trouble trouble, std::string message, std::optional<Milliseconds> at_least) {
+  exchange_.reset();
+  watchdog_.reset();
+  // A watch that went well for a while says that the trouble is a new one.
+  if (status_.watching && env_.scheduler.now() - begun_at_ >= options_.short_watch)
+    backoff_.reset();
+  phase_ = Phase::Idle;
+  ++status_.errors;
+  status_.watching = false;
+  const bool is_refused = trouble == Trouble::Unauthorized || trouble == Trouble::Forbidden ||
+                          trouble == Trouble::Absent;
+  Milliseconds delay =
+      backoff_.next(is_refused ? options_.refused_retry_limit : options_.retry_limit);
+  if (at_least && *at_least > delay)
+    delay = *at_least + Milliseconds(static_cast<Milliseconds::rep>(1'000 * env_.random()));
+  wait(delay);
+  set_trouble(trouble, std::move(message));
+}
+
+void Reflector::wait(Milliseconds delay) {
+  retry_ = env_.scheduler.after(delay, [this] {
+    if (!listener_.may_retry()) return wait(kGatePoll);
+    retry_.reset();
+    proceed();
+  });
+}
+
+void Reflector::proceed() { can_resume_ ? request_watch(Phase::Watch) : resync(); }
+
+void Reflector::set_trouble(Trouble trouble, std::string message) {
+  if (status_.trouble == trouble && status_.error == message) return;
+  status_.trouble = trouble;
+  status_.error = std::move(message);
+  listener_.on_state();
+}
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,194 @@
+// Follows one collection of the API: lists it, watches it, and lists again where the watch cannot
+// go on.  Kubernetes API concepts, "Efficient detection of changes"; KEP-3157 (streaming lists).
+//
+// What the server, the network or a proxy between may do is met here: pages whose token expires,
+// versions that are gone, watches that end, stall, repeat themselves or bring garbage, refusals of
+// every kind.  Whatever happens, what was handed over before stays until a whole list has shown
+// that it is gone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/manifest/document.hpp"
+#include "registry/source/kubernetes/api_status.hpp"
+#include "registry/source/kubernetes/backoff.hpp"
+#include "registry/source/kubernetes/json_cutter.hpp"
+#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/kubernetes/transport.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+// Which objects.
+struct Collection {
+  std::string path;  // "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices"
+  std::string api_version;
+  std::string kind;  // "EndpointSlice"
+  std::string label_selector;
+  std::string field_selector;
+  Content content = Content::Json;
+  friend bool operator==(const Collection&, const Collection&) = default;
+};
+
+struct ReflectorOptions {
+  unsigned page_size = 500;
+  // Servers send bookmarks every minute: what is silent for longer is asked anew.
+  Milliseconds silence_limit{100'000};
+  Milliseconds answer_limit{20'000};    // until an answer begins, and between its parts
+  Milliseconds watch_timeout{300'000};  // asked of the server: between this and twice as long
+  Milliseconds short_watch{1'000};      // a watch that ends sooner is not resumed at once
+  Milliseconds first_retry{100};
+  Milliseconds retry_limit{4'000};           // of what may be over at any moment
+  Milliseconds refused_retry_limit{30'000};  // of 401, 403 and 404
+  // An empty list where there were this many objects must be confirmed by another one.
+  std::uint64_t suspicious_objects = 10;
+  Milliseconds confirmation_delay{10'000};
+  CutterLimits cutter;
+};
+
+struct ReflectorStatus {
+  enum class Trouble : std::uint8_t {
+    None,
+    Unreachable,   // no answer, or one that was cut short
+    Unauthorized,  // 401
+    Forbidden,     // 403
+    Absent,        // 404: there is no such kind
+    Failing,       // anything else
+  };
+  bool synced = false;    // listed as a whole at least once
+  bool watching = false;  // a watch is open now
+  Trouble trouble = Trouble::None;
+  std::string error;  // in words; empty with None
+  std::string resource_version;
+  std::uint64_t objects = 0;
+  std::uint64_t lists = 0;  // whole ones
+  std::uint64_t watches = 0;
+  std::uint64_t relists = 0;  // of the lists, those that a watch could not do without
+  std::uint64_t events = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t oversized = 0;
+  Milliseconds heard_at{0};  // the scheduler's time of the last sign of life
+};
+
+class ReflectorListener {
+ public:
+  virtual ~ReflectorListener() = default;
+  // An object is there, or has changed.  What stands for it in on_listed; nullopt: it is no object.
+  virtual std::optional<std::uint64_t> on_object(const Node& object,
+                                                 std::span<const DocumentProblem> problems,
+                                                 bool is_initial) = 0;
+  virtual std::optional<std::uint64_t> on_deleted(const Node& object) = 0;
+  // Everything there is has been handed over since the last call: what is not in `seen` (sorted) is
+  // gone.
+  virtual void on_listed(std::vector<std::uint64_t> seen) = 0;
+  // status() has changed in more than numbers.
+  virtual void on_state() = 0;
+  // Whether to try again now; asked again a second later.
+  virtual bool may_retry() = 0;
+};
+
+// What is known of the server, by all reflectors of it.
+struct ServerAbilities {
+  bool streams_lists = true;  // until it says otherwise
+};
+
+// Control thread.
+class Reflector final : private ResponseListener {
+ public:
+  struct Environment {
+    Transport& transport;
+    Scheduler& scheduler;
+    JsonParser& parser;
+    ServerAbilities& server;
+    Backoff::Random random;
+  };
+  // REQUIRES: what the environment refers to, and the listener, outlive the reflector.
+  Reflector(Collection collection, const ReflectorOptions& options, Environment environment,
+            ReflectorListener& listener);
+  ~Reflector() override;
+
+  void start();
+  // Lists everything again, keeping what is served meanwhile.
+  void resync();
+  // Does not wait any longer, where it waits.
+  void retry_now();
+
+  const Collection& collection() const { return collection_; }
+  const ReflectorStatus& status() const { return status_; }
+
+ private:
+  using Trouble = ReflectorStatus::Trouble;
+  enum class Phase : std::uint8_t { Idle, Page, StreamedList, Watch };
+  enum class Next : std::uint8_t { GoOn, Resync, Retry, Wait };
+
+  void on_head(const ResponseHead& head) override;
+  void on_body(std::string_view part) override;
+  void on_end(const Result<void>& end) override;
+
+  void request(Phase phase, std::string query);
+  void request_page(std::string_view continue_token);
+  void request_watch(Phase phase);
+  std::string selectors() const;
+  void read_objects(std::string_view part);
+  void take_item(std::string_view text);
+  void take_event(std::string_view text);
+  void take_change(std::string_view type, const Node& object);
+  void take_bookmark(const Node& object);
+  void take_error_event(const Node& object);
+  bool is_news(std::string_view version);
+  void finish_page();
+  bool finish_list(std::string version);
+  void finish_watch();
+  void judge_refusal();
+  void judge_gone();
+  void break_off(std::string message);
+  void fail(Trouble trouble, std::string message, std::optional<Milliseconds> at_least = {});
+  void wait(Milliseconds delay);
+  void proceed();
+  void set_trouble(Trouble trouble, std::string message);
+  void guard();
+  void look_for_silence();
+
+  const Collection collection_;
+  const ReflectorOptions options_;
+  Environment env_;
+  ReflectorListener& listener_;
+  Backoff backoff_;
+
+  ReflectorStatus status_;
+  Phase phase_ = Phase::Idle;
+  bool can_resume_ = false;  // a watch from status_.resource_version is the way to go on
+  bool unpaged_ = false;     // the next list comes in one piece: a token has expired
+  bool was_empty_ = false;   // the list before was suspiciously empty
+  unsigned gone_in_a_row_ = 0;
+  unsigned broken_in_a_row_ = 0;
+  std::optional<std::uint64_t> latest_;  // version_number of resource_version
+  std::vector<std::uint64_t> seen_;
+  std::uint64_t oversized_in_list_ = 0;
+
+  // Of the exchange under way.
+  ResponseHead head_;
+  std::optional<JsonCutter> cutter_;
+  std::string refusal_;  // the body of a response that is no 200
+  Next next_ = Next::GoOn;
+  std::string broken_why_;
+  std::optional<Milliseconds> error_retry_;
+  Milliseconds begun_at_{0};
+  std::uint64_t events_before_ = 0;
+
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Timer> retry_;
+  std::unique_ptr<Timer> watchdog_;
+};
+
+std::string_view to_string(ReflectorStatus::Trouble trouble);
+// As the value of a query.
+std::string url_encoded(std::string_view text);
+
+}  // namespace meshdns::registry::kubernetes

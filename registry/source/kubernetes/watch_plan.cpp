@@ -1,0 +1,153 @@
+#include "registry/source/kubernetes/watch_plan.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+constexpr std::string_view kHeadless = "service.kubernetes.io/headless";
+// Slices made by hand, or mirrored from Endpoints, lack the label even if their Service is
+// headless.
+constexpr std::string_view kNotOfTheController =
+    "!service.kubernetes.io/headless,"
+    "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
+constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
+
+constexpr std::array<std::string_view, 5> kCrds = {
+    "serviceentries.networking.istio.io", "workloadentries.networking.istio.io",
+    "sidecars.networking.istio.io", "serviceimports.multicluster.x-k8s.io",
+    "serviceimports.net.gke.io"};
+
+class Planner {
+ public:
+  Planner(const WatchNeeds& needs, const ServedKinds& served) : needs_(needs), served_(served) {}
+
+  std::vector<PlannedCollection> plan() {
+    add_namespaces();
+    add("services", "", Kind::Service, {}, {}, {});
+    for (auto& services : plan_) services.is_required |= services.kind == Kind::Service;
+    add_endpoints();
+    add_served("serviceentries", "networking.istio.io", Kind::ServiceEntry);
+    add_served("workloadentries", "networking.istio.io", Kind::WorkloadEntry);
+    add_served("sidecars", "networking.istio.io", Kind::Sidecar);
+    add_root_sidecars();
+    add_served("serviceimports", "multicluster.x-k8s.io", Kind::ServiceImport);
+    add_served("serviceimports", "net.gke.io", Kind::ServiceImport);
+    add_pods();
+    return std::move(plan_);
+  }
+
+ private:
+  // Where namespaces are given, one collection for each.
+  void add(std::string_view plural, std::string_view group, Kind kind, std::string_view variant,
+           std::string_view label_selector, std::string_view field_selector) {
+    if (needs_.namespaces.empty())
+      add_in({}, plural, group, kind, variant, label_selector, field_selector);
+    for (const auto& ns : needs_.namespaces)
+      add_in(ns, plural, group, kind, variant, label_selector, field_selector);
+  }
+
+  PlannedCollection& add_in(std::string_view ns, std::string_view plural, std::string_view group,
+                            Kind kind, std::string_view variant, std::string_view label_selector,
+                            std::string_view field_selector) {
+    PlannedCollection planned;
+    planned.resource = plural;
+    std::string version = "v1";
+    if (!group.empty()) {
+      planned.resource += "." + std::string(group);
+      version = served_.at(planned.resource);
+    }
+    planned.label = planned.resource;
+    if (!variant.empty()) planned.label += "[" + std::string(variant) + "]";
+    if (!ns.empty()) planned.label += "@" + std::string(ns);
+    planned.kind = kind;
+    Collection& collection = planned.collection;
+    collection.api_version = group.empty() ? version : std::string(group) + "/" + version;
+    collection.path = (group.empty() ? "/api/" : "/apis/") + collection.api_version;
+    if (!ns.empty()) collection.path += "/namespaces/" + std::string(ns);
+    collection.path += "/" + std::string(plural);
+    collection.kind = to_string(kind);
+    collection.label_selector = label_selector;
+    collection.field_selector = field_selector;
+    plan_.push_back(std::move(planned));
+    return plan_.back();
+  }
+
+  bool is_served(const std::string& resource) const { return served_.contains(resource); }
+
+  void add_served(std::string_view plural, std::string_view group, Kind kind) {
+    if (is_served(std::string(plural) + "." + std::string(group)))
+      add(plural, group, kind, {}, {}, {});
+  }
+
+  // Only their names and labels matter.
+  void add_namespaces() {
+    if (needs_.namespaces.empty())
+      add_in({}, "namespaces", "", Kind::Namespace, {}, {}, {}).collection.content =
+          Content::MetadataOnly;
+    for (const auto& ns : needs_.namespaces)
+      add_in({}, "namespaces", "", Kind::Namespace, ns, {}, "metadata.name=" + ns)
+          .collection.content = Content::MetadataOnly;
+  }
+
+  void add_endpoints() {
+    constexpr std::string_view group = "discovery.k8s.io";
+    if (!is_served("endpointslices.discovery.k8s.io")) {
+      add("endpoints", "", Kind::Endpoints, {}, {}, {});
+    } else if (needs_.all_slices) {
+      add("endpointslices", group, Kind::EndpointSlice, {}, {}, {});
+    } else {
+      add("endpointslices", group, Kind::EndpointSlice, "headless", kHeadless, {});
+      add("endpointslices", group, Kind::EndpointSlice, "other", kNotOfTheController, {});
+    }
+  }
+
+  // The mesh's own Sidecars count for every namespace.
+  void add_root_sidecars() {
+    const auto& chosen = needs_.namespaces;
+    if (chosen.empty() || !is_served("sidecars.networking.istio.io")) return;
+    if (std::ranges::find(chosen, needs_.root_namespace) != chosen.end()) return;
+    add_in(needs_.root_namespace, "sidecars", "networking.istio.io", Kind::Sidecar, {}, {}, {});
+  }
+
+  void add_pods() {
+    if (needs_.all_pods || (needs_.client_pods && needs_.node_name.empty())) {
+      add("pods", "", Kind::Pod, {}, {}, kRunning);
+      return;
+    }
+    std::string elsewhere(kRunning);
+    if (needs_.client_pods) {
+      add("pods", "", Kind::Pod, "node", {},
+          "spec.nodeName=" + needs_.node_name + "," + std::string(kRunning));
+      elsewhere += ",spec.nodeName!=" + needs_.node_name;
+    }
+    for (const auto& ns : needs_.selected_pods)
+      add_in(ns, "pods", "", Kind::Pod, "selected", {}, elsewhere);
+  }
+
+  const WatchNeeds& needs_;
+  const ServedKinds& served_;
+  std::vector<PlannedCollection> plan_;
+};
+
+}  // namespace
+
+std::vector<PlannedCollection> plan_watches(const WatchNeeds& needs, const ServedKinds& served) {
+  return Planner(needs, served).plan();
+}
+
+Collection crd_collection() {
+  Collection collection;
+  collection.api_version = "apiextensions.k8s.io/v1";
+  collection.path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+  collection.kind = "CustomResourceDefinition";
+  collection.content = Content::MetadataOnly;
+  return collection;
+}
+
+bool is_crd_of_interest(std::string_view name) {
+  return std::ranges::find(kCrds, name) != kCrds.end();
+}
+
+}  // namespace meshdns::registry::kubernetes

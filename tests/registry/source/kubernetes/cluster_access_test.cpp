@@ -1,0 +1,120 @@
+#include "registry/source/kubernetes/cluster_access.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+std::string kubeconfig(std::string_view cluster, std::string_view user) {
+  return "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
+         "contexts:\n- {name: there, context: {cluster: x, user: x}}\n"
+         "- {name: here, context: {cluster: c, user: u}}\n"
+         "clusters: [{name: c, cluster: {" +
+         std::string(cluster) + "}}]\nusers: [{name: u, user: {" + std::string(user) + "}}]\n";
+}
+
+TEST(KubeconfigTest, ReadsTheCurrentContext) {
+  const auto access = parse_kubeconfig(
+      kubeconfig("server: \"https://api.example.org:6443/\", certificate-authority: pki/ca.crt, "
+                 "tls-server-name: kubernetes, proxy-url: \"http://proxy.example.org:3128\"",
+                 "client-certificate: /etc/me.crt, client-key: me.key"),
+      "/home/me/.kube");
+  ASSERT_TRUE(access) << access.error().message;
+  EXPECT_EQ(access->server, "https://api.example.org:6443");
+  EXPECT_EQ(access->tls.ca_file, "/home/me/.kube/pki/ca.crt");
+  EXPECT_EQ(access->tls.server_name, "kubernetes");
+  EXPECT_EQ(access->tls.certificate_file, "/etc/me.crt");
+  EXPECT_EQ(access->tls.key_file, "/home/me/.kube/me.key");
+  EXPECT_EQ(access->proxy, "http://proxy.example.org:3128");
+  EXPECT_FALSE(access->tls.is_unverified);
+}
+
+TEST(KubeconfigTest, DecodesData) {
+  const auto access = parse_kubeconfig(
+      kubeconfig("server: \"https://a\", certificate-authority-data: YQ==, "
+                 "insecure-skip-tls-verify: true",
+                 "client-certificate-data: YWI=, client-key-data: YWJj, token: t, tokenFile: tok"),
+      "/d");
+  ASSERT_TRUE(access) << access.error().message;
+  EXPECT_EQ(access->tls.ca_pem, "a");
+  EXPECT_EQ(access->tls.certificate_pem, "ab");
+  EXPECT_EQ(access->tls.key_pem, "abc");
+  EXPECT_TRUE(access->tls.is_unverified);
+  EXPECT_EQ(access->token, "t");
+  EXPECT_EQ(access->token_file, "/d/tok");
+}
+
+TEST(KubeconfigTest, ReadsAnExecPlugin) {
+  const auto access = parse_kubeconfig(
+      kubeconfig("server: \"https://a\"",
+                 "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: ./get-token, "
+                 "args: [a, b], env: [{name: X, value: y}], provideClusterInfo: true, "
+                 "installHint: look there}"),
+      "/d");
+  ASSERT_TRUE(access) << access.error().message;
+  ASSERT_TRUE(access->exec);
+  EXPECT_EQ(access->exec->command, "/d/./get-token");
+  EXPECT_THAT(access->exec->arguments, ElementsAre("a", "b"));
+  EXPECT_THAT(access->exec->environment, ElementsAre(Pair("X", "y")));
+  EXPECT_EQ(exec_info(*access),
+            R"({"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential",)"
+            R"("spec":{"interactive":false,"cluster":{"server":"https://a"}}})");
+}
+
+TEST(KubeconfigTest, SaysWhatIsWrong) {
+  const struct {
+    std::string text;
+    std::string_view says;
+  } cases[] = {
+      {"", "empty"},
+      {"kind: Config", "current-context"},
+      {"current-context: x", "contexts: there is none named \"x\""},
+      {kubeconfig("server: ftp://x", ""), "no http or https URL"},
+      {kubeconfig("server: \"https://a\", certificate-authority-data: \"%%%\"", ""), "base64"},
+      {kubeconfig("server: \"https://a\"", "exec: {apiVersion: v7, command: x}"), "v7"},
+      {kubeconfig("server: \"https://a\"", "auth-provider: {name: gcp}"), "exec"},
+      {"a: [", "line"},
+  };
+  for (const auto& c : cases) {
+    const auto access = parse_kubeconfig(c.text, "/");
+    ASSERT_FALSE(access) << c.text;
+    EXPECT_THAT(access.error().message, HasSubstr(c.says)) << c.text;
+  }
+}
+
+TEST(InClusterTest, TakesServerFromTheEnvironmentAndFilesFromTheServiceAccount) {
+  setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
+  setenv("KUBERNETES_SERVICE_PORT", "443", 1);
+  const auto access = in_cluster_access("/sa");
+  unsetenv("KUBERNETES_SERVICE_HOST");
+  ASSERT_TRUE(access);
+  EXPECT_EQ(access->server, "https://[fd00::1]:443");
+  EXPECT_EQ(access->tls.ca_file, "/sa/ca.crt");
+  EXPECT_EQ(access->token_file, "/sa/token");
+  EXPECT_FALSE(in_cluster_access("/sa"));
+}
+
+TEST(ExecCredentialTest, ReadsTokenAndExpiry) {
+  const auto credential = parse_exec_credential(
+      R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1",)"
+      R"("status":{"token":"t","expirationTimestamp":"2026-01-01T00:00:00Z"}})");
+  ASSERT_TRUE(credential);
+  EXPECT_EQ(credential->token, "t");
+  EXPECT_EQ(credential->expires->time_since_epoch().count(), 1'767'225'600);
+}
+
+TEST(ExecCredentialTest, RefusesWhatIsNone) {
+  EXPECT_FALSE(parse_exec_credential("please log in"));
+  EXPECT_FALSE(parse_exec_credential(R"({"kind":"Pod"})"));
+  EXPECT_FALSE(parse_exec_credential(R"({"kind":"ExecCredential","status":{}})"));
+}
+
+}  // namespace
+}  // namespace meshdns::registry::kubernetes

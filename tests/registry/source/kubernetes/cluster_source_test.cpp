@@ -1,0 +1,302 @@
+#include "registry/source/kubernetes/cluster_source.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "registry/snapshot/stored_resource.hpp"
+#include "tests/registry/source/kubernetes/fake_api.hpp"
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// What a registry would hold, by origin.
+class Sink final : public SourceSink {
+ public:
+  void apply(SourceBatch&& batch) override {
+    ++batches;
+    complete = batch.complete;
+    for (auto& change : batch.changes) {
+      auto& held = origins[change.origin];
+      if (change.effect == OriginChange::Effect::Remove) {
+        origins.erase(change.origin);
+        continue;
+      }
+      change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
+        const auto stored = StoredResource::of_encoded(encoded, 0, 0);
+        held[stored->key_hash()] = stored->label();
+      });
+      for (const auto& key : change.removed) held.erase(hash_of(key));
+      if (change.effect == OriginChange::Effect::Retain)
+        std::erase_if(held, [&](const auto& item) {
+          return !std::ranges::binary_search(change.retained, item.first);
+        });
+      findings[change.origin] = change.findings;
+    }
+    for (const auto& notice : batch.notices) notices.push_back(notice.text);
+    if (batch.origins) all_origins = *batch.origins;
+  }
+  std::set<std::string> labels() const {
+    std::set<std::string> all;
+    for (const auto& [origin, held] : origins)
+      for (const auto& [hash, label] : held) all.insert(label);
+    return all;
+  }
+
+  int batches = 0;
+  bool complete = false;
+  std::map<std::string, std::map<std::uint64_t, std::string>> origins;
+  std::map<std::string, std::vector<Finding>> findings;
+  std::vector<std::string> notices;
+  std::vector<std::string> all_origins;
+};
+
+std::string object(std::string_view name, int version, std::string_view rest = "") {
+  return R"({"metadata":{"name":")" + std::string(name) +
+         R"(","namespace":"shop","resourceVersion":")" + std::to_string(version) + R"("})" +
+         std::string(rest) + "}";
+}
+std::string service(std::string_view name, int version) {
+  return object(name, version, R"(,"spec":{"clusterIP":"10.96.0.1","ports":[{"port":80}]})");
+}
+std::string event(std::string_view type, const std::string& of) {
+  return R"({"type":")" + std::string(type) + R"(","object":)" + of + "}\n";
+}
+const std::string kListed =
+    R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"100","annotations":)"
+    R"({"k8s.io/initial-events-end":"true"}}}})";
+
+constexpr std::string_view kNamespaces = "/api/v1/namespaces";
+constexpr std::string_view kServices = "/api/v1/services";
+constexpr std::string_view kSlices = "/apis/discovery.k8s.io/v1/endpointslices";
+constexpr std::string_view kEntries = "/apis/networking.istio.io/v1/serviceentries";
+constexpr std::string_view kCrds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+class ClusterSourceTest : public ::testing::Test {
+ protected:
+  ClusterSourceTest() {
+    options_.naming.source = "kubernetes:t";
+    source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
+  }
+  void pass(int milliseconds = 50) { scheduler_.pass(Milliseconds(milliseconds)); }
+
+  void answer_discovery(bool has_istio = false) {
+    const std::string istio =
+        has_istio ? R"({"name":"networking.istio.io","versions":[{"version":"v1"}]},)" : "";
+    ASSERT_TRUE(transport_.answer(
+        "/apis", 200,
+        R"({"groups":[{"name":"discovery.k8s.io","versions":[{"version":"v1"}]},)" + istio +
+            R"({"name":"apiextensions.k8s.io","versions":[{"version":"v1"}]}]})"));
+    const auto kinds = [](std::string_view name) {
+      return R"({"resources":[{"name":")" + std::string(name) + R"("}]})";
+    };
+    ASSERT_TRUE(transport_.answer("/apis/discovery", 200, kinds("endpointslices")));
+    if (has_istio) {
+      ASSERT_TRUE(transport_.answer("/apis/networking", 200, kinds("serviceentries")));
+    }
+    ASSERT_TRUE(transport_.answer("/apis/apiext", 200, kinds("customresourcedefinitions")));
+    pass();
+  }
+  void list(std::string_view path, const std::string& events = "") {
+    ASSERT_TRUE(transport_.begin(path)) << path;
+    ASSERT_TRUE(transport_.send(path, events + kListed)) << path;
+  }
+  void list_slices() {
+    // Two collections of one path.
+    list(std::string(kSlices) + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=300");
+    for (const auto& path : transport_.paths)
+      if (path.contains("labelSelector=service")) list(path);
+  }
+  void sync() {
+    source_->start();
+    answer_discovery();
+    list(kCrds);
+    list(kNamespaces);
+    list(kServices, event("ADDED", service("web", 7)));
+    list_slices();
+    pass(1'000);
+    ASSERT_TRUE(sink_.complete);
+  }
+
+  ClusterSourceOptions options_;
+  FakeScheduler scheduler_;
+  FakeTransport transport_;
+  Sink sink_;
+  std::unique_ptr<ClusterSource> source_;
+};
+
+TEST_F(ClusterSourceTest, IsCompleteWhenEverythingIsListed) {
+  source_->start();
+  answer_discovery();
+  list(kNamespaces);
+  list(kServices, event("ADDED", service("web", 7)));
+  pass(1'000);
+  EXPECT_FALSE(sink_.complete);
+  list_slices();
+  pass(1'000);
+  EXPECT_TRUE(sink_.complete);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.all_origins,
+              ElementsAre("kubernetes:t/endpointslices.discovery.k8s.io[headless]",
+                          "kubernetes:t/endpointslices.discovery.k8s.io[other]",
+                          "kubernetes:t/namespaces", "kubernetes:t/services"));
+}
+
+TEST_F(ClusterSourceTest, AppliesWhatComesTogetherInOneBatch) {
+  sync();
+  const int before = sink_.batches;
+  for (int i = 0; i < 100; ++i)
+    transport_.send(kServices, event("ADDED", service("s" + std::to_string(i), 200 + i)));
+  pass(5);
+  EXPECT_LE(sink_.batches, before + 2);
+  EXPECT_EQ(sink_.labels().size(), 101U);
+}
+
+TEST_F(ClusterSourceTest, TheLastWordOnAnObjectCounts) {
+  sync();
+  transport_.send(kServices,
+                  event("ADDED", service("a", 201)) + event("DELETED", service("a", 202)) +
+                      event("DELETED", service("web", 203)) + event("ADDED", service("web", 204)));
+  pass(5);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+}
+
+TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
+  sync();
+  transport_.send(kServices,
+                  event("MODIFIED", object("web", 201, R"(,"spec":{"clusterIP":"10.0.0.300"})")) +
+                      event("ADDED", service("other", 202)));
+  pass(5);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/other", "Service shop/web"));
+  ASSERT_EQ(sink_.findings["kubernetes:t/services"].size(), 1U);
+  EXPECT_THAT(sink_.findings["kubernetes:t/services"][0].to_string(),
+              HasSubstr("kubernetes:t/services: error: Service shop/web: spec.clusterIP"));
+  transport_.send(kServices, event("MODIFIED", service("web", 203)));
+  pass(5);
+  EXPECT_THAT(sink_.findings["kubernetes:t/services"], IsEmpty());
+}
+
+TEST_F(ClusterSourceTest, ServesOnWithoutWhatMayNotBeRead) {
+  source_->start();
+  answer_discovery();
+  list(kCrds);
+  list(kNamespaces);
+  list(kServices, event("ADDED", service("web", 7)));
+  for (int i = 0; i < 200; ++i) {
+    while (transport_.answer(kSlices, 403, R"({"kind":"Status","code":403,"message":"not you"})")) {
+    }
+    pass(100);
+  }
+  EXPECT_TRUE(sink_.complete);
+  const auto& findings = sink_.findings["kubernetes:t/endpointslices.discovery.k8s.io[headless]"];
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].message,
+              HasSubstr("grant get, list and watch of endpointslices.discovery.k8s.io in the "
+                        "ClusterRole"));
+  EXPECT_THAT(source_->status().last_error, HasSubstr("forbidden"));
+}
+
+TEST_F(ClusterSourceTest, IsNotCompleteWithoutServices) {
+  source_->start();
+  answer_discovery();
+  list(kNamespaces);
+  list_slices();
+  for (int i = 0; i < 200; ++i) {
+    transport_.answer(kServices, 403, R"({"kind":"Status","code":403})");
+    pass(100);
+  }
+  EXPECT_FALSE(sink_.complete);
+}
+
+TEST_F(ClusterSourceTest, FollowsAKindFromTheMomentThatItsCrdIsThere) {
+  sync();
+  EXPECT_EQ(transport_.find(kEntries), nullptr);
+  transport_.send(kCrds, event("ADDED", object("serviceentries.networking.istio.io", 201)));
+  pass(150);
+  answer_discovery(true);
+  list(kEntries,
+       event("ADDED", object("e", 5,
+                             R"(,"spec":{"hosts":["a.example.org"],"ports":[{"number":80,)"
+                             R"("name":"http","protocol":"HTTP"}],"resolution":"DNS"})")));
+  pass(5);
+  EXPECT_TRUE(sink_.labels().contains("ServiceEntry shop/e"));
+  // And no longer once it is gone.
+  transport_.send(kCrds, event("DELETED", object("serviceentries.networking.istio.io", 202)));
+  pass(150);
+  answer_discovery(false);
+  pass(50);
+  EXPECT_EQ(transport_.find(kEntries), nullptr);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+}
+
+TEST_F(ClusterSourceTest, FollowsThePodsThatAServiceEntrySelects) {
+  sync();
+  transport_.send(kCrds, event("ADDED", object("serviceentries.networking.istio.io", 201)));
+  pass(150);
+  answer_discovery(true);
+  const std::string entry = object(
+      "e", 5,
+      R"(,"spec":{"hosts":["a.example.org"],"ports":[{"number":80,"name":"http","protocol":"HTTP"}],)"
+      R"("resolution":"STATIC","location":"MESH_INTERNAL","workloadSelector":{"labels":{"a":"b"}}})");
+  list(kEntries, event("ADDED", entry));
+  pass(50);
+  constexpr std::string_view pods = "/api/v1/namespaces/shop/pods";
+  EXPECT_NE(transport_.find(pods), nullptr);
+  transport_.send(kEntries, event("DELETED", object("e", 300)));
+  pass(50);
+  EXPECT_EQ(transport_.find(pods), nullptr);
+}
+
+TEST_F(ClusterSourceTest, OnlyOneAsksAServerThatIsAway) {
+  sync();
+  pass(5'000);
+  while (transport_.open() > 0) {
+    const std::string path = transport_.find("/")->path;
+    transport_.end(path, fail("connection refused"));
+  }
+  const std::size_t before = transport_.paths.size();
+  for (int i = 0; i < 600; ++i) {
+    while (transport_.open() > 0)
+      transport_.end(transport_.find("/")->path, fail("connection refused"));
+    pass(100);
+  }
+  EXPECT_LT(transport_.paths.size() - before, 60U) << "in a minute, of five collections";
+  EXPECT_THAT(source_->status().last_error, HasSubstr("has not answered for"));
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  // As soon as one is answered, all ask.
+  for (int i = 0; i < 100 && transport_.open() == 0; ++i) pass(100);
+  transport_.begin("/");
+  EXPECT_EQ(transport_.open(), 5U);
+  EXPECT_TRUE(source_->status().cluster->reachable);
+}
+
+TEST_F(ClusterSourceTest, AssumesWhatIsUsualWhereDiscoveryIsForbidden) {
+  source_->start();
+  for (int i = 0; i < 100; ++i) {
+    transport_.answer("/apis", 403, "");
+    pass(100);
+    if (transport_.find(kSlices) != nullptr) break;
+  }
+  EXPECT_NE(transport_.find(kServices), nullptr);
+  EXPECT_NE(transport_.find(kSlices), nullptr);
+}
+
+TEST_F(ClusterSourceTest, MeasuresHowLongEventsTakeAndNotLists) {
+  sync();
+  EXPECT_EQ(source_->status().cluster->from_arrival.counts[0], 0U);
+  transport_.send(kServices, event("ADDED", service("a", 201)));
+  pass(5);
+  std::uint64_t observed = 0;
+  const auto status = source_->status();
+  for (const auto count : status.cluster->from_arrival.counts) observed += count;
+  EXPECT_EQ(observed, 1U);
+}
+
+}  // namespace
+}  // namespace meshdns::registry::kubernetes

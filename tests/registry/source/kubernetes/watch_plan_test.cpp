@@ -1,0 +1,108 @@
+#include "registry/source/kubernetes/watch_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+
+const ServedKinds kToday = {{"endpointslices.discovery.k8s.io", "v1"}};
+
+// "path?labels?fields" of each.
+std::vector<std::string> plan(const WatchNeeds& needs, const ServedKinds& served) {
+  std::vector<std::string> lines;
+  for (const auto& planned : plan_watches(needs, served)) {
+    const Collection& c = planned.collection;
+    lines.push_back(c.path + (c.label_selector.empty() ? "" : " l:" + c.label_selector) +
+                    (c.field_selector.empty() ? "" : " f:" + c.field_selector));
+  }
+  return lines;
+}
+
+TEST(WatchPlanTest, FollowsNoMoreThanNamesNeed) {
+  EXPECT_THAT(
+      plan({}, kToday),
+      ElementsAre("/api/v1/namespaces", "/api/v1/services",
+                  "/apis/discovery.k8s.io/v1/endpointslices l:service.kubernetes.io/headless",
+                  "/apis/discovery.k8s.io/v1/endpointslices "
+                  "l:!service.kubernetes.io/headless,endpointslice.kubernetes.io/"
+                  "managed-by!=endpointslice-controller.k8s.io"));
+}
+
+TEST(WatchPlanTest, TakesTheVersionThatIsServed) {
+  EXPECT_THAT(plan({}, {{"endpointslices.discovery.k8s.io", "v1beta1"},
+                        {"serviceentries.networking.istio.io", "v1alpha3"}}),
+              testing::IsSupersetOf(
+                  {"/apis/discovery.k8s.io/v1beta1/endpointslices l:service.kubernetes.io/headless",
+                   "/apis/networking.istio.io/v1alpha3/serviceentries"}));
+}
+
+TEST(WatchPlanTest, FallsBackToEndpoints) {
+  EXPECT_THAT(plan({}, {}),
+              ElementsAre("/api/v1/namespaces", "/api/v1/services", "/api/v1/endpoints"));
+}
+
+TEST(WatchPlanTest, FollowsAllSlicesWhenEmptyServicesAreHidden) {
+  WatchNeeds needs;
+  needs.all_slices = true;
+  EXPECT_THAT(plan(needs, kToday), Contains("/apis/discovery.k8s.io/v1/endpointslices"));
+}
+
+TEST(WatchPlanTest, FollowsGivenNamespacesAlone) {
+  WatchNeeds needs;
+  needs.namespaces = {"a", "b"};
+  EXPECT_THAT(
+      plan(needs, {{"sidecars.networking.istio.io", "v1"}}),
+      ElementsAre("/api/v1/namespaces f:metadata.name=a", "/api/v1/namespaces f:metadata.name=b",
+                  "/api/v1/namespaces/a/services", "/api/v1/namespaces/b/services",
+                  "/api/v1/namespaces/a/endpoints", "/api/v1/namespaces/b/endpoints",
+                  "/apis/networking.istio.io/v1/namespaces/a/sidecars",
+                  "/apis/networking.istio.io/v1/namespaces/b/sidecars",
+                  "/apis/networking.istio.io/v1/namespaces/istio-system/sidecars"));
+}
+
+TEST(WatchPlanTest, FollowsThePodsOfThisNodeForIdentity) {
+  WatchNeeds needs;
+  needs.client_pods = true;
+  needs.node_name = "n1";
+  EXPECT_THAT(plan(needs, kToday),
+              Contains("/api/v1/pods f:spec.nodeName=n1,status.phase!=Succeeded,"
+                       "status.phase!=Failed"));
+  needs.node_name.clear();
+  EXPECT_THAT(plan(needs, kToday),
+              Contains("/api/v1/pods f:status.phase!=Succeeded,status.phase!=Failed"));
+}
+
+TEST(WatchPlanTest, FollowsNoPodTwice) {
+  WatchNeeds needs;
+  needs.client_pods = true;
+  needs.node_name = "n1";
+  needs.selected_pods = {"shop"};
+  EXPECT_THAT(plan(needs, kToday),
+              Contains("/api/v1/namespaces/shop/pods "
+                       "f:status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!=n1"));
+  needs.all_pods = true;
+  EXPECT_THAT(plan(needs, kToday), Not(Contains(testing::HasSubstr("/shop/pods"))));
+}
+
+TEST(WatchPlanTest, GivesEveryCollectionANameOfItsOwn) {
+  WatchNeeds needs;
+  needs.namespaces = {"a", "b"};
+  needs.client_pods = true;
+  needs.node_name = "n1";
+  needs.selected_pods = {"a"};
+  std::set<std::string> labels;
+  const auto planned = plan_watches(needs, kToday);
+  for (const auto& p : planned) labels.insert(p.label);
+  EXPECT_EQ(labels.size(), planned.size());
+}
+
+}  // namespace
+}  // namespace meshdns::registry::kubernetes
