@@ -261,6 +261,70 @@ void collect_sources(Collection& to, const std::vector<registry::SourceStatus>& 
   for (const auto& source : sources) to.add(source.changes, {{"name", source.name}});
 }
 
+ClientMetric::Histogram histogram_of(const registry::DelayHistogram& delays) {
+  ClientMetric::Histogram histogram;
+  for (std::size_t i = 0; i < delays.counts.size(); ++i) {
+    histogram.sample_count += delays.counts[i];
+    const double limit = i < registry::DelayHistogram::kLimits.size()
+                             ? registry::DelayHistogram::kLimits[i]
+                             : std::numeric_limits<double>::infinity();
+    histogram.bucket.push_back({histogram.sample_count, limit});
+  }
+  histogram.sample_sum = delays.sum;
+  return histogram;
+}
+
+// Of sources that follow a cluster's API; nothing where there are none.
+void collect_clusters(Collection& to, const std::vector<registry::SourceStatus>& sources) {
+  std::vector<const registry::SourceStatus*> clusters;
+  for (const auto& source : sources)
+    if (source.cluster) clusters.push_back(&source);
+  if (clusters.empty()) return;
+  const auto each_collection = [&](auto value) {
+    for (const auto* source : clusters)
+      for (const auto& collection : source->cluster->collections)
+        to.add(static_cast<double>(value(collection)),
+               {{"name", source->name}, {"collection", collection.name}});
+  };
+  using Collected = const registry::CollectionStatus&;
+  to.gauges("kubernetes_reachable", "1 while the API server answers.");
+  for (const auto* source : clusters)
+    to.add(source->cluster->reachable ? 1.0 : 0.0, {{"name", source->name}});
+  to.gauges("kubernetes_synced", "1 once the collection was listed as a whole.");
+  each_collection([](Collected c) { return c.synced ? 1 : 0; });
+  to.gauges("kubernetes_watching", "1 while a watch of the collection is open.");
+  each_collection([](Collected c) { return c.watching ? 1 : 0; });
+  to.gauges("kubernetes_forbidden", "1 while the collection may not be read (403).");
+  each_collection([](Collected c) { return c.trouble == "forbidden" ? 1 : 0; });
+  to.gauges("kubernetes_objects", "Objects of the collection.");
+  each_collection([](Collected c) { return c.objects; });
+  to.gauges("kubernetes_refused_objects",
+            "Of these, that are faulty: an earlier version is served, or none.");
+  each_collection([](Collected c) { return c.refused; });
+  to.gauges("kubernetes_silence_seconds",
+            "Since the server last said anything about the collection: the age of the data.");
+  each_collection([](Collected c) { return c.silent_seconds; });
+  to.counters("kubernetes_lists_total", "Times that the collection was listed as a whole.");
+  each_collection([](Collected c) { return c.lists; });
+  to.counters("kubernetes_relists_total", "Of these, those after the first.");
+  each_collection([](Collected c) { return c.relists; });
+  to.counters("kubernetes_watches_total", "Watches of the collection that were opened.");
+  each_collection([](Collected c) { return c.watches; });
+  to.counters("kubernetes_events_total", "Events that watches brought.");
+  each_collection([](Collected c) { return c.events; });
+  to.counters("kubernetes_errors_total", "Lists and watches that failed or were refused.");
+  each_collection([](Collected c) { return c.errors; });
+  to.histograms("kubernetes_programming_duration_seconds",
+                "Until answers show a change: since its event arrived, and, for EndpointSlices, "
+                "since the change that their controller saw.");
+  for (const auto* source : clusters) {
+    to.add(histogram_of(source->cluster->from_arrival),
+           {{"name", source->name}, {"since", "event"}});
+    to.add(histogram_of(source->cluster->from_trigger),
+           {{"name", source->name}, {"since", "change"}});
+  }
+}
+
 void collect_registry(Collection& to, Daemon& daemon) {
   const auto& snapshot = *daemon.registry().current();
   const FeedCounters& feed = daemon.feed().counters();
@@ -327,7 +391,9 @@ std::string metrics_text(Daemon& daemon) {
   collect_cache(collection, daemon.cache().statistics());
   collect_forwarding(collection, workers);
   collect_upstreams(collection, upstream_status(daemon));
-  collect_sources(collection, daemon.sources());
+  const auto sources = daemon.sources();
+  collect_sources(collection, sources);
+  collect_clusters(collection, sources);
   collect_registry(collection, daemon);
   collect_resolver(collection, daemon.resolver().counters());
   return collection.text();

@@ -313,9 +313,10 @@ void add_explanation(std::string& page, Daemon& daemon, const HttpRequest& reque
 
 void add_links(std::string& page) {
   page += "<p>";
-  for (const std::string_view path : {"/healthz", "/readyz", "/metrics", "/registry/services",
-                                      "/registry/endpoints", "/registry/vips", "/registry/findings",
-                                      "/resolver", "/upstreams", "/cache", "/config", "/log/level"})
+  for (const std::string_view path :
+       {"/healthz", "/readyz", "/metrics", "/registry/services", "/registry/endpoints",
+        "/registry/vips", "/registry/findings", "/sources", "/resolver", "/upstreams", "/cache",
+        "/config", "/log/level"})
     page += fmt::format("<a href=\"{0}\">{0}</a> ", path);
   page += "</p>\n";
 }

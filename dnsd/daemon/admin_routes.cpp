@@ -210,6 +210,45 @@ HttpResponse show_readiness(const Daemon& daemon) {
       readiness.ready ? 200 : 503);
 }
 
+void put_collection(Json& json, const registry::CollectionStatus& collection) {
+  json.StartObject();
+  put(json, "name", collection.name);
+  put_bool(json, "synced", collection.synced);
+  put_bool(json, "watching", collection.watching);
+  put(json, "trouble", collection.trouble);
+  put(json, "error", collection.error);
+  put(json, "resourceVersion", collection.resource_version);
+  put(json, "objects", collection.objects);
+  put(json, "refused", collection.refused);
+  put(json, "lists", collection.lists);
+  put(json, "watches", collection.watches);
+  put(json, "relists", collection.relists);
+  put(json, "events", collection.events);
+  put(json, "errors", collection.errors);
+  put(json, "silentSeconds", static_cast<std::uint64_t>(collection.silent_seconds));
+  json.EndObject();
+}
+
+HttpResponse show_sources(const Daemon& daemon) {
+  return json_response([&](Json& json) {
+    json.StartArray();
+    for (const auto& source : daemon.sources()) {
+      json.StartObject();
+      put(json, "name", source.name);
+      put_bool(json, "complete", source.complete);
+      put(json, "lastError", source.last_error);
+      put(json, "changes", source.changes);
+      if (source.cluster) {
+        put_bool(json, "reachable", source.cluster->reachable);
+        put_list(json, "collections", source.cluster->collections,
+                 [&](const auto& collection) { put_collection(json, collection); });
+      }
+      json.EndObject();
+    }
+    json.EndArray();
+  });
+}
+
 HttpResponse show_findings(const Daemon& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
@@ -448,6 +487,7 @@ HttpRoutes admin_routes(Daemon& daemon) {
   routes["/metrics"].get = [&](Request) {
     return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(daemon)};
   };
+  routes["/sources"].get = [&](Request) { return show_sources(daemon); };
   routes["/registry/services"].get = [&](Request request) {
     return list_services(daemon, request, put_service);
   };

@@ -10,7 +10,6 @@
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
-#include "dnsd/daemon/usable_config.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
@@ -24,7 +23,7 @@ namespace {
 // The configuration, with its findings printed; nullopt when it cannot be used.
 std::optional<Config> load_or_say(const std::string& path, std::ostream& err) {
   if (path.empty()) return Config{};
-  auto loaded = load_usable_config(path);
+  auto loaded = load_config(path);
   if (!loaded) {
     err << loaded.error().message << '\n';
     return std::nullopt;
@@ -109,7 +108,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   bool config_errors = false;
   std::size_t config_error_count = 0;
   if (!arguments.config.empty()) {
-    auto loaded = load_usable_config(arguments.config);
+    auto loaded = load_config(arguments.config);
     if (!loaded) {
       err << loaded.error().message << '\n';
       return kExitUsage;

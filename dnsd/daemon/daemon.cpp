@@ -14,17 +14,16 @@
 #include "dnsd/daemon/admin_routes.hpp"
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/client_settings.hpp"
+#include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/liveness.hpp"
 #include "dnsd/daemon/query_log_writer.hpp"
 #include "dnsd/daemon/state_keeper.hpp"
 #include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
-#include "dnsd/daemon/usable_config.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
 #include "dnsd/log/printable.hpp"
 #include "dnsd/net/listeners.hpp"
-#include "registry/source/file_source.hpp"
 #include "registry/vip/persistent_vips.hpp"
 #include "resolver/cares_lookup.hpp"
 
@@ -62,46 +61,6 @@ std::string joined(std::span<const SocketAddress> addresses) {
   std::string text;
   for (const auto& address : addresses) text += (text.empty() ? "" : ",") + address.to_string();
   return text;
-}
-
-std::string source_name(const SourceConfig& source) {
-  if (const auto* files = std::get_if<FilesSource>(&source)) return "files:" + files->path;
-  if (const auto* table = std::get_if<NameTableSource>(&source)) return "name_table:" + table->path;
-  const auto& kubernetes = std::get<KubernetesSource>(source);
-  return "kubernetes:" + (kubernetes.cluster.empty() ? kubernetes.kubeconfig : kubernetes.cluster);
-}
-
-// What of the sources makes a state of an earlier run theirs.
-std::vector<registry::SavedSource> saved_sources(const Config& config) {
-  std::vector<registry::SavedSource> saved;
-  for (const auto& source : config.sources) {
-    registry::SavedSource& entry = saved.emplace_back();
-    entry.name = source_name(source);
-    if (const auto* files = std::get_if<FilesSource>(&source)) {
-      entry.cluster = files->cluster;
-      entry.network = files->network;
-    } else if (const auto* kubernetes = std::get_if<KubernetesSource>(&source)) {
-      entry.cluster = kubernetes->cluster;
-      entry.network = kubernetes->network;
-    }
-  }
-  return saved;
-}
-
-// The registry's cluster domain is answered with authority only when all of the cluster is known.
-bool is_authority(const Config& config) {
-  switch (config.mesh.authoritative) {
-    case registry::Authoritative::Yes:
-      return true;
-    case registry::Authoritative::No:
-      return false;
-    case registry::Authoritative::Auto:
-      break;
-  }
-  for (const auto& source : config.sources)
-    if (const auto* kubernetes = std::get_if<KubernetesSource>(&source); kubernetes != nullptr)
-      if (kubernetes->namespaces.empty() && config.mesh.namespaces.empty()) return true;
-  return false;
 }
 
 template <typename Handle>
@@ -170,7 +129,6 @@ class Daemon::Impl {
   void keep_history();
   std::string status_line() const;
   void shut_down();
-  std::unique_ptr<registry::Source> make_source(const SourceConfig& source);
 
   const std::string config_path_;
   Config config_;
@@ -193,6 +151,7 @@ class Daemon::Impl {
   std::vector<std::unique_ptr<WorkerUnit>> units_;
   struct RunningSource {
     SourceConfig config;
+    std::optional<registry::kubernetes::WatchNeeds> needs;  // of Kubernetes sources
     std::string name;
     std::unique_ptr<registry::Source> source;
   };
@@ -298,39 +257,23 @@ Result<void> Daemon::Impl::start_workers() {
   return {};
 }
 
-std::unique_ptr<registry::Source> Daemon::Impl::make_source(const SourceConfig& source) {
-  registry::FileSourceOptions options;
-  options.name = source_name(source);
-  if (const auto* files = std::get_if<FilesSource>(&source)) {
-    options.path = files->path;
-    options.restored = feed_.restored_origins(options.name);
-    options.manifest.cluster = files->cluster;
-    options.manifest.network = files->network;
-    return registry::make_manifest_source(&loop_, std::move(options), feed_);
-  }
-  if (const auto* table = std::get_if<NameTableSource>(&source)) {
-    options.path = table->path;
-    options.restored = feed_.restored_origins(options.name);
-    return registry::make_name_table_source(&loop_, std::move(options), feed_);
-  }
-  return nullptr;
-}
-
 void Daemon::Impl::start_sources() {
   std::vector<RunningSource> kept;
   std::set<std::string> names;
   for (const auto& source : config_.sources) {
     const std::string name = source_name(source);
     names.insert(name);
-    const auto running = std::ranges::find_if(
-        sources_, [&](const RunningSource& r) { return r.source && r.config == source; });
+    auto needs = watch_needs(config_, source);
+    const auto running = std::ranges::find_if(sources_, [&](const RunningSource& r) {
+      return r.source && r.config == source && r.needs == needs;
+    });
     if (running != sources_.end()) {
       kept.push_back(std::move(*running));
       continue;
     }
-    auto made = make_source(source);
+    auto made = make_source(&loop_, config_, source, feed_);
     made->start();
-    kept.push_back({source, name, std::move(made)});
+    kept.push_back({source, std::move(needs), name, std::move(made)});
   }
   sources_ = std::move(kept);
   feed_.set_sources(std::move(names));
@@ -586,7 +529,7 @@ void Daemon::Impl::reload() {
   supervisor_.reloading();
   if (!config_path_.empty()) {
     ++reloads_.reloads;
-    auto loaded = load_usable_config(config_path_);
+    auto loaded = load_config(config_path_);
     if (!loaded) {
       log_.error(loaded.error().message);
     } else {

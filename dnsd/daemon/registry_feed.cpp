@@ -117,6 +117,10 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     if (change.effect == Effect::Retain) transaction.retain(origin, std::move(change.retained));
   }
   confirm(batch, transaction);
+  for (const auto& notice : batch.notices)
+    log_.write(notice.is_warning ? LogLevel::Warn : LogLevel::Info, notice.text,
+               {{"source", batch.source}});
+  if (batch.origins) forget_others(origins, *batch.origins, transaction);
   if (batch.complete) complete_.insert(batch.source);
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
   if (parsed_resources >= kLargeBatch) {
@@ -125,6 +129,19 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     malloc_trim(0);
   }
   if (listener_) listener_();
+}
+
+// What the source had before, and says nothing of any more.
+void RegistryFeed::forget_others(std::set<std::string>& origins,
+                                 const std::vector<std::string>& held,
+                                 registry::Transaction& transaction) {
+  const std::set<std::string> kept(held.begin(), held.end());
+  for (const auto& origin : origins) {
+    if (kept.contains(origin)) continue;
+    transaction.replace_origin(registry_.origin(origin), {});
+    findings_.erase(origin);
+  }
+  std::erase_if(origins, [&](const std::string& origin) { return !kept.contains(origin); });
 }
 
 void RegistryFeed::report(const registry::OriginChange& change) {

@@ -73,6 +73,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
     std::set<std::string> origins;  // that the source has not mentioned
   };
 
+  void forget_others(std::set<std::string>& origins, const std::vector<std::string>& held,
+                     registry::Transaction& transaction);
   void report(const registry::OriginChange& change);
   void confirm(const registry::SourceBatch& batch, registry::Transaction& transaction);
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from harness.daemon import ROOT
+from harness.kube_api import KubeApi, endpoint_slice, headless, namespace
 from harness.ports import free_port
 from harness.waiting import seconds
 from harness.workspace import Workspace
@@ -24,7 +25,11 @@ def exposition(tmp_path_factory):
     """What a daemon exports after some queries of each kind."""
     workspace = Workspace(tmp_path_factory.mktemp("metrics"))
     workspace.write("api.yaml", API)
-    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}},
+    cluster = workspace.own(KubeApi())
+    cluster.put(namespace("shop"), headless("db"), endpoint_slice("db", ["10.0.0.1"]))
+    sources = [{"files": {"path": str(workspace.resources)}},
+               {"kubernetes": {"kubeconfig": cluster.kubeconfig(workspace.path / "kubeconfig")}}]
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "sources": sources},
                               upstreams=[workspace.upstream(["www.example.org. 300 A 192.0.2.1"])])
     for name in ("api.example.org.", "www.example.org.", "missing.example.org."):
         daemon.ask(name)

@@ -1,0 +1,99 @@
+#include "dnsd/daemon/configured_sources.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "registry/source/file_source.hpp"
+#include "registry/source/kubernetes/kubernetes_source.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// More of them cost more than to follow the whole cluster.
+constexpr std::size_t kMaxFollowedNamespaces = 16;
+
+std::string node_name(const KubernetesSource& source) {
+  if (!source.node_name.empty()) return source.node_name;
+  const char* const from_environment = std::getenv("NODE_NAME");
+  return from_environment == nullptr ? "" : from_environment;
+}
+
+}  // namespace
+
+std::string source_name(const SourceConfig& source) {
+  if (const auto* files = std::get_if<FilesSource>(&source)) return "files:" + files->path;
+  if (const auto* table = std::get_if<NameTableSource>(&source)) return "name_table:" + table->path;
+  const auto& kubernetes = std::get<KubernetesSource>(source);
+  if (!kubernetes.cluster.empty()) return "kubernetes:" + kubernetes.cluster;
+  return "kubernetes:" + (kubernetes.kubeconfig.empty() ? "in-cluster" : kubernetes.kubeconfig);
+}
+
+std::vector<registry::SavedSource> saved_sources(const Config& config) {
+  std::vector<registry::SavedSource> saved;
+  for (const auto& source : config.sources) {
+    registry::SavedSource& entry = saved.emplace_back();
+    entry.name = source_name(source);
+    if (const auto* files = std::get_if<FilesSource>(&source)) {
+      entry.cluster = files->cluster;
+      entry.network = files->network;
+    } else if (const auto* kubernetes = std::get_if<KubernetesSource>(&source)) {
+      entry.cluster = kubernetes->cluster;
+      entry.network = kubernetes->network;
+    }
+  }
+  return saved;
+}
+
+std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config,
+                                                            const SourceConfig& source) {
+  const auto* const kubernetes = std::get_if<KubernetesSource>(&source);
+  if (kubernetes == nullptr) return {};
+  registry::kubernetes::WatchNeeds needs;
+  needs.namespaces = kubernetes->namespaces;
+  if (needs.namespaces.empty() && config.mesh.namespaces.size() <= kMaxFollowedNamespaces)
+    needs.namespaces = config.mesh.namespaces;
+  needs.root_namespace = config.mesh.root_namespace;
+  needs.node_name = node_name(*kubernetes);
+  needs.client_pods = config.client.by_source_address;
+  needs.all_pods = config.mesh.pods == registry::PodNames::Verified;
+  needs.all_slices = config.mesh.ignore_empty_service;
+  return needs;
+}
+
+bool is_authority(const Config& config) {
+  switch (config.mesh.authoritative) {
+    case registry::Authoritative::Yes:
+      return true;
+    case registry::Authoritative::No:
+      return false;
+    case registry::Authoritative::Auto:
+      break;
+  }
+  for (const auto& source : config.sources)
+    if (const auto* kubernetes = std::get_if<KubernetesSource>(&source); kubernetes != nullptr)
+      if (kubernetes->namespaces.empty() && config.mesh.namespaces.empty()) return true;
+  return false;
+}
+
+std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& config,
+                                              const SourceConfig& source, RegistryFeed& feed) {
+  if (const auto* kubernetes = std::get_if<KubernetesSource>(&source))
+    return registry::make_kubernetes_source(
+        loop,
+        {source_name(source), kubernetes->kubeconfig, kubernetes->cluster, kubernetes->network,
+         *watch_needs(config, source)},
+        feed);
+  registry::FileSourceOptions options;
+  options.name = source_name(source);
+  options.restored = feed.restored_origins(options.name);
+  if (const auto* files = std::get_if<FilesSource>(&source)) {
+    options.path = files->path;
+    options.manifest.cluster = files->cluster;
+    options.manifest.network = files->network;
+    return registry::make_manifest_source(loop, std::move(options), feed);
+  }
+  options.path = std::get<NameTableSource>(source).path;
+  return registry::make_name_table_source(loop, std::move(options), feed);
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,435 @@
+"""The Kubernetes API as a source: what is in the API is in the answers, whatever becomes of the API."""
+
+import json
+import re
+import threading
+import time
+
+import pytest
+
+from harness.kube_api import (BUILT_IN, SLICES, Fault, KubeApi, endpoint_slice, headless, make_certificates, namespace,
+                              pod, service, service_entry)
+from harness.ports import free_port
+from harness.waiting import eventually, seconds
+
+DOMAIN = "svc.cluster.local."
+ENTRIES = "serviceentries.networking.istio.io"
+RECOVERY = 5.0  # seconds until the registry equals the API's list again
+
+
+class Cluster:
+    """An API with some objects, and daemons that follow it."""
+
+    def __init__(self, workspace, **options):
+        self.workspace = workspace
+        self.api = workspace.own(KubeApi(**options))
+        self.api.put(namespace("shop"), service("web", ip="10.96.0.1"), headless("db"),
+                     endpoint_slice("db", ["10.0.0.1", "10.0.0.2"]))
+
+    def daemon(self, kubernetes=None, change=None, user=None, kubeconfig=None, **options):
+        kubeconfig = kubeconfig or self.api.kubeconfig(self.workspace.path / "kubeconfig", user)
+        source = {"kubeconfig": kubeconfig, **(kubernetes or {})}
+        config = {"sources": [{"kubernetes": source}], "admin": {"listen": f"127.0.0.1:{free_port()}"},
+                  **(change or {})}
+        upstream = self.workspace.upstream(["www.example.org. 300 A 192.0.2.1"])
+        return self.workspace.daemon(config, upstreams=[upstream], **options)
+
+
+@pytest.fixture
+def cluster(workspace):
+    return Cluster(workspace)
+
+
+def addresses(daemon, name, namespace="shop", **options):
+    return sorted(daemon.ask(f"{name}.{namespace}.{DOMAIN}", **options).addresses())
+
+
+def wait_for(daemon, name, expected, limit=RECOVERY, namespace="shop"):
+    def check():
+        found = addresses(daemon, name, namespace)
+        assert found == expected, f"{name}: {found}"
+    eventually(check, limit)
+
+
+def wait_for_rcode(daemon, name, rcode, limit=RECOVERY):
+    def check():
+        found = daemon.ask(f"{name}.shop.{DOMAIN}").rcode
+        assert found == rcode, f"{name}: {found}"
+    eventually(check, limit)
+
+
+def sources(daemon):
+    (source,) = json.loads(daemon.get("/sources")[1])
+    return source
+
+
+def collection(daemon, name):
+    return next(c for c in sources(daemon)["collections"] if c["name"] == name)
+
+
+class Asker:
+    """Asks for one name on and on: every answer must be the expected one."""
+
+    def __init__(self, daemon, name="web", expected=("10.96.0.1",)):
+        self.daemon, self.name, self.expected = daemon, name, list(expected)
+        self.asked, self.wrong = 0, []
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                found = addresses(self.daemon, self.name)
+                if found != self.expected:
+                    self.wrong.append(found)
+            except AssertionError as failure:
+                self.wrong.append(str(failure))
+            self.asked += 1
+            time.sleep(0.002)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join(seconds(10))
+        assert self.asked > 0
+        assert not self.wrong, f"{len(self.wrong)} of {self.asked}: {self.wrong[:3]}"
+
+
+# --- what is served ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streams_lists", [True, False], ids=["streamed", "paged"])
+def test_answers_with_what_the_api_has(workspace, streams_lists):
+    cluster = Cluster(workspace, streams_lists=streams_lists)
+    cluster.api.put(service("alias", type="ExternalName", externalName="www.example.org"),
+                    headless("byhand"), endpoint_slice("byhand", ["10.0.0.9"], managed=False, is_headless=False),
+                    endpoint_slice("web", ["10.0.0.77"], is_headless=False))
+    daemon = cluster.daemon()
+    assert daemon.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n')
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    assert addresses(daemon, "db") == ["10.0.0.1", "10.0.0.2"]
+    assert addresses(daemon, "byhand") == ["10.0.0.9"]
+    assert addresses(daemon, "alias") == ["192.0.2.1"]
+    assert daemon.ask(f"missing.shop.{DOMAIN}").rcode == "NXDOMAIN", "all of the cluster is known"
+    assert daemon.ask(f"shop.{DOMAIN}").rcode == "NOERROR"
+    # Slices of Services with an address are none of our business.
+    assert collection(daemon, "endpointslices.discovery.k8s.io[headless]")["objects"] == 1
+    assert collection(daemon, "endpointslices.discovery.k8s.io[other]")["objects"] == 1
+
+
+def test_a_change_is_in_the_next_answers(cluster):
+    daemon = cluster.daemon()
+    api = cluster.api
+    for i in range(20):
+        # Asked for before it is there: no denial outlives that.
+        assert daemon.ask(f"new{i}.shop.{DOMAIN}").rcode == "NXDOMAIN"
+        api.put(service(f"new{i}", ip=f"10.96.1.{i}"), endpoint_slice("db", [f"10.0.1.{i}"]))
+        wait_for(daemon, f"new{i}", [f"10.96.1.{i}"])
+        wait_for(daemon, "db", [f"10.0.1.{i}"])
+    api.delete("Service", "new0", "shop")
+    wait_for_rcode(daemon, "new0", "NXDOMAIN")
+    assert len(api.lists("services")) == 1
+    assert re.search(r'programming_duration_seconds_count\{.*since="event"\} \d\d', daemon.get("/metrics")[1])
+
+
+@pytest.mark.parametrize("version", ["v1beta1", None], ids=["slices of v1beta1", "endpoints"])
+def test_an_old_server(workspace, version):
+    served = dict(BUILT_IN)
+    del served[SLICES]
+    if version:
+        served[SLICES] = ([version], "EndpointSlice")
+    api = workspace.own(KubeApi(streams_lists=False, served=served))
+    api.put(namespace("shop"), headless("db"))
+    if version:
+        api.put(endpoint_slice("db", ["10.0.0.1"]))
+    else:
+        api.put({"kind": "Endpoints", "metadata": {"name": "db", "namespace": "shop"},
+                 "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "http", "port": 80}]}]})
+    daemon = workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": api.kubeconfig(workspace.path / "k")}}]})
+    wait_for(daemon, "db", ["10.0.0.1"])
+
+
+def test_kinds_are_followed_from_the_moment_that_they_exist(cluster):
+    daemon = cluster.daemon()
+    api = cluster.api
+    assert not api.asked("serviceentries")
+    api.serve(ENTRIES)
+    api.put(service_entry("e", "api.example.org", addresses=["10.5.5.5"], resolution="STATIC"))
+    eventually(lambda: daemon.ask("api.example.org.").addresses() == ["10.5.5.5"], RECOVERY)
+    api.withdraw(ENTRIES)
+    eventually(lambda: daemon.ask("api.example.org.").addresses() == [], RECOVERY)
+
+
+def test_pods_are_watched_only_where_they_matter(cluster):
+    api = cluster.api
+    api.serve(ENTRIES)
+    api.put(pod("one", "10.0.7.1", labels={"app": "x"}), pod("two", "10.0.7.2"),
+            pod("local", "127.0.0.1", node="n1"))
+    daemon = cluster.daemon({"node_name": "n1"}, {"client": {"by_source_address": True}})
+    assert [query["fieldSelector"] for query in api.watches("pods")] == [
+        "spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed"]
+    # Who asks is known by its address: the short name is one of its namespace.
+    assert daemon.ask("web.").addresses() == ["10.96.0.1"]
+    api.put(service_entry("e", "members.example.org", resolution="STATIC", location="MESH_INTERNAL",
+                          workloadSelector={"labels": {"app": "x"}}))
+    eventually(lambda: daemon.ask("members.example.org.").addresses() == ["10.0.7.1"], RECOVERY)
+    assert api.watches("pods")[-1]["fieldSelector"].endswith("spec.nodeName!=n1")
+    api.put(pod("two", "10.0.7.2", labels={"app": "x"}))
+    eventually(lambda: sorted(daemon.ask("members.example.org.").addresses()) == ["10.0.7.1", "10.0.7.2"], RECOVERY)
+
+
+def test_given_namespaces_are_followed_alone(cluster):
+    api = cluster.api
+    api.put(namespace("other"), service("web", "other", ip="10.96.0.2"))
+    daemon = cluster.daemon(change={"mesh": {"namespaces": ["shop"]}})
+    wait_for(daemon, "web", ["10.96.0.1"])
+    assert {path for path, _ in api.asked("services")} == {"/api/v1/namespaces/shop/services"}
+    assert daemon.ask(f"web.other.{DOMAIN}").addresses() == []
+
+
+def test_one_faulty_object_harms_no_other(cluster):
+    api = cluster.api
+    bad = service("bad")
+    bad["spec"]["clusterIP"] = "10.0.0.300"
+    api.put(bad)
+    daemon = cluster.daemon()
+    daemon.wait_for_log(r"Service shop/bad: spec\.clusterIP")
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    # A version that turns faulty leaves the one before it in service.
+    broken = service("web")
+    broken["spec"]["ports"] = "none"
+    api.put(broken, service("later", ip="10.96.0.7"))
+    wait_for(daemon, "later", ["10.96.0.7"])
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    assert collection(daemon, "services")["refused"] == 2
+    api.put(service("web", ip="10.96.0.8"))
+    wait_for(daemon, "web", ["10.96.0.8"])
+    assert "shop/web" not in daemon.get("/registry/findings")[1]
+
+
+# --- who we are ----------------------------------------------------------------------------------------
+
+
+def test_tls_and_a_token_that_rotates(workspace):
+    certificates = make_certificates(workspace.path)
+    cluster = Cluster(workspace, certificates=certificates, token="one")
+    token = workspace.path / "token"
+    token.write_text("one\n")
+    daemon = cluster.daemon(user={"tokenFile": str(token)})
+    wait_for(daemon, "web", ["10.96.0.1"])
+    cluster.api.token = "two"
+    cluster.api.reset_connections()
+    eventually(lambda: cluster.api.unauthorized > 0, RECOVERY)
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    token.write_text("two\n")
+    cluster.api.put(service("new", ip="10.96.0.5"))
+    wait_for(daemon, "new", ["10.96.0.5"], limit=15)
+
+
+def test_a_server_that_nobody_vouches_for_is_not_believed(workspace):
+    certificates = make_certificates(workspace.path)
+    cluster = Cluster(workspace, certificates=certificates)
+    kubeconfig = workspace.path / "kubeconfig"
+    cluster.api.kubeconfig(kubeconfig)
+    kubeconfig.write_text(kubeconfig.read_text().replace(str(certificates[0]), "/etc/ssl/certs/ca-certificates.crt"))
+    daemon = cluster.daemon(kubeconfig=str(kubeconfig))
+    status, text = daemon.get("/readyz")
+    assert status == 503 and "certificate" in text
+    assert not cluster.api.requests
+
+
+def test_a_client_certificate(workspace):
+    certificates = make_certificates(workspace.path)
+    mine = make_certificates(workspace.path, "client")
+    cluster = Cluster(workspace, certificates=certificates, client_ca=str(mine[0]))
+    daemon = cluster.daemon(user={"client-certificate": str(mine[0]), "client-key": str(mine[1])})
+    wait_for(daemon, "web", ["10.96.0.1"])
+
+
+def test_a_plugin_gives_the_token(workspace):
+    cluster = Cluster(workspace, token="from-plugin")
+    plugin = workspace.path / "plugin"
+    plugin.write_text('#!/bin/sh\nsleep 0.3\necho "{\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"$1\\"}}"\n')
+    plugin.chmod(0o700)
+    daemon = cluster.daemon(user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin),
+                                           "args": ["from-plugin"]}})
+    wait_for(daemon, "web", ["10.96.0.1"])
+
+
+def test_a_missing_permission_costs_only_what_it_is_for(cluster):
+    api = cluster.api
+    api.faults["endpointslices"] = Fault(status=403, message="User \"x\" cannot list resource \"endpointslices\"")
+    daemon = cluster.daemon(wait=False)
+    daemon.wait_for_log(r"\bready:", 15)
+    daemon.wait_until_ready()
+    eventually(lambda: daemon.get("/readyz")[0] == 200, 15)
+    assert "forbidden" in daemon.get("/readyz")[1]
+    wait_for(daemon, "web", ["10.96.0.1"])
+    lines = [line for line in daemon.process.log_lines() if "ClusterRole" in line and "[headless]" in line]
+    assert len(lines) == 1 and "get, list and watch of endpointslices.discovery.k8s.io" in lines[0]
+    assert re.search(r'kubernetes_forbidden\{[^}]*headless[^}]*\} 1', daemon.get("/metrics")[1])
+    before, began = len(api.asked("endpointslices")), time.monotonic()
+    time.sleep(3)
+    assert len(api.asked("endpointslices")) - before <= 2 * (time.monotonic() - began), "two collections"
+    api.faults.clear()
+    daemon.reload()  # instead of waiting for the next try
+    wait_for(daemon, "db", ["10.0.0.1", "10.0.0.2"])
+
+
+# --- outages -------------------------------------------------------------------------------------------
+
+
+def test_before_the_first_sync(cluster):
+    cluster.api.stop()
+    daemon = cluster.daemon()
+    assert daemon.get("/readyz")[0] == 503
+    answer = daemon.ask(f"web.shop.{DOMAIN}")
+    assert answer.rcode == "SERVFAIL" and 14 in answer.extended_errors()
+    assert daemon.ask("www.example.org.").addresses() == ["192.0.2.1"]
+    cluster.api.start()
+    wait_for(daemon, "web", ["10.96.0.1"])
+    eventually(lambda: daemon.get("/readyz")[0] == 200)
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["history kept", "compacted"])
+def test_what_is_known_outlives_the_api(cluster, compacted):
+    api = cluster.api
+    daemon = cluster.daemon()
+    with Asker(daemon):
+        api.stop()
+        eventually(lambda: "has not answered" in daemon.get("/readyz")[1], RECOVERY)
+        assert daemon.get("/readyz")[0] == 200
+        assert addresses(daemon, "db") == ["10.0.0.1", "10.0.0.2"]
+        assert "meshdns_kubernetes_reachable" in daemon.get("/metrics")[1]
+        api.delete("Service", "db", "shop")
+        api.put(service("new", ip="10.96.0.3"))
+        if compacted:
+            api.compact()
+        api.start()
+        wait_for(daemon, "new", ["10.96.0.3"])
+        wait_for_rcode(daemon, "db", "NXDOMAIN")
+    assert len(api.lists("services")) == (2 if compacted else 1)
+    eventually(lambda: daemon.get("/readyz")[1] == '{"ready":true,"reasons":[]}\n', RECOVERY)
+
+
+def cut_in_an_object(api):
+    api.faults["services"] = Fault(cut_after=40, times=2, on="watch")
+    api.reset_connections()
+
+
+def garbage_in_the_stream(api):
+    api.faults["services"] = Fault(garbage=b'{"type":"ADDED","object":{"meta\x00\xff', times=1, on="watch")
+    api.reset_connections()
+
+
+def gone_at_the_watch(api):
+    api.stop()
+    api.compact()
+    api.start()
+
+
+def refusals(api):
+    api.faults["services"] = Fault(status=503, retry_after=1, times=2)
+    api.reset_connections()
+
+
+def errors(api):
+    api.faults["*"] = Fault(status=500, message="etcd is unwell", times=10)
+    api.reset_connections()
+
+
+def an_event_twice(api):
+    api.put(service("other", ip="10.96.3.1"))
+    api.repeat_event()
+
+
+def an_old_event_again(api):
+    for i in range(3):
+        api.put(service("other", ip=f"10.96.3.{i}"))
+    api.repeat_event(3)
+
+
+def many_at_once(api):
+    api.put(*[service(f"s{i}", ip=f"10.97.{i // 250}.{i % 250 + 1}") for i in range(1000)])
+
+
+@pytest.mark.parametrize("fault", [cut_in_an_object, garbage_in_the_stream, gone_at_the_watch, refusals, errors,
+                                   an_event_twice, an_old_event_again, many_at_once])
+def test_faults_lose_nothing(cluster, fault):
+    api = cluster.api
+    daemon = cluster.daemon()
+    with Asker(daemon):
+        fault(api)
+        api.put(service("one", ip="10.96.0.4"), endpoint_slice("db", ["10.0.0.5"]))
+        wait_for(daemon, "one", ["10.96.0.4"], limit=2 * RECOVERY)
+        wait_for(daemon, "db", ["10.0.0.5"])
+        api.put(service("two", ip="10.96.0.6"))
+        api.delete("Service", "one", "shop")
+        wait_for(daemon, "two", ["10.96.0.6"])
+        wait_for_rcode(daemon, "one", "NXDOMAIN")
+    eventually(lambda: collection(daemon, "services")["objects"] == len(api.objects[("", "services")]), RECOVERY)
+
+
+def test_pages_whose_token_expires(workspace):
+    cluster = Cluster(workspace, streams_lists=False)
+    api = cluster.api
+    many_at_once(api)
+    daemon = cluster.daemon()
+    api.expire_pages = 1
+    with Asker(daemon):
+        api.stop()
+        api.compact()
+        api.put(service("one", ip="10.96.0.4"))
+        api.start()
+        wait_for(daemon, "one", ["10.96.0.4"], limit=2 * RECOVERY)
+    assert any("continue" in query for query in api.lists("services"))
+    eventually(lambda: collection(daemon, "services")["objects"] == 1003)
+
+
+def test_a_slow_server_is_waited_for(workspace):
+    cluster = Cluster(workspace, streams_lists=False)
+    cluster.api.faults["services"] = Fault(rate=1000, times=1)
+    daemon = cluster.daemon()
+    wait_for(daemon, "web", ["10.96.0.1"], limit=30)
+    assert collection(daemon, "services")["errors"] == 0
+
+
+def test_watches_that_end_often(workspace):
+    cluster = Cluster(workspace, watch_limit=0.3)
+    daemon = cluster.daemon()
+    for i in range(10):
+        cluster.api.put(endpoint_slice("db", [f"10.0.2.{i}"]))
+        wait_for(daemon, "db", [f"10.0.2.{i}"])
+        time.sleep(0.1)
+    assert collection(daemon, "services")["lists"] == 1
+
+
+def test_an_empty_list_is_not_believed_at_once(workspace):
+    cluster = Cluster(workspace, streams_lists=False)
+    api = cluster.api
+    api.put(*[service(f"s{i}", ip=f"10.97.0.{i + 1}") for i in range(20)])
+    daemon = cluster.daemon()
+    with Asker(daemon):
+        api.faults["services"] = Fault(empty=True, on="list", times=1)
+        gone_at_the_watch(api)
+        eventually(lambda: "empty list" in daemon.get("/readyz")[1], RECOVERY)
+
+
+def test_sources_come_and_go_with_the_configuration(cluster):
+    daemon = cluster.daemon()
+    wait_for(daemon, "web", ["10.96.0.1"])
+    with_source = daemon.config
+    daemon.write_config({**with_source, "sources": []})
+    daemon.reload()
+    eventually(lambda: addresses(daemon, "web") == [])
+    daemon.write_config(with_source)
+    daemon.reload()
+    wait_for(daemon, "web", ["10.96.0.1"])
+    # A setting that the source depends on: followed anew, without a gap.
+    with Asker(daemon):
+        daemon.write_config({**with_source, "mesh": {"pods": "verified"}})
+        daemon.reload()
+        eventually(lambda: cluster.api.watches("pods"), RECOVERY)
