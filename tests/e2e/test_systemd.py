@@ -314,7 +314,9 @@ def test_takes_resolv_conf_from_networkmanager_and_gives_it_back(machine):
     assert machine.files() == {"etc/resolv.conf": BEFORE}
 
 
-@pytest.mark.parametrize("arguments", [["apply", {"MESHDNS_RESOLVER": "dnsmasq"}], ["enable", {}], ["", {}]])
+@pytest.mark.parametrize("arguments", [["apply", {"MESHDNS_RESOLVER": "dnsmasq"}], ["enable", {}], ["", {}],
+                                       # /etc/resolv.conf cannot name a port.
+                                       ["apply", {"MESHDNS_RESOLVER": "plain", "MESHDNS_SERVER": "127.0.0.1:15053"}]])
 def test_the_script_refuses_what_it_does_not_know(machine, arguments):
     command, env = arguments
     result = machine.run(command, **env)
