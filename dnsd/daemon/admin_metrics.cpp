@@ -1,15 +1,18 @@
 // The metrics, collected when they are asked for: nothing is counted twice, and what is counted
 // costs a query nothing but its worker's own counters.
+#include <fmt/format.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dnsd/config/load.hpp"
 #include "dnsd/daemon/admin_routes.hpp"
 
 namespace meshdns::dnsd {
@@ -248,7 +251,14 @@ void collect_upstreams(Collection& to, const std::vector<UpstreamStatus>& upstre
   for (const auto& upstream : upstreams) to.add(latency_of(upstream), {{"to", upstream.name}});
 }
 
-void collect_sources(Collection& to, const std::vector<registry::SourceStatus>& sources) {
+double unix_time(std::chrono::steady_clock::time_point then) {
+  const auto age = std::chrono::steady_clock::now() - then;
+  const auto moment = std::chrono::system_clock::now() - age;
+  return std::chrono::duration<double>(moment.time_since_epoch()).count();
+}
+
+void collect_sources(Collection& to, const Daemon& daemon) {
+  const std::vector<registry::SourceStatus> sources = daemon.sources();
   to.gauges("source_complete", "1 once the source was read as a whole.");
   for (const auto& source : sources) to.add(source.complete ? 1.0 : 0.0, {{"name", source.name}});
   to.gauges("source_broken",
@@ -259,6 +269,10 @@ void collect_sources(Collection& to, const std::vector<registry::SourceStatus>& 
     to.add(source.last_error.empty() ? 0.0 : 1.0, {{"name", source.name}});
   to.counters("source_changes_total", "Files or collections that the source handed over.");
   for (const auto& source : sources) to.add(source.changes, {{"name", source.name}});
+  to.gauges("source_last_change_timestamp_seconds",
+            "When the source last handed anything over, as a Unix time.");
+  for (const auto& source : sources)
+    to.add(unix_time(daemon.last_change(source.name)), {{"name", source.name}});
 }
 
 ClientMetric::Histogram histogram_of(const registry::DelayHistogram& delays) {
@@ -355,6 +369,14 @@ void collect_resolver(Collection& to, const resolver::ResolverCounters& resolver
   to.counters("resolver_failures_total", "Of these, that failed.").add(resolver.failures);
 }
 
+// Of all keys, defaults included.  FNV-1a: machines are to be compared, and our own hash is seeded.
+std::string config_hash(const Config& config) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : to_json(config))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return fmt::format("{:016x}", hash);
+}
+
 void collect_daemon(Collection& to, Daemon& daemon) {
   const ReloadStatus& reloads = daemon.reloads();
   to.gauges("build_info", "Always 1; the version is its label.")
@@ -369,6 +391,8 @@ void collect_daemon(Collection& to, Daemon& daemon) {
   to.gauges("config_last_reload_success_timestamp_seconds",
             "When a reload last succeeded, as a Unix time; 0: never.")
       .add(static_cast<double>(reloads.last_success_unix));
+  to.gauges("config_info", "Always 1; the label tells configurations apart.")
+      .add(1.0, {{"hash", config_hash(daemon.config())}});
   to.counters("config_reloads_total", "Reloads of the configuration.").add(reloads.reloads);
   to.counters("config_reload_failures_total", "Of these, that failed and changed nothing.")
       .add(reloads.failures);
@@ -391,9 +415,8 @@ std::string metrics_text(Daemon& daemon) {
   collect_cache(collection, daemon.cache().statistics());
   collect_forwarding(collection, workers);
   collect_upstreams(collection, upstream_status(daemon));
-  const auto sources = daemon.sources();
-  collect_sources(collection, sources);
-  collect_clusters(collection, sources);
+  collect_sources(collection, daemon);
+  collect_clusters(collection, daemon.sources());
   collect_registry(collection, daemon);
   collect_resolver(collection, daemon.resolver().counters());
   return collection.text();

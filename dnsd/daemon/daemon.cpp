@@ -42,6 +42,8 @@ constexpr std::chrono::milliseconds kFirstReadLimit{1'000};
 // With a state of an earlier run there are answers at once; sources that are read this soon after
 // the start spare clients the old ones.
 constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
+// How soon an address that could not be bound is tried again: its other user may be about to end.
+constexpr std::chrono::seconds kBindAgain{5};
 // When we say that we are ready though a source is not: what does not depend on it is answered.
 constexpr std::chrono::seconds kReadyAnyway{5};
 
@@ -116,6 +118,7 @@ class Daemon::Impl {
   void announce_when_ready();
   void update_state();
   void apply_config(Config next);
+  void bind();
   void apply_listeners();
   void apply_upstream();
   void apply_query_log();
@@ -176,6 +179,9 @@ class Daemon::Impl {
   std::shared_ptr<const LocalNames> local_names_;
   std::vector<uv_handle_t*> handles_;
   ReloadStatus reloads_;
+  // Addresses of the configuration that are not ours yet, with the reason; others serve meanwhile.
+  std::vector<std::string> unbound_;
+  std::chrono::steady_clock::time_point bind_again_at_;
   bool announced_ = false;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
@@ -423,6 +429,7 @@ void Daemon::Impl::housekeep() {
   log_.write_fold_counts();
   cache_keeper_.tick(std::chrono::steady_clock::now());
   state_keeper_.tick(std::chrono::steady_clock::now());
+  if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   watch_workers();
   keep_history();
   supervisor_.set_status(status_line());
@@ -497,6 +504,7 @@ Readiness Daemon::Impl::readiness() const {
   }
   if (registry_.current()->from_state_dir)
     readiness.reasons.emplace_back("snapshot: serving the state of state_dir");
+  for (const auto& failure : unbound_) readiness.reasons.push_back("not bound: " + failure);
   if (!reloads_.ok)
     readiness.reasons.emplace_back("config: the last reload failed, the one before it is in force");
   return readiness;
@@ -558,9 +566,8 @@ void Daemon::Impl::apply_config(Config next) {
   if (config_.server.workers != before.server.workers)
     log_.warn("server.workers takes effect with the next start");
   if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server.tcp));
-  if (config_.server.listen != before.server.listen) apply_listeners();
-  if (auto opened = admin_.serve_at(config_.admin.listen); !opened)
-    log_.error(opened.error().message);
+  unbound_.clear();
+  bind();
   if (config_.log != before.log) apply_query_log();
   read_local_names();
   follow_hosts_file();
@@ -580,9 +587,21 @@ void Daemon::Impl::apply_config(Config next) {
     log_.info("configuration changed", {{"section", section}});
 }
 
+// Those of the configuration; what cannot be bound is said once, and tried again.
+void Daemon::Impl::bind() {
+  const std::vector<std::string> said = std::exchange(unbound_, {});
+  apply_listeners();
+  if (auto opened = admin_.serve_at(config_.admin.listen); !opened)
+    unbound_.push_back(opened.error().message);
+  for (const auto& failure : unbound_)
+    if (std::ranges::find(said, failure) == said.end()) log_.error(failure);
+  bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
+}
+
 void Daemon::Impl::apply_listeners() {
   auto change = listeners_.change_to(config_.server.listen);
-  for (const auto& failure : change.failures) log_.error(failure.message);
+  for (const auto& failure : change.failures) unbound_.push_back(failure.message);
+  if (change.opened.empty() && change.closed.empty()) return;
   if (!change.opened.empty()) log_.info("listening", {{"address", joined(change.opened)}});
   if (!change.closed.empty())
     log_.info("no longer listening", {{"address", joined(change.closed)}});

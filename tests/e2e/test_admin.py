@@ -201,6 +201,41 @@ def test_stays_where_it_was_when_a_reload_cannot_move_it(daemon):
     assert daemon.get("/healthz") == (200, "ok\n")
 
 
+def test_moves_as_soon_as_the_other_program_has_gone(daemon):
+    """An address that is taken: said at /readyz, and tried again without another reload."""
+    taken = [socket.socket(socket.AF_INET, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]
+    for each in taken:
+        each.bind(("127.0.0.1", 0))
+    admin, server = (f"127.0.0.1:{each.getsockname()[1]}" for each in taken)
+    before = daemon.config
+    daemon.write_config(merge(before, {"admin": {"listen": admin}, "server": {"listen": [server]}}))
+    after, daemon.config = daemon.config, before
+    daemon.reload()
+
+    def is_said():
+        status, text = daemon.get("/readyz")
+        assert status == 200
+        reasons = json.loads(text)["reasons"]
+        return [f"not bound: admin.listen: cannot bind {admin}" in r for r in reasons].count(True) == 1 and \
+            any(r.startswith(f"not bound: cannot listen on {server}") for r in reasons)
+
+    eventually(is_said)
+    assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
+    for each in taken:
+        each.close()
+    daemon.config = after
+
+    def has_moved():
+        try:
+            return json.loads(daemon.get("/readyz")[1]) == {"ready": True, "reasons": []}
+        except urllib.error.URLError:
+            return False
+
+    eventually(has_moved, 15)
+    daemon.wait_for_log(f"listening address={re.escape(server)}")
+    assert len([line for line in daemon.process.log_lines() if "cannot bind" in line]) == 1
+
+
 def test_writes_the_query_log_that_is_asked_for(workspace):
     workspace.write("api.yaml", API)
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"},

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 import yaml
 
-from harness.daemon import ROOT
+from harness.daemon import ROOT, merge
 from harness.kube_api import KubeApi, endpoint_slice, headless, namespace
 from harness.ports import free_port
-from harness.waiting import seconds
+from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
 
 RULES = ROOT / "conf" / "prometheus" / "meshdns.rules.yaml"
@@ -69,6 +69,22 @@ def test_histograms_are_cumulative_and_end_with_all(exposition):
         counts = [int(count) for _, count in buckets]
         assert counts == sorted(counts) and buckets[-1][0] == "+Inf", name
         assert counts[-1] == int(re.search(rf"^{name}_count(?:\{{.*\}})? (\d+)", exposition, re.M).group(1)) > 0
+
+
+def test_tells_configurations_apart(workspace):
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=["192.0.2.1"])
+    first = daemon.config
+
+    def config_hash():
+        return re.search(r'^meshdns_config_info\{hash="([0-9a-f]{16})"\} 1$', daemon.get("/metrics")[1], re.M).group(1)
+
+    before = config_hash()
+    daemon.write_config(merge(first, {"cache": {"size": "2MiB"}}))
+    daemon.reload()
+    eventually(lambda: config_hash() != before)
+    daemon.write_config(first)
+    daemon.reload()
+    eventually(lambda: config_hash() == before)
 
 
 def test_counts_by_upstream(exposition):
