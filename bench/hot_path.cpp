@@ -72,7 +72,7 @@ class CacheAlone final : public dnsd::Upstream {
     die(wire::name_to_text(request.question.name) + " would be asked upstream");
   }
   void refresh(dnsd::ForwardRequest) override {}
-  dnsd::Forwarder::Route route(std::string_view) const override { return {}; }
+  dnsd::ForwardingFacts describe(std::string_view, Type, dnsd::Millis) const override { return {}; }
   void close() override {}
 
  private:
