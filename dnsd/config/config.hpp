@@ -34,8 +34,10 @@ struct TcpConfig {
 };
 
 struct RateLimitConfig {
-  std::uint32_t responses_per_second = 0;  // per client; 0 = off
+  std::uint32_t responses_per_second = 0;  // over UDP, per client and worker; 0 = off
   std::uint32_t slip = 2;                  // every n-th refused answer is sent truncated; 0 = none
+  std::uint32_t ipv4_prefix = 32;          // bits of the address that make a client
+  std::uint32_t ipv6_prefix = 64;
   friend bool operator==(const RateLimitConfig&, const RateLimitConfig&) = default;
 };
 

@@ -164,6 +164,8 @@ Codec<RateLimitConfig> rate_limit() {
   return section<RateLimitConfig>({
       field("responses_per_second", &RateLimitConfig::responses_per_second, number(0, 1'000'000)),
       field("slip", &RateLimitConfig::slip, number(0, 100)),
+      field("ipv4_prefix", &RateLimitConfig::ipv4_prefix, number(8, 32)),
+      field("ipv6_prefix", &RateLimitConfig::ipv6_prefix, number(16, 128)),
   });
 }
 
@@ -188,7 +190,7 @@ Codec<ServerConfig> server() {
       field("tcp", &ServerConfig::tcp, tcp()),
       field("nsid", &ServerConfig::nsid, text(128)),
       field("cpu_affinity", &ServerConfig::cpu_affinity, boolean()),
-      planned(field("rate_limit", &ServerConfig::rate_limit, rate_limit())),
+      field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
   });
 }
 

@@ -70,7 +70,6 @@ struct Field {
   std::function<void(const Node&, const Place&, S&)> read;
   std::function<void(Json&, const S&)> print;
   std::vector<std::string> keys_below;
-  bool is_planned = false;
 };
 
 template <typename S, typename C>
@@ -80,13 +79,6 @@ Field<S> field(std::string_view key, typename C::Value S::* member, const C& cod
             if (auto value = codec.read(node, place)) section.*member = *std::move(value);
           },
           [=](Json& json, const S& section) { codec.print(json, section.*member); }, codec.keys};
-}
-
-// A key whose capability is not there yet: unknown until this word is taken away.
-template <typename S>
-Field<S> planned(Field<S> f) {
-  f.is_planned = true;
-  return f;
 }
 
 // ---- single values
@@ -204,7 +196,6 @@ template <typename S>
 std::vector<std::string> keys_of(const std::vector<Field<S>>& fields) {
   std::vector<std::string> keys;
   for (const Field<S>& f : fields) {
-    if (f.is_planned) continue;
     keys.emplace_back(f.key);
     for (const std::string& below : f.keys_below) keys.push_back(std::string(f.key) + "." + below);
   }
@@ -217,7 +208,7 @@ void read_fields(const std::vector<Field<S>>& fields, const Node& node, const Pl
   for (const Node& entry : node) {
     const auto f = std::ranges::find_if(
         fields, [&](const Field<S>& candidate) { return candidate.key == entry.key(); });
-    if (f != fields.end() && !f->is_planned) {
+    if (f != fields.end()) {
       f->read(entry, place.at(entry.key()), section);
       continue;
     }
@@ -246,7 +237,6 @@ Codec<S> section(
           [=](Json& json, const S& value) {
             json.StartObject();
             for (const Field<S>& f : *shared) {
-              if (f.is_planned) continue;
               json.Key(f.key.data(), static_cast<rapidjson::SizeType>(f.key.size()));
               f.print(json, value);
             }

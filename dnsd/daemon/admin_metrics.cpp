@@ -161,6 +161,12 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
       .add(total(&WorkerCounters::tcp_accepted));
   to.counters("dns_do_requests_total", "Queries with the DO bit.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.do_requests.value(); }));
+  to.counters("dns_rate_limited_total",
+              "Queries over their client's rate limit, by what became of them.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.limited_dropped.value(); }),
+           {{"action", "drop"}})
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.limited_truncated.value(); }),
+           {{"action", "truncate"}});
   to.counters("dns_rejected_total", "Queries that got SERVFAIL because too many waited already.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.rejected_waiting.value(); }));
 }

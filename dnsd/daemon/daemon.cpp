@@ -129,6 +129,7 @@ class Daemon::Impl {
   void read_local_names();
   void housekeep();
   void watch_workers();
+  void tell_of_limited_clients();
   void keep_history();
   std::string status_line() const;
   void shut_down();
@@ -431,6 +432,7 @@ void Daemon::Impl::housekeep() {
   state_keeper_.tick(std::chrono::steady_clock::now());
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   watch_workers();
+  tell_of_limited_clients();
   keep_history();
   supervisor_.set_status(status_line());
 }
@@ -444,6 +446,13 @@ void Daemon::Impl::watch_workers() {
   const std::string complaint = liveness_.complaint();
   if (complaint.empty()) return supervisor_.feed_watchdog();
   log_.write_folded(LogLevel::Error, "a worker's loop stands still", {{"workers", complaint}});
+}
+
+void Daemon::Impl::tell_of_limited_clients() {
+  for (const auto& unit : units_)
+    if (const auto client = unit->take_limited())
+      log_.write_folded(LogLevel::Warn, "a client is over server.rate_limit",
+                        {{"client", client->to_string()}});
 }
 
 // What the status page shows of the last minutes.

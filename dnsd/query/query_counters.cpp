@@ -36,6 +36,8 @@ std::string_view to_string(AnswerSource source) {
       return "protocol";
     case AnswerSource::Failed:
       return "failed";
+    case AnswerSource::Limited:
+      return "limited";
   }
   return "";
 }

@@ -25,8 +25,9 @@ enum class AnswerSource : std::uint8_t {
   Refused,   // access, class, transfers
   Protocol,  // FORMERR, NOTIMP, BADVERS
   Failed,    // nothing could be had: SERVFAIL of our own
+  Limited,   // truncated: over the client's rate limit
 };
-inline constexpr std::size_t kAnswerSources = 11;
+inline constexpr std::size_t kAnswerSources = 12;
 std::string_view to_string(AnswerSource source);  // "cluster_zone"
 
 struct alignas(64) QueryCounters {
@@ -58,6 +59,8 @@ struct alignas(64) QueryCounters {
   Counter chain_failures;  // aliases without end
   Counter waiting;         // a gauge: queries that wait for a set's first addresses or an upstream
   Counter rejected_waiting;  // too many waited already: SERVFAIL
+  Counter limited_dropped;   // over the client's rate limit: no answer
+  Counter limited_truncated;
 };
 
 }  // namespace meshdns::dnsd

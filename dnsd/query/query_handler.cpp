@@ -55,7 +55,14 @@ QueryHandler::Impl::Impl(QueryHandlerParts parts, QuerySettings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
       reader_(parts_.publisher),
-      rotation_(reinterpret_cast<std::uintptr_t>(this) ^ parts_.clock.precise_now()) {}
+      rotation_(reinterpret_cast<std::uintptr_t>(this) ^ parts_.clock.precise_now()) {
+  limiter_.configure(settings_.rate_limit);
+}
+
+void QueryHandler::Impl::reconfigure(QuerySettings settings) {
+  settings_ = std::move(settings);
+  limiter_.configure(settings_.rate_limit);
+}
 
 // --- one query, or up to 64
 // -------------------------------------------------------------------------
@@ -108,6 +115,8 @@ std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
   held_number_ = 0;
   if (outcome == ParseOutcome::Drop) return kNoReply;
   count_request(state);
+  if (limiter_.is_on() && !state.is_tcp()) [[unlikely]]
+    if (const Written limited = limit(state, outcome, buffer)) return *limited;
   switch (outcome) {
     case ParseOutcome::Drop:
       return kNoReply;
@@ -124,6 +133,27 @@ std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
     return refuse(state, "this client is not in server.allow", buffer);
   if (is_refused_type(state.query->qtype)) return refuse(state, "not served", buffer);
   return answer_question(state, snapshot, buffer);
+}
+
+// Nothing when the client may have its answer.  An error is as short as a truncated answer would
+// be.
+QueryHandler::Impl::Written QueryHandler::Impl::limit(QueryState& state, ParseOutcome outcome,
+                                                      Buffer buffer) {
+  switch (limiter_.judge(state.reply_to->client.address, state.started_ns)) {
+    case RateLimiter::Verdict::Answer:
+      return {};
+    case RateLimiter::Verdict::Drop:
+      counters_.limited_dropped.add();
+      return kNoReply;
+    case RateLimiter::Verdict::Truncate:
+      counters_.limited_truncated.add();
+      break;
+  }
+  if (outcome != ParseOutcome::Ok) return {};
+  state.source = AnswerSource::Limited;
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_truncated();
+  return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
 
 std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapshot& snapshot,
@@ -307,6 +337,7 @@ void QueryHandler::on_snapshot() { impl_->on_snapshot(); }
 void QueryHandler::reconfigure(QuerySettings settings) { impl_->reconfigure(std::move(settings)); }
 void QueryHandler::set_log(QueryLog* log) { impl_->set_log(log); }
 const QueryCounters& QueryHandler::counters() const { return impl_->counters(); }
+std::optional<IpAddress> QueryHandler::take_limited() { return impl_->take_limited(); }
 FailingNames& QueryHandler::failing_names() { return impl_->failing_names(); }
 
 }  // namespace meshdns::dnsd

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "dnsd/net/query_sink.hpp"
@@ -64,6 +65,8 @@ class QueryHandler final : public QuerySink {
   // Any thread.
   const QueryCounters& counters() const;
   FailingNames& failing_names();
+  // One of the clients that have been over their rate limit since the last call.
+  std::optional<IpAddress> take_limited();
 
  private:
   class Impl;

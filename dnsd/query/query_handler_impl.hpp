@@ -13,6 +13,7 @@
 #include "dnsd/query/decision.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "dnsd/query/query_state.hpp"
+#include "dnsd/query/rate_limiter.hpp"
 #include "dnsd/query/reply_options.hpp"
 #include "dnsd/query/rotation.hpp"
 #include "dnsd/wire/message_writer.hpp"
@@ -33,11 +34,12 @@ class QueryHandler::Impl {
   void on_batch(std::span<Datagram> batch);
   void on_snapshot();
   void stop();
-  void reconfigure(QuerySettings settings) { settings_ = std::move(settings); }
+  void reconfigure(QuerySettings settings);
   void set_log(QueryLog* log) { parts_.log = log; }
   std::size_t waiting() const { return held_.size(); }
   const QueryCounters& counters() const { return counters_; }
   FailingNames& failing_names() { return failing_names_; }
+  std::optional<IpAddress> take_limited() { return limiter_.take_limited(); }
 
  private:
   static constexpr std::size_t kBatchSize = 64;
@@ -48,6 +50,7 @@ class QueryHandler::Impl {
   void answer_batch(std::span<Datagram> batch);
   std::size_t answer(QueryState& state, wire::ParseOutcome outcome,
                      const registry::Snapshot& snapshot, Buffer buffer);
+  Written limit(QueryState& state, wire::ParseOutcome outcome, Buffer buffer);
   std::size_t answer_question(QueryState& state, const registry::Snapshot& snapshot, Buffer buffer);
   std::size_t answer_class_chaos(QueryState& state, const registry::Snapshot& snapshot,
                                  const registry::Client& client, Buffer buffer);
@@ -104,6 +107,7 @@ class QueryHandler::Impl {
   QuerySettings settings_;
   QueryCounters counters_;
   FailingNames failing_names_;
+  RateLimiter limiter_;
   HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
   registry::Publisher::Reader reader_;
   RotationTable rotation_;

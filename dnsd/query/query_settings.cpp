@@ -57,6 +57,7 @@ QuerySettings QuerySettings::from(const Config& config) {
   settings.allow = AccessList(config.server.allow);
   settings.chaos = config.server.chaos;
   settings.nsid = config.server.nsid;
+  settings.rate_limit = config.server.rate_limit;
   settings.timeout = config.upstream.timeout;
   settings.dns64 = config.dns64.prefix;
   settings.server_version = "meshdns " MESHDNS_VERSION;

@@ -32,7 +32,8 @@ class AccessList {
 struct QuerySettings {
   AccessList allow;
   ChaosAccess chaos = ChaosAccess::Loopback;
-  std::string nsid;                         // empty = none
+  std::string nsid;  // empty = none
+  RateLimitConfig rate_limit;
   std::chrono::milliseconds timeout{2000};  // upstream.timeout: how long an answer is waited for
   std::string server_version = "meshdns";   // CH version.server
   std::string server_identity;              // CH id.server: this host's name

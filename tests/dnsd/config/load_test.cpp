@@ -357,8 +357,16 @@ TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
         << m.text;
 }
 
-TEST(LoadTest, TreatsAKeyWhoseCapabilityIsMissingAsUnknown) {
-  EXPECT_THAT(findings("server: { rate_limit: {} }"), ElementsAre(HasSubstr("unknown key")));
+TEST(LoadTest, ReadsARateLimit) {
+  const RateLimitConfig limit =
+      good("server: { rate_limit: { responses_per_second: 100, slip: 3, ipv6_prefix: 56 } }")
+          .server.rate_limit;
+  EXPECT_EQ(limit.responses_per_second, 100U);
+  EXPECT_EQ(limit.slip, 3U);
+  EXPECT_EQ(limit.ipv4_prefix, 32U);
+  EXPECT_EQ(limit.ipv6_prefix, 56U);
+  EXPECT_THAT(findings("server: { rate_limit: { ipv4_prefix: 33 } }"),
+              ElementsAre(HasSubstr("server.rate_limit.ipv4_prefix")));
 }
 
 TEST(LoadTest, ReportsEverythingInTheOrderOfTheText) {

@@ -41,6 +41,19 @@ class AllocationTest : public QueryFixture {
   }
 };
 
+TEST_F(AllocationTest, ARateLimitTakesNone) {
+  settings_.rate_limit.responses_per_second = 1;
+  load(R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api }
+spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
+)");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(allocations_of("api.example.org.", wire::Type::A), 0U);
+  }
+}
+
 TEST_F(AllocationTest, LocalHitsTakeNone) {
   be_authority();
   be_in("shop");

@@ -24,6 +24,19 @@ spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
   }
 };
 
+TEST_F(ProtocolTest, OverTheRateLimitUdpIsTruncatedOrDroppedAndTcpAnswered) {
+  settings_.rate_limit = {.responses_per_second = 2, .slip = 2};
+  EXPECT_EQ(ask("api.example.org. A"), "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(ask("api.example.org. A"), "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(ask("api.example.org. A"), "NO REPLY");
+  EXPECT_EQ(ask("api.example.org. A"), "not aa, TC");
+  EXPECT_EQ(ask("nowhere.example.org. A"), "NO REPLY") << "no upstream is asked, either";
+  EXPECT_EQ(ask("api.example.org. A", {.tcp = true}), "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.2"}), "api.example.org. 30 A 10.0.0.7");
+  EXPECT_EQ(handler().counters().limited_dropped.value(), 2U);
+  EXPECT_EQ(handler().counters().limited_truncated.value(), 1U);
+}
+
 TEST_F(ProtocolTest, ResponsesAndScrapsGetNoReply) {
   EXPECT_EQ(ask_bytes({}), "NO REPLY");
   EXPECT_EQ(ask_bytes({0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0}), "NO REPLY");
