@@ -1,0 +1,170 @@
+"""The manifests of conf/kubernetes: they fit together, ask for no right that is not used, and their rules undo."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from harness.daemon import ROOT, run_tool
+from harness.kube_api import CUSTOM, KubeApi, namespace, pod, service_entry
+from harness.waiting import eventually, seconds
+
+HERE = ROOT / "conf" / "kubernetes"
+OVERLAYS = sorted(path.parent for path in HERE.glob("overlays/*/kustomization.yaml"))
+ALL = [HERE / "base", *OVERLAYS]
+
+
+def documents(path):
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def find(kind, directory=HERE / "base"):
+    (found,) = [d for path in directory.glob("*.yaml") for d in documents(path) if d.get("kind") == kind]
+    return found
+
+
+def pod_spec():
+    return find("DaemonSet")["spec"]["template"]["spec"]
+
+
+def one_file(directory, name):
+    """The overlay's own, else the base's."""
+    own = directory / name
+    return own if own.exists() else HERE / "base" / name
+
+
+@pytest.mark.parametrize("path", sorted(HERE.rglob("*.yaml")), ids=lambda path: str(path.relative_to(HERE)))
+def test_every_file_is_yaml_and_used(path):
+    assert documents(path)
+    folder = path.parent
+    text = "".join((f / "kustomization.yaml").read_text() for f in ALL if f == folder)
+    assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml")
+
+
+@pytest.mark.parametrize("directory", ALL, ids=lambda path: path.name)
+def test_a_kustomization_names_what_is_there(directory):
+    kustomization = find("Kustomization", directory)
+    files = [*kustomization["resources"], *[p["path"] for p in kustomization.get("patches", [])],
+             *[f for g in kustomization.get("configMapGenerator", []) for f in g["files"]]]
+    for name in files:
+        assert (directory / name).exists(), name
+
+
+def test_the_pod_refers_to_what_is_there():
+    spec = pod_spec()
+    assert spec["serviceAccountName"] == find("ServiceAccount")["metadata"]["name"]
+    generated = {g["name"] for g in find("Kustomization")["configMapGenerator"]}
+    assert {v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v} == generated
+    volumes = {v["name"] for v in spec["volumes"]}
+    for container in [*spec["initContainers"], *spec["containers"]]:
+        assert {m["name"] for m in container["volumeMounts"]} <= volumes
+    labels = find("DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    assert find("DaemonSet")["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert find("Service")["spec"]["selector"].items() <= labels.items()
+    binding = find("ClusterRoleBinding")
+    assert binding["roleRef"]["name"] == find("ClusterRole")["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": spec["serviceAccountName"],
+                                    "namespace": find("Kustomization")["namespace"]}]
+
+
+def test_the_pod_has_no_more_than_it_needs():
+    spec = pod_spec()
+    (daemon,) = spec["containers"]
+    assert spec["hostNetwork"] and spec["priorityClassName"] == "system-node-critical"
+    security = daemon["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+    assert security["runAsNonRoot"] and security["readOnlyRootFilesystem"] and "privileged" not in security
+    assert "privileged" not in spec["initContainers"][0]["securityContext"]
+    assert daemon["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert daemon["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert "memory" in daemon["resources"]["limits"]
+
+
+@pytest.mark.parametrize("directory", ALL, ids=lambda path: path.name)
+def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
+    config = one_file(directory, "meshdns.yaml")
+    result = run_tool("check", "--config", config)
+    assert result.returncode == 0, result.stdout + result.stderr
+    listen = {address.rpartition(":")[0] for address in yaml.safe_load(config.read_text())["server"]["listen"]}
+    untracked = re.search(r"elements = \{ (.*?) \}", one_file(directory, "notrack.nft").read_text()).group(1)
+    assert set(untracked.split(", ")) == listen
+    patch = directory / "addresses.yaml"
+    init = (documents(patch)[0]["spec"]["template"]["spec"] if patch.exists() else pod_spec())["initContainers"][0]
+    assert set(init["env"][0]["value"].split()) == listen
+
+
+def test_the_role_grants_what_is_used_and_nothing_else(workspace):
+    """A daemon that uses everything asks for exactly the resources of the role."""
+    api = workspace.own(KubeApi())
+    for crd in CUSTOM:
+        api.serve(crd)
+    api.put(namespace("shop"), pod("one", "10.0.0.1"),
+            service_entry("e", "members.example.org", resolution="STATIC", location="MESH_INTERNAL",
+                          workloadSelector={"labels": {"app": "x"}}))
+    workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": api.kubeconfig(workspace.path / "k"),
+                                                  "node_name": "n1"}}],
+                      "client": {"by_source_address": True}})
+
+    def asked():
+        found = set()
+        for path, _ in list(api.requests):
+            parts = path.strip("/").split("/")
+            if parts[0] == "apis" and len(parts) <= 3:
+                continue  # discovery, which every authenticated client may ask
+            found.add(("" if parts[0] == "api" else parts[1], parts[-1]))
+        return found
+
+    rules = find("ClusterRole")["rules"]
+    granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
+
+    def check():
+        assert asked() == granted
+    eventually(check, 5)
+    assert all(rule["verbs"] == ["get", "list", "watch"] for rule in rules)
+
+
+def test_the_documentation_shows_the_same_role():
+    (shown,) = re.findall(r"```yaml\n(.*?ClusterRole.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.S)
+    assert yaml.safe_load(shown) == find("ClusterRole")
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
+def test_kustomize_builds_it(overlay):
+    built = subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=False,
+                           timeout=seconds(60))
+    assert built.returncode == 0, built.stderr
+    objects = [document for document in yaml.safe_load_all(built.stdout) if document]
+    assert sorted(o["kind"] for o in objects) == ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "ConfigMap",
+                                                  "DaemonSet", "Service", "ServiceAccount"]
+    assert {o["metadata"].get("namespace") for o in objects} == {"kube-system", None}
+
+
+def in_a_namespace(commands):
+    """Runs a shell script in a network namespace of its own."""
+    return subprocess.run(["unshare", "--net", "sh", "-euc", commands], capture_output=True, text=True, check=False,
+                          timeout=seconds(30))
+
+
+def rules_can_be_loaded():
+    return shutil.which("nft") and in_a_namespace("nft list ruleset").returncode == 0
+
+
+@pytest.mark.skipif(not rules_can_be_loaded(), reason="needs nft, and network namespaces")
+@pytest.mark.parametrize("directory", [d for d in ALL if (d / "notrack.nft").exists()], ids=lambda path: path.name)
+def test_the_rules_apply_twice_as_once_and_leave_no_trace(directory):
+    rules = pathlib.Path(directory / "notrack.nft")
+    result = in_a_namespace(f"""
+        nft add table ip others; nft list ruleset; echo ===
+        nft -f {rules}; nft list ruleset; echo ===
+        nft -f {rules}; nft list ruleset; echo ===
+        nft delete table inet meshdns; nft list ruleset""")
+    if "Operation not supported" in result.stderr or "No such file" in result.stderr:
+        pytest.skip("this kernel has no nf_tables with notrack")
+    assert result.returncode == 0, result.stderr
+    before, once, twice, after = (part.strip() for part in result.stdout.split("==="))
+    assert once == twice and once != before and "notrack" in once
+    assert after == before
