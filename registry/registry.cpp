@@ -1015,6 +1015,7 @@ CommitSummary Registry::set_settings(MeshSettings settings) {
   state_->next.authoritative = old->next.authoritative;
   state_->next.synced = old->next.synced;
   state_->next.from_state_dir = old->next.from_state_dir;
+  state_->next.endpoints_unknown = old->next.endpoints_unknown;
   State::Change change;
   change.all_clients = true;
   change.dns_visible = true;
@@ -1042,6 +1043,13 @@ void Registry::set_clients(ClientSettings clients) {
   state_->clients = std::move(clients);
   State::Change change;
   change.all_clients = true;
+  finish(change);
+}
+
+void Registry::set_endpoints_unknown(bool unknown) {
+  if (state_->next.endpoints_unknown == unknown) return;
+  state_->next.endpoints_unknown = unknown;
+  State::Change change;
   finish(change);
 }
 

@@ -83,6 +83,7 @@ class Registry {
   void set_clients(ClientSettings clients);
   // Facts about sources that change answers: see Snapshot.
   void set_state(bool authoritative, bool synced, bool from_state_dir);
+  void set_endpoints_unknown(bool unknown);
   // Unix seconds, for the SOA serial; without it the serial counts changes from 1.
   void set_clock(std::function<std::int64_t()> clock) { clock_ = std::move(clock); }
 

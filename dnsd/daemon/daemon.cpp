@@ -522,6 +522,7 @@ Readiness Daemon::Impl::readiness() const {
 void Daemon::Impl::update_state() {
   const bool was_restored = registry_.current()->from_state_dir;
   registry_.set_state(is_authority(config_), is_synced(), feed_.is_restored());
+  registry_.set_endpoints_unknown(feed_.lacks_endpoints());
   if (was_restored && !feed_.is_restored())
     log_.info("all sources have been read; what only the last run knew is gone");
   announce_when_ready();

@@ -24,6 +24,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
   for (const auto& [source, origins] : origins_by_source_) {
     if (sources.contains(source)) continue;
     complete_.erase(source);
+    without_endpoints_.erase(source);
     restored_.erase(source);
     for (const auto& origin : origins) {
       transaction.replace_origin(registry_.origin(origin), {});
@@ -122,8 +123,16 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
                {{"source", batch.source}});
   if (batch.origins) forget_others(origins, *batch.origins, transaction);
   if (batch.complete) complete_.insert(batch.source);
+  if (batch.lacks_endpoints)
+    without_endpoints_.insert(batch.source);
+  else
+    without_endpoints_.erase(batch.source);
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
-  if (parsed_resources >= kLargeBatch) {
+  unreturned_ += parsed_resources;
+  const bool is_list_over = std::ranges::any_of(
+      batch.changes, [](const auto& change) { return change.effect != Effect::Update; });
+  if (unreturned_ >= kLargeBatch && is_list_over) {
+    unreturned_ = 0;
     batch = {};
     transaction = {};
     malloc_trim(0);

@@ -56,6 +56,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   bool is_known(const std::string& source) const;
   // Whether anything that an earlier run knew still waits to be confirmed.
   bool is_restored() const { return !restored_.empty(); }
+  // Whether a source may not read the endpoints of headless Services.
+  bool lacks_endpoints() const { return !without_endpoints_.empty(); }
   std::size_t complete_sources() const { return complete_.size(); }
   // Called after each batch.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
@@ -83,6 +85,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   resolver::NameResolver* resolver_ = nullptr;
   std::map<std::string, std::set<std::string>> origins_by_source_;
   std::set<std::string> complete_;
+  std::set<std::string> without_endpoints_;
+  std::size_t unreturned_ = 0;                // resources parsed since memory was last given back
   std::map<std::string, Restored> restored_;  // by source
   std::map<std::string, std::vector<registry::Finding>> findings_;
   std::function<void()> listener_;

@@ -31,9 +31,20 @@ bool is_fallthrough(const View& view, std::string_view name) {
                              [&](const std::string& zone) { return is_at_or_below(name, zone); });
 }
 
+// A headless Service, and the names below it, when its endpoints may not be read.
+bool is_unknown(const View& view, const Match& match) {
+  return view.snapshot().endpoints_unknown && match && match.service->headless &&
+         match.service->answer == AnswerKind::NoReadyEndpoints;
+}
+
 // What becomes of a name that does not exist: denied where that is ours to do, else forwarded.
 Decision deny(const View& view, const Asked& asked, Decision decision) {
   decision.zone = zone_of(view, asked.name);
+  if (is_unknown(view, decision.match)) [[unlikely]] {
+    decision.verdict = Verdict::NotReady;
+    decision.why = "the endpoints of headless Services may not be read (/readyz says why)";
+    return decision;
+  }
   const bool cluster = is_in_cluster_domain(view, asked.name);
   const bool ours =
       cluster ? view.snapshot().authoritative : !reverse_zone_of(view, asked.name).empty();

@@ -68,6 +68,8 @@ struct Snapshot {
   bool synced = true;
   // The state is the one from `state_dir`, not yet confirmed by its sources.
   bool from_state_dir = false;
+  // A source may not read the endpoints of headless Services: one without any may well have some.
+  bool endpoints_unknown = false;
 
   std::shared_ptr<const MeshSettings> settings;
   HashTrie<HostEntry> hosts;

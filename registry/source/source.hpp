@@ -87,6 +87,8 @@ struct SourceBatch {
   std::vector<OriginChange> changes;
   // The source has been read as a whole at least once.  Stays true from then on.
   bool complete = false;
+  // The endpoints of headless Services may not be read: of one without any nothing is known.
+  bool lacks_endpoints = false;
   // When set: all origins that the source has.  What is known of others of its origins, from
   // before a restart say, goes.
   std::optional<std::vector<std::string>> origins = {};

@@ -268,6 +268,10 @@ def test_a_missing_permission_costs_only_what_it_is_for(cluster):
     eventually(lambda: daemon.get("/readyz")[0] == 200, 15)
     assert "forbidden" in daemon.get("/readyz")[1]
     wait_for(daemon, "web", ["10.96.0.1"])
+    for name in ("db", "db-0.db"):  # whether it has endpoints is not known: no denial
+        answer = daemon.ask(f"{name}.shop.{DOMAIN}")
+        assert answer.rcode == "SERVFAIL" and 14 in answer.extended_errors(), name
+    assert daemon.ask(f"missing.shop.{DOMAIN}").rcode == "NXDOMAIN"
     lines = [line for line in daemon.process.log_lines() if "ClusterRole" in line and "[headless]" in line]
     assert len(lines) == 1 and "get, list and watch of endpointslices.discovery.k8s.io" in lines[0]
     assert re.search(r'kubernetes_forbidden\{[^}]*headless[^}]*\} 1', daemon.get("/metrics")[1])

@@ -320,6 +320,7 @@ void ClusterSource::flush() {
   batch.source = options_.naming.source;
   batch.changes = batch_.take();
   batch.complete = complete_;
+  batch.lacks_endpoints = complete_ && lacks_endpoints();
   batch.notices = std::exchange(notices_, {});
   changes_ += batch.changes.size();
   for (auto& change : batch.changes)
@@ -338,6 +339,14 @@ void ClusterSource::flush() {
     if (arrival.trigger_time_ms != 0)
       from_trigger_.observe(1e-3 * static_cast<double>(applied_unix_ms - arrival.trigger_time_ms));
   }
+}
+
+bool ClusterSource::lacks_endpoints() const {
+  return std::ranges::any_of(followed_, [](const auto& item) {
+    const Kind kind = item.second->plan().kind;
+    const bool is_of_endpoints = kind == Kind::EndpointSlice || kind == Kind::Endpoints;
+    return is_of_endpoints && !item.second->reflector().synced;
+  });
 }
 
 std::string ClusterSource::last_error() const {

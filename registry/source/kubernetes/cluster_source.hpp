@@ -79,6 +79,7 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
   void want_flush();
   void flush();
   void check_complete();
+  bool lacks_endpoints() const;
   std::string last_error() const;
 
   const ClusterSourceOptions options_;

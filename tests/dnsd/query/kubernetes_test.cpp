@@ -351,6 +351,19 @@ TEST_F(KubernetesTest, BeforeTheFirstSyncMissingNamesMayOnlyBeLate) {
           {"www.example.org. A", "FORWARD"}});
 }
 
+TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
+  load(
+      "apiVersion: v1\nkind: Service\nmetadata: { name: bare, namespace: shop }\n"
+      "spec: { clusterIP: None, ports: [{ port: 80 }] }\n");
+  expect({{"bare.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
+          {"bare-0.bare.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."}});
+  registry_.registry().set_endpoints_unknown(true);
+  expect_all("not aa, SERVFAIL, EDE 14",
+             {"bare.shop.svc.cluster.local. A", "bare-0.bare.shop.svc.cluster.local. A"});
+  expect({{"missing.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
+          {"web.shop.svc.cluster.local. A", "web.shop.svc.cluster.local. 5 A 10.96.0.1"}});
+}
+
 TEST_F(KubernetesTest, StateOfAnEarlierRunSaysSo) {
   registry_.registry().set_state(true, true, true);
   EXPECT_EQ(ask("web.shop.svc.cluster.local. A"),
