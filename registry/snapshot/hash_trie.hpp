@@ -1,11 +1,12 @@
 // A persistent hash index: copying one is a pointer copy, changing one copies a path of at most
-// three nodes, and two generations share all the rest.
+// four nodes, and two generations share all the rest.
 //
 // Why not a hash array mapped trie of the usual fan-out: at 100,000 names it makes a look-up wait
 // for four cache misses.  Here two levels of 64 pointers (which stay in the caches) lead to 4,096
 // leaves; a leaf holds the tags of its entries side by side, so a look-up misses once there and
-// once in the entry. A change copies one leaf (24 entries at 100,000 names) and two arrays of 512
-// octets.
+// once in the entry. A change copies one leaf (24 entries at 100,000 names) and two arrays of
+// pointers. A leaf that grows beyond 64 entries (a million addresses) is forked into eight, so that
+// a change goes on costing the same.
 #pragma once
 
 #include <algorithm>
@@ -69,10 +70,10 @@ class HashTrie {
     if (!root_) return;
     for (const auto& branch : root_->branches) {
       if (!branch) continue;
-      for (const auto& leaf : branch->leaves) {
-        if (!leaf) continue;
-        for (std::uint32_t i = 0; i < leaf->size; ++i) visit(*leaf->entries()[i]);
-      }
+      for (const auto& leaf : branch->leaves) visit_leaf(leaf, visit);
+      for (const auto& fork : branch->forks)
+        if (fork)
+          for (const auto& leaf : fork->leaves) visit_leaf(leaf, visit);
     }
   }
 
@@ -110,6 +111,8 @@ class HashTrie {
 
  private:
   static constexpr std::size_t kFanOut = 64;
+  static constexpr std::size_t kForks = 8;
+  static constexpr std::uint32_t kMaxLeaf = 64;
 
   // Tags, then entries, behind the header in one allocation.
   class Leaf final : public RefCounted {
@@ -182,21 +185,44 @@ class HashTrie {
     }
   };
 
+  struct Fork final : public RefCounted {
+    void copy(const Fork& other) { leaves = other.leaves; }
+    std::array<Ref<Leaf>, kForks> leaves;
+  };
   struct Branch final : public RefCounted {
+    void copy(const Branch& other) {
+      leaves = other.leaves;
+      forks = other.forks;
+    }
     std::array<Ref<Leaf>, kFanOut> leaves;
+    std::array<Ref<Fork>, kFanOut> forks;  // where a leaf has grown too large; it is null then
   };
   struct Root final : public RefCounted {
+    void copy(const Root& other) { branches = other.branches; }
     std::array<Ref<Branch>, kFanOut> branches;
   };
 
   static std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
   static std::size_t branch_index(std::uint64_t hash) { return hash >> 58; }
   static std::size_t leaf_index(std::uint64_t hash) { return (hash >> 52) & (kFanOut - 1); }
+  // From the tag, which is all that a leaf keeps of its entries' hashes.
+  static std::size_t fork_index(std::uint32_t tag) { return tag & (kForks - 1); }
 
   const Leaf* leaf_of(std::uint64_t hash) const {
     if (!root_) return nullptr;
     const Branch* branch = root_->branches[branch_index(hash)].get();
-    return branch == nullptr ? nullptr : branch->leaves[leaf_index(hash)].get();
+    if (branch == nullptr) return nullptr;
+    const std::size_t index = leaf_index(hash);
+    if (const Leaf* leaf = branch->leaves[index].get(); leaf != nullptr) [[likely]]
+      return leaf;
+    const Fork* fork = branch->forks[index].get();
+    return fork == nullptr ? nullptr : fork->leaves[fork_index(tag_of(hash))].get();
+  }
+
+  template <typename Visit>
+  static void visit_leaf(const Ref<Leaf>& leaf, Visit& visit) {
+    if (!leaf) return;
+    for (std::uint32_t i = 0; i < leaf->size; ++i) visit(*leaf->entries()[i]);
   }
 
   // The leaf of `hash`, owned by nobody else, with room for `extra` more entries.
@@ -204,7 +230,28 @@ class HashTrie {
     own(root_);
     Ref<Branch>& branch = root_->branches[branch_index(hash)];
     own(branch);
-    Ref<Leaf>& leaf = branch->leaves[leaf_index(hash)];
+    const std::size_t index = leaf_index(hash);
+    if (const Leaf* whole = branch->leaves[index].get();
+        whole != nullptr && whole->size + extra > kMaxLeaf)
+      fork_leaf(*branch, index);
+    if (branch->forks[index]) {
+      own(branch->forks[index]);
+      return mutable_leaf(branch->forks[index]->leaves[fork_index(tag_of(hash))], extra);
+    }
+    return mutable_leaf(branch->leaves[index], extra);
+  }
+
+  static void fork_leaf(Branch& branch, std::size_t index) {
+    const Ref<Leaf> whole = std::exchange(branch.leaves[index], {});
+    branch.forks[index] = Ref<Fork>(new Fork);
+    for (std::uint32_t i = 0; i < whole->size; ++i) {
+      const std::uint32_t tag = whole->tags()[i];
+      mutable_leaf(branch.forks[index]->leaves[fork_index(tag)], 1)
+          .append(tag, EntryRef(whole->entries()[i]));
+    }
+  }
+
+  static Leaf& mutable_leaf(Ref<Leaf>& leaf, std::uint32_t extra) {
     if (!leaf) {
       leaf = Ref<Leaf>(Leaf::create(std::max(extra, 2U)));
     } else if (!leaf->is_unique() || leaf->size + extra > leaf->capacity) {
@@ -227,10 +274,7 @@ class HashTrie {
       node = Ref<Node>(new Node);
     } else if (!node->is_unique()) {
       Ref<Node> copy(new Node);
-      if constexpr (std::is_same_v<Node, Root>)
-        copy->branches = node->branches;
-      else
-        copy->leaves = node->leaves;
+      copy->copy(*node);
       node = std::move(copy);
     }
   }

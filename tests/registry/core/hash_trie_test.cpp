@@ -19,14 +19,18 @@ int value_at(const HashTrie<Item>& trie, std::uint64_t hash) {
   return item == nullptr ? -1 : item->value;
 }
 
-TEST(HashTrieTest, BehavesAsAMapAndKeepsEveryOldVersion) {
+// `step`: the distance of hashes; 8 puts all entries of a forked leaf into one of its parts.
+class HashTrieTest : public testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Steps, HashTrieTest, testing::Values(1, 8));
+
+TEST_P(HashTrieTest, BehavesAsAMapAndKeepsEveryOldVersion) {
   std::mt19937_64 random(3);
   HashTrie<Item> trie;
   std::map<std::uint64_t, int> model;
   std::vector<std::pair<HashTrie<Item>, std::map<std::uint64_t, int>>> versions;
   for (int i = 0; i < 20000; ++i) {
-    // Few distinct upper bits, so that leaves fill and shrink.
-    const std::uint64_t hash = (random() % 4) << 52 | random() % 2000;
+    // Few distinct upper bits, so that leaves fill, fork and shrink.
+    const std::uint64_t hash = (random() % 4) << 52 | random() % 2000 * GetParam();
     const auto same = [&](const Item& item) { return item.hash == hash; };
     if (random() % 3 == 0) {
       EXPECT_EQ(trie.erase(hash, same), model.erase(hash) == 1);

@@ -1,0 +1,133 @@
+// Single parts, timed by Google Benchmark: reading a query, looking a name up, committing one
+// change, at several sizes of the registry.  `./dev bench --parts` runs it; arguments go to Google
+// Benchmark.
+#include <benchmark/benchmark.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/entries.hpp"
+#include "dnsd/wire/name_text.hpp"
+#include "dnsd/wire/query_message.hpp"
+#include "dnsd/wire/upstream_query.hpp"
+#include "registry/registry.hpp"
+#include "registry/view/view.hpp"
+
+namespace meshdns::bench {
+namespace {
+
+using registry::EndpointSlice;
+using registry::KubeService;
+using registry::Registry;
+using registry::Transaction;
+
+constexpr std::size_t kEndpoints = 10;
+
+std::string ns_of(std::size_t i) { return "ns-" + std::to_string(i % 1000); }
+std::string name_of(std::size_t i) { return "web-" + std::to_string(i); }
+std::string host_of(std::size_t i) { return name_of(i) + "." + ns_of(i) + ".svc.cluster.local"; }
+
+// The endpoints of headless service `i`; `version` moves one of them.
+EndpointSlice slice(std::size_t i, std::size_t version) {
+  EndpointSlice slice;
+  slice.meta.name = name_of(i) + "-x";
+  slice.meta.ns = ns_of(i);
+  slice.service = name_of(i);
+  auto& subset = slice.subsets.emplace_back();
+  subset.ports.push_back({8080, 8080, "http", "TCP"});
+  for (std::size_t k = 0; k < kEndpoints; ++k) {
+    const std::size_t n = i * kEndpoints + k;
+    registry::Endpoint endpoint;
+    const std::size_t moved = k == 0 ? version : 0;
+    endpoint.addresses.push_back(IpAddress::v4(
+        {static_cast<std::uint8_t>(11 + moved % 200), static_cast<std::uint8_t>(n >> 16),
+         static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)}));
+    endpoint.target_name = name_of(i) + "-" + std::to_string(k);
+    subset.endpoints.push_back(std::move(endpoint));
+  }
+  return slice;
+}
+
+std::unique_ptr<Registry> registry_of(std::size_t services) {
+  auto registry = std::make_unique<Registry>(registry::MeshSettings());
+  registry->set_state(true, true, false);
+  Transaction transaction;
+  const auto origin = registry->origin("services");
+  for (std::size_t i = 0; i < services; ++i) {
+    KubeService service;
+    service.meta.name = name_of(i);
+    service.meta.ns = ns_of(i);
+    service.headless = true;
+    service.ports.push_back({80, 8080, "http", "TCP"});
+    transaction.upsert(std::move(service), origin, 0);
+    transaction.upsert(slice(i, 0), origin, 0);
+  }
+  registry->commit(std::move(transaction));
+  return registry;
+}
+
+// Built once for all benchmarks of a size.
+Registry& shared_registry(std::size_t services) {
+  static std::map<std::size_t, std::unique_ptr<Registry>> built;
+  auto& registry = built[services];
+  if (!registry) registry = registry_of(services);
+  return *registry;
+}
+
+void ReadQuery(benchmark::State& state) {
+  std::vector<std::uint8_t> octets(512);
+  octets.resize(wire::build_query(
+      octets,
+      {.name = *wire::name_from_text(host_of(7) + "."), .type = wire::Type::A, .edns = true}));
+  wire::QueryMessage query;
+  for (auto _ : state) benchmark::DoNotOptimize(wire::parse_query(octets, query));
+}
+BENCHMARK(ReadQuery);
+
+void LookUp(benchmark::State& state) {
+  const auto services = static_cast<std::size_t>(state.range(0));
+  const auto snapshot = shared_registry(services).current();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < services; ++i) names.push_back(host_of(i * 7919 % services));
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const registry::View view(*snapshot, *snapshot->default_client);
+    benchmark::DoNotOptimize(view.lookup(names[next]));
+    if (++next == names.size()) next = 0;
+  }
+}
+BENCHMARK(LookUp)->Arg(1'000)->Arg(10'000)->Arg(100'000);
+
+// One EndpointSlice of ten addresses changes one of them; the snapshot before is let go.
+void CommitOneChange(benchmark::State& state) {
+  const auto services = static_cast<std::size_t>(state.range(0));
+  Registry& registry = shared_registry(services);
+  const auto origin = registry.origin("services");
+  std::size_t next = 0;
+  for (auto _ : state) {
+    Transaction transaction;
+    transaction.upsert(slice(next * 7919 % services, 1 + next / services), origin, 0);
+    benchmark::DoNotOptimize(registry.commit(std::move(transaction)));
+    ++next;
+  }
+}
+BENCHMARK(CommitOneChange)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+
+void ReadManifests(benchmark::State& state) {
+  const std::string text = manifests(1000);
+  for (auto _ : state) {
+    Transaction transaction;
+    read_into(text, transaction, 1);
+    benchmark::DoNotOptimize(transaction.empty());
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 3001);
+}
+BENCHMARK(ReadManifests)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace meshdns::bench
+
+BENCHMARK_MAIN();
