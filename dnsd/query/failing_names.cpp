@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "registry/base/hash.hpp"
 
@@ -10,8 +11,9 @@ namespace meshdns::dnsd {
 void FailingNames::note(std::string_view name, wire::Rcode rcode) {
   const std::uint64_t key = hash_bytes(name) + static_cast<std::uint64_t>(rcode);
   const std::scoped_lock lock(mutex_);
-  Place* rarest = places_.data();
-  for (Place& place : places_) {
+  const auto group = std::span(places_).subspan(key % kGroups * kGroupSize, kGroupSize);
+  Place* rarest = group.data();
+  for (Place& place : group) {
     if (place.key == key && place.count > 0) {
       ++place.count;
       return;

@@ -1,5 +1,7 @@
 // The names that most often get no answer, of one worker: a fixed number of them, whatever clients
 // ask (the Space-Saving algorithm: a new name takes over the place and the count of the rarest).
+// The places are in groups, of which a name's hash chooses one: a denial may not cost a walk over
+// all.
 #pragma once
 
 #include <array>
@@ -16,12 +18,14 @@ namespace meshdns::dnsd {
 
 class FailingNames {
  public:
-  static constexpr std::size_t kPlaces = 64;
+  static constexpr std::size_t kGroups = 8;
+  static constexpr std::size_t kGroupSize = 8;
+  static constexpr std::size_t kPlaces = kGroups * kGroupSize;
 
   struct Entry {
     std::string name;  // as QueryMessage::qname() gives it
     wire::Rcode rcode;
-    std::uint64_t count;  // recently; at most too high by that of the rarest name here
+    std::uint64_t count;  // recently; at most too high by that of the rarest name of its group
   };
 
   // The worker's thread.  Never allocates.
