@@ -111,6 +111,8 @@ server:
     xfrdfile: "{self.directory}/xfrd.state"
     xfrdir: "{self.directory}"
     zonefiles-check: yes
+    rrl-ratelimit: 0
+    rrl-whitelist-ratelimit: 0
 remote-control:
     control-enable: no
 zone:
