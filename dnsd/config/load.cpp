@@ -66,6 +66,14 @@ Result<LoadedConfig> load_config(const std::string& path) {
   return parse_config(*text, path);
 }
 
+Result<LoadedConfig> reload_config(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text) return std::unexpected(text.error());
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos)
+    return fail(path + ": error: is empty; a comment in it would mean all defaults");
+  return parse_config(*text, path);
+}
+
 std::vector<std::string> known_keys() {
   std::vector<std::string> keys = config_codec().keys;
   std::ranges::sort(keys);

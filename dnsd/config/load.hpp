@@ -26,6 +26,10 @@ LoadedConfig parse_config(std::string_view text, std::string_view path);
 // As parse_config.  An Error where the file cannot be read at all or is larger than 1 MiB.
 Result<LoadedConfig> load_config(const std::string& path);
 
+// As load_config, for who has a configuration already: a file that says nothing is an Error.  Most
+// often it is about to be written.
+Result<LoadedConfig> reload_config(const std::string& path);
+
 // Every key that the loader accepts, as "server.tcp.idle_timeout"; the keys of an element of
 // `sources` as "sources.files.path".  Sorted.
 std::vector<std::string> known_keys();

@@ -10,6 +10,7 @@
 
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/resolv_conf.hpp"
+#include "dnsd/config/text_file.hpp"
 #include "dnsd/daemon/admin_endpoint.hpp"
 #include "dnsd/daemon/admin_routes.hpp"
 #include "dnsd/daemon/cache_keeper.hpp"
@@ -34,6 +35,9 @@ constexpr std::chrono::milliseconds kDrainLimit{2'000};
 constexpr unsigned kResolvConfPollMs = 2'000;
 constexpr unsigned kFadeSeconds = 60;
 constexpr unsigned kHostsFilePollMs = 500;
+// A configuration is read once it has been the same for so long, or after so many looks at it.
+constexpr std::uint64_t kSteadyMs = 25;
+constexpr int kSteadyTries = 20;
 constexpr std::uint64_t kHousekeepingMs = 1'000;
 // How long the first query may have to wait for the sources' first read; the sockets are bound by
 // then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
@@ -115,6 +119,8 @@ class Daemon::Impl {
   void choose_vip_allocator();
   void start_signals();
   void start_timers();
+  void reload_soon();
+  void wait_for_steady_config();
   void announce_when_ready();
   void update_state();
   void apply_config(Config next);
@@ -174,6 +180,9 @@ class Daemon::Impl {
   Supervisor supervisor_;
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
+  uv_timer_t reload_timer_{};
+  std::string config_text_;  // as it was when a reload was last put off
+  int reload_tries_ = 0;
   std::array<uv_fs_poll_t, kResolvConfPaths.size()> resolv_confs_{};
   uv_fs_poll_t hosts_file_{};
   HostsFile hosts_;
@@ -336,6 +345,9 @@ void Daemon::Impl::choose_vip_allocator() {
 void Daemon::Impl::start_signals() {
   // A peer that is gone is an error of write(), not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
+  uv_timer_init(&loop_, &reload_timer_);
+  reload_timer_.data = this;
+  handles_.push_back(as_handle(&reload_timer_));
   // Nor is a file that may not grow any more (RLIMIT_FSIZE).
   std::signal(SIGXFSZ, SIG_IGN);
   const std::array<int, 3> numbers{SIGTERM, SIGINT, SIGHUP};
@@ -347,7 +359,7 @@ void Daemon::Impl::start_signals() {
         &signals_[i],
         [](uv_signal_t* handle, int number) {
           auto* self = static_cast<Impl*>(handle->data);
-          if (number == SIGHUP) return self->reload();
+          if (number == SIGHUP) return self->reload_soon();
           self->log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
           self->stop();
         },
@@ -542,12 +554,36 @@ void Daemon::Impl::announce_when_ready() {
   supervisor_.ready(status_line());
 }
 
+// Signals that come together are one reload, and a file that is being written is waited for.
+void Daemon::Impl::reload_soon() {
+  if (uv_is_active(as_handle(&reload_timer_)) != 0) return;
+  reload_tries_ = 0;
+  config_text_ = read_text_file(config_path_).value_or("");
+  wait_for_steady_config();
+}
+
+void Daemon::Impl::wait_for_steady_config() {
+  uv_timer_start(
+      &reload_timer_,
+      [](uv_timer_t* timer) {
+        auto* self = static_cast<Impl*>(timer->data);
+        auto text = read_text_file(self->config_path_).value_or("");
+        const bool is_steady = text == self->config_text_;
+        self->config_text_ = std::move(text);
+        if (!is_steady && ++self->reload_tries_ < kSteadyTries)
+          return self->wait_for_steady_config();
+        self->config_text_.clear();
+        self->reload();
+      },
+      kSteadyMs, 0);
+}
+
 void Daemon::Impl::reload() {
   log_.info("reloading", {{"config", std::string_view(config_path_)}});
   supervisor_.reloading();
   if (!config_path_.empty()) {
     ++reloads_.reloads;
-    auto loaded = load_config(config_path_);
+    auto loaded = reload_config(config_path_);
     if (!loaded) {
       log_.error(loaded.error().message);
     } else {

@@ -443,6 +443,18 @@ TEST(LoadTest, SaysWhichFileCannotBeRead) {
   EXPECT_THAT(load_config(path).error().message, HasSubstr("larger than 1 MiB"));
 }
 
+TEST(LoadTest, AFileThatSaysNothingIsNoReload) {
+  const std::string path = testing::TempDir() + "load_test_blank.yaml";
+  for (const char* text : {"", " \n\t\r\n"}) {
+    std::ofstream(path) << text;
+    EXPECT_TRUE(load_config(path).has_value());
+    ASSERT_FALSE(reload_config(path).has_value());
+    EXPECT_THAT(reload_config(path).error().message, HasSubstr("is empty"));
+  }
+  std::ofstream(path) << "# all defaults\n";
+  EXPECT_TRUE(reload_config(path).has_value());
+}
+
 TEST(LoadTest, ReadsAFile) {
   const std::string path = testing::TempDir() + "load_test.yaml";
   std::ofstream(path) << "cache: { size: 1MiB }\nbogus: 1\n";

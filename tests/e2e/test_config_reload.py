@@ -1,0 +1,93 @@
+"""A configuration that is broken, half-written or gone when it is read again (reliability.md, R46, R47, R49)."""
+
+import re
+import time
+
+import pytest
+import yaml
+
+from harness.daemon import merge
+from harness.ports import free_port
+from harness.scenario import write_atomically
+from harness.waiting import eventually
+
+ENTRY = {"kind": "ServiceEntry", "metadata": {"name": "api"},
+         "spec": {"hosts": ["api.example.org"], "addresses": ["192.0.2.1"], "resolution": "STATIC"}}
+
+
+@pytest.fixture
+def daemon(workspace):
+    workspace.write("api.yaml", ENTRY)
+    return workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+
+
+def ttl(daemon):
+    return daemon.ask("api.example.org.").section("answer")[0][1]
+
+
+def metric(daemon, name):
+    return float(re.search(rf"^meshdns_{name} (\S+)$", daemon.get("/metrics")[1], re.M).group(1))
+
+
+def changed(daemon, seconds):
+    return yaml.safe_dump(merge(daemon.config, {"mesh": {"ttl": {"vip": seconds}}}), sort_keys=False)
+
+
+@pytest.mark.parametrize("text", [
+    pytest.param("", id="empty"),
+    pytest.param("\n  \n", id="blank"),
+    pytest.param("server: {listen: [", id="cut in mid-word"),
+    pytest.param("server:\n  listen: 7\n", id="of wrong types"),
+    pytest.param("\0" * 100, id="zeros"),
+    pytest.param("# " + "x" * (2 << 20), id="too large"),
+    pytest.param(None, id="gone"),
+])
+def test_what_is_no_configuration_changes_nothing(daemon, text):
+    if text is None:
+        daemon.config_path.unlink()
+    else:
+        write_atomically(daemon.config_path, text)
+    daemon.reload()
+    daemon.wait_for_log("the configuration was not taken over")
+    assert daemon.ask("api.example.org.").addresses() == ["192.0.2.1"]
+    assert metric(daemon, "config_last_reload_ok") == 0
+    assert any("config" in reason for reason in yaml.safe_load(daemon.get("/readyz")[1])["reasons"])
+
+    write_atomically(daemon.config_path, changed(daemon, 77))
+    daemon.reload()
+    eventually(lambda: ttl(daemon) == 77)
+    assert metric(daemon, "config_last_reload_ok") == 1
+
+
+def write_in_pieces_with_a_signal_between(daemon, text):
+    """As a writer that truncates; how long it took, in seconds."""
+    pieces = [text[i:i + len(text) // 6 + 1] for i in range(0, len(text), len(text) // 6 + 1)]
+    began = time.monotonic()
+    with open(daemon.config_path, "w", encoding="utf-8") as file:
+        daemon.reload()
+        for piece in pieces:
+            file.write(piece)
+            file.flush()
+    return time.monotonic() - began
+
+
+def test_a_configuration_that_is_being_written_is_waited_for(workspace):
+    """Each of the pieces alone would be a valid configuration, which takes sources and listeners away.  A writer
+    whom a busy machine has kept waiting between two pieces proves nothing."""
+    workspace.write("api.yaml", ENTRY)
+    for _ in range(5):
+        daemon = workspace.daemon()
+        if write_in_pieces_with_a_signal_between(daemon, changed(daemon, 77)) < 0.02:
+            eventually(lambda: ttl(daemon) == 77)
+            assert "no longer listening" not in daemon.process.log_tail(1000)
+            return
+    pytest.skip("the machine is too busy to write a file in 20 ms")
+
+
+def test_a_storm_of_signals_is_a_few_reloads(daemon):
+    before = metric(daemon, "config_reloads_total")
+    for i in range(300):
+        write_atomically(daemon.config_path, changed(daemon, i + 1))
+        daemon.reload()
+    eventually(lambda: ttl(daemon) == 300)
+    assert 1 <= metric(daemon, "config_reloads_total") - before < 300
