@@ -1,0 +1,187 @@
+"""What a soak does to the daemon, each in a process of its own until it is stopped."""
+
+import multiprocessing
+import os
+import random
+import re
+import socket
+import struct
+import subprocess
+import time
+import traceback
+
+import dns.message
+
+from harness.dns_client import frame, open_tcp, read_frame
+from harness.real_servers import find_program
+
+_FORK = multiprocessing.get_context("fork")
+
+
+class Load:
+    """Calls `step(random, state)` again and again, at most `rate` times a second."""
+
+    def __init__(self, step, rate, *arguments):
+        self._stopping = _FORK.Event()
+        self._problems = _FORK.SimpleQueue()
+        self._steps = _FORK.Value("Q", 0)
+        self._process = _FORK.Process(target=self._run, args=(step, rate, arguments), daemon=True)
+        self._process.start()
+        self.name = step.__name__
+
+    def _run(self, step, rate, arguments):
+        chance, state = random.Random(os.getpid()), {}
+        next_at = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                problem = step(chance, state, *arguments)
+            except Exception:  # whatever it is, the test is to say it
+                problem = traceback.format_exc()
+            self._steps.value += 1
+            if problem:
+                self._problems.put(problem)
+                return
+            next_at = max(next_at + 1 / rate, time.monotonic() - 0.1)
+            time.sleep(max(0.0, next_at - time.monotonic()))
+
+    @property
+    def steps(self):
+        return self._steps.value
+
+    def stop(self):
+        """What went wrong; None if nothing did."""
+        self._stopping.set()
+        self._process.join(30)
+        died = self._process.exitcode != 0
+        self._process.kill()
+        if not self._problems.empty():
+            return f"{self.name}: {self._problems.get()}"
+        return f"{self.name}: ended with {self._process.exitcode}" if died else None
+
+
+def _socket(state, server, timeout=5.0):
+    if "udp" not in state:
+        udp = state["udp"] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        udp.connect(server)
+        udp.settimeout(timeout)
+    return state["udp"]
+
+
+def _flood(state, server, datagrams):
+    """Sends them, and throws away what has come back."""
+    udp = _socket(state, server, 0.0)
+    try:
+        while udp.recv(65535):
+            pass
+    except BlockingIOError:
+        pass
+    for datagram in datagrams:
+        udp.send(datagram)
+
+
+def right_answers(chance, state, server, names):
+    """Each of the names has its address, over UDP, and never another."""
+    name, address = names[chance.randrange(len(names))]
+    query = dns.message.make_query(name, "A", id=chance.randrange(65536))
+    udp = _socket(state, server)
+    udp.send(query.to_wire())
+    try:
+        answer = dns.message.from_wire(udp.recv(4096))
+    except TimeoutError:
+        return f"{name}: no answer within 5 s"
+    found = [rdata.address for rrset in answer.answer for rdata in rrset]
+    if answer.id != query.id or found != [address]:
+        return f"{name}: {found} ({answer.rcode()}), not {address}"
+    return None
+
+
+def never_older(chance, state, server):
+    """moving.example.org tells its generation in its address, which never goes back."""
+    query = dns.message.make_query("moving.example.org.", "A", id=chance.randrange(65536))
+    udp = _socket(state, server)
+    udp.send(query.to_wire())
+    try:
+        answer = dns.message.from_wire(udp.recv(4096))
+    except TimeoutError:
+        return "moving.example.org.: no answer within 5 s"
+    found = [rdata.address for rrset in answer.answer for rdata in rrset]
+    generation = int.from_bytes(socket.inet_aton(found[0]), "big") if len(found) == 1 else -1
+    # Two workers may see a new snapshot a moment apart.
+    if generation < state.get("last", 0) - 1:
+        return f"moving.example.org.: {found} after {state['last']}"
+    state["last"] = max(generation, state.get("last", 0))
+    return None
+
+
+def unknown_names(chance, state, server, zone):
+    """A flood of names that do not exist, each asked once; nobody waits for the answers."""
+    _flood(state, server, [dns.message.make_query(f"n{chance.getrandbits(64):x}.{zone}", "A").to_wire()
+                           for _ in range(10)])
+
+
+def garbage(chance, state, server):
+    """Octets of chance, cut queries, queries with changed octets."""
+    query = bytearray(dns.message.make_query("stable-1.example.org.", "A", use_edns=0).to_wire())
+    kind = chance.randrange(4)
+    if kind == 0:
+        query = chance.randbytes(chance.randrange(1, 600))
+    elif kind == 1:
+        query = query[:chance.randrange(len(query))]
+    elif kind == 2:
+        for _ in range(chance.randrange(1, 8)):
+            query[chance.randrange(len(query))] = chance.randrange(256)
+    else:
+        query = query + chance.randbytes(chance.randrange(1, 1400))
+    _flood(state, server, [bytes(query)])
+
+
+def tcp_churn(chance, state, server, name, address):
+    """Connections that ask well, ask rubbish, leave in mid-word, are reset, or stay silent."""
+    connection = open_tcp(server)
+    query = dns.message.make_query(name, "A")
+    kind = chance.randrange(6)
+    try:
+        if kind <= 1:
+            for _ in range(chance.randrange(1, 5)):
+                connection.sendall(frame(query.to_wire()))
+                found = [r.address for rrset in dns.message.from_wire(read_frame(connection)).answer for r in rrset]
+                if found != [address]:
+                    return f"{name} over TCP: {found}"
+        elif kind == 2:
+            connection.sendall(frame(chance.randbytes(chance.randrange(0, 300))))
+        elif kind == 3:
+            connection.sendall(frame(query.to_wire())[:chance.randrange(1, 20)])
+        elif kind == 4:
+            connection.sendall(frame(query.to_wire()) * 3)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            state.setdefault("silent", []).append(connection)
+            if len(state["silent"]) > 20:
+                state["silent"].pop(0).close()
+            return None
+        connection.close()
+    except OSError as error:
+        if kind <= 1:
+            return f"{name} over TCP: {error!r}"
+    return None
+
+
+class Dnsperf:
+    """dnsperf on a list of names, all of which must be answered with NOERROR."""
+
+    def __init__(self, server, names, path, rate, seconds):
+        path.write_text("".join(f"{name} A\n" for name in names))
+        self._process = subprocess.Popen(
+            [find_program("dnsperf"), "-s", server[0], "-p", str(server[1]), "-d", str(path), "-l", str(seconds),
+             "-c", "8", "-q", "2000", "-Q", str(rate), "-t", "5"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def stop(self):
+        """(sent, lost, other than NOERROR, what it printed), at once."""
+        self._process.send_signal(2)
+        output = self._process.communicate(timeout=30)[0]
+        sent, completed, lost = (int(re.search(rf"Queries {what}:\s+(\d+)", output).group(1))
+                                 for what in ("sent", "completed", "lost"))
+        noerror = re.search(r"NOERROR (\d+)", output)
+        return sent, lost, completed - int(noerror.group(1) if noerror else 0), output
