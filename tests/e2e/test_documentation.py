@@ -218,3 +218,24 @@ def test_every_page_of_the_documentation_is_reachable():
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not target.startswith("mailto:"):
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def names_of_tests():
+    """Every test, as docs/conformance.md writes it."""
+    tests = ROOT / "tests"
+    for source in tests.glob("**/*_test.cpp"):
+        for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", source.read_text(), re.M):
+            yield f"{suite}.{name}"
+    for source in (tests / "e2e").glob("test_*.py"):
+        for name in re.findall(r"^def (test_\w+)", source.read_text(), re.M):
+            yield f"{source.stem}::{name}"
+    for source in (tests / "scenarios").glob("*/*.yaml"):
+        for document in yaml.safe_load_all(source.read_text()):
+            yield f"{source.parent.name}/{source.stem}: {document['name']}"
+
+
+def test_every_test_that_the_conformance_page_names_exists():
+    text = (ROOT / "docs" / "conformance.md").read_text()
+    named = {name for row in re.findall(r"^\|.*\|.*\|(.*)\|$", text, re.M) for name in re.findall(r"`([^`]+)`", row)}
+    assert len(named) > 100
+    assert sorted(named - set(names_of_tests())) == []
