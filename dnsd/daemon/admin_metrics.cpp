@@ -127,6 +127,9 @@ void collect_connections(Collection& to, const std::vector<WorkerStatus>& worker
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.waiting.value(); }));
   to.counters("dns_truncated_total", "Responses with the TC bit.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.truncated.value(); }));
+  to.counters("dns64_requests_translated_total",
+              "Answers whose IPv6 addresses were made of IPv4 ones.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.translated.value(); }));
   to.counters("udp_socket_overflow_total", "Queries that the kernel dropped: receive buffer full.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
 }

@@ -55,9 +55,8 @@ struct alignas(64) QueryCounters {
   Counter truncated;
   Counter duration[kDurationBuckets];
   Counter duration_sum_ns;
-  Counter search_aliases;  // answers through a search alias
-  Counter chain_failures;  // aliases without end
-  Counter waiting;         // a gauge: queries that wait for a set's first addresses or an upstream
+  Counter translated;  // DNS64: answers whose IPv6 addresses were made of IPv4 ones
+  Counter waiting;     // a gauge: queries that wait for a set's first addresses or an upstream
   Counter rejected_waiting;  // too many waited already: SERVFAIL
   Counter limited_dropped;   // over the client's rate limit: no answer
   Counter limited_truncated;

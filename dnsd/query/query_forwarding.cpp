@@ -130,6 +130,7 @@ std::size_t QueryHandler::Impl::compose(QueryState& state, const CachedMessage& 
                      .dns64 = nullptr,
                      .max_translated_ttl = 0};
   if (state.without_ipv6) {
+    counters_.translated.add();
     part.dns64 = &*settings_.dns64;
     part.max_translated_ttl = translated_ttl(*state.without_ipv6, now);
   }

@@ -131,3 +131,11 @@ def test_alerts_and_dashboard_use_only_what_exists(exposition):
 def test_the_dashboard_is_what_its_generator_prints():
     made = subprocess.run([str(ROOT / "conf" / "grafana" / "generate")], check=True, capture_output=True, text=True)
     assert made.stdout == DASHBOARD.read_text()
+
+
+def test_counts_translated_answers(workspace):
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "dns64": {"prefix": "64:ff9b::/96"}},
+                              upstreams=[workspace.upstream(["www.example.org. 300 A 192.0.2.1"])])
+    for rdtype in ("AAAA", "A", "AAAA"):
+        assert daemon.ask("www.example.org.", rdtype).rcode == "NOERROR"
+    assert "\nmeshdns_dns64_requests_translated_total 2\n" in daemon.get("/metrics")[1]
