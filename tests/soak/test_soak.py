@@ -9,6 +9,7 @@ import time
 import yaml
 
 from harness.daemon import merge
+from harness.ports import free_port
 from harness.scenario import write_atomically
 from harness.waiting import eventually, seconds
 
@@ -35,6 +36,13 @@ def moving(generation):
     address = socket.inet_ntoa((0x0B000000 + generation).to_bytes(4, "big"))
     return [entry("moving", "moving.example.org", address),
             *[entry(f"g{generation}-{i}", f"g{generation}-{i}.example.org", "10.3.0.1") for i in range(20)]]
+
+
+def dropped(daemon):
+    """Queries that the daemon never saw, and answers that it could not send, by reason."""
+    text = daemon.get("/metrics")[1]
+    found = re.findall(r'^meshdns_(udp_socket_overflow_total|udp_dropped_total\{reason="\w+"\}) (\d+)$', text, re.M)
+    return {name: int(count) for name, count in found if int(count)}
 
 
 class Gauges:
@@ -83,7 +91,7 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     workspace.write("moving.yaml", *moving(0))
     upstreams = [workspace.own(Upstream()) for _ in range(2)]
     (tmp_path / "state").mkdir()
-    daemon = workspace.daemon({"log": {"level": "warn"}, "cache": {"size": "2MiB"}, "mesh": {"authoritative": True},
+    daemon = workspace.daemon({"log": {"level": "warn"}, "admin": {"listen": f"127.0.0.1:{free_port()}"}, "cache": {"size": "2MiB"}, "mesh": {"authoritative": True},
                                "server": {"tcp": {"idle_timeout": "2s"}}, "state_dir": str(tmp_path / "state")},
                               upstreams=[u.server for u in upstreams])
     gauges = Gauges(daemon.pid)
@@ -127,6 +135,7 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     print(f"  files: {files_at_rest} at rest, {min(f for *_, f in warm)} to {max(f for *_, f in warm)} under load, "
           f"{3600 * slope([(t, files) for t, _, files in warm]):+.0f}/h")
 
+    print(f"  dropped: {dropped(daemon) or 'nothing'}")
     assert problems == []
     assert all(one.steps > soak_seconds for one in loads), "a load was not one"
     for sent, lost, failed, output in results:
@@ -141,7 +150,8 @@ def test_a_thousand_reloads_at_20k_qps(workspace, tmp_path):
     workspace.write("stable.yaml", *[entry(f"stable-{i}", stable_name(i)[0][:-1], stable_name(i)[1])
                                      for i in range(STABLE)])
     workspace.write("moving.yaml", *moving(0))
-    daemon = workspace.daemon({"log": {"level": "warn"}}, upstreams=["127.0.0.1:9"])
+    daemon = workspace.daemon({"log": {"level": "warn"}, "admin": {"listen": f"127.0.0.1:{free_port()}"}},
+                              upstreams=["127.0.0.1:9"])
     local = [stable_name(i) for i in range(STABLE)]
     gauges = Gauges(daemon.pid)
     perf = load.Dnsperf(daemon.server, [name for name, _ in local], tmp_path / "local", 20000, 900)
@@ -166,7 +176,7 @@ def test_a_thousand_reloads_at_20k_qps(workspace, tmp_path):
         problems = [problem for problem in (c.stop() for c in checkers) if problem]
         sent, lost, failed, output = perf.stop()
     print(f"\n1000 reloads in {took:.1f} s, {sent} queries ({sent / took:.0f}/s), {lost} lost, {failed} not answered "
-          f"well; RSS {gauges.samples[1][1]} to {gauges.samples[-1][1]} KiB")
+          f"well; RSS {gauges.samples[1][1]} to {gauges.samples[-1][1]} KiB; dropped: {dropped(daemon) or 'nothing'}")
     assert problems == []
     assert (lost, failed) == (0, 0), output
     assert all(checker.steps > 100 for checker in checkers)
