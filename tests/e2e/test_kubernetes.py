@@ -319,6 +319,65 @@ def test_what_is_known_outlives_the_api(cluster, compacted):
     eventually(lambda: daemon.get("/readyz")[1] == '{"ready":true,"reasons":[]}\n', RECOVERY)
 
 
+def restored(daemon):
+    return "\nmeshdns_registry_from_snapshot 1\n" in daemon.get("/metrics")[1]
+
+
+def written(daemon):
+    text = daemon.get("/metrics")[1]
+    return float(re.search(r"^meshdns_snapshot_write_timestamp_seconds (\S+)$", text, re.M).group(1)) > 0
+
+
+@pytest.fixture
+def restarted_without_api(cluster, workspace):
+    """A daemon that was killed and is back while the API is away, after an object has gone, come and changed."""
+    api = cluster.api
+    change = {"state_dir": str(workspace.path)}
+    api.put(service("old", ip="10.96.0.2"), service("moved", ip="10.96.0.4"))
+    kubeconfig = api.kubeconfig(workspace.path / "kubeconfig")
+    daemon = cluster.daemon(change=change, kubeconfig=kubeconfig)
+    wait_for(daemon, "moved", ["10.96.0.4"])
+    eventually(lambda: written(daemon), 15)
+    daemon.kill()
+    workspace.forget(daemon)
+    api.stop()
+    api.delete("Service", "old", "shop")
+    api.put(service("moved", ip="10.96.0.5"), service("new", ip="10.96.0.3"))
+    return cluster.daemon(change=change, kubeconfig=kubeconfig)
+
+
+def test_a_restart_without_the_api_answers_from_the_last_state(cluster, restarted_without_api):
+    daemon = restarted_without_api
+    with Asker(daemon):
+        assert restored(daemon)
+        assert addresses(daemon, "db") == ["10.0.0.1", "10.0.0.2"]
+        assert addresses(daemon, "old") == ["10.96.0.2"]
+        assert daemon.ask(f"none.shop.{DOMAIN}").rcode == "NXDOMAIN", "what was complete may deny"
+        answer = daemon.ask(f"web.shop.{DOMAIN}")
+        assert 3 in answer.extended_errors()
+        status, text = daemon.get("/readyz")
+        assert status == 200 and "snapshot" in text
+
+        cluster.api.start()
+        wait_for(daemon, "new", ["10.96.0.3"], 35)
+        wait_for(daemon, "moved", ["10.96.0.5"])
+        wait_for_rcode(daemon, "old", "NXDOMAIN")
+        eventually(lambda: not restored(daemon), RECOVERY)
+        assert daemon.ask(f"web.shop.{DOMAIN}").extended_errors() == []
+
+
+def test_a_list_that_fails_at_the_restart_takes_nothing_away(cluster, restarted_without_api):
+    """The slices cannot be listed for a while; Services can."""
+    daemon = restarted_without_api
+    cluster.api.faults["endpointslices"] = Fault(status=500)
+    with Asker(daemon, "db", ("10.0.0.1", "10.0.0.2")):
+        cluster.api.start()
+        wait_for(daemon, "new", ["10.96.0.3"], 35)
+        assert restored(daemon)
+        del cluster.api.faults["endpointslices"]
+        eventually(lambda: not restored(daemon), 35)
+
+
 def cut_in_an_object(api):
     api.faults["services"] = Fault(cut_after=40, times=2, on="watch")
     api.reset_connections()
