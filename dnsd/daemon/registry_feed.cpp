@@ -85,6 +85,9 @@ void RegistryFeed::confirm(const registry::SourceBatch& batch, registry::Transac
   auto& unconfirmed = restored->second.origins;
   for (const auto& change : batch.changes) unconfirmed.erase(change.origin);
   if (!batch.complete) return;
+  // A collection that may not be read any more is still one of the source's.
+  if (batch.origins)
+    for (const auto& origin : *batch.origins) unconfirmed.erase(origin);
   for (const auto& origin : unconfirmed) {
     transaction.replace_origin(registry_.origin(origin), {});
     origins_by_source_[batch.source].erase(origin);

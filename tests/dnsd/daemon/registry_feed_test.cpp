@@ -87,6 +87,15 @@ TEST_F(RegistryFeedTest, WhatASourceKeepsStaysAndWhatItNeverMentionsGoes) {
   EXPECT_THAT(known(), ElementsAre("old-file", "old-services"));
 }
 
+TEST_F(RegistryFeedTest, WhatASourceCountsAmongItsOwnStaysThoughItHasNothingToSayOfIt) {
+  registry::SourceBatch batch;
+  batch.source = "cluster";
+  batch.complete = true;
+  batch.origins = {"services"};
+  feed_.apply(std::move(batch));
+  EXPECT_THAT(known(), ElementsAre("old-file", "old-services"));
+}
+
 TEST_F(RegistryFeedTest, TheStateOfASourceThatIsNoLongerConfiguredGoes) {
   feed_.set_sources({"cluster"});
   EXPECT_THAT(known(), ElementsAre("old-pods", "old-services"));
