@@ -272,6 +272,7 @@ def test_a_missing_permission_costs_only_what_it_is_for(cluster):
         answer = daemon.ask(f"{name}.shop.{DOMAIN}")
         assert answer.rcode == "SERVFAIL" and 14 in answer.extended_errors(), name
     assert daemon.ask(f"missing.shop.{DOMAIN}").rcode == "NXDOMAIN"
+    daemon.wait_for_log(r"\[headless\].*ClusterRole")
     lines = [line for line in daemon.process.log_lines() if "ClusterRole" in line and "[headless]" in line]
     assert len(lines) == 1 and "get, list and watch of endpointslices.discovery.k8s.io" in lines[0]
     assert re.search(r'kubernetes_forbidden\{[^}]*headless[^}]*\} 1', daemon.get("/metrics")[1])

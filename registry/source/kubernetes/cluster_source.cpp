@@ -246,10 +246,23 @@ void ClusterSource::on_findings(FollowedCollection& from) {
 void ClusterSource::on_state(FollowedCollection& from) {
   const ReflectorStatus& status = from.reflector();
   note_reachability(&from, status.trouble, status.error);
+  note_failure(from);
   // The kind has gone, or was never there in the version that discovery told.
   if (status.trouble == Trouble::Absent && !discovery_ && looks_to_come_.empty())
     discover_in(kLooksAfterCrd.front());
   if (!complete_) complete_timer_ = scheduler_.after(Milliseconds(0), [this] { check_complete(); });
+}
+
+// Once, until it goes well again.
+void ClusterSource::note_failure(FollowedCollection& from) {
+  const ReflectorStatus& status = from.reflector();
+  const std::string& label = from.plan().label;
+  if (status.watching && status.trouble == Trouble::None) failing_.erase(label);
+  const bool is_failing =
+      status.trouble == Trouble::Failing || status.trouble == Trouble::Unauthorized;
+  if (!is_failing || !failing_.insert(label).second) return;
+  notices_.push_back({true, label + ": " + status.error + "; it is tried again"});
+  want_flush();
 }
 
 // Complete is what has been listed as a whole, or may not be read at all.

@@ -74,6 +74,7 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
 
   // Only one asks a server that does not answer.
   bool may_ask(const void* who);
+  void note_failure(FollowedCollection& from);
   void note_reachability(const void* who, Trouble trouble, const std::string& error);
 
   void want_flush();
@@ -102,6 +103,7 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
   bool crds_refused_ = false;  // and said so
 
   std::map<std::string, std::unique_ptr<FollowedCollection>> followed_;  // by label
+  std::set<std::string> failing_;                   // labels of those that fail, and said so
   std::map<std::uint64_t, std::string> selectors_;  // ServiceEntries with a workloadSelector: ns
   std::unique_ptr<Timer> replan_timer_;
 

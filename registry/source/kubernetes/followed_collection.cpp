@@ -99,17 +99,29 @@ void FollowedCollection::replace_findings(std::uint64_t object, std::vector<Find
 
 void FollowedCollection::on_state() {
   const bool was_refused = refused_since_.has_value();
-  if (!is_refusal(reflector_.status().trouble))
-    refused_since_.reset();
-  else if (!was_refused)
+  const bool is_refused = is_refusal(reflector_.status().trouble);
+  if (is_refused && !was_refused) {
     refused_since_ = scheduler_.now();
-  if (was_refused != refused_since_.has_value()) owner_.on_findings(*this);
+    refusal_timer_ = scheduler_.after(kRefusalGrace, [this] {
+      owner_.on_findings(*this);
+      owner_.on_state(*this);
+    });
+  } else if (!is_refused && was_refused) {
+    const bool was_told = is_refused_for_good(scheduler_.now());
+    refused_since_.reset();
+    refusal_timer_.reset();
+    if (was_told) owner_.on_findings(*this);
+  }
   owner_.on_state(*this);
+}
+
+bool FollowedCollection::is_refused_for_good(Milliseconds now) const {
+  return refused_since_ && now - *refused_since_ >= kRefusalGrace;
 }
 
 bool FollowedCollection::is_settled(Milliseconds now) const {
   if (reflector_.status().synced) return true;
-  return !plan_.is_required && refused_since_ && now - *refused_since_ >= kRefusalGrace;
+  return !plan_.is_required && is_refused_for_good(now);
 }
 
 std::string FollowedCollection::refusal() const {
@@ -122,7 +134,8 @@ std::string FollowedCollection::refusal() const {
 
 std::vector<Finding> FollowedCollection::findings() const {
   std::vector<Finding> all;
-  if (reflector_.status().trouble == ReflectorStatus::Trouble::Forbidden) {
+  if (reflector_.status().trouble == ReflectorStatus::Trouble::Forbidden &&
+      is_refused_for_good(scheduler_.now())) {
     Finding finding;
     finding.path = origin_;
     finding.message = refusal();

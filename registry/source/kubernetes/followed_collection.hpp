@@ -66,6 +66,7 @@ class FollowedCollection final : private ReflectorListener {
 
   ResourceKey key_of_deleted(const Node& object) const;
   void replace_findings(std::uint64_t object, std::vector<Finding>&& findings);
+  bool is_refused_for_good(Milliseconds now) const;
   std::string refusal() const;
 
   const PlannedCollection plan_;
@@ -77,6 +78,7 @@ class FollowedCollection final : private ReflectorListener {
   std::map<std::uint64_t, std::vector<Finding>> findings_;  // by hash_of(key); bounded
   std::set<std::uint64_t> refused_;                         // objects that are not taken; bounded
   std::optional<Milliseconds> refused_since_;
+  std::unique_ptr<Timer> refusal_timer_;
   Reflector reflector_;
 };
 

@@ -202,6 +202,31 @@ TEST_F(ClusterSourceTest, ServesOnWithoutWhatMayNotBeRead) {
   EXPECT_THAT(source_->status().last_error, HasSubstr("forbidden"));
 }
 
+TEST_F(ClusterSourceTest, SaysNothingOfRefusalsWhileAServerStarts) {
+  sync();
+  transport_.end(kServices, fail("reset"));
+  for (int i = 0; i < 20; ++i) {
+    transport_.answer(kServices, 403, R"({"kind":"Status","code":403})");
+    pass(100);
+  }
+  while (transport_.find(kServices) == nullptr) pass(100);
+  transport_.begin(kServices);
+  pass(10'000);
+  EXPECT_THAT(sink_.findings["kubernetes:t/services"], IsEmpty());
+}
+
+TEST_F(ClusterSourceTest, SaysOnceThatACollectionFails) {
+  sync();
+  const auto before = sink_.notices.size();
+  transport_.end(kServices, fail("reset"));
+  for (int i = 0; i < 20; ++i) {
+    transport_.answer(kServices, 500, R"({"kind":"Status","code":500,"message":"oh"})");
+    pass(500);
+  }
+  ASSERT_EQ(sink_.notices.size(), before + 1);
+  EXPECT_THAT(sink_.notices.back(), HasSubstr("services: 500 oh"));
+}
+
 TEST_F(ClusterSourceTest, IsNotCompleteWithoutServices) {
   source_->start();
   answer_discovery();
