@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dnsd/config/admin_address.hpp"
+#include "dnsd/config/dnstap_target.hpp"
 #include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
@@ -82,6 +83,7 @@ struct LogConfig {
   LogLevel level = LogLevel::Info;
   LogFormat format = LogFormat::Text;
   QueryLogConfig queries;
+  std::optional<DnstapTarget> dnstap;  // nullopt = off
   friend bool operator==(const LogConfig&, const LogConfig&) = default;
 };
 

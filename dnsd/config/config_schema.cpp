@@ -49,6 +49,11 @@ Codec<SocketAddress> listen_address() {
                     [](const SocketAddress& address) { return address.to_string(); });
 }
 
+Codec<DnstapTarget> dnstap_target() {
+  return text_value(parse_dnstap_target,
+                    [](const DnstapTarget& target) { return to_string(target); });
+}
+
 Codec<AdminAddress> admin_address() {
   return text_value(parse_admin_address,
                     [](const AdminAddress& address) { return to_string(address); });
@@ -212,6 +217,7 @@ Codec<LogConfig> log() {
       field("level", &LogConfig::level, enumeration<LogLevel>()),
       field("format", &LogConfig::format, enumeration<LogFormat>()),
       field("queries", &LogConfig::queries, query_log()),
+      field("dnstap", &LogConfig::dnstap, optional(dnstap_target())),
   });
 }
 

@@ -408,6 +408,10 @@ void collect_daemon(Collection& to, Daemon& daemon) {
   to.counters("log_dropped_total", "Lines of the log that were lost.").add(daemon.log().dropped());
   to.counters("query_log_dropped_total", "Lines of the query log that were lost.")
       .add(daemon.query_log_dropped());
+  const DnstapCounts dnstap = daemon.dnstap_counts();
+  to.counters("dnstap_frames_total", "Answers that were written as dnstap.").add(dnstap.written);
+  to.counters("dnstap_dropped_total", "Answers that were not: nobody took them in time.")
+      .add(dnstap.dropped);
 }
 
 }  // namespace

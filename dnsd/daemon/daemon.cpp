@@ -23,6 +23,7 @@
 #include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
+#include "dnsd/dnstap/dnstap_log.hpp"
 #include "dnsd/log/printable.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "registry/vip/persistent_vips.hpp"
@@ -128,6 +129,8 @@ class Daemon::Impl {
   void apply_listeners();
   void apply_upstream();
   void apply_query_log();
+  void apply_dnstap();
+  DnstapCounts dnstap_counts() const;
   void apply_query_settings();
   void follow_resolv_conf();
   void follow_hosts_file();
@@ -168,7 +171,9 @@ class Daemon::Impl {
   std::vector<RunningSource> sources_;
   Daemon* self_ = nullptr;
   AdminEndpoint admin_;
-  std::unique_ptr<Log> query_log_;  // null until log.queries asks for it
+  std::unique_ptr<Log> query_log_;       // null until log.queries asks for it
+  std::shared_ptr<FrameStream> dnstap_;  // null until log.dnstap asks for it
+  DnstapCounts dnstap_before_;           // of streams that were closed
   Liveness liveness_;
   LoadHistory load_;
   struct Freshness {
@@ -662,9 +667,37 @@ void Daemon::Impl::apply_query_log() {
   if (is_on && !query_log_)
     query_log_ = std::make_unique<Log>(LogOptions{LogLevel::Info, config_.log.format});
   if (query_log_) query_log_->set_format(config_.log.format);
-  for (std::size_t i = 0; i < units_.size(); ++i)
-    units_[i]->log_queries(is_on ? std::make_shared<QueryLogWriter>(*query_log_, wanted, i)
-                                 : nullptr);
+  apply_dnstap();
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    QueryLogs logs;
+    if (is_on) logs.add(std::make_unique<QueryLogWriter>(*query_log_, wanted, i));
+    if (config_.log.dnstap)
+      logs.add(std::make_unique<DnstapLog>(dnstap_, query_settings_.server_identity,
+                                           query_settings_.server_version));
+    units_[i]->log_queries(logs.empty() ? nullptr : std::make_shared<QueryLogs>(std::move(logs)));
+  }
+}
+
+// A stream that is not wanted any more is closed here; workers that still hold it push into
+// nothing.
+void Daemon::Impl::apply_dnstap() {
+  if (dnstap_ && (!config_.log.dnstap || *config_.log.dnstap != dnstap_->target())) {
+    dnstap_->close();
+    dnstap_before_.written += dnstap_->written();
+    dnstap_before_.dropped += dnstap_->dropped();
+    dnstap_.reset();
+  }
+  if (config_.log.dnstap && !dnstap_)
+    dnstap_ = std::make_shared<FrameStream>(*config_.log.dnstap, log_);
+}
+
+DnstapCounts Daemon::Impl::dnstap_counts() const {
+  DnstapCounts counts = dnstap_before_;
+  if (dnstap_) {
+    counts.written += dnstap_->written();
+    counts.dropped += dnstap_->dropped();
+  }
+  return counts;
 }
 
 void Daemon::Impl::apply_upstream() {
@@ -709,6 +742,7 @@ void Daemon::Impl::shut_down() {
   for (auto& unit : units_) unit->worker().drain(kDrainLimit);
   for (auto& unit : units_) unit->worker().join();
   units_.clear();
+  if (dnstap_) dnstap_->close();
   cache_keeper_.close();
   state_keeper_.close();
   sources_.clear();
@@ -775,6 +809,7 @@ std::chrono::steady_clock::time_point Daemon::last_change(const std::string& sou
 }
 std::size_t Daemon::stuck() const { return impl_->liveness_.stuck().size(); }
 std::string Daemon::complaint() const { return impl_->liveness_.complaint(); }
+DnstapCounts Daemon::dnstap_counts() const { return impl_->dnstap_counts(); }
 std::uint64_t Daemon::query_log_dropped() const {
   return impl_->query_log_ ? impl_->query_log_->dropped() : 0;
 }

@@ -43,6 +43,12 @@ struct WorkerStatus {
   const ForwardCounters& forward;
 };
 
+// Frames since the start.
+struct DnstapCounts {
+  std::uint64_t written = 0;
+  std::uint64_t dropped = 0;
+};
+
 struct ReloadStatus {
   bool ok = true;  // the last reload of the configuration
   std::uint64_t reloads = 0;
@@ -95,6 +101,7 @@ class Daemon {
   // Workers whose loop stands still, and that in words: "worker 1 hangs"; empty when all turn.
   std::size_t stuck() const;
   std::string complaint() const;
+  DnstapCounts dnstap_counts() const;
   // Lines of the query log that were lost.
   std::uint64_t query_log_dropped() const;
 

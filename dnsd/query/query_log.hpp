@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_counters.hpp"
@@ -31,6 +35,7 @@ struct AnsweredQuery {
   AnswerSource source;
   std::string_view upstream;  // who was asked; empty: nobody
   std::uint64_t duration_ns;
+  std::span<const std::uint8_t> reply;  // as it is sent
 };
 
 // One worker's thread; must not block.
@@ -38,6 +43,19 @@ class QueryLog {
  public:
   virtual ~QueryLog() = default;
   virtual void on_answer(const AnsweredQuery& answered) = 0;
+};
+
+// Several as one.
+class QueryLogs final : public QueryLog {
+ public:
+  void add(std::unique_ptr<QueryLog> log) { logs_.push_back(std::move(log)); }
+  bool empty() const { return logs_.empty(); }
+  void on_answer(const AnsweredQuery& answered) override {
+    for (const auto& log : logs_) log->on_answer(answered);
+  }
+
+ private:
+  std::vector<std::unique_ptr<QueryLog>> logs_;
 };
 
 }  // namespace meshdns::dnsd

@@ -167,7 +167,8 @@ void QueryHandler::Impl::log(const QueryState& state, Buffer reply, Rcode rcode,
                          .reply_size = size,
                          .source = state.source,
                          .upstream = state.upstream,
-                         .duration_ns = parts_.clock.precise_now() - state.started_ns});
+                         .duration_ns = parts_.clock.precise_now() - state.started_ns,
+                         .reply = reply.first(size)});
 }
 
 }  // namespace meshdns::dnsd

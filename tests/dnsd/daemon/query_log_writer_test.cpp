@@ -51,7 +51,8 @@ struct Asked {
             .reply_size = 60,
             .source = AnswerSource::Registry,
             .upstream = "",
-            .duration_ns = 21'400};
+            .duration_ns = 21'400,
+            .reply = {}};
   }
 };
 

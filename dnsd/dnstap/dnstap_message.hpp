@@ -1,0 +1,24 @@
+// An answer as dnstap has it (dnstap.info): a Protocol Buffers message `Dnstap` with a `Message` of
+// type CLIENT_RESPONSE inside.  Written by hand: these are two dozen fields, all known beforehand.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/query/query_log.hpp"
+
+namespace meshdns::dnsd {
+
+// What is the same in all messages of a server.
+struct DnstapServer {
+  std::string_view identity;
+  std::string_view version;
+};
+
+// `answered_at`: by the wall clock.  `extra` is "identity=Pod shop/web-1 source=registry".
+std::vector<std::uint8_t> dnstap_message(const AnsweredQuery& answered, const DnstapServer& server,
+                                         std::chrono::system_clock::time_point answered_at);
+
+}  // namespace meshdns::dnsd
