@@ -124,7 +124,8 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
   if (service.details) {
     const auto& details = *service.details;
     if (!details.resolved_names.empty())
-      facts.push_back(fmt::format("endpoint names: {}", fmt::join(details.resolved_names, ", ")));
+      facts.push_back(fmt::format("endpoint names: {} (/resolver has the state of each)",
+                                  fmt::join(details.resolved_names, ", ")));
     for (const std::string& note : details.notes) facts.push_back("note: " + note);
   }
   add_endpoints(view, service, facts);
