@@ -21,18 +21,22 @@ void RegistryFeed::set_resolver(resolver::NameResolver* resolver) { resolver_ = 
 
 void RegistryFeed::set_sources(std::set<std::string> sources) {
   registry::Transaction transaction;
-  for (const auto& [source, origins] : origins_by_source_) {
-    if (sources.contains(source)) continue;
-    complete_.erase(source);
-    without_endpoints_.erase(source);
-    restored_.erase(source);
-    for (const auto& origin : origins) {
-      transaction.replace_origin(registry_.origin(origin), {});
-      findings_.erase(origin);
-    }
+  std::set<std::string> given_up;
+  std::erase_if(origins_by_source_, [&](const auto& item) {
+    if (sources.contains(item.first)) return false;
+    complete_.erase(item.first);
+    without_endpoints_.erase(item.first);
+    restored_.erase(item.first);
+    given_up.insert(item.second.begin(), item.second.end());
+    return true;
+  });
+  // A file may be one of several sources: of a directory, and by itself.
+  for (const auto& [source, origins] : origins_by_source_)
+    for (const auto& origin : origins) given_up.erase(origin);
+  for (const auto& origin : given_up) {
+    transaction.replace_origin(registry_.origin(origin), {});
+    findings_.erase(origin);
   }
-  std::erase_if(origins_by_source_,
-                [&](const auto& item) { return !sources.contains(item.first); });
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
 }
 

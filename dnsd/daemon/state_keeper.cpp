@@ -69,7 +69,8 @@ void StateKeeper::restore() {
                 {{"source", std::string_view(saved->sources[i].name)}});
   const std::size_t resources = saved->resources.size();
   // A clock that was ahead of now, then or since, makes no state of the future.
-  const std::int64_t age = std::max<std::int64_t>(unix_now() - saved->written_at, 0);
+  const std::int64_t now = unix_now();
+  const std::int64_t age = now - std::clamp<std::int64_t>(saved->written_at, 0, now);
   feed_.restore(std::move(*saved));
   if (!feed_.is_restored()) return;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(

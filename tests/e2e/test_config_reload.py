@@ -91,3 +91,14 @@ def test_a_storm_of_signals_is_a_few_reloads(daemon):
         daemon.reload()
     eventually(lambda: ttl(daemon) == 300)
     assert 1 <= metric(daemon, "config_reloads_total") - before < 300
+
+
+def test_a_file_of_two_sources_stays_when_one_of_them_goes(workspace):
+    workspace.write("api.yaml", ENTRY)
+    sources = [{"files": {"path": str(workspace.resources)}}, {"files": {"path": str(workspace.resources / "api.yaml")}}]
+    daemon = workspace.daemon({"sources": sources})
+    position = daemon.log_position()
+    write_atomically(daemon.config_path, yaml.safe_dump(merge(daemon.config, {"sources": sources[:1]})))
+    daemon.reload()
+    daemon.wait_for_log("configuration changed.*sources", after=position)
+    assert daemon.ask("api.example.org.").addresses() == ["192.0.2.1"]

@@ -105,6 +105,17 @@ TEST_F(RegistryFeedTest, TheStateOfASourceThatIsNoLongerConfiguredGoes) {
   EXPECT_FALSE(feed_.is_restored());
 }
 
+// files: conf and files: conf/a.yaml, say.
+TEST_F(RegistryFeedTest, WhatTwoSourcesHaveStaysUntilBothAreGone) {
+  deliver("cluster", true, {});
+  deliver("files", true, {change("a.yaml", Effect::Replace, "shared")});
+  deliver("more files", true, {change("a.yaml", Effect::Replace, "shared")});
+  feed_.set_sources({"cluster", "more files"});
+  EXPECT_THAT(known(), ElementsAre("shared"));
+  feed_.set_sources({"cluster"});
+  EXPECT_THAT(known(), IsEmpty());
+}
+
 TEST_F(RegistryFeedTest, TellsWhichSourceAnOriginIsOf) {
   deliver("files", true, {change("b.yaml", Effect::Replace, "new")});
   const auto saved = feed_.saved_sources({{"files", "", "", false}, {"cluster", "", "", false}});
