@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "dnsd/daemon/durable_file.hpp"
 
@@ -101,13 +102,24 @@ StateKeeper::Version StateKeeper::version() const {
 
 void StateKeeper::tick(Time now) {
   if (job_ && job_->done) conclude(*job_);
-  if (job_ || now < next_save_) return;
+  if (!is_time_to_write(now) || job_ || now < next_save_) return;
   job_ = prepare(now);
   if (!job_) return;
   work_ = std::jthread([job = job_.get()] {
     write(*job);
     job->done = true;
   });
+}
+
+bool StateKeeper::is_time_to_write(Time now) {
+  const Version current = version();
+  const bool stands_still = std::exchange(seen_, current) == current;
+  if (current == saved_) {
+    unsaved_since_ = Time::max();
+    return false;
+  }
+  unsaved_since_ = std::min(unsaved_since_, now);
+  return stands_still || now - unsaved_since_ >= kLongestDelay;
 }
 
 void StateKeeper::close() {
@@ -151,6 +163,7 @@ void StateKeeper::conclude(Job& job) {
   if (work_.joinable()) work_.join();
   if (job.outcome) {
     saved_ = job.version;
+    unsaved_since_ = Time::max();
     status_.written_unix = unix_now();
     status_.bytes = job.bytes;
     next_save_ = job.begun + std::max<Time::duration>(kSavePause, 50 * job.took);

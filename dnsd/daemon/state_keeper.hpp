@@ -1,8 +1,10 @@
 // Keeps the registry over restarts, in STATE_DIR/snapshot: read before anything is answered,
 // written when something has changed, by a thread of its own and at the end.
 //
-// A large registry that never stands still must not wear out the disk: the pause between two writes
-// is 50 times what a write takes, or kSavePause, whichever is longer.
+// A state that is still coming in is not worth its writing, and what is being written cannot be
+// changed in place: a change is written once the registry stands still, or after kLongestDelay.  A
+// large registry that never stands still must not wear out the disk, either: the pause between two
+// writes is 50 times what a write takes, or kSavePause, whichever is longer.
 #pragma once
 
 #include <atomic>
@@ -31,6 +33,7 @@ class StateKeeper {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kSavePause{3};
+  static constexpr std::chrono::seconds kLongestDelay{10};
   static constexpr std::chrono::seconds kPauseAfterFailure{30};
 
   // REQUIRES: all outlive it.
@@ -73,6 +76,7 @@ class StateKeeper {
   void restore();
   void set_aside(const std::string& reason);
   Version version() const;
+  bool is_time_to_write(Time now);
   std::unique_ptr<Job> prepare(Time now);
   static void write(Job& job);
   void conclude(Job& job);
@@ -84,6 +88,8 @@ class StateKeeper {
   std::vector<registry::SavedSource> sources_;
   std::uint64_t configurations_ = 0;
   Version saved_;
+  Version seen_;  // at the last tick
+  Time unsaved_since_ = Time::max();
   Time next_save_ = Time::min();
   StateStatus status_;
   std::unique_ptr<Job> job_;  // the snapshot in it is let go of here, as all are
