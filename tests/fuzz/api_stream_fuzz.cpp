@@ -69,7 +69,7 @@ void follow(std::string_view responses, std::size_t step, bool streams_lists) {
   PlannedCollection plan;
   plan.label = "endpointslices";
   plan.kind = Kind::EndpointSlice;
-  plan.collection = {"/s", "discovery.k8s.io/v1", "EndpointSlice", "", "", Content::Json};
+  plan.collection = {"/s", "discovery.k8s.io/v1", "EndpointSlice", "", "", Content::Objects};
   FollowedCollection collection(plan, {"fuzz", "", ""}, {},
                                 {transport, scheduler, parser, server, no_jitter}, owner);
   collection.start();

@@ -376,13 +376,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end()
 
     def discover(self, parts):
-        kinds = self.api.kinds
-        if not parts:
-            groups = sorted({group for group, _ in kinds if group})
-            versions = {g: sorted({v for (h, _), (vs, _) in kinds.items() if h == g for v in vs}) for g in groups}
-            return self.answer_json({"kind": "APIGroupList", "apiVersion": "v1", "groups": [
-                {"name": g, "versions": [{"groupVersion": f"{g}/{v}", "version": v} for v in versions[g]]}
-                for g in groups]})
+        kinds = dict(self.api.kinds)
+        if len(parts) == 1:
+            versions = sorted({v for (group, _), (served, _) in kinds.items() if group == parts[0] for v in served})
+            if not versions:
+                return self.refuse(404, "not found")
+            return self.answer_json({"kind": "APIGroup", "apiVersion": "v1", "name": parts[0], "versions": [
+                {"groupVersion": f"{parts[0]}/{v}", "version": v} for v in versions]})
         found = [{"name": plural, "kind": kind, "namespaced": True} for (group, plural), (versions, kind)
                  in kinds.items() if group == parts[0] and parts[1] in versions]
         if not found:
@@ -473,6 +473,8 @@ class Handler(BaseHTTPRequestHandler):
             position = next((i for i, change in enumerate(api.history) if change[0] > at), len(api.history))
             compacted = api.oldest
         self.begin()
+        if "PartialObjectMetadataList" in self.headers.get("Accept", ""):
+            return self.end()  # what a watch has is no list; the real one ends without a word
         for item in initial:
             self.event("ADDED", self.shown(item))
         if query.get("sendInitialEvents") == "true":

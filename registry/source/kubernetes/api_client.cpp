@@ -8,8 +8,21 @@ namespace {
 constexpr Milliseconds kRenewalPause{1'000};
 constexpr std::string_view kJson = "Accept: application/json";
 constexpr std::string_view kMetadata =
-    "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+    "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+constexpr std::string_view kMetadataList =
+    "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+std::string_view accept_header(Content content) {
+  switch (content) {
+    case Content::Objects:
+      break;
+    case Content::Metadata:
+      return kMetadata;
+    case Content::MetadataList:
+      return kMetadataList;
+  }
+  return kJson;
+}
 
 }  // namespace
 
@@ -35,7 +48,7 @@ class ApiClient::Request final : public Exchange {
     const ClusterAccess& access = credentials_->access();
     CurlRequest request;
     request.url = access.server + path_;
-    request.headers.emplace_back(content_ == Content::Json ? kJson : kMetadata);
+    request.headers.emplace_back(accept_header(content_));
     if (!proof.bearer_token.empty())
       request.headers.push_back("Authorization: Bearer " + proof.bearer_token);
     request.user_and_password = proof.user_and_password;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <utility>
 
 namespace meshdns::registry::kubernetes {
@@ -37,6 +38,7 @@ bool has_version(const Node& group, std::string_view version) {
 
 Discovery::Discovery(Transport& transport, JsonParser& parser, Outcome outcome)
     : transport_(transport), parser_(parser), outcome_(std::move(outcome)) {
+  for (const Group& group : kGroups) questions_.emplace_back(group.name, "");
   ask_next();
 }
 
@@ -45,9 +47,9 @@ Discovery::~Discovery() = default;
 void Discovery::ask_next() {
   head_ = {};
   body_.clear();
-  std::string path = "/apis";
-  if (groups_read_) path += "/" + versions_.front().first + "/" + versions_.front().second;
-  exchange_ = transport_.get(std::move(path), Content::Json, *this);
+  const auto& [group, version] = questions_.front();
+  exchange_ = transport_.get("/apis/" + group + (version.empty() ? "" : "/" + version),
+                             Content::Objects, *this);
 }
 
 void Discovery::on_body(std::string_view part) {
@@ -63,41 +65,32 @@ void Discovery::on_end(const Result<void>& end) {
     return fail(Trouble::Unauthorized, "401 at discovery");
   }
   if (head_.status == 403) return fail(Trouble::Forbidden, "403 at discovery");
-  // A group's version that has gone between two answers has no kinds.
-  const bool is_gone = groups_read_ && head_.status == 404;
-  if (head_.status != 200 && !is_gone)
+  // What is not there has no kinds.
+  if (head_.status != 200 && head_.status != 404)
     return fail(Trouble::Failing, std::to_string(head_.status) + " at discovery");
-  const bool is_good = is_gone || (groups_read_ ? read_kinds(body_) : read_groups(body_));
-  if (!is_good) return fail(Trouble::Failing, "what discovery got is no list of kinds");
-  if (groups_read_)
-    versions_.pop_front();
-  else
-    groups_read_ = true;
-  if (!versions_.empty()) return ask_next();
+  const auto [group, version] = questions_.front();
+  questions_.pop_front();
+  if (head_.status == 200 && !(version.empty() ? read_group(group) : read_kinds(group, version)))
+    return fail(Trouble::Failing, "what discovery got is no list of kinds");
+  if (!questions_.empty()) return ask_next();
   // Moved out: it may destroy us.
   const auto found = std::move(outcome_.found);
   found(std::move(found_));
 }
 
-bool Discovery::read_groups(std::string_view text) {
-  const auto list = parser_.parse(text);
-  const Node* const groups = list ? (*list)->find("groups") : nullptr;
-  if (groups == nullptr || !groups->is_sequence()) return false;
-  for (const Node& group : *groups)
-    for (const Group& ours : kGroups) {
-      if (ours.name != text_of(group, "name")) continue;
-      for (const std::string_view version : ours.versions)
-        if (!version.empty() && has_version(group, version))
-          versions_.emplace_back(ours.name, version);
-    }
+bool Discovery::read_group(const std::string& group) {
+  const auto read = parser_.parse(body_);
+  if (!read || text_of(**read, "kind") != "APIGroup") return false;
+  const auto ours = std::ranges::find(kGroups, group, &Group::name);
+  for (const std::string_view version : std::views::reverse(ours->versions))
+    if (!version.empty() && has_version(**read, version)) questions_.emplace_front(group, version);
   return true;
 }
 
-bool Discovery::read_kinds(std::string_view text) {
-  const auto list = parser_.parse(text);
+bool Discovery::read_kinds(const std::string& group, const std::string& version) {
+  const auto list = parser_.parse(body_);
   const Node* const resources = list ? (*list)->find("resources") : nullptr;
   if (resources == nullptr || !resources->is_sequence()) return false;
-  const auto& [group, version] = versions_.front();
   for (const Node& resource : *resources)
     found_.try_emplace(std::string(text_of(resource, "name")) + "." + group, version);
   return true;

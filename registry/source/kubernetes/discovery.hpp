@@ -41,15 +41,16 @@ class Discovery final : private ResponseListener {
   void on_end(const Result<void>& end) override;
 
   void ask_next();
-  bool read_groups(std::string_view text);
-  bool read_kinds(std::string_view text);
+  bool read_group(const std::string& group);
+  bool read_kinds(const std::string& group, const std::string& version);
   void fail(ReflectorStatus::Trouble trouble, std::string message);
 
   Transport& transport_;
   JsonParser& parser_;
   Outcome outcome_;
-  std::deque<std::pair<std::string, std::string>> versions_;  // group and version still to be read
-  bool groups_read_ = false;
+  // Groups and versions still to be read; without a version: the group itself.  Each group is asked
+  // for by name: a list of all is long, and some servers leave the groups of CRDs out of it.
+  std::deque<std::pair<std::string, std::string>> questions_;
   ServedKinds found_;
   ResponseHead head_;
   std::string body_;

@@ -131,7 +131,9 @@ void Reflector::request(Phase phase, std::string query) {
   events_before_ = status_.events;
   query += selectors();
   if (!query.empty()) query.front() = '?';
-  exchange_ = env_.transport.get(collection_.path + query, collection_.content, *this);
+  const bool wants_list = phase == Phase::Page && collection_.content == Content::Metadata;
+  exchange_ = env_.transport.get(collection_.path + query,
+                                 wants_list ? Content::MetadataList : collection_.content, *this);
   guard();
 }
 
@@ -298,7 +300,7 @@ void Reflector::finish_page() {
   if (!list || *list == nullptr) return fail(Trouble::Failing, "the list is no whole JSON");
   const ListMeta meta = read_list_meta(**list);
   if (meta.kind != collection_.kind + "List" &&
-      !(collection_.content == Content::MetadataOnly && meta.kind.ends_with("List")))
+      !(collection_.content == Content::Metadata && meta.kind.ends_with("List")))
     return fail(Trouble::Failing,
                 "got a " + shortened(meta.kind) + " instead of a list of " + collection_.kind);
   if (!meta.continue_token.empty()) return request_page(meta.continue_token);

@@ -32,7 +32,7 @@ struct Collection {
   std::string kind;  // "EndpointSlice"
   std::string label_selector;
   std::string field_selector;
-  Content content = Content::Json;
+  Content content = Content::Objects;
   friend bool operator==(const Collection&, const Collection&) = default;
 };
 

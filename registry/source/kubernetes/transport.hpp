@@ -36,8 +36,11 @@ class Exchange {
 };
 
 enum class Content : std::uint8_t {
-  Json,
-  MetadataOnly,  // PartialObjectMetadata instead of the objects
+  Objects,
+  // PartialObjectMetadata instead of the objects: of a watch, and of a list.  A server that is
+  // asked for the wrong one of the two says nothing at all.
+  Metadata,
+  MetadataList,
 };
 
 class Transport {

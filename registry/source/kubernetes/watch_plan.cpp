@@ -85,10 +85,10 @@ class Planner {
   void add_namespaces() {
     if (needs_.namespaces.empty())
       add_in({}, "namespaces", "", Kind::Namespace, {}, {}, {}).collection.content =
-          Content::MetadataOnly;
+          Content::Metadata;
     for (const auto& ns : needs_.namespaces)
       add_in({}, "namespaces", "", Kind::Namespace, ns, {}, "metadata.name=" + ns)
-          .collection.content = Content::MetadataOnly;
+          .collection.content = Content::Metadata;
   }
 
   void add_endpoints() {
@@ -142,7 +142,7 @@ Collection crd_collection() {
   collection.api_version = "apiextensions.k8s.io/v1";
   collection.path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
   collection.kind = "CustomResourceDefinition";
-  collection.content = Content::MetadataOnly;
+  collection.content = Content::Metadata;
   return collection;
 }
 
