@@ -191,7 +191,7 @@ void ClusterSource::replan() {
     origins_changed_ = true;
     it = followed_.erase(it);
   }
-  want_flush();
+  flush();
   check_complete();
 }
 
@@ -235,7 +235,8 @@ void ClusterSource::on_retain(FollowedCollection& from, std::vector<std::uint64_
                     }) > 0)
     want_replan();
   batch_.retain(from.origin(), std::move(retained));
-  want_flush();
+  // At once: what comes after the list is not to be measured by it.
+  flush();
 }
 
 void ClusterSource::on_findings(FollowedCollection& from) {

@@ -322,6 +322,7 @@ bool Reflector::finish_list(std::string version) {
   was_empty_ = false;
   unpaged_ = false;
   broken_in_a_row_ = 0;
+  listed_at_ = env_.scheduler.now();
   ++status_.lists;
   if (status_.synced) ++status_.relists;
   status_.oversized += oversized_in_list_;
@@ -350,6 +351,7 @@ void Reflector::finish_watch() {
   const bool was_short =
       env_.scheduler.now() - begun_at_ < options_.short_watch && status_.events == events_before_;
   if (was_short) return wait(backoff_.next(options_.retry_limit));
+  gone_in_a_row_ = 0;
   backoff_.reset();
   proceed();
 }
@@ -387,6 +389,7 @@ void Reflector::judge_refusal() {
 void Reflector::judge_gone() {
   watchdog_.reset();
   if (phase_ == Phase::Page) unpaged_ = true;
+  if (env_.scheduler.now() - listed_at_ >= options_.short_watch) gone_in_a_row_ = 0;
   if (++gone_in_a_row_ <= 1) return resync();
   can_resume_ = false;
   fail(Trouble::Failing, "the version asked for is gone, again");

@@ -167,6 +167,7 @@ class Reflector final : private ResponseListener {
   bool unpaged_ = false;     // the next list comes in one piece: a token has expired
   bool was_empty_ = false;   // the list before was suspiciously empty
   unsigned gone_in_a_row_ = 0;
+  Milliseconds listed_at_{0};
   unsigned broken_in_a_row_ = 0;
   std::optional<std::uint64_t> latest_;  // version_number of resource_version
   std::vector<std::uint64_t> seen_;

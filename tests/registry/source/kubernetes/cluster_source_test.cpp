@@ -170,6 +170,16 @@ TEST_F(ClusterSourceTest, TheLastWordOnAnObjectCounts) {
   EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
 }
 
+// Seen of a server that was asked for a list while a Service was made anew.
+TEST_F(ClusterSourceTest, TheEndOfAListTakesNothingAwayThatCameAfterIt) {
+  sync();
+  transport_.send(kServices, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
+  list(kServices, event("ADDED", service("other", 90)));
+  transport_.send(kServices, event("ADDED", service("web", 101)));
+  pass(5);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/other", "Service shop/web"));
+}
+
 TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
   sync();
   transport_.send(kServices,
