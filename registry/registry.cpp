@@ -533,12 +533,12 @@ void Registry::State::rederive_marked(Change& change) {
   std::vector<const Change::Mark*> order;
   order.reserve(marks.size());
   for (const auto& mark : marks) order.push_back(&mark);
-  // Names of the cluster set come last, since they are derived from others.
-  const auto is_last = [](std::string_view host) { return is_below(host, kClusterSetDomain); };
-  std::ranges::stable_sort(order, [&](const auto* a, const auto* b) {
-    if (is_last(a->host) != is_last(b->host)) return is_last(b->host);
+  std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
     return a->ns.get() != b->ns.get() ? a->ns.get() < b->ns.get() : a->host < b->host;
   });
+  // Names of the cluster set come last, since they are derived from others.
+  std::ranges::stable_partition(
+      order, [](const auto* mark) { return !is_below(mark->host, kClusterSetDomain); });
   DeriveContext context = derive_context();
   for (std::size_t i = 0; i < order.size();) {
     const Change::Mark& first = *order[i];
