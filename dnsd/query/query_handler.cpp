@@ -91,9 +91,7 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
     hashes_[i] = hash_bytes(messages_[i].qname());
     snapshot.hosts.prefetch(hashes_[i]);
   }
-  if (batch.size() > 1)
-    for (std::size_t i = 0; i < batch.size(); ++i)
-      if (outcomes_[i] == ParseOutcome::Ok) snapshot.hosts.prefetch_entry(hashes_[i]);
+  if (batch.size() > 1) fetch_ahead(batch.size(), snapshot);
 
   std::uint64_t answered = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -106,6 +104,16 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
     if (batch[i].reply_size != kReplyLater && batch[i].reply_size != kNoReply) ++answered;
   }
   if (answered > 0) count_duration(parts_.clock.precise_now() - batch_started_ns_, answered);
+}
+
+// Each step reads what the one before it has asked for.
+void QueryHandler::Impl::fetch_ahead(std::size_t size, const Snapshot& snapshot) {
+  std::array<const registry::HostEntry*, kBatchSize> entries;
+  for (std::size_t i = 0; i < size; ++i)
+    entries[i] =
+        outcomes_[i] == ParseOutcome::Ok ? snapshot.hosts.prefetch_entry(hashes_[i]) : nullptr;
+  for (std::size_t i = 0; i < size; ++i)
+    if (entries[i] != nullptr) entries[i]->prefetch_first_record();
 }
 
 // Refusals first, in the order of the protocol's layers.

@@ -48,6 +48,7 @@ class QueryHandler::Impl {
 
   // --- answering ---
   void answer_batch(std::span<Datagram> batch);
+  void fetch_ahead(std::size_t size, const registry::Snapshot& snapshot);
   std::size_t answer(QueryState& state, wire::ParseOutcome outcome,
                      const registry::Snapshot& snapshot, Buffer buffer);
   Written limit(QueryState& state, wire::ParseOutcome outcome, Buffer buffer);
