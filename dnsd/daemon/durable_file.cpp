@@ -8,21 +8,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include "dnsd/net/whole_io.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
 std::unexpected<Error> fail_with_errno(const std::string& what) {
   return fail(what + ": " + std::strerror(errno));
-}
-
-bool write_all(int fd, std::span<const std::uint8_t> octets) {
-  while (!octets.empty()) {
-    const ssize_t written = ::write(fd, octets.data(), octets.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    octets = octets.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 // The rename itself must survive, too.
@@ -66,18 +58,6 @@ Result<void> write_durably(const std::string& path, std::span<const std::uint8_t
   if (!file) return std::unexpected(file.error());
   if (auto written = file->write(octets); !written) return written;
   return file->commit();
-}
-
-Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets) {
-  std::size_t filled = 0;
-  while (filled < octets.size()) {
-    const ssize_t got = ::read(fd, octets.data() + filled, octets.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_with_errno("cannot read");
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
-  }
-  return filled;
 }
 
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size) {

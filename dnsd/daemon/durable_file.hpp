@@ -37,9 +37,6 @@ class DurableFile {
 // Any thread.  All of it at once.
 Result<void> write_durably(const std::string& path, std::span<const std::uint8_t> octets);
 
-// Reads until `octets` is full or the file ends; how much that was.
-Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets);
-
 // An empty vector where there is no such file.
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dnsd/daemon/durable_file.hpp"
+#include "dnsd/net/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "dnsd/net/whole_io.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -56,34 +58,19 @@ Octets control_frame(Control type) {
   return out;
 }
 
-bool write_all(int fd, std::span<const std::uint8_t> octets) {
-  while (!octets.empty()) {
-    const ssize_t written = ::write(fd, octets.data(), octets.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    octets = octets.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-bool read_all(int fd, std::span<std::uint8_t> octets) {
-  while (!octets.empty()) {
-    const ssize_t got = ::read(fd, octets.data(), octets.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    octets = octets.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
+bool fill(int fd, std::span<std::uint8_t> octets) {
+  const auto filled = read_fully(fd, octets);
+  return filled && *filled == octets.size();
 }
 
 // Whether the next thing that the reader says is this.
 bool read_control(int fd, Control wanted) {
   std::array<std::uint8_t, 8> head;
-  if (!read_all(fd, head) || get_u32(head.data()) != 0) return false;
+  if (!fill(fd, head) || get_u32(head.data()) != 0) return false;
   const std::uint32_t size = get_u32(head.data() + 4);
   if (size < 4 || size > kMaxControlSize) return false;
   Octets body(size);
-  return read_all(fd, body) && get_u32(body.data()) == static_cast<std::uint32_t>(wanted);
+  return fill(fd, body) && get_u32(body.data()) == static_cast<std::uint32_t>(wanted);
 }
 
 FileDescriptor connect_to(const std::string& path) {

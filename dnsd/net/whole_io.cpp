@@ -1,0 +1,33 @@
+#include "dnsd/net/whole_io.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace meshdns::dnsd {
+
+bool write_all(int fd, std::span<const std::uint8_t> octets) {
+  while (!octets.empty()) {
+    const ssize_t written = ::write(fd, octets.data(), octets.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    octets = octets.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets) {
+  std::size_t filled = 0;
+  while (filled < octets.size()) {
+    const ssize_t got = ::read(fd, octets.data() + filled, octets.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(std::string("cannot read: ") + std::strerror(errno));
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  return filled;
+}
+
+}  // namespace meshdns::dnsd
