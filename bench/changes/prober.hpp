@@ -1,0 +1,97 @@
+// Asks a server for names that change, each worker by itself, and judges every answer.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/changes/cluster.hpp"
+#include "bench/load/histogram.hpp"
+
+namespace meshdns::bench {
+
+// What one worker was seen to do.
+struct WorkerReport {
+  std::string name;
+  Histogram delay;  // from the event's being written to the answer that shows it
+  std::uint64_t longest_ns = 0;
+  std::uint64_t late = 0;  // above 10 ms
+  std::uint64_t asked = 0;
+  std::uint64_t lost = 0;    // no answer within a second
+  std::uint64_t wrong = 0;   // another Service's address, too few or too many, or an error
+  std::uint64_t stale = 0;   // an address that this worker's own answers had shown to be gone
+  std::uint64_t unseen = 0;  // changes that no answer has shown
+};
+
+class Prober {
+ public:
+  // Finds a source port for every worker of the process: a kernel that spreads clients over sockets
+  // by their ports always hands one port's questions to the same worker.
+  Prober(const Cluster& cluster, const sockaddr_in& server, int process);
+  Prober(const Prober&) = delete;
+  Prober& operator=(const Prober&) = delete;
+  ~Prober();
+
+  // Any thread.
+  void note(const Change& change);
+  // Besides changed names asks each worker for `rate` names a second, half of them of those that
+  // changed lately.  Until `is_over`, and what is open then has been seen, or 2 s later.
+  void run(double rate, const std::atomic<bool>& is_over);
+
+  std::vector<WorkerReport> reports() const;
+
+ private:
+  static constexpr auto kLostAfter = std::chrono::seconds(1);
+  static constexpr auto kAskAgainAfter = std::chrono::microseconds(300);
+
+  struct Question {
+    std::uint32_t service = 0;
+    std::uint32_t change = 0;     // 0: none is waited for
+    std::uint32_t confirmed = 0;  // the latest change that the worker had shown when it was asked
+    Clock::time_point sent_at;
+    bool is_open = false;
+  };
+  struct Awaited {
+    Change change;
+    Clock::time_point ask_at;
+    bool is_asked = false;
+  };
+  struct Worker {
+    WorkerReport report;
+    int socket = -1;
+    std::uint16_t last_id = 0;
+    std::vector<Question> questions{65536};                        // by ID
+    std::deque<std::pair<std::uint16_t, Clock::time_point>> sent;  // in order
+    std::map<std::uint32_t, Awaited> awaited;                      // by change
+    std::vector<std::uint32_t> confirmed;                          // by Service
+  };
+
+  void find_workers(int process);
+  void take_changes();
+  void ask_awaited(Worker& worker);
+  void ask(Worker& worker, std::uint32_t service, std::uint32_t change);
+  std::uint32_t some_service();
+  bool receive(Worker& worker);
+  void judge(Worker& worker, const std::uint8_t* message, std::size_t size, Clock::time_point now);
+  void give_up_old(Worker& worker, Clock::time_point now);
+  bool is_idle() const;
+
+  const Cluster& cluster_;
+  const sockaddr_in server_;
+  std::vector<Worker> workers_;
+  std::vector<std::uint32_t> lately_;  // Services, a ring
+  std::size_t next_lately_ = 0;
+  std::minstd_rand random_{1};
+  std::mutex mutex_;             // guards what is below
+  std::vector<Change> changes_;  // not taken yet
+};
+
+}  // namespace meshdns::bench
