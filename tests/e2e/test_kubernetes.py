@@ -163,6 +163,18 @@ def test_kinds_are_followed_from_the_moment_that_they_exist(cluster):
     eventually(lambda: daemon.ask("api.example.org.").addresses() == [], RECOVERY)
 
 
+def test_what_is_exported_has_a_name_in_the_cluster_set(cluster):
+    daemon, api = cluster.daemon(), cluster.api
+    api.serve("serviceexports.multicluster.x-k8s.io", ["v1alpha1"])
+    for name in ("web", "db"):
+        api.put({"kind": "ServiceExport", "metadata": {"name": name, "namespace": "shop"}})
+    eventually(lambda: daemon.ask("web.shop.svc.clusterset.local.").addresses() == ["10.96.0.1"], RECOVERY)
+    eventually(lambda: sorted(daemon.ask("db.shop.svc.clusterset.local.").addresses()) == ["10.0.0.1", "10.0.0.2"],
+               RECOVERY)
+    api.delete("ServiceExport", "web", "shop")
+    eventually(lambda: daemon.ask("web.shop.svc.clusterset.local.").addresses() == [], RECOVERY)
+
+
 def test_pods_are_watched_only_where_they_matter(cluster):
     api = cluster.api
     api.serve(ENTRIES)
@@ -274,7 +286,7 @@ def test_a_missing_permission_costs_only_what_it_is_for(cluster):
     assert daemon.ask(f"missing.shop.{DOMAIN}").rcode == "NXDOMAIN"
     daemon.wait_for_log(r"\[headless\].*ClusterRole")
     lines = [line for line in daemon.process.log_lines() if "ClusterRole" in line and "[headless]" in line]
-    assert len(lines) == 1 and "get, list and watch of endpointslices.discovery.k8s.io" in lines[0]
+    assert len(lines) == 1 and "list and watch of endpointslices.discovery.k8s.io" in lines[0]
     assert re.search(r'kubernetes_forbidden\{[^}]*headless[^}]*\} 1', daemon.get("/metrics")[1])
     before, began = len(api.asked("endpointslices")), time.monotonic()
     time.sleep(3)

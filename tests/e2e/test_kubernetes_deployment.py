@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from harness.daemon import ROOT, run_tool
-from harness.kube_api import CUSTOM, KubeApi, namespace, pod, service_entry
+from harness.kube_api import BUILT_IN, CUSTOM, SLICES, KubeApi, namespace, pod, service_entry
 from harness.waiting import eventually, seconds
 
 HERE = ROOT / "conf" / "kubernetes"
@@ -96,34 +96,46 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     assert set(init["env"][0]["value"].split()) == listen
 
 
+def rights(api):
+    """{(group, resource, verb)} of all that was asked for but discovery, which every authenticated client may ask."""
+    used = set()
+    for path, query in list(api.requests):
+        parts = path.strip("/").split("/")
+        if parts[0] == "apis" and len(parts) <= 3:
+            continue
+        plurals = {plural for _, plural in api.kinds}
+        verb = ("watch" if "watch" in query else "list") if parts[-1] in plurals else "get"
+        used.add(("" if parts[0] == "api" else parts[1], parts[-1], verb))
+    return used
+
+
 def test_the_role_grants_what_is_used_and_nothing_else(workspace):
-    """A daemon that uses everything asks for exactly the resources of the role."""
-    api = workspace.own(KubeApi())
+    """A daemon that uses everything, of a server of today and of an old one, asks for exactly what the role grants."""
+    today = workspace.own(KubeApi())
     for crd in CUSTOM:
-        api.serve(crd)
-    api.put(namespace("shop"), pod("one", "10.0.0.1"),
-            service_entry("e", "members.example.org", resolution="STATIC", location="MESH_INTERNAL",
-                          workloadSelector={"labels": {"app": "x"}}))
-    workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": api.kubeconfig(workspace.path / "k"),
-                                                  "node_name": "n1"}}],
+        today.serve(crd)
+    today.put(namespace("shop"), pod("one", "10.0.0.1"),
+              service_entry("e", "members.example.org", resolution="STATIC", location="MESH_INTERNAL",
+                            workloadSelector={"labels": {"app": "x"}}))
+    old = workspace.own(KubeApi(streams_lists=False, served={k: v for k, v in BUILT_IN.items() if k != SLICES}))
+    workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": api.kubeconfig(workspace.path / name),
+                                                  "node_name": "n1", "cluster": name}}
+                                  for name, api in (("today", today), ("old", old))],
                       "client": {"by_source_address": True}})
 
-    def asked():
-        found = set()
-        for path, _ in list(api.requests):
-            parts = path.strip("/").split("/")
-            if parts[0] == "apis" and len(parts) <= 3:
-                continue  # discovery, which every authenticated client may ask
-            found.add(("" if parts[0] == "api" else parts[1], parts[-1]))
-        return found
-
     rules = find("ClusterRole")["rules"]
-    granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
+    granted = {(group, resource, verb) for rule in rules for group in rule["apiGroups"]
+               for resource in rule["resources"] for verb in rule["verbs"]}
+    # A streamed list is a watch; a server that does not stream any is asked for both.
+    resources = {right[:2] for right in granted}
 
     def check():
-        assert asked() == granted
+        used = rights(today) | rights(old)
+        assert {right[:2] for right in used} == resources
+        assert {right[2] for right in used} == {"list", "watch"}
+        assert used <= granted
     eventually(check, 5)
-    assert all(rule["verbs"] == ["get", "list", "watch"] for rule in rules)
+    assert granted == {(*resource, verb) for resource in resources for verb in ("list", "watch")}
 
 
 def test_the_documentation_shows_the_same_role():

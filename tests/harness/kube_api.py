@@ -34,7 +34,10 @@ CUSTOM = {
     "serviceentries.networking.istio.io": "ServiceEntry",
     "workloadentries.networking.istio.io": "WorkloadEntry",
     "sidecars.networking.istio.io": "Sidecar",
+    "serviceexports.multicluster.x-k8s.io": "ServiceExport",
     "serviceimports.multicluster.x-k8s.io": "ServiceImport",
+    "serviceexports.net.gke.io": "ServiceExport",
+    "serviceimports.net.gke.io": "ServiceImport",
 }
 
 

@@ -127,7 +127,7 @@ bool FollowedCollection::is_settled(Milliseconds now) const {
 std::string FollowedCollection::refusal() const {
   const std::string& ns = plan_.collection.path;
   const bool is_namespaced = ns.contains("/namespaces/");
-  return "may not be read (" + reflector_.status().error + "): grant get, list and watch of " +
+  return "may not be read (" + reflector_.status().error + "): grant list and watch of " +
          plan_.resource + " in the " + (is_namespaced ? "Role" : "ClusterRole") +
          " of meshdnsd; until then what depends on it is served without";
 }

@@ -14,9 +14,10 @@ constexpr std::string_view kNotOfTheController =
     "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
-constexpr std::array<std::string_view, 5> kCrds = {
-    "serviceentries.networking.istio.io", "workloadentries.networking.istio.io",
-    "sidecars.networking.istio.io", "serviceimports.multicluster.x-k8s.io",
+constexpr std::array<std::string_view, 7> kCrds = {
+    "serviceentries.networking.istio.io",   "workloadentries.networking.istio.io",
+    "sidecars.networking.istio.io",         "serviceexports.multicluster.x-k8s.io",
+    "serviceimports.multicluster.x-k8s.io", "serviceexports.net.gke.io",
     "serviceimports.net.gke.io"};
 
 class Planner {
@@ -32,8 +33,10 @@ class Planner {
     add_served("workloadentries", "networking.istio.io", Kind::WorkloadEntry);
     add_served("sidecars", "networking.istio.io", Kind::Sidecar);
     add_root_sidecars();
-    add_served("serviceimports", "multicluster.x-k8s.io", Kind::ServiceImport);
-    add_served("serviceimports", "net.gke.io", Kind::ServiceImport);
+    for (const std::string_view group : {"multicluster.x-k8s.io", "net.gke.io"}) {
+      add_served("serviceexports", group, Kind::ServiceExport);
+      add_served("serviceimports", group, Kind::ServiceImport);
+    }
     add_pods();
     return std::move(plan_);
   }

@@ -210,7 +210,7 @@ TEST_F(ClusterSourceTest, ServesOnWithoutWhatMayNotBeRead) {
   const auto& findings = sink_.findings["kubernetes:t/endpointslices.discovery.k8s.io[headless]"];
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_THAT(findings[0].message,
-              HasSubstr("grant get, list and watch of endpointslices.discovery.k8s.io in the "
+              HasSubstr("grant list and watch of endpointslices.discovery.k8s.io in the "
                         "ClusterRole"));
   EXPECT_THAT(source_->status().last_error, HasSubstr("forbidden"));
 }

@@ -49,6 +49,13 @@ TEST(WatchPlanTest, FallsBackToEndpoints) {
               ElementsAre("/api/v1/namespaces", "/api/v1/services", "/api/v1/endpoints"));
 }
 
+TEST(WatchPlanTest, FollowsMultiClusterKindsOfEitherGroup) {
+  EXPECT_THAT(plan({}, {{"serviceexports.multicluster.x-k8s.io", "v1alpha1"},
+                        {"serviceimports.net.gke.io", "v1"}}),
+              testing::IsSupersetOf({"/apis/multicluster.x-k8s.io/v1alpha1/serviceexports",
+                                     "/apis/net.gke.io/v1/serviceimports"}));
+}
+
 TEST(WatchPlanTest, FollowsAllSlicesWhenEmptyServicesAreHidden) {
   WatchNeeds needs;
   needs.all_slices = true;
