@@ -1,0 +1,70 @@
+// Any octets as the cache that a former run has left: no crash, and what is taken of it is answered
+// and written again.
+//
+// The checksum would keep a fuzzer out, so the first octet chooses: 'f' makes the rest a file as it
+// is; anything else makes it what follows the checksum of a file whose checksum is right.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "dnsd/forward/cache.hpp"
+
+namespace {
+
+using namespace meshdns;
+using namespace meshdns::dnsd;
+
+constexpr std::int64_t kNow = 1'800'000'000;  // of the wall clock
+constexpr Millis kUptime = 1'000'000;
+constexpr std::size_t kTime = 8;
+
+void require(bool promise) {
+  if (!promise) std::abort();
+}
+
+CacheConfig settings() {
+  CacheConfig config;
+  config.size_bytes = 1 << 20;
+  return config;
+}
+
+std::uint64_t checksum(std::span<const std::uint8_t> octets) {
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
+  for (const std::uint8_t octet : octets) sum = (sum ^ octet) * 0x100000001b3ULL;
+  return sum;
+}
+
+// As a cache writes it: its magic, the checksum, and `rest`.
+std::vector<std::uint8_t> with_checksum(std::span<const std::uint8_t> rest) {
+  static const std::vector<std::uint8_t> empty = Cache(settings()).save(kNow, kUptime);
+  std::vector<std::uint8_t> file(empty.begin(), empty.end() - 2 * kTime);
+  const std::uint64_t sum = checksum(rest);
+  for (int shift = 56; shift >= 0; shift -= 8)
+    file.push_back(static_cast<std::uint8_t>(sum >> shift));
+  file.insert(file.end(), rest.begin(), rest.end());
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::span<const std::uint8_t> rest(data + 1, size - 1);
+  const std::vector<std::uint8_t> file =
+      data[0] == 'f' ? std::vector(rest.begin(), rest.end()) : with_checksum(rest);
+
+  Cache cache(settings());
+  const auto loaded = cache.load(file, kNow, kUptime);
+  require(loaded || !loaded.error().message.empty());
+  const std::size_t kept = cache.statistics().positive.entries;
+  require(!loaded || kept <= *loaded);
+
+  Cache again(settings());
+  const auto reread = again.load(cache.save(kNow, kUptime), kNow, kUptime);
+  // What has a second left is gone by the time that it is read.
+  require(reread && *reread <= kept);
+  return 0;
+}
