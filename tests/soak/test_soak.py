@@ -62,6 +62,10 @@ class Gauges:
     def sample(self):
         self.samples.append((time.monotonic() - self._started, self.rss_kib(), self.files()))
 
+    def rss_by_tenths(self):
+        step = -(-len(self.samples) // 10)
+        return [rss for _, rss, _ in self.samples[step - 1::step]]
+
     def warm(self, share):
         return [s for s in self.samples if s[0] >= share * self.samples[-1][0]]
 
@@ -91,8 +95,9 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     workspace.write("moving.yaml", *moving(0))
     upstreams = [workspace.own(Upstream()) for _ in range(2)]
     (tmp_path / "state").mkdir()
-    daemon = workspace.daemon({"log": {"level": "warn"}, "admin": {"listen": f"127.0.0.1:{free_port()}"}, "cache": {"size": "2MiB"}, "mesh": {"authoritative": True},
-                               "server": {"tcp": {"idle_timeout": "2s"}}, "state_dir": str(tmp_path / "state")},
+    daemon = workspace.daemon({"log": {"level": "warn"}, "admin": {"listen": f"127.0.0.1:{free_port()}"},
+                               "cache": {"size": "2MiB"}, "mesh": {"authoritative": True},
+                               "server": {"tcp": {"idle_timeout": f"{load.IDLE_TIMEOUT}s"}}, "state_dir": str(tmp_path / "state")},
                               upstreams=[u.server for u in upstreams])
     gauges = Gauges(daemon.pid)
     files_at_rest = gauges.files()
@@ -131,7 +136,8 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     for one in loads:
         print(f"  {one.name}: {one.steps} steps")
     print(f"  RSS: {warm[0][1]} KiB when warm, {warm[-1][1]} KiB at the end, "
-          f"{3600 * slope([(t, rss) for t, rss, _ in warm]) / 1024:+.1f} MiB/h")
+          f"{3600 * slope([(t, rss) for t, rss, _ in warm]) / 1024:+.1f} MiB/h; each tenth of the time: "
+          f"{', '.join(str(rss) for rss in gauges.rss_by_tenths())}")
     print(f"  files: {files_at_rest} at rest, {min(f for *_, f in warm)} to {max(f for *_, f in warm)} under load, "
           f"{3600 * slope([(t, files) for t, _, files in warm]):+.0f}/h")
 
