@@ -203,8 +203,9 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_
   if (get_u64(block.data() + kBlockMagic.size()) != checksum(block.subspan(sum_end)))
     return fail("damaged: the checksum differs");
   const auto saved_at = static_cast<std::int64_t>(get_u64(block.data() + sum_end));
+  // Any number may stand in the file: bounded before it is subtracted.
   const auto gone = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(unix_now - saved_at + 1, 1, std::int64_t{wire::kMaxTtl}));
+      unix_now - std::clamp<std::int64_t>(saved_at, unix_now - wire::kMaxTtl, unix_now) + 1);
   // Limits were applied when the answers came.
   AnswerRules rules;
   rules.max_ttl = std::chrono::seconds(wire::kMaxTtl);
