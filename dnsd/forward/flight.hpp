@@ -57,6 +57,7 @@ class Flight final : private ExchangeOwner, private TimerHandler {
     std::size_t upstream;  // index in the plan
     std::unique_ptr<Exchange> exchange;
     TryState state = TryState::Waiting;
+    Millis sent_at = 0;
     Millis patience = 0;  // until when the next upstream is not asked
   };
 
@@ -70,6 +71,7 @@ class Flight final : private ExchangeOwner, private TimerHandler {
   bool launch_one();
   std::size_t next_upstream();
   bool launch(std::size_t upstream);
+  Millis earliest_retry() const;
   Try& try_of(const Exchange& exchange);
   void settle(Try& finished);
   void note_late(Try& late);

@@ -18,6 +18,8 @@ constexpr std::uint32_t kLossesToDoubt = 2;
 // One probe is lost too easily: where a third of all packets is, two upstreams would be taken for
 // dead again and again, and questions be given up that the next packet would have answered.
 constexpr std::uint32_t kProbesToFall = 2;
+// And who has answered anything within this time is not dead.
+constexpr Millis kSilenceToFall = 1'000;
 // While an upstream is down, so often is it asked whether it is back: in time for an answer within
 // a second of its return.
 constexpr Millis kFirstProbePause = 250;
@@ -142,7 +144,7 @@ void UpstreamState::note_probe_lost(Millis now, std::string_view reason) {
   const Millis pause =
       std::min(kFirstProbePause << std::min<std::uint32_t>(lost, 4), kLongestProbePause);
   next_probe_.store(now + pause, kRelaxed);
-  if (lost + 1 < kProbesToFall) return;
+  if (lost + 1 < kProbesToFall || now < last_reply_.load(kRelaxed) + kSilenceToFall) return;
   Health doubtful = Health::Doubtful;
   if (health_.compare_exchange_strong(doubtful, Health::Down, kRelaxed))
     listener_.on_upstream_down(name_, reason);
