@@ -10,6 +10,8 @@ namespace {
 // Octets of capacity to one bucket: a small answer takes about 300, so chains stay short.
 constexpr std::size_t kBytesPerBucket = 512;
 constexpr std::size_t kMinBuckets = 16;
+// The part of the whole that is left for chunks of memory that are not full.
+constexpr std::size_t kSparePart = 16;
 // The parts of the whole that negative answers and failures may have.
 constexpr std::size_t kNegativePart = 5;
 constexpr std::size_t kFailurePart = 20;
@@ -285,7 +287,8 @@ std::size_t CacheShard::total_bytes() const {
 std::size_t CacheShard::room() const {
   const std::size_t tables =
       buckets_.size() * sizeof(buckets_[0]) + ghosts_.size() * sizeof(ghosts_[0]) + sizeof *this;
-  return capacity_ > tables ? capacity_ - tables : 0;
+  const std::size_t usable = capacity_ - capacity_ / kSparePart;
+  return usable > tables ? usable - tables : 0;
 }
 
 void CacheShard::make_room(std::size_t bytes, MessageKind kind, const CacheMoment& moment) {

@@ -20,9 +20,6 @@ using wire::store_u32;
 
 constexpr std::size_t kOptSize = 11;
 constexpr std::size_t kTtlToRdata = 6;  // TTL and RDLENGTH
-// What malloc adds to an allocation, and rounds it up to (glibc on 64 bits).
-constexpr std::size_t kHeapOverhead = 8;
-constexpr std::size_t kHeapGrain = 16;
 
 // Lower-cases eight octets at a time.  Length octets are below 64 and no letters: a whole name in
 // wire form can be treated alike.  Octets above 127 are left alone (RFC 4343).
@@ -44,10 +41,6 @@ void copy_lower(char* out, const char* in, std::size_t size) {
     std::memcpy(out + i, &octets, 8);
   }
   for (; i < size; ++i) out[i] = to_lower(in[i]);
-}
-
-std::size_t heap_size(std::size_t size) {
-  return (size + kHeapOverhead + kHeapGrain - 1) / kHeapGrain * kHeapGrain;
 }
 
 // The options of the reply's OPT record: those of the frame, then the extended error.
@@ -142,13 +135,14 @@ MessageRef CachedMessage::create(const MessageParts& parts) {
       parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0;
   const std::size_t size = sizeof(CachedMessage) + parts.key.bytes().size() + ede_text + body +
                            parts.ttl_offsets.size() * sizeof(std::uint16_t);
-  void* memory = ::operator new(size);
-  return MessageRef(new (memory) CachedMessage(parts, heap_size(size)));
+  void* memory = message_memory::allocate(size);
+  return MessageRef(new (memory) CachedMessage(parts, size));
 }
 
 void CachedMessage::destroy(const CachedMessage* message) {
+  const std::size_t size = message->allocated_;
   message->~CachedMessage();
-  ::operator delete(const_cast<CachedMessage*>(message));
+  message_memory::release(const_cast<CachedMessage*>(message), size);
 }
 
 CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/forward/message_memory.hpp"
 #include "dnsd/wire/query_message.hpp"
 #include "dnsd/wire/response_message.hpp"
 #include "dnsd/wire/types.hpp"
@@ -127,7 +128,7 @@ class CachedMessage final : public RefCounted {
   std::vector<std::string> alias_targets() const;
 
   // What it costs in memory.
-  std::size_t size_bytes() const { return allocated_; }
+  std::size_t size_bytes() const { return message_memory::cost(allocated_); }
 
  private:
   friend class CacheShard;
