@@ -1,4 +1,3 @@
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -14,53 +13,12 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Source ports: 32768 of them, above where services usually listen.
-constexpr std::uint32_t kFirstPort = 32768;
-constexpr std::uint32_t kPorts = 32768;
-constexpr int kPortTries = 8;
 // Datagrams read in one go: a flood must not keep the loop here.
 constexpr int kReadsPerEvent = 16;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 Error system_error(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
-
-// Binds to a port that the kernel's generator chose for us (R1).  The kernel's own choice would do
-// but for hosts where an operator has narrowed ip_local_port_range.
-bool bind_random_port(int fd, sa_family_t family, RandomPool& random) {
-  for (int left = kPortTries; left >= 0; --left) {
-    const std::uint16_t port = left == 0
-                                   ? std::uint16_t{0}
-                                   : static_cast<std::uint16_t>(kFirstPort + random.below(kPorts));
-    sockaddr_storage any{};
-    any.ss_family = family;
-    socklen_t size = sizeof(sockaddr_in);
-    if (family == AF_INET6) {
-      reinterpret_cast<sockaddr_in6&>(any).sin6_port = htons(port);
-      size = sizeof(sockaddr_in6);
-    } else {
-      reinterpret_cast<sockaddr_in&>(any).sin_port = htons(port);
-    }
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&any), size) == 0) return true;
-    if (errno != EADDRINUSE) return false;
-  }
-  return false;
-}
-
-// RFC 9715: never fragmented, and no path MTU believed that an ICMP message may have forged.  And
-// every ICMP error is told (R43), not only "port unreachable".
-void set_datagram_options(int fd, sa_family_t family) {
-  const int on = 1;
-  if (family == AF_INET6) {
-    const int probe = IPV6_PMTUDISC_PROBE;
-    setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof probe);
-    setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on);
-  } else {
-    const int probe = IP_PMTUDISC_PROBE;
-    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
-    setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
-  }
-}
 
 // A header alone that says FORMERR: what a server that cannot read EDNS may send.
 bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t id) {
@@ -134,24 +92,17 @@ std::size_t Exchange::build(std::span<std::uint8_t> buffer, std::uint16_t id, bo
 
 Result<void> Exchange::send_datagram() {
   leave_stream();
-  sockaddr_storage address{};
-  const auto address_size = upstream_.server().address.to_sockaddr(address);
-  if (!address_size) return std::unexpected(address_size.error());
-  const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return std::unexpected(system_error("no socket"));
-  watch_ = SocketWatch(upstream_.reactor_, fd, EPOLLIN, *this);
-  set_datagram_options(fd, address.ss_family);
-  if (!bind_random_port(fd, address.ss_family, upstream_.random_))
-    return std::unexpected(system_error("no source port"));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), *address_size) != 0)
-    return std::unexpected(system_error("UDP"));
+  auto socket = upstream_.sockets_.take(*this);
+  if (!socket) return std::unexpected(socket.error());
+  watch_ = std::move(*socket);
   spell_name();
   id_ = upstream_.random_.u16();
   mismatches_ = 0;
   std::array<std::uint8_t, wire::kMaxQuerySize> query;
   const std::size_t size = build(query, id_, false);
   // A full buffer is a lost packet: the retry takes care of it.
-  if (send(fd, query.data(), size, MSG_NOSIGNAL) < 0 && errno != EAGAIN && errno != ENOBUFS)
+  if (send(watch_.fd(), query.data(), size, MSG_NOSIGNAL) < 0 && errno != EAGAIN &&
+      errno != ENOBUFS)
     return std::unexpected(system_error("UDP"));
   return {};
 }
@@ -265,6 +216,8 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
   }
   learn(*response, stream);
   state.note_rcode(response->rcode);
+  // A port that others send to, too, is used no more.
+  if (watch_ && mismatches_ == 0) upstream_.sockets_.give_back(std::move(watch_));
   watch_.reset();
   leave_stream();
   owner_.on_reply(*this, *response);

@@ -195,6 +195,10 @@ void SocketWatch::set_events(std::uint32_t events) {
   reactor_->change(fd_, slot_, events);
 }
 
+void SocketWatch::set_handler(SocketHandler& handler) {
+  reactor_->slots_[slot_].handler = &handler;
+}
+
 void SocketWatch::reset() {
   if (fd_ < 0) return;
   reactor_->unwatch(slot_);

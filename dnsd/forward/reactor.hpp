@@ -46,6 +46,7 @@ class SocketWatch {
   int fd() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void set_events(std::uint32_t events);
+  void set_handler(SocketHandler& handler);
   void reset();
 
  private:

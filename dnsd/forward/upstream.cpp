@@ -16,6 +16,7 @@ Upstream::Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& s
       random_(random),
       peer_(std::make_shared<UpstreamPeer>()),
       options_(options),
+      sockets_(reactor, random, server.address),
       client_cookie_(kClientCookieSize, '\0') {
   peer_->server = server;
   peer_->state = std::move(state);
@@ -42,6 +43,7 @@ Result<std::shared_ptr<StreamConnection>> Upstream::connection() {
 }
 
 void Upstream::close() {
+  sockets_.close();
   auto connections = std::move(connections_);
   connections_.clear();
   for (const auto& connection : connections) connection->close("shutting down");

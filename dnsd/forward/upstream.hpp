@@ -1,5 +1,5 @@
-// One upstream as one worker sees it: how to ask it, over UDP with a socket, port and id of its own
-// for each query, over TCP where that is needed, or over TLS.
+// One upstream as one worker sees it: how to ask it, over UDP with a port and id for each query
+// that nobody can guess, over TCP where that is needed, or over TLS.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/forward/datagram_sockets.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/stream_connection.hpp"
@@ -51,6 +52,7 @@ class Upstream {
   RandomPool& random_;
   std::shared_ptr<UpstreamPeer> peer_;
   UpstreamOptions options_;
+  DatagramSockets sockets_;
   std::string tls_error_;
   std::vector<std::shared_ptr<StreamConnection>> connections_;
   // RFC 7873: ours, fixed for this upstream and worker; the upstream's, as last learned.

@@ -423,6 +423,39 @@ TEST_F(ForwarderTest, LossIsNotLeftToTheClient) {
   EXPECT_GE(good, 190);
 }
 
+// Nine tries within the timeout: all are lost once in 50,000 times.
+TEST_F(ForwarderTest, LossAtBothUpstreamsIsMadeUpForAlmostAlways) {
+  add(Behaviour::Loss30);
+  add(Behaviour::Loss30);
+  config_.timeout = std::chrono::milliseconds(4'000);
+  start();
+  int good = 0;
+  int answered = 0;
+  for (int i = 0; i < 200; ++i)
+    resolve("n" + std::to_string(i) + ".example.org.", [&](const Outcome& outcome) {
+      ++answered;
+      if (outcome.message->kind() == MessageKind::Positive) ++good;
+    });
+  EXPECT_TRUE(loop_.run_until([&] { return answered == 200; }));
+  EXPECT_GE(good, 198);
+}
+
+// R38: round trips were short before.
+TEST_F(ForwarderTest, AsksNoUpstreamMoreThanThreeTimesASecond) {
+  FakeUpstream& one = add();
+  FakeUpstream& other = add();
+  config_.timeout = std::chrono::milliseconds(1'900);
+  start();
+  ask();
+  for (FakeUpstream* const each : {&one, &other})
+    each->behave("www.silent.example.org", Behaviour::Dead);
+  ask("www.silent.example.org.");
+  for (FakeUpstream* const each : {&one, &other}) {
+    EXPECT_GE(each->count("www.silent.example.org"), 2u);
+    EXPECT_LE(each->count("www.silent.example.org"), 6u);
+  }
+}
+
 // R35.
 TEST_F(ForwarderTest, LeavesADeadUpstreamAndComesBackToIt) {
   FakeUpstream& dead = add(Behaviour::Dead);

@@ -1,0 +1,63 @@
+// The UDP sockets of one worker towards one upstream.
+//
+// A query goes out from a port that no other query has while it is under way, and up to
+// kFreshPerSecond queries a second from one that was never used before.  A socket costs as much as
+// all the rest of a query, though: what is beyond that rate takes one by chance of those whose
+// query has been answered, so that under load a port serves some queries, in no order, and is
+// closed within seconds.  For a forger that is hardly easier: he must hit upon one of many open
+// ports, and the ID, and the case of the name, all within the one round trip.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "dnsd/config/socket_address.hpp"
+#include "dnsd/forward/random_pool.hpp"
+#include "dnsd/forward/reactor.hpp"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+// The reactor's thread.
+class DatagramSockets final : private SocketHandler, private TimerHandler {
+ public:
+  static constexpr std::size_t kFreshPerSecond = 2'000;
+  static constexpr std::size_t kFreshAtOnce = 4'000;  // saved up in calmer times
+  // Fewer are no choice: then all are fresh.
+  static constexpr std::size_t kMinChoice = 256;
+  static constexpr std::size_t kMaxIdle = 1'024;
+
+  // How many idle sockets each worker may keep: all together take a sixteenth of the descriptors
+  // that the process may have.
+  static std::size_t idle_limit();
+
+  // REQUIRES: reactor and random outlive it.
+  DatagramSockets(Reactor& reactor, RandomPool& random, const SocketAddress& peer,
+                  std::size_t max_idle = idle_limit());
+
+  // A socket connected to the upstream, which tells `handler` what comes.
+  Result<SocketWatch> take(SocketHandler& handler);
+  // Takes a socket back whose query has been answered, if it may serve another; closes it
+  // otherwise.
+  void give_back(SocketWatch socket);
+  void close() { idle_.clear(); }
+
+ private:
+  void on_socket(std::uint32_t events) override;
+  void on_timer(Timer& timer) override;
+
+  bool may_be_fresh();
+  Result<SocketWatch> open(SocketHandler& handler);
+
+  Reactor& reactor_;
+  RandomPool& random_;
+  const SocketAddress peer_;
+  const std::size_t max_idle_;
+  std::vector<SocketWatch> idle_;
+  Timer timer_;
+  bool used_again_ = false;  // an idle one was, since the timer was started
+  std::size_t fresh_left_ = kFreshAtOnce;
+  Millis counted_at_ = 0;
+};
+
+}  // namespace meshdns::dnsd

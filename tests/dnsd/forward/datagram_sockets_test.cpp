@@ -1,0 +1,101 @@
+#include "dnsd/forward/datagram_sockets.hpp"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace meshdns::dnsd::test {
+namespace {
+
+class Nobody final : public SocketHandler {
+  void on_socket(std::uint32_t) override {}
+};
+
+// The loop does not run, so that time stands still.
+class DatagramSocketsTest : public ::testing::Test {
+ protected:
+  DatagramSocketsTest() {
+    uv_loop_init(&loop_);
+    reactor_.emplace(&loop_);
+    sockets_.emplace(*reactor_, random_, *parse_socket_address("127.0.0.1:53"), kMaxIdle);
+  }
+  ~DatagramSocketsTest() override {
+    sockets_.reset();
+    reactor_.reset();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    uv_loop_close(&loop_);
+  }
+
+  SocketWatch take() {
+    auto socket = sockets_->take(nobody_);
+    EXPECT_TRUE(socket);
+    return std::move(*socket);
+  }
+  std::vector<SocketWatch> take(std::size_t count) {
+    std::vector<SocketWatch> taken;
+    while (taken.size() < count) taken.push_back(take());
+    return taken;
+  }
+  // Leaves so many to be opened now.
+  void use_up_fresh_but(std::size_t left) {
+    for (std::size_t i = left; i < DatagramSockets::kFreshAtOnce; ++i) take();
+  }
+  void give_back(std::vector<SocketWatch> sockets) {
+    for (SocketWatch& socket : sockets) sockets_->give_back(std::move(socket));
+  }
+  static std::uint16_t port_of(const SocketWatch& socket) {
+    sockaddr_in own{};
+    socklen_t size = sizeof own;
+    EXPECT_EQ(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+    return ntohs(own.sin_port);
+  }
+  static std::multiset<std::uint16_t> ports_of(const std::vector<SocketWatch>& sockets) {
+    std::multiset<std::uint16_t> ports;
+    for (const SocketWatch& socket : sockets) ports.insert(port_of(socket));
+    return ports;
+  }
+
+  static constexpr std::size_t kMaxIdle = DatagramSockets::kMinChoice + 20;
+  uv_loop_t loop_;
+  RandomPool random_;
+  Nobody nobody_;
+  std::optional<Reactor> reactor_;
+  std::optional<DatagramSockets> sockets_;
+};
+
+TEST_F(DatagramSocketsTest, UseNoPortAgainWhileThereIsNoLoad) {
+  auto before = take(100);
+  const auto ports = ports_of(before);
+  for (const std::uint16_t port : ports) EXPECT_GE(port, 32768);
+  give_back(std::move(before));
+  std::size_t again = 0;
+  for (const SocketWatch& socket : take(100)) again += ports.count(port_of(socket));
+  EXPECT_LE(again, 10u) << "but by chance";
+}
+
+TEST_F(DatagramSocketsTest, UsePortsAgainUnderLoadEachByOneQueryAtATime) {
+  use_up_fresh_but(kMaxIdle);
+  auto before = take(kMaxIdle);
+  const auto ports = ports_of(before);
+  give_back(std::move(before));
+  const auto after = take(kMaxIdle - DatagramSockets::kMinChoice);
+  const auto used = ports_of(after);
+  EXPECT_EQ(std::set(used.begin(), used.end()).size(), used.size());
+  for (const std::uint16_t port : used) EXPECT_TRUE(ports.contains(port));
+}
+
+TEST_F(DatagramSocketsTest, OpenMoreRatherThanChooseAmongFew) {
+  use_up_fresh_but(0);
+  auto before = take(DatagramSockets::kMinChoice - 1);
+  const auto ports = ports_of(before);
+  give_back(std::move(before));
+  EXPECT_FALSE(ports.contains(port_of(take())));
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd::test
