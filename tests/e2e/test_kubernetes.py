@@ -1,101 +1,21 @@
 """The Kubernetes API as a source: what is in the API is in the answers, whatever becomes of the API."""
 
-import json
 import re
-import threading
 import time
 
 import pytest
 
 from harness.kube_api import (BUILT_IN, SLICES, Fault, KubeApi, endpoint_slice, headless, make_certificates, namespace,
                               pod, service, service_entry)
-from harness.ports import free_port
-from harness.waiting import eventually, seconds
+from harness.kube_cluster import DOMAIN, RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
+from harness.waiting import eventually
 
-DOMAIN = "svc.cluster.local."
 ENTRIES = "serviceentries.networking.istio.io"
-RECOVERY = 5.0  # seconds until the registry equals the API's list again
-
-
-class Cluster:
-    """An API with some objects, and daemons that follow it."""
-
-    def __init__(self, workspace, **options):
-        self.workspace = workspace
-        self.api = workspace.own(KubeApi(**options))
-        self.api.put(namespace("shop"), service("web", ip="10.96.0.1"), headless("db"),
-                     endpoint_slice("db", ["10.0.0.1", "10.0.0.2"]))
-
-    def daemon(self, kubernetes=None, change=None, user=None, kubeconfig=None, **options):
-        kubeconfig = kubeconfig or self.api.kubeconfig(self.workspace.path / "kubeconfig", user)
-        source = {"kubeconfig": kubeconfig, **(kubernetes or {})}
-        config = {"sources": [{"kubernetes": source}], "admin": {"listen": f"127.0.0.1:{free_port()}"},
-                  **(change or {})}
-        upstream = self.workspace.upstream(["www.example.org. 300 A 192.0.2.1"])
-        return self.workspace.daemon(config, upstreams=[upstream], **options)
 
 
 @pytest.fixture
 def cluster(workspace):
     return Cluster(workspace)
-
-
-def addresses(daemon, name, namespace="shop", **options):
-    return sorted(daemon.ask(f"{name}.{namespace}.{DOMAIN}", **options).addresses())
-
-
-def wait_for(daemon, name, expected, limit=RECOVERY, namespace="shop"):
-    def check():
-        found = addresses(daemon, name, namespace)
-        assert found == expected, f"{name}: {found}"
-    eventually(check, limit)
-
-
-def wait_for_rcode(daemon, name, rcode, limit=RECOVERY):
-    def check():
-        found = daemon.ask(f"{name}.shop.{DOMAIN}").rcode
-        assert found == rcode, f"{name}: {found}"
-    eventually(check, limit)
-
-
-def sources(daemon):
-    (source,) = json.loads(daemon.get("/sources")[1])
-    return source
-
-
-def collection(daemon, name):
-    return next(c for c in sources(daemon)["collections"] if c["name"] == name)
-
-
-class Asker:
-    """Asks for one name on and on: every answer must be the expected one."""
-
-    def __init__(self, daemon, name="web", expected=("10.96.0.1",)):
-        self.daemon, self.name, self.expected = daemon, name, list(expected)
-        self.asked, self.wrong = 0, []
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-
-    def run(self):
-        while not self.over.is_set():
-            try:
-                found = addresses(self.daemon, self.name)
-                if found != self.expected:
-                    self.wrong.append(found)
-            except AssertionError as failure:
-                self.wrong.append(str(failure))
-            self.asked += 1
-            time.sleep(0.002)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join(seconds(10))
-        assert self.asked > 0
-        assert not self.wrong, f"{len(self.wrong)} of {self.asked}: {self.wrong[:3]}"
 
 
 # --- what is served ----------------------------------------------------------------------------------
@@ -133,6 +53,21 @@ def test_a_change_is_in_the_next_answers(cluster):
     wait_for_rcode(daemon, "new0", "NXDOMAIN")
     assert len(api.lists("services")) == 1
     assert re.search(r'programming_duration_seconds_count\{.*since="event"\} \d\d', daemon.get("/metrics")[1])
+
+
+def test_the_time_from_a_trigger_to_the_answers_is_measured(cluster):
+    """Of an EndpointSlice's annotation; a clock that runs ahead of ours counts as no time."""
+    daemon = cluster.daemon()
+    for i, trigger in enumerate(["2026-01-01T00:00:00Z", "2199-01-01T00:00:00.5Z", None]):
+        piece = endpoint_slice("db", [f"10.0.1.{i}"])
+        if trigger:
+            piece["metadata"]["annotations"] = {"endpoints.kubernetes.io/last-change-trigger-time": trigger}
+        cluster.api.put(piece)
+        wait_for(daemon, "db", [f"10.0.1.{i}"])
+    text = daemon.get("/metrics")[1]
+    series = dict(re.findall(r'programming_duration_seconds_(\w+)\{.*since="change"(?:,le="0.0005")?\} (\S+)', text))
+    assert series["count"] == "2" and series["bucket"] == "1"
+    assert float(series["sum"]) > 1000
 
 
 @pytest.mark.parametrize("version", ["v1beta1", None], ids=["slices of v1beta1", "endpoints"])

@@ -351,7 +351,9 @@ void ClusterSource::flush() {
   for (const Arrival& arrival : arrivals) {
     from_arrival_.observe(std::chrono::duration<double>(applied - arrival.at).count());
     if (arrival.trigger_time_ms != 0)
-      from_trigger_.observe(1e-3 * static_cast<double>(applied_unix_ms - arrival.trigger_time_ms));
+      // Two clocks, of which either may be wrong or set anew.
+      from_trigger_.observe(1e-3 * static_cast<double>(std::max<std::int64_t>(
+                                       applied_unix_ms - arrival.trigger_time_ms, 0)));
   }
 }
 

@@ -14,11 +14,13 @@ constexpr std::string_view kNotOfTheController =
     "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
-constexpr std::array<std::string_view, 7> kCrds = {
-    "serviceentries.networking.istio.io",   "workloadentries.networking.istio.io",
-    "sidecars.networking.istio.io",         "serviceexports.multicluster.x-k8s.io",
-    "serviceimports.multicluster.x-k8s.io", "serviceexports.net.gke.io",
-    "serviceimports.net.gke.io"};
+constexpr std::array<std::string_view, 7> kCrds = {"serviceentries.networking.istio.io",
+                                                   "workloadentries.networking.istio.io",
+                                                   "sidecars.networking.istio.io",
+                                                   "serviceexports.multicluster.x-k8s.io",
+                                                   "serviceimports.multicluster.x-k8s.io",
+                                                   "serviceexports.net.gke.io",
+                                                   "serviceimports.net.gke.io"};
 
 class Planner {
  public:

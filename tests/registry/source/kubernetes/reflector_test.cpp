@@ -342,6 +342,25 @@ TEST_F(ReflectorTest, AsksAnewWhenAWatchIsSilent) {
   EXPECT_EQ(transport_.open(), 1U);
 }
 
+TEST_F(ReflectorTest, LosesNothingInAnHourOfSilence) {
+  sync();
+  // The server takes every watch, and says nothing, not even by bookmarks.
+  for (std::chrono::seconds passed{0}; passed < std::chrono::hours(1); ++passed) {
+    scheduler_.pass(std::chrono::seconds(1));
+    if (!reflector_->status().watching) {
+      ASSERT_TRUE(transport_.begin(kServices));
+    }
+  }
+  EXPECT_GE(transport_.distrusts, 30);
+  EXPECT_EQ(reflector_->status().lists, 1U);
+  EXPECT_EQ(reflector_->status().errors, 0U);
+  EXPECT_THAT(last_path(), HasSubstr("resourceVersion=10"));
+  EXPECT_EQ(transport_.open(), 1U);
+  EXPECT_EQ(names_.text(), "a b");
+  transport_.send(kServices, event("ADDED", "c", 11));
+  EXPECT_EQ(names_.text(), "a b c");
+}
+
 TEST_F(ReflectorTest, GivesUpOnAServerThatDoesNotAnswer) {
   reflector_->start();
   scheduler_.pass(options_.answer_limit);
