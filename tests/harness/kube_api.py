@@ -7,6 +7,7 @@ beyond that (validation, controllers, admission) is not here: a test writes the 
 import base64
 import contextlib
 import copy
+import gzip
 import json
 import re
 import socket
@@ -89,11 +90,13 @@ class KubeApi:
     """Runs from construction until close().  Objects are changed by any thread."""
 
     def __init__(self, streams_lists=True, token=None, certificates=None, client_ca=None, bookmark_every=0.5,
-                 watch_limit=3600.0, served=BUILT_IN):
+                 watch_limit=3600.0, served=BUILT_IN, compresses=False):
         self.kinds = dict(served)
         self.streams_lists, self.token = streams_lists, token
         self.bookmark_every, self.watch_limit = bookmark_every, watch_limit
         self.certificates, self.client_ca = certificates, client_ca
+        self.compresses = compresses
+        self.compressed = 0  # so many answers
         self.changed = threading.Condition(threading.RLock())
         self.version = 1000
         self.oldest = 1000  # versions before it are compacted
@@ -341,9 +344,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.wfile.flush()
 
-    def begin(self):
+    def begin(self, **headers):
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
@@ -374,8 +379,15 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def answer_json(self, value):
-        self.begin()
-        self.send(json.dumps(value).encode())
+        text = json.dumps(value).encode()
+        # Watches never come compressed, lists do when they are long and may.
+        if self.api.compresses and "gzip" in self.headers.get("Accept-Encoding", ""):
+            self.api.compressed += 1
+            self.begin(Content_Encoding="gzip")
+            text = gzip.compress(text)
+        else:
+            self.begin()
+        self.send(text)
         self.end()
 
     def discover(self, parts):

@@ -1,0 +1,223 @@
+"""What is between the daemon and the Kubernetes API: HTTP/2, compression, proxies, paths that go dead, clocks that jump."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from harness.connect_proxy import ConnectProxy
+from harness.kube_api import Fault, endpoint_slice, make_certificates, service
+from harness.kube_cluster import RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
+from harness.namespaces import Node, available, inside
+from harness.ports import free_port
+from harness.process import Process
+from harness.waiting import eventually
+
+
+# --- HTTP/2 ----------------------------------------------------------------------------------------------
+
+
+class Http2Front:
+    """nghttpx speaks HTTP/2 and TLS with the daemon, and HTTP/1.1 with the API behind it."""
+
+    def __init__(self, workspace, api, certificates):
+        certificate, key = certificates
+        self.workspace, self.port, self.process = workspace, free_port(), None
+        self.command = ["nghttpx", f"--frontend=127.0.0.1,{self.port}", f"--backend=127.0.0.1,{api.port}", "--workers=1",
+                        "--no-ocsp", "--conf=/dev/null", "--backend-read-timeout=1h", "--stream-read-timeout=1h",
+                        "--stream-write-timeout=1h", "--frontend-http2-read-timeout=1h", str(key), str(certificate)]
+        self.cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority": str(certificate)}
+        self.start()
+
+    def start(self):
+        self.process = self.workspace.own_process(Process(self.command, "nghttpx"))
+        self.process.wait_for_line(r"Listening on")
+
+    def kubeconfig(self, path):
+        path.write_text(json.dumps({
+            "current-context": "t", "clusters": [{"name": "t", "cluster": self.cluster}],
+            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "u"}}], "users": [{"name": "u", "user": {}}]}))
+        return str(path)
+
+    def connections(self):
+        """How many the daemon has to it."""
+        found = subprocess.run(["ss", "-Htn", "state", "established", f"( dport = :{self.port} )"], check=True,
+                               capture_output=True, text=True).stdout
+        return len(found.splitlines())
+
+
+@pytest.fixture
+def front(workspace):
+    cluster = Cluster(workspace)
+    made = Http2Front(workspace, cluster.api, make_certificates(workspace.path))
+    made.api = cluster.api
+    made.daemon = cluster.daemon(kubeconfig=made.kubeconfig(workspace.path / "kubeconfig"))
+    return made
+
+
+needs_nghttpx = pytest.mark.skipif(not shutil.which("nghttpx"), reason="needs nghttpx")
+
+
+@needs_nghttpx
+def test_all_collections_share_one_connection_of_http2(front):
+    wait_for(front.daemon, "web", ["10.96.0.1"])
+    for i in range(10):
+        front.api.put(service(f"new{i}", ip=f"10.96.1.{i}"), endpoint_slice("db", [f"10.0.1.{i}"]))
+        wait_for(front.daemon, f"new{i}", [f"10.96.1.{i}"])
+        wait_for(front.daemon, "db", [f"10.0.1.{i}"])
+    assert len(front.api.watches("services")) == 1
+    assert front.connections() == 1
+
+
+@needs_nghttpx
+def test_http2_recovers_from_a_front_that_dies_and_from_a_server_that_does(front):
+    wait_for(front.daemon, "web", ["10.96.0.1"])
+    with Asker(front.daemon):
+        front.process.kill()
+        front.api.put(service("one", ip="10.96.0.4"))
+        front.start()
+        wait_for(front.daemon, "one", ["10.96.0.4"])
+        front.api.stop()  # the front answers 502
+        front.api.compact()
+        front.api.delete("Service", "one", "shop")
+        front.api.start()
+        front.api.put(service("two", ip="10.96.0.5"))
+        wait_for(front.daemon, "two", ["10.96.0.5"], 2 * RECOVERY)
+        wait_for_rcode(front.daemon, "one", "NXDOMAIN")
+    assert front.connections() <= 2, "a new one after the other died"
+
+
+@needs_nghttpx
+def test_http2_goes_on_after_a_pause(front):
+    wait_for(front.daemon, "web", ["10.96.0.1"])
+    with Asker(front.daemon):
+        front.process.send_signal(signal.SIGSTOP)
+        front.api.put(service("one", ip="10.96.0.4"))
+        front.process.send_signal(signal.SIGCONT)
+        wait_for(front.daemon, "one", ["10.96.0.4"])
+
+
+# --- compression, proxies ------------------------------------------------------------------------------
+
+
+def test_lists_come_compressed(workspace):
+    cluster = Cluster(workspace, streams_lists=False, compresses=True)
+    api = cluster.api
+    api.put(*[service(f"s{i}", ip=f"10.97.{i // 250}.{i % 250 + 1}") for i in range(1000)])
+    # The first one breaks off amid the compressed text.
+    api.faults["services"] = Fault(cut_after=2000, times=1)
+    daemon = cluster.daemon()
+    wait_for(daemon, "s999", ["10.97.3.250"], 2 * RECOVERY)
+    assert api.compressed >= 2
+    assert collection(daemon, "services")["objects"] == 1002
+    api.put(service("new", ip="10.96.0.9"))
+    wait_for(daemon, "new", ["10.96.0.9"])
+
+
+def test_a_proxy_is_used(workspace):
+    certificates = make_certificates(workspace.path)
+    cluster = Cluster(workspace, certificates=certificates, token="secret")
+    proxy = workspace.own(ConnectProxy())
+    kubeconfig = workspace.path / "kubeconfig"
+    config = json.loads(pathlib.Path(cluster.api.kubeconfig(kubeconfig)).read_text())
+    config["clusters"][0]["cluster"]["proxy-url"] = f"http://127.0.0.1:{proxy.port}"
+    kubeconfig.write_text(json.dumps(config))
+    daemon = cluster.daemon(kubeconfig=str(kubeconfig))
+    wait_for(daemon, "web", ["10.96.0.1"])
+    assert set(proxy.targets) == {f"127.0.0.1:{cluster.api.port}"}
+
+
+def test_a_plugin_that_hangs_holds_up_nothing_else(workspace):
+    cluster = Cluster(workspace, token="from-plugin")
+    plugin = workspace.path / "plugin"
+    plugin.write_text("#!/bin/sh\nexec sleep 1000\n")
+    plugin.chmod(0o700)
+    daemon = cluster.daemon(user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}})
+    assert daemon.ask("www.example.org.").addresses() == ["192.0.2.1"]
+    assert daemon.get("/healthz")[0] == 200 and daemon.get("/readyz")[0] == 503
+    assert not cluster.api.requests
+    # Asked anew once it is well, without waiting for the end of the one that hangs.
+    plugin.write_text('#!/bin/sh\necho "{\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"from-plugin\\"}}"\n')
+    daemon.reload()
+    wait_for(daemon, "web", ["10.96.0.1"], 40)
+
+
+# --- paths that go dead ----------------------------------------------------------------------------------
+
+
+def drop_packets_of(node, ports):
+    """Of the connections with these ports: neither side hears of the other again."""
+    listed = ", ".join(map(str, ports))
+    rules = "".join(f"add rule ip dead {chain} tcp {side} {{ {listed} }} drop\n"
+                    for chain in ("input", "output") for side in ("sport", "dport"))
+    chains = "".join(f"add chain ip dead {chain} {{ type filter hook {chain} priority 0; }}\n"
+                     for chain in ("input", "output"))
+    subprocess.run(["ip", "netns", "exec", node.name, "nft", "-f", "-"], input=f"add table ip dead\n{chains}{rules}",
+                   text=True, check=True, capture_output=True)
+
+
+def can_drop():
+    if not shutil.which("nft") or not available():
+        return False
+    try:
+        with Node({}) as node:
+            drop_packets_of(node, [1])
+        return True
+    except subprocess.CalledProcessError:
+        return False
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not can_drop(), reason="needs root, network namespaces and nft")
+def test_connections_that_are_dead_without_a_word_are_found(workspace):
+    """A firewall forgets them; the API server may well be reached by new ones."""
+    with Node({}) as node, inside(node.name):
+        cluster = Cluster(workspace, bookmark_every=3600)
+        api = cluster.api
+        daemon = cluster.daemon(prefix=["ip", "netns", "exec", node.name])
+        wait_for(daemon, "web", ["10.96.0.1"])
+        drop_packets_of(node, [client.getpeername()[1] for client in list(api.clients)])
+        api.put(service("new", ip="10.96.0.9"))
+        with Asker(daemon):
+            wait_for(daemon, "new", ["10.96.0.9"], 40)
+        assert len(api.lists("services")) == 1, "the watch goes on where it was"
+
+
+# --- clocks ----------------------------------------------------------------------------------------------
+
+FAKETIME = next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+IS_SANITIZED = os.environ.get("MESHDNS_PRESET") in ("asan-ubsan", "tsan")
+
+
+@pytest.mark.skipif(FAKETIME is None or IS_SANITIZED, reason="needs libfaketime, and a build that it can be put under")
+@pytest.mark.parametrize("jump", ["+1d", "-1d", "+1h", "-1h"])
+def test_a_clock_that_jumps_changes_no_answer(workspace, jump):
+    cluster = Cluster(workspace)
+    api = cluster.api
+    clock = workspace.path / "clock"
+    clock.write_text("+0")
+    daemon = cluster.daemon(env={"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock),
+                                 "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
+    wait_for(daemon, "web", ["10.96.0.1"])
+    with Asker(daemon):
+        api.put(service("one", ip="10.96.0.4"))
+        wait_for(daemon, "one", ["10.96.0.4"])
+        clock.write_text(jump)
+        for i in range(5):
+            api.put(endpoint_slice("db", [f"10.0.1.{i}"]), service(f"new{i}", ip=f"10.96.1.{i}"))
+            wait_for(daemon, "db", [f"10.0.1.{i}"])
+            wait_for(daemon, f"new{i}", [f"10.96.1.{i}"])
+        assert collection(daemon, "services")["lists"] == 1 and collection(daemon, "services")["watches"] == 1
+        # And while the API is away.
+        api.stop()
+        eventually(lambda: "has not answered" in daemon.get("/readyz")[1], RECOVERY)
+        clock.write_text("+0")
+        api.delete("Service", "one", "shop")
+        api.start()
+        wait_for_rcode(daemon, "one", "NXDOMAIN")
+    assert addresses(daemon, "db") == ["10.0.1.4"]
+    eventually(lambda: daemon.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n'), RECOVERY)
