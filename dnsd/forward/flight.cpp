@@ -37,7 +37,6 @@ Flight::Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, Fl
       timer_(reactor, *this),
       settled_(plan_.upstreams.size(), false),
       passes_(std::ranges::all_of(plan_.upstreams, is_down) ? 1 : kMaxPackets) {
-  failure_.text = plan_.upstreams.empty() ? plan_.why_empty : "no upstream answered in time";
   failure_.unreachable = true;
 }
 
@@ -257,6 +256,8 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
 }
 
 void Flight::finish_with_failure() {
+  if (failure_.text.empty())
+    failure_.text = plan_.upstreams.empty() ? plan_.why_empty : "no upstream answered in time";
   finish(build_failure(key(), failure_, reactor_.now()), failure_from_);
 }
 

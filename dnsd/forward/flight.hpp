@@ -33,11 +33,11 @@ struct FlightPlan {
   std::vector<std::shared_ptr<Upstream>> upstreams;  // in the order in which they are asked
   bool all_at_once = false;                          // policy parallel
   Millis deadline = 0;
-  std::string why_empty;  // said when there is nobody to ask
+  const char* why_empty = "";  // said when there is nobody to ask
 };
 
 // The reactor's thread.
-class Flight final : private ExchangeOwner, private TimerHandler {
+class Flight final : public Recycled<Flight>, private ExchangeOwner, private TimerHandler {
  public:
   // reliability.md R18: the most that one question may cause.
   static constexpr std::uint32_t kMaxPackets = 16;

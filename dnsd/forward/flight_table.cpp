@@ -61,18 +61,15 @@ FlightTable::Admission FlightTable::enter(std::string_view key, std::string_view
 }
 
 void FlightTable::finish(std::string_view key, const FlightResult& result) {
-  Entry entry;
-  std::string owned_key;
+  Entries::node_type node;
   {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(key);
     if (found == entries_.end()) return;
-    owned_key = found->first;
-    entry = std::move(found->second);
-    leave(entry);
-    entries_.erase(found);
+    leave(found->second);
+    node = entries_.extract(found);
   }
-  for (const auto& mailbox : entry.joined) mailbox->deliver(owned_key, result);
+  for (const auto& mailbox : node.mapped().joined) mailbox->deliver(node.key(), result);
 }
 
 void FlightTable::leave(const Entry& entry) {

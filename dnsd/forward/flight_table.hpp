@@ -62,12 +62,13 @@ class FlightTable {
     using is_transparent = void;
     std::size_t operator()(std::string_view key) const;
   };
+  using Entries = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
   void leave(const Entry& entry);
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::size_t limit_ = kDefaultLimit;
-  std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>> entries_;
+  Entries entries_;
   std::unordered_map<IpAddress, std::uint32_t> by_client_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_zone_;
 };

@@ -1,13 +1,13 @@
 #include "dnsd/forward/forwarder.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <unordered_map>
 #include <utility>
 
 #include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/forward/flight.hpp"
 #include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/recycled.hpp"
 #include "dnsd/forward/upstream_groups.hpp"
 
 namespace meshdns::dnsd {
@@ -96,7 +96,7 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
   bool nxdomain_cut_ = false;
   bool closed_ = false;
 
-  std::unordered_map<std::string, std::unique_ptr<Pending>> pending_;  // by flight key
+  std::unordered_map<std::string_view, std::unique_ptr<Pending>> pending_;  // by their flight keys
   std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;
   std::size_t waiting_ = 0;
   std::vector<Ready> ready_;
@@ -104,7 +104,9 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
 };
 
 // A question that is being asked, by this worker or by another, and who waits for it here.
-class Forwarder::Impl::Pending final : private FlightHost, private TimerHandler {
+class Forwarder::Impl::Pending final : public Recycled<Pending>,
+                                       private FlightHost,
+                                       private TimerHandler {
  public:
   Pending(Impl& impl, const ForwardRequest& request, const CacheKey& cache_key, std::string flight)
       : key(cache_key),
@@ -137,7 +139,7 @@ class Forwarder::Impl::Pending final : private FlightHost, private TimerHandler 
   const std::string flight_key;
   const UpstreamQuestion question;
   const bool may_be_stale;
-  std::deque<Waiter> waiters;  // in the order of arrival, so of stale_at, too
+  std::vector<Waiter> waiters;  // in the order of arrival, so of stale_at, too
 
  private:
   void on_flight_over(Flight&, MessageRef message, const std::string& upstream) override {
@@ -177,9 +179,11 @@ void Forwarder::Impl::Pending::on_timer(Timer&) {
   outcome.message = impl_.shared_->cache.find_stale(key, now);
   no_stale_ = !outcome.message;
   std::vector<Waiter> served;
-  while (!no_stale_ && !waiters.empty() && waiters.front().stale_at <= now) {
-    served.push_back(std::move(waiters.front()));
-    waiters.pop_front();
+  if (!no_stale_) {
+    const auto end = std::ranges::find_if(
+        waiters, [now](const Waiter& waiter) { return waiter.stale_at > now; });
+    served.assign(std::move_iterator(waiters.begin()), std::move_iterator(end));
+    waiters.erase(waiters.begin(), end);
   }
   arm();
   // This may be gone after any of the calls.
@@ -339,15 +343,16 @@ Forwarder::Impl::Pending* Forwarder::Impl::start(const ForwardRequest& request, 
       return nullptr;
     }
   }
-  auto& pending = pending_[flight_key];
-  pending = std::make_unique<Pending>(*this, request, key, flight_key);
+  auto owned = std::make_unique<Pending>(*this, request, key, std::move(flight_key));
+  Pending& pending = *owned;
+  pending_.emplace(pending.flight_key, std::move(owned));
   if (leads) {
-    take_off(*pending, request);
+    take_off(pending, request);
   } else {
     bump(counters_.joined);
-    pending->follow(reactor_.now() + timeout_ + kJoinGrace);
+    pending.follow(reactor_.now() + timeout_ + kJoinGrace);
   }
-  return pending.get();
+  return &pending;
 }
 
 void Forwarder::Impl::take_off(Pending& pending, const ForwardRequest& request) {

@@ -11,6 +11,9 @@ namespace {
 constexpr std::size_t kMaxPointer = 0x3fff;
 // Names that later ones are compared with; beyond, names are written out.
 constexpr std::size_t kMaxKnown = 64;
+// What few answers go beyond.
+constexpr std::size_t kUsualSize = 256;
+constexpr std::size_t kUsualNames = 16;
 
 std::string_view without_first_label(std::string_view name) {
   return name.substr(1 + static_cast<unsigned char>(name[0]));
@@ -43,6 +46,8 @@ std::size_t name_size(std::string_view wire) {
 RecordWriter::RecordWriter(MessageParts& parts)
     : out_(parts.message), ttl_offsets_(parts.ttl_offsets) {
   const std::string_view key = parts.key.bytes();
+  out_.reserve(kUsualSize);
+  known_.reserve(kUsualNames);
   out_.assign(wire::kHeaderSize, 0);
   out_.insert(out_.end(), key.begin(), key.end() - 1);
   remember(parts.key.name(), wire::kHeaderSize);

@@ -14,6 +14,7 @@
 #include "dnsd/forward/datagram_sockets.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/recycled.hpp"
 #include "dnsd/forward/stream_connection.hpp"
 #include "dnsd/forward/upstream_state.hpp"
 #include "dnsd/wire/response_message.hpp"
@@ -95,7 +96,7 @@ class ExchangeOwner {
 // One question to one upstream, from the first query sent to the reply that can be used: over UDP,
 // again over TCP when truncated or when forged replies are coming in, again without EDNS or in
 // lower case where the upstream needs that.  Destroying it is how to stop.
-class Exchange final : private SocketHandler, private StreamUser {
+class Exchange final : public Recycled<Exchange>, private SocketHandler, private StreamUser {
  public:
   // RFC 5452 and reliability.md R5: so many datagrams that are no reply make a flood.
   static constexpr std::uint32_t kMaxMismatches = 8;

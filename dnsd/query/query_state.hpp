@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/recycled.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/query_counters.hpp"
@@ -38,7 +39,7 @@ struct QueryState {
 };
 
 // A query that waits, with all that its octets held.
-struct HeldQuery {
+struct HeldQuery final : Recycled<HeldQuery> {
   // Copies `from` and what it refers to.
   explicit HeldQuery(const QueryState& from);
   HeldQuery(const HeldQuery&) = delete;

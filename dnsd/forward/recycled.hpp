@@ -1,0 +1,50 @@
+// Base of objects of which each query that waits takes one: a thread keeps the memory of those that
+// are gone for those to come.  The heap would merge and split it again, with a third of a
+// forwarded query's time and holes between what lives longer.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <vector>
+
+namespace meshdns::dnsd {
+
+// REQUIRES: nothing is derived from T.
+template <typename T>
+class Recycled {
+ public:
+  static constexpr std::size_t kMaxSpare = 64;  // of each thread
+
+  static void* operator new(std::size_t size) {
+    std::vector<void*>& spare = spares().memory;
+    if (spare.empty()) return ::operator new(size);
+    void* const memory = spare.back();
+    spare.pop_back();
+    return memory;
+  }
+  static void operator delete(void* memory) {
+    std::vector<void*>& spare = spares().memory;
+    // A sanitizer finds what is used after its end in memory that has no other use.
+#if !defined(__SANITIZE_ADDRESS__)
+    if (spare.size() < spare.capacity()) return spare.push_back(memory);
+#endif
+    ::operator delete(memory);
+  }
+
+ private:
+  struct Spares {
+    Spares() { memory.reserve(kMaxSpare); }
+    Spares(const Spares&) = delete;
+    Spares& operator=(const Spares&) = delete;
+    ~Spares() {
+      for (void* each : memory) ::operator delete(each);
+    }
+    std::vector<void*> memory;
+  };
+  static Spares& spares() {
+    thread_local Spares spares;
+    return spares;
+  }
+};
+
+}  // namespace meshdns::dnsd
