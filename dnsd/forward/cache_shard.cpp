@@ -7,8 +7,9 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Octets of capacity to one bucket: a small answer takes about 300, so chains stay short.
-constexpr std::size_t kBytesPerBucket = 512;
+// Octets of capacity to one bucket of seven: a small answer takes about 300.
+constexpr std::size_t kBytesPerBucket = 1024;
+constexpr std::size_t kBytesPerGhost = 512;
 constexpr std::size_t kMinBuckets = 16;
 // The part of the whole that is left for chunks of memory that are not full.
 constexpr std::size_t kSparePart = 16;
@@ -70,32 +71,66 @@ CacheShard::~CacheShard() {
 }
 
 void CacheShard::resize_tables() {
-  const std::size_t buckets = std::bit_ceil(std::max(capacity_ / kBytesPerBucket, kMinBuckets));
-  std::vector<const CachedMessage*> old(buckets);
+  table_.resize(std::bit_ceil(std::max(capacity_ / kBytesPerBucket, kMinBuckets)));
+  ghosts_.assign(std::bit_ceil(std::max(capacity_ / kBytesPerGhost, kMinBuckets)), 0);
+}
+
+std::uint8_t CacheShard::Table::tag_of(std::uint64_t hash) {
+  // Neither the bucket's part of the hash nor the shard's; never kAnyTag.
+  return static_cast<std::uint8_t>(hash >> 40 | 1u);
+}
+
+void CacheShard::Table::resize(std::size_t buckets) {
+  std::vector<Bucket> old(buckets);
   old.swap(buckets_);
-  ghosts_.assign(buckets, 0);
-  for (const CachedMessage* message : old) {
-    while (message != nullptr) {
-      const CachedMessage* const next = message->links_.chain;
-      link(message);
-      message = next;
-    }
+  Table before;
+  before.buckets_ = std::move(old);
+  before.for_each([this](const CachedMessage& message) { insert(&message); });
+}
+
+const CachedMessage* CacheShard::Table::find(std::string_view key, std::uint64_t hash) const {
+  const Bucket& bucket = buckets_[index_of(hash)];
+  const std::uint8_t tag = tag_of(hash);
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    if (bucket.tags[i] != tag && bucket.tags[i] != kAnyTag) continue;
+    for (const CachedMessage* message = bucket.slots[i]; message != nullptr;
+         message = message->links_.chain)
+      if (message->hash() == hash && message->key() == key) return message;
   }
+  return nullptr;
 }
 
-const CachedMessage** CacheShard::bucket(std::uint64_t hash) {
-  return &buckets_[hash & (buckets_.size() - 1)];
+void CacheShard::Table::insert(const CachedMessage* message) {
+  Bucket& bucket = buckets_[index_of(message->hash())];
+  const auto free = std::ranges::find(bucket.slots, nullptr);
+  if (free != bucket.slots.end()) {
+    message->links_.chain = nullptr;
+    *free = message;
+    bucket.tags[static_cast<std::size_t>(free - bucket.slots.begin())] = tag_of(message->hash());
+    return;
+  }
+  const std::size_t slot = (message->hash() >> 32) % kSlots;
+  message->links_.chain = bucket.slots[slot];
+  bucket.slots[slot] = message;
+  bucket.tags[slot] = kAnyTag;
 }
 
-const CachedMessage* CacheShard::look_up(std::string_view key, std::uint64_t hash) {
-  const CachedMessage* message = *bucket(hash);
-  while (message != nullptr && (message->hash() != hash || message->key() != key))
-    message = message->links_.chain;
-  return message;
-}
-
-const CachedMessage* CacheShard::look_up(const CacheKey& key) {
-  return look_up(key.bytes(), key.hash());
+void CacheShard::Table::remove(const CachedMessage* message) {
+  Bucket& bucket = buckets_[index_of(message->hash())];
+  const std::uint8_t tag = tag_of(message->hash());
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    if (bucket.tags[i] != tag && bucket.tags[i] != kAnyTag) continue;
+    const CachedMessage** at = &bucket.slots[i];
+    while (*at != nullptr && *at != message) at = &(*at)->links_.chain;
+    if (*at == nullptr) continue;
+    *at = message->links_.chain;
+    message->links_.chain = nullptr;
+    const CachedMessage* const left = bucket.slots[i];
+    const bool alone = left != nullptr && left->links_.chain == nullptr;
+    bucket.tags[i] = alone ? tag_of(left->hash()) : kAnyTag;
+    return;
+  }
+  assert(false);
 }
 
 Millis CacheShard::fresh_until(const CachedMessage& message) {
@@ -208,7 +243,7 @@ Cache::Entry CacheShard::peek(const CacheKey& key, const CacheMoment& moment) {
 void CacheShard::store(const MessageRef& message, const CacheMoment& moment) {
   const std::lock_guard lock(mutex_);
   if (message->size_bytes() > room() / kLargestPart) return;
-  if (const CachedMessage* const old = look_up(message->key(), message->hash())) {
+  if (const CachedMessage* const old = table_.find(message->key(), message->hash())) {
     if (old->kind() == message->kind()) {
       replace(old, message);
       make_room(0, message->kind(), moment);
@@ -222,7 +257,7 @@ void CacheShard::store(const MessageRef& message, const CacheMoment& moment) {
 
 void CacheShard::store_failure(const MessageRef& failure, const CacheMoment& moment) {
   const std::lock_guard lock(mutex_);
-  const CachedMessage* const old = look_up(failure->key(), failure->hash());
+  const CachedMessage* const old = table_.find(failure->key(), failure->hash());
   std::uint8_t in_a_row = 0;
   if (old != nullptr && old->kind() != MessageKind::Failure) {
     if (moment.now < old->expires_at()) return;  // a refresh ahead of time failed: no harm
@@ -239,23 +274,10 @@ void CacheShard::store_failure(const MessageRef& failure, const CacheMoment& mom
   insert(failure);
 }
 
-void CacheShard::link(const CachedMessage* message) {
-  const CachedMessage** const head = bucket(message->hash());
-  message->links_.chain = *head;
-  *head = message;
-}
-
-void CacheShard::unlink(const CachedMessage* message) {
-  const CachedMessage** at = bucket(message->hash());
-  while (*at != message) at = &(*at)->links_.chain;
-  *at = message->links_.chain;
-  message->links_.chain = nullptr;
-}
-
 void CacheShard::insert(const MessageRef& message) {
   message->add_ref();
   message->links_.in_main = take_ghost(message->hash());
-  link(message.get());
+  table_.insert(message.get());
   queue_of(*message).push(message.get());
   ++insertions_;
 }
@@ -266,8 +288,8 @@ void CacheShard::replace(const CachedMessage* old, const MessageRef& fresh) {
   fresh->add_ref();
   fresh->links_.in_main = old->links_.in_main;
   fresh->links_.frequency = old->links_.frequency;
-  unlink(old);
-  link(fresh.get());
+  table_.remove(old);
+  table_.insert(fresh.get());
   queue_of(*old).replace(old, fresh.get());
   ++insertions_;
   if (old->drop_ref()) CachedMessage::destroy(old);
@@ -275,7 +297,7 @@ void CacheShard::replace(const CachedMessage* old, const MessageRef& fresh) {
 
 void CacheShard::erase(const CachedMessage* message) {
   queue_of(*message).remove(message);
-  unlink(message);
+  table_.remove(message);
   if (message->drop_ref()) CachedMessage::destroy(message);
 }
 
@@ -285,8 +307,7 @@ std::size_t CacheShard::total_bytes() const {
 
 // What messages may have: the tables are part of the size, too.
 std::size_t CacheShard::room() const {
-  const std::size_t tables =
-      buckets_.size() * sizeof(buckets_[0]) + ghosts_.size() * sizeof(ghosts_[0]) + sizeof *this;
+  const std::size_t tables = table_.bytes() + ghosts_.size() * sizeof(ghosts_[0]) + sizeof *this;
   const std::size_t usable = capacity_ - capacity_ / kSparePart;
   return usable > tables ? usable - tables : 0;
 }

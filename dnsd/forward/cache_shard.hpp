@@ -78,6 +78,35 @@ class alignas(64) CacheShard {
   };
   enum class Use : std::uint8_t { No, Fresh, Stale };
 
+  // Messages by their keys.  A bucket is one line of the core's cache and has an octet of each
+  // message's hash: most questions that are not there are found not to be without a look at any
+  // message, which would be a read from memory each.  Holds no references.
+  class Table {
+   public:
+    // REQUIRES: a power of two.
+    void resize(std::size_t buckets);
+    const CachedMessage* find(std::string_view key, std::uint64_t hash) const;
+    void insert(const CachedMessage* message);
+    // REQUIRES: it is there.
+    void remove(const CachedMessage* message);
+    // `visit` may remove the message that it is given.
+    template <typename Visit>
+    void for_each(const Visit& visit) const;
+    std::size_t bytes() const { return buckets_.size() * sizeof(Bucket); }
+
+   private:
+    static constexpr std::size_t kSlots = 7;
+    static constexpr std::uint8_t kAnyTag = 0;  // of a slot that is empty, or has several
+    struct alignas(64) Bucket {
+      std::array<std::uint8_t, kSlots + 1> tags{};
+      std::array<const CachedMessage*, kSlots> slots{};  // each the begin of a chain
+    };
+    static std::uint8_t tag_of(std::uint64_t hash);
+    std::size_t index_of(std::uint64_t hash) const { return hash & (buckets_.size() - 1); }
+
+    std::vector<Bucket> buckets_;
+  };
+
   Use usable(const CachedMessage& message, const CacheMoment& moment) const;
   // Failures get longer lives the more of them come in a row.
   static Millis fresh_until(const CachedMessage& message);
@@ -85,9 +114,7 @@ class alignas(64) CacheShard {
   bool is_dead(const CachedMessage& message, const CacheMoment& moment) const;
   void note_hit(const CachedMessage& message, Cache::Hit& hit, const CacheMoment& moment);
 
-  const CachedMessage** bucket(std::uint64_t hash);
-  const CachedMessage* look_up(const CacheKey& key);
-  const CachedMessage* look_up(std::string_view key, std::uint64_t hash);
+  const CachedMessage* look_up(const CacheKey& key) { return table_.find(key.bytes(), key.hash()); }
   Share& share_of(const CachedMessage& message) {
     return shares_[static_cast<std::size_t>(message.kind())];
   }
@@ -98,8 +125,6 @@ class alignas(64) CacheShard {
   void insert(const MessageRef& message);
   void replace(const CachedMessage* old, const MessageRef& fresh);
   void erase(const CachedMessage* message);
-  void unlink(const CachedMessage* message);
-  void link(const CachedMessage* message);
 
   std::size_t total_bytes() const;
   std::size_t room() const;
@@ -112,37 +137,43 @@ class alignas(64) CacheShard {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::size_t capacity_;
-  std::vector<const CachedMessage*> buckets_;  // a power of two
-  std::vector<std::uint32_t> ghosts_;          // fingerprints of what left the small queues
+  Table table_;
+  std::vector<std::uint32_t> ghosts_;  // a power of two: fingerprints of what left the small queues
   std::array<Share, 3> shares_;
   std::uint64_t stale_hits_ = 0;
   std::uint64_t insertions_ = 0;
   std::uint64_t refreshes_ = 0;
 };
 
+template <typename Visit>
+void CacheShard::Table::for_each(const Visit& visit) const {
+  for (const Bucket& bucket : buckets_) {
+    for (const CachedMessage* message : bucket.slots) {
+      while (message != nullptr) {
+        const CachedMessage* const next = message->links_.chain;
+        visit(*message);
+        message = next;
+      }
+    }
+  }
+}
+
 template <typename Matches>
 std::size_t CacheShard::remove_if(const Matches& matches) {
   const std::lock_guard lock(mutex_);
   std::size_t removed = 0;
-  for (const CachedMessage*& head : buckets_) {
-    const CachedMessage* message = head;
-    while (message != nullptr) {
-      const CachedMessage* const next = message->links_.chain;
-      if (matches(*message)) {
-        erase(message);
-        ++removed;
-      }
-      message = next;
-    }
-  }
+  table_.for_each([&](const CachedMessage& message) {
+    if (!matches(message)) return;
+    erase(&message);
+    ++removed;
+  });
   return removed;
 }
 
 template <typename Visit>
 void CacheShard::for_each(const Visit& visit) const {
   const std::lock_guard lock(mutex_);
-  for (const CachedMessage* message : buckets_)
-    for (; message != nullptr; message = message->links_.chain) visit(*message);
+  table_.for_each(visit);
 }
 
 }  // namespace meshdns::dnsd

@@ -81,8 +81,7 @@ def test_a_flood_of_random_names_pushes_out_no_hot_one(workspace, tmp_path):
         dnsperf(daemon, hot, "-n", "1")
     grown = resident(daemon) - before
     print(f"{FLOOD} names: {grown / MEBIBYTE:.1f} MiB more with a cache of {size} MiB")
-    # The allocator's and the connections' share beside the cache's own 10%.
-    assert not IS_RELEASE or grown <= 1.1 * size * MEBIBYTE + 4 * MEBIBYTE
+    assert not IS_RELEASE or grown <= 1.1 * size * MEBIBYTE
     nsd.kill()
     workspace.forget(nsd)
     missed = [name for name in hot if daemon.ask(name + ".").addresses() != ["192.0.2.1"]]
