@@ -39,19 +39,23 @@ class HashTrie {
     return nullptr;
   }
 
-  // Fetches what find() of this hash will read first.
+  // What find() reads is fetched step by step, each of which reads what the one before has asked
+  // for: many hashes' waits for memory overlap when each step is done for all of them.
   void prefetch(std::uint64_t hash) const {
-    if (const Leaf* leaf = leaf_of(hash)) __builtin_prefetch(leaf);
+    const Leaf* const leaf = leaf_of(hash);
+    if (leaf == nullptr) return;
+    __builtin_prefetch(leaf);
+    __builtin_prefetch(reinterpret_cast<const char*>(leaf) + kCacheLine);
   }
-  // Fetches the entry that find() of this hash will probably read; after prefetch() has arrived.
-  const Entry* prefetch_entry(std::uint64_t hash) const {
-    const Leaf* leaf = leaf_of(hash);
+  // Where the entry stands that find() of this hash will probably return; null: there is none.
+  const Entry* const* prefetch_place(std::uint64_t hash) const {
+    const Leaf* const leaf = leaf_of(hash);
     if (leaf == nullptr) return nullptr;
     const std::uint32_t tag = tag_of(hash);
     for (std::uint32_t i = 0; i < leaf->size; ++i) {
       if (leaf->tags()[i] != tag) continue;
-      __builtin_prefetch(leaf->entries()[i]);
-      return leaf->entries()[i];
+      __builtin_prefetch(leaf->entries() + i);
+      return leaf->entries() + i;
     }
     return nullptr;
   }
@@ -113,6 +117,7 @@ class HashTrie {
   static constexpr std::size_t kFanOut = 64;
   static constexpr std::size_t kForks = 8;
   static constexpr std::uint32_t kMaxLeaf = 64;
+  static constexpr std::size_t kCacheLine = 64;
 
   // Tags, then entries, behind the header in one allocation.
   class Leaf final : public RefCounted {
