@@ -168,6 +168,8 @@ void start_measuring(Seen& seen, Meter& meter) {
 }
 
 // Each socket's share of the window is always unanswered, so that the server is never without work.
+// Nor does the generator sleep: who answers would pay for waking it up, and the slower pays more
+// often (measured: 0.1 us per query of a server that takes 1.2 times the echo's).
 void saturate(const Options& options, const Sockets& sockets, QueryFile& queries, Seen& seen,
               Meter& meter) {
   Schedule schedule(options);
@@ -188,8 +190,6 @@ void saturate(const Options& options, const Sockets& sockets, QueryFile& queries
     } else if (now - last_reply > kLostAfter) {
       for (const auto& socket : sockets) socket->give_up_all(seen);
       last_reply = now;
-    } else {
-      wait_for_reply(sockets);
     }
   }
 }
