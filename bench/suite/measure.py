@@ -38,6 +38,8 @@ class Row:
     workload: str
     saturated: list = dataclasses.field(default_factory=list)
     at_rate: list = dataclasses.field(default_factory=list)
+    at_half: list = dataclasses.field(default_factory=list)       # of what it has just answered at most
+    echo_at_half: list = dataclasses.field(default_factory=list)  # the echo at that rate, right after
     why_not: str = ""
 
 
@@ -156,13 +158,22 @@ class Bench:
         order = list(able)
         for turn in range(self.rounds):
             for name in order[turn % len(order):] + order[:turn % len(order)]:
-                rows[name].saturated.append(self._load(workload, able[name], path, self.seconds, 0))
-                if workload.rate:
-                    rows[name].at_rate.append(self._load(workload, able[name], path, self.seconds, self.rate))
+                self._round(workload, rows[name], able, path)
         for row in rows.values():
             say(f"   {workload.name:14}{row.server:16}" + (row.why_not or _brief(row)))
         path.unlink()
         return list(rows.values())
+
+    def _round(self, workload, row, able, path):
+        server = able[row.server]
+        row.saturated.append(self._load(workload, server, path, self.seconds, 0))
+        if not workload.rate:
+            return
+        row.at_rate.append(self._load(workload, server, path, self.seconds, self.rate))
+        if row.server == "meshdnsd" and "echo" in able:
+            half = round(row.saturated[-1].qps / 2)
+            row.at_half.append(self._load(workload, server, path, self.seconds, half))
+            row.echo_at_half.append(self._load(workload, able["echo"], path, self.seconds, half))
 
     def _refute(self, workload, world, server, names):
         """Why the server takes no part; "" if a sample of its answers is right."""
@@ -211,4 +222,7 @@ def _brief(row):
     text = f"{qps:9.0f} qps {statistics.median(cpu):6.2f} us ({cpu[0]:.2f} to {cpu[-1]:.2f})"
     if row.at_rate:
         text += f"  p99 {statistics.median(s.p99_us for s in row.at_rate):.0f} us"
+    if row.at_half:
+        text += "  at half of the maximum {:.0f}, the echo {:.0f}".format(
+            *(statistics.median(s.p99_us for s in samples) for samples in (row.at_half, row.echo_at_half)))
     return text + (f"  {lost} lost" if lost else "")

@@ -25,6 +25,18 @@ def _table(head, lines):
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(x) + " |" for x in lines), ""]
 
 
+def _latencies(samples):
+    return ", ".join(f"{statistics.median(getattr(s, k) for s in samples):.0f}" for k in ("p50_us", "p99_us", "p999_us"))
+
+
+def _half(row):
+    """What half of the maximum does to latencies, beside the echo's."""
+    rate = statistics.median(s.qps for s in row.at_half)
+    p99 = statistics.median(a.p99_us / b.p99_us for a, b in zip(row.at_half, row.echo_at_half))
+    return (f"At half of its maximum ({rate / 1000:.0f},000 queries/s) {row.server} takes {_latencies(row.at_half)} us "
+            f"(p50, p99, p999), the echo {_latencies(row.echo_at_half)}; p99 is {p99:.2f} times the echo's.")
+
+
 def workload_section(workload, rows, rate):
     echo = next((r for r in rows if r.server == "echo" and r.saturated), None)
     measured = sorted((r for r in rows if r.saturated), key=lambda r: statistics.median(s.cpu_us for s in r.saturated))
@@ -36,13 +48,13 @@ def workload_section(workload, rows, rate):
         line = [row.server, _thousands([s.qps for s in row.saturated]), _spread([s.cpu_us for s in row.saturated], 2),
                 _ratio(row, echo)]
         if workload.rate:
-            line.append(", ".join(f"{statistics.median(getattr(s, k) for s in row.at_rate):.0f}"
-                                  for k in ("p50_us", "p99_us", "p999_us")))
+            line.append(_latencies(row.at_rate))
         lost = sum(s.lost for s in row.saturated + row.at_rate)
         if lost:
             line[0] += f" ({lost} lost)"
         lines.append(line)
     out = [f"### {workload.name}: {workload.title}", "", *_table(head, lines)]
+    out += [line for row in measured if row.at_half for line in (_half(row), "")]
     for row in rows:
         if row.why_not:
             out.append(f"{row.server} takes no part: {row.why_not.splitlines()[0]}")
@@ -50,8 +62,8 @@ def workload_section(workload, rows, rate):
 
 
 def footprint_section(footprints, names):
-    lines = [[f.server, f"{f.empty_mib:.1f}", f"{f.data_mib:.1f}", f"{f.start_seconds:.2f}"]
-             for f in footprints if not f.why_not]
+    lines = [[f.server, *([f"{f.empty_mib:.1f}", f"{f.data_mib:.1f}"] if f.full_mib else ["", ""]),
+              f"{f.start_seconds:.2f}"] for f in footprints if not f.why_not]
     return [f"### memory and start: {names} names", "",
             *_table(["server", "MiB with 10 names", "MiB beyond that", "seconds to the last name's answer"], lines)]
 

@@ -23,6 +23,7 @@ class Place:
     manifests: str = "yaml"           # or json
     by_source_address: bool = False
     files: pathlib.Path | None = None  # zone files that were written once for all
+    state: pathlib.Path | None = None  # where ours keeps its state; not kept unless the directory is there
 
     def write(self, name, text):
         path = self.directory / name
@@ -46,6 +47,7 @@ def meshdnsd(place):
             data.write_client_manifests(resources / "clients.yaml")
     upstream = f'"127.0.0.1:{place.upstream}"' if place.upstream else '"127.0.0.1:9"'
     by_source = str(place.by_source_address).lower()
+    state = place.state if place.state and place.state.is_dir() else '""'
     config = place.write("meshdns.yaml", f"""\
 server: {{ listen: ["127.0.0.1:{place.port}"], workers: 1 }}
 admin: {{ listen: "" }}
@@ -54,6 +56,7 @@ mesh: {{ authoritative: true }}
 client: {{ by_source_address: {by_source} }}
 sources: [ {{ files: {{ path: {resources} }} }} ]
 upstream: {{ servers: [{upstream}] }}
+state_dir: {state}
 """)
     return [place.programs / "meshdnsd", "run", "--config", config]
 
