@@ -290,6 +290,11 @@ void put_family(Json& json, const resolver::FamilyStatus& family) {
            [&](const IpAddress& address) { put(json, address.to_string()); });
   put_bool(json, "inFlight", family.in_flight);
   put_bool(json, "stale", family.stale);
+  json.Key("expiresInMs");  // of the addresses' TTL; below 0 while stale
+  if (family.expires_in)
+    json.Int64(family.expires_in->count());
+  else
+    json.Null();
   json.Key("nextRefreshInMs");
   json.Int64(family.next_refresh_in.count());
   put(json, "lookups", family.lookups);

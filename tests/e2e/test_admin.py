@@ -178,6 +178,28 @@ def test_shows_the_upstreams(daemon):
     assert upstream["queries"] >= 1 and upstream["answers"] >= 1
 
 
+def test_shows_the_names_that_are_kept_resolved(workspace):
+    upstream = workspace.upstream(["a.example.test. 2 A 192.0.2.1"])
+    workspace.write("entry.yaml", {
+        "kind": "ServiceEntry", "metadata": {"name": "db"},
+        "spec": {"hosts": ["db.example.org"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}],
+                 "resolution": "DNS", "endpoints": [{"address": "a.example.test"}, {"address": "192.0.2.9"}]}})
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
+    assert sorted(daemon.ask("db.example.org.").addresses()) == ["192.0.2.1", "192.0.2.9"]
+
+    def ipv4():
+        (name,) = json.loads(daemon.get("/resolver")[1])
+        assert (name["host"], name["state"]) == ("a.example.test", "resolved")
+        return next(family for family in name["families"] if family["family"] == "ipv4")
+
+    well = ipv4()
+    assert well["addresses"] == ["192.0.2.1"] and well["lastError"] == "" and not well["stale"]
+    assert well["nextRefreshInMs"] <= well["expiresInMs"] <= 2000
+    upstream.set(rules=[{"drop": True}])
+    eventually(lambda: ipv4()["stale"] and ipv4()["expiresInMs"] <= 0 and "no answer" in ipv4()["lastError"], 20.0, 0.1)
+    assert ipv4()["addresses"] == ["192.0.2.1"]
+
+
 def test_serves_on_a_unix_socket(workspace):
     path = workspace.path / "admin.sock"
     daemon = workspace.daemon({"admin": {"listen": f"unix:{path}"}})
