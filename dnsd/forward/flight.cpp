@@ -16,8 +16,6 @@ constexpr std::size_t kMaxTriesPerSecond = 3;  // of one question to one upstrea
 constexpr Millis kSecond = 1'000;
 // What a reply over TCP may take before another upstream is asked.
 constexpr Millis kStreamPatience = 1'000;
-// With every upstream down, nobody waits longer than this for a miracle.
-constexpr Millis kHopelessWait = 1'000;
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -35,8 +33,7 @@ Flight::Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, Fl
       plan_(std::move(plan)),
       rules_(rules),
       timer_(reactor, *this),
-      settled_(plan_.upstreams.size(), false),
-      passes_(std::ranges::all_of(plan_.upstreams, is_down) ? 1 : kMaxPackets) {
+      settled_(plan_.upstreams.size(), false) {
   failure_.unreachable = true;
 }
 
@@ -68,12 +65,11 @@ bool Flight::launch_one() {
   return false;
 }
 
-// The next in the plan that has not said its last word; what is down is asked once only.
+// The next in the plan that is to be asked; all are in the first pass.
 std::size_t Flight::next_upstream() {
-  while (pass_ < passes_) {
+  while (pass_ < kMaxPackets) {
     for (; next_ < plan_.upstreams.size(); ++next_) {
-      if (settled_[next_]) continue;
-      if (pass_ > 0 && is_down(plan_.upstreams[next_])) continue;
+      if (settled_[next_] || (pass_ > 0 && !is_hopeful(next_))) continue;
       return next_++;
     }
     next_ = 0;
@@ -109,7 +105,7 @@ bool Flight::launch(std::size_t upstream) {
 Millis Flight::earliest_retry() const {
   std::size_t asked = 0;
   for (std::size_t i = 0; i < settled_.size(); ++i)
-    if (!settled_[i] && !is_down(plan_.upstreams[i])) ++asked;
+    if (is_hopeful(i)) ++asked;
   const std::size_t a_second = std::max<std::size_t>(asked, 1) * kMaxTriesPerSecond;
   return tries_.size() < a_second ? 0 : tries_[tries_.size() - a_second].sent_at + kSecond;
 }
@@ -140,12 +136,20 @@ bool Flight::is_anyone_waiting() const {
                              [](const Try& attempt) { return attempt.state == TryState::Waiting; });
 }
 
+// Whether it may still answer.  Who is down may be back within the client's time: asked and waited
+// for as long as there is neither anybody else nor an rcode to pass on.
+bool Flight::is_hopeful(std::size_t upstream) const {
+  if (settled_[upstream]) return false;
+  if (!is_down(plan_.upstreams[upstream])) return true;
+  for (std::size_t i = 0; i < settled_.size(); ++i)
+    if (!settled_[i] && !is_down(plan_.upstreams[i])) return false;
+  return !has_rcode_;
+}
+
 // Whether a try that is late may still bring something better than what there is.
 bool Flight::is_worth_waiting() const {
   return std::ranges::any_of(tries_, [&](const Try& attempt) {
-    if (attempt.state != TryState::TimedOut || settled_[attempt.upstream]) return false;
-    return !is_down(plan_.upstreams[attempt.upstream]) ||
-           (!has_rcode_ && reactor_.now() < attempt.exchange->sent_at() + kHopelessWait);
+    return attempt.state == TryState::TimedOut && is_hopeful(attempt.upstream);
   });
 }
 
@@ -153,10 +157,6 @@ void Flight::arm() {
   Millis next = plan_.deadline;
   for (const Try& attempt : tries_) {
     if (attempt.state == TryState::Waiting) next = std::min(next, attempt.patience);
-    if (attempt.state == TryState::TimedOut) {
-      const Millis hopeless = attempt.exchange->sent_at() + kHopelessWait;
-      if (hopeless > reactor_.now()) next = std::min(next, hopeless);
-    }
   }
   timer_.start(next);
 }

@@ -76,6 +76,7 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   void settle(Try& finished);
   void note_late(Try& late);
   bool is_anyone_waiting() const;
+  bool is_hopeful(std::size_t upstream) const;
   bool is_worth_waiting() const;
   std::uint32_t packets() const;
   void arm();
@@ -95,7 +96,6 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   std::vector<bool> settled_;  // has said its last word; by index in the plan
   std::size_t next_ = 0;       // index in the plan
   unsigned pass_ = 0;
-  unsigned passes_;
   std::uint32_t packets_before_ = 0;  // of exchanges that are gone
   bool starting_ = false;
   bool has_rcode_ = false;  // an upstream refused or failed

@@ -478,6 +478,23 @@ TEST_F(ForwarderTest, LeavesADeadUpstreamAndComesBackToIt) {
   EXPECT_EQ(dead.received.size(), 1u) << "the first in the order is asked first again";
 }
 
+// R37: who asks shortly before the return hears of it.
+TEST_F(ForwarderTest, WhoIsDownAnswersIfBackInTime) {
+  FakeUpstream& upstream = add(Behaviour::Dead);
+  config_.timeout = std::chrono::milliseconds(10'000);
+  start();
+  resolve("early.example.org.", [](const Outcome&) {});
+  ASSERT_TRUE(loop_.run_until([&] { return events_.downs == 1; }));
+  std::string answer;
+  resolve("late.example.org.", [&](const Outcome& outcome) {
+    answer = describe("late.example.org.", outcome, loop_.now());
+  });
+  loop_.run_for(200);
+  upstream.behave(Behaviour::Answer);
+  ASSERT_TRUE(loop_.run_until([&] { return !answer.empty(); }));
+  EXPECT_THAT(answer, StartsWith("NOERROR"));
+}
+
 // R41.
 TEST_F(ForwarderTest, GoesOnToTheNextOnBadRcodesAndPassesTheLast) {
   for (const Behaviour behaviour : {Behaviour::ServFail, Behaviour::Refused, Behaviour::NotImp}) {
