@@ -1,5 +1,7 @@
 #include "dnsd/daemon/daemon.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -73,6 +75,15 @@ std::string joined(std::span<const SocketAddress> addresses) {
 template <typename Handle>
 uv_handle_t* as_handle(Handle* handle) {
   return reinterpret_cast<uv_handle_t*>(handle);
+}
+
+// Each question that waits for an upstream has a socket.  The soft limit, often 1,024, is there for
+// programs that call select().
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace
@@ -211,6 +222,7 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   registry_.set_clients(client_settings(config_.client));
   choose_vip_allocator();
   feed_.set_listener([this] { update_state(); });
+  raise_descriptor_limit();
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server.tcp));
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
   cache_keeper_.open(config_.state_dir, forwarding_);

@@ -1,12 +1,13 @@
 """Upstreams that are dead, slow, lossy or wrong: the designed outcome, and no client waits for long."""
 
+import resource
 import socket
 import threading
 import time
 
 import pytest
 
-from harness.dns_client import Question, ask
+from harness.dns_client import Question, ask, open_udp
 from harness.ports import free_port
 from harness.waiting import eventually, seconds
 
@@ -85,6 +86,21 @@ def test_loss_is_made_up_for_inside(workspace):
     daemon = workspace.daemon(upstreams=[lossy])
     good = sum(outcome(daemon, f"n{i}") == GOOD for i in range(100))
     assert good >= 95
+
+
+def test_a_low_soft_limit_of_descriptors_is_raised(workspace):
+    """Each question that waits holds a socket: many silent names must not leave honest ones without."""
+    soft, hard = 256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 <= hard < 8192:
+        pytest.skip(f"the hard limit is {hard}")
+    upstream = workspace.upstream(ANY_NAME, [{"match": "*.silent.example.test.", "drop": True}])
+    daemon = workspace.daemon(upstreams=[upstream],
+                              prefix=["bash", "-c", f"ulimit -Sn {soft} && exec \"$@\"", "bash"])
+    with open_udp(daemon.server) as udp:
+        for i in range(2 * soft):
+            udp.send(Question(f"n{i}.silent.example.test.").to_message().to_wire())
+        eventually(lambda: len(upstream.received()) >= soft, 10.0, 0.05)
+        assert outcome(daemon, "honest") == GOOD
 
 
 def test_a_bad_name_does_not_mark_an_upstream_down(workspace):
