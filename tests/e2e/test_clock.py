@@ -1,39 +1,16 @@
 """The wall clock jumps: what the daemon counts, it counts on the monotonic clock (reliability.md, R55)."""
 
-import os
-import pathlib
-
 import pytest
 
 from harness.daemon import Daemon
 from harness.ports import free_port
 from harness.waiting import eventually
+from harness.wall_clock import WallClock, needs_wall_clock
 
-FAKETIME = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
-
-pytestmark = [pytest.mark.skipif(FAKETIME is None, reason="needs the package libfaketime"),
-              pytest.mark.skipif(os.environ.get("MESHDNS_PRESET", "release") in ("asan-ubsan", "tsan"),
-                                 reason="a sanitizer's runtime must be loaded first")]
+pytestmark = needs_wall_clock
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
-
-
-class WallClock:
-    """What a process sees as the time of day; its monotonic clock stays."""
-
-    def __init__(self, path):
-        self._path = path
-        self.set("+0")
-
-    def set(self, offset):
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(offset + "\n")
-        fresh.rename(self._path)
-
-    def environment(self):
-        return {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(self._path), "FAKETIME_NO_CACHE": "1",
-                "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 def ttl(daemon, name):

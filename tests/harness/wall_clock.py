@@ -1,0 +1,29 @@
+"""The time of day as a process under libfaketime sees it."""
+
+import os
+import pathlib
+
+import pytest
+
+FAKETIME = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
+
+needs_wall_clock = pytest.mark.skipif(
+    FAKETIME is None or os.environ.get("MESHDNS_PRESET", "release") in ("asan-ubsan", "tsan"),
+    reason="needs the package libfaketime, and no sanitizer, whose runtime must be loaded first")
+
+
+class WallClock:
+    """What a process sees as the time of day; its monotonic clock stays."""
+
+    def __init__(self, path):
+        self._path = path
+        self.set("+0")
+
+    def set(self, offset):
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(offset + "\n")
+        fresh.rename(self._path)
+
+    def environment(self):
+        return {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(self._path), "FAKETIME_NO_CACHE": "1",
+                "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
