@@ -1,7 +1,7 @@
 // The load generator of the benchmarks.  Prints what it has seen as one JSON object.
 //
-//   load SERVER PORT QUERIES [--seconds N] [--warm-up N] [--rate QPS] [--window N] [--sockets N]
-//        [--sources FIRST:COUNT] [--skip N] [--tcp] [--pids PID,...]
+//   load SERVER PORT QUERIES [--seconds N] [--warm-up N] [--rate QPS] [--burst N] [--window N]
+//        [--sockets N] [--sources FIRST:COUNT] [--skip N] [--tcp] [--pids PID,...]
 #include <arpa/inet.h>
 
 #include <cstdio>
@@ -57,6 +57,8 @@ void set(Options& options, const std::string& key, const std::string& value) {
     options.warm_up_seconds = positive_number(value);
   } else if (key == "--rate") {
     options.rate = positive_number(value);
+  } else if (key == "--burst") {
+    options.burst = count(value);
   } else if (key == "--window") {
     options.window = count(value);
   } else if (key == "--sockets") {
@@ -89,8 +91,9 @@ Options parse(int argc, char** argv) {
       usage(key + " needs a value");
     }
   }
-  if (options.sockets == 0 || options.window == 0 || options.sources == 0 || options.seconds <= 0)
-    usage("sockets, window, sources and seconds are above 0");
+  if (options.sockets == 0 || options.window == 0 || options.sources == 0 || options.burst == 0 ||
+      options.seconds <= 0)
+    usage("sockets, window, sources, burst and seconds are above 0");
   return options;
 }
 

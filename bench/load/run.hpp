@@ -18,6 +18,7 @@ struct Options {
   double seconds = 2;
   double warm_up_seconds = 0.3;
   double rate = 0;                 // queries per second; 0 = as many as are answered
+  unsigned burst = 1;              // at a rate: so many at once, and the core is left to others
   unsigned window = 192;           // unanswered queries, of all sockets together
   unsigned sockets = 4;            // or TCP connections
   std::uint32_t first_source = 0;  // host byte order; 0 = the kernel chooses

@@ -4,12 +4,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "bench/load/query_file.hpp"
@@ -21,6 +23,7 @@ namespace {
 constexpr unsigned kBatchSize = 64;
 constexpr std::size_t kReplySize = 2048;
 constexpr auto kLostAfter = std::chrono::milliseconds(300);
+constexpr auto kBetweenBursts = std::chrono::microseconds(50);
 
 [[noreturn]] void die(const char* what) {
   std::perror(what);
@@ -200,6 +203,7 @@ void keep_rate(const Options& options, const Sockets& sockets, QueryFile& querie
                Meter& meter) {
   Schedule schedule(options);
   const double interval_ns = 1e9 / options.rate;
+  const std::uint64_t burst = std::min(options.burst, kBatchSize);
   std::uint64_t sent = 0;
   std::size_t turn = 0;
   for (;;) {
@@ -207,17 +211,18 @@ void keep_rate(const Options& options, const Sockets& sockets, QueryFile& querie
     if (schedule.is_over(now)) return;
     if (schedule.is_warm(now)) start_measuring(seen, meter);
     const std::chrono::duration<double, std::nano> elapsed = now - schedule.begin();
-    const auto due = static_cast<std::uint64_t>(elapsed.count() / interval_ns);
+    const auto due = static_cast<std::uint64_t>(elapsed.count() / interval_ns) / burst * burst;
     while (sent < due) {
       const auto at =
           schedule.begin() +
-          std::chrono::duration_cast<Clock::duration>(
-              std::chrono::duration<double, std::nano>(static_cast<double>(sent) * interval_ns));
-      sockets[turn++ % sockets.size()]->send(1, queries, at, seen);
-      ++sent;
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::nano>(
+              static_cast<double>(sent + burst - 1) * interval_ns));
+      sockets[turn++ % sockets.size()]->send(static_cast<unsigned>(burst), queries, at, seen);
+      sent += burst;
       if (turn % 16 == 0) break;  // replies must not wait until we have caught up
     }
     for (const auto& socket : sockets) socket->receive(seen);
+    if (burst > 1) std::this_thread::sleep_for(kBetweenBursts);
   }
 }
 

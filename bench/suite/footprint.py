@@ -27,8 +27,9 @@ class Footprint:
         return self.full_mib - self.empty_mib
 
 
-def measure(programs, scratch, names, wanted):
-    """A Footprint per server that holds the names itself; ours once per form of manifest."""
+def measure(programs, scratch, names, wanted, settles):
+    """A Footprint per server that holds the names itself; ours once per form of manifest.  `settles`: memory is that of
+    a server that has been left alone for a while."""
     found = []
     for name in WITH_DATA:
         for form in ("yaml", "json") if name == "meshdnsd" else ("",):
@@ -37,8 +38,9 @@ def measure(programs, scratch, names, wanted):
             label = f"{name} ({form.upper()})" if form else name
             footprint = Footprint(label)
             try:
-                footprint.empty_mib, _ = _start(programs, scratch, name, form, FEW)
-                footprint.full_mib, footprint.start_seconds = _start(programs, scratch, name, form, names)
+                footprint.empty_mib, _ = _start(programs, scratch, name, form, FEW, 0)
+                footprint.full_mib, footprint.start_seconds = _start(programs, scratch, name, form, names,
+                                                                     SETTLED_SECONDS if settles else 0)
             except NotMeasurable as reason:
                 footprint.why_not = str(reason)
             say(f"   {label:18}{footprint.why_not or _brief(footprint)}")
@@ -91,8 +93,8 @@ def _prepare(programs, scratch, name, form, names):
                                 manifests=form or "yaml", state=directory / "state")
 
 
-def _start(programs, scratch, name, form, names):
-    """Memory in MiB once the server has settled, and how long its start took."""
+def _start(programs, scratch, name, form, names, rest_seconds):
+    """Memory in MiB after a rest, and how long the start took."""
     world, place = _prepare(programs, scratch, name, form, names)
     server = Server(name, servers.LOCAL[name](place), place.directory, place.port, SERVER_CORE)
     try:
@@ -100,7 +102,7 @@ def _start(programs, scratch, name, form, names):
         seconds = server.wait_until(lambda: client.ask(place.port, last, 0.02) == (0, world.expected(last)))
         for index in range(0, names, max(1, names // 200)):
             client.ask(place.port, data.host(index))
-        time.sleep(SETTLED_SECONDS)
+        time.sleep(rest_seconds)
         return server.memory_mib(), seconds
     finally:
         server.stop()
