@@ -91,7 +91,8 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
     hashes_[i] = hash_bytes(messages_[i].qname());
     snapshot.hosts.prefetch(hashes_[i]);
   }
-  if (batch.size() > 1) fetch_ahead(batch.size(), snapshot);
+  const bool is_fetched = batch.size() > 1;
+  if (is_fetched) fetch_ahead(batch.size(), snapshot);
 
   std::uint64_t answered = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -100,9 +101,11 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
     state.reply_to = &batch[i].reply_to;
     state.query_size = batch[i].query_size;
     state.started_ns = batch_started_ns_;
+    likely_ = is_fetched ? entries_[i] : nullptr;
     batch[i].reply_size = answer(state, outcomes_[i], snapshot, batch[i].buffer);
     if (batch[i].reply_size != kReplyLater && batch[i].reply_size != kNoReply) ++answered;
   }
+  likely_ = nullptr;
   if (answered > 0) count_duration(parts_.clock.precise_now() - batch_started_ns_, answered);
 }
 
@@ -113,10 +116,12 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
   for (std::size_t i = 0; i < size; ++i)
     places[i] =
         outcomes_[i] == ParseOutcome::Ok ? snapshot.hosts.prefetch_place(hashes_[i]) : nullptr;
+  for (std::size_t i = 0; i < size; ++i) {
+    entries_[i] = places[i] == nullptr ? nullptr : *places[i];
+    if (entries_[i] != nullptr) entries_[i]->prefetch();
+  }
   for (std::size_t i = 0; i < size; ++i)
-    if (places[i] != nullptr) (*places[i])->prefetch();
-  for (std::size_t i = 0; i < size; ++i)
-    if (places[i] != nullptr) (*places[i])->prefetch_first_record();
+    if (entries_[i] != nullptr) entries_[i]->prefetch_first_record();
 }
 
 // Refusals first, in the order of the protocol's layers.
@@ -176,7 +181,7 @@ std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapsho
   if (client == nullptr) return refuse(state, "no Pod or workload has this address", buffer);
   identity_ = client->identity.description;
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
-  return resolve(state, View(snapshot, *client), buffer);
+  return resolve(state, View(snapshot, *client, likely_), buffer);
 }
 
 std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snapshot& snapshot,

@@ -117,12 +117,14 @@ class QueryHandler::Impl {
   // Of the query under way.
   std::string_view identity_;
   std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
+  const registry::HostEntry* likely_ = nullptr;  // what is probably known of its name
   std::uint64_t batch_started_ns_ = 0;
 
   // Reused from batch to batch.
   std::array<wire::QueryMessage, kBatchSize> messages_;
   std::array<wire::ParseOutcome, kBatchSize> outcomes_;
   std::array<std::uint64_t, kBatchSize> hashes_;
+  std::array<const registry::HostEntry*, kBatchSize> entries_;  // by fetch_ahead(); null = none
   std::array<std::uint8_t, 256> options_;
   std::vector<std::uint8_t> late_buffer_;
 };

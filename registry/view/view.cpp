@@ -164,7 +164,8 @@ Match View::lookup(std::string_view name, Trace* trace) const {
 }
 
 Match View::lookup_exact(std::string_view name, Trace* trace) const {
-  return match_entry(snapshot_.find_host(name), Match::How::Exact, trace);
+  const bool is_likely = likely_ != nullptr && likely_->host() == name;
+  return match_entry(is_likely ? likely_ : snapshot_.find_host(name), Match::How::Exact, trace);
 }
 
 // `labels.svc.ns.svc.domain`: something below a Service that exists.

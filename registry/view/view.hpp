@@ -42,8 +42,10 @@ struct Trace {
 
 class View {
  public:
-  // REQUIRES: both outlive the view.
-  View(const Snapshot& snapshot, const Client& client) : snapshot_(snapshot), client_(client) {}
+  // REQUIRES: both outlive the view.  `likely`: the snapshot's entry that lookup() will probably
+  // find, which saves the search for it; null = none is known.
+  View(const Snapshot& snapshot, const Client& client, const HostEntry* likely = nullptr)
+      : snapshot_(snapshot), client_(client), likely_(likely) {}
 
   const Snapshot& snapshot() const { return snapshot_; }
   const Client& client() const { return client_; }
@@ -98,6 +100,7 @@ class View {
 
   const Snapshot& snapshot_;
   const Client& client_;
+  const HostEntry* likely_;
 };
 
 }  // namespace meshdns::registry
