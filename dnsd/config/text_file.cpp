@@ -1,6 +1,7 @@
 #include "dnsd/config/text_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,8 +24,12 @@ std::unexpected<Error> fail_with_errno(const std::string& path) {
 }  // namespace
 
 Result<std::string> read_text_file(const std::string& path, std::size_t max_size) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
   if (file.fd < 0) return fail_with_errno(path);
+  struct stat status{};
+  if (::fstat(file.fd, &status) != 0) return fail_with_errno(path);
+  // Whoever may be at its other end, nobody waits for them.
+  if (S_ISFIFO(status.st_mode)) return fail(path + ": is a pipe and no file");
   std::string text;
   char buffer[16384];
   for (;;) {

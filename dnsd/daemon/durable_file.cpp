@@ -29,7 +29,9 @@ void sync_directory_of(const std::string& path) {
 
 Result<DurableFile> DurableFile::create(std::string path) {
   const std::string temporary = path + ".new";
-  FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  // A FIFO in a file's place must not block, here and where we read.
+  FileDescriptor fd(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600));
   if (!fd) return fail_with_errno("cannot write " + temporary);
   return DurableFile(std::move(path), std::move(fd));
 }
@@ -61,7 +63,7 @@ Result<void> write_durably(const std::string& path, std::span<const std::uint8_t
 }
 
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) {
     if (errno == ENOENT) return std::vector<std::uint8_t>();
     return fail_with_errno("cannot read " + path);

@@ -156,9 +156,10 @@ void FrameStream::run() {
 
 bool FrameStream::open() {
   if (target_.kind == DnstapTarget::Kind::File)
-    // Two streams in one file cannot be read: it begins anew.
+    // Two streams in one file cannot be read: it begins anew.  A FIFO that nobody reads must not
+    // block.
     fd_ = FileDescriptor(
-        ::open(target_.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640));
+        ::open(target_.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0640));
   else
     fd_ = connect_to(target_.path);
   if (!fd_) {

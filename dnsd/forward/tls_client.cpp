@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <filesystem>
 
 namespace meshdns::dnsd {
 namespace {
@@ -54,6 +55,11 @@ struct TlsClient::Impl {
 
 Result<std::unique_ptr<TlsClient>> TlsClient::create(const std::string& ca_file,
                                                      const std::string& name) {
+  // OpenSSL would wait for whoever may be at the other end of a pipe.
+  std::error_code error;
+  if (!ca_file.empty() && !std::filesystem::is_regular_file(ca_file, error))
+    return fail("cannot read the authorities in " + ca_file + ": " +
+                (error ? error.message() : "is no regular file"));
   auto impl = std::make_unique<Impl>();
   impl->name = name;
   impl->context.reset(SSL_CTX_new(TLS_client_method()));

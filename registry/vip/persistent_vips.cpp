@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -49,10 +50,16 @@ PersistentVips::PersistentVips(PersistentVipOptions options)
 }
 
 void PersistentVips::read_file() {
-  std::ifstream in(options_.file, std::ios::binary);
-  if (!in) return;  // the first start
+  std::error_code error;
+  const auto type = std::filesystem::status(options_.file, error).type();
+  if (type == std::filesystem::file_type::not_found) return;  // the first start
   std::ostringstream text;
-  text << in.rdbuf();
+  // What is no file could block, or have no end.
+  if (type == std::filesystem::file_type::regular) {
+    std::ifstream in(options_.file, std::ios::binary);
+    if (!in) return;
+    text << in.rdbuf();
+  }
   if (parse(text.str())) return;
   places_.clear();
   by_slot_.clear();
@@ -99,7 +106,8 @@ std::string PersistentVips::print() const {
 Result<void> PersistentVips::write_file() const {
   const std::string temporary = options_.file + ".new";
   const std::string text = print();
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
   if (fd < 0) return fail(system_error("cannot write " + temporary));
   std::string_view rest = text;
   while (!rest.empty()) {

@@ -166,6 +166,10 @@ Result<ClusterAccess> parse_kubeconfig(std::string_view text, const std::string&
 }
 
 Result<ClusterAccess> read_kubeconfig(const std::string& path) {
+  // Not a pipe, which could block, nor a device, which could have no end.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return fail(path + (error ? ": " + error.message() : ": is no regular file"));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();

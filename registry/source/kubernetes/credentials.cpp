@@ -1,5 +1,6 @@
 #include "registry/source/kubernetes/credentials.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -63,9 +64,10 @@ Result<Proof> Credentials::proof() {
   if (access_.token_file.empty()) return proof;
   const Milliseconds now = scheduler_.now();
   if (!token_read_ || now - token_read_at_ >= kTokenFileAge) {
-    std::ifstream file(access_.token_file, std::ios::binary);
     std::ostringstream text;
-    if (file) text << file.rdbuf();
+    std::error_code error;
+    if (std::filesystem::is_regular_file(access_.token_file, error))
+      text << std::ifstream(access_.token_file, std::ios::binary).rdbuf();
     token_read_ = true;
     token_read_at_ = now;
     if (std::string token = trimmed(text.str()); !token.empty()) token_ = std::move(token);
