@@ -48,8 +48,8 @@ using HttpRoutes = std::map<std::string, HttpRoute, std::less<>>;  // by exact p
 class HttpServer {
  public:
   static constexpr unsigned kMaxConnections = 16;
-  static constexpr unsigned kTimeoutSeconds = 10;           // without progress
-  static constexpr std::size_t kMaxHeaderBytes = 8 * 1024;  // request line and headers
+  static constexpr unsigned kTimeoutSeconds = 10;        // without progress
+  static constexpr std::size_t kMaxHeaderBytes = 8'192;  // request line and headers
 
   // Binds and serves at once.  An Error says the address and why.  A Unix socket is for its owner
   // and group (mode 0660); one that nobody listens on any more is replaced.  REQUIRES: the loop

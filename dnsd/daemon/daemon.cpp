@@ -681,12 +681,12 @@ void Daemon::Impl::apply_query_log() {
   if (query_log_) query_log_->set_format(config_.log.format);
   apply_dnstap();
   for (std::size_t i = 0; i < units_.size(); ++i) {
-    QueryLogs logs;
-    if (is_on) logs.add(std::make_unique<QueryLogWriter>(*query_log_, wanted, i));
+    auto logs = std::make_shared<QueryLogs>();
+    if (is_on) logs->add(std::make_unique<QueryLogWriter>(*query_log_, wanted, i));
     if (config_.log.dnstap)
-      logs.add(std::make_unique<DnstapLog>(dnstap_, query_settings_.server_identity,
-                                           query_settings_.server_version));
-    units_[i]->log_queries(logs.empty() ? nullptr : std::make_shared<QueryLogs>(std::move(logs)));
+      logs->add(std::make_unique<DnstapLog>(dnstap_, query_settings_.server_identity,
+                                            query_settings_.server_version));
+    units_[i]->log_queries(logs->empty() ? nullptr : std::move(logs));
   }
 }
 

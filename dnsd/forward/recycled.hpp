@@ -32,6 +32,9 @@ class Recycled {
   }
 
  private:
+  friend T;
+  Recycled() = default;
+
   struct Spares {
     Spares() { memory.reserve(kMaxSpare); }
     Spares(const Spares&) = delete;

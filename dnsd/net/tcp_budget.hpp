@@ -21,7 +21,7 @@ struct TcpLimits {
   std::chrono::milliseconds message_timeout{5'000};    // from first to last octet of a query
   std::chrono::milliseconds write_timeout{5'000};      // without progress while replies wait
   std::uint32_t max_in_flight = 100;                   // queries of one connection
-  std::size_t max_unsent = 64 * 1024;                  // octets of replies, then no more is read
+  std::size_t max_unsent = 65'536;                     // octets of replies, then no more is read
   std::uint32_t reserved_files = 64;                   // descriptors kept for others (R14)
 };
 

@@ -158,7 +158,8 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back("identity: " + describe_identity(snapshot, client));
   if (!identity.labels.empty()) {
     std::vector<std::string> labels;
-    for (const auto& [key, value] : identity.labels) labels.push_back(key + "=" + value);
+    for (const auto& [key, value] : identity.labels)
+      labels.push_back(fmt::format("{}={}", key, value));
     facts.push_back(fmt::format("labels: {}", fmt::join(labels, ", ")));
   }
   if (client.network) facts.push_back(fmt::format("network: {}", client.network->text()));

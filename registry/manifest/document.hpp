@@ -84,8 +84,8 @@ class Node {
 
   const char* key_ = nullptr;
   union {
-    const char* text_;
-    const Node* first_ = nullptr;
+    const char* text_;             // NOLINT(readability-identifier-naming): these are
+    const Node* first_ = nullptr;  // NOLINT(readability-identifier-naming): private
   };
   const Node* next_ = nullptr;
   std::uint32_t key_size_ = 0;

@@ -54,7 +54,7 @@ class HashTrie {
     const std::uint32_t tag = tag_of(hash);
     for (std::uint32_t i = 0; i < leaf->size; ++i) {
       if (leaf->tags()[i] != tag) continue;
-      __builtin_prefetch(leaf->entries() + i);
+      __builtin_prefetch(leaf->entries() + i);  // NOLINT(bugprone-multi-level-implicit-pointer-*)
       return leaf->entries() + i;
     }
     return nullptr;
