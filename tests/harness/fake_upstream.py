@@ -282,6 +282,8 @@ class FakeUpstream:
             query = dns.message.from_wire(wire)
         except Exception:  # whatever a fuzzed daemon might send
             return
+        if not query.question:
+            return
         question = query.question[0]
         received = Received(question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype),
                             transport, query.id, source[1], wire, query)
