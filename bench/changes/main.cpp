@@ -27,7 +27,7 @@ struct Plan {
   int process = 0;
   double changes_per_second = 0;
   double seconds = 0;
-  double queries_per_second = 0;  // to each worker, besides those for changed names
+  double queries_per_second = 0;  // besides those for changed names
 };
 
 double milliseconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-6; }
@@ -59,13 +59,13 @@ std::uint64_t control_time(int process) {
   return time;
 }
 
-void print(const WorkerReport& report, const char* separator) {
+void print(const Report& report) {
   const Histogram& delay = report.delay;
   std::printf(
-      "%s{\"worker\":\"%s\",\"seen\":%llu,\"unseen\":%llu,\"p50_ms\":%.2f,\"p99_ms\":%.2f,"
+      ",\"seen\":%llu,\"unseen\":%llu,\"p50_ms\":%.2f,\"p99_ms\":%.2f,"
       "\"p999_ms\":%.2f,\"max_ms\":%.2f,\"late\":%llu,\"asked\":%llu,\"lost\":%llu,\"wrong\":%llu,"
-      "\"stale\":%llu}",
-      separator, report.name.c_str(), static_cast<unsigned long long>(delay.count()),
+      "\"stale\":%llu",
+      static_cast<unsigned long long>(delay.count()),
       static_cast<unsigned long long>(report.unseen), milliseconds(delay.quantile(0.5)),
       milliseconds(delay.quantile(0.99)), milliseconds(delay.quantile(0.999)),
       milliseconds(report.longest_ns), static_cast<unsigned long long>(report.late),
@@ -74,7 +74,7 @@ void print(const WorkerReport& report, const char* separator) {
 }
 
 void measure(const Plan& plan, Cluster& cluster, Api& api) {
-  Prober prober(cluster, plan.server, plan.process);
+  Prober prober(cluster, plan.server);
   std::atomic<bool> is_over = false;
   std::thread prober_thread([&] { prober.run(plan.queries_per_second, is_over); });
   const auto began = Clock::now();
@@ -84,11 +84,10 @@ void measure(const Plan& plan, Cluster& cluster, Api& api) {
   const std::uint64_t control = control_time(plan.process) - control_before;
   is_over = true;
   prober_thread.join();
-  std::printf("{\"changes\":%u,\"seconds\":%.2f,\"control_us_per_change\":%.1f,\"workers\":[",
-              changes, seconds, static_cast<double>(control) * 1e-3 / changes);
-  const char* separator = "";
-  for (const WorkerReport& report : prober.reports()) print(report, std::exchange(separator, ","));
-  std::puts("]}");
+  std::printf("{\"changes\":%u,\"seconds\":%.2f,\"control_us_per_change\":%.1f", changes, seconds,
+              static_cast<double>(control) * 1e-3 / changes);
+  print(prober.report());
+  std::puts("}");
 }
 
 void run(Cluster& cluster, Api& api) {
