@@ -33,8 +33,10 @@ def _half(row):
     """What half of the maximum does to latencies, beside the echo's."""
     rate = statistics.median(s.qps for s in row.at_half)
     p99 = statistics.median(a.p99_us / b.p99_us for a, b in zip(row.at_half, row.echo_at_half))
+    least, echo_least = (min(s.p99_us for s in samples) for samples in (row.at_half, row.echo_at_half))
     return (f"At half of its maximum ({rate / 1000:.0f},000 queries/s) {row.server} takes {_latencies(row.at_half)} us "
-            f"(p50, p99, p999), the echo {_latencies(row.echo_at_half)}; p99 is {p99:.2f} times the echo's.")
+            f"(p50, p99, p999), the echo {_latencies(row.echo_at_half)}; p99 is {p99:.2f} times the echo's in the median "
+            f"round, and {least:.0f} to {echo_least:.0f} us in the rounds that the machine disturbed least.")
 
 
 def workload_section(workload, rows, rate):
