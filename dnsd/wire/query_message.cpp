@@ -118,8 +118,8 @@ bool parse_options(const std::uint8_t* at, std::size_t left, Edns& edns) {
         edns.nsid = true;
         break;
       case 10:
-        if (length != 8 && (length < 16 || length > 40)) return false;
         if (edns.cookie_length != 0) break;  // the first counts (RFC 7873, section 5.2)
+        if (length != 8 && (length < 16 || length > 40)) return false;
         edns.cookie_length = static_cast<std::uint8_t>(length);
         std::memcpy(edns.cookie.data(), at, length);
         break;

@@ -242,6 +242,14 @@ TEST(QueryMessageTest, AcceptsCookiesOfTheRightLengthsOnly) {
   }
 }
 
+TEST(QueryMessageTest, TakesTheFirstOfSeveralCookies) {
+  const std::string options = Message().option(10, "12345678").option(10, "abc").string();
+  QueryMessage query;
+  ASSERT_EQ(parse_query(edns_query_for("example.org", Type::A, options), query), Ok);
+  ASSERT_EQ(query.edns.cookie_length, 8);
+  EXPECT_EQ(query.edns.cookie[0], '1');
+}
+
 TEST(QueryMessageTest, ReadsWhatOptSays) {
   const std::string options = Message()
                                   .option(3, "")
