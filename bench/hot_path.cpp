@@ -89,6 +89,7 @@ class StandingClock final : public dnsd::QueryClock {
  public:
   dnsd::Millis now() override { return kNow; }
   std::uint64_t precise_now() override { return kNow * 1'000'000; }
+  std::uint32_t unix_time() override { return static_cast<std::uint32_t>(kNow / 1000); }
   void call_at(dnsd::Millis, std::function<void()>) override {}
   void cancel() override {}
   void close() override {}

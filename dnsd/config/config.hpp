@@ -42,6 +42,16 @@ struct RateLimitConfig {
   friend bool operator==(const RateLimitConfig&, const RateLimitConfig&) = default;
 };
 
+// Which clients' cookies are answered; Auto: not those of loopback addresses, which nobody outside
+// can forge.
+enum class CookieMode : std::uint8_t { Off, Auto, On };
+
+struct CookiesConfig {
+  CookieMode mode = CookieMode::Auto;
+  std::string secret_file;  // empty = random ones
+  friend bool operator==(const CookiesConfig&, const CookiesConfig&) = default;
+};
+
 // Loopback, RFC 1918 and RFC 6598, link-local, and unique local addresses.
 std::vector<IpPrefix> default_allow();
 
@@ -54,6 +64,7 @@ struct ServerConfig {
   std::string nsid;           // RFC 5001; empty = the option is not answered
   bool cpu_affinity = false;  // each worker stays on a core of its own
   RateLimitConfig rate_limit;
+  CookiesConfig cookies;  // RFC 7873
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 

@@ -174,6 +174,13 @@ Codec<RateLimitConfig> rate_limit() {
   });
 }
 
+Codec<CookiesConfig> cookies() {
+  return section<CookiesConfig>({
+      field("mode", &CookiesConfig::mode, enumeration<CookieMode>()),
+      field("secret_file", &CookiesConfig::secret_file, text()),
+  });
+}
+
 // Port 0 may be repeated: each is a free port of its own.
 std::string complain_about_repetition(const std::vector<SocketAddress>& addresses) {
   std::set<SocketAddress> seen;
@@ -196,6 +203,7 @@ Codec<ServerConfig> server() {
       field("nsid", &ServerConfig::nsid, text(128)),
       field("cpu_affinity", &ServerConfig::cpu_affinity, boolean()),
       field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
+      field("cookies", &ServerConfig::cookies, cookies()),
   });
 }
 

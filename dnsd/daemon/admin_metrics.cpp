@@ -170,6 +170,10 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
            {{"action", "drop"}})
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.limited_truncated.value(); }),
            {{"action", "truncate"}});
+  to.counters("dns_cookies_total", "Queries with a cookie, by what it is worth.");
+  for (std::size_t check = 0; check < kCookieChecks; ++check)
+    to.add(sum(workers, [&](const WorkerStatus& w) { return w.query.cookies[check].value(); }),
+           {{"cookie", std::string(to_string(static_cast<CookieCheck>(check)))}});
   to.counters("dns_rejected_total", "Queries that got SERVFAIL because too many waited already.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.rejected_waiting.value(); }));
 }

@@ -18,6 +18,7 @@
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
+#include "dnsd/daemon/cookie_secret_keeper.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/liveness.hpp"
 #include "dnsd/daemon/query_log_writer.hpp"
@@ -97,6 +98,7 @@ class Daemon::Impl {
         forward_log_(log),
         registry_(config_.mesh),
         cache_keeper_(log),
+        cookie_secrets_(log, std::chrono::steady_clock::now()),
         publisher_(registry_.current()),
         feed_(registry_, log),
         state_keeper_(registry_, feed_, log),
@@ -142,6 +144,8 @@ class Daemon::Impl {
   void apply_query_log();
   void apply_dnstap();
   DnstapCounts dnstap_counts() const;
+  void read_cookie_secrets();
+  QuerySettings make_query_settings() const;
   void apply_query_settings();
   void follow_resolv_conf();
   void follow_hosts_file();
@@ -162,6 +166,7 @@ class Daemon::Impl {
   bool loop_open_ = false;
   registry::Registry registry_;
   CacheKeeper cache_keeper_;
+  CookieSecretKeeper cookie_secrets_;
   registry::Publisher publisher_;
   RegistryFeed feed_;
   StateKeeper state_keeper_;
@@ -227,6 +232,7 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
   cache_keeper_.open(config_.state_dir, forwarding_);
   read_local_names();
+  read_cookie_secrets();
   update_state();
   if (auto opened = open_listeners(); !opened) return opened;
   if (auto started = start_resolver(); !started) return started;
@@ -273,8 +279,7 @@ Result<void> Daemon::Impl::start_resolver() {
 }
 
 Result<void> Daemon::Impl::start_workers() {
-  query_settings_ = QuerySettings::from(config_);
-  query_settings_.local = local_names_;
+  query_settings_ = make_query_settings();
   const unsigned count = listeners_.workers();
   for (unsigned i = 0; i < count; ++i) {
     WorkerOptions options;
@@ -447,9 +452,19 @@ void Daemon::Impl::read_local_names() {
   local_names_ = names->empty() ? nullptr : names;
 }
 
+void Daemon::Impl::read_cookie_secrets() {
+  cookie_secrets_.follow(config_.server.cookies.secret_file, std::chrono::steady_clock::now());
+}
+
+QuerySettings Daemon::Impl::make_query_settings() const {
+  QuerySettings settings = QuerySettings::from(config_);
+  settings.local = local_names_;
+  settings.cookie_secrets = cookie_secrets_.secrets();
+  return settings;
+}
+
 void Daemon::Impl::apply_query_settings() {
-  query_settings_ = QuerySettings::from(config_);
-  query_settings_.local = local_names_;
+  query_settings_ = make_query_settings();
   for (auto& unit : units_) unit->reconfigure(query_settings_);
 }
 
@@ -462,6 +477,7 @@ void Daemon::Impl::housekeep() {
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   watch_workers();
   tell_of_limited_clients();
+  if (cookie_secrets_.tick(std::chrono::steady_clock::now())) apply_query_settings();
   keep_history();
   supervisor_.set_status(status_line());
 }
@@ -633,6 +649,7 @@ void Daemon::Impl::apply_config(Config next) {
   bind();
   if (config_.log != before.log) apply_query_log();
   read_local_names();
+  read_cookie_secrets();
   follow_hosts_file();
   apply_query_settings();
   if (config_.mesh != before.mesh) {

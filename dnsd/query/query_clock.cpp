@@ -1,5 +1,7 @@
 #include "dnsd/query/query_clock.hpp"
 
+#include <ctime>
+
 namespace meshdns::dnsd {
 
 struct LoopClock::Timer {
@@ -13,6 +15,8 @@ LoopClock::LoopClock(uv_loop_t* loop) : loop_(loop), timer_(new Timer) {
 }
 
 LoopClock::~LoopClock() { close(); }
+
+std::uint32_t LoopClock::unix_time() { return static_cast<std::uint32_t>(std::time(nullptr)); }
 
 void LoopClock::call_at(Millis when, std::function<void()> task) {
   if (timer_ == nullptr) return;

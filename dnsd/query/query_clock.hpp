@@ -17,6 +17,8 @@ class QueryClock {
   virtual Millis now() = 0;
   // Nanoseconds of the monotonic clock, read now: for durations.
   virtual std::uint64_t precise_now() = 0;
+  // Seconds of the Unix time: for what other servers are to understand.
+  virtual std::uint32_t unix_time() = 0;
   // Calls `task` once at `when` or soon after; replaces what was asked for before.
   virtual void call_at(Millis when, std::function<void()> task) = 0;
   virtual void cancel() = 0;
@@ -31,6 +33,7 @@ class LoopClock final : public QueryClock {
   ~LoopClock() override;
   Millis now() override { return uv_now(loop_); }
   std::uint64_t precise_now() override { return uv_hrtime(); }
+  std::uint32_t unix_time() override;
   void call_at(Millis when, std::function<void()> task) override;
   void cancel() override;
   void close() override;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "dnsd/net/counters.hpp"
+#include "dnsd/query/server_cookies.hpp"
 #include "dnsd/wire/types.hpp"
 
 namespace meshdns::dnsd {
@@ -60,6 +61,7 @@ struct alignas(64) QueryCounters {
   Counter rejected_waiting;  // too many waited already: SERVFAIL
   Counter limited_dropped;   // over the client's rate limit: no answer
   Counter limited_truncated;
+  Counter cookies[kCookieChecks];  // of queries, where cookies are answered
 };
 
 }  // namespace meshdns::dnsd

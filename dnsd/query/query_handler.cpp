@@ -21,6 +21,7 @@ using wire::Rcode;
 using wire::Type;
 
 constexpr std::string_view kFromEarlierRun = "from the state of an earlier run, not yet confirmed";
+constexpr std::string_view kNotAllowed = "this client is not in server.allow";
 
 // Zone transfers and mail agents are never served and never forwarded (reliability.md, R29); OPT,
 // TKEY and TSIG are no types of data.
@@ -28,6 +29,12 @@ bool is_refused_type(Type type) {
   constexpr Type kTkey{249};
   return type == Type::Axfr || type == Type::Ixfr || type == Type::Maila || type == Type::Mailb ||
          type == Type::Opt || type == kTkey || type == Type::Tsig;
+}
+
+// As it was sent; empty = none.
+std::span<const std::uint8_t> cookie_of(const QueryMessage& query) {
+  if (!query.has_edns) return {};
+  return std::span(query.edns.cookie).first(query.edns.cookie_length);
 }
 
 bool is_local(Verdict verdict) {
@@ -131,30 +138,43 @@ std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
   held_number_ = 0;
   if (outcome == ParseOutcome::Drop) return kNoReply;
   count_request(state);
+  if (!cookie_of(*state.query).empty()) [[unlikely]]
+    check_cookie(state);
   if (limiter_.is_on() && !state.is_tcp()) [[unlikely]]
     if (const Written limited = limit(state, outcome, buffer)) return *limited;
   switch (outcome) {
     case ParseOutcome::Drop:
       return kNoReply;
     case ParseOutcome::FormErr:
-      return write_error(state, Rcode::FormErr, buffer);
+      return write_rcode(state, Rcode::FormErr, buffer);
     case ParseOutcome::NotImp:
-      return write_error(state, Rcode::NotImp, buffer);
+      return write_rcode(state, Rcode::NotImp, buffer);
     case ParseOutcome::BadVers:
-      return write_error(state, Rcode::BadVers, buffer);
+      return write_rcode(state, Rcode::BadVers, buffer);
+    case ParseOutcome::CookieOnly:
+      return answer_cookie_query(state, buffer);
     case ParseOutcome::Ok:
       break;
   }
   if (!settings_.allow.contains(state.reply_to->client.address))
-    return refuse(state, "this client is not in server.allow", buffer);
+    return refuse(state, kNotAllowed, buffer);
   if (is_refused_type(state.query->qtype)) return refuse(state, "not served", buffer);
   return answer_question(state, snapshot, buffer);
 }
 
+void QueryHandler::Impl::check_cookie(QueryState& state) {
+  const IpAddress& client = state.reply_to->client.address;
+  if (!settings_.answers_cookies_of(client)) return;
+  state.cookie = dnsd::check_cookie(cookie_of(*state.query), client, *settings_.cookie_secrets,
+                                    parts_.clock.unix_time());
+  counters_.cookies[static_cast<std::size_t>(*state.cookie)].add();
+}
+
 // Nothing when the client may have its answer.  An error is as short as a truncated answer would
-// be.
+// be.  Whoever has a cookie of ours is really there, as over TCP.
 QueryHandler::Impl::Written QueryHandler::Impl::limit(QueryState& state, ParseOutcome outcome,
                                                       Buffer buffer) {
+  if (state.cookie == CookieCheck::Valid) return {};
   switch (limiter_.judge(state.reply_to->client.address, state.started_ns)) {
     case RateLimiter::Verdict::Answer:
       return {};
@@ -170,6 +190,15 @@ QueryHandler::Impl::Written QueryHandler::Impl::limit(QueryState& state, ParseOu
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_truncated();
   return count_reply(state, buffer, Rcode::NoError, writer.finish());
+}
+
+// RFC 7873, section 5.4: a client that wants a cookie of ours, or to hear whether its one is good.
+std::size_t QueryHandler::Impl::answer_cookie_query(QueryState& state, Buffer buffer) {
+  if (!settings_.allow.contains(state.reply_to->client.address))
+    return refuse(state, kNotAllowed, buffer);
+  if (!state.cookie) return write_rcode(state, Rcode::FormErr, buffer);
+  const bool is_bad = state.cookie == CookieCheck::Invalid;
+  return write_rcode(state, is_bad ? Rcode::BadCookie : Rcode::NoError, buffer);
 }
 
 std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapshot& snapshot,
@@ -274,7 +303,7 @@ MessageWriter QueryHandler::Impl::begin_reply(const QueryState& state, Buffer bu
   return writer;
 }
 
-std::size_t QueryHandler::Impl::write_error(QueryState& state, Rcode rcode, Buffer buffer) {
+std::size_t QueryHandler::Impl::write_rcode(QueryState& state, Rcode rcode, Buffer buffer) {
   state.source = AnswerSource::Protocol;
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(rcode);
@@ -326,6 +355,11 @@ ReplyOptions QueryHandler::Impl::options(const QueryState& state) const {
     const auto units = parts_.tcp_idle_timeout().count() / 100;
     options.keepalive = static_cast<std::uint16_t>(std::clamp<std::int64_t>(units, 0, 0xffff));
   }
+  // A reload may have taken the secrets away from a query that waited.
+  if (state.cookie && settings_.cookie_secrets) [[unlikely]]
+    options.cookie =
+        make_cookie(cookie_of(query).first<kClientCookieOctets>(), state.reply_to->client.address,
+                    settings_.cookie_secrets->current, parts_.clock.unix_time());
   return options;
 }
 

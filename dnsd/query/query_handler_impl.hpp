@@ -51,7 +51,9 @@ class QueryHandler::Impl {
   void fetch_ahead(std::size_t size, const registry::Snapshot& snapshot);
   std::size_t answer(QueryState& state, wire::ParseOutcome outcome,
                      const registry::Snapshot& snapshot, Buffer buffer);
+  void check_cookie(QueryState& state);
   Written limit(QueryState& state, wire::ParseOutcome outcome, Buffer buffer);
+  std::size_t answer_cookie_query(QueryState& state, Buffer buffer);
   std::size_t answer_question(QueryState& state, const registry::Snapshot& snapshot, Buffer buffer);
   std::size_t answer_class_chaos(QueryState& state, const registry::Snapshot& snapshot,
                                  const registry::Client& client, Buffer buffer);
@@ -60,7 +62,7 @@ class QueryHandler::Impl {
                              const Decision& decision, Buffer buffer);
   std::size_t refuse(QueryState& state, std::string_view why, Buffer buffer);
   std::size_t fail(QueryState& state, wire::Ede code, std::string_view why, Buffer buffer);
-  std::size_t write_error(QueryState& state, wire::Rcode rcode, Buffer buffer);
+  std::size_t write_rcode(QueryState& state, wire::Rcode rcode, Buffer buffer);
   wire::MessageWriter begin_reply(const QueryState& state, Buffer buffer) const;
   static void begin_walk(QueryState& state, const registry::View& view, const Decision& decision);
   static void walk_on(QueryState& state, const registry::View& view);

@@ -52,12 +52,18 @@ bool AccessList::contains(const IpAddress& address) const {
   });
 }
 
+bool QuerySettings::answers_cookies_of(const IpAddress& client) const {
+  return cookie_secrets && cookies != CookieMode::Off &&
+         (cookies == CookieMode::On || !client.is_loopback());
+}
+
 QuerySettings QuerySettings::from(const Config& config) {
   QuerySettings settings;
   settings.allow = AccessList(config.server.allow);
   settings.chaos = config.server.chaos;
   settings.nsid = config.server.nsid;
   settings.rate_limit = config.server.rate_limit;
+  settings.cookies = config.server.cookies.mode;
   settings.timeout = config.upstream.timeout;
   settings.dns64 = config.dns64.prefix;
   settings.server_version = "meshdns " MESHDNS_VERSION;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/config/cookie_secrets.hpp"
 #include "dnsd/query/local_names.hpp"
 #include "registry/base/ip_address.hpp"
 
@@ -34,6 +35,7 @@ struct QuerySettings {
   ChaosAccess chaos = ChaosAccess::Loopback;
   std::string nsid;  // empty = none
   RateLimitConfig rate_limit;
+  CookieMode cookies = CookieMode::Auto;    // whose are answered
   std::chrono::milliseconds timeout{2000};  // upstream.timeout: how long an answer is waited for
   std::string server_version = "meshdns";   // CH version.server
   std::string server_identity;              // CH id.server: this host's name
@@ -43,6 +45,12 @@ struct QuerySettings {
   // The hosts file and the overrides; null = neither.  The caller's to fill in: from() reads no
   // file.
   std::shared_ptr<const LocalNames> local;
+
+  // What cookies are made with; nullopt = none are answered.  The caller's to fill in, too.
+  std::optional<CookieSecrets> cookie_secrets;
+
+  // Whether the cookie of such a client is answered with one of ours (RFC 7873).
+  bool answers_cookies_of(const IpAddress& client) const;
 
   // From the configuration and this host's name.
   static QuerySettings from(const Config& config);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/search_walk.hpp"
+#include "dnsd/query/server_cookies.hpp"
 #include "dnsd/wire/query_message.hpp"
 
 namespace meshdns::dnsd {
@@ -28,6 +30,8 @@ struct QueryState {
   SearchWalk walk;
   // The question's own name was answered here, not upstream: AA.
   bool authoritative = false;
+  // What the client's cookie is worth; nullopt: it has none, or is not answered with one.
+  std::optional<CookieCheck> cookie;
   // DNS64: the answer to AAAA in place of which addresses of IPv4 are translated; null = none yet.
   MessageRef without_ipv6;
   AnswerSource source = AnswerSource::Registry;

@@ -8,6 +8,7 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::uint16_t kNsid = 3;
+constexpr std::uint16_t kCookie = 10;
 constexpr std::uint16_t kKeepalive = 11;
 
 std::size_t append(std::span<std::uint8_t> memory, std::size_t at, std::uint16_t code,
@@ -24,6 +25,7 @@ std::size_t append(std::span<std::uint8_t> memory, std::size_t at, std::uint16_t
 void ReplyOptions::apply(wire::MessageWriter& writer) const {
   if (!nsid.empty()) writer.set_nsid(nsid);
   if (keepalive) writer.set_keepalive(*keepalive);
+  if (cookie) writer.set_cookie(*cookie);
 }
 
 std::span<const std::uint8_t> ReplyOptions::encode(std::span<std::uint8_t> memory) const {
@@ -36,6 +38,7 @@ std::span<const std::uint8_t> ReplyOptions::encode(std::span<std::uint8_t> memor
     wire::store_u16(units.data(), *keepalive);
     size = append(memory, size, kKeepalive, units);
   }
+  if (cookie) size = append(memory, size, kCookie, *cookie);
   return memory.first(size);
 }
 

@@ -207,8 +207,8 @@ ParseOutcome parse_query(std::span<const std::uint8_t> datagram, QueryMessage& q
   query.checking_disabled = (header[3] & 0x10) != 0;
   query.question = {};
   query.has_edns = false;
-  const bool one_question = load_u16(header + 4) == 1;
-  const bool parsed = one_question && parse_question(datagram, query);
+  const std::uint16_t questions = load_u16(header + 4);
+  const bool parsed = questions == 1 && parse_question(datagram, query);
 
   if (!parsed) {
     query.qname_size = 0;
@@ -219,13 +219,16 @@ ParseOutcome parse_query(std::span<const std::uint8_t> datagram, QueryMessage& q
     query.qclass = Class{0};
   }
   if (query.opcode != Opcode::Query) return ParseOutcome::NotImp;
-  if (!parsed) return ParseOutcome::FormErr;
+  if (!parsed && questions != 0) return ParseOutcome::FormErr;
 
   const std::size_t end = kHeaderSize + query.question.size();
   const std::size_t before_additional = std::size_t{load_u16(header + 6)} + load_u16(header + 8);
   const std::size_t additional = load_u16(header + 10);
   if (!parse_records(datagram, end, before_additional, additional, query))
     return ParseOutcome::FormErr;
+  if (!parsed)
+    return query.has_edns && query.edns.cookie_length != 0 ? ParseOutcome::CookieOnly
+                                                           : ParseOutcome::FormErr;
   return query.has_edns && query.edns.version != 0 ? ParseOutcome::BadVers : ParseOutcome::Ok;
 }
 

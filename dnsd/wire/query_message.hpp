@@ -57,11 +57,12 @@ struct QueryMessage {
 // What a query gets that is not simply answered.
 enum class ParseOutcome : std::uint8_t {
   Ok,
-  Drop,     // shorter than a header, or QR=1 (R17): no reply at all
-  FormErr,  // header whole, rest not well-formed, or QDCOUNT != 1 (RFC 9619); `question` may be
-            // empty
-  NotImp,   // opcode other than QUERY (R29)
-  BadVers,  // EDNS version above 0 (RFC 6891, section 6.1.3)
+  Drop,        // shorter than a header, or QR=1 (R17): no reply at all
+  FormErr,     // header whole, rest not well-formed, or QDCOUNT != 1 (RFC 9619); `question` may be
+               // empty
+  CookieOnly,  // QDCOUNT 0 and a cookie (RFC 7873, section 5.4); `question` is empty
+  NotImp,      // opcode other than QUERY (R29)
+  BadVers,     // EDNS version above 0 (RFC 6891, section 6.1.3)
 };
 
 // Parses one message of at least 0 and at most 65535 octets.  On every outcome but Drop the

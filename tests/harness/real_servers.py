@@ -123,7 +123,20 @@ zone:
 
 
 class Knot(Authority):
+    def __init__(self, *arguments, cookie_secret="", **options):
+        """`cookie_secret`: 32 hexadecimal digits; UDP without a cookie made with it gets BADCOOKIE."""
+        self._cookie_secret = cookie_secret
+        super().__init__(*arguments, **options)
+
     def _command(self):
+        cookies, module = "", ""
+        if self._cookie_secret:
+            cookies = f"""mod-cookies:
+  - id: shared
+    secret: 0x{self._cookie_secret}
+    badcookie-slip: 1
+"""
+            module = "    module: mod-cookies/shared\n"
         config = self.directory / "knot.conf"
         config.write_text(f"""\
 server:
@@ -137,13 +150,13 @@ database:
 log:
   - target: stderr
     any: warning
-zone:
+{cookies}zone:
   - domain: {self.zone}
     storage: "{self.directory}"
     file: zone
     zonefile-load: whole
     journal-content: none
-""")
+{module}""")
         return [find_program("knotd"), "-c", config]
 
 

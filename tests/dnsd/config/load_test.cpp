@@ -369,6 +369,17 @@ TEST(LoadTest, ReadsARateLimit) {
               ElementsAre(HasSubstr("server.rate_limit.ipv4_prefix")));
 }
 
+TEST(LoadTest, ReadsWhoseCookiesAreAnswered) {
+  EXPECT_EQ(good("server: {}").server.cookies, CookiesConfig{});
+  const CookiesConfig cookies =
+      good("server: { cookies: { mode: on, secret_file: /etc/meshdns/cookies } }").server.cookies;
+  EXPECT_EQ(cookies.mode, CookieMode::On);
+  EXPECT_EQ(cookies.secret_file, "/etc/meshdns/cookies");
+  EXPECT_EQ(good("server: { cookies: { mode: off } }").server.cookies.mode, CookieMode::Off);
+  EXPECT_THAT(findings("server: { cookies: { mode: always } }"),
+              ElementsAre(HasSubstr("server.cookies.mode")));
+}
+
 TEST(LoadTest, ReportsEverythingInTheOrderOfTheText) {
   EXPECT_THAT(
       findings("cache: { size: x }\n"

@@ -22,7 +22,7 @@ namespace {
 class AllocationTest : public QueryFixture {
  protected:
   // Allocations of one query that is asked for the second time.
-  std::size_t allocations_of(std::string_view name, wire::Type type) {
+  std::size_t allocations_of(std::string_view name, wire::Type type, std::string_view cookie = {}) {
     publish();
     handler();
     const std::string wire_name = *wire::name_from_text(name);
@@ -31,7 +31,8 @@ class AllocationTest : public QueryFixture {
     reply_to.client.address = *IpAddress::parse("127.0.0.1");
     std::size_t counted = 0;
     for (int round = 0; round < 2; ++round) {
-      const std::size_t size = wire::build_query(buffer, {.name = wire_name, .type = type});
+      const std::size_t size =
+          wire::build_query(buffer, {.name = wire_name, .type = type, .cookie = cookie});
       const std::size_t before = allocations;
       const std::size_t reply = handler().on_query(buffer, size, reply_to);
       counted = allocations - before;
@@ -52,6 +53,24 @@ spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(allocations_of("api.example.org.", wire::Type::A), 0U);
   }
+}
+
+TEST_F(AllocationTest, ACookieTakesNone) {
+  settings_.cookies = CookieMode::On;
+  settings_.cookie_secrets = CookieSecrets{{1, 2, 3}, CookieSecret{4, 5, 6}};
+  load(R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api }
+spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
+)");
+  for (const std::size_t size : {8, 24}) {
+    // Made by nobody, but of the right version and time.
+    std::string cookie(size, '\0');
+    if (size > 8) cookie[8] = 1;
+    EXPECT_EQ(allocations_of("api.example.org.", wire::Type::A, cookie), 0U) << size;
+  }
+  EXPECT_EQ(handler().counters().cookies[0].value(), 2U);
 }
 
 TEST_F(AllocationTest, LocalHitsTakeNone) {

@@ -180,6 +180,7 @@ class StandingClock final : public QueryClock {
  public:
   Millis now() override { return time; }
   std::uint64_t precise_now() override { return time * 1'000'000; }
+  std::uint32_t unix_time() override { return static_cast<std::uint32_t>(time / 1000); }
   void call_at(Millis when, std::function<void()> task) override {
     due = when;
     task_ = std::move(task);

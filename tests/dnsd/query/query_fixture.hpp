@@ -30,6 +30,7 @@ struct AskOptions {
   std::uint16_t bufsize = 1232;
   bool dnssec_ok = false;
   bool recursion_desired = true;
+  std::string cookie = "";
   std::string from = "127.0.0.1";
   std::string local = "127.0.0.1";
 };
@@ -53,7 +54,8 @@ class QueryFixture : public testing::Test {
                               .recursion_desired = options.recursion_desired,
                               .edns = options.edns,
                               .udp_payload = options.bufsize,
-                              .dnssec_ok = options.dnssec_ok};
+                              .dnssec_ok = options.dnssec_ok,
+                              .cookie = options.cookie};
     const std::string wire_name = *wire::name_from_text(name);
     query.name = wire_name;
     if (!wire::type_from_string(question.substr(space + 1), query.type)) ADD_FAILURE() << question;

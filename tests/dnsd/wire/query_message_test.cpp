@@ -13,6 +13,7 @@ constexpr auto Drop = ParseOutcome::Drop;
 constexpr auto FormErr = ParseOutcome::FormErr;
 constexpr auto NotImp = ParseOutcome::NotImp;
 constexpr auto BadVers = ParseOutcome::BadVers;
+constexpr auto CookieOnly = ParseOutcome::CookieOnly;
 
 ParseOutcome outcome_of(const Octets& datagram) {
   // Exactly as much memory as octets: a sanitizer sees the first one read beyond.
@@ -250,6 +251,39 @@ TEST(QueryMessageTest, TakesTheFirstOfSeveralCookies) {
   EXPECT_EQ(query.edns.cookie[0], '1');
 }
 
+// RFC 7873, section 5.4.
+TEST(QueryMessageTest, KnowsACookieWithoutAQuestion) {
+  const std::string cookie = Message().option(10, "12345678").string();
+  const std::string nsid = Message().option(3, "").string();
+  const struct {
+    const char* what;
+    Octets datagram;
+    ParseOutcome outcome;
+  } cases[] = {
+      {"a cookie", Message().header(0x0100, 0, 0, 0, 1).opt(1232, cookie), CookieOnly},
+      {"a cookie of a wrong length",
+       Message().header(0x0100, 0, 0, 0, 1).opt(1232, Message().option(10, "1234567").string()),
+       FormErr},
+      {"no cookie", Message().header(0x0100, 0, 0, 0, 1).opt(1232, nsid), FormErr},
+      {"no OPT", Message().header(0x0100, 0), FormErr},
+      {"a later version", Message().header(0x0100, 0, 0, 0, 1).opt(1232, cookie, 1), FormErr},
+      {"octets behind", Message().header(0x0100, 0, 0, 0, 1).opt(1232, cookie).u8(0), FormErr},
+      {"a record that is not there", Message().header(0x0100, 0, 0, 0, 2).opt(1232, cookie),
+       FormErr},
+      {"in the answer section", Message().header(0x0100, 0, 1).opt(1232, cookie), FormErr},
+      {"another opcode", Message().header(0x2100, 0, 0, 0, 1).opt(1232, cookie), NotImp},
+      {"with a question",
+       Message().header(0x0100, 1, 0, 0, 1).question("example.org").opt(1232, cookie), Ok},
+  };
+  for (const auto& c : cases) EXPECT_EQ(outcome_of(c.datagram), c.outcome) << c.what;
+
+  QueryMessage query;
+  ASSERT_EQ(parse_query(cases[0].datagram, query), CookieOnly);
+  EXPECT_TRUE(query.question.empty());
+  EXPECT_EQ(query.qname(), "");
+  EXPECT_EQ(query.edns.cookie_length, 8);
+}
+
 TEST(QueryMessageTest, ReadsWhatOptSays) {
   const std::string options = Message()
                                   .option(3, "")
@@ -386,7 +420,7 @@ TEST(QueryMessageTest, SurvivesDamage) {
     const ParseOutcome outcome = parse_query({exact.get(), damaged.size()}, query);
     if (outcome == Drop) continue;
     if (query.question.empty()) {
-      EXPECT_TRUE(outcome == FormErr || outcome == NotImp);
+      EXPECT_TRUE(outcome == FormErr || outcome == NotImp || outcome == CookieOnly);
     } else {
       EXPECT_EQ(query.question.size(), query.qname_size + 4);
     }
