@@ -59,11 +59,19 @@ unsigned worker_count(const ServerConfig& server) {
   return server.workers != 0 ? server.workers : std::max(1U, std::thread::hardware_concurrency());
 }
 
+std::uint32_t descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_cur, 1U << 30));
+}
+
 TcpLimits tcp_limits(const TcpConfig& config) {
   TcpLimits limits;
   limits.max_connections = config.max_connections;
   limits.max_connections_per_client = config.max_connections_per_client;
   limits.idle_timeout = config.idle_timeout;
+  // What clients hold for minutes must not be what questions to upstreams need for milliseconds.
+  limits.reserved_files = std::max(limits.reserved_files, descriptor_limit() / 4);
   return limits;
 }
 

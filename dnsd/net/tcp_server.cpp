@@ -1,5 +1,6 @@
 #include "dnsd/net/tcp_server.hpp"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -41,8 +42,10 @@ int highest_usable_fd(std::uint32_t reserved) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > (1u << 30)) return 1 << 30;
   const auto most = static_cast<int>(limit.rlim_cur);
-  // A reserve that takes more than half would leave TCP nothing.
-  return most - std::min(static_cast<int>(reserved), most / 2);
+  const FileDescriptor lowest_free(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const int left = lowest_free ? most - lowest_free.get() : 0;
+  // A reserve that takes more than half of what is left would leave TCP nothing.
+  return most - 1 - std::min(static_cast<int>(reserved), left / 2);
 }
 
 }  // namespace
@@ -56,7 +59,7 @@ struct TcpServer::Acceptor {
 struct TcpServer::Connection {
   TcpServer* server;
   uv_poll_t poll;
-  int fd;
+  FileDescriptor fd;
   int watched = 0;  // libuv events polled for
   Client client;
   std::uint32_t slot;
@@ -179,19 +182,26 @@ void TcpServer::accept_waiting(Acceptor& acceptor) {
     const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&peer);
     const auto client = IpAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&peer));
     const std::uint16_t port = ntohs(peer.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
-    if (!client || !admit(acceptor, fd, *client, port)) ::close(fd);
+    FileDescriptor accepted(fd);
+    if (client && leave_reserve(accepted)) admit(acceptor, std::move(accepted), *client, port);
     if (paused_until_ != 0) return;
   }
 }
 
-// Makes a connection of `fd`, or says no: then `fd` is still the caller's.
-bool TcpServer::admit(Acceptor& acceptor, int fd, const IpAddress& client, std::uint16_t port) {
-  // One closes for one that opens; where none is idle, the reserve stays for others.
-  if (fd > max_accepted_fd_ && !evict_longest_idle()) {
-    counters_.tcp_rejected_files.add();
-    pause_accepting();
-    return false;
-  }
+// One closes for one that opens, which takes over its number: with its own it would stand in the
+// reserve, and the next one, finding the lower number free, would not see that all are in use.
+// False: nobody is idle, and the reserve stays for others.
+bool TcpServer::leave_reserve(FileDescriptor& fd) {
+  if (fd.get() <= max_accepted_fd_) return true;
+  if (evict_longest_idle()) fd = FileDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (fd && fd.get() <= max_accepted_fd_) return true;
+  counters_.tcp_rejected_files.add();
+  pause_accepting();
+  return false;
+}
+
+void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& client,
+                      std::uint16_t port) {
   auto verdict = budget_->acquire(client);
   if (verdict == TcpBudget::Verdict::AllInUse && evict_longest_idle())
     verdict = budget_->acquire(client);
@@ -199,22 +209,21 @@ bool TcpServer::admit(Acceptor& acceptor, int fd, const IpAddress& client, std::
     (verdict == TcpBudget::Verdict::AllInUse ? counters_.tcp_rejected_total
                                              : counters_.tcp_rejected_client)
         .add();
-    return false;
+    return;
   }
   auto c = std::make_unique<Connection>();
   c->server = this;
-  c->fd = fd;
-  if (uv_poll_init(loop_, &c->poll, fd) != 0) {
+  if (uv_poll_init(loop_, &c->poll, fd.get()) != 0) {
     budget_->release(client);
     counters_.tcp_accept_errors.add();
-    return false;
+    return;
   }
   c->poll.data = c.get();
   c->client = {client, port, acceptor.listen->address.ip, true};
   if (acceptor.listen->wildcard) {
     sockaddr_storage local{};
     socklen_t size = sizeof local;
-    ::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
+    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size);
     c->client.local =
         IpAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&local)).value_or(IpAddress());
   }
@@ -222,6 +231,7 @@ bool TcpServer::admit(Acceptor& acceptor, int fd, const IpAddress& client, std::
     free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
   }
+  c->fd = std::move(fd);
   c->slot = free_slots_.back();
   free_slots_.pop_back();
   c->generation = slots_[c->slot].generation;
@@ -232,7 +242,6 @@ bool TcpServer::admit(Acceptor& acceptor, int fd, const IpAddress& client, std::
   counters_.tcp_accepted.add();
   counters_.tcp_open.set(open_);
   proceed(*c.release());
-  return true;
 }
 
 bool TcpServer::evict_longest_idle() {
@@ -294,7 +303,7 @@ ReadResult receive(int fd, std::uint8_t* to, std::size_t size, std::size_t& got)
 bool TcpServer::read_into_scratch(Connection& c) {
   const std::size_t rest = c.input.size();
   std::size_t got = 0;
-  switch (receive(c.fd, read_buffer_.get() + rest, kReadSize, got)) {
+  switch (receive(c.fd.get(), read_buffer_.get() + rest, kReadSize, got)) {
     case ReadResult::Broken:
       return false;
     case ReadResult::Nothing:
@@ -315,7 +324,7 @@ bool TcpServer::read_into_scratch(Connection& c) {
 
 bool TcpServer::read_into_input(Connection& c) {
   std::size_t got = 0;
-  switch (receive(c.fd, read_buffer_.get(), kReadSize, got)) {
+  switch (receive(c.fd.get(), read_buffer_.get(), kReadSize, got)) {
     case ReadResult::Broken:
       return false;
     case ReadResult::Nothing:
@@ -393,7 +402,7 @@ bool TcpServer::write_replies(Connection& c) {
   if (size == 0) return true;
   std::size_t sent = 0;
   if (c.unsent() == 0) {
-    const ssize_t n = ::send(c.fd, scratch_.get(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = ::send(c.fd.get(), scratch_.get(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
     sent = n > 0 ? static_cast<std::size_t>(n) : 0;
     if (sent == size) return true;
@@ -406,7 +415,7 @@ bool TcpServer::write_replies(Connection& c) {
 bool TcpServer::write_output(Connection& c) {
   while (c.unsent() > 0) {
     const ssize_t n =
-        ::send(c.fd, c.output.data() + c.output_at, c.unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        ::send(c.fd.get(), c.output.data() + c.output_at, c.unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) {
       if (errno == EINTR) continue;
       if (errno != EAGAIN) return false;
@@ -593,10 +602,9 @@ void TcpServer::close(Connection& c) {
   budget_->release(c.client.address);
   --open_;
   counters_.tcp_open.set(open_);
-  const int fd = c.fd;
   uv_close(reinterpret_cast<uv_handle_t*>(&c.poll),
            [](uv_handle_t* handle) { delete static_cast<Connection*>(handle->data); });
-  ::close(fd);  // after uv_close: libuv no longer looks at it
+  c.fd.reset();  // after uv_close: libuv no longer looks at it
 }
 
 }  // namespace meshdns::dnsd

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dnsd/net/counters.hpp"
+#include "dnsd/net/file_descriptor.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/net/tcp_budget.hpp"
@@ -60,7 +61,8 @@ class TcpServer {
   static void on_ready(uv_poll_t* handle, int status, int events);
 
   void accept_waiting(Acceptor& acceptor);
-  bool admit(Acceptor& acceptor, int fd, const IpAddress& client, std::uint16_t port);
+  bool leave_reserve(FileDescriptor& fd);
+  void admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& client, std::uint16_t port);
   bool evict_longest_idle();
   void pause_accepting();
   void resume_accepting();

@@ -406,6 +406,36 @@ TEST(TcpTest, KeepsTheReserveOfFilesWhenAllAreBusy) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+// Each newcomer closes an idle one; whether it then takes its number decides what is left.
+TEST(TcpTest, KeepsTheReserveOfFilesWhenIdleOnesMakeRoom) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const ListenerSet listeners = Serving::open({"127.0.0.1:0"}, 1);
+  const SocketAddress address = listeners.addresses()[0];
+  std::vector<TcpClient> clients(100);
+  for (TcpClient& client : clients) client.open(address);
+  const int used = ::dup(0);
+  ::close(used);
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(used) + 60;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  {
+    TcpLimits limits;
+    limits.reserved_files = 20;
+    Serving server(listeners, limits);
+    for (TcpClient& client : clients) {
+      client.connect(address);
+      EXPECT_TRUE(client.ask(query_of(1)).has_value());
+    }
+    EXPECT_GT(server.sum(&WorkerCounters::tcp_evicted), 0u);
+    std::vector<FileDescriptor> left;
+    do left.emplace_back(::dup(0));
+    while (left.back());
+    EXPECT_GE(left.size() - 1, limits.reserved_files);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 TEST(TcpTest, TakesNewLimitsWhileRunning) {
   Serving server({"127.0.0.1:0"});
   TcpClient idle(server.address());

@@ -1,0 +1,74 @@
+"""Few file descriptors (reliability.md, R14, R44): TCP clients leave enough for everything else."""
+
+import contextlib
+import os
+
+import pytest
+
+from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
+from harness.ports import free_port
+from harness.waiting import eventually
+
+LIMIT = 256
+RESERVE = 64
+SILENT = 4
+ANY_NAME = ["*.example.test. 300 A 192.0.2.1"]
+API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
+       "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
+
+
+@pytest.fixture
+def upstream(workspace):
+    return workspace.upstream(ANY_NAME, [{"match": "*.silent.example.test.", "drop": True}])
+
+
+@pytest.fixture
+def daemon(workspace, upstream):
+    """With LIMIT descriptors in all, and no way to have more."""
+    workspace.write("api.yaml", API)
+    return workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream],
+                            prefix=["bash", "-c", f"ulimit -n {LIMIT} && exec \"$@\"", "bash"])
+
+
+def descriptors(daemon):
+    return len(os.listdir(f"/proc/{daemon.pid}/fd"))
+
+
+def connect_many(stack, daemon, count):
+    """Clients of several addresses that ask once, hear the answer and stay, as long as they may."""
+    wire = frame(Question("api.example.org.").to_message().to_wire())
+    for i in range(count):
+        with contextlib.suppress(OSError):
+            tcp = stack.enter_context(open_tcp(daemon.server, source=f"127.0.1.{i % 20 + 1}"))
+            tcp.sendall(wire)
+            read_frame(tcp)
+
+
+def ask_silent_names(udp, count, batch):
+    for i in range(count):
+        udp.send(Question(f"{batch}{i}.silent.example.test.").to_message().to_wire())
+
+
+def silent_names(upstream):
+    return {received.name for received in upstream.received() if "silent" in received.name}
+
+
+def everything_works(workspace, daemon, round_number):
+    assert daemon.ask(f"n{round_number}.example.test.").addresses() == ["192.0.2.1"]
+    assert daemon.ask("api.example.org.", transport="tcp").addresses() == ["10.0.0.7"]
+    assert daemon.get("/readyz")[0] == 200
+    workspace.write("more.yaml", {**API, "metadata": {"name": "more"}, "spec": {
+        **API["spec"], "hosts": [f"more{round_number}.example.org"]}})
+    eventually(lambda: daemon.ask(f"more{round_number}.example.org.").addresses() == ["10.0.0.7"], 10)
+
+
+def test_tcp_clients_leave_descriptors_for_everything_else(workspace, daemon, upstream):
+    with contextlib.ExitStack() as stack:
+        connect_many(stack, daemon, 2 * LIMIT)
+        assert descriptors(daemon) <= LIMIT - RESERVE
+        # Each of these holds a socket, and each time that it is asked again another one.
+        udp = stack.enter_context(open_udp(daemon.server))
+        ask_silent_names(udp, SILENT, "first")
+        eventually(lambda: len(silent_names(upstream)) == SILENT)
+        everything_works(workspace, daemon, 1)
+    everything_works(workspace, daemon, 2)
