@@ -27,8 +27,19 @@ constexpr std::array<std::string_view, 4> kAddressNames = {"ip", "hostname", "no
                                                            "targetRef"};
 constexpr std::array<std::string_view, 3> kAddressTypes = {"IPv4", "IPv6", "FQDN"};
 
+// The API's own bounds of a slice.  An Endpoints object has none but its octets.
+constexpr std::size_t kMaxEndpoints = 1000;
+constexpr std::size_t kMaxAddresses = 100;
+
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 constexpr std::string_view kTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time";
+
+bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max) {
+  if (!list || (*list)->size() <= max) return false;
+  report.error(*list, "has " + std::to_string((*list)->size()) + " elements, more than the " +
+                          std::to_string(max) + " that Kubernetes takes");
+  return true;
+}
 
 std::int64_t trigger_time_of(Object& object) {
   const auto text = object.annotation(kTriggerTime);
@@ -99,6 +110,7 @@ void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoi
   const auto addresses = fields.get("addresses");
   if (!addresses)
     report.error(at, at.path("addresses"), "missing; an endpoint has at least one address");
+  if (is_too_long(report, addresses, kMaxAddresses)) return;
   for_each_element(report, addresses, [&](const Field& address) {
     if (has_names) return;
     if (const auto ip = read_ip(report, address)) endpoint.addresses.push_back(*ip);
@@ -156,7 +168,9 @@ Resource read_endpoint_slice(Object& object) {
                       "no label kubernetes.io/service-name, so no Service has these endpoints");
   const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
   EndpointSubset subset;
-  for_each_element(object.report, fields.get("endpoints"), [&](const Field& at) {
+  const auto endpoints = fields.get("endpoints");
+  if (is_too_long(object.report, endpoints, kMaxEndpoints)) return slice;
+  for_each_element(object.report, endpoints, [&](const Field& at) {
     Endpoint endpoint;
     read_slice_endpoint(object.report, at, has_names, endpoint);
     if (!has_names) subset.endpoints.push_back(std::move(endpoint));

@@ -157,6 +157,28 @@ def test_one_faulty_object_harms_no_other(cluster):
     assert "shop/web" not in daemon.get("/registry/findings")[1]
 
 
+@pytest.mark.parametrize("streams_lists", [True, False], ids=["streamed", "paged"])
+def test_an_object_that_nests_without_end_harms_no_other(workspace, streams_lists):
+    cluster = Cluster(workspace, streams_lists=streams_lists)
+    deep = service("deep")
+    for _ in range(100):
+        deep["spec"] = {"spec": deep["spec"]}
+    cluster.api.put(deep)
+    daemon = cluster.daemon()
+    daemon.wait_for_log(r"Service shop/deep: cannot be read: nested more than 64 levels deep")
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    broken = dict(service("web"), spec=deep["spec"])
+    cluster.api.put(broken, service("later", ip="10.96.0.7"))
+    wait_for(daemon, "later", ["10.96.0.7"])
+    assert addresses(daemon, "web") == ["10.96.0.1"], "the version before stays"
+    assert collection(daemon, "services")["refused"] == 2
+    assert 'meshdns_kubernetes_refused_objects{' in daemon.get("/metrics")[1]
+    cluster.api.delete("Service", "deep", "shop")
+    cluster.api.delete("Service", "web", "shop")
+    wait_for_rcode(daemon, "web", "NXDOMAIN")
+    assert collection(daemon, "services")["refused"] == 0
+
+
 # --- who we are ----------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ Cut cut(JsonCutter::Shape shape, std::string_view text, std::size_t step) {
   JsonCutter cutter(shape, {.object_bytes = 256, .envelope_bytes = 256});
   Cut result;
   for (std::size_t at = 0; at < text.size() && result.good; at += step)
-    result.good = cutter.feed(text.substr(at, step), [&](std::string_view object) {
+    result.good = cutter.feed(text.substr(at, step), [&](std::string_view object, bool) {
       require(!object.empty() && object.front() == '{' && object.size() <= 256);
       result.objects.emplace_back(object);
     });

@@ -22,10 +22,8 @@ constexpr std::array<Milliseconds, 4> kLooksAfterCrd{Milliseconds(100), Millisec
 // What is assumed of a server that does not let us ask.
 ServedKinds assumed_kinds() { return {{"endpointslices.discovery.k8s.io", "v1"}}; }
 
-std::string name_of(const Node& object) {
-  const Node* const metadata = object.find("metadata");
-  const Node* const name = metadata == nullptr ? nullptr : metadata->find("name");
-  return name == nullptr ? std::string() : std::string(name->text());
+std::uint64_t hash_of_name(const ObjectRef& object) {
+  return std::hash<std::string_view>()(object.name);
 }
 
 std::int64_t unix_ms() {
@@ -118,8 +116,8 @@ void ClusterSource::follow_crds() {
   crds_->start();
 }
 
-void ClusterSource::note_crd(const Node& object) {
-  if (!is_crd_of_interest(name_of(object))) return;
+void ClusterSource::note_crd(const ObjectRef& crd) {
+  if (!is_crd_of_interest(crd.name)) return;
   looks_to_come_.assign(kLooksAfterCrd.begin() + 1, kLooksAfterCrd.end());
   discover_in(kLooksAfterCrd.front());
 }
@@ -128,13 +126,20 @@ std::optional<std::uint64_t> ClusterSource::on_object(const Node& object,
                                                       std::span<const DocumentProblem>,
                                                       bool is_initial) {
   // The first list tells what discovery has told already.
-  if (!is_initial || crds_->status().synced) note_crd(object);
-  return std::hash<std::string>()(name_of(object));
+  if (!is_initial || crds_->status().synced) note_crd(ref_of(object));
+  return hash_of_name(ref_of(object));
 }
 
-std::optional<std::uint64_t> ClusterSource::on_deleted(const Node& object) {
+// Its name is all that is of interest.
+std::optional<std::uint64_t> ClusterSource::on_unreadable(const ObjectRef& object,
+                                                          std::string_view) {
   note_crd(object);
-  return std::hash<std::string>()(name_of(object));
+  return hash_of_name(object);
+}
+
+std::optional<std::uint64_t> ClusterSource::on_deleted(const ObjectRef& object) {
+  note_crd(object);
+  return hash_of_name(object);
 }
 
 void ClusterSource::on_listed(std::vector<std::uint64_t>) {

@@ -55,7 +55,9 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
   std::optional<std::uint64_t> on_object(const Node& object,
                                          std::span<const DocumentProblem> problems,
                                          bool is_initial) override;
-  std::optional<std::uint64_t> on_deleted(const Node& object) override;
+  std::optional<std::uint64_t> on_unreadable(const ObjectRef& object,
+                                             std::string_view why) override;
+  std::optional<std::uint64_t> on_deleted(const ObjectRef& object) override;
   void on_listed(std::vector<std::uint64_t> seen) override;
   void on_state() override;
   bool may_retry() override { return may_ask(&crds_); }
@@ -64,7 +66,7 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
   void on_discovered(ServedKinds served);
   void on_discovery_failed(const Discovery::Failure& failure);
   void discover_in(Milliseconds delay);
-  void note_crd(const Node& object);
+  void note_crd(const ObjectRef& crd);
   void follow_crds();
 
   void replan();

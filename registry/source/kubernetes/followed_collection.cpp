@@ -18,11 +18,6 @@ bool is_refusal(ReflectorStatus::Trouble trouble) {
          trouble == ReflectorStatus::Trouble::Absent;
 }
 
-std::string text_of(const Node* object, std::string_view key) {
-  const Node* const value = object == nullptr ? nullptr : object->find(key);
-  return value == nullptr ? std::string() : std::string(value->text());
-}
-
 }  // namespace
 
 FollowedCollection::FollowedCollection(PlannedCollection plan, const Naming& naming,
@@ -49,21 +44,37 @@ std::optional<std::uint64_t> FollowedCollection::on_object(
   const std::uint64_t hash = hash_of(decoded.key);
   if (is_accepted)
     refused_.erase(hash);
-  else if (refused_.size() < kMaxFaultyObjects)
+  else
     refused_.insert(hash);
   replace_findings(hash, std::move(findings));
   if (is_accepted) owner_.on_upsert(*this, std::move(*decoded.resource), is_initial);
   return hash;
 }
 
-// A deleted object may be of any content: its name is all that counts.
-ResourceKey FollowedCollection::key_of_deleted(const Node& object) const {
-  const Node* const metadata = object.find("metadata");
-  return {plan_.kind, decode_.cluster, text_of(metadata, "namespace"), text_of(metadata, "name")};
+ResourceKey FollowedCollection::key_of(const ObjectRef& object) const {
+  return {plan_.kind, decode_.cluster, std::string(object.ns), std::string(object.name)};
 }
 
-std::optional<std::uint64_t> FollowedCollection::on_deleted(const Node& object) {
-  ResourceKey key = key_of_deleted(object);
+std::optional<std::uint64_t> FollowedCollection::on_unreadable(const ObjectRef& object,
+                                                               std::string_view why) {
+  const std::uint64_t hash = hash_of(key_of(object));
+  Finding finding;
+  finding.path = origin_;
+  finding.kind = plan_.collection.kind;
+  if (!object.ns.empty()) finding.object = printable(object.ns) + '/';
+  finding.object += printable(object.name);
+  finding.message =
+      (object.name.empty() ? "an object without a name cannot be read: " : "cannot be read: ") +
+      printable(why, 200);
+  replace_findings(hash, {std::move(finding)});
+  if (object.name.empty()) return {};
+  refused_.insert(hash);
+  return hash;
+}
+
+// A deleted object may be of any content: its name is all that counts.
+std::optional<std::uint64_t> FollowedCollection::on_deleted(const ObjectRef& object) {
+  ResourceKey key = key_of(object);
   if (key.name.empty()) return {};
   const std::uint64_t hash = hash_of(key);
   refused_.erase(hash);
@@ -132,6 +143,16 @@ std::string FollowedCollection::refusal() const {
          " of meshdnsd; until then what depends on it is served without";
 }
 
+Finding FollowedCollection::untold() const {
+  const auto count = std::ranges::count_if(
+      refused_, [this](std::uint64_t object) { return !findings_.contains(object); });
+  Finding finding;
+  finding.severity = Severity::Warning;
+  finding.path = origin_;
+  finding.message = "and " + std::to_string(count) + " more objects that are refused";
+  return finding;
+}
+
 std::vector<Finding> FollowedCollection::findings() const {
   std::vector<Finding> all;
   if (reflector_.status().trouble == ReflectorStatus::Trouble::Forbidden &&
@@ -143,6 +164,7 @@ std::vector<Finding> FollowedCollection::findings() const {
   }
   for (const auto& [object, findings] : findings_)
     all.insert(all.end(), findings.begin(), findings.end());
+  if (findings_.size() >= kMaxFaultyObjects) all.push_back(untold());
   return all;
 }
 
@@ -161,7 +183,7 @@ CollectionStatus FollowedCollection::status(Milliseconds now) const {
   status.relists = from.relists;
   status.events = from.events;
   status.errors = from.errors;
-  status.refused = refused_.size() + from.oversized;
+  status.refused = refused_.size() + from.nameless;
   status.silent_seconds = std::chrono::duration<double>(now - from.heard_at).count();
   return status;
 }

@@ -59,15 +59,19 @@ class FollowedCollection final : private ReflectorListener {
   std::optional<std::uint64_t> on_object(const Node& object,
                                          std::span<const DocumentProblem> problems,
                                          bool is_initial) override;
-  std::optional<std::uint64_t> on_deleted(const Node& object) override;
+  std::optional<std::uint64_t> on_unreadable(const ObjectRef& object,
+                                             std::string_view why) override;
+  std::optional<std::uint64_t> on_deleted(const ObjectRef& object) override;
   void on_listed(std::vector<std::uint64_t> seen) override;
   void on_state() override;
   bool may_retry() override { return owner_.may_retry(*this); }
 
-  ResourceKey key_of_deleted(const Node& object) const;
+  ResourceKey key_of(const ObjectRef& object) const;
   void replace_findings(std::uint64_t object, std::vector<Finding>&& findings);
   bool is_refused_for_good(Milliseconds now) const;
   std::string refusal() const;
+  // Of how many objects no finding is kept.
+  Finding untold() const;
 
   const PlannedCollection plan_;
   const std::string source_;
@@ -76,7 +80,7 @@ class FollowedCollection final : private ReflectorListener {
   Scheduler& scheduler_;
   CollectionOwner& owner_;
   std::map<std::uint64_t, std::vector<Finding>> findings_;  // by hash_of(key); bounded
-  std::set<std::uint64_t> refused_;                         // objects that are not taken; bounded
+  std::set<std::uint64_t> refused_;                         // objects that are not taken
   std::optional<Milliseconds> refused_since_;
   std::unique_ptr<Timer> refusal_timer_;
   Reflector reflector_;

@@ -15,12 +15,9 @@ bool JsonCutter::is_complete() const {
   return where_ == Where::Done || (shape_ == Shape::Sequence && where_ == Where::Outside);
 }
 
-// No string of JSON has control octets, and servers write an event on one line: what was cut short
-// ends here, and does not swallow the events behind it.
-bool JsonCutter::cannot_be_inside(char c) const {
-  const bool is_control = static_cast<unsigned char>(c) < 0x20;
-  return is_control && (in_string_ || (shape_ == Shape::Sequence && c == '\n'));
-}
+// Servers write an event on one line: what was cut short ends here, and does not swallow the events
+// behind it.
+bool JsonCutter::cannot_be_inside(char c) const { return shape_ == Shape::Sequence && c == '\n'; }
 
 // Follows strings and brackets inside an object.
 bool JsonCutter::is_end_of_object(char c) {
@@ -78,23 +75,17 @@ bool JsonCutter::read_between(char c) {
 }
 
 void JsonCutter::take(std::string_view part) {
-  if (is_oversized_ || object_.size() + part.size() > limits_.object_bytes) {
-    is_oversized_ = true;
-    object_.clear();
-    return;
-  }
-  object_ += part;
+  const std::size_t room = limits_.object_bytes - object_.size();
+  if (part.size() > room) is_oversized_ = true;
+  object_ += part.substr(0, room);
 }
 
 void JsonCutter::finish_object(std::string_view last_part, const Listener& listener) {
   where_ = shape_ == Shape::List ? Where::Items : Where::Outside;
   if (object_.empty() && !is_oversized_ && last_part.size() <= limits_.object_bytes)
-    return listener(last_part);
+    return listener(last_part, true);
   take(last_part);
-  if (is_oversized_)
-    ++oversized_;
-  else
-    listener(object_);
+  listener(object_, !is_oversized_);
   is_oversized_ = false;
   object_.clear();
   if (object_.capacity() > limits_.envelope_bytes) object_.shrink_to_fit();

@@ -24,8 +24,9 @@ class JsonCutter {
     Sequence,  // objects one after the other
     List,      // one object, of which the elements of `items` are cut
   };
-  // The view is good for the call.
-  using Listener = std::function<void(std::string_view object)>;
+  // The view is good for the call.  Of an object that is longer than the limit, which is then not
+  // whole, it is the beginning.
+  using Listener = std::function<void(std::string_view object, bool is_whole)>;
 
   explicit JsonCutter(Shape shape, CutterLimits limits = {}) : limits_(limits), shape_(shape) {}
 
@@ -36,8 +37,6 @@ class JsonCutter {
   bool is_complete() const;
   // Of a List: the text without what was cut out, `items` being empty.
   const std::string& envelope() const { return envelope_; }
-  // Objects that were longer than the limit, and left out.
-  std::uint64_t oversized() const { return oversized_; }
 
  private:
   enum class Where : std::uint8_t { Outside, Envelope, Items, Object, Done, Broken };
@@ -57,7 +56,6 @@ class JsonCutter {
   std::uint32_t depth_ = 0;  // of brackets within the object, or within the envelope
   std::string object_;       // what is there of an object that came in several pieces
   bool is_oversized_ = false;
-  std::uint64_t oversized_ = 0;
   std::string envelope_;
   std::string key_;  // the latest string of the envelope's own level
 };

@@ -78,7 +78,7 @@ void Reflector::resync() {
   retry_.reset();
   can_resume_ = false;
   seen_.clear();
-  oversized_in_list_ = 0;
+  nameless_in_list_ = 0;
   status_.watching = false;
   if (env_.server.streams_lists && !unpaged_) return request_watch(Phase::StreamedList);
   request_page({});
@@ -178,10 +178,10 @@ void Reflector::on_body(std::string_view part) {
 
 void Reflector::read_objects(std::string_view part) {
   const bool is_list = phase_ == Phase::Page;
-  const bool is_whole = cutter_->feed(part, [&](std::string_view text) {
-    if (next_ == Next::GoOn) is_list ? take_item(text) : take_event(text);
+  const bool is_good = cutter_->feed(part, [&](std::string_view text, bool is_whole) {
+    if (next_ == Next::GoOn) is_list ? take_item(text, is_whole) : take_event(text, is_whole);
   });
-  if (!is_whole && next_ == Next::GoOn) break_off("what came is no list of objects");
+  if (!is_good && next_ == Next::GoOn) break_off("what came is no list of objects");
   if (next_ == Next::GoOn) return;
   exchange_.reset();
   watchdog_.reset();
@@ -199,48 +199,74 @@ void Reflector::break_off(std::string message) {
   broken_why_ = std::move(message);
 }
 
-void Reflector::take_item(std::string_view text) {
-  const auto object = env_.parser.parse(text);
-  if (!object || !(*object)->is_mapping()) return break_off("an object of the list is no JSON");
-  if (const auto seen = listener_.on_object(**object, env_.parser.problems(), true))
-    seen_.push_back(*seen);
+std::expected<const Node*, SyntaxError> Reflector::parse(std::string_view text, bool is_whole) {
+  if (is_whole) return env_.parser.parse(text);
+  return std::unexpected(SyntaxError{
+      0,
+      "longer than the " + std::to_string(options_.cutter.object_bytes) + " octets that are read"});
 }
 
-void Reflector::take_event(std::string_view text) {
-  const auto event = env_.parser.parse(text);
-  const Node* const type = event ? (*event)->find("type") : nullptr;
-  const Node* const object = event ? (*event)->find("object") : nullptr;
+void Reflector::take_item(std::string_view text, bool is_whole) {
+  const auto object = parse(text, is_whole);
+  if (object) return take_initial({.outline = {}, .object = *object, .why = {}});
+  take_initial(
+      {.outline = outline_of_object(text), .object = nullptr, .why = object.error().message});
+}
+
+void Reflector::take_event(std::string_view text, bool is_whole) {
+  const auto event = parse(text, is_whole);
+  if (!event) return take_unreadable_event(text, event.error().message);
+  const Node* const type = (*event)->find("type");
+  const Node* const object = (*event)->find("object");
   if (type == nullptr || object == nullptr || !object->is_mapping())
     return break_off("an event of the watch is no JSON");
   if (type->text() == "BOOKMARK") return take_bookmark(*object);
   if (type->text() == "ERROR") return take_error_event(*object);
-  take_change(type->text(), *object);
+  take_change({.outline = {type->text(), ref_of(*object), resource_version_of(*object)},
+               .object = object,
+               .why = {}});
 }
 
-void Reflector::take_change(std::string_view type, const Node& object) {
-  const bool is_deleted = type == "DELETED";
-  if (!is_deleted && type != "ADDED" && type != "MODIFIED") return;
+// One object that cannot be read must not keep the others out, whoever wrote it.  What does not
+// even say which object it is, or in what version, is more likely a stream that is broken.
+void Reflector::take_unreadable_event(std::string_view text, std::string_view why) {
+  const ObjectOutline outline = outline_of_event(text);
+  const bool is_known = !outline.object.name.empty() && !outline.resource_version.empty();
+  if (!is_known && phase_ == Phase::Watch) return break_off("an event of the watch is no JSON");
+  take_change({outline, nullptr, why});
+}
+
+void Reflector::take_change(const Change& change) {
+  const std::string_view type = change.outline.event;
+  if (type != "ADDED" && type != "MODIFIED" && type != "DELETED") return;
   ++status_.events;
-  if (phase_ == Phase::StreamedList) {
-    if (is_deleted) {
-      if (const auto gone = listener_.on_deleted(object)) std::erase(seen_, *gone);
-    } else if (const auto seen = listener_.on_object(object, env_.parser.problems(), true)) {
-      seen_.push_back(*seen);
-    }
-    return;
-  }
-  const std::string version(resource_version_of(object));
+  if (phase_ == Phase::StreamedList) return take_initial(change);
+  const std::string_view version = change.outline.resource_version;
   if (!is_news(version)) return;
   broken_in_a_row_ = 0;
   gone_in_a_row_ = 0;
-  if (is_deleted) {
-    if (listener_.on_deleted(object) && status_.objects > 0) --status_.objects;
-  } else {
-    if (listener_.on_object(object, env_.parser.problems(), false) && type == "ADDED")
-      ++status_.objects;
-  }
+  const bool is_of_ours = hand_over(change, false).has_value();
+  if (is_of_ours && change.is_deleted() && status_.objects > 0) --status_.objects;
+  if (is_of_ours && type == "ADDED") ++status_.objects;
+  if (version.empty()) return;
   status_.resource_version = version;
   latest_ = version_number(version);
+}
+
+void Reflector::take_initial(const Change& change) {
+  const auto object = hand_over(change, true);
+  if (object && change.is_deleted())
+    std::erase(seen_, *object);
+  else if (object)
+    seen_.push_back(*object);
+  else if (change.object == nullptr)
+    ++nameless_in_list_;
+}
+
+std::optional<std::uint64_t> Reflector::hand_over(const Change& change, bool is_initial) {
+  if (change.is_deleted()) return listener_.on_deleted(change.outline.object);
+  if (change.object == nullptr) return listener_.on_unreadable(change.outline.object, change.why);
+  return listener_.on_object(*change.object, env_.parser.problems(), is_initial);
 }
 
 // Events come in the order of their versions.  One that was there already is passed over; what is
@@ -294,7 +320,6 @@ void Reflector::on_end(const Result<void>& end) {
 // --- the end of a list ---------------------------------------------------------------------------
 
 void Reflector::finish_page() {
-  oversized_in_list_ += cutter_->oversized();
   const auto list = cutter_->is_complete() ? env_.parser.parse(cutter_->envelope())
                                            : std::expected<const Node*, SyntaxError>(nullptr);
   if (!list || *list == nullptr) return fail(Trouble::Failing, "the list is no whole JSON");
@@ -325,7 +350,7 @@ bool Reflector::finish_list(std::string version) {
   listed_at_ = env_.scheduler.now();
   ++status_.lists;
   if (status_.synced) ++status_.relists;
-  status_.oversized += oversized_in_list_;
+  status_.nameless = nameless_in_list_;
   status_.resource_version = std::move(version);
   latest_ = version_number(status_.resource_version);
   can_resume_ = !status_.resource_version.empty();
@@ -333,8 +358,8 @@ bool Reflector::finish_list(std::string version) {
   const auto duplicates = std::ranges::unique(seen_);
   seen_.erase(duplicates.begin(), duplicates.end());
   status_.objects = seen_.size();
-  // What was too long to be read has no name: nothing is known to be gone.
-  if (oversized_in_list_ == 0) listener_.on_listed(std::exchange(seen_, {}));
+  // Any object may be one of those without a name: nothing is known to be gone.
+  if (nameless_in_list_ == 0) listener_.on_listed(std::exchange(seen_, {}));
   seen_ = {};
   status_.synced = true;
   if (phase_ == Phase::StreamedList) {

@@ -20,6 +20,7 @@
 #include "registry/source/kubernetes/api_status.hpp"
 #include "registry/source/kubernetes/backoff.hpp"
 #include "registry/source/kubernetes/json_cutter.hpp"
+#include "registry/source/kubernetes/object_outline.hpp"
 #include "registry/source/kubernetes/scheduler.hpp"
 #include "registry/source/kubernetes/transport.hpp"
 
@@ -72,8 +73,8 @@ struct ReflectorStatus {
   std::uint64_t relists = 0;  // of the lists, those that a watch could not do without
   std::uint64_t events = 0;
   std::uint64_t errors = 0;
-  std::uint64_t oversized = 0;
-  Milliseconds heard_at{0};  // the scheduler's time of the last sign of life
+  std::uint64_t nameless = 0;  // of the latest list: could not be read, nor which object it is
+  Milliseconds heard_at{0};    // the scheduler's time of the last sign of life
 };
 
 class ReflectorListener {
@@ -83,7 +84,11 @@ class ReflectorListener {
   virtual std::optional<std::uint64_t> on_object(const Node& object,
                                                  std::span<const DocumentProblem> problems,
                                                  bool is_initial) = 0;
-  virtual std::optional<std::uint64_t> on_deleted(const Node& object) = 0;
+  // It is there, or has changed, and cannot be read: what was known of it before may stay.  nullopt
+  // where it has no name.
+  virtual std::optional<std::uint64_t> on_unreadable(const ObjectRef& object,
+                                                     std::string_view why) = 0;
+  virtual std::optional<std::uint64_t> on_deleted(const ObjectRef& object) = 0;
   // Everything there is has been handed over since the last call: what is not in `seen` (sorted) is
   // gone.
   virtual void on_listed(std::vector<std::uint64_t> seen) = 0;
@@ -126,6 +131,13 @@ class Reflector final : private ResponseListener {
   using Trouble = ReflectorStatus::Trouble;
   enum class Phase : std::uint8_t { Idle, Page, StreamedList, Watch };
   enum class Next : std::uint8_t { GoOn, Resync, Retry, Wait };
+  // One event, or one item of a list, which is initial.
+  struct Change {
+    ObjectOutline outline;
+    const Node* object = nullptr;  // null: cannot be read
+    std::string_view why;          // it cannot
+    bool is_deleted() const { return outline.event == "DELETED"; }
+  };
 
   void on_head(const ResponseHead& head) override;
   void on_body(std::string_view part) override;
@@ -136,9 +148,13 @@ class Reflector final : private ResponseListener {
   void request_watch(Phase phase);
   std::string selectors() const;
   void read_objects(std::string_view part);
-  void take_item(std::string_view text);
-  void take_event(std::string_view text);
-  void take_change(std::string_view type, const Node& object);
+  std::expected<const Node*, SyntaxError> parse(std::string_view text, bool is_whole);
+  void take_item(std::string_view text, bool is_whole);
+  void take_event(std::string_view text, bool is_whole);
+  void take_unreadable_event(std::string_view text, std::string_view why);
+  void take_change(const Change& change);
+  void take_initial(const Change& change);
+  std::optional<std::uint64_t> hand_over(const Change& change, bool is_initial);
   void take_bookmark(const Node& object);
   void take_error_event(const Node& object);
   bool is_news(std::string_view version);
@@ -171,7 +187,7 @@ class Reflector final : private ResponseListener {
   unsigned broken_in_a_row_ = 0;
   std::optional<std::uint64_t> latest_;  // version_number of resource_version
   std::vector<std::uint64_t> seen_;
-  std::uint64_t oversized_in_list_ = 0;
+  std::uint64_t nameless_in_list_ = 0;
 
   // Of the exchange under way.
   ResponseHead head_;

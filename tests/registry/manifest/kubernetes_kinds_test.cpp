@@ -119,6 +119,13 @@ TEST(ServiceTest, AliasAndHeadlessHaveNoAddresses) {
   }
 }
 
+// The elements of a list, and its closing bracket.
+std::string repeated(std::size_t count, std::string_view element) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text.append(element).append(i + 1 < count ? "," : "]");
+  return text;
+}
+
 TEST(EndpointSliceTest, EveryRuleHasItsFieldAndLine) {
   const std::vector<SpecCase> cases = {
       {"plain", "addressType: IPv4\nendpoints: [{addresses: [10.0.0.1]}]\n", {}},
@@ -132,6 +139,15 @@ TEST(EndpointSliceTest, EveryRuleHasItsFieldAndLine) {
        "addressType: IPv4\nendpoints:\n- addresses: [10.0.0.1, x]\n",
        {"6 error endpoints[0].addresses[1]"}},
       {"no addresses", "addressType: IPv4\nendpoints: [{}]\n", {"5 error endpoints[0].addresses"}},
+      {"1000 endpoints",
+       "addressType: IPv4\nendpoints: [" + repeated(1000, "{addresses: [\"::1\"]}"),
+       {}},
+      {"1001 endpoints",
+       "addressType: IPv4\nendpoints: [" + repeated(1001, "{addresses: [\"::1\"]}"),
+       {"5 error endpoints"}},
+      {"101 addresses",
+       "addressType: IPv4\nendpoints: [{addresses: [" + repeated(101, "\"::1\"") + "}]\n",
+       {"5 error endpoints[0].addresses"}},
       {"condition that is a word",
        "addressType: IPv4\nendpoints: [{addresses: [10.0.0.1], conditions: {ready: \"yes\"}}]\n",
        {"5 error endpoints[0].conditions.ready"}},

@@ -195,6 +195,171 @@ TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
   EXPECT_THAT(sink_.findings["kubernetes:t/services"], IsEmpty());
 }
 
+// One object as somebody may have written it who means no good, and what is said of it.
+struct HostileObject {
+  std::string_view what;
+  std::string object;
+  std::string_view message;
+};
+
+std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+std::vector<HostileObject> hostile_objects() {
+  const auto bad = [](const std::string& rest) { return object("bad", 203, "," + rest); };
+  std::string doubles = R"("spec":[)";
+  for (int i = 0; i < 2'000; ++i) doubles += R"({"x":1,"x":1},)";
+  return {
+      {"too deep", bad(R"("spec":{"x":)" + nested(100) + "}"), "nested more than 64 levels deep"},
+      {"far too deep", bad(R"("spec":)" + nested(20'000)), "nested more than 64 levels deep"},
+      {"too long", bad(R"("spec":")" + std::string(60'000, 'x') + '"'), "longer than the 50000"},
+      {"not UTF-8", bad("\"spec\":\"\xFF\xC0\x80\""), "not JSON: Invalid encoding"},
+      {"half a surrogate", bad(R"("spec":"\ud800")"), "not JSON: "},
+      {"a NUL in a string", bad(std::string("\"spec\":\"\0\"", 10)), "not JSON: "},
+      {"no value", bad(R"("spec":)"), "not JSON: "},
+      {"no number", bad(R"("spec":1e)"), "not JSON: "},
+      {"a bracket of the other kind", bad(R"("spec":[{"a":[1}]])"), "not JSON: "},
+      {"two thousand keys twice", bad(doubles + "0]"), "too many faults"},
+      {"metadata that comes last",
+       R"({"spec":")"
+       "\xFF"
+       R"(","metadata":{"labels":{"name":"x"},"namespace":"shop",)"
+       R"("name":"bad","resourceVersion":"203"},"status":{"name":"other"}})",
+       "not JSON: "},
+      {"a key twice", bad(R"("spec":{"clusterIP":"10.0.0.1","clusterIP":"10.0.0.2"})"),
+       "spec.clusterIP: the key is given twice"},
+      {"a number without end",
+       bad(R"("spec":{"clusterIP":"10.0.0.1","ports":[{"port":)" + std::string(5'000, '9') + "}]}"),
+       "not JSON: Number too big"},
+      {"a list for a mapping", bad(R"("spec":[])"), "spec: expected a mapping, got a list"},
+      {"a mapping for a text", bad(R"("spec":{"clusterIP":{"a":1}})"), "spec.clusterIP: "},
+  };
+}
+
+class HostileObjectTest : public ClusterSourceTest {
+ protected:
+  HostileObjectTest() {
+    options_.reflector.cutter.object_bytes = 50'000;
+    source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
+  }
+  // That the bad one alone is refused, and how it is said.
+  void expect_refused(const HostileObject& hostile) {
+    SCOPED_TRACE(hostile.what);
+    pass(1'000);
+    EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/other", "Service shop/web"));
+    const auto& findings = sink_.findings["kubernetes:t/services"];
+    ASSERT_FALSE(findings.empty());
+    const std::string line = findings.front().to_string();
+    EXPECT_THAT(line, HasSubstr("kubernetes:t/services: error: Service shop/bad: "));
+    EXPECT_THAT(line, HasSubstr(std::string(hostile.message)));
+    EXPECT_LT(line.size(), 400U);
+    EXPECT_TRUE(std::ranges::all_of(line, [](char c) { return c >= ' ' && c <= '~'; })) << line;
+    EXPECT_EQ(services().refused, 1U);
+    EXPECT_TRUE(services().watching);
+    EXPECT_EQ(services().errors, 0U);
+  }
+  CollectionStatus services() const {
+    const SourceStatus status = source_->status();
+    for (const auto& collection : status.cluster->collections)
+      if (collection.name == "services") return collection;
+    return {};
+  }
+  void begin_anew() {
+    source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
+    sink_ = {};
+    source_->start();
+    answer_discovery();
+  }
+};
+
+TEST_F(HostileObjectTest, IsRefusedAloneInAStreamedList) {
+  for (const auto& hostile : hostile_objects()) {
+    begin_anew();
+    list(kServices, event("ADDED", service("web", 7)) + event("ADDED", hostile.object) +
+                        event("ADDED", service("other", 8)));
+    expect_refused(hostile);
+  }
+}
+
+TEST_F(HostileObjectTest, IsRefusedAloneInAPage) {
+  for (const auto& hostile : hostile_objects()) {
+    begin_anew();
+    transport_.answer(kServices, 400, "");
+    transport_.answer(kServices, 200,
+                      R"({"kind":"ServiceList","metadata":{"resourceVersion":"100"},"items":[)" +
+                          service("web", 7) + "," + hostile.object + "," + service("other", 8) +
+                          "]}");
+    transport_.begin(kServices);
+    expect_refused(hostile);
+  }
+}
+
+TEST_F(HostileObjectTest, IsRefusedAloneInAWatch) {
+  for (const auto& hostile : hostile_objects()) {
+    begin_anew();
+    list(kServices, event("ADDED", service("web", 7)));
+    transport_.send(kServices,
+                    event("ADDED", hostile.object) + event("ADDED", service("other", 204)));
+    expect_refused(hostile);
+    EXPECT_EQ(services().resource_version, "204");
+    transport_.send(kServices, event("DELETED", object("bad", 205)));
+    pass();
+    EXPECT_EQ(services().refused, 0U);
+    EXPECT_THAT(sink_.findings["kubernetes:t/services"], IsEmpty());
+  }
+}
+
+TEST_F(HostileObjectTest, LeavesItsLastGoodVersionAndGoesWhenItIsDeleted) {
+  const std::string unreadable = object("web", 201, R"(,"spec":)" + nested(100));
+  begin_anew();
+  list(kServices, event("ADDED", service("web", 7)));
+  transport_.send(kServices, event("MODIFIED", unreadable));
+  pass();
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  transport_.send(kServices, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
+  list(kServices, event("ADDED", unreadable));
+  pass();
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web")) << "though no list has shown it";
+  transport_.send(kServices, event("DELETED", unreadable));
+  pass();
+  EXPECT_THAT(sink_.labels(), IsEmpty());
+}
+
+// Any of the objects may be the one that cannot be told apart: none is taken for gone.
+TEST_F(HostileObjectTest, WithoutANameTakesNothingAway) {
+  const std::string nameless = R"({"spec":)" + nested(100) + "}";
+  begin_anew();
+  list(kServices, event("ADDED", service("web", 7)) + event("ADDED", service("gone", 8)));
+  transport_.send(kServices, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
+  list(kServices, event("ADDED", service("web", 7)) + event("ADDED", nameless));
+  pass();
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/gone", "Service shop/web"));
+  EXPECT_EQ(services().refused, 1U);
+  ASSERT_EQ(sink_.findings["kubernetes:t/services"].size(), 1U);
+  EXPECT_THAT(sink_.findings["kubernetes:t/services"][0].message,
+              HasSubstr("an object without a name cannot be read: nested"));
+}
+
+TEST_F(HostileObjectTest, AreAllCountedAndNotAllTold) {
+  begin_anew();
+  std::string events;
+  for (int i = 0; i < 600; ++i)
+    events +=
+        event("ADDED", object("bad" + std::to_string(i), 10 + i, R"(,"spec":)" + nested(100)));
+  list(kServices, events);
+  pass();
+  EXPECT_EQ(services().refused, 600U);
+  const auto& findings = sink_.findings["kubernetes:t/services"];
+  ASSERT_EQ(findings.size(), 501U);
+  EXPECT_EQ(findings.back().message, "and 100 more objects that are refused");
+}
+
+TEST_F(HostileObjectTest, WithoutAVersionDoesNotMoveTheWatch) {
+  sync();
+  transport_.send(kServices, event("ADDED", R"({"metadata":{"name":"bad","namespace":"shop"}})"));
+  pass();
+  EXPECT_EQ(services().resource_version, "100");
+}
+
 TEST_F(ClusterSourceTest, ServesOnWithoutWhatMayNotBeRead) {
   source_->start();
   answer_discovery();

@@ -16,19 +16,18 @@ struct Cut {
   bool good = true;
   bool complete = false;
   std::string envelope;
-  std::uint64_t oversized = 0;
+  std::vector<std::string> beginnings;  // of objects that are too long
 };
 
 Cut cut(Shape shape, std::string_view text, std::size_t step, CutterLimits limits = {}) {
   JsonCutter cutter(shape, limits);
   Cut result;
   for (std::size_t at = 0; at < text.size() && result.good; at += step)
-    result.good = cutter.feed(text.substr(at, step), [&](std::string_view object) {
-      result.objects.emplace_back(object);
+    result.good = cutter.feed(text.substr(at, step), [&](std::string_view object, bool is_whole) {
+      (is_whole ? result.objects : result.beginnings).emplace_back(object);
     });
   result.complete = cutter.is_complete();
   result.envelope = cutter.envelope();
-  result.oversized = cutter.oversized();
   return result;
 }
 
@@ -75,7 +74,11 @@ TEST(JsonCutterTest, RefusesWhatStandsBetweenObjects) {
 TEST(JsonCutterTest, AnEventThatIsCutShortDoesNotSwallowTheNext) {
   EXPECT_FALSE(cut(Shape::Sequence, "{\"a\":\"b\n{\"c\":1}\n", 4).good);
   EXPECT_FALSE(cut(Shape::Sequence, "{\"a\":{\n{\"c\":1}\n", 4).good);
-  EXPECT_FALSE(cut(Shape::List, std::string("{\"items\":[{\"a\":\"\0\"}]}", 21), 4).good);
+}
+
+TEST(JsonCutterTest, LeavesTheOctetsOfStringsToTheParser) {
+  const std::string object("{\"a\":\"\0\n\xFF\"}", 11);
+  EXPECT_THAT(cut(Shape::List, "{\"items\":[" + object + "]}", 4).objects, ElementsAre(object));
 }
 
 TEST(JsonCutterTest, FindsItemsOnlyAtTheListsOwnLevel) {
@@ -88,7 +91,7 @@ TEST(JsonCutterTest, TakesAListWithoutItems) {
   EXPECT_TRUE(cut(Shape::List, R"({"kind":"ServiceList","items":[]})", 5).complete);
 }
 
-TEST(JsonCutterTest, LeavesOutObjectsThatAreTooLong) {
+TEST(JsonCutterTest, GivesTheBeginningOfObjectsThatAreTooLong) {
   CutterLimits limits;
   limits.object_bytes = 20;
   const std::string text =
@@ -96,7 +99,7 @@ TEST(JsonCutterTest, LeavesOutObjectsThatAreTooLong) {
   for (const std::size_t step : {std::size_t{1}, std::size_t{10}, std::size_t{1'000}}) {
     const Cut result = cut(Shape::List, text, step, limits);
     EXPECT_THAT(result.objects, ElementsAre(R"({"a":1})", R"({"b":1})")) << step;
-    EXPECT_EQ(result.oversized, 1U) << step;
+    EXPECT_THAT(result.beginnings, ElementsAre(R"({"long":"xxxxxxxxxxx)")) << step;
     EXPECT_TRUE(result.complete) << step;
   }
 }

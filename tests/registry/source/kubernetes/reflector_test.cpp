@@ -50,8 +50,12 @@ class Names final : public ReflectorListener {
     ++handed_over;
     return hash(name);
   }
-  std::optional<std::uint64_t> on_deleted(const Node& node) override {
-    const std::string name(node.find("metadata")->find("name")->text());
+  std::optional<std::uint64_t> on_unreadable(const ObjectRef& object, std::string_view) override {
+    if (object.name.empty()) return {};
+    return hash(std::string(object.name));
+  }
+  std::optional<std::uint64_t> on_deleted(const ObjectRef& object) override {
+    const std::string name(object.name);
     present.erase(hash(name));
     return hash(name);
   }
