@@ -7,6 +7,8 @@
 
 #include <uv.h>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,6 +46,18 @@ struct HttpRoute {
 };
 using HttpRoutes = std::map<std::string, HttpRoute, std::less<>>;  // by exact path
 
+// How long a client may take, however steadily it goes on: one that reads or writes an octet at a
+// time would hold its connection for ever.
+struct HttpDeadlines {
+  std::chrono::milliseconds request{20'000};   // until the request is there as a whole
+  std::chrono::milliseconds response{60'000};  // from the same moment until all of it has been read
+};
+
+struct HttpCounters {
+  std::uint64_t accept_failures = 0;  // no descriptors or no memory; tried again
+  std::uint64_t overdue = 0;          // connections that were ended at a deadline
+};
+
 // The loop's thread, all of it.
 class HttpServer {
  public:
@@ -53,9 +67,10 @@ class HttpServer {
 
   // Binds and serves at once.  An Error says the address and why.  A Unix socket is for its owner
   // and group (mode 0660); one that nobody listens on any more is replaced.  REQUIRES: the loop
-  // runs on after the server's destruction until its handles are closed.
+  // runs on after the server's destruction until its handles are closed; `counters` outlives it.
   static Result<std::unique_ptr<HttpServer>> open(uv_loop_t* loop, const AdminAddress& address,
-                                                  HttpRoutes routes);
+                                                  HttpRoutes routes, HttpCounters& counters,
+                                                  const HttpDeadlines& deadlines = {});
   // Ends all connections, and removes its Unix socket.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

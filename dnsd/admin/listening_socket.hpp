@@ -18,8 +18,6 @@ class ListeningSocket {
 
   int fd() const { return fd_; }
   const AdminAddress& address() const { return address_; }
-  // From now on somebody else closes the descriptor.
-  void release_fd() { fd_ = -1; }
 
  private:
   ListeningSocket(int fd, AdminAddress address) : fd_(fd), address_(std::move(address)) {}

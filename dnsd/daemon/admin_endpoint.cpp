@@ -3,7 +3,7 @@
 namespace meshdns::dnsd {
 
 Result<void> AdminEndpoint::open(const AdminAddress& address) {
-  auto server = HttpServer::open(loop_, address, make_routes_());
+  auto server = HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_);
   if (!server) return std::unexpected(server.error());
   server_ = std::move(*server);
   requested_ = address;

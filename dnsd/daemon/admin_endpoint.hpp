@@ -15,13 +15,16 @@ namespace meshdns::dnsd {
 // The loop's thread.
 class AdminEndpoint {
  public:
-  AdminEndpoint(uv_loop_t* loop, std::function<HttpRoutes()> make_routes)
-      : loop_(loop), make_routes_(std::move(make_routes)) {}
+  AdminEndpoint(uv_loop_t* loop, std::function<HttpRoutes()> make_routes,
+                const HttpDeadlines& deadlines = {})
+      : loop_(loop), make_routes_(std::move(make_routes)), deadlines_(deadlines) {}
 
   // Serves at `wanted` from now on; nullopt = off.  An Error, and what was served before stays, if
   // the new address cannot be bound; to be tried again with the next reload.
   Result<void> serve_at(const std::optional<AdminAddress>& wanted);
   void close() { server_.reset(); }
+  // Since the start, through all reloads.
+  const HttpCounters& counters() const { return counters_; }
   std::string address() const { return server_ ? to_string(server_->address()) : "off"; }
 
  private:
@@ -30,6 +33,8 @@ class AdminEndpoint {
 
   uv_loop_t* loop_;
   std::function<HttpRoutes()> make_routes_;
+  const HttpDeadlines deadlines_;
+  HttpCounters counters_;
   std::optional<AdminAddress> requested_;  // what server_ was opened for
   std::unique_ptr<HttpServer> server_;     // null: off, or never bound
 };

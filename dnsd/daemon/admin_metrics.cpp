@@ -412,6 +412,13 @@ void collect_daemon(Collection& to, Daemon& daemon) {
   to.counters("log_dropped_total", "Lines of the log that were lost.").add(daemon.log().dropped());
   to.counters("query_log_dropped_total", "Lines of the query log that were lost.")
       .add(daemon.query_log_dropped());
+  const HttpCounters& admin = daemon.admin_counters();
+  to.counters("admin_accept_failures_total",
+              "Times that the admin endpoint had no descriptors or memory for a connection.")
+      .add(admin.accept_failures);
+  to.counters("admin_overdue_total",
+              "Connections that the admin endpoint ended at a deadline of theirs.")
+      .add(admin.overdue);
   const DnstapCounts dnstap = daemon.dnstap_counts();
   to.counters("dnstap_frames_total", "Answers that were written as dnstap.").add(dnstap.written);
   to.counters("dnstap_dropped_total", "Answers that were not: nobody took them in time.")

@@ -162,6 +162,7 @@ class Daemon::Impl {
   void housekeep();
   void watch_workers();
   void tell_of_limited_clients();
+  void tell_of_admin_clients();
   void keep_history();
   std::string status_line() const;
   void shut_down();
@@ -195,6 +196,7 @@ class Daemon::Impl {
   std::vector<RunningSource> sources_;
   Daemon* self_ = nullptr;
   AdminEndpoint admin_;
+  HttpCounters admin_counters_;          // as they were a second ago
   std::unique_ptr<Log> query_log_;       // null until log.queries asks for it
   std::shared_ptr<FrameStream> dnstap_;  // null until log.dnstap asks for it
   DnstapCounts dnstap_before_;           // of streams that were closed
@@ -485,6 +487,7 @@ void Daemon::Impl::housekeep() {
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   watch_workers();
   tell_of_limited_clients();
+  tell_of_admin_clients();
   if (cookie_secrets_.tick(std::chrono::steady_clock::now())) apply_query_settings();
   keep_history();
   supervisor_.set_status(status_line());
@@ -506,6 +509,16 @@ void Daemon::Impl::tell_of_limited_clients() {
     if (const auto client = unit->take_limited())
       log_.write_folded(LogLevel::Warn, "a client is over server.rate_limit",
                         {{"client", client->to_string()}});
+}
+
+void Daemon::Impl::tell_of_admin_clients() {
+  const HttpCounters now = admin_.counters();
+  const HttpCounters before = std::exchange(admin_counters_, now);
+  if (now.accept_failures != before.accept_failures)
+    log_.write_folded(LogLevel::Warn,
+                      "admin.listen: no file descriptors or memory for a connection");
+  if (now.overdue != before.overdue)
+    log_.write_folded(LogLevel::Warn, "admin.listen: ended a connection that took too long");
 }
 
 // What the status page shows of the last minutes.
@@ -847,6 +860,7 @@ std::chrono::steady_clock::time_point Daemon::last_change(const std::string& sou
 std::size_t Daemon::stuck() const { return impl_->liveness_.stuck().size(); }
 std::string Daemon::complaint() const { return impl_->liveness_.complaint(); }
 DnstapCounts Daemon::dnstap_counts() const { return impl_->dnstap_counts(); }
+const HttpCounters& Daemon::admin_counters() const { return impl_->admin_.counters(); }
 std::uint64_t Daemon::query_log_dropped() const {
   return impl_->query_log_ ? impl_->query_log_->dropped() : 0;
 }

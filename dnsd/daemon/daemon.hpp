@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/admin/http_server.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/load_history.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
@@ -102,6 +103,7 @@ class Daemon {
   std::size_t stuck() const;
   std::string complaint() const;
   DnstapCounts dnstap_counts() const;
+  const HttpCounters& admin_counters() const;
   // Lines of the query log that were lost.
   std::uint64_t query_log_dropped() const;
 

@@ -3,15 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace meshdns::dnsd {
 namespace {
@@ -23,7 +29,8 @@ const AdminAddress kAnyPort = SocketAddress{*IpAddress::parse("127.0.0.1"), 0, "
 
 class AdminEndpointTest : public testing::Test {
  public:
-  AdminEndpointTest() {
+  explicit AdminEndpointTest(const HttpDeadlines& deadlines = {})
+      : endpoint_(&loop_, routes, deadlines) {
     uv_loop_init(&loop_);
     std::string name = (std::filesystem::temp_directory_path() / "meshdns-XXXXXX").string();
     directory_ = ::mkdtemp(name.data());
@@ -81,6 +88,9 @@ class AdminEndpointTest : public testing::Test {
   static HttpRoutes routes() {
     HttpRoutes routes;
     routes["/hello"].get = [](const HttpRequest&) { return HttpResponse{.body = "hello\n"}; };
+    routes["/large"].get = [](const HttpRequest&) {
+      return HttpResponse{.body = std::string(std::size_t{8} << 20, 'x')};
+    };
     routes["/change"].post = [](const HttpRequest& request) {
       return HttpResponse{.body = "changed to " + std::string(request.argument("to"))};
     };
@@ -89,8 +99,166 @@ class AdminEndpointTest : public testing::Test {
 
   uv_loop_t loop_{};
   std::filesystem::path directory_;
-  AdminEndpoint endpoint_{&loop_, routes};
+  AdminEndpoint endpoint_;
 };
+
+constexpr std::size_t kLargeBody = std::size_t{8} << 20;
+// Far beyond every deadline of these tests, and below libmicrohttpd's own.
+constexpr std::chrono::seconds kPatience{8};
+
+bool is_within(std::chrono::steady_clock::time_point start, std::chrono::milliseconds limit) {
+  return std::chrono::steady_clock::now() - start < limit;
+}
+
+// Lets nobody open a file any more, until it goes.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = 0;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+class AdminDescriptorsTest : public AdminEndpointTest {
+ protected:
+  // What `fd` has answered to a request, or as much of it as there is when patience ends.
+  std::string request(int fd) {
+    const std::string text = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+    std::string response;
+    const auto start = std::chrono::steady_clock::now();
+    while (!response.contains("hello\n") && is_within(start, kPatience)) {
+      uv_run(&loop_, UV_RUN_NOWAIT);
+      char buffer[4096];
+      const ssize_t n = ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (n > 0) response.append(buffer, static_cast<std::size_t>(n));
+    }
+    return response;
+  }
+};
+
+TEST_F(AdminDescriptorsTest, AcceptsAgainOnceThereAreDescriptors) {
+  for (const bool has_connection : {false, true}) {
+    ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+    const AdminAddress address = *parse_admin_address(endpoint_.address());
+    const int kept = connect_to(address);
+    if (has_connection) {
+      EXPECT_THAT(request(kept), HasSubstr("hello\n"));
+    }
+    const int waiting = connect_to(address);
+    const std::uint64_t before = endpoint_.counters().accept_failures;
+    {
+      const NoDescriptors none;
+      for (int i = 0; i < 100; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
+      EXPECT_GT(endpoint_.counters().accept_failures, before);
+      EXPECT_LE(endpoint_.counters().accept_failures, before + 2) << "pauses, and does not spin";
+    }
+    EXPECT_THAT(request(waiting), HasSubstr("hello\n")) << has_connection;
+    ::close(waiting);
+    ::close(kept);
+    EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello\n"));
+  }
+}
+
+TEST_F(AdminDescriptorsTest, ServesThoseWhoWaitWhenAllConnectionsAreTaken) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const AdminAddress address = *parse_admin_address(endpoint_.address());
+  std::vector<int> taken;
+  for (unsigned i = 0; i < HttpServer::kMaxConnections; ++i) taken.push_back(connect_to(address));
+  for (const int fd : taken) EXPECT_THAT(request(fd), HasSubstr("hello\n"));
+  const int waiting = connect_to(address);
+  for (int i = 0; i < 100; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
+  ::close(taken.back());
+  EXPECT_THAT(request(waiting), HasSubstr("hello\n"));
+  taken.back() = waiting;
+  for (const int fd : taken) ::close(fd);
+}
+
+class AdminDeadlineTest : public AdminEndpointTest {
+ protected:
+  static constexpr std::chrono::milliseconds kRequest{100};
+  static constexpr std::chrono::milliseconds kResponse{300};
+  AdminDeadlineTest() : AdminEndpointTest({kRequest, kResponse}) {}
+
+  // Until the server ends the connection, doing `step` every millisecond; how long that took.
+  std::chrono::milliseconds until_ended(int fd, const std::function<void()>& step) {
+    const auto start = std::chrono::steady_clock::now();
+    auto next_step = start;
+    pollfd ended{.fd = fd, .events = POLLRDHUP, .revents = 0};
+    while (::poll(&ended, 1, 0) == 0 && is_within(start, kPatience)) {
+      uv_run(&loop_, UV_RUN_NOWAIT);
+      if (std::chrono::steady_clock::now() < next_step) continue;
+      next_step += std::chrono::milliseconds(1);
+      step();
+    }
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                 start);
+  }
+};
+
+TEST_F(AdminDeadlineTest, EndsWhoSendsARequestSlowly) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+  const std::string begin = "GET /hello?x=";
+  ::send(fd, begin.data(), begin.size(), MSG_NOSIGNAL);
+  const auto took = until_ended(fd, [&] { ::send(fd, "x", 1, MSG_NOSIGNAL); });
+  EXPECT_GE(took, kRequest - std::chrono::milliseconds(5));
+  EXPECT_LT(took, kPatience);
+  EXPECT_EQ(endpoint_.counters().overdue, 1U);
+  ::close(fd);
+}
+
+TEST_F(AdminDeadlineTest, EndsWhoReadsAnAnswerSlowly) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+  const std::string request = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+  std::size_t read = 0;
+  const auto took = until_ended(fd, [&] {
+    std::array<char, 1'000> buffer{};
+    const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (n > 0) read += static_cast<std::size_t>(n);
+  });
+  EXPECT_GE(took, kResponse - std::chrono::milliseconds(5));
+  EXPECT_LT(took, kPatience);
+  EXPECT_GT(read, 0U);
+  EXPECT_LT(read, kLargeBody);
+  EXPECT_EQ(endpoint_.counters().overdue, 1U);
+  ::close(fd);
+}
+
+TEST_F(AdminDeadlineTest, CountsEachRequestOfAConnectionByItself) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+  const std::string request = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const auto start = std::chrono::steady_clock::now();
+  int answers = 0;
+  while (is_within(start, 2 * kResponse)) {
+    ASSERT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()))
+        << "after " << answers;
+    std::string response;
+    while (!response.contains("hello\n")) {
+      uv_run(&loop_, UV_RUN_NOWAIT);
+      std::array<char, 1'000> buffer{};
+      const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      ASSERT_TRUE(n > 0 || (n < 0 && errno == EAGAIN)) << "after " << answers;
+      if (n > 0) response.append(buffer.data(), static_cast<std::size_t>(n));
+    }
+    ++answers;
+  }
+  EXPECT_EQ(endpoint_.counters().overdue, 0U);
+  ::close(fd);
+}
 
 TEST_F(AdminEndpointTest, ServesOnAUnixSocketForItsOwnerAndGroup) {
   const AdminAddress address = socket_path("admin.sock");
