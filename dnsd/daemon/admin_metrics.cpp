@@ -210,6 +210,9 @@ void collect_forwarding(Collection& to, const std::vector<WorkerStatus>& workers
       .add(total(&ForwardCounters::rejected));
   to.counters("forward_failures_total", "Questions to which no upstream gave anything usable.")
       .add(total(&ForwardCounters::failures));
+  to.counters("forward_shortages_total",
+              "Upstreams that were not asked for want of a socket, a port or memory.")
+      .add(total(&ForwardCounters::shortages));
 }
 
 ClientMetric::Histogram latency_of(const UpstreamStatus& upstream) {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -20,8 +19,6 @@ constexpr std::uint32_t kPorts = 32768;
 constexpr int kPortTries = 8;
 // How long idle sockets outlive the load that they were kept for.
 constexpr Millis kIdleTime = 1'000;
-
-Error system_error(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
 
 // Binds to a port that the kernel's generator chose for us (R1).  The kernel's own choice would do
 // but for hosts where an operator has narrowed ip_local_port_range.
@@ -87,8 +84,12 @@ bool DatagramSockets::may_be_fresh() {
   return true;
 }
 
-Result<SocketWatch> DatagramSockets::take(SocketHandler& handler) {
-  if (may_be_fresh() || idle_.size() < kMinChoice) return open(handler);
+SocketResult<SocketWatch> DatagramSockets::take(SocketHandler& handler) {
+  const bool has_choice = idle_.size() >= kMinChoice;
+  if (may_be_fresh() || !has_choice) {
+    auto opened = open(handler);
+    if (opened || !opened.error().is_shortage || !has_choice) return opened;
+  }
   std::swap(idle_[random_.below(static_cast<std::uint32_t>(idle_.size()))], idle_.back());
   SocketWatch socket = std::move(idle_.back());
   idle_.pop_back();
@@ -108,18 +109,20 @@ void DatagramSockets::give_back(SocketWatch socket) {
   if (!timer_.is_running()) timer_.start(reactor_.now() + kIdleTime);
 }
 
-Result<SocketWatch> DatagramSockets::open(SocketHandler& handler) {
+SocketResult<SocketWatch> DatagramSockets::open(SocketHandler& handler) {
   sockaddr_storage address{};
   const auto address_size = peer_.to_sockaddr(address);
-  if (!address_size) return std::unexpected(address_size.error());
+  if (!address_size) return std::unexpected(SocketError{address_size.error().message});
   const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return std::unexpected(system_error("no socket"));
+  if (fd < 0) return std::unexpected(socket_error("no socket", errno));
   SocketWatch opened(reactor_, fd, EPOLLIN, handler);
+  if (!opened) return std::unexpected(socket_error("no socket", errno));
+  if (fd > highest_descriptor_) return std::unexpected(too_many_sockets());
   set_datagram_options(fd, address.ss_family);
   if (!bind_random_port(fd, address.ss_family, random_))
-    return std::unexpected(system_error("no source port"));
+    return std::unexpected(socket_error("no source port", errno));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), *address_size) != 0)
-    return std::unexpected(system_error("UDP"));
+    return std::unexpected(socket_error("UDP", errno));
   return opened;
 }
 

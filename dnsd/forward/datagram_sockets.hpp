@@ -14,7 +14,7 @@
 #include "dnsd/config/socket_address.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
-#include "registry/base/result.hpp"
+#include "dnsd/forward/socket_error.hpp"
 
 namespace meshdns::dnsd {
 
@@ -35,8 +35,9 @@ class DatagramSockets final : private SocketHandler, private TimerHandler {
   DatagramSockets(Reactor& reactor, RandomPool& random, const SocketAddress& peer,
                   std::size_t max_idle = idle_limit());
 
-  // A socket connected to the upstream, which tells `handler` what comes.
-  Result<SocketWatch> take(SocketHandler& handler);
+  // A socket connected to the upstream, which tells `handler` what comes.  One that served before,
+  // where another cannot be had and there are enough to choose from.
+  SocketResult<SocketWatch> take(SocketHandler& handler);
   // Takes a socket back whose query has been answered, if it may serve another; closes it
   // otherwise.
   void give_back(SocketWatch socket);
@@ -47,12 +48,13 @@ class DatagramSockets final : private SocketHandler, private TimerHandler {
   void on_timer(Timer& timer) override;
 
   bool may_be_fresh();
-  Result<SocketWatch> open(SocketHandler& handler);
+  SocketResult<SocketWatch> open(SocketHandler& handler);
 
   Reactor& reactor_;
   RandomPool& random_;
   const SocketAddress peer_;
   const std::size_t max_idle_;
+  const int highest_descriptor_ = highest_upstream_descriptor();
   std::vector<SocketWatch> idle_;
   Timer timer_;
   bool used_again_ = false;  // an idle one was, since the timer was started

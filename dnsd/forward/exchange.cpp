@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "dnsd/forward/upstream.hpp"
 #include "dnsd/wire/octets.hpp"
@@ -17,8 +16,6 @@ namespace {
 constexpr int kReadsPerEvent = 16;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-
-Error system_error(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
 
 // A header alone that says FORMERR: what a server that cannot read EDNS may send.
 bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t id) {
@@ -46,7 +43,7 @@ void Exchange::leave_stream() {
   stream->forget(id_, unanswered_);
 }
 
-Result<void> Exchange::start() {
+SocketResult<void> Exchange::start() {
   const Millis now = upstream_.reactor_.now();
   edns_ = upstream_.state().speaks_edns(now);
   odd_case_ = upstream_.options_.case_randomization && upstream_.state().keeps_case(now);
@@ -90,7 +87,7 @@ std::size_t Exchange::build(std::span<std::uint8_t> buffer, std::uint16_t id, bo
   return wire::build_query(buffer, query);
 }
 
-Result<void> Exchange::send_datagram() {
+SocketResult<void> Exchange::send_datagram() {
   leave_stream();
   auto socket = upstream_.sockets_.take(*this);
   if (!socket) return std::unexpected(socket.error());
@@ -100,14 +97,13 @@ Result<void> Exchange::send_datagram() {
   mismatches_ = 0;
   std::array<std::uint8_t, wire::kMaxQuerySize> query;
   const std::size_t size = build(query, id_, false);
+  sent_ = send(watch_.fd(), query.data(), size, MSG_NOSIGNAL) >= 0;
   // A full buffer is a lost packet: the retry takes care of it.
-  if (send(watch_.fd(), query.data(), size, MSG_NOSIGNAL) < 0 && errno != EAGAIN &&
-      errno != ENOBUFS)
-    return std::unexpected(system_error("UDP"));
+  if (!sent_ && !is_shortage(errno)) return std::unexpected(socket_error("UDP", errno));
   return {};
 }
 
-Result<void> Exchange::send_on_stream() {
+SocketResult<void> Exchange::send_on_stream() {
   watch_.reset();
   leave_stream();
   auto connection = upstream_.connection();
@@ -116,6 +112,7 @@ Result<void> Exchange::send_on_stream() {
   std::array<std::uint8_t, wire::kMaxQuerySize> query;
   const std::size_t size = build(query, 0, true);
   upstream_.state().counts.tcp_queries.fetch_add(1, kRelaxed);
+  sent_ = true;
   stream_ = *connection;
   id_ = stream_->send(std::span(query).first(size), *this);
   return {};
@@ -127,7 +124,7 @@ void Exchange::on_socket(std::uint32_t) {
     const ssize_t got = recv(watch_.fd(), datagram.data(), datagram.size(), 0);
     if (got < 0) {
       if (errno == EAGAIN || errno == EINTR) return;
-      return fault(ExchangeFault::Unreachable, system_error("UDP").message);
+      return break_off(socket_error("UDP", errno));
     }
     const std::span<const std::uint8_t> octets(datagram.data(), static_cast<std::size_t>(got));
     bool case_differs = false;
@@ -169,13 +166,13 @@ bool Exchange::on_stream_message(std::span<const std::uint8_t> message) {
   return true;
 }
 
-void Exchange::on_stream_broken(std::string_view reason, bool reused) {
+void Exchange::on_stream_broken(const SocketError& reason, bool reused) {
   stream_.reset();
   if (reused && !stream_again_) {
     stream_again_ = true;
     return again(&Exchange::send_on_stream);
   }
-  fault(ExchangeFault::Unreachable, std::string(reason));
+  break_off(reason);
 }
 
 std::uint32_t Exchange::rtt_us() const {
@@ -248,10 +245,14 @@ void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
   }
 }
 
-void Exchange::again(Result<void> (Exchange::*send)()) {
+void Exchange::again(SocketResult<void> (Exchange::*send)()) {
   const auto sent = (this->*send)();
-  if (!sent) return fault(ExchangeFault::Unreachable, sent.error().message);
+  if (!sent) return break_off(sent.error());
   owner_.on_progress(*this);
+}
+
+void Exchange::break_off(const SocketError& error) {
+  fault(error.is_shortage ? ExchangeFault::Shortage : ExchangeFault::Unreachable, error.message);
 }
 
 void Exchange::fault(ExchangeFault kind, const std::string& what) {

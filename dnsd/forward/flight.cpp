@@ -57,10 +57,13 @@ void Flight::go_on() {
 }
 
 bool Flight::launch_one() {
+  const std::size_t tries = tries_.size();
   while (packets() < kMaxPackets) {
     const std::size_t upstream = next_upstream();
     if (upstream == kNone) return false;
     if (launch(upstream)) return true;
+    // What we lack for all of them, we lack for a second try as well.
+    if (is_short_ && tries_.size() >= tries + plan_.upstreams.size()) return false;
   }
   return false;
 }
@@ -87,8 +90,14 @@ bool Flight::launch(std::size_t upstream) {
       std::make_unique<Exchange>(asked, question_, static_cast<ExchangeOwner&>(*this));
   const auto sent = attempt.exchange->start();
   if (!sent) {
-    note_fault(asked, ExchangeFault::Unreachable, sent.error().message);
+    if (sent.error().is_shortage)
+      note_shortage(sent.error().message);
+    else
+      note_fault(asked, ExchangeFault::Unreachable, sent.error().message);
+    // An earlier try may still be answered.
+    const bool was_asked = sent.error().is_shortage && is_asked(upstream, attempt);
     settle(attempt);
+    settled_[upstream] = !was_asked;
     return false;
   }
   const Millis factor = kPatienceFactors[std::min<std::size_t>(pass_, kPatienceFactors.size() - 1)];
@@ -122,6 +131,13 @@ void Flight::settle(Try& finished) {
   settled_[finished.upstream] = true;
   packets_before_ += finished.exchange->packets();
   finished.exchange.reset();
+}
+
+// Whether a try other than `attempt` waits for the upstream.
+bool Flight::is_asked(std::size_t upstream, const Try& attempt) const {
+  return std::ranges::any_of(tries_, [&](const Try& other) {
+    return &other != &attempt && other.upstream == upstream && other.state != TryState::Over;
+  });
 }
 
 std::uint32_t Flight::packets() const {
@@ -179,6 +195,7 @@ void Flight::on_timer(Timer&) {
 void Flight::note_late(Try& late) {
   late.state = TryState::TimedOut;
   late.exchange->note_timeout();
+  if (!late.exchange->was_sent()) return note_shortage("the system's send buffers are full");
   const auto& upstream = plan_.upstreams[late.upstream];
   upstream->state().note_timeout(late.exchange->sent_at());
   host_.on_upstream_doubted(upstream);
@@ -194,7 +211,9 @@ void Flight::on_progress(Exchange& exchange) {
 
 void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) {
   Try& attempt = try_of(exchange);
-  if (exchange.has_replied()) {
+  if (fault == ExchangeFault::Shortage) {
+    note_shortage(what);
+  } else if (exchange.has_replied()) {
     // It lives: only this question's way over TCP is closed (reliability.md R42).
     exchange.upstream().state().note_error(what);
     failure_.ede = wire::Ede::NetworkError;
@@ -219,6 +238,14 @@ void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::stri
     failure_.unreachable = false;
   }
   failure_.text = upstream.name() + ": " + what;
+}
+
+void Flight::note_shortage(const std::string& what) {
+  is_short_ = true;
+  host_.on_shortage();
+  if (has_rcode_) return;
+  failure_.ede = wire::Ede::Other;
+  failure_.text = what;
 }
 
 void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response) {

@@ -24,6 +24,8 @@ class FlightHost {
   // The upstream did not answer: perhaps it is to be probed.
   virtual void on_upstream_doubted(const std::shared_ptr<Upstream>& upstream) = 0;
   virtual void on_upstream_recovered() = 0;
+  // An upstream was not asked for want of a socket, a port or memory of our own.
+  virtual void on_shortage() = 0;
 
  protected:
   ~FlightHost() = default;
@@ -50,6 +52,9 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
 
   void start();
   const UpstreamQuestion& question() const { return question_; }
+  // Some upstream was not asked, through no fault of its own, and none has said anything: a failure
+  // says nothing of the name.
+  bool is_short() const { return is_short_ && !has_rcode_; }
 
  private:
   enum class TryState : std::uint8_t { Waiting, TimedOut, Over };
@@ -74,6 +79,7 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   Millis earliest_retry() const;
   Try& try_of(const Exchange& exchange);
   void settle(Try& finished);
+  bool is_asked(std::size_t upstream, const Try& attempt) const;
   void note_late(Try& late);
   bool is_anyone_waiting() const;
   bool is_hopeful(std::size_t upstream) const;
@@ -83,6 +89,7 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   void finish(MessageRef message, const std::string& upstream);
   void finish_with_failure();
   void note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what);
+  void note_shortage(const std::string& what);
   CacheKey key() const;
 
   Reactor& reactor_;
@@ -99,6 +106,7 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   std::uint32_t packets_before_ = 0;  // of exchanges that are gone
   bool starting_ = false;
   bool has_rcode_ = false;  // an upstream refused or failed
+  bool is_short_ = false;
   FailureText failure_;
   std::string failure_from_;
   MessageRef outcome_;  // waits for the timer

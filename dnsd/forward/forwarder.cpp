@@ -79,7 +79,8 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
   Outcome refusal_or_stale(const CacheKey& key, FlightTable::Admission why);
 
   void on_delivery(const std::string& flight_key, const FlightResult& result);
-  void on_flight_result(Pending& pending, const MessageRef& message, const std::string& upstream);
+  void on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,
+                        const std::string& upstream);
   void end(Pending& pending, const MessageRef& message, std::string_view upstream);
 
   std::shared_ptr<ForwardShared> shared_;
@@ -142,13 +143,14 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
   std::vector<Waiter> waiters;  // in the order of arrival, so of stale_at, too
 
  private:
-  void on_flight_over(Flight&, MessageRef message, const std::string& upstream) override {
-    impl_.on_flight_result(*this, message, upstream);
+  void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) override {
+    impl_.on_flight_result(*this, flight, message, upstream);
   }
   void on_upstream_doubted(const std::shared_ptr<Upstream>&) override {
     impl_.groups_.note_doubt();
   }
   void on_upstream_recovered() override { impl_.on_upstream_recovered(); }
+  void on_shortage() override { bump(impl_.counters_.shortages); }
   void on_timer(Timer& timer) override;
 
   void arm() {
@@ -365,12 +367,12 @@ void Forwarder::Impl::take_off(Pending& pending, const ForwardRequest& request) 
   pending.lead(std::move(plan), rules);
 }
 
-void Forwarder::Impl::on_flight_result(Pending& pending, const MessageRef& message,
-                                       const std::string& upstream) {
+void Forwarder::Impl::on_flight_result(Pending& pending, const Flight& flight,
+                                       const MessageRef& message, const std::string& upstream) {
   if (pending.question.recursion_desired) {
     if (message->kind() == MessageKind::Failure) {
       bump(counters_.failures);
-      shared_->cache.store_failure(message, reactor_.now());
+      if (!flight.is_short()) shared_->cache.store_failure(message, reactor_.now());
     } else {
       shared_->cache.store(message, pending.key);
     }

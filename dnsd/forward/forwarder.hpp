@@ -57,6 +57,7 @@ struct ForwardCounters {
   std::atomic<std::uint64_t> stale_answers{0};  // given by resolve(), not those of the cache
   std::atomic<std::uint64_t> refreshes{0};      // flights that nobody waits for
   std::atomic<std::uint64_t> failures{0};       // flights that brought nothing usable
+  std::atomic<std::uint64_t> shortages{0};      // upstreams not asked: no socket, port or memory
   std::atomic<std::uint64_t> waiting{0};        // a gauge: callbacks yet to come
 };
 

@@ -40,7 +40,7 @@ void Probe::start() {
   upstream_->state().counts.probes.fetch_add(1, std::memory_order_relaxed);
   exchange_ = std::make_unique<Exchange>(*upstream_, question_, static_cast<ExchangeOwner&>(*this));
   if (const auto sent = exchange_->start(); !sent) {
-    lose(sent.error().message);
+    sent.error().is_shortage ? put_off() : lose(sent.error().message);
     timer_.start(reactor_.now());
     return;
   }
@@ -63,19 +63,28 @@ void Probe::lose(std::string_view reason) {
   }
 }
 
+// It was not asked, through no fault of its own.
+void Probe::put_off() {
+  over_ = true;
+  UpstreamState& state = upstream_->state();
+  if (purpose_ == ProbePurpose::Life) state.put_off_probe(reactor_.now());
+  if (purpose_ == ProbePurpose::Loop) state.put_off_loop_check(reactor_.now());
+}
+
 void Probe::on_reply(Exchange&, const wire::ResponseMessage&) {
   if (purpose_ == ProbePurpose::Loop) upstream_->state().note_loop_check_over();
   host_.on_probe_over(*this);
 }
 
-void Probe::on_fault(Exchange& exchange, ExchangeFault, const std::string& what) {
+void Probe::on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) {
   // A reply that is too long or malformed is a sign of life, too.
-  if (!exchange.has_replied()) lose(what);
+  if (!exchange.has_replied()) fault == ExchangeFault::Shortage ? put_off() : lose(what);
   host_.on_probe_over(*this);
 }
 
 void Probe::on_timer(Timer&) {
-  if (!over_ && !exchange_->has_replied()) lose("no answer in time");
+  if (!over_ && !exchange_->has_replied())
+    exchange_->was_sent() ? lose("no answer in time") : put_off();
   host_.on_probe_over(*this);
 }
 

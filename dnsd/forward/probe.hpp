@@ -47,6 +47,7 @@ class Probe final : private ExchangeOwner, private TimerHandler {
   void on_recovery() override { host_.on_upstream_recovered(); }
   void on_timer(Timer& timer) override;
   void lose(std::string_view reason);
+  void put_off();
 
   Reactor& reactor_;
   ProbeHost& host_;

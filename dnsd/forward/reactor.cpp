@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cassert>
+#include <cerrno>
 #include <utility>
 
 namespace meshdns::dnsd {
@@ -94,20 +95,19 @@ void Reactor::run_tasks() {
   }
 }
 
-std::uint32_t Reactor::watch(int fd, std::uint32_t events, SocketHandler& handler) {
+bool Reactor::watch(int fd, std::uint32_t events, SocketHandler& handler, std::uint32_t& slot) {
   if (first_free_ == kNoSlot) {
     first_free_ = static_cast<std::uint32_t>(slots_.size());
     slots_.emplace_back().next_free = kNoSlot;
   }
-  const std::uint32_t slot = first_free_;
-  first_free_ = slots_[slot].next_free;
-  slots_[slot].handler = &handler;
+  slot = first_free_;
   epoll_event event{};
   event.events = events;
   event.data.u64 = event_data(slot, slots_[slot].generation);
-  // Fails only without memory; the query then runs into its timer.
-  epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
-  return slot;
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) return false;
+  first_free_ = slots_[slot].next_free;
+  slots_[slot].handler = &handler;
+  return true;
 }
 
 void Reactor::change(int fd, std::uint32_t slot, std::uint32_t events) {
@@ -177,7 +177,12 @@ void Timer::stop() {
 }
 
 SocketWatch::SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketHandler& handler)
-    : reactor_(&reactor), fd_(fd), slot_(reactor.watch(fd, events, handler)), events_(events) {}
+    : reactor_(&reactor), fd_(fd), events_(events) {
+  if (reactor.watch(fd, events, handler, slot_)) return;
+  const int error = errno;
+  ::close(std::exchange(fd_, -1));
+  errno = error;
+}
 
 SocketWatch& SocketWatch::operator=(SocketWatch&& other) noexcept {
   if (this == &other) return *this;

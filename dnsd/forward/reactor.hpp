@@ -35,7 +35,8 @@ class SocketHandler {
 class SocketWatch {
  public:
   SocketWatch() = default;
-  // REQUIRES: `fd` is open; it is closed with this.  The reactor outlives this.
+  // REQUIRES: `fd` is open; it is closed with this.  The reactor outlives this.  Where the system
+  // has no room to watch it, it is closed at once, and errno says why.
   SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketHandler& handler);
   ~SocketWatch() { reset(); }
   SocketWatch(const SocketWatch&) = delete;
@@ -128,7 +129,8 @@ class Reactor {
     std::uint32_t next_free = 0;
   };
 
-  std::uint32_t watch(int fd, std::uint32_t events, SocketHandler& handler);
+  // False: the system has no room; errno says why.
+  bool watch(int fd, std::uint32_t events, SocketHandler& handler, std::uint32_t& slot);
   void change(int fd, std::uint32_t slot, std::uint32_t events);
   void unwatch(std::uint32_t slot);
   void arm();

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "dnsd/wire/octets.hpp"
 
@@ -25,19 +24,21 @@ StreamConnection::StreamConnection(Reactor& reactor, RandomPool& random,
 
 StreamConnection::~StreamConnection() = default;
 
-Result<std::shared_ptr<StreamConnection>> StreamConnection::open(
+SocketResult<std::shared_ptr<StreamConnection>> StreamConnection::open(
     Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer) {
   sockaddr_storage address{};
   const auto size = peer->server.address.to_sockaddr(address);
-  if (!size) return std::unexpected(size.error());
+  if (!size) return std::unexpected(SocketError{size.error().message});
   auto connection = std::make_shared<StreamConnection>(reactor, random, peer);
   const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fail(std::string("no socket: ") + std::strerror(errno));
+  if (fd < 0) return std::unexpected(socket_error("no socket", errno));
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   connection->watch_ = SocketWatch(reactor, fd, EPOLLOUT, static_cast<SocketHandler&>(*connection));
+  if (!connection->watch_) return std::unexpected(socket_error("no socket", errno));
+  if (fd > highest_upstream_descriptor()) return std::unexpected(too_many_sockets());
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), *size) != 0 && errno != EINPROGRESS)
-    return fail(std::string("TCP: ") + std::strerror(errno));
+    return std::unexpected(socket_error("TCP", errno));
   peer->state->counts.connections.fetch_add(1, std::memory_order_relaxed);
   connection->idle_.start(reactor.now() + kIdleTime);
   return connection;
@@ -69,19 +70,19 @@ void StreamConnection::forget(std::uint16_t id, bool unanswered) {
   idle_.start(suspect_ ? reactor_.now() : reactor_.now() + kIdleTime);
 }
 
-void StreamConnection::close(std::string_view reason) {
+void StreamConnection::close(const SocketError& reason) {
   if (!watch_) return;
   const auto self = shared_from_this();
   watch_.reset();
   idle_.stop();
   auto users = std::move(users_);
   users_.clear();
-  const std::string why(reason);
+  const SocketError why = reason;
   for (const auto& [id, user] : users) user->on_stream_broken(why, served_);
 }
 
 void StreamConnection::on_timer(Timer&) {
-  if (users_.empty()) close("idle");
+  if (users_.empty()) close({"idle"});
 }
 
 void StreamConnection::on_socket(std::uint32_t events) {
@@ -99,7 +100,7 @@ bool StreamConnection::finish_connect() {
   socklen_t size = sizeof error;
   getsockopt(watch_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) {
-    close(std::string("TCP: ") + std::strerror(error));
+    close(socket_error("TCP", error));
     return false;
   }
   state_ = peer_->tls != nullptr ? State::Handshake : State::Open;
@@ -110,7 +111,7 @@ bool StreamConnection::finish_connect() {
 bool StreamConnection::advance_handshake() {
   switch (tls_->handshake()) {
     case TlsSession::Progress::Failed:
-      close("TLS: " + tls_->error());
+      close({"TLS: " + tls_->error()});
       return false;
     case TlsSession::Progress::Done:
       state_ = State::Open;
@@ -127,9 +128,10 @@ bool StreamConnection::receive() {
   const ssize_t got = recv(watch_.fd(), octets.data(), octets.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (got <= 0) {
+    const SocketError reason =
+        got == 0 ? SocketError{"connection closed by the upstream"} : socket_error("TCP", errno);
     take_messages();
-    close(got == 0 ? std::string("connection closed by the upstream")
-                   : std::string("TCP: ") + std::strerror(errno));
+    close(reason);
     return false;
   }
   last_received_ = reactor_.now();
@@ -151,7 +153,7 @@ bool StreamConnection::open_records() {
     if (progress == TlsSession::Progress::NeedsMore) return true;
     if (progress == TlsSession::Progress::Failed) {
       take_messages();
-      close("TLS: " + tls_->error());
+      close({"TLS: " + tls_->error()});
       return false;
     }
     in_.insert(in_.end(), text.begin(), text.begin() + static_cast<std::ptrdiff_t>(size));
@@ -165,7 +167,7 @@ bool StreamConnection::flush() {
       // Session tickets and data may have come with the end of the handshake.
       if (!open_records()) return false;
       if (!out_.empty() && !tls_->write(out_)) {
-        close("TLS: " + tls_->error());
+        close({"TLS: " + tls_->error()});
         return false;
       }
       out_.clear();
@@ -177,7 +179,7 @@ bool StreamConnection::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) return true;
     if (sent < 0) {
-      close(std::string("TCP: ") + std::strerror(errno));
+      close(socket_error("TCP", errno));
       return false;
     }
     pending.erase(0, static_cast<std::size_t>(sent));
@@ -200,7 +202,7 @@ void StreamConnection::take_messages() {
       served_ = true;
     } else {
       peer_->state->counts.mismatched.fetch_add(1, std::memory_order_relaxed);
-      if (++strays_ > kMaxStrays) return close("too many messages that nobody asked for");
+      if (++strays_ > kMaxStrays) return close({"too many messages that nobody asked for"});
     }
   }
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));

@@ -13,6 +13,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/socket_error.hpp"
 #include "dnsd/forward/tls_client.hpp"
 #include "dnsd/forward/upstream_state.hpp"
 
@@ -26,7 +27,7 @@ class StreamUser {
   virtual bool on_stream_message(std::span<const std::uint8_t> message) = 0;
   // The connection is gone; nothing more comes.  `reused`: it had served others before, so that the
   // upstream may merely have closed it: worth another try.
-  virtual void on_stream_broken(std::string_view reason, bool reused) = 0;
+  virtual void on_stream_broken(const SocketError& reason, bool reused) = 0;
 
  protected:
   ~StreamUser() = default;
@@ -49,8 +50,8 @@ class StreamConnection final : public std::enable_shared_from_this<StreamConnect
 
   // Begins to connect.  An Error where that fails at once.  REQUIRES: reactor and random outlive
   // it.
-  static Result<std::shared_ptr<StreamConnection>> open(Reactor& reactor, RandomPool& random,
-                                                        std::shared_ptr<UpstreamPeer> peer);
+  static SocketResult<std::shared_ptr<StreamConnection>> open(Reactor& reactor, RandomPool& random,
+                                                              std::shared_ptr<UpstreamPeer> peer);
   StreamConnection(Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer);
   ~StreamConnection();
 
@@ -64,7 +65,7 @@ class StreamConnection final : public std::enable_shared_from_this<StreamConnect
   // The user waits no more.  `unanswered`: it waited in vain.
   void forget(std::uint16_t id, bool unanswered);
 
-  void close(std::string_view reason);
+  void close(const SocketError& reason);
 
  private:
   enum class State : std::uint8_t { Connecting, Handshake, Open };

@@ -31,12 +31,13 @@ Upstream::Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& s
   }
 }
 
-Result<std::shared_ptr<StreamConnection>> Upstream::connection() {
-  if (!tls_error_.empty()) return fail(tls_error_);
+SocketResult<std::shared_ptr<StreamConnection>> Upstream::connection() {
+  if (!tls_error_.empty()) return std::unexpected(SocketError{tls_error_});
   std::erase_if(connections_, [](const auto& connection) { return connection->is_closed(); });
   for (const auto& connection : connections_)
     if (connection->is_usable()) return connection;
-  if (connections_.size() >= kMaxConnections) return fail("too many queries over TCP already");
+  if (connections_.size() >= kMaxConnections)
+    return std::unexpected(SocketError{"too many queries over TCP already", true});
   auto opened = StreamConnection::open(reactor_, random_, peer_);
   if (opened) connections_.push_back(*opened);
   return opened;
@@ -46,7 +47,7 @@ void Upstream::close() {
   sockets_.close();
   auto connections = std::move(connections_);
   connections_.clear();
-  for (const auto& connection : connections) connection->close("shutting down");
+  for (const auto& connection : connections) connection->close({"shutting down"});
 }
 
 }  // namespace meshdns::dnsd

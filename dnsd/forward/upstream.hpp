@@ -43,7 +43,7 @@ class Upstream {
   const std::string& name() const { return peer_->state->name(); }
 
   // A connection with room for a query: one that is open, or a new one.
-  Result<std::shared_ptr<StreamConnection>> connection();
+  SocketResult<std::shared_ptr<StreamConnection>> connection();
   void close();
 
  private:
@@ -70,8 +70,9 @@ struct UpstreamQuestion {
 };
 
 enum class ExchangeFault : std::uint8_t {
-  Unreachable,  // ICMP, a refused or cut connection, no socket
+  Unreachable,  // ICMP, a refused or cut connection
   Malformed,    // what came is no message
+  Shortage,  // it was not asked: we lack a socket, a port or memory, or a limit of ours is reached
 };
 
 class Exchange;
@@ -108,7 +109,7 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   Exchange& operator=(const Exchange&) = delete;
 
   // Sends the first query.  An Error instead of any call to the owner.
-  Result<void> start();
+  SocketResult<void> start();
 
   Upstream& upstream() const { return upstream_; }
   // The name as it was last sent, odd case and all.
@@ -116,23 +117,26 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   Millis sent_at() const { return sent_at_; }
   std::uint32_t packets() const { return packets_; }
   void note_timeout() { unanswered_ = true; }
+  // False: what was last to be sent was lost here, since the system's buffers are full.
+  bool was_sent() const { return sent_; }
   // Something came from the upstream, be it only that the answer is too long for UDP.
   bool has_replied() const { return replied_; }
 
  private:
   void on_socket(std::uint32_t events) override;
   bool on_stream_message(std::span<const std::uint8_t> message) override;
-  void on_stream_broken(std::string_view reason, bool reused) override;
+  void on_stream_broken(const SocketError& reason, bool reused) override;
 
-  Result<void> send_datagram();
-  Result<void> send_on_stream();
+  SocketResult<void> send_datagram();
+  SocketResult<void> send_on_stream();
   std::size_t build(std::span<std::uint8_t> buffer, std::uint16_t id, bool stream);
   void spell_name();
   bool on_mismatch(std::span<const std::uint8_t> datagram, bool case_differs);
   void on_response(std::span<const std::uint8_t> message, bool stream);
   bool handle_cookie(const wire::ResponseMessage& response);
   void learn(const wire::ResponseMessage& response, bool stream);
-  void again(Result<void> (Exchange::*send)());
+  void again(SocketResult<void> (Exchange::*send)());
+  void break_off(const SocketError& error);
   void fault(ExchangeFault kind, const std::string& what);
   void leave_stream();
   std::uint32_t rtt_us() const;
@@ -155,6 +159,7 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   bool no_edns_again_ = false;  // asked again without EDNS
   bool cookie_again_ = false;   // asked again with the cookie just learned
   bool stream_again_ = false;   // sent again after a connection broke
+  bool sent_ = false;
   bool unanswered_ = false;
   bool replied_ = false;
 };

@@ -150,6 +150,10 @@ void UpstreamState::note_probe_lost(Millis now, std::string_view reason) {
     listener_.on_upstream_down(name_, reason);
 }
 
+void UpstreamState::put_off_probe(Millis now) {
+  next_probe_.store(now + kFirstProbePause, kRelaxed);
+}
+
 void UpstreamState::note_case_lost(Millis now) {
   if (case_strikes_.fetch_add(1, kRelaxed) + 1 < kCaseStrikes) return;
   const bool news = keeps_case(now);
@@ -178,6 +182,10 @@ void UpstreamState::note_loop_check_lost(Millis now) {
   const std::uint32_t lost = loop_checks_lost_.fetch_add(1, kRelaxed);
   const Millis pause = kFirstLoopRetry << std::min<std::uint32_t>(lost, 16);
   next_loop_check_.store(now + std::min(pause, kLoopCheckPause), kRelaxed);
+}
+
+void UpstreamState::put_off_loop_check(Millis now) {
+  next_loop_check_.store(now + kFirstLoopRetry, kRelaxed);
 }
 
 void UpstreamState::note_loop_check_over() {

@@ -87,6 +87,8 @@ class UpstreamState {
   // Whether a probe is due; the caller sends it then (one worker at a time gets true).
   bool claim_probe(Millis now);
   void note_probe_lost(Millis now, std::string_view reason);
+  // It could not be sent for a shortage of our own: to be claimed again soon.
+  void put_off_probe(Millis now);
 
   // 0x20: replies that differ in case only, answered when asked in lower case.
   bool keeps_case(Millis now) const {
@@ -106,6 +108,7 @@ class UpstreamState {
   bool claim_loop_check(Millis now);
   void note_loop_check_over();
   void note_loop_check_lost(Millis now);
+  void put_off_loop_check(Millis now);  // as put_off_probe()
   void note_came_back(Millis now);
 
   UpstreamStatus status(Millis now) const;

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 
 import pytest
 
@@ -12,6 +13,7 @@ from harness.waiting import eventually
 LIMIT = 256
 RESERVE = 64
 SILENT = 4
+UPSTREAM_TIMEOUT = 2.0  # at its default
 ANY_NAME = ["*.example.test. 300 A 192.0.2.1"]
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
@@ -72,3 +74,21 @@ def test_tcp_clients_leave_descriptors_for_everything_else(workspace, daemon, up
         eventually(lambda: len(silent_names(upstream)) == SILENT)
         everything_works(workspace, daemon, 1)
     everything_works(workspace, daemon, 2)
+
+
+def test_silent_upstreams_leave_descriptors_to_files_and_admin(workspace, daemon, upstream):
+    """What cannot be asked is SERVFAIL at once, all else goes on, and soon after everything is as before."""
+    with open_udp(daemon.server) as udp:
+        ask_silent_names(udp, 2 * LIMIT, "flood")
+        eventually(lambda: descriptors(daemon) >= LIMIT - 40)
+        assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
+        assert daemon.get("/readyz")[0] == 200
+        metrics = daemon.get("/metrics")[1]
+        assert int(re.search(r"^meshdns_forward_shortages_total (\d+)", metrics, re.M).group(1)) > 0
+        assert daemon.ask("honest.example.test.").rcode in ("NOERROR", "SERVFAIL")
+    eventually(lambda: descriptors(daemon) < LIMIT / 2, UPSTREAM_TIMEOUT + 1)
+    everything_works(workspace, daemon, 1)
+    # It did not become the name's failure.
+    assert daemon.ask("honest.example.test.").addresses() == ["192.0.2.1"]
+    # The upstream was silent for these names only.
+    assert "does not answer" not in workspace.log()

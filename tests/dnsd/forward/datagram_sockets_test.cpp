@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include <optional>
 #include <set>
 #include <vector>
+
+#include "tests/dnsd/forward/shortages.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {
@@ -95,6 +98,31 @@ TEST_F(DatagramSocketsTest, OpenMoreRatherThanChooseAmongFew) {
   const auto ports = ports_of(before);
   give_back(std::move(before));
   EXPECT_FALSE(ports.contains(port_of(take())));
+}
+
+// R14: files and the admin endpoint have what is left.
+TEST_F(DatagramSocketsTest, LeaveDescriptorsToOtherEnds) {
+  const FewDescriptors few(300);
+  sockets_.emplace(*reactor_, random_, *parse_socket_address("127.0.0.1:53"), kMaxIdle);
+  std::vector<SocketWatch> taken;
+  auto next = sockets_->take(nobody_);
+  for (; next; next = sockets_->take(nobody_)) taken.push_back(std::move(*next));
+  EXPECT_TRUE(next.error().is_shortage) << next.error().message;
+  std::vector<int> left;
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) left.push_back(fd);
+  for (const int fd : left) ::close(fd);
+  EXPECT_GE(left.size(), 32u);
+  taken.pop_back();
+  EXPECT_TRUE(sockets_->take(nobody_)) << "one that is given up can be had again";
+}
+
+TEST_F(DatagramSocketsTest, AreUsedAgainWhereNoOtherCanBeHad) {
+  use_up_fresh_but(kMaxIdle + 1);
+  auto before = take(kMaxIdle);
+  const auto ports = ports_of(before);
+  give_back(std::move(before));
+  const FewDescriptors none(0);
+  EXPECT_TRUE(ports.contains(port_of(take())));
 }
 
 }  // namespace

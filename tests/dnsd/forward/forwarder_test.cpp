@@ -11,6 +11,7 @@
 #include "dnsd/wire/name_text.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
 #include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/forward/shortages.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {
@@ -537,6 +538,83 @@ TEST_F(ForwarderTest, FailsAtOnceWhenAllRefuse) {
   const Answer answer = ask();
   EXPECT_THAT(answer.text, StartsWith("SERVFAIL EDE 23"));
   EXPECT_LE(answer.took, kAtOnce);
+}
+
+// R44: what we lack is held against nobody, and forgotten as soon as there is enough again.
+TEST_F(ForwarderTest, BlamesNoUpstreamForAShortageOfDescriptors) {
+  add();
+  add();
+  start();
+  EXPECT_EQ(ask().text, kTruth);
+  const UpstreamStatus before = status();
+  {
+    const FewDescriptors none(0);
+    for (const char* name : {"a.example.org.", "b.example.org.", "c.example.org."}) {
+      const Answer answer = ask(name);
+      EXPECT_EQ(answer.text, "SERVFAIL EDE 0");
+      EXPECT_LE(answer.took, kAtOnce);
+    }
+  }
+  for (const std::size_t index : {0u, 1u}) {
+    EXPECT_EQ(status(index).health, Health::Up);
+    EXPECT_EQ(status(index).unreachable, 0u);
+    EXPECT_EQ(status(index).timeouts, 0u);
+    EXPECT_EQ(status(index).last_error, "");
+  }
+  EXPECT_EQ(status().rtt_us, before.rtt_us);
+  EXPECT_EQ(forwarder_->counters().shortages, 6u);
+  const CacheKey key(question("a.example.org."), false, false);
+  EXPECT_FALSE(shared_->cache.find(key, loop_.now())) << "the failure is no property of the name";
+  EXPECT_THAT(ask("a.example.org.").text, StartsWith("NOERROR"));
+}
+
+TEST_F(ForwarderTest, WaitsForAnEarlierTryWhereNoOtherCanBeMade) {
+  add(Behaviour::Slow);
+  start();
+  std::string answer;
+  resolve("www.example.org.", [&](const Outcome& outcome) {
+    answer = describe("www.example.org.", outcome, loop_.now());
+  });
+  {
+    const FewDescriptors none(0);
+    // The second try is due after 300 ms, the answer comes after 600.
+    ASSERT_TRUE(loop_.run_until([&] { return forwarder_->counters().shortages > 0; }));
+  }
+  ASSERT_TRUE(loop_.run_until([&] { return !answer.empty(); }));
+  EXPECT_EQ(answer, kTruth);
+}
+
+TEST_F(ForwarderTest, ProbesThatCannotBeSentMakeNobodyDown) {
+  FakeUpstream& upstream = add(Behaviour::Dead);
+  config_.timeout = std::chrono::milliseconds(300);
+  start();
+  while (status().health == Health::Up) ask("a.example.org.");
+  ASSERT_EQ(status().health, Health::Doubtful);
+  const std::uint64_t failures = status().probe_failures;
+  {
+    const FewDescriptors none(0);
+    const std::uint64_t probes = status().probes;
+    ASSERT_TRUE(loop_.run_until([&] { return status().probes >= probes + 5; }));
+  }
+  EXPECT_LE(status().probe_failures, failures + 1) << "one was under way";
+  EXPECT_EQ(events_.downs, 0);
+  upstream.behave(Behaviour::Answer);
+  EXPECT_TRUE(loop_.run_until([&] { return status().health == Health::Up; }, 2'000));
+}
+
+TEST_F(ForwarderTest, BlamesNoUpstreamForQueriesThatNeverLeft) {
+  add();
+  config_.timeout = std::chrono::milliseconds(1'000);
+  start();
+  {
+    const FullSendBuffers full;
+    for (const char* name : {"a.example.org.", "b.example.org.", "c.example.org."})
+      EXPECT_THAT(ask(name).text, StartsWith("SERVFAIL EDE 0"));
+  }
+  EXPECT_EQ(status().timeouts, 0u);
+  EXPECT_EQ(status().health, Health::Up);
+  EXPECT_GE(forwarder_->counters().shortages, 3u);
+  EXPECT_THAT(ask("a.example.org.").text, StartsWith("NOERROR"));
 }
 
 TEST_F(ForwarderTest, SaysThatNoUpstreamIsConfigured) {
