@@ -68,7 +68,8 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Calls the handler once at `at` or as soon as the loop gets there; never from inside.
+  // Calls the handler once at `at` or as soon as the loop gets there, after the handlers of sockets
+  // that are ready then; never from inside.
   void start(Millis at);
   void stop();
   bool is_running() const { return running_; }
@@ -134,7 +135,8 @@ class Reactor {
   void change(int fd, std::uint32_t slot, std::uint32_t events);
   void unwatch(std::uint32_t slot);
   void arm();
-  void run_sockets();
+  // True: there may be more that are ready.
+  bool run_sockets();
   void run_timers();
   void run_tasks();
 

@@ -617,6 +617,32 @@ TEST_F(ForwarderTest, BlamesNoUpstreamForQueriesThatNeverLeft) {
   EXPECT_THAT(ask("a.example.org.").text, StartsWith("NOERROR"));
 }
 
+// A process that was stopped, or a machine that was: the answer waits in the socket.
+TEST_F(ForwarderTest, AnAnswerThatIsThereBeatsItsTimeoutAfterAStall) {
+  TestLoop elsewhere;
+  auto upstream = std::make_unique<FakeUpstream>(elsewhere.get());
+  config_.servers.push_back(upstream->server());
+  config_.timeout = std::chrono::milliseconds(400);
+  start();
+  const auto fetch = [&](const std::string& name, bool stalls) {
+    std::string answer;
+    const std::size_t before = upstream->received.size();
+    resolve(name, [&](const Outcome& outcome) { answer = describe(name, outcome, loop_.now()); });
+    elsewhere.run_until([&] { return upstream->received.size() > before; });
+    if (stalls) std::this_thread::sleep_for(config_.timeout * 2);
+    loop_.run_until([&] { return !answer.empty(); });
+    return answer;
+  };
+  EXPECT_THAT(fetch("calm.example.org.", false), StartsWith("NOERROR"));
+  for (const char* name : {"a.example.org.", "b.example.org.", "c.example.org."})
+    EXPECT_THAT(fetch(name, true), StartsWith("NOERROR"));
+  const UpstreamStatus seen = shared_->upstreams.status(loop_.now()).at(0);
+  EXPECT_EQ(seen.timeouts, 0u);
+  EXPECT_EQ(seen.health, Health::Up);
+  forwarder_.reset();
+  upstream.reset();
+}
+
 TEST_F(ForwarderTest, SaysThatNoUpstreamIsConfigured) {
   start();
   EXPECT_EQ(ask().text, "SERVFAIL EDE 22");
