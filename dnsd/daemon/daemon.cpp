@@ -21,6 +21,7 @@
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/liveness.hpp"
+#include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_log_writer.hpp"
 #include "dnsd/daemon/state_keeper.hpp"
 #include "dnsd/daemon/supervisor.hpp"
@@ -161,6 +162,7 @@ class Daemon::Impl {
   void read_local_names();
   void housekeep();
   void watch_workers();
+  void tell_of_overload();
   void tell_of_limited_clients();
   void tell_of_admin_clients();
   void keep_history();
@@ -201,6 +203,7 @@ class Daemon::Impl {
   std::shared_ptr<FrameStream> dnstap_;  // null until log.dnstap asks for it
   DnstapCounts dnstap_before_;           // of streams that were closed
   Liveness liveness_;
+  OverloadWatch overload_;
   LoadHistory load_;
   struct Freshness {
     std::uint64_t changes = 0;
@@ -486,6 +489,7 @@ void Daemon::Impl::housekeep() {
   state_keeper_.tick(std::chrono::steady_clock::now());
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   watch_workers();
+  tell_of_overload();
   tell_of_limited_clients();
   tell_of_admin_clients();
   if (cookie_secrets_.tick(std::chrono::steady_clock::now())) apply_query_settings();
@@ -502,6 +506,12 @@ void Daemon::Impl::watch_workers() {
   const std::string complaint = liveness_.complaint();
   if (complaint.empty()) return supervisor_.feed_watchdog();
   log_.write_folded(LogLevel::Error, "a worker's loop stands still", {{"workers", complaint}});
+}
+
+void Daemon::Impl::tell_of_overload() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& warning : overload_.observe(degradations_of(*self_), now))
+    log_.warn(warning.what, {{"count", warning.count}});
 }
 
 void Daemon::Impl::tell_of_limited_clients() {

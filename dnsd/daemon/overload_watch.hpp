@@ -1,0 +1,47 @@
+// Says what is dropped, refused or cut short for want of room.  The places where that happens only
+// count; who looks at the counts each second warns of those that have moved.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace meshdns::dnsd {
+
+class Daemon;
+
+// One way in which the daemon does less than it was asked for.
+struct Degradation {
+  std::string_view what;  // for the log: what happens, and which setting decides; lives for ever
+  std::uint64_t total = 0;
+  std::uint64_t tolerated = 0;  // so many within OverloadWatch::kPause are nothing to speak of
+};
+
+// All there are, always in the same order.  Control thread.
+std::vector<Degradation> degradations_of(Daemon& daemon);
+
+// One thread.
+class OverloadWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kPause{10};  // between two warnings of a kind
+
+  struct Warning {
+    std::string_view what;
+    std::uint64_t count;  // since the last warning of this kind
+  };
+  // What to warn of now: at once of what begins, then of the sum every kPause while it lasts.
+  // REQUIRES: the same kinds in the same order, from zero on; to be called every second.
+  std::vector<Warning> observe(std::span<const Degradation> kinds, Time now);
+
+ private:
+  struct Kind {
+    std::uint64_t counted = 0;  // up to here it has been said, or was tolerated
+    Time since{};               // the epoch: never
+  };
+  std::vector<Kind> kinds_;
+};
+
+}  // namespace meshdns::dnsd
