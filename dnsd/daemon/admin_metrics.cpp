@@ -123,6 +123,8 @@ void collect_durations(Collection& to, const std::vector<WorkerStatus>& workers)
 void collect_connections(Collection& to, const std::vector<WorkerStatus>& workers) {
   to.gauges("tcp_connections", "Open TCP connections of clients.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.tcp_open.value(); }));
+  to.gauges("tcp_held_bytes", "Unfinished queries and unsent answers of TCP clients.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.net.tcp_held.value(); }));
   to.gauges("dns_waiting", "Queries that wait for an upstream or for a set's first addresses.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.waiting.value(); }));
   to.counters("dns_truncated_total", "Responses with the TC bit.")
@@ -148,7 +150,7 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
   }};
   to.counters("udp_dropped_total", "Datagrams that were not answered, by reason.");
   for (const auto& [reason, member] : udp) to.add(total(member), {{"reason", reason}});
-  const std::array<std::pair<const char*, Member>, 8> tcp{{
+  const std::array<std::pair<const char*, Member>, 9> tcp{{
       {"rejected_total", &WorkerCounters::tcp_rejected_total},
       {"rejected_client", &WorkerCounters::tcp_rejected_client},
       {"rejected_files", &WorkerCounters::tcp_rejected_files},
@@ -156,6 +158,7 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
       {"idle", &WorkerCounters::tcp_closed_idle},
       {"slow_query", &WorkerCounters::tcp_closed_slow_query},
       {"slow_reader", &WorkerCounters::tcp_closed_slow_reader},
+      {"backlog", &WorkerCounters::tcp_closed_backlog},
       {"accept_error", &WorkerCounters::tcp_accept_errors},
   }};
   to.counters("tcp_closed_total", "TCP connections that we ended or did not take, by reason.");

@@ -43,6 +43,10 @@ constexpr unsigned kHostsFilePollMs = 500;
 // A configuration is read once it has been the same for so long, or after so many looks at it.
 constexpr std::uint64_t kSteadyMs = 25;
 constexpr int kSteadyTries = 20;
+// What unfinished queries and unread answers of all TCP clients may take, and those of one worker's
+// in any case (reliability.md R13).
+constexpr std::size_t kHeldByTcp = 32 << 20;
+constexpr std::size_t kLeastHeldByTcp = 1 << 20;
 constexpr std::uint64_t kHousekeepingMs = 1'000;
 // How long the first query may have to wait for the sources' first read; the sockets are bound by
 // then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
@@ -66,8 +70,10 @@ std::uint32_t descriptor_limit() {
   return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_cur, 1U << 30));
 }
 
-TcpLimits tcp_limits(const TcpConfig& config) {
+TcpLimits tcp_limits(const ServerConfig& server) {
+  const TcpConfig& config = server.tcp;
   TcpLimits limits;
+  limits.max_held = std::max(kHeldByTcp / worker_count(server), kLeastHeldByTcp);
   limits.max_connections = config.max_connections;
   limits.max_connections_per_client = config.max_connections_per_client;
   limits.idle_timeout = config.idle_timeout;
@@ -241,7 +247,7 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   choose_vip_allocator();
   feed_.set_listener([this] { update_state(); });
   raise_descriptor_limit();
-  budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server.tcp));
+  budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
   cache_keeper_.open(config_.state_dir, forwarding_);
   read_local_names();
@@ -675,7 +681,7 @@ void Daemon::Impl::apply_config(Config next) {
   log_.set_format(config_.log.format);
   if (config_.server.workers != before.server.workers)
     log_.warn("server.workers takes effect with the next start");
-  if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server.tcp));
+  if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server));
   unbound_.clear();
   bind();
   if (config_.log != before.log) apply_query_log();

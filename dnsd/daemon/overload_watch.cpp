@@ -63,6 +63,8 @@ std::vector<Degradation> degradations_of(Daemon& daemon) {
        net(&WorkerCounters::tcp_closed_slow_query)},
       {"TCP connections are closed: answers are not read",
        net(&WorkerCounters::tcp_closed_slow_reader)},
+      {"TCP connections are closed: those that stall hold too much together",
+       net(&WorkerCounters::tcp_closed_backlog)},
       {"queries are answered with SERVFAIL: too many wait already",
        sum(workers, &QueryCounters::rejected_waiting)},
       {"queries are answered with SERVFAIL: upstream.max_in_flight questions are under way",

@@ -45,7 +45,9 @@ struct alignas(64) WorkerCounters {
   Counter tcp_evicted;             // longest idle, made room for another
   Counter tcp_closed_idle;         // idle timeout
   Counter tcp_closed_slow_query;   // no whole message in time
-  Counter tcp_closed_slow_reader;  // replies not taken in time
+  Counter tcp_closed_slow_reader;  // replies not taken in time, or too many of them
+  Counter tcp_closed_backlog;      // stalled longest while all together held too much
+  Counter tcp_held;                // a gauge: octets of unfinished queries and unsent replies
   Counter tcp_accept_errors;
 };
 

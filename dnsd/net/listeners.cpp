@@ -24,6 +24,7 @@ namespace {
 
 // Bursts wait here while a worker is busy (reliability.md R60); the kernel gives what it allows.
 constexpr int kBufferBytes = 4 << 20;
+constexpr int kStreamBufferBytes = 128 << 10;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
 enum class Protocol : std::uint8_t { Udp, Tcp };
@@ -116,9 +117,12 @@ void prepare_udp(int fd, const SocketAddress& address) {
   if (v6) set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_OMIT);
 }
 
+// Accepted connections take it over.
 void prepare_tcp(int fd) {
-  // Accepted connections take it over.
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // Who does not read has replies wait in the kernel, too, which otherwise takes megabytes for
+  // each.
+  set_option(fd, SOL_SOCKET, SO_SNDBUF, kStreamBufferBytes);
 }
 
 // A bound socket, or errno.  `shared`: other sockets of ours will bind the same address.

@@ -22,6 +22,7 @@ struct TcpLimits {
   std::chrono::milliseconds write_timeout{5'000};      // without progress while replies wait
   std::uint32_t max_in_flight = 100;                   // queries of one connection
   std::size_t max_unsent = 65'536;                     // octets of replies, then no more is read
+  std::size_t max_held = 8 << 20;                      // octets of all of a worker's connections
   std::uint32_t reserved_files = 64;                   // descriptors kept for others (R14)
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -24,7 +25,7 @@ constexpr std::size_t kFlushAt = 64 * 1024;
 constexpr std::size_t kScratchSize = kFlushAt + kPrefix + kTcpBufferSize;
 // Late replies may come while much is unsent; so many times TcpLimits::max_unsent end the
 // connection.
-constexpr std::size_t kMaxUnsentFactor = 16;
+constexpr std::size_t kMaxUnsentFactor = 4;
 constexpr int kAcceptsPerTurn = 64;
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kEvictionTries = 64;
@@ -77,6 +78,7 @@ struct TcpServer::Connection {
   std::vector<std::uint8_t> input;   // an unfinished query, or queries that have to wait
   std::vector<std::uint8_t> output;  // replies that the socket did not take yet
   std::size_t output_at = 0;
+  std::size_t held = 0;  // octets of both, as counted last
   Connection* older = nullptr;
   Connection* newer = nullptr;
 
@@ -85,6 +87,11 @@ struct TcpServer::Connection {
     output_at = 0;
   }
   std::size_t unsent() const { return output.size() - output_at; }
+  // Since when nothing has moved that it holds memory for.
+  std::uint64_t stalled_since() const {
+    if (unsent_since != 0) return unsent_since;
+    return query_since != 0 ? query_since : active_at;
+  }
   bool has_whole_query() const {
     return input.size() >= kPrefix && input.size() - kPrefix >= message_size(input.data());
   }
@@ -351,7 +358,11 @@ bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets
                              std::size_t& taken) {
   bool well = true;
   taken = 0;
-  while (well && may_take_query(c)) {
+  while (well) {
+    const bool is_full =
+        scratch_used_ >= kFlushAt || c.unsent() + scratch_used_ >= limits_.max_unsent;
+    if (is_full && !write_replies(c)) return false;
+    if (!may_take_query(c)) break;
     const std::span<const std::uint8_t> rest = octets.subspan(taken);
     if (rest.size() < kPrefix) break;
     const std::size_t size = message_size(rest.data());
@@ -361,7 +372,6 @@ bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets
       break;
     }
     if (rest.size() - kPrefix < size) break;
-    if (scratch_used_ >= kFlushAt && !write_replies(c)) return false;
     c.has_asked = true;
     answer(c, rest.subspan(kPrefix, size));
     taken += kPrefix + size;
@@ -442,6 +452,29 @@ void TcpServer::proceed(Connection& c) {
   }
   if (is_done(c)) return close(c);
   watch(c);
+  weigh(c);
+}
+
+void TcpServer::weigh(Connection& c) {
+  const std::size_t held = c.input.capacity() + c.output.capacity();
+  if (held == c.held) return;
+  const bool has_grown = held > c.held;
+  held_ += held - std::exchange(c.held, held);
+  counters_.tcp_held.set(held_);
+  while (has_grown && !c.closed && held_ > limits_.max_held) {
+    counters_.tcp_closed_backlog.add();
+    close(longest_stalled());
+  }
+}
+
+// REQUIRES: some connection holds memory.  A search in all of them, which is rare: many clients
+// that stall at a time.
+TcpServer::Connection& TcpServer::longest_stalled() {
+  Connection* found = nullptr;
+  for (Connection* c = oldest_; c != nullptr; c = c->newer)
+    if (c->held > 0 && (found == nullptr || c->stalled_since() < found->stalled_since())) found = c;
+  assert(found != nullptr);
+  return *found;
 }
 
 void TcpServer::watch(Connection& c) {
@@ -602,6 +635,8 @@ void TcpServer::close(Connection& c) {
   budget_->release(c.client.address);
   --open_;
   counters_.tcp_open.set(open_);
+  held_ -= c.held;
+  counters_.tcp_held.set(held_);
   uv_close(reinterpret_cast<uv_handle_t*>(&c.poll),
            [](uv_handle_t* handle) { delete static_cast<Connection*>(handle->data); });
   c.fd.reset();  // after uv_close: libuv no longer looks at it

@@ -78,6 +78,10 @@ class TcpServer {
   // done.  The connection may be closed after this.
   void proceed(Connection& c);
   void watch(Connection& c);
+  // Counts what the connection holds; while all hold too much, those close that have stalled
+  // longest, this one perhaps among them.
+  void weigh(Connection& c);
+  Connection& longest_stalled();
   bool may_take_query(const Connection& c) const;
   bool is_done(const Connection& c) const;
   bool is_idle(const Connection& c) const;
@@ -110,6 +114,7 @@ class TcpServer {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::size_t open_ = 0;
+  std::size_t held_ = 0;  // octets, by all connections
   // By last activity, the longest idle first.
   Connection* oldest_ = nullptr;
   Connection* newest_ = nullptr;

@@ -285,6 +285,13 @@ class TcpClient {
     char octet;
     return ::recv(fd_.get(), &octet, 1, 0) <= 0;
   }
+  // As is_ended(), whatever comes before.
+  bool is_ended_at_last() {
+    std::array<char, 65536> buffer;
+    while (wait_readable(fd_.get()))
+      if (::recv(fd_.get(), buffer.data(), buffer.size(), 0) <= 0) return true;
+    return false;
+  }
   std::optional<std::string> ask(const std::string& message) {
     if (!send(message)) return std::nullopt;
     return receive();

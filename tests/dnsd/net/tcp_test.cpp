@@ -248,6 +248,78 @@ TEST(TcpTest, StopsReadingFromWhoDoesNotReadAndGivesUpOnThem) {
   EXPECT_TRUE(other.ask(query_of(1)).has_value());
 }
 
+// R13: late replies are bounded, too.
+TEST(TcpTest, HoldsAQuarterMegabyteOfLateRepliesAndNoMore) {
+  Serving server({"127.0.0.1:0"});
+  TcpClient client(server.address(), 4096);
+  const std::string large = "H" + std::string(60'000, 'x');
+  for (unsigned id = 0; id < 60; ++id) ASSERT_TRUE(client.send(query_of(id, large)));
+  ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 60));
+  server.on_worker(0, [&] { server.sinks[0]->release(); });
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_closed_slow_reader), 1u);
+  EXPECT_LE(server.sum(&WorkerCounters::tcp_replies), 6u);
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_held), 0u);
+}
+
+// Stalled connections, each with more to hold than it may.
+struct Stall {
+  const char* name;
+  std::string sent;
+  std::size_t most_of_one;  // octets
+};
+void PrintTo(const Stall& stall, std::ostream* out) { *out << stall.name; }
+
+class TcpStallTest : public testing::TestWithParam<Stall> {};
+
+std::string many_queries() {
+  std::string all;
+  for (unsigned id = 0; id < 400; ++id) all += TcpClient::framed(query_of(id, "B9000"));
+  return all;
+}
+
+// Until nothing more moves: the client's window and both buffers of the kernel are full.
+void write_all_that_fits(TcpClient& client, const Serving& server, const std::string& octets) {
+  std::uint64_t before = ~0ULL;
+  ASSERT_TRUE(client.write_some(octets) > 0);
+  for (int still = 0; still < 20; ++still) {
+    const std::uint64_t now = server.sum(&WorkerCounters::tcp_replies);
+    if (std::exchange(before, now) != now) still = 0;
+    ::poll(nullptr, 0, 2);
+  }
+}
+
+TEST_P(TcpStallTest, OneHoldsWhatOneMay) {
+  Serving server({"127.0.0.1:0"});
+  TcpClient client(server.address(), 4096);
+  write_all_that_fits(client, server, GetParam().sent);
+  ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_held, 1));
+  EXPECT_LE(server.sum(&WorkerCounters::tcp_held), GetParam().most_of_one);
+}
+
+TEST_P(TcpStallTest, AllTogetherHoldWhatAllMay) {
+  TcpLimits limits;
+  limits.max_held = 512 * 1024;
+  Serving server({"127.0.0.1:0"}, 1, limits);
+  TcpClient good(server.address());
+  std::vector<TcpClient> stalled;
+  while (server.sum(&WorkerCounters::tcp_closed_backlog) < 3) {
+    ASSERT_LT(stalled.size(), 60u);
+    stalled.emplace_back(server.address(), 4096);
+    write_all_that_fits(stalled.back(), server, GetParam().sent);
+    EXPECT_LE(server.sum(&WorkerCounters::tcp_held), limits.max_held);
+    EXPECT_TRUE(good.ask(query_of(1)).has_value());
+  }
+  // Who has stalled longest goes first.
+  EXPECT_EQ(server.budget->open(), stalled.size() - 3 + 1);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(stalled[i].is_ended_at_last()) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sides, TcpStallTest,
+    testing::Values(Stall{"unread replies", many_queries(), (64 + 64 + 20) * 1024},
+                    Stall{"an unfinished query",
+                          std::string("\xff\xff", 2) + std::string(60'000, 'x'), 128 * 1024}));
+
 TEST(TcpTest, DeliversMuchToASlowReader) {
   Serving server({"127.0.0.1:0"});
   TcpClient client(server.address(), 4096);
