@@ -181,6 +181,17 @@ def test_source_ports_and_ids_are_fresh_for_every_upstream_query(workspace):
     assert len(set(steps)) >= 0.95 * len(received), "IDs go up in steps"
 
 
+def test_no_more_than_1232_octets_are_asked_for_or_promised(workspace):
+    """Reliability, R7: whatever the client can take."""
+    upstream = workspace.upstream(["*.example.test. 300 A 192.0.2.1"])
+    daemon = workspace.daemon(upstreams=[upstream])
+    for size in (512, 1232, 4096, 65535):
+        answer = daemon.ask(f"to{size}.example.test.", bufsize=size)
+        assert answer.addresses() == ["192.0.2.1"]
+        assert answer.message.payload == 1232
+    assert {r.message.payload for r in upstream.received() if r.name.endswith("example.test.")} == {1232}
+
+
 def test_client_options_and_extra_records_never_reach_the_upstream(workspace):
     """Reliability, R30: the upstream query is built anew from the question."""
     upstream = workspace.upstream(["www.example.test. 60 A 192.0.2.1"])

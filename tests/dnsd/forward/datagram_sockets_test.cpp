@@ -100,6 +100,17 @@ TEST_F(DatagramSocketsTest, OpenMoreRatherThanChooseAmongFew) {
   EXPECT_FALSE(ports.contains(port_of(take())));
 }
 
+// R7, RFC 9715: DF is set, and no ICMP message that somebody forged lowers the path's MTU.
+TEST_F(DatagramSocketsTest, SendNoFragments) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  ASSERT_EQ(getsockopt(take().fd(), IPPROTO_IP, IP_MTU_DISCOVER, &value, &size), 0);
+  EXPECT_EQ(value, IP_PMTUDISC_PROBE);
+  sockets_.emplace(*reactor_, random_, *parse_socket_address("[::1]:53"), kMaxIdle);
+  ASSERT_EQ(getsockopt(take().fd(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, &value, &size), 0);
+  EXPECT_EQ(value, IPV6_PMTUDISC_PROBE);
+}
+
 // R14: files and the admin endpoint have what is left.
 TEST_F(DatagramSocketsTest, LeaveDescriptorsToOtherEnds) {
   const FewDescriptors few(300);

@@ -118,6 +118,35 @@ TEST(ListenersTest, ShareInheritedSockets) {
   EXPECT_TRUE(wait_readable(kept.get()));
 }
 
+int option_of(const ListenSocket& socket, int level, int option) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(::getsockopt(socket.fd.get(), level, option, &value, &size), 0);
+  return value;
+}
+
+// R7, RFC 9715: replies of up to 1,232 octets fit into any path's packets, and no ICMP message that
+// somebody forged has the kernel cut them.
+TEST(ListenersTest, TakeNobodysWordForThePathsMtu) {
+  std::vector<ListenerSet> sets = {Serving::open({"127.0.0.1:0", "[::1]:0", "[::]:0"}, 2)};
+  std::vector<InheritedSocket> inherited;
+  FileDescriptor bound(::socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(bound.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+  inherited.push_back({std::move(bound)});
+  sets.push_back(ListenerSet::adopt(std::move(inherited), 2).value());
+  for (const ListenerSet& set : sets)
+    for (const Listener& listener : set.listeners())
+      for (const auto& socket : listener.udp) {
+        SCOPED_TRACE(listener.address.to_string());
+        EXPECT_EQ(option_of(*socket, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_OMIT);
+        if (!listener.address.ip.is_v6()) continue;
+        EXPECT_EQ(option_of(*socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER), IPV6_PMTUDISC_OMIT);
+      }
+}
+
 TEST(ListenersTest, RefuseInheritedFilesThatAreNoSockets) {
   std::vector<InheritedSocket> sockets;
   sockets.push_back({FileDescriptor(::open("/dev/null", O_RDWR | O_CLOEXEC))});
