@@ -13,6 +13,11 @@ namespace {
 constexpr registry::DocumentLimits kLimits{
     .max_bytes = std::size_t{1} << 20, .max_depth = 32, .max_values = 200'000};
 
+constexpr std::size_t kMaxFindings = 100;
+
+// By line; what counts the rest comes last.
+std::uint32_t place_of(const registry::Finding& finding) { return finding.line - 1; }
+
 // Collects what one text says.
 class Loader {
  public:
@@ -24,23 +29,25 @@ class Loader {
       return report(root.line(), "", "a second document; a configuration is one");
     for (const registry::DocumentProblem& problem : document.problems)
       report(problem.line, problem.field, problem.message);
-    const schema::Place place(path_, loaded_.findings);
-    if (auto config = config_codec().read(root, place)) loaded_.config = *std::move(config);
+    const schema::Place place(path_, findings_);
+    if (auto config = config_codec().read(root, place)) config_ = *std::move(config);
   }
 
   void report(std::uint32_t line, std::string field, std::string message) {
-    loaded_.findings.push_back({registry::Severity::Error, std::string(path_), line, "", "",
-                                std::move(field), std::move(message)});
+    findings_.add({registry::Severity::Error, std::string(path_), line, "", "", std::move(field),
+                   std::move(message)});
   }
 
   LoadedConfig take() && {
-    std::ranges::stable_sort(loaded_.findings, {}, &registry::Finding::line);
-    return std::move(loaded_);
+    LoadedConfig loaded{std::move(config_), std::move(findings_).take()};
+    std::ranges::stable_sort(loaded.findings, {}, place_of);
+    return loaded;
   }
 
  private:
   std::string_view path_;
-  LoadedConfig loaded_;
+  Config config_;
+  registry::FindingList findings_{kMaxFindings};
   bool have_document_ = false;
 };
 

@@ -5,7 +5,7 @@
 namespace meshdns::dnsd::schema {
 namespace {
 
-constexpr std::size_t kMaxKeyShown = 200;
+constexpr std::size_t kMaxPathShown = 300;
 constexpr std::size_t kMaxKeyCompared = 64;  // the comparison is quadratic
 
 std::string_view last_part(std::string_view key) {
@@ -24,7 +24,7 @@ std::string join(const std::vector<std::string>& words) {
 Place Place::at(std::string_view key) const {
   Place below = *this;
   if (!below.key_.empty()) below.key_ += '.';
-  below.key_ += key.substr(0, kMaxKeyShown);
+  below.key_ += registry::printable(key);
   return below;
 }
 
@@ -45,7 +45,8 @@ void Place::warn(std::uint32_t line, std::string message) const {
 }
 
 void Place::report(registry::Severity severity, std::uint32_t line, std::string message) const {
-  findings_->push_back({severity, file_, line, "", "", key_, std::move(message)});
+  findings_->add({severity, file_, line, "", "", registry::printable(key_, kMaxPathShown),
+                  std::move(message)});
 }
 
 void wrong_type(const Node& node, const Place& place, std::string_view wanted) {
@@ -54,7 +55,7 @@ void wrong_type(const Node& node, const Place& place, std::string_view wanted) {
   message += ", found ";
   message += node.describe();
   if (node.is_scalar() && !node.is_null() && wanted == "a list")
-    message += "; write [" + quoted(node.text().substr(0, kMaxKeyShown)) + "]";
+    message += "; write [" + quoted(node.text()) + "]";
   if (node.is_null()) message += "; leave the key out for its default";
   place.error(node.line(), std::move(message));
 }

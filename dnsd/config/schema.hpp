@@ -19,7 +19,7 @@
 
 #include "dnsd/config/enum_names.hpp"
 #include "dnsd/config/quoted.hpp"
-#include "registry/base/finding.hpp"
+#include "registry/base/finding_list.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/result.hpp"
 #include "registry/manifest/document.hpp"
@@ -36,7 +36,7 @@ inline void print_text(Json& json, std::string_view text) {
 // Where in the configuration we are, and where findings go.
 class Place {
  public:
-  Place(std::string_view file, std::vector<registry::Finding>& findings)
+  Place(std::string_view file, registry::FindingList& findings)
       : file_(file), findings_(&findings) {}
 
   Place at(std::string_view key) const;
@@ -49,7 +49,7 @@ class Place {
 
   std::string file_;
   std::string key_;
-  std::vector<registry::Finding>* findings_;
+  registry::FindingList* findings_;
 };
 
 // Reports that `node` is not what is wanted.

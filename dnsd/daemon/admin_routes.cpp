@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dnsd/config/load.hpp"
+#include "dnsd/config/quoted.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
@@ -409,8 +410,8 @@ HttpResponse set_log_level(Daemon& daemon, const HttpRequest& request) {
   const auto text = request.argument("level");
   const auto level = log_level_from_string(text);
   if (!level)
-    return bad_request("level=: \"" + std::string(text) +
-                       "\" is none of trace, debug, info, warn, error, off");
+    return bad_request("level=: " + quoted(text) +
+                       " is none of trace, debug, info, warn, error, off");
   daemon.log().announce("log level changed",
                         {{"from", to_string(daemon.log().level())}, {"to", to_string(*level)}});
   daemon.log().set_level(*level);
@@ -464,7 +465,7 @@ Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) 
   if (const auto text = request.argument("type"); !text.empty()) {
     wire::Type type = wire::Type::A;
     if (!wire::type_from_string(text, type))
-      return fail("type=: \"" + std::string(text) + "\" is no type of record");
+      return fail("type=: " + quoted(text) + " is no type of record");
     types.push_back(type);
   }
   const auto client = client_from(daemon, from);

@@ -13,6 +13,7 @@
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/manifest/check.hpp"
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/file_source.hpp"
@@ -20,15 +21,44 @@
 namespace meshdns::dnsd {
 namespace {
 
+// Prints findings and errors, each on one line that no terminal could mistake for anything else.
+class Lines {
+ public:
+  explicit Lines(std::ostream& out) : out_(out) {}
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  ~Lines() {
+    if (left_out_ > 0) out_ << "and " << left_out_ << " more findings\n";
+  }
+  void print(std::string_view line) { out_ << registry::printable(line, kMaxLine) << '\n'; }
+  void print(const registry::Finding& finding) {
+    if (printed_ == kMaxFindings) {
+      ++left_out_;
+      return;
+    }
+    ++printed_;
+    print(finding.to_string());
+  }
+
+ private:
+  static constexpr std::size_t kMaxLine = 2'000;
+  static constexpr std::size_t kMaxFindings = 1'000;
+
+  std::ostream& out_;
+  std::size_t printed_ = 0;
+  std::size_t left_out_ = 0;
+};
+
 // The configuration, with its findings printed; nullopt when it cannot be used.
 std::optional<Config> load_or_say(const std::string& path, std::ostream& err) {
-  if (path.empty()) return Config{};
+  if (path.empty()) return std::optional<Config>(std::in_place);
   auto loaded = load_config(path);
   if (!loaded) {
-    err << loaded.error().message << '\n';
+    Lines(err).print(loaded.error().message);
     return std::nullopt;
   }
-  for (const auto& finding : loaded->findings) err << finding.to_string() << '\n';
+  Lines lines(err);
+  for (const auto& finding : loaded->findings) lines.print(finding);
   if (!loaded->valid()) return std::nullopt;
   return std::move(loaded->config);
 }
@@ -78,7 +108,7 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
     reader->start();
     for (int i = 0; i < 1000 && !sink.complete() && reader->status().last_error.empty(); ++i)
       uv_run(&loop, UV_RUN_ONCE);
-    if (!reader->status().last_error.empty()) err << reader->status().last_error << '\n';
+    if (!reader->status().last_error.empty()) Lines(err).print(reader->status().last_error);
     reader.reset();
     uv_run(&loop, UV_RUN_DEFAULT);
   }
@@ -104,24 +134,25 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
 }
 
 int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  std::optional<Config> config = Config{};
+  std::optional<Config> config(std::in_place);
   bool config_errors = false;
   std::size_t config_error_count = 0;
   if (!arguments.config.empty()) {
     auto loaded = load_config(arguments.config);
     if (!loaded) {
-      err << loaded.error().message << '\n';
+      Lines(err).print(loaded.error().message);
       return kExitUsage;
     }
+    Lines lines(out);
     for (const auto& finding : loaded->findings) {
-      out << finding.to_string() << '\n';
+      lines.print(finding);
       config_error_count += finding.severity == registry::Severity::Error ? 1 : 0;
     }
     config_errors = !loaded->valid();
     config = std::move(loaded->config);
   }
-  registry::Checker checker(
-      {}, [&](const registry::Finding& finding) { out << finding.to_string() << '\n'; });
+  auto lines = std::make_optional<Lines>(out);
+  registry::Checker checker({}, [&](const registry::Finding& finding) { lines->print(finding); });
   for (const auto& path : arguments.paths) checker.check(path);
   if (arguments.paths.empty() && !config_errors)
     for (const auto& source : config->sources) {
@@ -129,6 +160,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
       if (const auto* table = std::get_if<NameTableSource>(&source))
         checker.check(table->path, registry::read_name_table);
     }
+  lines.reset();
   registry::CheckSummary summary = checker.summary();
   summary.errors += config_error_count;
   out << summary.to_string() << '\n';
@@ -153,7 +185,7 @@ std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream
     if (read)
       hosts = *std::move(read);
     else
-      err << read.error().message << '\n';
+      Lines(err).print(read.error().message);
   }
   return std::make_shared<const LocalNames>(hosts, config.overrides);
 }
@@ -166,7 +198,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!asked.type.empty()) {
     wire::Type type = wire::Type::A;
     if (!wire::type_from_string(asked.type, type)) {
-      err << "\"" << asked.type << "\" is no type of record\n";
+      err << registry::quoted(asked.type) << " is no type of record\n";
       return kExitUsage;
     }
     types.push_back(type);
@@ -181,7 +213,8 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   const registry::Client* client =
       address ? snapshot->client_at(*address) : snapshot->default_client.get();
   if (client == nullptr) {
-    out << asked.from << " is no known client, and client.unknown is refuse: REFUSED\n";
+    out << registry::printable(asked.from)
+        << " is no known client, and client.unknown is refuse: REFUSED\n";
     return 0;
   }
   std::string warning;
@@ -197,16 +230,17 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     const registry::Connection connection{asked.connect->ip, asked.connect->port, asked.sni,
                                           asked.host};
     for (const auto& line : traffic_lines(view, connection, match_traffic(view, connection)))
-      out << line << '\n';
+      out << registry::printable(line, line.size()) << '\n';
     return 0;
   }
   const auto explanation =
       explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
   if (!explanation) {
-    err << explanation.error().message << '\n';
+    Lines(err).print(explanation.error().message);
     return kExitUsage;
   }
-  for (const auto& line : to_lines(*explanation, Audience::Operator)) out << line << '\n';
+  for (const auto& line : to_lines(*explanation, Audience::Operator))
+    out << registry::printable(line, line.size()) << '\n';
   return 0;
 }
 

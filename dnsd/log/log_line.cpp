@@ -8,6 +8,7 @@
 #include "dnsd/log/log.hpp"
 #include "dnsd/log/printable.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -18,11 +19,19 @@ constexpr std::size_t kMaxLine = 4000;
 constexpr std::size_t kMaxMessage = 1500;  // in JSON at most twice as long
 constexpr std::size_t kMaxValue = 1100;    // a name of 255 octets, all escaped
 
-std::string shown(std::string_view text, std::size_t limit) {
-  // An octet is shown as one or more: what lies beyond `limit` would be cut in any case.
-  std::string out = printable(text.substr(0, limit + 1));
-  if (out.size() > limit) out.replace(limit - 3, std::string::npos, "...");
-  return out;
+// An octet is shown as one or more: what lies beyond kMaxValue would be cut in any case.
+std::string cut(std::string shown, std::size_t limit) {
+  if (shown.size() > limit) shown.replace(limit - 3, std::string::npos, "...");
+  return shown;
+}
+
+std::string shown_value(std::string_view text) {
+  return cut(printable(text.substr(0, kMaxValue + 1)), kMaxValue);
+}
+
+// What a message quotes has been escaped already, and is not to be escaped again.
+std::string shown_message(std::string_view text) {
+  return cut(registry::printable(text, kMaxMessage), kMaxMessage);
 }
 
 void append_time(std::string& out, std::int64_t unix_ms) {
@@ -62,7 +71,7 @@ void append_value(std::string& out, const LogField::Value& value, AppendString a
   std::visit(
       [&]<typename T>(const T& v) {
         if constexpr (std::same_as<T, std::string_view>)
-          append_string(out, shown(v, kMaxValue));
+          append_string(out, shown_value(v));
         else if constexpr (std::same_as<T, double>)
           out += std::isfinite(v) ? fmt::format("{}", v) : "null";
         else
@@ -107,14 +116,14 @@ std::string format_log_line(LogFormat format, LogLevel level, std::int64_t unix_
   if (format == LogFormat::Text) {
     append_time(line, unix_ms);
     fmt::format_to(std::back_inserter(line), " {} {}", upper(to_string(level)),
-                   shown(message, kMaxMessage));
+                   shown_message(message));
     append_fields(line, fields, repeated, text_field);
     return line;
   }
   line += "{\"time\":\"";
   append_time(line, unix_ms);
   line += fmt::format("\",\"level\":\"{}\",\"message\":", to_string(level));
-  append_json_string(line, shown(message, kMaxMessage));
+  append_json_string(line, shown_message(message));
   append_fields(line, fields, repeated, json_field);
   return line + "}";
 }

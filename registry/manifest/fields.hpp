@@ -11,18 +11,13 @@
 #include <string_view>
 
 #include "registry/base/finding.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/manifest/document.hpp"
 #include "registry/model/resources.hpp"
 
 namespace meshdns::registry {
 
 using FindingListener = std::function<void(Finding&&)>;
-
-// Text of others made fit for one line: control octets and those outside ASCII as \DDD, cut at
-// `max` octets.
-std::string printable(std::string_view text, std::size_t max = 100);
-// The same between double quotes.
-std::string quoted(std::string_view text);
 
 // A value and its way down from the object.  Lives on the stack; a Field points at its parent, so
 // that no path is built unless something is wrong.  REQUIRES: outlived by its parent.

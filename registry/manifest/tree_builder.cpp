@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "registry/base/printable.hpp"
+
 namespace meshdns::registry {
 
 namespace {
@@ -15,16 +17,8 @@ constexpr std::size_t kLargestChunk = std::size_t{1} << 20;
 constexpr std::size_t kKeptChunks = 4;
 constexpr std::size_t kMaxAnchors = 1000;
 constexpr std::size_t kMaxProblems = 1000;
-// Of a key in the path of a problem.
-constexpr std::size_t kMaxKeyShown = 100;
 // Up to here comparing each with each is cheaper than sorting.
 constexpr std::size_t kSmallMapping = 12;
-
-std::string quote(std::string_view text) {
-  std::string out(1, '"');
-  out += text;
-  return out += '"';
-}
 
 }  // namespace
 
@@ -132,18 +126,18 @@ bool TreeBuilder::alias(std::string_view name, std::uint32_t line) {
   const auto anchor = std::find_if(anchors_.rbegin(), anchors_.rend(),
                                    [&](const Anchor& a) { return a.name == name; });
   if (anchor == anchors_.rend()) {
-    problem(line, "alias " + quote(name) + " has no anchor before it");
+    problem(line, "alias " + quoted(name) + " has no anchor before it");
     return scalar("", false, line);
   }
   const Node& target = *anchor->node;
   const Extent extent = extent_of(target);
   if (extent.values > limits_.max_alias_values) {
-    problem(line, "alias " + quote(name) + " stands for more than " +
+    problem(line, "alias " + quoted(name) + " stands for more than " +
                       std::to_string(limits_.max_alias_values) + " values; write them out");
     return scalar("", false, line);
   }
   if (frames_.size() + extent.depth > limits_.max_depth)
-    return fail_at(line, "alias " + quote(name) + " nests more than " +
+    return fail_at(line, "alias " + quoted(name) + " nests more than " +
                              std::to_string(limits_.max_depth) + " levels deep");
   alias_values_ += extent.values;
   if (alias_values_ > limits_.max_values)
@@ -241,7 +235,7 @@ void TreeBuilder::check_unique_keys(const Node& mapping) {
   const auto report = [this](const Node& first, const Node& second) {
     DocumentProblem duplicate{second.line(), path(frames_.size() - 1), {}};
     if (!duplicate.field.empty()) duplicate.field += '.';
-    duplicate.field += second.key().substr(0, kMaxKeyShown);
+    duplicate.field += printable(second.key());
     duplicate.message = "the key is given twice, first on line " + std::to_string(first.line());
     problems_.push_back(std::move(duplicate));
   };
@@ -293,7 +287,7 @@ std::string TreeBuilder::path(std::size_t frames) const {
       out += '[' + std::to_string(frame.index) + ']';
     } else if (frame.has_key) {
       if (!out.empty()) out += '.';
-      out += frame.key.substr(0, kMaxKeyShown);
+      out += printable(frame.key);
     }
   }
   return out;

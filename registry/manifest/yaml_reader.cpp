@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "registry/base/printable.hpp"
 #include "registry/manifest/tree_builder.hpp"
 
 namespace meshdns::registry {
@@ -149,7 +150,7 @@ class YamlReader {
   }
 
   static std::string unknown_tag(std::string_view tag) {
-    return "the tag \"" + std::string(tag) + "\" is not known; leave it out";
+    return "the tag " + quoted(tag) + " is not known; leave it out";
   }
 
   std::string_view text_;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "registry/base/finding_list.hpp"
 #include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
@@ -22,6 +23,8 @@ constexpr std::size_t kFirstPortion = 20'000;
 constexpr Milliseconds kNewRootGrace{800};
 constexpr Milliseconds kUnsteadyRetry{100};
 constexpr int kMaxUnsteadyReads = 10;
+// Of one file.
+constexpr std::size_t kMaxFindings = 1'000;
 
 class Descriptor {
  public:
@@ -93,10 +96,12 @@ class FileIndex::Collector final : public ManifestSink {
   void on_refused(const ResourceKey& key, std::uint32_t) override {
     if (!key.name.empty()) change_.keep.push_back(key);
   }
-  void on_finding(Finding&& finding) override { change_.findings.push_back(std::move(finding)); }
+  void on_finding(Finding&& finding) override { findings_.add(std::move(finding)); }
+  std::vector<Finding> take_findings() { return std::move(findings_).take(); }
 
  private:
   OriginChange& change_;
+  FindingList findings_{kMaxFindings};
 };
 
 FileIndex::FileIndex(FileSourceOptions options, FileReader reader, int inotify)
@@ -265,6 +270,7 @@ void FileIndex::take_text(const std::string& path, File& file, std::string_view 
   manifest.path = path;
   Collector collector(change);
   const Result<void> result = reader_(text, manifest, collector);
+  change.findings = collector.take_findings();
   if (!result && change.findings.empty())
     change.findings.push_back(finding_of(path, {result.error().message, true}));
   file.broken = !result;

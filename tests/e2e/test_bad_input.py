@@ -200,6 +200,33 @@ def test_an_absent_source_is_said_and_served_once_it_is_there(workspace):
     eventually(lambda: daemon.ask("good.example.org.").addresses() == ["10.0.0.1"], 2)
 
 
+def test_findings_are_lines_of_printable_text(tmp_path):
+    """What a file or its name holds moves no cursor and begins no line of its own."""
+    odd = '"\\n\\e[2J\\u0085ok: error: \\x7f' + "x" * 900 + '"'
+    config = tmp_path / "meshdns.yaml"
+    config.write_text(f"{odd}: 1\nlog: {{level: {odd}}}\nupstream: {{servers: [{odd}]}}\n")
+    resource = tmp_path / "a\x1b[2J.yaml"
+    resource.write_text(f"kind: ServiceEntry\napiVersion: networking.istio.io/v1\nmetadata: {{name: {odd}}}\n"
+                        f"spec: {{hosts: [{odd}], {odd}: 1}}\n")
+    for arguments in (("check", "--config", config), ("run", "--config", config), ("check", resource)):
+        result = run_tool(*arguments)
+        assert result.returncode != 0
+        text = result.stdout + result.stderr
+        assert "error" in text and "x...\"" in text
+        assert re.fullmatch(r"[ -~\n]*", text), text
+        assert max(map(len, text.splitlines())) < 2_100
+
+
+def test_findings_without_end_are_counted(tmp_path):
+    broken = "\n---\n".join(["{kind: ServiceEntry, apiVersion: networking.istio.io/v1, spec: {x: 1}}"] * 3_000)
+    (tmp_path / "many.yaml").write_text(broken)
+    lines = run_tool("check", tmp_path).stdout.splitlines()
+    assert len(lines) == 1_002
+    errors = int(re.fullmatch(r"3000 resources, (\d+) errors, (\d+) warnings", lines[-1]).group(1))
+    warnings = int(re.fullmatch(r"3000 resources, (\d+) errors, (\d+) warnings", lines[-1]).group(2))
+    assert lines[-2] == f"and {errors + warnings - 1_000} more findings"
+
+
 def test_two_hundred_broken_resources_are_each_named(tmp_path):
     """Issue 3: `check` names each fault, and says how many there are."""
     broken = [{"kind": "ServiceEntry", "metadata": {"name": f"broken-{i}", "namespace": f"ns-{i % 7}"},

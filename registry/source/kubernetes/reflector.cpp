@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "registry/base/printable.hpp"
+
 namespace meshdns::registry::kubernetes {
 namespace {
 
@@ -11,10 +13,7 @@ constexpr Milliseconds kGatePoll{1'000};
 constexpr std::size_t kMaxRefusal = std::size_t{64} << 10;
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 
-std::string shortened(std::string_view text) {
-  constexpr std::size_t limit = 300;
-  return text.size() <= limit ? std::string(text) : std::string(text.substr(0, limit)) + "...";
-}
+std::string shortened(std::string_view text) { return printable(text, 300); }
 
 }  // namespace
 

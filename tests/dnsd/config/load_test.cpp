@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -401,6 +402,56 @@ TEST(LoadTest, WarnsOfAddressesThatARestartMoves) {
               StartsWith("m.yaml:2: warning: mesh.auto_allocate: "));
   EXPECT_THAT(findings("mesh: {auto_allocate: persistent}\nstate_dir: /var/lib/meshdns\n"),
               IsEmpty());
+}
+
+TEST(LoadTest, FindingsAreShortLinesOfPrintableText) {
+  const std::string odd = R"("\n\e[2J\0\u0085ä)" + std::string(900, 'x') + '"';
+  std::string deep;
+  for (int i = 0; i < 20; ++i) deep += "{" + odd + ": ";
+  deep += "1" + std::string(20, '}');
+  for (const std::string& text :
+       {odd + ": 1",
+        "server: {" + odd + ": 1}",
+        "server: {workers: " + odd + "}",
+        "server: {listen: " + odd + "}",
+        "server: {listen: [" + odd + "]}",
+        "cache: {size: " + odd + "}",
+        "cache: {stale_ttl: " + odd + "}",
+        "log: {level: " + odd + "}",
+        "log: {dnstap: {socket: " + odd + "}}",
+        "admin: {listen: " + odd + "}",
+        "mesh: {cluster_domain: " + odd + "}",
+        "mesh: {vip_cidr_v4: " + odd + "}",
+        "upstream: {servers: [" + odd + "]}",
+        "upstream: {zones: {" + odd + ": []}}",
+        "overrides: {" + odd + ": nxdomain}",
+        "overrides: {a.example.org: [" + odd + "]}",
+        "client: {unknown: " + odd + "}",
+        "sources: [{" + odd + ": {}}]",
+        "sources: [{files: {" + odd + ": 1}}]",
+        "log: {queries: {sample: " + odd + "}}",
+        "server: {allow: [" + odd + "]}",
+        "server: &" + std::string(9'000, 'a') + " {}\nlog: *" + std::string(9'000, 'b') + "\n",
+        "server: !" + std::string(9'000, 'a') + " {}\n",
+        "server: {" + odd + ": 1, " + odd + ": 2}",
+        "mesh: " + deep}) {
+    const auto lines = findings(text);
+    EXPECT_THAT(lines, Not(IsEmpty())) << text.substr(0, 50);
+    for (const std::string& line : lines) {
+      EXPECT_TRUE(std::ranges::all_of(line, [](char c) { return c >= ' ' && c <= '~'; })) << line;
+      EXPECT_LT(line.size(), 1'500U) << line;
+    }
+  }
+}
+
+TEST(LoadTest, CountsTheFindingsThatAreTooMany) {
+  std::string text;
+  for (int i = 0; i < 1'000; ++i) text += "bogus" + std::to_string(i) + ": 1\n";
+  const LoadedConfig loaded = parse_config(text, "m.yaml");
+  EXPECT_FALSE(loaded.valid());
+  ASSERT_THAT(loaded.findings, SizeIs(101));
+  EXPECT_THAT(loaded.findings[0].to_string(), StartsWith("m.yaml:1: error: bogus0: unknown key"));
+  EXPECT_EQ(loaded.findings[100].to_string(), "m.yaml: error: and 900 more findings");
 }
 
 // reliability.md, R27.

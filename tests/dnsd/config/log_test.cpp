@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dnsd/log/printable.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -60,6 +61,12 @@ TEST(LogLineTest, IsOneJsonObject) {
   EXPECT_EQ(json["d"].GetInt(), -1);
   EXPECT_TRUE(json["ok"].GetBool());
   EXPECT_EQ(json["repeated"].GetInt(), 4);
+}
+
+TEST(LogLineTest, DoesNotEscapeAMessageTwice) {
+  const std::string message = "a.yaml: error: " + registry::quoted("x\n");
+  EXPECT_THAT(format_log_line(LogFormat::Text, LogLevel::Error, kNow, message, {}),
+              EndsWith(R"( ERROR a.yaml: error: "x\010")"));
 }
 
 TEST(LogLineTest, StaysShortAndWholeWhateverItHolds) {

@@ -492,6 +492,17 @@ TEST_F(FileSourceTest, ATextThatWasAlwaysBrokenGivesWhatStandsBeforeTheError) {
   EXPECT_THAT(registry_.findings_of("a.yaml"), HasSubstr("no sense in this"));
 }
 
+TEST_F(FileSourceTest, FindingsOfAFileAreCountedWhereTheyAreTooMany) {
+  std::string text;
+  for (int i = 0; i < 1'500; ++i) text += "refuse a" + std::to_string(i) + "\n";
+  write(dir_ / "a.yaml", text + "good\n");
+  open();
+  EXPECT_EQ(registry_.print(), "a.yaml: good");
+  const auto& findings = registry_.findings[registry_.root + "a.yaml"];
+  ASSERT_EQ(findings.size(), 1'001U);
+  EXPECT_EQ(findings.back().message, "and 500 more findings");
+}
+
 TEST_F(FileSourceTest, ARefusedObjectKeepsItsLastGoodVersion) {
   write(dir_ / "a.yaml", "api\nweb\n");
   open();
