@@ -192,6 +192,7 @@ struct UpstreamConfig {
 
 struct CacheConfig {
   std::size_t size_bytes = std::size_t{64} << 20;  // key `size`; 0 = no cache
+  bool has_default_size = true;                    // it is "auto": less where memory is short
   std::chrono::seconds min_ttl{0};
   std::chrono::seconds max_ttl{3600};
   std::chrono::seconds negative_max_ttl{30};

@@ -545,10 +545,29 @@ void check_cache(const CacheConfig& cache, const Node& node, const Place& place)
   place.at("min_ttl").error(line_of(node, "min_ttl"), "is more than max_ttl");
 }
 
+// "auto" is not a size of its own until the memory is known that the process may have.
+Field<CacheConfig> cache_size() {
+  return {"size",
+          [](const Node& node, const Place& place, CacheConfig& cache) {
+            if (node.text() == "auto") return;
+            const auto octets = size().read(node, place);
+            if (!octets) return;
+            cache.size_bytes = *octets;
+            cache.has_default_size = false;
+          },
+          [](Json& json, const CacheConfig& cache) {
+            if (cache.has_default_size)
+              print_text(json, "auto");
+            else
+              size().print(json, cache.size_bytes);
+          },
+          {}};
+}
+
 Codec<CacheConfig> cache() {
   return section<CacheConfig>(
       {
-          field("size", &CacheConfig::size_bytes, size()),
+          cache_size(),
           field("min_ttl", &CacheConfig::min_ttl, whole_seconds(24h)),
           field("max_ttl", &CacheConfig::max_ttl, whole_seconds(seconds(kMaxTtl))),
           field("negative_max_ttl", &CacheConfig::negative_max_ttl, whole_seconds(24h)),

@@ -13,6 +13,7 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/resolv_conf.hpp"
 #include "dnsd/config/text_file.hpp"
+#include "dnsd/config/values.hpp"
 #include "dnsd/daemon/admin_endpoint.hpp"
 #include "dnsd/daemon/admin_routes.hpp"
 #include "dnsd/daemon/cache_keeper.hpp"
@@ -21,6 +22,7 @@
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/liveness.hpp"
+#include "dnsd/daemon/memory_limit.hpp"
 #include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_log_writer.hpp"
 #include "dnsd/daemon/state_keeper.hpp"
@@ -152,6 +154,8 @@ class Daemon::Impl {
   void wait_for_steady_config();
   void announce_when_ready();
   void update_state();
+  void size_cache(Config& config) const;
+  void tell_of_memory() const;
   void apply_config(Config next);
   void bind();
   void apply_listeners();
@@ -176,6 +180,7 @@ class Daemon::Impl {
   void shut_down();
 
   const std::string config_path_;
+  const std::optional<std::uint64_t> memory_limit_ = cgroup_memory_limit();
   Config config_;
   Log& log_;
   ForwardLog forward_log_;
@@ -247,6 +252,8 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   choose_vip_allocator();
   feed_.set_listener([this] { update_state(); });
   raise_descriptor_limit();
+  size_cache(config_);
+  tell_of_memory();
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
   cache_keeper_.open(config_.state_dir, forwarding_);
@@ -675,8 +682,22 @@ void Daemon::Impl::reload() {
   supervisor_.reloaded();
 }
 
+void Daemon::Impl::size_cache(Config& config) const {
+  config.cache = sized_cache(config.cache, memory_limit_);
+}
+
+void Daemon::Impl::tell_of_memory() const {
+  const std::string size = format_size(config_.cache.size_bytes);
+  const std::string limit = memory_limit_ ? format_size(*memory_limit_) : "none";
+  log_.info("memory", {{"cache.size", std::string_view(size)},
+                       {"auto", config_.cache.has_default_size},
+                       {"cgroup_limit", std::string_view(limit)}});
+}
+
 void Daemon::Impl::apply_config(Config next) {
+  size_cache(next);
   const Config before = std::exchange(config_, std::move(next));
+  if (config_.cache.size_bytes != before.cache.size_bytes) tell_of_memory();
   log_.set_level(config_.log.level);
   log_.set_format(config_.log.format);
   if (config_.server.workers != before.server.workers)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <utility>
 
 namespace meshdns::dnsd {
 namespace {
@@ -72,7 +73,8 @@ CacheShard::~CacheShard() {
 
 void CacheShard::resize_tables() {
   table_.resize(std::bit_ceil(std::max(capacity_ / kBytesPerBucket, kMinBuckets)));
-  ghosts_.assign(std::bit_ceil(std::max(capacity_ / kBytesPerGhost, kMinBuckets)), 0);
+  ghosts_ =
+      ZeroedArray<std::uint32_t>(std::bit_ceil(std::max(capacity_ / kBytesPerGhost, kMinBuckets)));
 }
 
 std::uint8_t CacheShard::Table::tag_of(std::uint64_t hash) {
@@ -81,10 +83,8 @@ std::uint8_t CacheShard::Table::tag_of(std::uint64_t hash) {
 }
 
 void CacheShard::Table::resize(std::size_t buckets) {
-  std::vector<Bucket> old(buckets);
-  old.swap(buckets_);
   Table before;
-  before.buckets_ = std::move(old);
+  before.buckets_ = std::exchange(buckets_, ZeroedArray<Bucket>(buckets));
   before.for_each([this](const CachedMessage& message) { insert(&message); });
 }
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <vector>
 
 #include "dnsd/forward/cache.hpp"
 #include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/zeroed_array.hpp"
 
 namespace meshdns::dnsd {
 
@@ -104,7 +104,7 @@ class alignas(64) CacheShard {
     static std::uint8_t tag_of(std::uint64_t hash);
     std::size_t index_of(std::uint64_t hash) const { return hash & (buckets_.size() - 1); }
 
-    std::vector<Bucket> buckets_;
+    ZeroedArray<Bucket> buckets_;
   };
 
   Use usable(const CachedMessage& message, const CacheMoment& moment) const;
@@ -138,7 +138,7 @@ class alignas(64) CacheShard {
   // Guarded by mutex_.
   std::size_t capacity_;
   Table table_;
-  std::vector<std::uint32_t> ghosts_;  // a power of two: fingerprints of what left the small queues
+  ZeroedArray<std::uint32_t> ghosts_;  // a power of two: fingerprints of what left the small queues
   std::array<Share, 3> shares_;
   std::uint64_t stale_hits_ = 0;
   std::uint64_t insertions_ = 0;

@@ -226,6 +226,7 @@ state_dir: /var/lib/meshdns
   EXPECT_FALSE(c.upstream.case_randomization);
   EXPECT_EQ(c.upstream.tls_ca_file, "/etc/ca.pem");
   EXPECT_EQ(c.cache.size_bytes, 1U << 30);
+  EXPECT_FALSE(c.cache.has_default_size);
   EXPECT_EQ(c.cache.min_ttl, 5s);
   EXPECT_EQ(c.cache.serve_stale, 0s);
   EXPECT_FALSE(c.cache.prefetch);

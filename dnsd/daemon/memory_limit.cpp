@@ -1,0 +1,76 @@
+#include "dnsd/daemon/memory_limit.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "dnsd/config/text_file.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kCachePart = 4;
+// Version 1 says "none" with the largest number of whole pages that there is.
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
+
+std::optional<std::uint64_t> read_limit(const fs::path& file) {
+  const auto text = read_text_file(file.string());
+  if (!text) return std::nullopt;
+  std::uint64_t limit = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), limit);
+  if (error != std::errc{} || limit == 0 || limit >= kNoLimit) return std::nullopt;  // "max"
+  return limit;
+}
+
+// A group may be told where it is by a path that is not there: in a container that sees its own
+// part of the tree only.  What is above it there is then asked, up to the root of what we see.
+std::optional<std::uint64_t> lowest_limit(const fs::path& mount, fs::path group, const char* file) {
+  std::optional<std::uint64_t> lowest;
+  for (;;) {
+    const auto limit = read_limit(mount / group / file);
+    if (limit && (!lowest || *limit < *lowest)) lowest = limit;
+    if (group.empty()) return lowest;
+    group = group.parent_path();
+  }
+}
+
+// "4:memory:/a/b" of version 1, "0::/a/b" of version 2 (cgroups(7)).
+std::optional<std::uint64_t> limit_of_line(const fs::path& root, std::string_view line) {
+  const std::size_t first = line.find(':');
+  const std::size_t second = line.find(':', first + 1);
+  if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
+  const std::string controllers =
+      "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
+  const fs::path group = fs::path(line.substr(second + 1)).relative_path();
+  // Outside of what we see.
+  if (std::ranges::find(group, "..") != group.end()) return std::nullopt;
+  const fs::path mount = root / "sys/fs/cgroup";
+  if (controllers == ",,") return lowest_limit(mount, group, "memory.max");
+  if (!controllers.contains(",memory,")) return std::nullopt;
+  return lowest_limit(mount / "memory", group, "memory.limit_in_bytes");
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> cgroup_memory_limit(const fs::path& root) {
+  std::optional<std::uint64_t> lowest;
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const auto limit = limit_of_line(root, line);
+    if (limit && (!lowest || *limit < *lowest)) lowest = limit;
+  }
+  return lowest;
+}
+
+CacheConfig sized_cache(CacheConfig cache, std::optional<std::uint64_t> memory_limit) {
+  if (cache.has_default_size && memory_limit)
+    cache.size_bytes =
+        std::min<std::uint64_t>(CacheConfig().size_bytes, *memory_limit / kCachePart);
+  return cache;
+}
+
+}  // namespace meshdns::dnsd

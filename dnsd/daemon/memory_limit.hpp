@@ -1,0 +1,20 @@
+// How much memory this process may have, so that a default never asks for more than there is.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "dnsd/config/config.hpp"
+
+namespace meshdns::dnsd {
+
+// The lowest limit among this process's own control group and those above it, of version 1 or 2;
+// nullopt: none has one, or none can be read.  `root`: below which proc and sys are.
+std::optional<std::uint64_t> cgroup_memory_limit(const std::filesystem::path& root = "/");
+
+// `cache.size: auto` in octets: the default, but no more than a quarter of the limit.  A size that
+// was given stays as it is.
+CacheConfig sized_cache(CacheConfig cache, std::optional<std::uint64_t> memory_limit);
+
+}  // namespace meshdns::dnsd
