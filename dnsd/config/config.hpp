@@ -65,6 +65,8 @@ struct ServerConfig {
   bool cpu_affinity = false;  // each worker stays on a core of its own
   RateLimitConfig rate_limit;
   CookiesConfig cookies;  // RFC 7873
+  // Between the wish to end and the end of accepting: "not ready", and serving on.
+  std::chrono::milliseconds lameduck{0};
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 

@@ -204,6 +204,7 @@ Codec<ServerConfig> server() {
       field("cpu_affinity", &ServerConfig::cpu_affinity, boolean()),
       field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
       field("cookies", &ServerConfig::cookies, cookies()),
+      field("lameduck", &ServerConfig::lameduck, duration(0ms, 5min)),
   });
 }
 

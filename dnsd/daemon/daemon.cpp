@@ -126,7 +126,7 @@ class Daemon::Impl {
   // `self` is the daemon that this is of, for the admin pages.
   Result<void> start(Daemon& self);
   int run();
-  void stop() { uv_stop(&loop_); }
+  void stop();
   void reload();
 
   Readiness readiness() const;
@@ -170,6 +170,8 @@ class Daemon::Impl {
   void follow_hosts_file();
   void read_hosts();
   void read_local_names();
+  void drain_workers();
+  void stop_timers();
   void housekeep();
   void watch_workers();
   void tell_of_overload();
@@ -223,6 +225,11 @@ class Daemon::Impl {
   std::map<std::string, Freshness> freshness_;  // by source
   unsigned seconds_to_fade_ = kFadeSeconds;
   Supervisor supervisor_;
+  enum class Phase : std::uint8_t { Serving, Lameduck, Draining };
+  Phase phase_ = Phase::Serving;
+  uv_timer_t lameduck_{};
+  uv_async_t drained_{};
+  std::thread drain_waiter_;  // for the workers' ends, while this thread's loop goes on
   std::array<uv_signal_t, 3> signals_{};
   uv_timer_t housekeeping_{};
   uv_timer_t reload_timer_{};
@@ -415,7 +422,42 @@ void Daemon::Impl::start_signals() {
   }
 }
 
+// First not ready, so that nobody sends us new clients; then no new queries, and those in flight
+// are answered.  The admin endpoint tells of both.  A second wish cuts the first part short.
+void Daemon::Impl::stop() {
+  const bool is_first = phase_ == Phase::Serving;
+  if (is_first) supervisor_.stopping();
+  const auto lameduck = static_cast<std::uint64_t>(config_.server.lameduck.count());
+  if (!is_first || lameduck == 0) return drain_workers();
+  phase_ = Phase::Lameduck;
+  uv_timer_start(
+      &lameduck_, [](uv_timer_t* t) { static_cast<Impl*>(t->data)->drain_workers(); }, lameduck, 0);
+}
+
+void Daemon::Impl::drain_workers() {
+  if (std::exchange(phase_, Phase::Draining) == Phase::Draining) return;
+  stop_timers();
+  publisher_.set_listener({});
+  for (auto& unit : units_) unit->worker().drain(kDrainLimit);
+  drain_waiter_ = std::thread([this] {
+    for (auto& unit : units_) unit->worker().join();
+    uv_async_send(&drained_);
+  });
+}
+
+// Nothing is handed to workers that are about to end.
+void Daemon::Impl::stop_timers() {
+  for (uv_timer_t* timer : {&housekeeping_, &reload_timer_, &lameduck_}) uv_timer_stop(timer);
+  for (uv_fs_poll_t& file : resolv_confs_) uv_fs_poll_stop(&file);
+  uv_fs_poll_stop(&hosts_file_);
+}
+
 void Daemon::Impl::start_timers() {
+  uv_timer_init(&loop_, &lameduck_);
+  lameduck_.data = this;
+  handles_.push_back(as_handle(&lameduck_));
+  uv_async_init(&loop_, &drained_, [](uv_async_t* async) { uv_stop(async->loop); });
+  handles_.push_back(as_handle(&drained_));
   uv_timer_init(&loop_, &housekeeping_);
   housekeeping_.data = this;
   handles_.push_back(as_handle(&housekeeping_));
@@ -588,7 +630,8 @@ void Daemon::Impl::follow_resolv_conf() {
 
 Readiness Daemon::Impl::readiness() const {
   Readiness readiness;
-  readiness.ready = true;
+  readiness.ready = phase_ == Phase::Serving;
+  if (!readiness.ready) readiness.reasons.emplace_back("stopping");
   for (const auto& running : sources_) {
     const registry::SourceStatus status = running.source->status();
     if (feed_.is_complete(running.name)) {
@@ -656,6 +699,7 @@ void Daemon::Impl::wait_for_steady_config() {
 }
 
 void Daemon::Impl::reload() {
+  if (phase_ == Phase::Draining) return;
   log_.info("reloading", {{"config", std::string_view(config_path_)}});
   supervisor_.reloading();
   if (!config_path_.empty()) {
@@ -816,7 +860,6 @@ std::vector<WorkerStatus> Daemon::Impl::workers() const {
 
 int Daemon::Impl::run() {
   uv_run(&loop_, UV_RUN_DEFAULT);
-  supervisor_.stopping();
   shut_down();
   return 0;
 }
@@ -824,10 +867,14 @@ int Daemon::Impl::run() {
 void Daemon::Impl::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
+  if (drain_waiter_.joinable()) {
+    drain_waiter_.join();
+  } else {  // a start that has failed
+    publisher_.set_listener({});
+    for (auto& unit : units_) unit->worker().drain(kDrainLimit);
+    for (auto& unit : units_) unit->worker().join();
+  }
   admin_.close();
-  publisher_.set_listener({});
-  for (auto& unit : units_) unit->worker().drain(kDrainLimit);
-  for (auto& unit : units_) unit->worker().join();
   units_.clear();
   if (dnstap_) dnstap_->close();
   cache_keeper_.close();
