@@ -202,6 +202,30 @@ TEST_F(CacheTest, ServesStaleWhileRefreshIsPausedOnly) {
   EXPECT_FALSE(cache_.find_stale(key, kStart + 10'000 + 3'600'000));
 }
 
+// reliability.md, R34: what an upstream does not confirm ends in time, however often it is asked
+// for.
+TEST_F(CacheTest, StaleLifeIsAbsoluteWhateverFailsAndWhoeverAsks) {
+  store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
+  const CacheKey key(question("www.example.org."), false, false);
+  const Millis end = kStart + 10'000 + 3'600'000;
+  // A refresh ahead of time that fails, then one after each pause.
+  ask("www.example.org.", kStart + 9'500);
+  EXPECT_THAT(ask("www.example.org.", kStart + 9'500), ::testing::HasSubstr(" refresh"));
+  store_failure("www.example.org.", kStart + 9'600);
+  for (Millis now = kStart + 10'000; now < end; now += 10'000) {
+    if (!cache_.is_refresh_paused(key, now)) {
+      EXPECT_TRUE(cache_.find_stale(key, now)) << now;
+      store_failure("www.example.org.", now);
+    }
+    EXPECT_EQ(ask("www.example.org.", now), "NOERROR stale [www.example.org. 30 A 192.0.2.1]");
+    EXPECT_EQ(cache_.peek(key, now).kept_until, end);
+  }
+  store_failure("www.example.org.", end - 1);
+  EXPECT_EQ(ask("www.example.org.", end), "miss");
+  EXPECT_FALSE(cache_.find_stale(key, end));
+  EXPECT_FALSE(cache_.peek(key, end).message);
+}
+
 TEST_F(CacheTest, SaysStaleInAnExtendedError) {
   store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
   store_failure("www.example.org.", kStart + 20'000);
