@@ -39,7 +39,7 @@ constexpr dnsd::Millis kNow = 1000;
 }
 
 // A cache, and nobody behind it.
-class CacheAlone final : public dnsd::Upstream {
+class CacheAlone final : public dnsd::UpstreamAccess {
  public:
   CacheAlone() : cache_(dnsd::CacheConfig{}) {}
 

@@ -8,7 +8,7 @@
 #include "dnsd/net/worker.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/query/upstream.hpp"
+#include "dnsd/query/upstream_access.hpp"
 #include "registry/snapshot/publisher.hpp"
 
 namespace meshdns::dnsd {
@@ -44,7 +44,7 @@ class WorkerUnit {
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<LoopClock> clock_;
   std::unique_ptr<Forwarder> forwarder_;
-  std::unique_ptr<ForwarderUpstream> upstream_;
+  std::unique_ptr<ForwarderAccess> upstream_;
   std::shared_ptr<QueryLog> log_;  // the worker's thread
   std::unique_ptr<QueryHandler> handler_;
 };

@@ -20,7 +20,7 @@
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_log.hpp"
 #include "dnsd/query/query_settings.hpp"
-#include "dnsd/query/upstream.hpp"
+#include "dnsd/query/upstream_access.hpp"
 #include "registry/snapshot/publisher.hpp"
 
 namespace meshdns::dnsd {
@@ -28,7 +28,7 @@ namespace meshdns::dnsd {
 // What a handler works with.  REQUIRES: all outlive it.
 struct QueryHandlerParts {
   registry::Publisher& publisher;
-  Upstream& upstream;
+  UpstreamAccess& upstream;
   ReplySender& replies;
   QueryClock& clock;
   QueryLog* log = nullptr;  // null = off

@@ -16,7 +16,7 @@
 #include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
-#include "dnsd/query/upstream.hpp"
+#include "dnsd/query/upstream_access.hpp"
 #include "dnsd/wire/name_text.hpp"
 #include "dnsd/wire/octets.hpp"
 
@@ -70,7 +70,7 @@ struct UpstreamReply {
   std::vector<std::string> authority = {};
 };
 
-class FakeUpstream final : public Upstream {
+class FakeUpstream final : public UpstreamAccess {
  public:
   // "www.example.org. A" -> reply.  What is not here is NXDOMAIN with a SOA; a reply with SERVFAIL
   // is a failure of all upstreams.

@@ -13,9 +13,9 @@
 namespace meshdns::dnsd {
 
 // One worker's thread only.
-class Upstream {
+class UpstreamAccess {
  public:
-  virtual ~Upstream() = default;
+  virtual ~UpstreamAccess() = default;
 
   // As Cache::answer: replies to `query` if nobody need be asked.
   virtual Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
@@ -38,10 +38,10 @@ class Upstream {
 };
 
 // The worker's own forwarder and the cache that all share.
-class ForwarderUpstream final : public Upstream {
+class ForwarderAccess final : public UpstreamAccess {
  public:
   // REQUIRES: `forwarder` outlives this; `shared` is what it was built with.
-  ForwarderUpstream(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
+  ForwarderAccess(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
       : forwarder_(forwarder), shared_(std::move(shared)) {}
 
   Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,

@@ -1,0 +1,29 @@
+#include "dnsd/query/upstream_access.hpp"
+
+namespace meshdns::dnsd {
+
+Cache::Hit ForwarderAccess::answer(const wire::QueryMessage& query, const ReplyFrame& frame,
+                                   Millis now, std::uint32_t rotation) {
+  return shared_->cache.answer(query, frame, now, rotation);
+}
+
+UpstreamAccess::Known ForwarderAccess::find(const CacheKey& key, Millis now) {
+  if (MessageRef fresh = shared_->cache.find(key, now)) return {std::move(fresh), Freshness::Fresh};
+  if (!shared_->cache.is_refresh_paused(key, now)) return {};
+  return {shared_->cache.find_stale(key, now), Freshness::Stale};
+}
+
+void ForwarderAccess::resolve(ForwardRequest request, OutcomeCallback callback) {
+  forwarder_.resolve(std::move(request), std::move(callback));
+}
+
+void ForwarderAccess::refresh(ForwardRequest request) { forwarder_.refresh(std::move(request)); }
+
+ForwardingFacts ForwarderAccess::describe(std::string_view wire_name, wire::Type type,
+                                          Millis now) const {
+  return forwarding_facts(forwarder_.route(wire_name), *shared_, wire_name, type, now);
+}
+
+void ForwarderAccess::close() { forwarder_.close(); }
+
+}  // namespace meshdns::dnsd
