@@ -4,20 +4,12 @@
 
 #include "dnsd/config/text_file.hpp"
 #include "dnsd/config/values.hpp"
+#include "dnsd/config/words.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r\v\f";
-constexpr std::size_t kMaxSize = std::size_t{32} << 20;
-
-// Takes the next word of `line`; empty at its end.
-std::string_view take_word(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
-  const std::string_view word = line.substr(0, line.find_first_of(kBlank));
-  line.remove_prefix(word.size());
-  return word;
-}
+constexpr std::size_t kMaxHostsSize = std::size_t{32} << 20;
 
 // "fe80::1%eth0": DNS has no place for the interface.
 std::string_view without_zone(std::string_view address) {
@@ -61,7 +53,7 @@ HostsFile parse_hosts(std::string_view text) {
 }
 
 Result<HostsFile> read_hosts_file(const std::string& path) {
-  const auto text = read_text_file(path, kMaxSize);
+  const auto text = read_text_file(path, kMaxHostsSize);
   if (!text) return std::unexpected(text.error());
   return parse_hosts(*text);
 }

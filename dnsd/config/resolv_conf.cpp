@@ -8,21 +8,13 @@
 
 #include "dnsd/config/text_file.hpp"
 #include "dnsd/config/values.hpp"
+#include "dnsd/config/words.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r\v\f";
 constexpr std::uint64_t kMaxNdots = 15;    // RES_MAXNDOTS
 constexpr std::uint64_t kMaxTimeout = 30;  // RES_MAXRETRANS
-
-// Takes the next word of `line`; empty at its end.
-std::string_view take_word(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
-  const std::string_view word = line.substr(0, line.find_first_of(kBlank));
-  line.remove_prefix(word.size());
-  return word;
-}
 
 void read_nameserver(std::string_view line, ResolvConf& out) {
   const auto server = parse_socket_address(take_word(line), 53);

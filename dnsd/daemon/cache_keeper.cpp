@@ -3,9 +3,9 @@
 #include <uv.h>
 
 #include <cstdio>
-#include <ctime>
 
 #include "dnsd/daemon/durable_file.hpp"
+#include "dnsd/daemon/state_file.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -13,16 +13,12 @@ namespace {
 // The loops' clock, which the cache counts in.
 Millis loop_now() { return uv_hrtime() / 1'000'000; }
 
-std::int64_t unix_now() { return static_cast<std::int64_t>(std::time(nullptr)); }
-
-std::string file_in(const std::string& state_dir) {
-  return state_dir.empty() ? std::string() : state_dir + "/cache";
-}
+constexpr std::string_view kCacheFile = "cache";
 
 }  // namespace
 
 void CacheKeeper::open(const std::string& state_dir, std::shared_ptr<ForwardShared> forwarding) {
-  file_ = file_in(state_dir);
+  file_ = state_file(state_dir, kCacheFile);
   forwarding_ = std::move(forwarding);
   if (file_.empty() || !forwarding_->cache.is_enabled()) return;
   busy_ = true;
@@ -33,9 +29,9 @@ void CacheKeeper::open(const std::string& state_dir, std::shared_ptr<ForwardShar
 }
 
 void CacheKeeper::move_to(const std::string& state_dir) {
-  if (file_in(state_dir) == file_) return;
+  if (state_file(state_dir, kCacheFile) == file_) return;
   if (work_.joinable()) work_.join();
-  file_ = file_in(state_dir);
+  file_ = state_file(state_dir, kCacheFile);
 }
 
 void CacheKeeper::tick(std::chrono::steady_clock::time_point now) {

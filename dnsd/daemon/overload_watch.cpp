@@ -11,18 +11,18 @@ namespace {
 // tenth of them go; below this number of them that happens to any.
 constexpr std::uint64_t kFewEvictions = 1'000;
 
-std::uint64_t sum(std::span<const WorkerStatus> workers, Counter WorkerCounters::* counter) {
+std::uint64_t sum_of(std::span<const WorkerStatus> workers, Counter WorkerCounters::* counter) {
   std::uint64_t total = 0;
   for (const WorkerStatus& worker : workers) total += (worker.net.*counter).value();
   return total;
 }
-std::uint64_t sum(std::span<const WorkerStatus> workers, Counter QueryCounters::* counter) {
+std::uint64_t sum_of(std::span<const WorkerStatus> workers, Counter QueryCounters::* counter) {
   std::uint64_t total = 0;
   for (const WorkerStatus& worker : workers) total += (worker.query.*counter).value();
   return total;
 }
-std::uint64_t sum(std::span<const WorkerStatus> workers,
-                  std::atomic<std::uint64_t> ForwardCounters::* counter) {
+std::uint64_t sum_of(std::span<const WorkerStatus> workers,
+                     std::atomic<std::uint64_t> ForwardCounters::* counter) {
   std::uint64_t total = 0;
   for (const WorkerStatus& worker : workers)
     total += (worker.forward.*counter).load(std::memory_order_relaxed);
@@ -44,7 +44,7 @@ Degradation of_cache(const CacheStatistics& cache) {
 
 std::vector<Degradation> degradations_of(Daemon& daemon) {
   const std::vector<WorkerStatus> workers = daemon.workers();
-  const auto net = [&](Counter WorkerCounters::* counter) { return sum(workers, counter); };
+  const auto net = [&](Counter WorkerCounters::* counter) { return sum_of(workers, counter); };
   return {
       {"queries are lost: the kernel's receive buffer is full",
        net(&WorkerCounters::udp_socket_overflow)},
@@ -66,11 +66,11 @@ std::vector<Degradation> degradations_of(Daemon& daemon) {
       {"TCP connections are closed: those that stall hold too much together",
        net(&WorkerCounters::tcp_closed_backlog)},
       {"queries are answered with SERVFAIL: too many wait already",
-       sum(workers, &QueryCounters::rejected_waiting)},
+       sum_of(workers, &QueryCounters::rejected_waiting)},
       {"queries are answered with SERVFAIL: upstream.max_in_flight questions are under way",
-       sum(workers, &ForwardCounters::rejected)},
+       sum_of(workers, &ForwardCounters::rejected)},
       {"upstream servers are not asked for want of a socket, a port or memory",
-       sum(workers, &ForwardCounters::shortages)},
+       sum_of(workers, &ForwardCounters::shortages)},
       of_cache(daemon.cache().statistics()),
       {"lines of the log are lost: nobody reads them in time", daemon.log().dropped()},
       {"lines of the query log are lost: nobody reads them in time", daemon.query_log_dropped()},

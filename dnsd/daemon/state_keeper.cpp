@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 #include "dnsd/daemon/durable_file.hpp"
+#include "dnsd/daemon/state_file.hpp"
 #include "dnsd/net/whole_io.hpp"
 
 namespace meshdns::dnsd {
@@ -18,11 +18,7 @@ namespace {
 using registry::SavedSource;
 using registry::SnapshotFileError;
 
-std::int64_t unix_now() { return static_cast<std::int64_t>(std::time(nullptr)); }
-
-std::string file_in(const std::string& state_dir) {
-  return state_dir.empty() ? std::string() : state_dir + "/snapshot";
-}
+constexpr std::string_view kSnapshotFile = "snapshot";
 
 bool is_same(const SavedSource& a, const SavedSource& b) {
   return a.name == b.name && a.cluster == b.cluster && a.network == b.network;
@@ -34,7 +30,7 @@ StateKeeper::StateKeeper(registry::Registry& registry, RegistryFeed& feed, Log& 
     : registry_(registry), feed_(feed), log_(log) {}
 
 void StateKeeper::open(const std::string& state_dir, std::vector<SavedSource> sources) {
-  file_ = file_in(state_dir);
+  file_ = state_file(state_dir, kSnapshotFile);
   sources_ = std::move(sources);
   if (!file_.empty()) restore();
   saved_ = version();
@@ -91,8 +87,8 @@ void StateKeeper::set_aside(const std::string& reason) {
 }
 
 void StateKeeper::reconfigure(const std::string& state_dir, std::vector<SavedSource> sources) {
-  if (file_in(state_dir) == file_ && sources == sources_) return;
-  file_ = file_in(state_dir);
+  if (state_file(state_dir, kSnapshotFile) == file_ && sources == sources_) return;
+  file_ = state_file(state_dir, kSnapshotFile);
   sources_ = std::move(sources);
   ++configurations_;
 }

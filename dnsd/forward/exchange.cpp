@@ -15,8 +15,6 @@ namespace {
 // Datagrams read in one go: a flood must not keep the loop here.
 constexpr int kReadsPerEvent = 16;
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // A header alone that says FORMERR: what a server that cannot read EDNS may send.
 bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t id) {
   return datagram.size() == wire::kHeaderSize && wire::load_u16(datagram.data()) == id &&

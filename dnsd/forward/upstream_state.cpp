@@ -7,8 +7,6 @@
 namespace meshdns::dnsd {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // reliability.md R35.
 constexpr std::uint32_t kMinRetryUs = 100'000;
 constexpr std::uint32_t kMaxRetryUs = 1'500'000;

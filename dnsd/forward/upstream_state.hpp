@@ -18,6 +18,9 @@
 
 namespace meshdns::dnsd {
 
+// Its counters order nothing.
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
+
 enum class Health : std::uint8_t {
   Up,
   Doubtful,  // queries stay unanswered: others are preferred, a probe is under way

@@ -29,7 +29,7 @@ constexpr std::uint32_t kExpire = 86400;
 constexpr std::uint32_t kMaxSoaTtl = 300;
 constexpr std::uint32_t kVersionTtl = 28800;
 constexpr std::uint32_t kMinimalTtl = 8482;
-constexpr std::string_view kVersion = "1.1.0";
+constexpr std::string_view kSchemaVersion = "1.1.0";
 
 // A name put together from parts; text too long for a name becomes empty, which no record takes.
 class NameBuffer {
@@ -324,7 +324,7 @@ void answer_refused(const Decision& decision, AnswerContext& context) {
 }
 
 void answer_version(AnswerContext& context) {
-  if (!context.writer.add_txt(Section::Answer, context.owner, kVersionTtl, {&kVersion, 1}))
+  if (!context.writer.add_txt(Section::Answer, context.owner, kVersionTtl, {&kSchemaVersion, 1}))
     context.writer.set_truncated();
 }
 

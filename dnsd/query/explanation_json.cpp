@@ -1,28 +1,11 @@
 // Explanations as JSON, for the admin page and for programs.
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include "dnsd/query/explanation.hpp"
+#include "dnsd/query/json_members.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
-
-void put(Writer& json, const char* key, const std::string& value) {
-  json.Key(key);
-  json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-}
-
-void put(Writer& json, const char* key, const std::vector<std::string>& list) {
-  json.Key(key);
-  json.StartArray();
-  for (const std::string& text : list)
-    json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
-  json.EndArray();
-}
-
-void put_answer(Writer& json, const Explanation::Answer& answer, Audience audience) {
+void put_answer(JsonWriter& json, const Explanation::Answer& answer, Audience audience) {
   json.StartObject();
   put(json, "type", wire::to_string(answer.type));
   put(json, "verdict", answer.verdict);
@@ -37,7 +20,7 @@ void put_answer(Writer& json, const Explanation::Answer& answer, Audience audien
 
 std::string to_json(const Explanation& explanation, Audience audience) {
   rapidjson::StringBuffer buffer;
-  Writer json(buffer);
+  JsonWriter json(buffer);
   json.StartObject();
   put(json, "name", explanation.name);
   put(json, "client", explanation.identity);

@@ -1,15 +1,12 @@
 #include "dnsd/query/traffic_explanation.hpp"
 
 #include <fmt/format.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
+#include "dnsd/query/json_members.hpp"
 #include "dnsd/query/service_facts.hpp"
 
 namespace meshdns::dnsd {
 namespace {
-
-using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
 
 std::string describe(const registry::Connection& connection) {
   const std::string ip = connection.address.to_string();
@@ -27,19 +24,6 @@ std::vector<std::string> sources_of(const registry::View& view,
     sources.push_back(place_of(view.snapshot(), source));
   });
   return sources;
-}
-
-void put(Writer& json, const char* key, const std::string& value) {
-  json.Key(key);
-  json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-}
-
-void put(Writer& json, const char* key, const std::vector<std::string>& values) {
-  json.Key(key);
-  json.StartArray();
-  for (const std::string& value : values)
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  json.EndArray();
 }
 
 }  // namespace
@@ -65,7 +49,7 @@ std::vector<std::string> traffic_lines(const registry::View& view,
 std::string traffic_json(const registry::View& view, const registry::Connection& connection,
                          const registry::TrafficMatch& match) {
   rapidjson::StringBuffer buffer;
-  Writer json(buffer);
+  JsonWriter json(buffer);
   json.StartObject();
   put(json, "connection", describe(connection));
   put(json, "client", identity_of(view.client()));

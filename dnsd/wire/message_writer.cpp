@@ -10,7 +10,6 @@
 namespace meshdns::wire {
 namespace {
 
-constexpr std::size_t kOptSize = 11;         // RFC 6891, section 6.1.2, without options
 constexpr std::size_t kMaxPointee = 0x3fff;  // what 14 bits can say
 constexpr std::uint8_t kTruncated = 0x02;
 constexpr std::uint8_t kAuthoritative = 0x04;

@@ -171,8 +171,6 @@ std::size_t skip_name(std::span<const std::uint8_t> datagram, std::size_t at) {
   }
 }
 
-constexpr std::size_t kFixedFields = 10;  // type, class, TTL, RDLENGTH
-
 // Everything after the question.  Records other than OPT are checked and ignored: what we forward
 // is built anew, and a server that refuses them helps nobody.
 bool parse_records(std::span<const std::uint8_t> datagram, std::size_t at,

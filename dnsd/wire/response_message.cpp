@@ -9,8 +9,6 @@
 namespace meshdns::wire {
 namespace {
 
-constexpr std::size_t kFixedFields = 10;  // type, class, TTL, RDLENGTH
-
 std::uint32_t usable_ttl(std::uint32_t ttl) {
   if ((ttl & 0x80000000u) != 0) return 0;  // RFC 2181, section 8
   return std::min(ttl, kMaxTtl);

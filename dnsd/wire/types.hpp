@@ -11,6 +11,8 @@ namespace meshdns::wire {
 inline constexpr std::size_t kHeaderSize = 12;      // RFC 1035, section 4.1.1
 inline constexpr std::size_t kMaxNameLength = 255;  // RFC 1035, section 2.3.4; with the root octet
 inline constexpr std::size_t kMaxLabelLength = 63;
+inline constexpr std::size_t kFixedFields = 10;          // of a record: type, class, TTL, RDLENGTH
+inline constexpr std::size_t kOptSize = 11;              // RFC 6891, section 6.1.2, without options
 inline constexpr std::size_t kMinUdpPayload = 512;       // RFC 1035, section 2.3.4
 inline constexpr std::size_t kMaxUdpPayload = 1232;      // RFC 9715: no fragments
 inline constexpr std::size_t kMaxMessageSize = 65535;    // RFC 1035, section 4.2.2

@@ -7,8 +7,6 @@
 namespace meshdns::wire {
 namespace {
 
-constexpr std::size_t kOptSize = 11;
-
 std::size_t options_size(const UpstreamQuery& query) {
   return (query.cookie.empty() ? 0 : 4 + query.cookie.size()) + (query.keepalive ? 4u : 0u);
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr int kMaxLinks = 40;  // as the kernel's own limit
 
 // Names that come, go, or become readable.
-constexpr std::uint32_t kNameEvents =
+constexpr std::uint32_t kDirectoryEvents =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
 // A file is written (IN_MODIFY) and done with (IN_CLOSE_WRITE).
 constexpr std::uint32_t kContentEvents = IN_MODIFY | IN_CLOSE_WRITE;
@@ -126,7 +126,8 @@ Walker::Target Walker::follow(const std::string& start, std::string_view path) {
       continue;
     }
     const std::string next = join(at.path, step);
-    at.place = {watch(at.path, steps.empty() ? kNameEvents | kContentEvents : kNameEvents), step};
+    at.place = {
+        watch(at.path, steps.empty() ? kDirectoryEvents | kContentEvents : kDirectoryEvents), step};
     if (at.place.watch >= 0) walk_.watches[at.place.watch].names.insert(step);
     struct stat status{};
     if (lstat(next.c_str(), &status) != 0) {
@@ -172,7 +173,7 @@ void Walker::enter(const std::string& visible, const std::string& real, const st
   if (seen_directories_.size() > options_.max_directories)
     return complain(visible, "is beyond the " + std::to_string(options_.max_directories) +
                                  " directories that one source reads; divide the source");
-  const int watch_of_it = watch(real, kNameEvents | kContentEvents);
+  const int watch_of_it = watch(real, kDirectoryEvents | kContentEvents);
   if (watch_of_it >= 0) walk_.watches[watch_of_it].whole = true;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(real.c_str()), closedir);
   if (!directory)

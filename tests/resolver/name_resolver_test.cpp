@@ -71,7 +71,7 @@ class RecordingListener final : public ResolverListener {
   std::function<void(const ResolvedName&)> then;
 };
 
-Answer addresses(const char* text, seconds ttl = seconds{60}) {
+Answer answer_with(const char* text, seconds ttl = seconds{60}) {
   Answer answer;
   answer.status = Answer::Status::Addresses;
   answer.addresses = {*IpAddress::parse(text)};
@@ -139,7 +139,7 @@ TEST_F(NameResolverTest, LooksUpAWatchedNameAndTellsTheListener) {
   EXPECT_THAT(fake_.in_flight(), IsEmpty()) << "nothing happens within watch()";
   turn();
   EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
-  fake_.end("db.example.org A", addresses("192.0.2.1"));
+  fake_.end("db.example.org A", answer_with("192.0.2.1"));
   fake_.end("db.example.org AAAA", no_data());
   EXPECT_THAT(listener_.events, ElementsAre("db.example.org 192.0.2.1"));
   EXPECT_THAT(fake_.in_flight(), IsEmpty());
@@ -175,7 +175,7 @@ TEST_F(NameResolverTest, TheListenerMayWatchAndUnwatch) {
   resolver_->watch("a.example.org");
   turn();
   fake_.end("a.example.org AAAA", no_data());
-  fake_.end("a.example.org A", addresses("192.0.2.1"));
+  fake_.end("a.example.org A", answer_with("192.0.2.1"));
   turn();
   EXPECT_THAT(fake_.in_flight(), ElementsAre("b.example.org A", "b.example.org AAAA"));
 }
@@ -187,7 +187,7 @@ TEST_F(NameResolverTest, TenThousandNamesStayWithinTheBound) {
   while (!fake_.flights.empty()) {
     ASSERT_LE(fake_.flights.size(), 100u);
     const std::string host = fake_.flights.front()->host;
-    fake_.end(host, host.ends_with(" A") ? addresses("192.0.2.1", seconds{3'600}) : no_data());
+    fake_.end(host, host.ends_with(" A") ? answer_with("192.0.2.1", seconds{3'600}) : no_data());
     if (resolver_->counters().lookups >= 20'000 && fake_.flights.empty()) break;
   }
   EXPECT_EQ(fake_.started, 20'000u);

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "registry/source/kubernetes/node_text.hpp"
+
 namespace meshdns::registry::kubernetes {
 namespace {
-
-std::string_view text_of(const Node* object, std::string_view key) {
-  const Node* const value = object == nullptr ? nullptr : object->find(key);
-  return value == nullptr || value->is_null() ? std::string_view() : value->text();
-}
 
 std::optional<std::int64_t> number_of(const Node* object, std::string_view key) {
   const Node* const value = object == nullptr ? nullptr : object->find(key);

@@ -13,16 +13,12 @@
 #include "registry/base/printable.hpp"
 #include "registry/manifest/document.hpp"
 #include "registry/manifest/timestamp.hpp"
+#include "registry/source/kubernetes/node_text.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
 
 constexpr std::size_t kMaxFile = std::size_t{4} << 20;
-
-std::string text_of(const Node* object, std::string_view key) {
-  const Node* const value = object == nullptr ? nullptr : object->find(key);
-  return value == nullptr || value->is_null() ? std::string() : std::string(value->text());
-}
 
 bool flag_of(const Node* object, std::string_view key) {
   const Node* const value = object == nullptr ? nullptr : object->find(key);
@@ -63,17 +59,17 @@ class KubeconfigReader {
       : root_(root), directory_(directory) {}
 
   Result<ClusterAccess> read() {
-    const std::string current = text_of(&root_, "current-context");
+    const std::string current(text_of(&root_, "current-context"));
     if (current.empty()) return fail("current-context: missing; name one of contexts");
     const Node* const context = find_named(root_, "contexts", current, "context");
     if (context == nullptr)
       return fail("contexts: there is none named " + registry::quoted(current));
-    const std::string cluster_name = text_of(context, "cluster");
+    const std::string cluster_name(text_of(context, "cluster"));
     const Node* const cluster = find_named(root_, "clusters", cluster_name, "cluster");
     if (cluster == nullptr)
       return fail("clusters: there is none named " + registry::quoted(cluster_name));
     if (auto read = read_cluster(*cluster); !read) return std::unexpected(read.error());
-    const std::string user_name = text_of(context, "user");
+    const std::string user_name(text_of(context, "user"));
     const Node* const user = find_named(root_, "users", user_name, "user");
     if (user == nullptr && !user_name.empty())
       return fail("users: there is none named " + registry::quoted(user_name));
@@ -86,8 +82,8 @@ class KubeconfigReader {
   // What is in the configuration itself comes before what it names.
   Result<void> read_pem(const Node& object, const std::string& field, std::string& file,
                         std::string& pem) {
-    file = path_of(text_of(&object, field));
-    const std::string data = text_of(&object, field + "-data");
+    file = path_of(std::string(text_of(&object, field)));
+    const std::string data(text_of(&object, field + "-data"));
     if (data.empty()) return {};
     auto decoded = decode_base64(data, field + "-data");
     if (!decoded) return std::unexpected(decoded.error());
@@ -114,7 +110,7 @@ class KubeconfigReader {
       return read;
     if (auto read = read_pem(user, "client-key", tls.key_file, tls.key_pem); !read) return read;
     access_.token = text_of(&user, "token");
-    access_.token_file = path_of(text_of(&user, "tokenFile"));
+    access_.token_file = path_of(std::string(text_of(&user, "tokenFile")));
     access_.user = text_of(&user, "username");
     access_.password = text_of(&user, "password");
     if (const Node* const exec = user.find("exec"); exec != nullptr && exec->is_mapping())
@@ -212,7 +208,7 @@ Result<ExecCredential> parse_exec_credential(std::string_view text) {
   credential.key_pem = text_of(status, "clientKeyData");
   if (credential.token.empty() && credential.certificate_pem.empty())
     return fail("the plugin gave neither a token nor a certificate");
-  const std::string expires = text_of(status, "expirationTimestamp");
+  const std::string expires(text_of(status, "expirationTimestamp"));
   if (const auto time = parse_timestamp_ms(expires); time && !expires.empty())
     credential.expires = std::chrono::sys_seconds(std::chrono::seconds(*time / 1'000));
   return credential;

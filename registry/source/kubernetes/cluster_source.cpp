@@ -11,8 +11,6 @@ namespace {
 constexpr Milliseconds kFirstRetry{100};
 constexpr Milliseconds kRetryLimit{4'000};
 constexpr Milliseconds kRefusedRetryLimit{30'000};
-// As for collections: a server that starts refuses at first.
-constexpr Milliseconds kRefusalGrace{5'000};
 constexpr Milliseconds kCompletePoll{500};
 constexpr Milliseconds kReplanDelay{20};
 // A CRD is served some time after it is there.

@@ -5,6 +5,8 @@
 #include <ranges>
 #include <utility>
 
+#include "registry/source/kubernetes/node_text.hpp"
+
 namespace meshdns::registry::kubernetes {
 namespace {
 
@@ -22,16 +24,11 @@ constexpr std::array kGroups = {
     Group{"apiextensions.k8s.io", {"v1", "", ""}},
 };
 
-std::string_view text_of(const Node& object, std::string_view key) {
-  const Node* const value = object.find(key);
-  return value == nullptr ? std::string_view() : value->text();
-}
-
 bool has_version(const Node& group, std::string_view version) {
   const Node* const versions = group.find("versions");
   return versions != nullptr && versions->is_sequence() &&
          std::ranges::any_of(*versions,
-                             [&](const Node& v) { return text_of(v, "version") == version; });
+                             [&](const Node& v) { return text_of(&v, "version") == version; });
 }
 
 }  // namespace
@@ -80,7 +77,7 @@ void Discovery::on_end(const Result<void>& end) {
 
 bool Discovery::read_group(const std::string& group) {
   const auto read = parser_.parse(body_);
-  if (!read || text_of(**read, "kind") != "APIGroup") return false;
+  if (!read || text_of(*read, "kind") != "APIGroup") return false;
   const auto ours = std::ranges::find(kGroups, group, &Group::name);
   for (const std::string_view version : std::views::reverse(ours->versions))
     if (!version.empty() && has_version(**read, version)) questions_.emplace_front(group, version);
@@ -92,7 +89,7 @@ bool Discovery::read_kinds(const std::string& group, const std::string& version)
   const Node* const resources = list ? (*list)->find("resources") : nullptr;
   if (resources == nullptr || !resources->is_sequence()) return false;
   for (const Node& resource : *resources)
-    found_.try_emplace(std::string(text_of(resource, "name")) + "." + group, version);
+    found_.try_emplace(std::string(text_of(&resource, "name")) + "." + group, version);
   return true;
 }
 

@@ -10,8 +10,6 @@ namespace {
 
 // Of objects that findings are kept of; what is beyond is still refused, and counted.
 constexpr std::size_t kMaxFaultyObjects = 500;
-// A server that starts refuses what it will allow a moment later.
-constexpr Milliseconds kRefusalGrace{5'000};
 
 bool is_refusal(ReflectorStatus::Trouble trouble) {
   return trouble == ReflectorStatus::Trouble::Forbidden ||

@@ -18,6 +18,9 @@
 
 namespace meshdns::registry::kubernetes {
 
+// A server that starts refuses what it will allow a moment later.
+inline constexpr Milliseconds kRefusalGrace{5'000};
+
 class FollowedCollection;
 
 // Where the collections of a cluster come together.

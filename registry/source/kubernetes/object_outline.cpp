@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "registry/source/kubernetes/node_text.hpp"
+
 namespace meshdns::registry::kubernetes {
 namespace {
 
@@ -21,11 +23,6 @@ std::size_t end_of_string(std::string_view text, std::size_t from) {
 bool is_followed_by_colon(std::string_view text, std::size_t from) {
   const std::size_t next = text.find_first_not_of(" \t\r\n", from);
   return next != std::string_view::npos && text[next] == ':';
-}
-
-std::string_view text_of(const Node* object, std::string_view key) {
-  const Node* const value = object == nullptr ? nullptr : object->find(key);
-  return value == nullptr ? std::string_view() : value->text();
 }
 
 class Scanner {

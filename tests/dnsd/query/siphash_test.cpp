@@ -7,12 +7,12 @@
 namespace meshdns::dnsd {
 namespace {
 
-using Octets = std::array<std::uint8_t, 8>;
+using HashOctets = std::array<std::uint8_t, 8>;
 
 // Key 00 01 .. 0f, message of n octets 00 01 .. : the first of the authors' vectors, whose
 // sixteenth is the example of their paper's appendix A.
 TEST(SiphashTest, GivesTheAuthorsVectors) {
-  const Octets vectors[] = {
+  const HashOctets vectors[] = {
       {0x31, 0x0e, 0x0e, 0xdd, 0x47, 0xdb, 0x6f, 0x72},
       {0xfd, 0x67, 0xdc, 0x93, 0xc5, 0x39, 0xf8, 0x74},
       {0x5a, 0x4f, 0xa9, 0xd9, 0x09, 0x80, 0x6c, 0x0d},

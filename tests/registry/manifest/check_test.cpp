@@ -42,13 +42,14 @@ class CheckTest : public testing::Test {
   CheckSummary summary_;
 };
 
-std::string service(const std::string& name) {
+std::string headless_service(const std::string& name) {
   return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {clusterIP: None}\n";
 }
 
 TEST_F(CheckTest, WalksDirectoriesInOrder) {
-  write("a.yaml", service("a"));
-  write("b/c.yml", service("c") + "---\n" + service("d") + "---\n" + service("Bad"));
+  write("a.yaml", headless_service("a"));
+  write("b/c.yml", headless_service("c") + "---\n" + headless_service("d") + "---\n" +
+                       headless_service("Bad"));
   write("b/d.json", R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"x":1})");
   write("b/.hidden.yaml", "nonsense");
   write(".data/e.yaml", "nonsense");
@@ -62,15 +63,15 @@ TEST_F(CheckTest, WalksDirectoriesInOrder) {
 }
 
 TEST_F(CheckTest, GoodFilesExitWithZero) {
-  write("a.txt", service("a"));
+  write("a.txt", headless_service("a"));
   EXPECT_EQ(check("/a.txt"), "") << "a file that is named is read whatever its name";
   EXPECT_EQ(summary_.to_string(), "1 resources, 0 errors, 0 warnings");
   EXPECT_EQ(summary_.exit_status(), 0);
 }
 
 TEST_F(CheckTest, SameObjectInTwoFilesIsAWarning) {
-  write("a.yaml", service("a"));
-  write("b.yaml", "# twice\n" + service("a"));
+  write("a.yaml", headless_service("a"));
+  write("b.yaml", "# twice\n" + headless_service("a"));
   EXPECT_EQ(check(""), "b.yaml:2: warning: Service default/a: also defined at " + directory_ +
                            "/a.yaml:1; only one of them counts\n");
   EXPECT_EQ(summary_.exit_status(), 0);
@@ -87,7 +88,7 @@ TEST_F(CheckTest, WhatCannotBeReadExitsWithTwo) {
 }
 
 TEST_F(CheckTest, LinksInACircleEnd) {
-  write("a/a.yaml", service("a"));
+  write("a/a.yaml", headless_service("a"));
   std::filesystem::create_directory_symlink(directory_, directory_ + "/a/loop");
   check("");
   EXPECT_TRUE(summary_.cannot_run);

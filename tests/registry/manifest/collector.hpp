@@ -79,6 +79,9 @@ struct SpecCase {
   std::string says = {};  // a part of one message
 };
 
+// For `places` of what must have no finding.
+inline std::vector<std::string> none() { return {}; }
+
 // A case's name as a test's: "no host" is no_host.
 inline std::string case_name(const testing::TestParamInfo<SpecCase>& info) {
   std::string name = info.param.name;

@@ -6,8 +6,6 @@
 namespace meshdns::registry {
 namespace {
 
-std::vector<std::string> none() { return {}; }
-
 // The spec's first line is line 5.
 std::string workload(std::string_view spec) {
   return "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"

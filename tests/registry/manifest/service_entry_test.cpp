@@ -20,8 +20,6 @@ class ServiceEntryRules : public testing::TestWithParam<SpecCase> {};
 
 TEST_P(ServiceEntryRules, GiveTheirFindings) { expect_case(GetParam(), entry(GetParam().text)); }
 
-std::vector<std::string> none() { return {}; }
-
 INSTANTIATE_TEST_SUITE_P(
     Hosts, ServiceEntryRules,
     testing::Values(

@@ -73,7 +73,6 @@ const std::string kListed =
     R"({"k8s.io/initial-events-end":"true"}}}})";
 
 constexpr std::string_view kNamespaces = "/api/v1/namespaces";
-constexpr std::string_view kServices = "/api/v1/services";
 constexpr std::string_view kSlices = "/apis/discovery.k8s.io/v1/endpointslices";
 constexpr std::string_view kEntries = "/apis/networking.istio.io/v1/serviceentries";
 constexpr std::string_view kCrds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

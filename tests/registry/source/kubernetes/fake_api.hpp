@@ -15,6 +15,8 @@
 
 namespace meshdns::registry::kubernetes {
 
+inline constexpr std::string_view kServices = "/api/v1/services";
+
 class FakeScheduler final : public Scheduler {
  public:
   Milliseconds now() const override { return now_; }

@@ -15,14 +15,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Trouble = ReflectorStatus::Trouble;
 
-constexpr std::string_view kServices = "/api/v1/services";
-
-std::string object(std::string_view name, int version) {
+std::string bare_object(std::string_view name, int version) {
   return R"({"metadata":{"name":")" + std::string(name) + R"(","resourceVersion":")" +
          std::to_string(version) + R"("}})";
 }
 std::string event(std::string_view type, std::string_view name, int version) {
-  return R"({"type":")" + std::string(type) + R"(","object":)" + object(name, version) + "}\n";
+  return R"({"type":")" + std::string(type) + R"(","object":)" + bare_object(name, version) + "}\n";
 }
 std::string bookmark(int version, bool ends_list = false) {
   std::string annotations;
@@ -100,7 +98,8 @@ class ReflectorTest : public ::testing::Test {
   // Listed as "a b" at version 10, and watching.
   void sync() {
     reflector_->start();
-    ASSERT_TRUE(transport_.answer(kServices, 200, list(object("a", 1) + "," + object("b", 2), 10)));
+    ASSERT_TRUE(transport_.answer(kServices, 200,
+                                  list(bare_object("a", 1) + "," + bare_object("b", 2), 10)));
     ASSERT_TRUE(transport_.begin(kServices));
     ASSERT_EQ(names_.text(), "a b");
     ASSERT_TRUE(reflector_->status().watching);
@@ -119,7 +118,7 @@ class ReflectorTest : public ::testing::Test {
 TEST_F(ReflectorTest, ListsThenWatchesFromTheListsVersion) {
   reflector_->start();
   EXPECT_EQ(last_path(), "/api/v1/services?limit=500&resourceVersion=0");
-  transport_.answer(kServices, 200, list(object("a", 1), 10));
+  transport_.answer(kServices, 200, list(bare_object("a", 1), 10));
   EXPECT_THAT(last_path(), HasSubstr("?watch=1&allowWatchBookmarks=true&timeoutSeconds=300"));
   EXPECT_THAT(last_path(), HasSubstr("&resourceVersion=10"));
   EXPECT_TRUE(reflector_->status().synced);
@@ -136,19 +135,19 @@ TEST_F(ReflectorTest, FollowsEvents) {
 TEST_F(ReflectorTest, ReadsPagesAndTakesAwayOnlyAtTheirEnd) {
   sync();
   reflector_->resync();
-  transport_.answer(kServices, 200, list(object("b", 2), 20, "t/1="));
+  transport_.answer(kServices, 200, list(bare_object("b", 2), 20, "t/1="));
   EXPECT_THAT(last_path(), HasSubstr("?limit=500&continue=t%2F1%3D"));
   EXPECT_EQ(names_.text(), "a b") << "no moment of emptiness";
-  transport_.answer(kServices, 200, list(object("c", 3), 20));
+  transport_.answer(kServices, 200, list(bare_object("c", 3), 20));
   EXPECT_EQ(names_.text(), "b c");
 }
 
 TEST_F(ReflectorTest, ListsInOnePieceWhenAPagesTokenExpires) {
   reflector_->start();
-  transport_.answer(kServices, 200, list(object("a", 1), 10, "t"));
+  transport_.answer(kServices, 200, list(bare_object("a", 1), 10, "t"));
   transport_.answer(kServices, 410, status(410, "Expired"));
   EXPECT_EQ(last_path(), "/api/v1/services");
-  transport_.answer(kServices, 200, list(object("b", 2), 30));
+  transport_.answer(kServices, 200, list(bare_object("b", 2), 30));
   EXPECT_EQ(names_.text(), "b");
   EXPECT_THAT(last_path(), HasSubstr("resourceVersion=30"));
 }
@@ -166,7 +165,7 @@ TEST_F(ReflectorTest, ListsAgainWhenTheWatchsVersionIsGone) {
       transport_.answer(kServices, 410, status(410, "Gone"));
     }
     EXPECT_EQ(last_path(), "/api/v1/services?limit=500") << "as of now, not from a cache";
-    transport_.answer(kServices, 200, list(object("c", 40), 41));
+    transport_.answer(kServices, 200, list(bare_object("c", 40), 41));
     EXPECT_EQ(names_.text(), "c");
     EXPECT_EQ(reflector_->status().relists, 1U);
   }
@@ -248,7 +247,7 @@ TEST_F(ReflectorTest, DoesNotBelieveAListThatIsCutShort) {
   EXPECT_EQ(reflector_->status().trouble, Trouble::Failing);
   scheduler_.pass(Milliseconds(200));
   transport_.begin(kServices);
-  transport_.send(kServices, R"({"kind":"ServiceList","items":[)" + object("c", 1));
+  transport_.send(kServices, R"({"kind":"ServiceList","items":[)" + bare_object("c", 1));
   transport_.end(kServices, fail("connection reset by peer"));
   EXPECT_EQ(names_.text(), "a b c");
   EXPECT_EQ(reflector_->status().trouble, Trouble::Unreachable);
@@ -307,7 +306,7 @@ TEST_F(ReflectorTest, RenewsCredentialsThatAreNotTaken) {
   transport_.answer(kServices, 401, status(401, "Unauthorized"));
   EXPECT_EQ(transport_.renewals, 1);
   scheduler_.pass(Milliseconds(100));
-  EXPECT_TRUE(transport_.answer(kServices, 200, list(object("a", 1), 10)));
+  EXPECT_TRUE(transport_.answer(kServices, 200, list(bare_object("a", 1), 10)));
   EXPECT_EQ(reflector_->status().trouble, Trouble::None);
 }
 
@@ -375,7 +374,7 @@ TEST_F(ReflectorTest, GivesUpOnAServerThatDoesNotAnswer) {
 TEST_F(ReflectorTest, IsPatientWithASlowServer) {
   reflector_->start();
   transport_.begin(kServices);
-  const std::string text = list(object("a", 1) + "," + object("b", 2), 10);
+  const std::string text = list(bare_object("a", 1) + "," + bare_object("b", 2), 10);
   for (const char c : text) {
     scheduler_.pass(options_.answer_limit - Milliseconds(1));
     ASSERT_TRUE(transport_.send(kServices, std::string_view(&c, 1)));
