@@ -23,9 +23,9 @@ class Recycled {
     return memory;
   }
   static void operator delete(void* memory) {
-    std::vector<void*>& spare = spares().memory;
     // A sanitizer finds what is used after its end in memory that has no other use.
 #if !defined(__SANITIZE_ADDRESS__)
+    std::vector<void*>& spare = spares().memory;
     if (spare.size() < spare.capacity()) return spare.push_back(memory);
 #endif
     ::operator delete(memory);
