@@ -13,6 +13,10 @@ constexpr Milliseconds kGatePoll{1'000};
 constexpr std::size_t kMaxRefusal = std::size_t{64} << 10;
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 
+bool is_change(std::string_view event) {
+  return event == "ADDED" || event == "MODIFIED" || event == "DELETED";
+}
+
 std::string shortened(std::string_view text) { return printable(text, 300); }
 
 }  // namespace
@@ -231,13 +235,14 @@ void Reflector::take_event(std::string_view text, bool is_whole) {
 void Reflector::take_unreadable_event(std::string_view text, std::string_view why) {
   const ObjectOutline outline = outline_of_event(text);
   const bool is_known = !outline.object.name.empty() && !outline.resource_version.empty();
-  if (!is_known && phase_ == Phase::Watch) return break_off("an event of the watch is no JSON");
+  if (!is_change(outline.event) || (!is_known && phase_ == Phase::Watch))
+    return break_off("an event of the watch is no JSON");
   take_change({outline, nullptr, why});
 }
 
 void Reflector::take_change(const Change& change) {
   const std::string_view type = change.outline.event;
-  if (type != "ADDED" && type != "MODIFIED" && type != "DELETED") return;
+  if (!is_change(type)) return;
   ++status_.events;
   if (phase_ == Phase::StreamedList) return take_initial(change);
   const std::string_view version = change.outline.resource_version;

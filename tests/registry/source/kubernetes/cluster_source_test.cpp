@@ -338,6 +338,16 @@ TEST_F(HostileObjectTest, WithoutANameTakesNothingAway) {
               HasSubstr("an object without a name cannot be read: nested"));
 }
 
+// What is no object, such as the bookmark that ends a list, is waited for in vain if it is skipped.
+TEST_F(HostileObjectTest, IsNoReasonToPassOverOtherEvents) {
+  begin_anew();
+  transport_.begin(kServices);
+  transport_.send(kServices, event("ADDED", service("web", 7)) + event("BOOKMARK", nested(100)));
+  pass();
+  EXPECT_EQ(services().error, "an event of the watch is no JSON");
+  EXPECT_FALSE(services().synced);
+}
+
 TEST_F(HostileObjectTest, AreAllCountedAndNotAllTold) {
   begin_anew();
   std::string events;
