@@ -402,6 +402,9 @@ void collect_daemon(Collection& to, Daemon& daemon) {
       .add(1.0, {{"version", MESHDNS_VERSION}});
   to.gauges("workers", "Threads that answer queries.").add(daemon.workers().size());
   to.gauges("workers_stuck", "Of these, whose loop has stood still for 5 s.").add(daemon.stuck());
+  to.gauges("workers_avoided",
+            "Of these, whose loop has stood still for 2 s: they get no new queries.")
+      .add(daemon.avoided());
   to.gauges("start_time_seconds", "When the daemon started, as a Unix time.")
       .add(daemon.started_unix());
   to.gauges("ready", "1 when /readyz says so.").add(daemon.readiness().ready ? 1.0 : 0.0);

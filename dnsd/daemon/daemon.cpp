@@ -174,6 +174,7 @@ class Daemon::Impl {
   void stop_timers();
   void housekeep();
   void watch_workers();
+  void avoid_those_that_stand_still();
   void tell_of_overload();
   void tell_of_limited_clients();
   void tell_of_admin_clients();
@@ -216,6 +217,7 @@ class Daemon::Impl {
   std::shared_ptr<FrameStream> dnstap_;  // null until log.dnstap asks for it
   DnstapCounts dnstap_before_;           // of streams that were closed
   Liveness liveness_;
+  std::vector<std::size_t> avoided_;  // workers that get no new queries
   OverloadWatch overload_;
   LoadHistory load_;
   struct Freshness {
@@ -558,9 +560,25 @@ void Daemon::Impl::watch_workers() {
   std::vector<std::uint64_t> heartbeats;
   for (const auto& unit : units_) heartbeats.push_back(unit->net().heartbeat.value());
   liveness_.observe(heartbeats, std::chrono::steady_clock::now());
+  avoid_those_that_stand_still();
   const std::string complaint = liveness_.complaint();
   if (complaint.empty()) return supervisor_.feed_watchdog();
   log_.write_folded(LogLevel::Error, "a worker's loop stands still", {{"workers", complaint}});
+}
+
+// What is in the socket of a worker that hangs waits for it; what comes is for the others.  Said to
+// the kernel every second meanwhile: listeners may have been opened.
+void Daemon::Impl::avoid_those_that_stand_still() {
+  const std::vector<std::size_t> before = std::exchange(avoided_, liveness_.to_avoid());
+  if (avoided_.empty() && before.empty()) return;
+  std::vector<unsigned> left;
+  for (unsigned i = 0; i < units_.size(); ++i)
+    if (std::ranges::find(avoided_, i) == avoided_.end()) left.push_back(i);
+  listeners_.deal_to(left);
+  if (avoided_.size() > before.size())
+    log_.write_folded(LogLevel::Warn,
+                      "a worker's loop stands still: new queries are for the others",
+                      {{"workers", avoided_.size()}});
 }
 
 void Daemon::Impl::tell_of_overload() {
@@ -941,6 +959,7 @@ std::chrono::steady_clock::time_point Daemon::last_change(const std::string& sou
   const auto known = impl_->freshness_.find(source);
   return known == impl_->freshness_.end() ? impl_->started_ : known->second.at;
 }
+std::size_t Daemon::avoided() const { return impl_->avoided_.size(); }
 std::size_t Daemon::stuck() const { return impl_->liveness_.stuck().size(); }
 std::string Daemon::complaint() const { return impl_->liveness_.complaint(); }
 DnstapCounts Daemon::dnstap_counts() const { return impl_->dnstap_counts(); }

@@ -99,6 +99,8 @@ class Daemon {
   std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
   // Since when the source has handed over nothing new.
   std::chrono::steady_clock::time_point last_change(const std::string& source) const;
+  // Workers that get no new queries, since their loop has stood still for 2 s.
+  std::size_t avoided() const;
   // Workers whose loop stands still, and that in words: "worker 1 hangs"; empty when all turn.
   std::size_t stuck() const;
   std::string complaint() const;

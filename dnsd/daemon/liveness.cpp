@@ -14,10 +14,10 @@ void Liveness::observe(std::span<const std::uint64_t> heartbeats, Time now) {
   }
 }
 
-std::vector<std::size_t> Liveness::stuck() const {
+std::vector<std::size_t> Liveness::still_for(std::chrono::seconds time) const {
   std::vector<std::size_t> list;
   for (std::size_t i = 0; i < workers_.size(); ++i)
-    if (observed_ - workers_[i].moved >= kStuckAfter) list.push_back(i);
+    if (observed_ - workers_[i].moved >= time) list.push_back(i);
   return list;
 }
 

@@ -10,6 +10,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -17,6 +18,9 @@
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
+#endif
+#ifndef SO_DETACH_REUSEPORT_BPF
+#define SO_DETACH_REUSEPORT_BPF 68
 #endif
 
 namespace meshdns::dnsd {
@@ -189,18 +193,41 @@ Result<std::uint16_t> find_free_port(const SocketAddress& address) {
   return std::unexpected(listen_error(address, protocol, error));
 }
 
-// Lets the kernel choose a socket of the group at random, not by the hash of addresses and ports.
-// Where it refuses, the hash stays: uneven for few clients, but right.
+// In place of what the group had; where the kernel refuses, that stays.
+void choose_by(std::span<sock_filter> code, const ListenSocket& any_of_group) {
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  ::setsockopt(any_of_group.fd.get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
+               sizeof program);
+}
+
+sock_filter random_number() {
+  return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_RANDOM));
+}
+
+// Lets the kernel choose a socket of the group at random, not by the hash of addresses and ports:
+// uneven for few clients, but right.
 void spread_at_random(const ListenSocket& any_of_group, unsigned workers) {
   if (workers < 2) return;
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_RANDOM)),
+  std::array<sock_filter, 3> code = {
+      random_number(),
       BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, workers),
       BPF_STMT(BPF_RET | BPF_A, 0),
   };
-  const sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
-  ::setsockopt(any_of_group.fd.get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
-               sizeof program);
+  choose_by(code, any_of_group);
+}
+
+// The same among some of the sockets, which are in the group by the order of their workers.
+void spread_over(const ListenSocket& any_of_group, std::span<const unsigned> workers) {
+  std::vector<sock_filter> code = {
+      random_number(),
+      BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, static_cast<std::uint32_t>(workers.size())),
+  };
+  for (std::uint32_t drawn = 0; drawn < workers.size(); ++drawn) {
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, drawn, 0, 1));
+    code.push_back(BPF_STMT(BPF_RET | BPF_K, workers[drawn]));
+  }
+  code.push_back(BPF_STMT(BPF_RET | BPF_K, workers.front()));  // a program must end
+  choose_by(code, any_of_group);
 }
 
 Result<Listener> open_listener(const SocketAddress& requested, unsigned workers) {
@@ -316,6 +343,20 @@ ListenerSet::Change ListenerSet::change_to(std::span<const SocketAddress> addres
       change.closed.push_back(old.address);
   }
   return change;
+}
+
+void ListenerSet::deal_to(std::span<const unsigned> workers) const {
+  const bool to_all = workers.empty() || workers.size() == workers_;
+  for (const Listener& listener : listeners_) {
+    if (listener.inherited) continue;
+    if (to_all) {
+      spread_at_random(*listener.udp.front(), workers_);
+      ::setsockopt(listener.tcp.front()->fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
+    } else {
+      spread_over(*listener.udp.front(), workers);
+      spread_over(*listener.tcp.front(), workers);
+    }
+  }
 }
 
 std::vector<SocketAddress> ListenerSet::addresses() const {

@@ -56,6 +56,11 @@ class ListenerSet {
   // goes away.  Inherited listeners always stay.
   Change change_to(std::span<const SocketAddress> addresses) const;
 
+  // Has the kernel give new queries and connections to these workers only, by index and at random;
+  // what waits in the others' sockets stays there.  Every worker, or none: as it was at first.
+  // Inherited sockets are their giver's to deal out.  Control thread; no worker takes part.
+  void deal_to(std::span<const unsigned> workers) const;
+
   std::span<const Listener> listeners() const { return listeners_; }
   std::vector<SocketAddress> addresses() const;  // the actual ones
   unsigned workers() const { return workers_; }

@@ -35,6 +35,17 @@ TEST_F(LivenessTest, ComplainsOfNobodyWhoTurns) {
   }
 }
 
+TEST_F(LivenessTest, AvoidsTheSlowBeforeItComplains) {
+  pass(true, true);
+  pass(true, false);
+  EXPECT_THAT(liveness_.to_avoid(), IsEmpty());
+  pass(true, false);
+  EXPECT_THAT(liveness_.to_avoid(), ElementsAre(1));
+  EXPECT_EQ(liveness_.complaint(), "");
+  pass(true, true);
+  EXPECT_THAT(liveness_.to_avoid(), IsEmpty());
+}
+
 TEST_F(LivenessTest, NamesTheOneThatStandsStillAndForgivesItWhenItTurnsAgain) {
   pass(true, true);
   for (int i = 1; i < 5; ++i) {
