@@ -227,7 +227,7 @@ def test_moves_as_soon_as_the_other_program_has_gone(daemon):
     """An address that is taken: said at /readyz, and tried again without another reload."""
     taken = [socket.socket(socket.AF_INET, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]
     for each in taken:
-        each.bind(("127.0.0.1", 0))
+        each.bind(("127.0.0.1", free_port()))
     admin, server = (f"127.0.0.1:{each.getsockname()[1]}" for each in taken)
     before = daemon.config
     daemon.write_config(merge(before, {"admin": {"listen": admin}, "server": {"listen": [server]}}))
