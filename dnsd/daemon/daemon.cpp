@@ -25,6 +25,7 @@
 #include "dnsd/daemon/memory_limit.hpp"
 #include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_log_writer.hpp"
+#include "dnsd/daemon/state_file.hpp"
 #include "dnsd/daemon/state_keeper.hpp"
 #include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
@@ -32,6 +33,7 @@
 #include "dnsd/dnstap/dnstap_log.hpp"
 #include "dnsd/log/printable.hpp"
 #include "dnsd/net/listeners.hpp"
+#include "registry/base/descriptor_limit.hpp"
 #include "registry/vip/persistent_vips.hpp"
 #include "resolver/cares_lookup.hpp"
 
@@ -64,12 +66,6 @@ constexpr std::chrono::seconds kReadyAnyway{5};
 
 unsigned worker_count(const ServerConfig& server) {
   return server.workers != 0 ? server.workers : std::max(1U, std::thread::hardware_concurrency());
-}
-
-std::uint32_t descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_cur, 1U << 30));
 }
 
 TcpLimits tcp_limits(const ServerConfig& server) {
@@ -254,7 +250,7 @@ Result<void> Daemon::Impl::start(Daemon& self) {
   self_ = &self;
   if (uv_loop_init(&loop_) != 0) return fail("cannot make an event loop");
   loop_open_ = true;
-  registry_.set_clock([] { return static_cast<std::int64_t>(std::time(nullptr)); });
+  registry_.set_clock(unix_now);
   registry_.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher_.publish(std::move(s)); });
   registry_.set_clients(client_settings(config_.client));
@@ -393,7 +389,7 @@ void Daemon::Impl::choose_vip_allocator() {
   options.v6 = config_.mesh.vip_cidr_v6;
   if (!config_.state_dir.empty()) options.file = config_.state_dir + "/vips";
   options.quarantine = std::chrono::seconds(10 * std::max(config_.mesh.ttl.vip, 1U));
-  options.clock = [] { return static_cast<std::int64_t>(std::time(nullptr)); };
+  options.clock = unix_now;
   options.report = [this](const std::string& message) { log_.error(message); };
   feed_.follow(
       registry_.set_vip_allocator(std::make_unique<registry::PersistentVips>(std::move(options))));

@@ -2,13 +2,14 @@
 
 #include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <thread>
 #include <utility>
+
+#include "registry/base/descriptor_limit.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -60,10 +61,8 @@ void set_datagram_options(int fd, sa_family_t family) {
 }  // namespace
 
 std::size_t DatagramSockets::idle_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   const std::size_t workers = std::max(std::thread::hardware_concurrency(), 1u);
-  return std::min<std::size_t>(limit.rlim_cur / 16 / workers, kMaxIdle);
+  return std::min<std::size_t>(descriptor_limit() / 16 / workers, kMaxIdle);
 }
 
 DatagramSockets::DatagramSockets(Reactor& reactor, RandomPool& random, const SocketAddress& peer,

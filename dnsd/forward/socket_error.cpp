@@ -1,16 +1,16 @@
 #include "dnsd/forward/socket_error.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
-#include <limits>
+
+#include "registry/base/descriptor_limit.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr rlim_t kReserve = 32;
+constexpr std::uint32_t kReserve = 32;
 
 }  // namespace
 
@@ -34,11 +34,8 @@ SocketError socket_error(std::string_view what, int error) {
 }
 
 int highest_upstream_descriptor() {
-  constexpr int kAny = std::numeric_limits<int>::max();
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > static_cast<rlim_t>(kAny))
-    return kAny;
-  return static_cast<int>(limit.rlim_cur - std::min(kReserve, limit.rlim_cur / 8)) - 1;
+  const std::uint32_t limit = descriptor_limit();
+  return static_cast<int>(limit - std::min(kReserve, limit / 8)) - 1;
 }
 
 SocketError too_many_sockets() {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "registry/base/descriptor_limit.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -40,9 +41,7 @@ std::size_t message_size(const std::uint8_t* at) {
 
 // A connection that was accepted says by its number how full the table of files is.
 int highest_usable_fd(std::uint32_t reserved) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > (1u << 30)) return 1 << 30;
-  const auto most = static_cast<int>(limit.rlim_cur);
+  const auto most = static_cast<int>(descriptor_limit());
   const FileDescriptor lowest_free(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const int left = lowest_free ? most - lowest_free.get() : 0;
   // A reserve that takes more than half of what is left would leave TCP nothing.
