@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +17,8 @@
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "tests/dnsd/few_descriptors.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -110,23 +111,6 @@ bool is_within(std::chrono::steady_clock::time_point start, std::chrono::millise
   return std::chrono::steady_clock::now() - start < limit;
 }
 
-// Lets nobody open a file any more, until it goes.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = 0;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 class AdminDescriptorsTest : public AdminEndpointTest {
  protected:
   // What `fd` has answered to a request, or as much of it as there is when patience ends.
@@ -157,7 +141,7 @@ TEST_F(AdminDescriptorsTest, AcceptsAgainOnceThereAreDescriptors) {
     const int waiting = connect_to(address);
     const std::uint64_t before = endpoint_.counters().accept_failures;
     {
-      const NoDescriptors none;
+      const test::FewDescriptors none(0);
       for (int i = 0; i < 100; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
       EXPECT_GT(endpoint_.counters().accept_failures, before);
       EXPECT_LE(endpoint_.counters().accept_failures, before + 2) << "pauses, and does not spin";

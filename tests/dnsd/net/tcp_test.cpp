@@ -1,8 +1,8 @@
-#include <sys/resource.h>
 
 #include <set>
 
 #include "serving.hpp"
+#include "tests/dnsd/few_descriptors.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -415,31 +415,22 @@ struct FewFiles {
 class TcpFewFilesTest : public testing::TestWithParam<FewFiles> {};
 
 TEST_P(TcpFewFilesTest, PausesAcceptingAndServesOn) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const ListenerSet listeners = Serving::open({"127.0.0.1:0"}, 1);
   const SocketAddress address = listeners.addresses()[0];
   // Opened beforehand: here the clients share the table of files with the server.
   std::vector<TcpClient> clients(60);
   for (TcpClient& client : clients) client.open(address);
   UdpClient udp;
-  const int used = ::dup(0);
-  ::close(used);
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(used) + 40;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  {
-    TcpLimits limits;
-    limits.reserved_files = GetParam().reserved;
-    Serving server(listeners, limits);
-    for (TcpClient& client : clients) client.connect(address);
-    EXPECT_TRUE(server.wait_for(GetParam().counted, 3));
-    EXPECT_LT(server.sum(GetParam().counted), 100u);  // and it does not spin
-    for (unsigned id = 0; id < 100; ++id) EXPECT_TRUE(udp.ask(address, query_of(id)).has_value());
-    // The idle ones made room: who waits is served in the end.
-    EXPECT_TRUE(clients.back().ask(query_of(1)).has_value());
-  }
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const test::FewDescriptors few(40);
+  TcpLimits limits;
+  limits.reserved_files = GetParam().reserved;
+  Serving server(listeners, limits);
+  for (TcpClient& client : clients) client.connect(address);
+  EXPECT_TRUE(server.wait_for(GetParam().counted, 3));
+  EXPECT_LT(server.sum(GetParam().counted), 100u);  // and it does not spin
+  for (unsigned id = 0; id < 100; ++id) EXPECT_TRUE(udp.ask(address, query_of(id)).has_value());
+  // The idle ones made room: who waits is served in the end.
+  EXPECT_TRUE(clients.back().ask(query_of(1)).has_value());
 }
 
 INSTANTIATE_TEST_SUITE_P(Reserves, TcpFewFilesTest,
@@ -447,65 +438,47 @@ INSTANTIATE_TEST_SUITE_P(Reserves, TcpFewFilesTest,
                                          FewFiles{8, &WorkerCounters::tcp_evicted}));
 
 TEST(TcpTest, KeepsTheReserveOfFilesWhenAllAreBusy) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const ListenerSet listeners = Serving::open({"127.0.0.1:0"}, 1);
   const SocketAddress address = listeners.addresses()[0];
-  const int used = ::dup(0);
-  ::close(used);
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(used) + 60;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  {
-    TcpLimits limits;
-    limits.reserved_files = 20;
-    Serving server(listeners, limits);
-    std::vector<TcpClient> busy;
-    while (server.sum(&WorkerCounters::tcp_rejected_files) == 0 && busy.size() < 60) {
-      busy.emplace_back(address);
-      busy.back().send(query_of(1, "H"));
-      for (int waited = 0; waited < kPatienceMs; ++waited) {
-        if (server.sum(&WorkerCounters::tcp_queries) >= busy.size()) break;
-        if (server.sum(&WorkerCounters::tcp_rejected_files) > 0) break;
-        ::poll(nullptr, 0, 1);
-      }
+  const test::FewDescriptors few(60);
+  TcpLimits limits;
+  limits.reserved_files = 20;
+  Serving server(listeners, limits);
+  std::vector<TcpClient> busy;
+  while (server.sum(&WorkerCounters::tcp_rejected_files) == 0 && busy.size() < 60) {
+    busy.emplace_back(address);
+    busy.back().send(query_of(1, "H"));
+    for (int waited = 0; waited < kPatienceMs; ++waited) {
+      if (server.sum(&WorkerCounters::tcp_queries) >= busy.size()) break;
+      if (server.sum(&WorkerCounters::tcp_rejected_files) > 0) break;
+      ::poll(nullptr, 0, 1);
     }
-    EXPECT_GT(server.sum(&WorkerCounters::tcp_rejected_files), 0u);
-    EXPECT_EQ(server.sum(&WorkerCounters::tcp_evicted), 0u);
-    UdpClient udp;  // a file of the reserve
-    for (unsigned id = 0; id < 100; ++id) EXPECT_TRUE(udp.ask(address, query_of(id)).has_value());
   }
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_GT(server.sum(&WorkerCounters::tcp_rejected_files), 0u);
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_evicted), 0u);
+  UdpClient udp;  // a file of the reserve
+  for (unsigned id = 0; id < 100; ++id) EXPECT_TRUE(udp.ask(address, query_of(id)).has_value());
 }
 
 // Each newcomer closes an idle one; whether it then takes its number decides what is left.
 TEST(TcpTest, KeepsTheReserveOfFilesWhenIdleOnesMakeRoom) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const ListenerSet listeners = Serving::open({"127.0.0.1:0"}, 1);
   const SocketAddress address = listeners.addresses()[0];
   std::vector<TcpClient> clients(100);
   for (TcpClient& client : clients) client.open(address);
-  const int used = ::dup(0);
-  ::close(used);
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(used) + 60;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  {
-    TcpLimits limits;
-    limits.reserved_files = 20;
-    Serving server(listeners, limits);
-    for (TcpClient& client : clients) {
-      client.connect(address);
-      EXPECT_TRUE(client.ask(query_of(1)).has_value());
-    }
-    EXPECT_GT(server.sum(&WorkerCounters::tcp_evicted), 0u);
-    std::vector<FileDescriptor> left;
-    do left.emplace_back(::dup(0));
-    while (left.back());
-    EXPECT_GE(left.size() - 1, limits.reserved_files);
+  const test::FewDescriptors few(60);
+  TcpLimits limits;
+  limits.reserved_files = 20;
+  Serving server(listeners, limits);
+  for (TcpClient& client : clients) {
+    client.connect(address);
+    EXPECT_TRUE(client.ask(query_of(1)).has_value());
   }
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_GT(server.sum(&WorkerCounters::tcp_evicted), 0u);
+  std::vector<FileDescriptor> left;
+  do left.emplace_back(::dup(0));
+  while (left.back());
+  EXPECT_GE(left.size() - 1, limits.reserved_files);
 }
 
 TEST(TcpTest, TakesNewLimitsWhileRunning) {
