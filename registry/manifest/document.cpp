@@ -129,8 +129,10 @@ JsonParser::~JsonParser() = default;
 JsonParser::JsonParser(JsonParser&&) noexcept = default;
 JsonParser& JsonParser::operator=(JsonParser&&) noexcept = default;
 
-std::expected<const Node*, SyntaxError> JsonParser::parse(std::string_view text) {
+std::expected<const Node*, SyntaxError> JsonParser::parse(std::string_view text,
+                                                          std::uint32_t envelope_levels) {
   if (auto size = check_size(text, limits_); !size) return std::unexpected(size.error());
+  builder_->set_envelope_levels(envelope_levels);
   if (auto read = read_one_json(without_byte_order_mark(text), *builder_); !read)
     return std::unexpected(read.error());
   return builder_->root();

@@ -151,8 +151,10 @@ class JsonParser {
   JsonParser(JsonParser&&) noexcept;
   JsonParser& operator=(JsonParser&&) noexcept;
 
-  // The one value that `text` holds.  The tree lives until the next call.
-  std::expected<const Node*, SyntaxError> parse(std::string_view text);
+  // The one value that `text` holds.  The tree lives until the next call.  An envelope, such as the
+  // event that an object comes in, takes levels that max_depth does not mean.
+  std::expected<const Node*, SyntaxError> parse(std::string_view text,
+                                                std::uint32_t envelope_levels = 0);
   // What spoils parts of the latest tree (duplicate keys).
   std::span<const DocumentProblem> problems() const;
 

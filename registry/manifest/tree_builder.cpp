@@ -81,7 +81,7 @@ void TreeBuilder::problem(std::uint32_t line, std::string message) {
 
 bool TreeBuilder::start(Node::Type type, std::uint32_t line) {
   if (expects_key()) return fail_at(line, "a key of a mapping must be plain text");
-  if (frames_.size() >= limits_.max_depth)
+  if (frames_.size() >= limits_.max_depth + envelope_levels_)
     return fail_at(line, "nested more than " + std::to_string(limits_.max_depth) + " levels deep");
   Frame frame;
   frame.before = arena_.mark();

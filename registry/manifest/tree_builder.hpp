@@ -47,6 +47,9 @@ class TreeBuilder {
   // For split_lists: who gets the elements.  Null: nobody, they stay in the tree.
   void set_listener(const DocumentListener* listener) { listener_ = listener; }
 
+  // How many levels around the next documents do not count against the bound.
+  void set_envelope_levels(std::uint32_t levels) { envelope_levels_ = levels; }
+
   void start_document();
   // The root; null while there is none.
   const Node* root() const { return root_; }
@@ -106,6 +109,7 @@ class TreeBuilder {
 
   DocumentLimits limits_;
   const DocumentListener* listener_ = nullptr;
+  std::uint32_t envelope_levels_ = 0;
   Arena arena_;
   std::vector<Frame> frames_;
   std::vector<Anchor> anchors_;

@@ -202,22 +202,23 @@ void Reflector::break_off(std::string message) {
   broken_why_ = std::move(message);
 }
 
-std::expected<const Node*, SyntaxError> Reflector::parse(std::string_view text, bool is_whole) {
-  if (is_whole) return env_.parser.parse(text);
+std::expected<const Node*, SyntaxError> Reflector::parse(std::string_view text, bool is_whole,
+                                                         std::uint32_t envelope_levels) {
+  if (is_whole) return env_.parser.parse(text, envelope_levels);
   return std::unexpected(SyntaxError{
       0,
       "longer than the " + std::to_string(options_.cutter.object_bytes) + " octets that are read"});
 }
 
 void Reflector::take_item(std::string_view text, bool is_whole) {
-  const auto object = parse(text, is_whole);
+  const auto object = parse(text, is_whole, 0);
   if (object) return take_initial({.outline = {}, .object = *object, .why = {}});
   take_initial(
       {.outline = outline_of_object(text), .object = nullptr, .why = object.error().message});
 }
 
 void Reflector::take_event(std::string_view text, bool is_whole) {
-  const auto event = parse(text, is_whole);
+  const auto event = parse(text, is_whole, 1);
   if (!event) return take_unreadable_event(text, event.error().message);
   const Node* const type = (*event)->find("type");
   const Node* const object = (*event)->find("object");

@@ -148,7 +148,8 @@ class Reflector final : private ResponseListener {
   void request_watch(Phase phase);
   std::string selectors() const;
   void read_objects(std::string_view part);
-  std::expected<const Node*, SyntaxError> parse(std::string_view text, bool is_whole);
+  std::expected<const Node*, SyntaxError> parse(std::string_view text, bool is_whole,
+                                                std::uint32_t envelope_levels);
   void take_item(std::string_view text, bool is_whole);
   void take_event(std::string_view text, bool is_whole);
   void take_unreadable_event(std::string_view text, std::string_view why);

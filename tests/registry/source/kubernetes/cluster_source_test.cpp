@@ -292,6 +292,25 @@ TEST_F(HostileObjectTest, IsRefusedAloneInAPage) {
   }
 }
 
+// The event around an object in a watch is not part of it.
+TEST_F(HostileObjectTest, MayNestAsDeepInAWatchAsInAPage) {
+  const auto deep = [](std::string_view name, int version, std::size_t levels) {
+    return object(name, version,
+                  R"(,"spec":{"clusterIP":"10.96.0.1"},"more":)" + nested(levels - 1));
+  };
+  begin_anew();
+  transport_.answer(kServices, 400, "");
+  transport_.answer(kServices, 200,
+                    R"({"kind":"ServiceList","metadata":{"resourceVersion":"100"},"items":[)" +
+                        deep("listed", 90, 64) + "," + deep("bad", 91, 65) + "]}");
+  transport_.begin(kServices);
+  transport_.send(
+      kServices, event("ADDED", deep("watched", 201, 64)) + event("ADDED", deep("worse", 202, 65)));
+  pass(1'000);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/listed", "Service shop/watched"));
+  EXPECT_EQ(services().refused, 2U);
+}
+
 TEST_F(HostileObjectTest, IsRefusedAloneInAWatch) {
   for (const auto& hostile : hostile_objects()) {
     begin_anew();
