@@ -34,6 +34,7 @@ def test_has_no_executable_stack():
     assert flags.group(1) == "RW"
 
 
-@pytest.mark.parametrize("symbol", ["__stack_chk_fail", "__memcpy_chk"], ids=["stack protector", "_FORTIFY_SOURCE"])
+@pytest.mark.parametrize("symbol", ["__stack_chk_fail", "__memcpy_chk", r"_ZSt\d+__glibcxx_assert_fail\w+"],
+                         ids=["stack protector", "_FORTIFY_SOURCE", "_GLIBCXX_ASSERTIONS"])
 def test_checks_at_run_time(symbol):
     assert re.search(rf"\bUND {symbol}\b", readelf("--dyn-syms"))
