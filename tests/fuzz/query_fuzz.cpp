@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "dnsd/query/server_cookies.hpp"
 #include "dnsd/wire/message_writer.hpp"
 #include "dnsd/wire/query_message.hpp"
 #include "dnsd/wire/response_message.hpp"
@@ -27,6 +29,26 @@ void check_parsed(const QueryMessage& query, std::span<const std::uint8_t> datag
   for (const char c : query.qname()) require(c < 'A' || c > 'Z');
 }
 
+// Whatever cookie is taken as one, ours that goes back is right for that client and no other.
+void answer_cookie(MessageWriter& writer, const QueryMessage& query) {
+  using namespace meshdns::dnsd;
+  if (!query.has_edns || query.edns.cookie_length == 0) return;
+  require(query.edns.cookie_length <= query.edns.cookie.size());
+  const std::span<const std::uint8_t> cookie =
+      std::span(query.edns.cookie).first(query.edns.cookie_length);
+  require(cookie.size() == kClientCookieOctets || cookie.size() >= 2 * kClientCookieOctets);
+  const auto client = *meshdns::IpAddress::parse("192.0.2.1");
+  const auto other = *meshdns::IpAddress::parse("2001:db8::1");
+  const CookieSecrets secrets{.current = {1}, .other = CookieSecret{2}};
+  const std::uint32_t now = 1'800'000'000 + query.id;
+  const CookieCheck check = check_cookie(cookie, client, secrets, now);
+  require((check == CookieCheck::ClientOnly) == (cookie.size() == kClientCookieOctets));
+  const auto made = make_cookie(cookie.first<kClientCookieOctets>(), client, secrets.current, now);
+  require(check_cookie(made, client, secrets, now) == CookieCheck::Valid);
+  require(check_cookie(made, other, secrets, now) == CookieCheck::Invalid);
+  writer.set_cookie(made);
+}
+
 // Writes some of everything into `buffer`, which may be the query's own.
 void answer(std::span<std::uint8_t> buffer, const QueryMessage& query, ParseOutcome outcome) {
   MessageWriter writer(buffer, 512 + query.id % 1000, query);
@@ -44,6 +66,7 @@ void answer(std::span<std::uint8_t> buffer, const QueryMessage& query, ParseOutc
                    "hostmaster.example.org", 1, 7200, 1800, 86400, 5);
   }
   writer.set_extended_error(Ede::Other, query.qname());
+  if (outcome != ParseOutcome::FormErr) answer_cookie(writer, query);
   writer.set_nsid("node");
   const std::size_t size = writer.finish();
   require(size <= 512 + query.id % 1000u);
