@@ -45,6 +45,11 @@ def dropped(daemon):
     return {name: int(count) for name, count in found if int(count)}
 
 
+def cache_kib(daemon):
+    text = daemon.get("/metrics")[1]
+    return sum(int(octets) for octets in re.findall(r'^meshdns_cache_bytes{.*} (\d+)$', text, re.M)) // 1024
+
+
 class Gauges:
     """The daemon's memory and files, sampled about once a second."""
 
@@ -113,9 +118,12 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
              load.Load(load.tcp_churn, 30, daemon.server, *local[7])]
     began = time.monotonic()
     ticks = 0
+    cache_when_warm = None
     try:
         while time.monotonic() - began < soak_seconds:
             daemon.reload()
+            if cache_when_warm is None and time.monotonic() - began > 0.3 * soak_seconds:
+                cache_when_warm = cache_kib(daemon)
             if ticks % 2 == 0:
                 workspace.write("moving.yaml", *moving(ticks // 2))
             if ticks % 10 == 0:
@@ -137,7 +145,8 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
         print(f"  {one.name}: {one.steps} steps")
     print(f"  RSS: {warm[0][1]} KiB when warm, {warm[-1][1]} KiB at the end, "
           f"{3600 * slope([(t, rss) for t, rss, _ in warm]) / 1024:+.1f} MiB/h; each tenth of the time: "
-          f"{', '.join(str(rss) for rss in gauges.rss_by_tenths())}")
+          f"{', '.join(str(rss) for rss in gauges.rss_by_tenths())}; the cache: "
+          f"{cache_when_warm} KiB when warm, {cache_kib(daemon)} KiB at the end")
     print(f"  files: {files_at_rest} at rest, {min(f for *_, f in warm)} to {max(f for *_, f in warm)} under load, "
           f"{3600 * slope([(t, files) for t, _, files in warm]):+.0f}/h")
 
