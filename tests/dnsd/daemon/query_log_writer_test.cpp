@@ -61,7 +61,7 @@ class QueryLogWriterTest : public testing::Test {
  public:
   std::string written(Log& log) {
     log.flush();
-    std::rewind(file_.get());
+    EXPECT_EQ(std::fseek(file_.get(), 0, SEEK_SET), 0);
     std::string text;
     for (int c = 0; (c = std::fgetc(file_.get())) != EOF;) text += static_cast<char>(c);
     return text;
@@ -77,6 +77,7 @@ class QueryLogWriterTest : public testing::Test {
     return static_cast<std::size_t>(std::ranges::count(text, '\n'));
   }
 
+ private:
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };

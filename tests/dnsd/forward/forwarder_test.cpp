@@ -16,7 +16,6 @@
 namespace meshdns::dnsd::test {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -77,12 +76,13 @@ class TestLoop {
 };
 
 class ForwarderTest : public ::testing::Test {
- protected:
+ public:
   ~ForwarderTest() override {
     forwarder_.reset();
     upstreams_.clear();
   }
 
+ protected:
   FakeUpstream& add(Behaviour behaviour = Behaviour::Answer) {
     upstreams_.push_back(std::make_unique<FakeUpstream>(loop_.get(), behaviour));
     config_.servers.push_back(upstreams_.back()->server());

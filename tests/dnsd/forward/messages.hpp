@@ -35,8 +35,8 @@ struct QueryOptions {
 
 // A parsed query in a buffer of its own, as a listener has it.
 struct ClientQuery {
-  ClientQuery(std::string_view name, wire::Type type = wire::Type::A,
-              const QueryOptions& options = {});
+  explicit ClientQuery(std::string_view name, wire::Type type = wire::Type::A,
+                       const QueryOptions& options = {});
   ClientQuery(const ClientQuery&) = delete;
   ClientQuery& operator=(const ClientQuery&) = delete;
   ReplyFrame frame(std::size_t limit = 1232) { return {std::span(buffer), limit, {}}; }
