@@ -78,10 +78,10 @@ Answer answer_with(const char* text, seconds ttl = seconds{60}) {
   answer.ttl = ttl;
   return answer;
 }
-Answer no_data() {
+Answer no_data(seconds ttl = seconds{5}) {
   Answer answer;
   answer.status = Answer::Status::NoData;
-  answer.ttl = seconds{5};
+  answer.ttl = ttl;
   return answer;
 }
 
@@ -187,7 +187,9 @@ TEST_F(NameResolverTest, TenThousandNamesStayWithinTheBound) {
   while (!fake_.flights.empty()) {
     ASSERT_LE(fake_.flights.size(), 100u);
     const std::string host = fake_.flights.front()->host;
-    fake_.end(host, host.ends_with(" A") ? answer_with("192.0.2.1", seconds{3'600}) : no_data());
+    constexpr seconds kUntilLongAfter{3'600};
+    fake_.end(host, host.ends_with(" A") ? answer_with("192.0.2.1", kUntilLongAfter)
+                                         : no_data(kUntilLongAfter));
     if (resolver_->counters().lookups >= 20'000 && fake_.flights.empty()) break;
   }
   EXPECT_EQ(fake_.started, 20'000u);
