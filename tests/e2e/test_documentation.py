@@ -233,6 +233,8 @@ def names_of_tests():
     for source in (tests / "scenarios").glob("*/*.yaml"):
         for document in yaml.safe_load_all(source.read_text()):
             yield f"{source.parent.name}/{source.stem}: {document['name']}"
+    for source in (tests / "fuzz").glob("*_fuzz.cpp"):
+        yield f"fuzz/{source.stem.removesuffix('_fuzz')}"
 
 
 def test_every_test_that_the_conformance_page_names_exists():
