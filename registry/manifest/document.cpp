@@ -27,9 +27,9 @@ std::optional<std::int64_t> integer_word(std::string_view text) {
   if (text.starts_with("0o")) base = 8;
   if (base != 10) text.remove_prefix(2);
   std::uint64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, base);
-  if (text.empty() || error != std::errc{} || stop != end) return std::nullopt;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (text.empty() || error != std::errc{} || stop != text.data() + text.size())
+    return std::nullopt;
   const std::uint64_t limit = std::uint64_t{INT64_MAX} + (negative ? 1 : 0);
   if (value > limit) return std::nullopt;
   return static_cast<std::int64_t>(negative ? ~value + 1 : value);
@@ -44,9 +44,8 @@ bool is_number_word(std::string_view text) {
   if (text[0] != '.' && (text[0] < '0' || text[0] > '9')) return false;
   if (integer_word(text)) return true;
   double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return stop == end && error != std::errc::invalid_argument;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return stop == text.data() + text.size() && error != std::errc::invalid_argument;
 }
 
 }  // namespace

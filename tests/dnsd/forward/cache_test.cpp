@@ -15,7 +15,6 @@ namespace meshdns::dnsd::test {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using wire::Rcode;
 using wire::Type;
 

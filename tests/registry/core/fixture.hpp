@@ -49,7 +49,7 @@ class TestRegistry {
     t.remove(key, registry_.origin("test.yaml"));
     return registry_.commit(std::move(t));
   }
-  void resolve(std::string host, std::vector<std::string> addresses,
+  void resolve(std::string host, const std::vector<std::string>& addresses,
                ResolvedName::State state = ResolvedName::State::Resolved) {
     ResolvedName name{std::move(host), state, {}};
     for (const auto& a : addresses) name.addresses.push_back(*IpAddress::parse(a));

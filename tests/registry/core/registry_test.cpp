@@ -126,7 +126,7 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
       "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w1, namespace: "
       "NS}\nspec: {address: "
       "ADDR, labels: {app: details}}\n---\n";
-  auto fill = [&](std::string ns, std::string address) {
+  auto fill = [&](const std::string& ns, const std::string& address) {
     std::string text = workload;
     text.replace(text.find("NS"), 2, ns);
     return text.replace(text.find("ADDR"), 4, address);
@@ -211,7 +211,8 @@ TEST(RegistryTest, IdentifiesClientsByAddressAndSharedAddressesByNobody) {
   ClientSettings clients;
   clients.by_source_address = true;
   r.registry().set_clients(clients);
-  const auto pod = [](std::string name, std::string ns, std::string ip, std::string more = "") {
+  const auto pod = [](const std::string& name, const std::string& ns, const std::string& ip,
+                      const std::string& more = "") {
     return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: " + ns +
            "}\nspec: {" + more + "}\nstatus: {podIP: " + ip + ", phase: Running}\n---\n";
   };
@@ -308,13 +309,15 @@ std::vector<Resource> mixed_resources(std::mt19937& random) {
   for (int i = 0; i < 10; ++i) {
     const std::string ns = "ns" + std::to_string(pick(4));
     const std::string name = "s" + std::to_string(i % 5);
-    text += "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + ", namespace: " + ns +
-            "}\nspec: {clusterIP: " + (pick(2) ? "None" : "10.8.0." + std::to_string(i + 1)) +
-            "}\n---\n";
-    text += "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: " + name +
-            "-x, namespace: " + ns + ", labels: {kubernetes.io/service-name: " + name +
-            "}}\naddressType: IPv4\nendpoints: [{addresses: [10.9.0." + std::to_string(i + 1) +
-            "]}]\n---\n";
+    const std::string number = std::to_string(i + 1);
+    text.append("apiVersion: v1\nkind: Service\nmetadata: {name: ").append(name);
+    text.append(", namespace: ").append(ns).append("}\nspec: {clusterIP: ");
+    text.append(pick(2) ? "None" : "10.8.0." + number).append("}\n---\n");
+    text.append("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: ")
+        .append(name);
+    text.append("-x, namespace: ").append(ns).append(", labels: {kubernetes.io/service-name: ");
+    text.append(name).append("}}\naddressType: IPv4\nendpoints: [{addresses: [10.9.0.");
+    text.append(number).append("]}]\n---\n");
   }
   text +=
       "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
