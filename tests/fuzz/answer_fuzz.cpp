@@ -22,12 +22,14 @@
 #include "dnsd/wire/response_message.hpp"
 #include "dnsd/wire/upstream_query.hpp"
 #include "tests/dnsd/query/fake_parts.hpp"
+#include "tests/fuzz/require.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace {
 
 using namespace meshdns;
 using namespace meshdns::dnsd;
+using meshdns::fuzz::require;
 
 // What both registries have.
 constexpr std::string_view kShown = R"(
@@ -78,10 +80,6 @@ constexpr std::string_view kHidden = R"(
 constexpr std::array<std::string_view, 3> kClients = {"10.244.0.1", "10.244.0.2", "192.0.2.200"};
 constexpr std::array<std::uint16_t, 4> kPayloads = {1232, 512, 0, 65535};
 constexpr std::size_t kSteering = 3;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 QuerySettings settings() {
   QuerySettings settings = QuerySettings::from(Config{});

@@ -5,25 +5,22 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "registry/source/kubernetes/followed_collection.hpp"
 #include "registry/source/kubernetes/json_cutter.hpp"
+#include "tests/fuzz/require.hpp"
 #include "tests/registry/source/kubernetes/fake_api.hpp"
 
 namespace {
 
 using namespace meshdns::registry;
 using namespace meshdns::registry::kubernetes;
+using meshdns::fuzz::require;
 
 constexpr char kDivider = '\x1e';
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 struct Cut {
   std::vector<std::string> objects;

@@ -6,24 +6,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <vector>
 
 #include "dnsd/forward/cache.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns;
 using namespace meshdns::dnsd;
+using meshdns::fuzz::require;
 
 constexpr std::int64_t kNow = 1'800'000'000;  // of the wall clock
 constexpr Millis kUptime = 1'000'000;
 constexpr std::size_t kTime = 8;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 CacheConfig settings() {
   CacheConfig config;

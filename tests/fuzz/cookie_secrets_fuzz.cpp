@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "dnsd/config/cookie_secrets.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns::dnsd;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
+using meshdns::fuzz::require;
 
 std::string written(const CookieSecret& secret) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -1,19 +1,16 @@
 // Any text as a manifest and as a NameTable: no crash, and what is accepted keeps its promises.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "registry/manifest/manifest.hpp"
 #include "registry/manifest/name_table.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns::registry;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
+using meshdns::fuzz::require;
 
 class Judge : public ManifestSink {
  public:

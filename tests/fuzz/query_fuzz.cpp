@@ -3,7 +3,6 @@
 // asked.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -12,14 +11,12 @@
 #include "dnsd/wire/message_writer.hpp"
 #include "dnsd/wire/query_message.hpp"
 #include "dnsd/wire/response_message.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns::wire;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using meshdns::fuzz::require;
 
 void check_parsed(const QueryMessage& query, std::span<const std::uint8_t> datagram) {
   require(query.qname_size >= 1 && query.qname_size <= kMaxNameLength);

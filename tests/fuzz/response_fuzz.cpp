@@ -2,21 +2,18 @@
 // read back, and written into a reply.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "dnsd/wire/name_text.hpp"
 #include "dnsd/wire/record_text.hpp"
 #include "dnsd/wire/response_message.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns::wire;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using meshdns::fuzz::require;
 
 void check_name(const std::string& name) {
   require(is_wire_name(name));

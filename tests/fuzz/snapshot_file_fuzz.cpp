@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,15 +17,13 @@
 #include "registry/snapshot/octets.hpp"
 #include "registry/state/snapshot_file.hpp"
 #include "registry/view/view.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns;
 using namespace meshdns::registry;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
+using meshdns::fuzz::require;
 
 class File {
  public:

@@ -12,22 +12,19 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "dnsd/net/tcp_server.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace meshdns::dnsd;
+using meshdns::fuzz::require;
 
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kLargePiece = 20'000;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 // The query back as its reply; at once, or late in the same turn of the loop, as its first octet
 // says.
