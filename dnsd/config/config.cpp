@@ -67,6 +67,8 @@ std::string_view to_string(IpFamily family) { return name_of(family); }
 std::string_view to_string(UnknownClient unknown) { return name_of(unknown); }
 std::string_view to_string(UpstreamPolicy policy) { return name_of(policy); }
 
+Config::Config() = default;
+
 std::vector<IpPrefix> default_allow() {
   std::vector<IpPrefix> prefixes;
   for (const std::string_view text :

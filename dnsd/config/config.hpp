@@ -222,6 +222,7 @@ struct Override {
 };
 
 struct Config {
+  Config();  // its defaults; compiled once, where GCC 12 does not take them for uninitialised
   ServerConfig server;
   AdminConfig admin;
   LogConfig log;
