@@ -1,5 +1,7 @@
 #include "dnsd/config/config_schema.hpp"
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "dnsd/config/values.hpp"
@@ -427,9 +429,9 @@ struct SourceCodecs {
       require_path<NameTableSource>);
 
   std::vector<std::string> keys() const {
-    return keys_of<SourceCodecs>({{"files", {}, {}, files.keys},
-                                  {"kubernetes", {}, {}, kubernetes.keys},
-                                  {"name_table", {}, {}, name_table.keys}});
+    return keys_of({{"files", {}, files.keys},
+                    {"kubernetes", {}, kubernetes.keys},
+                    {"name_table", {}, name_table.keys}});
   }
 
   // nullopt after a finding.
@@ -516,16 +518,24 @@ struct TlsKeys {
 };
 
 // The file has `tls: { ca_file: ... }`; the struct has one member.
+class UpstreamTls final : public Member<UpstreamConfig> {
+ public:
+  explicit UpstreamTls(const Codec<TlsKeys>& keys) : keys_(keys) {}
+
+ private:
+  void read_into(const Node& node, const Place& place, UpstreamConfig& upstream) const override {
+    if (auto value = keys_.read(node, place)) upstream.tls_ca_file = value->ca_file;
+  }
+  void print_from(Json& json, const UpstreamConfig& upstream) const override {
+    keys_.print(json, TlsKeys{upstream.tls_ca_file});
+  }
+
+  Codec<TlsKeys> keys_;
+};
+
 Field<UpstreamConfig> upstream_tls() {
   const auto keys = section<TlsKeys>({field("ca_file", &TlsKeys::ca_file, text())});
-  return {"tls",
-          [=](const Node& node, const Place& place, UpstreamConfig& upstream) {
-            if (auto value = keys.read(node, place)) upstream.tls_ca_file = value->ca_file;
-          },
-          [=](Json& json, const UpstreamConfig& upstream) {
-            keys.print(json, TlsKeys{upstream.tls_ca_file});
-          },
-          keys.keys};
+  return {{"tls", std::make_shared<UpstreamTls>(keys), keys.keys}};
 }
 
 Codec<UpstreamConfig> upstream() {
@@ -547,28 +557,26 @@ void check_cache(const CacheConfig& cache, const Node& node, const Place& place)
 }
 
 // "auto" is not a size of its own until the memory is known that the process may have.
-Field<CacheConfig> cache_size() {
-  return {"size",
-          [](const Node& node, const Place& place, CacheConfig& cache) {
-            if (node.text() == "auto") return;
-            const auto octets = size().read(node, place);
-            if (!octets) return;
-            cache.size_bytes = *octets;
-            cache.has_default_size = false;
-          },
-          [](Json& json, const CacheConfig& cache) {
-            if (cache.has_default_size)
-              print_text(json, "auto");
-            else
-              size().print(json, cache.size_bytes);
-          },
-          {}};
-}
+class CacheSize final : public Member<CacheConfig> {
+  void read_into(const Node& node, const Place& place, CacheConfig& cache) const override {
+    if (node.text() == "auto") return;
+    const auto octets = size().read(node, place);
+    if (!octets) return;
+    cache.size_bytes = *octets;
+    cache.has_default_size = false;
+  }
+  void print_from(Json& json, const CacheConfig& cache) const override {
+    if (cache.has_default_size)
+      print_text(json, "auto");
+    else
+      size().print(json, cache.size_bytes);
+  }
+};
 
 Codec<CacheConfig> cache() {
   return section<CacheConfig>(
       {
-          cache_size(),
+          {{"size", std::make_shared<CacheSize>(), {}}},
           field("min_ttl", &CacheConfig::min_ttl, whole_seconds(24h)),
           field("max_ttl", &CacheConfig::max_ttl, whole_seconds(seconds(kMaxTtl))),
           field("negative_max_ttl", &CacheConfig::negative_max_ttl, whole_seconds(24h)),

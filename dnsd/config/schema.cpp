@@ -1,5 +1,7 @@
 #include "dnsd/config/schema.hpp"
 
+#include <algorithm>
+
 #include "dnsd/config/values.hpp"
 
 namespace meshdns::dnsd::schema {
@@ -136,6 +138,40 @@ std::string unknown_key_message(std::string_view key, const std::vector<std::str
   const auto near = nearest_word(key.substr(0, kMaxKeyCompared), here);
   if (near) return "unknown key; did you mean " + quoted(*near) + "?";
   return "unknown key; known here: " + join(here);
+}
+
+std::vector<std::string> keys_of(const std::vector<AnyField>& fields) {
+  std::vector<std::string> keys;
+  for (const AnyField& f : fields) {
+    keys.emplace_back(f.key);
+    for (const std::string& below : f.keys_below) keys.push_back(std::string(f.key) + "." + below);
+  }
+  return keys;
+}
+
+bool read_fields(const std::vector<AnyField>& fields, const Node& node, const Place& place,
+                 void* section) {
+  if (!node.is_mapping()) {
+    wrong_type(node, place, "a mapping");
+    return false;
+  }
+  for (const Node& entry : node) {
+    const auto f = std::ranges::find(fields, entry.key(), &AnyField::key);
+    if (f != fields.end())
+      f->member->read(entry, place.at(entry.key()), section);
+    else
+      place.at(entry.key()).error(entry.line(), unknown_key_message(entry.key(), keys_of(fields)));
+  }
+  return true;
+}
+
+void print_fields(const std::vector<AnyField>& fields, Json& json, const void* section) {
+  json.StartObject();
+  for (const AnyField& f : fields) {
+    json.Key(f.key.data(), static_cast<rapidjson::SizeType>(f.key.size()));
+    f.member->print(json, section);
+  }
+  json.EndObject();
 }
 
 std::uint32_t line_of(const Node& section, std::string_view key) {

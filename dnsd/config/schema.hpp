@@ -6,14 +6,14 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -64,21 +64,63 @@ struct Codec {
   std::vector<std::string> keys = {};  // known below this value, relative
 };
 
-template <typename S>
-struct Field {
+// How one key of a section is read and printed, whatever the section's type: what is done with
+// sections is compiled once.  The pointers lead to a section of the type that has the member.
+class AnyMember {
+ public:
+  virtual ~AnyMember() = default;
+  virtual void read(const Node& node, const Place& place, void* section) const = 0;
+  virtual void print(Json& json, const void* section) const = 0;
+};
+
+struct AnyField {
   std::string_view key;
-  std::function<void(const Node&, const Place&, S&)> read;
-  std::function<void(Json&, const S&)> print;
+  std::shared_ptr<const AnyMember> member;
   std::vector<std::string> keys_below;
 };
 
-template <typename S, typename C>
-Field<S> field(std::string_view key, typename C::Value S::* member, const C& codec) {
-  return {key,
-          [=](const Node& node, const Place& place, S& section) {
-            if (auto value = codec.read(node, place)) section.*member = *std::move(value);
-          },
-          [=](Json& json, const S& section) { codec.print(json, section.*member); }, codec.keys};
+template <typename S>
+class Member : public AnyMember {
+ public:
+  void read(const Node& node, const Place& place, void* section) const final {
+    read_into(node, place, *static_cast<S*>(section));
+  }
+  void print(Json& json, const void* section) const final {
+    print_from(json, *static_cast<const S*>(section));
+  }
+
+ private:
+  virtual void read_into(const Node& node, const Place& place, S& section) const = 0;
+  virtual void print_from(Json& json, const S& section) const = 0;
+};
+
+// One of the fields of S.
+template <typename S>
+struct Field {
+  AnyField any;
+};
+
+template <typename S, typename V>
+class MemberOfType final : public Member<S> {
+ public:
+  MemberOfType(V S::* member, const Codec<V>& codec) : member_(member), codec_(codec) {}
+
+ private:
+  void read_into(const Node& node, const Place& place, S& section) const override {
+    if (auto value = codec_.read(node, place)) section.*member_ = *std::move(value);
+  }
+  void print_from(Json& json, const S& section) const override {
+    codec_.print(json, section.*member_);
+  }
+
+  V S::* member_;
+  Codec<V> codec_;
+};
+
+template <typename S, typename V>
+Field<S> field(std::string_view key, V S::* member, const std::type_identity_t<Codec<V>>& codec) {
+  const AnyMember* const how = new MemberOfType<S, V>(member, codec);
+  return {{key, std::shared_ptr<const AnyMember>(how), codec.keys}};
 }
 
 // ---- single values
@@ -192,56 +234,27 @@ Codec<std::optional<V>> optional(const Codec<V>& codec) {
 // The remedy for an unknown key.  `siblings` are the keys that could stand there.
 std::string unknown_key_message(std::string_view key, const std::vector<std::string>& siblings);
 
-template <typename S>
-std::vector<std::string> keys_of(const std::vector<Field<S>>& fields) {
-  std::vector<std::string> keys;
-  for (const Field<S>& f : fields) {
-    keys.emplace_back(f.key);
-    for (const std::string& below : f.keys_below) keys.push_back(std::string(f.key) + "." + below);
-  }
-  return keys;
-}
-
-template <typename S>
-void read_fields(const std::vector<Field<S>>& fields, const Node& node, const Place& place,
-                 S& section) {
-  for (const Node& entry : node) {
-    const auto f = std::ranges::find_if(
-        fields, [&](const Field<S>& candidate) { return candidate.key == entry.key(); });
-    if (f != fields.end()) {
-      f->read(entry, place.at(entry.key()), section);
-      continue;
-    }
-    place.at(entry.key()).error(entry.line(), unknown_key_message(entry.key(), keys_of(fields)));
-  }
-}
+std::vector<std::string> keys_of(const std::vector<AnyField>& fields);
+// The map `node`, whose keys are those of `fields`, into the section.  False, after a finding, if
+// it is no map.
+bool read_fields(const std::vector<AnyField>& fields, const Node& node, const Place& place,
+                 void* section);
+void print_fields(const std::vector<AnyField>& fields, Json& json, const void* section);
 
 // A map with the keys of `fields`; a null is the empty map.  `check` looks at the whole section.
 template <typename S>
-Codec<S> section(
-    std::vector<Field<S>> fields,
-    const std::function<void(const S&, const Node&, const Place&)>& check =
-        [](const S&, const Node&, const Place&) {}) {
-  const auto shared = std::make_shared<const std::vector<Field<S>>>(std::move(fields));
+Codec<S> section(std::initializer_list<Field<S>> fields,
+                 void (*check)(const S&, const Node&, const Place&) = nullptr) {
+  const auto shared = std::make_shared<std::vector<AnyField>>();
+  for (const Field<S>& f : fields) shared->push_back(f.any);
   return {[=](const Node& node, const Place& place) -> std::optional<S> {
             S value{};
             if (node.is_null()) return value;
-            if (!node.is_mapping()) {
-              wrong_type(node, place, "a mapping");
-              return std::nullopt;
-            }
-            read_fields(*shared, node, place, value);
-            check(value, node, place);
+            if (!read_fields(*shared, node, place, &value)) return std::nullopt;
+            if (check != nullptr) check(value, node, place);
             return value;
           },
-          [=](Json& json, const S& value) {
-            json.StartObject();
-            for (const Field<S>& f : *shared) {
-              json.Key(f.key.data(), static_cast<rapidjson::SizeType>(f.key.size()));
-              f.print(json, value);
-            }
-            json.EndObject();
-          },
+          [=](Json& json, const S& value) { print_fields(*shared, json, &value); },
           keys_of(*shared)};
 }
 
