@@ -15,6 +15,11 @@ std::string_view wire_name(const wire::QueryMessage& query) {
   return {reinterpret_cast<const char*>(query.question.data()), query.qname_size};
 }
 
+// Who asks from this host runs it.
+Audience audience_of(const ChaosQuery& chaos) {
+  return chaos.source.address.is_loopback() ? Audience::Operator : Audience::Client;
+}
+
 std::vector<std::string> explain_name(const ChaosQuery& chaos) {
   const auto explanation = explain({.snapshot = chaos.snapshot,
                                     .client = chaos.client,
@@ -23,9 +28,7 @@ std::vector<std::string> explain_name(const ChaosQuery& chaos) {
                                     .types = {},
                                     .forwarding = chaos.forwarding});
   if (!explanation) return {explanation.error().message};
-  // Who asks from this host runs it.
-  return to_lines(*explanation,
-                  chaos.source.address.is_loopback() ? Audience::Operator : Audience::Client);
+  return to_lines(*explanation, audience_of(chaos));
 }
 
 std::vector<std::string> facts(const ChaosQuery& chaos) {
@@ -34,7 +37,8 @@ std::vector<std::string> facts(const ChaosQuery& chaos) {
   if (name == "version.server" || name == "version.bind") return {chaos.settings.server_version};
   if (name == "hostname.bind" || name == "id.server") return {chaos.settings.server_identity};
   if (name == "whoami.meshdns")
-    return describe_client(chaos.snapshot, chaos.client, chaos.source.address.to_string());
+    return describe_client(chaos.snapshot, chaos.client, chaos.source.address.to_string(),
+                           audience_of(chaos));
   return explain_name(chaos);
 }
 

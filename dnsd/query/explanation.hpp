@@ -50,13 +50,16 @@ struct ExplainRequest {
 // An Error when `name` is none.
 Result<Explanation> explain(const ExplainRequest& request);
 
-// `operators`: with what is hidden from the client.  One fact per line, no colours.
+// Who is told: an operator hears of what is hidden from the client, too.
 enum class Audience : std::uint8_t { Client, Operator };
+
+// One fact per line, no colours.
 std::vector<std::string> to_lines(const Explanation& explanation, Audience audience);
 std::string to_json(const Explanation& explanation, Audience audience);
 
 // Who a client is taken for and what follows from it (whoami.meshdns), one fact a line.
 std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
-                                         const registry::Client& client, std::string_view address);
+                                         const registry::Client& client, std::string_view address,
+                                         Audience audience);
 
 }  // namespace meshdns::dnsd

@@ -151,7 +151,8 @@ std::string describe_identity(const registry::Snapshot& snapshot, const registry
 }  // namespace
 
 std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
-                                         const registry::Client& client, std::string_view address) {
+                                         const registry::Client& client, std::string_view address,
+                                         Audience audience) {
   const auto& identity = client.identity;
   std::vector<std::string> facts;
   facts.push_back(fmt::format("address: {}", address));
@@ -170,8 +171,12 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back(fmt::format("search: {}", fmt::join(client.search, " ")));
   facts.push_back(
       fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "", identity.ipv6 ? " IPv6" : ""));
-  facts.push_back(fmt::format("registry: generation {}, {} hosts, serial {}{}", snapshot.generation,
-                              snapshot.hosts.size(), snapshot.serial,
+  // How many hosts there are, and how often something changes, tells of hidden ones.
+  const std::string counts =
+      audience == Audience::Operator
+          ? fmt::format("generation {}, {} hosts, ", snapshot.generation, snapshot.hosts.size())
+          : "";
+  facts.push_back(fmt::format("registry: {}serial {}{}", counts, snapshot.serial,
                               snapshot.from_state_dir ? ", from the state of an earlier run" : ""));
   if (!snapshot.synced) facts.emplace_back(kNotSynced);
   return facts;

@@ -115,6 +115,15 @@ TEST_F(ChaosTest, OnlyTheOperatorHearsOfHiddenObjects) {
               AllOf(HasSubstr("cache, A: nothing"), HasSubstr("upstream: 192.0.2.53:53 is up")));
 }
 
+TEST_F(ChaosTest, OnlyTheOperatorHearsHowManyHostsThereAre) {
+  settings_.chaos = ChaosAccess::Allowed;
+  EXPECT_THAT(
+      ask("whoami.meshdns. CH TXT", {.tcp = true, .from = "10.4.0.77"}),
+      AllOf(HasSubstr("registry: serial "), Not(HasSubstr("hosts")), Not(HasSubstr("generation"))));
+  EXPECT_THAT(ask("whoami.meshdns. CH TXT", {.tcp = true}),
+              AllOf(HasSubstr("generation "), HasSubstr(" hosts, serial ")));
+}
+
 TEST_F(ChaosTest, AccessIsThatOfTheConfiguration) {
   EXPECT_EQ(ask("whoami.meshdns. CH TXT", {.from = "10.4.0.77"}), "not aa, REFUSED, EDE 18");
   settings_.chaos = ChaosAccess::Off;
