@@ -103,6 +103,10 @@ std::vector<IpAddress> addresses_of(const Resource& workload) {
   return {};
 }
 
+bool is_kubernetes(const ServiceRecord* r) {
+  return r != nullptr && !r->placeholder && r->provider == Provider::Kubernetes;
+}
+
 }  // namespace
 
 // --- Transaction
@@ -182,8 +186,11 @@ struct Registry::State {
     std::vector<StoredRef> sidecars;
     std::vector<SelectorHost> selector_hosts;  // of ServiceEntries with a workloadSelector
     StoredRef object;                          // the Namespace itself
-    std::uint32_t services = 0;
-    std::uint32_t public_services = 0;
+  };
+  // How many services below a name are exported alike.
+  struct ScopeCount {
+    ExportScope scope;
+    std::uint32_t records;
   };
   explicit State(MeshSettings s) { use_settings(std::move(s)); }
 
@@ -245,9 +252,11 @@ struct Registry::State {
   void note_reverse(std::string_view host, const ServiceRecord* before, const ServiceRecord* after,
                     Change& change);
   void update_reverse(Change& change);
-  void update_non_terminals(std::string_view host, bool before, bool after);
-  void count_services(const HostKey& key, const ServiceRecord* before, const ServiceRecord* after,
-                      Change& change);
+  void update_non_terminals(const HostKey& key, const ServiceRecord* before,
+                            const ServiceRecord* after);
+  void count_below(std::string_view name, const std::optional<ExportScope>& before,
+                   const std::optional<ExportScope>& after);
+  void put_non_terminal(std::string_view name, const std::vector<ScopeCount>& counts);
   void note_event(const HostKey& key, const Ref<const ServiceRecord>& before,
                   const Ref<const ServiceRecord>& after, Change& change);
   void update_namespace(const Symbol* ns);
@@ -276,7 +285,7 @@ struct Registry::State {
   std::unordered_map<std::string, std::set<HostKey>> name_users;
   std::unordered_map<std::string, ResolvedName> resolved;
   std::map<std::pair<const StoredResource*, const Symbol*>, Ref<const SidecarScope>> scopes;
-  std::unordered_map<std::string, std::uint32_t> non_terminals;
+  std::unordered_map<std::string, std::vector<ScopeCount>> non_terminals;
   struct VipKey {
     std::int64_t creation_time;
     std::string host;
@@ -591,8 +600,8 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
   if (after && records.size() > 1) change.summary.conflicts.push_back(key.host);
   update_names(before.get(), after.get(), key, change);
   if (!is_wildcard(key.host)) note_reverse(key.host, before.get(), after.get(), change);
-  count_services(key, before.get(), after.get(), change);
-  update_non_terminals(key.host, static_cast<bool>(before), static_cast<bool>(after));
+  change.dns_visible |= is_kubernetes(before.get()) || is_kubernetes(after.get());
+  update_non_terminals(key, before.get(), after.get());
   note_event(key, before, after, change);
   ++change.summary.changed_hosts;
 }
@@ -680,37 +689,58 @@ void Registry::State::update_reverse(Change& change) {
   }
 }
 
-void Registry::State::update_non_terminals(std::string_view host, bool before, bool after) {
-  if (before == after || !is_below(host, settings->cluster_domain)) return;
-  for (std::string_view name = parent_of(host); is_below(name, settings->cluster_domain);
-       name = parent_of(name)) {
-    const std::uint64_t hash = hash_bytes(name);
-    const auto same = [&](const HostEntry& e) { return e.host() == name; };
-    std::uint32_t& count = non_terminals[std::string(name)];
-    if (after) {
-      if (count++ == 0) next.empty_non_terminals.put(hash, HostEntry::create(name, {}), same);
-    } else if (--count == 0) {
-      non_terminals.erase(std::string(name));
-      next.empty_non_terminals.erase(hash, same);
-    }
-  }
+// The names between a host and the cluster domain, but for "svc", which is always there.
+void Registry::State::update_non_terminals(const HostKey& key, const ServiceRecord* before,
+                                           const ServiceRecord* after) {
+  if (!is_below(key.host, settings->cluster_domain)) return;
+  const auto scope_of = [&](const ServiceRecord* r) -> std::optional<ExportScope> {
+    if (r == nullptr || r->placeholder) return std::nullopt;
+    return ExportScope{key.ns, r->exports};
+  };
+  const auto was = scope_of(before);
+  const auto is = scope_of(after);
+  if (was == is) return;
+  const std::string svc = "svc." + settings->cluster_domain;
+  for (std::string_view name = parent_of(key.host);
+       is_below(name, settings->cluster_domain) && name != svc; name = parent_of(name))
+    count_below(name, was, is);
 }
 
-void Registry::State::count_services(const HostKey& key, const ServiceRecord* before,
-                                     const ServiceRecord* after, Change& change) {
-  const auto counts = [](const ServiceRecord* r) {
-    return r != nullptr && !r->placeholder && r->provider == Provider::Kubernetes;
+void Registry::State::count_below(std::string_view name, const std::optional<ExportScope>& before,
+                                  const std::optional<ExportScope>& after) {
+  auto& counts = non_terminals[std::string(name)];
+  const auto count_of = [&](const ExportScope& scope) {
+    return std::ranges::find(counts, scope, &ScopeCount::scope);
   };
-  const auto counts_publicly = [&](const ServiceRecord* r) { return counts(r) && r->is_public(); };
-  NamespaceState& state = namespace_state(key.ns);
-  const auto was = std::pair(state.services, state.public_services);
-  state.services +=
-      static_cast<std::uint32_t>(counts(after)) - static_cast<std::uint32_t>(counts(before));
-  state.public_services += static_cast<std::uint32_t>(counts_publicly(after)) -
-                           static_cast<std::uint32_t>(counts_publicly(before));
-  if (was != std::pair(state.services, state.public_services))
-    change.namespaces.insert(key.ns.get());
-  change.dns_visible |= counts(before) || counts(after);
+  const std::size_t size = counts.size();
+  if (before)
+    if (const auto count = count_of(*before); --count->records == 0) counts.erase(count);
+  bool changed = counts.size() != size;
+  if (after) {
+    const auto count = count_of(*after);
+    changed |= count == counts.end();
+    if (count == counts.end())
+      counts.push_back({*after, 1});
+    else
+      ++count->records;
+  }
+  if (changed) put_non_terminal(name, counts);
+  if (counts.empty()) non_terminals.erase(std::string(name));
+}
+
+void Registry::State::put_non_terminal(std::string_view name,
+                                       const std::vector<ScopeCount>& counts) {
+  const std::uint64_t hash = hash_bytes(name);
+  const auto same = [&](const NonTerminal& e) { return e.name == name; };
+  if (counts.empty()) {
+    next.non_terminals.erase(hash, same);
+    return;
+  }
+  auto* entry = new NonTerminal;
+  const Ref<const NonTerminal> replacement(entry);
+  entry->name = name;
+  for (const auto& count : counts) entry->scopes.push_back(count.scope);
+  next.non_terminals.put(hash, replacement, same);
 }
 
 void Registry::State::note_event(const HostKey& key, const Ref<const ServiceRecord>& before,
@@ -742,21 +772,16 @@ void Registry::State::update_namespace(const Symbol* ns) {
   const NamespaceState& state = namespace_state(symbol);
   const std::uint64_t hash = hash_bytes(ns->text());
   const auto same = [&](const NamespaceEntry& e) { return e.name == symbol; };
-  if (!state.object && state.services == 0) {
+  if (!state.object) {
     next.namespaces.erase(hash, same);
     return;
   }
   auto* entry = new NamespaceEntry;
   const Ref<const NamespaceEntry> replacement(entry);
   entry->name = symbol;
-  entry->has_object = static_cast<bool>(state.object);
-  entry->services = state.services;
-  entry->public_services = state.public_services;
-  if (state.object) {
-    const Resource object = state.object->decode();
-    entry->labels = meta_of(object).labels;
-    entry->creation_time = meta_of(object).creation_time;
-  }
+  const Resource object = state.object->decode();
+  entry->labels = meta_of(object).labels;
+  entry->creation_time = meta_of(object).creation_time;
   next.namespaces.put(hash, replacement, same);
 }
 

@@ -110,4 +110,8 @@ bool SidecarScope::imports(std::string_view host, const ServiceRecord& record) c
       patterns_, [&](const HostPattern& p) { return !p.exclude && matches(p, host, record); });
 }
 
+bool SidecarScope::imports_all_of(const Symbol& ns) const {
+  return !has_exclusions() && (all_ || std::ranges::binary_search(whole_namespaces_, &ns));
+}
+
 }  // namespace meshdns::registry

@@ -73,11 +73,28 @@ AddressView ServiceRecord::addresses(const Symbol* network, const Symbol* cluste
   return view_of(details->addresses);
 }
 
-bool ServiceRecord::is_exported_to(const Symbol* client_ns) const {
-  if (!exports) return true;
+namespace {
+
+bool is_among(const Symbol* client_ns, const ExportSet* exports) {
+  if (exports == nullptr) return true;
   if (client_ns == nullptr) return false;
   return std::ranges::any_of(exports->namespaces,
                              [&](const SymbolRef& s) { return s.get() == client_ns; });
+}
+
+}  // namespace
+
+bool ServiceRecord::is_exported_to(const Symbol* client_ns) const {
+  return is_among(client_ns, exports.get());
+}
+
+bool ExportScope::includes(const Symbol* client_ns) const {
+  return is_among(client_ns, exports.get());
+}
+
+bool operator==(const ExportScope& a, const ExportScope& b) {
+  if (a.ns != b.ns || !a.exports != !b.exports) return false;
+  return !a.exports || a.exports->namespaces == b.exports->namespaces;
 }
 
 std::string EndpointList::label_of(const EndpointEntry& entry, bool endpoint_pod_names) {

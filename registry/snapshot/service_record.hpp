@@ -62,6 +62,14 @@ struct ExportSet final : RefCounted {
   std::vector<SymbolRef> namespaces;  // sorted by address; empty = nobody
 };
 
+// Whom services of a namespace are exported to.
+struct ExportScope {
+  SymbolRef ns;                  // the services'
+  Ref<const ExportSet> exports;  // null = public
+  bool includes(const Symbol* client_ns) const;
+  friend bool operator==(const ExportScope& a, const ExportScope& b);
+};
+
 struct PortList final : RefCounted {
   std::vector<ServicePort> ports;
 };

@@ -16,14 +16,17 @@
 
 namespace meshdns::registry {
 
-// A namespace as far as names go.
+// A Namespace that is known.
 struct NamespaceEntry final : RefCounted {
   SymbolRef name;
-  bool has_object = false;     // the Namespace itself is known
-  std::uint32_t services = 0;  // Kubernetes Services in it
-  std::uint32_t public_services = 0;
   Labels labels;
   std::int64_t creation_time = 0;
+};
+
+// A name below which there are hosts (RFC 4592, section 2.2.2), and who may know that.
+struct NonTerminal final : RefCounted {
+  std::string name;
+  std::vector<ExportScope> scopes;  // of the services of the hosts, each once
 };
 
 // Which services an address belongs to, by the hash of their host; whoever reads it checks that the
@@ -79,10 +82,9 @@ struct Snapshot {
   HashTrie<PodEntry> pods;
   HashTrie<ClientEntry> clients;  // by source address; only with by_source_address
   HashTrie<StoredResource> resources;
-  // Ancestors, inside the cluster domain, of hosts that are not of the Kubernetes shape.
-  HashTrie<HostEntry> empty_non_terminals;
-  Ref<const Client> default_client;  // client.default
-  Ref<const Client> public_client;   // sees public services only
+  HashTrie<NonTerminal> non_terminals;  // inside the cluster domain
+  Ref<const Client> default_client;     // client.default
+  Ref<const Client> public_client;      // sees public services only
   Ref<const OriginNames> origins;
   bool by_source_address = false;
   UnknownClient unknown_clients = UnknownClient::Public;
@@ -97,6 +99,10 @@ struct Snapshot {
   const NamespaceEntry* find_namespace(std::string_view name) const {
     return namespaces.find(hash_bytes(name),
                            [&](const NamespaceEntry& e) { return e.name->text() == name; });
+  }
+  const NonTerminal* find_non_terminal(std::string_view name) const {
+    return non_terminals.find(hash_bytes(name),
+                              [&](const NonTerminal& e) { return e.name == name; });
   }
   const PodEntry* find_pod(const IpAddress& address) const;
   // Who asks.  Null: by_source_address, unknown, and unknown clients are refused.

@@ -282,15 +282,42 @@ std::uint32_t View::ttl(const ServiceRecord& service) const {
 }
 
 bool View::namespace_exists(std::string_view ns) const {
-  const NamespaceEntry* entry = snapshot_.find_namespace(ns);
-  if (entry == nullptr) return false;
-  return entry->has_object || entry->public_services > 0 ||
-         (entry->services > 0 && entry->name == client_.ns);
+  if (snapshot_.find_namespace(ns) != nullptr) return true;
+  return is_empty_non_terminal(JoinedName({ns, ".svc.", settings().cluster_domain}).text());
 }
 
+// The services that a Sidecar imports by whole namespaces are known by what exports them; those of
+// a narrower import are looked for by its hosts.
 bool View::is_empty_non_terminal(std::string_view name) const {
-  return snapshot_.empty_non_terminals.find(
-             hash_bytes(name), [&](const HostEntry& e) { return e.host() == name; }) != nullptr;
+  const NonTerminal* entry = snapshot_.find_non_terminal(name);
+  if (entry == nullptr) return false;
+  const SidecarScope* scope = client_.scope.get();
+  const auto is_imported = [&](const ExportScope& exports) {
+    return exports.includes(client_.ns.get()) &&
+           (scope == nullptr || scope->imports_all_of(*exports.ns));
+  };
+  if (std::ranges::any_of(entry->scopes, is_imported)) return true;
+  return scope != nullptr && scope->any_host([&](const SidecarScope::HostPattern& pattern) {
+    return is_anything_below(*entry, pattern);
+  });
+}
+
+// Whether the pattern, which has neither port nor exclusions beside it, lets something through.
+bool View::is_anything_below(const NonTerminal& entry,
+                             const SidecarScope::HostPattern& pattern) const {
+  if (!pattern.wildcard) {
+    if (!is_below(pattern.suffix, entry.name)) return false;
+    const HostEntry* host = snapshot_.find_host(pattern.suffix);
+    return host != nullptr && choose(*host, nullptr) != nullptr;
+  }
+  const bool is_narrower = is_below(pattern.suffix, entry.name);
+  if (!is_narrower && !pattern.suffix.empty() && !is_at_or_below(entry.name, pattern.suffix))
+    return false;
+  const NonTerminal* const below =
+      is_narrower ? snapshot_.find_non_terminal(pattern.suffix) : &entry;
+  return below != nullptr && std::ranges::any_of(below->scopes, [&](const ExportScope& exports) {
+           return (!pattern.ns || pattern.ns == exports.ns) && exports.includes(client_.ns.get());
+         });
 }
 
 bool View::pod_exists(const IpAddress& address, std::string_view ns) const {

@@ -91,6 +91,7 @@ class View {
 
  private:
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
+  bool is_anything_below(const NonTerminal& entry, const SidecarScope::HostPattern& pattern) const;
   Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;
   Match lookup_exact(std::string_view name, Trace* trace) const;
   Match lookup_below_service(std::string_view name, Trace* trace) const;

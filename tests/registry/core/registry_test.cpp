@@ -400,7 +400,7 @@ TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
     const auto& empty = *r.registry().current();
     EXPECT_TRUE(empty.hosts.empty() && empty.wildcards.empty() && empty.reverse.empty() &&
                 empty.namespaces.empty() && empty.resources.empty() &&
-                empty.empty_non_terminals.empty());
+                empty.non_terminals.empty());
   }
 }
 
