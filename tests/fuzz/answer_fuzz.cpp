@@ -75,9 +75,34 @@ constexpr std::string_view kHidden = R"(
 {apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: same, namespace: shop}, spec: {hosts: [shown.example.org, "*.wild.example.org", narrow.wild.example.org, endpoints.example.org], addresses: [10.0.66.2], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, exportTo: ["."]}}
 ---
 {apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: claims, namespace: shop}, spec: {hosts: [www.example.com, members.web.svc.cluster.local], addresses: [10.0.66.3], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, exportTo: ["shop"]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: safe, namespace: vault, annotations: {networking.istio.io/exportTo: "vault"}}, spec: {clusterIP: 10.96.66.2, ports: [{port: 80, name: http}]}}
+---
+{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, metadata: {name: hidden, namespace: shop}}
+---
+{apiVersion: networking.istio.io/v1, kind: WorkloadEntry, metadata: {name: machine, namespace: shop, labels: {app: machine}}, spec: {address: 10.0.66.9, labels: {app: machine}}}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: selects, namespace: shop}, spec: {hosts: [selects.example.org], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, workloadSelector: {labels: {app: machine}}, exportTo: ["."]}}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: resolved, namespace: shop}, spec: {hosts: [resolved.example.org], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS, endpoints: [{address: www.example.com}], exportTo: ["."]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: elsewhere, namespace: shop, annotations: {networking.istio.io/exportTo: "."}}, spec: {type: ExternalName, externalName: www.example.com}}
 )";
 
-constexpr std::array<std::string_view, 3> kClients = {"10.244.0.1", "10.244.0.2", "192.0.2.200"};
+// What the Sidecar of one client keeps from it, and the others may see.
+constexpr std::string_view kOutOfScope = R"(
+{apiVersion: v1, kind: Service, metadata: {name: outside, namespace: shop}, spec: {clusterIP: 10.96.77.1, ports: [{port: 80, name: http}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: outside, namespace: scopeless}, spec: {clusterIP: None, ports: [{port: 80, name: http}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: outside-1, namespace: scopeless, labels: {kubernetes.io/service-name: outside}}, addressType: IPv4, ports: [{port: 80, name: http}], endpoints: [{addresses: [10.244.77.1], hostname: o-0}]}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: outside, namespace: shop}, spec: {hosts: [outside.example.org, shown.example.org, narrow.wild.example.org, "*.example.org"], addresses: [10.0.77.1, "fd00::77"], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC}}
+)";
+
+constexpr std::string_view kScopedClient = "10.244.0.2";
+constexpr std::array kClients = {std::string_view("10.244.0.1"), kScopedClient,
+                                 std::string_view("192.0.2.200")};
 constexpr std::array<std::uint16_t, 4> kPayloads = {1232, 512, 0, 65535};
 constexpr std::size_t kSteering = 3;
 
@@ -224,13 +249,18 @@ void require_reply_to(std::span<const std::uint8_t> query, const Server::Reactio
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static Server* const whole = new Server(kHidden);  // NOLINT: libFuzzer ends without destructors
+  // NOLINTBEGIN: libFuzzer ends without destructors
   static Server* const without = new Server("");
+  static Server* const whole = new Server(kHidden);
+  static Server* const whole_of_scoped =
+      new Server(std::string(kHidden) + "---" + std::string(kOutOfScope));
+  // NOLINTEND
   if (size <= kSteering || size > kUdpBufferSize) return -1;
   const std::vector<std::uint8_t> query = query_from({data, size});
   if (query.empty()) return -1;
   const ReplyTo reply_to = reply_to_from(data[0]);
-  const Server::Reaction reaction = whole->ask(query, reply_to);
+  const bool is_scoped = reply_to.client.address == *IpAddress::parse(kScopedClient);
+  const Server::Reaction reaction = (is_scoped ? whole_of_scoped : whole)->ask(query, reply_to);
   require_same(reaction, without->ask(query, reply_to));
   require_reply_to(query, reaction);
   if (!reply_to.client.tcp) require(reaction.reply.size() <= 1232);
