@@ -120,7 +120,7 @@ Ref<const HostEntry> HostEntry::create(std::string_view host,
     record->add_ref();
     *out++ = record.get();
   }
-  std::memcpy(out, host.data(), host.size());
+  std::memcpy(static_cast<void*>(out), host.data(), host.size());
   return Ref<const HostEntry>(entry);
 }
 

@@ -38,7 +38,7 @@ std::string describe_exports(const ServiceRecord& service) {
 // Joins parts into a buffer of the longest name; empty when they are longer.
 class JoinedName {
  public:
-  explicit JoinedName(std::initializer_list<std::string_view> parts) {
+  JoinedName(std::initializer_list<std::string_view> parts) {
     for (const auto part : parts) {
       if (size_ + part.size() > buffer_.size()) {
         size_ = 0;
