@@ -25,7 +25,7 @@ class IntoTransaction final : public registry::ManifestSink {
   IntoTransaction(registry::Transaction& transaction, registry::OriginId origin)
       : transaction_(transaction), origin_(origin) {}
   void on_resource(registry::Resource&& resource, std::uint32_t line) override {
-    transaction_.upsert(std::move(resource), origin_, line);
+    transaction_.upsert(resource, origin_, line);
   }
   void on_refused(const registry::ResourceKey& key, std::uint32_t) override {
     die(key.to_string());

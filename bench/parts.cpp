@@ -62,7 +62,7 @@ std::unique_ptr<Registry> registry_of(std::size_t services) {
     service.meta.ns = ns_of(i);
     service.headless = true;
     service.ports.push_back({80, 8080, "http", "TCP"});
-    transaction.upsert(std::move(service), origin, 0);
+    transaction.upsert(service, origin, 0);
     transaction.upsert(slice(i, 0), origin, 0);
   }
   registry->commit(std::move(transaction));

@@ -112,7 +112,7 @@ bool is_kubernetes(const ServiceRecord* r) {
 // --- Transaction
 // ------------------------------------------------------------------------------------
 
-void Transaction::upsert(Resource resource, OriginId origin, std::uint32_t line) {
+void Transaction::upsert(const Resource& resource, OriginId origin, std::uint32_t line) {
   upserts_.push_back(StoredResource::encode(resource, origin, line));
 }
 void Transaction::upsert(StoredRef resource) { upserts_.push_back(std::move(resource)); }

@@ -35,7 +35,7 @@ struct ClientSettings {
 // Changes to be applied together.  Order counts: the last word on a key wins.
 class Transaction {
  public:
-  void upsert(Resource resource, OriginId origin, std::uint32_t line);
+  void upsert(const Resource& resource, OriginId origin, std::uint32_t line);
   // An already encoded resource (state snapshot).
   void upsert(StoredRef resource);
   // Octets of encode_resource().

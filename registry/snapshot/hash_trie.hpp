@@ -83,15 +83,15 @@ class HashTrie {
 
   // Replaces the entry that `matches`, or adds one.
   template <typename Matches>
-  void put(std::uint64_t hash, EntryRef entry, Matches&& matches) {
+  void put(std::uint64_t hash, const EntryRef& entry, Matches&& matches) {
     Leaf& leaf = mutable_leaf(hash, 1);
     const std::uint32_t tag = tag_of(hash);
     for (std::uint32_t i = 0; i < leaf.size; ++i) {
       if (leaf.tags()[i] != tag || !matches(*leaf.entries()[i])) continue;
-      leaf.replace(i, std::move(entry));
+      leaf.replace(i, entry);
       return;
     }
-    leaf.append(tag, std::move(entry));
+    leaf.append(tag, entry);
     ++size_;
   }
 
@@ -144,7 +144,7 @@ class HashTrie {
                                              offset_of_entries(capacity));
     }
 
-    void append(std::uint32_t tag, EntryRef entry) {
+    void append(std::uint32_t tag, const EntryRef& entry) {
       assert(size < capacity);
       tags()[size] = tag;
       entries()[size] = take(entry);
@@ -160,7 +160,7 @@ class HashTrie {
       std::copy_n(other.entries(), other.size, entries());
       size = std::exchange(other.size, 0);
     }
-    void replace(std::uint32_t i, EntryRef entry) {
+    void replace(std::uint32_t i, const EntryRef& entry) {
       release(entries()[i]);
       entries()[i] = take(entry);
     }

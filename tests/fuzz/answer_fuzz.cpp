@@ -134,7 +134,7 @@ class Server {
     registry_.registry().set_state(true, true, false);
     auto resources = read(kShown);
     for (auto& resource : read(hidden)) resources.push_back(std::move(resource));
-    registry_.add(std::move(resources));
+    registry_.add(resources);
     publisher_ = std::make_unique<registry::Publisher>(registry_.registry().current());
     upstream_.replies["www.example.com. A"] = {.answer = {"www.example.com. 60 A 192.0.2.1"}};
     handler_ = std::make_unique<QueryHandler>(

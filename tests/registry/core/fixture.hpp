@@ -39,9 +39,9 @@ class TestRegistry {
   explicit TestRegistry(MeshSettings settings = {}) : registry_(std::move(settings)) {}
 
   CommitSummary load(std::string_view yaml) { return add(parse(yaml)); }
-  CommitSummary add(std::vector<Resource> resources) {
+  CommitSummary add(const std::vector<Resource>& resources) {
     Transaction t;
-    for (auto& r : resources) t.upsert(std::move(r), registry_.origin("test.yaml"), 1);
+    for (const auto& r : resources) t.upsert(r, registry_.origin("test.yaml"), 1);
     return registry_.commit(std::move(t));
   }
   CommitSummary remove(const ResourceKey& key) {

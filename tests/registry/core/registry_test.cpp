@@ -399,8 +399,7 @@ TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
     for (auto& [key, resource] : live) r.remove(key);
     const auto& empty = *r.registry().current();
     EXPECT_TRUE(empty.hosts.empty() && empty.wildcards.empty() && empty.reverse.empty() &&
-                empty.namespaces.empty() && empty.resources.empty() &&
-                empty.non_terminals.empty());
+                empty.namespaces.empty() && empty.resources.empty() && empty.non_terminals.empty());
   }
 }
 
@@ -410,7 +409,7 @@ TEST(RegistryTest, RetainTakesAwayWhatAListDidNotHave) {
   r.load(stays + entry("goes", "x", vip("goes.example.org", "10.0.0.2")));
   Transaction elsewhere;
   for (auto& other : parse(entry("other", "x", vip("other.example.org", "10.0.0.3"))))
-    elsewhere.upsert(std::move(other), r.registry().origin("elsewhere.yaml"), 1);
+    elsewhere.upsert(other, r.registry().origin("elsewhere.yaml"), 1);
   r.registry().commit(std::move(elsewhere));
 
   Transaction t;
@@ -427,8 +426,9 @@ TEST(RegistryTest, RetainTakesAwayWhatAListDidNotHave) {
 TEST(RegistryTest, EndsWithTheLastWordOfATransactionThatChangesAnObjectTwice) {
   TestRegistry r;
   const auto upsert = [&](Transaction& t, std::string_view origin, std::string_view address) {
-    for (auto& resource : parse(entry("api", "x", vip("api.example.org", std::string(address)))))
-      t.upsert(std::move(resource), r.registry().origin(origin), 1);
+    for (const auto& resource :
+         parse(entry("api", "x", vip("api.example.org", std::string(address)))))
+      t.upsert(resource, r.registry().origin(origin), 1);
   };
   Transaction second;
   upsert(second, "b.yaml", "10.0.0.2");

@@ -42,8 +42,7 @@ class World {
   void add(const std::string& origin, const std::string& yaml) {
     Transaction t;
     std::uint32_t line = 1;
-    for (auto& resource : parse(yaml))
-      t.upsert(std::move(resource), registry_.origin(origin), line++);
+    for (const auto& resource : parse(yaml)) t.upsert(resource, registry_.origin(origin), line++);
     registry_.commit(std::move(t));
   }
   std::string file() const {
