@@ -105,13 +105,20 @@ bool SidecarScope::imports(std::string_view host, const ServiceRecord& record) c
     if (!pattern.exclude) break;
     if (matches(pattern, host, record)) return false;
   }
-  if (all_ || std::ranges::binary_search(whole_namespaces_, record.ns.get())) return true;
+  if (imports_namespace(record.ns.get())) return true;
   return std::ranges::any_of(
       patterns_, [&](const HostPattern& p) { return !p.exclude && matches(p, host, record); });
 }
 
-bool SidecarScope::imports_all_of(const Symbol& ns) const {
-  return !has_exclusions() && (all_ || std::ranges::binary_search(whole_namespaces_, &ns));
+bool SidecarScope::imports_namespace(const Symbol* ns) const {
+  return all_ || std::ranges::binary_search(whole_namespaces_, ns);
+}
+
+bool SidecarScope::excludes_below(std::string_view name, const Symbol* ns) const {
+  return std::ranges::any_of(patterns_, [&](const HostPattern& p) {
+    return p.exclude && p.wildcard && p.port == 0 && (!p.ns || p.ns.get() == ns) &&
+           (p.suffix.empty() || is_at_or_below(name, p.suffix));
+  });
 }
 
 }  // namespace meshdns::registry

@@ -44,8 +44,10 @@ class SidecarScope final : public RefCounted {
                                          SymbolTable& symbols, StoredRef source);
   // Whether a service of that host (or "*.suffix") in that namespace is imported.
   bool imports(std::string_view host, const ServiceRecord& record) const;
-  // Whether it imports every service of that namespace.
-  bool imports_all_of(const Symbol& ns) const;
+  // Whether it imports that namespace as a whole, exclusions aside.
+  bool imports_namespace(const Symbol* ns) const;
+  // Whether an exclusion takes away all hosts of that namespace below `name`.
+  bool excludes_below(std::string_view name, const Symbol* ns) const;
   struct HostPattern {
     SymbolRef ns;        // null = any
     std::string suffix;  // "" = every host; for a wildcard the text after "*."; else the exact host
@@ -53,19 +55,16 @@ class SidecarScope final : public RefCounted {
     bool exclude = false;
     std::uint16_t port = 0;  // 0 = any; else only services with that port
   };
-  // Whether `is_it` says so of an egress host that stands for less than namespaces, of any port.
-  // With exclusions none is asked about: what they leave cannot be told from a pattern.
+  // Whether `is_it` says so of an egress host that stands for less than namespaces.
   template <typename IsIt>
   bool any_host(IsIt is_it) const {
-    return std::ranges::any_of(patterns_, [&](const HostPattern& pattern) {
-      return !has_exclusions() && pattern.port == 0 && is_it(pattern);
-    });
+    return std::ranges::any_of(
+        patterns_, [&](const HostPattern& pattern) { return !pattern.exclude && is_it(pattern); });
   }
   std::string label() const { return source_ ? source_->label() : std::string(); }
   const StoredRef& source() const { return source_; }
 
  private:
-  bool has_exclusions() const { return !patterns_.empty() && patterns_.front().exclude; }
   bool matches(const HostPattern& pattern, std::string_view host,
                const ServiceRecord& record) const;
 

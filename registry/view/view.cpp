@@ -287,24 +287,29 @@ bool View::namespace_exists(std::string_view ns) const {
 }
 
 // The services that a Sidecar imports by whole namespaces are known by what exports them; those of
-// a narrower import are looked for by its hosts.
+// a narrower import are looked for by its hosts.  Where an egress listener's port or an exclusion
+// of single hosts leaves it open, the name is there: denying it would deny what may be below.
 bool View::is_empty_non_terminal(std::string_view name) const {
   const NonTerminal* entry = snapshot_.find_non_terminal(name);
   if (entry == nullptr) return false;
   const SidecarScope* scope = client_.scope.get();
   const auto is_imported = [&](const ExportScope& exports) {
-    return exports.includes(client_.ns.get()) &&
-           (scope == nullptr || scope->imports_all_of(*exports.ns));
+    return may_see_below(*entry, exports) &&
+           (scope == nullptr || scope->imports_namespace(exports.ns.get()));
   };
   if (std::ranges::any_of(entry->scopes, is_imported)) return true;
   return scope != nullptr && scope->any_host([&](const SidecarScope::HostPattern& pattern) {
-    return is_anything_below(*entry, pattern);
+    return may_import_below(*entry, pattern);
   });
 }
 
-// Whether the pattern, which has neither port nor exclusions beside it, lets something through.
-bool View::is_anything_below(const NonTerminal& entry,
-                             const SidecarScope::HostPattern& pattern) const {
+bool View::may_see_below(const NonTerminal& entry, const ExportScope& exports) const {
+  return exports.includes(client_.ns.get()) &&
+         (!client_.scope || !client_.scope->excludes_below(entry.name, exports.ns.get()));
+}
+
+bool View::may_import_below(const NonTerminal& entry,
+                            const SidecarScope::HostPattern& pattern) const {
   if (!pattern.wildcard) {
     if (!is_below(pattern.suffix, entry.name)) return false;
     const HostEntry* host = snapshot_.find_host(pattern.suffix);
@@ -316,7 +321,7 @@ bool View::is_anything_below(const NonTerminal& entry,
   const NonTerminal* const below =
       is_narrower ? snapshot_.find_non_terminal(pattern.suffix) : &entry;
   return below != nullptr && std::ranges::any_of(below->scopes, [&](const ExportScope& exports) {
-           return (!pattern.ns || pattern.ns == exports.ns) && exports.includes(client_.ns.get());
+           return (!pattern.ns || pattern.ns == exports.ns) && may_see_below(*below, exports);
          });
 }
 

@@ -70,7 +70,7 @@ class View {
   bool reaches(const EndpointEntry& endpoint) const;
   std::uint32_t ttl(const ServiceRecord& service) const;
 
-  // The namespace exists for this client: its object is known, or a Service in it is visible.
+  // The namespace exists for this client: its object is known, or something in it is visible.
   bool namespace_exists(std::string_view ns) const;
   // Something that this client sees lies below `name`, which itself is no host.
   bool is_empty_non_terminal(std::string_view name) const;
@@ -91,7 +91,10 @@ class View {
 
  private:
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
-  bool is_anything_below(const NonTerminal& entry, const SidecarScope::HostPattern& pattern) const;
+  // Whether a service of that export below the name is visible, as far as exports and exclusions
+  // tell.
+  bool may_see_below(const NonTerminal& entry, const ExportScope& exports) const;
+  bool may_import_below(const NonTerminal& entry, const SidecarScope::HostPattern& pattern) const;
   Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;
   Match lookup_exact(std::string_view name, Trace* trace) const;
   Match lookup_below_service(std::string_view name, Trace* trace) const;

@@ -69,7 +69,11 @@ spec: { hosts: [a.b.c.cluster.local], addresses: [10.96.0.3], resolution: STATIC
       {R"("shop/*.b.c.cluster.local")", false, false, false},
       {R"("*/*.c.cluster.local")", false, true, true},
       {R"("*/*.org")", false, false, false},
-      {R"("~shop/*", "*/*")", false, false, false},  // what is left is not looked for
+      {R"("~shop/*", "*/*")", false, true, true},
+      {R"("~*/*.svc.cluster.local", "*/*")", false, true, true},
+      {R"("~*/*", "*/*")", false, false, false},
+      {R"("~shop/private.shop.svc.cluster.local", "*/*")", true, true, true},
+      {R"("~net/*", "*/*.c.cluster.local")", false, false, false},
   };
   for (const auto& row : rows) {
     TestRegistry registry;
@@ -86,6 +90,21 @@ spec: { hosts: [a.b.c.cluster.local], addresses: [10.96.0.3], resolution: STATIC
     EXPECT_EQ(view.is_empty_non_terminal("b.c.cluster.local"), row.b_c) << row.egress;
     EXPECT_EQ(view.is_empty_non_terminal("c.cluster.local"), row.c) << row.egress;
   }
+}
+
+// A listener's port says nothing of names above services: none is denied that may have one below.
+TEST(ViewTest, ANameIsThereIfAListenersPortMayLetAHostThrough) {
+  TestRegistry registry;
+  registry.load(R"(
+{apiVersion: v1, kind: Service, metadata: {name: api, namespace: shop}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}
+---
+{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: default, namespace: web}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: http}, hosts: ["*/*"]}]}}
+)");
+  registry.be_in("web");
+  const auto snapshot = registry.registry().current();
+  const View view(*snapshot, *snapshot->default_client);
+  EXPECT_EQ(registry.ask("api.shop.svc.cluster.local"), "exact vips 10.96.0.1");
+  EXPECT_TRUE(view.namespace_exists("shop"));
 }
 
 TEST(ViewTest, ANameGoesWithTheLastHostBelowIt) {
