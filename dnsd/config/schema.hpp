@@ -57,7 +57,6 @@ void wrong_type(const Node& node, const Place& place, std::string_view wanted);
 
 template <typename V>
 struct Codec {
-  using Value = V;
   // nullopt after a finding: the value keeps its default.
   std::function<std::optional<V>(const Node&, const Place&)> read;
   std::function<void(Json&, const V&)> print;
