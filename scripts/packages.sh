@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The Debian packages of each command, and their installation.
+
+build_packages=(
+  cmake ninja-build g++ pkg-config
+  libc-ares-dev libcli11-dev libcurl4-openssl-dev libfmt-dev libgmock-dev libgtest-dev libldns-dev
+  libmicrohttpd-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
+  libyaml-dev
+  prometheus-cpp-dev rapidjson-dev zlib1g-dev
+)
+test_packages=(
+  bind9-dnsutils chromium clang-format-19 curl dnsperf git iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
+  nsd openssl prometheus python3 python3-dnspython
+  python3-pytest python3-pytest-xdist python3-yaml systemd unbound
+)
+lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)
+fuzz_packages=(clang-19 libclang-rt-19-dev)
+bench_packages=(
+  bind9 dnsdist dnsmasq-base knot knot-resolver libbenchmark-dev nsd pdns-recursor python3 unbound valgrind
+)
+budget_packages=(libbenchmark-dev python3 valgrind)  # what `bench` needs without other servers
+package_packages=(binutils dpkg-dev file git gzip lintian python3 xz-utils)
+
+# Those of the given packages that are not installed, one a line.
+missing_packages() {
+  local installed
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' || true)
+  comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$installed")
+}
+
+is_debian_12() {
+  grep -qs '^ID=debian$' /etc/os-release && grep -qs '^VERSION_ID="12"$' /etc/os-release
+}
+
+need() {
+  if is_debian_12; then
+    need_on_debian_12 "$@"
+  elif ! command -v dpkg-query >/dev/null || [ -n "$(missing_packages "$@")" ]; then
+    say_what_is_needed "$@"
+  fi
+}
+
+need_on_debian_12() {
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  [ -z "${MESHDNS_NO_INSTALL:-}" ] || die "missing packages: ${missing[*]}"
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  as_root bash -c "$(declare -f install_as_root disable_services); install_as_root \"\$@\"" dev "${missing[@]}"
+}
+
+# Elsewhere we cannot know the packages' names; we say what they are called on Debian 12 and go on.
+say_what_is_needed() {
+  cat >&2 <<TEXT
+dev: this is not Debian 12, so nothing is installed.  Needed: GCC 12 or later with C++23, CMake 3.25 or
+later, Ninja, and what Debian 12 calls
+  $*
+TEXT
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    echo "(with sudo)"
+    sudo "$@"
+  else
+    die "not root and no sudo; as root: apt-get install --no-install-recommends ${missing[*]}"
+  fi
+}
+
+# Runs as root in a shell of its own.  Name servers must not start on this machine because a test
+# uses their programs: neither now (policy-rc.d) nor at the next boot (disable_services).
+install_as_root() {
+  set -eu
+  export DEBIAN_FRONTEND=noninteractive
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    trap 'exit 130' INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+  fi
+  apt-get -o DPkg::Lock::Timeout=300 -qq update
+  apt-get -o DPkg::Lock::Timeout=300 -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" >/dev/null
+  disable_services "$@"
+}
+
+# The services of freshly installed packages; those that were here before are the user's.
+disable_services() {
+  local service
+  for service in $(dpkg -L "$@" | sed -n 's#^\(/usr\)\?/lib/systemd/system/\([^@/]*\)\.service$#\2#p'); do
+    if [ -d /run/systemd/system ]; then
+      systemctl disable --now --quiet "$service" 2>/dev/null || true
+    elif [ -e "/etc/init.d/$service" ]; then
+      update-rc.d "$service" disable >/dev/null 2>&1 || true
+    elif command -v systemctl >/dev/null; then
+      systemctl disable --quiet "$service" 2>/dev/null || true
+    fi
+  done
+}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The tests under each preset.
+
+sanitizer_environment() {
+  local preset=$1 log=$stage_dir/report
+  local common="exitcode=66:second_deadlock_stack=1:log_path=$log"
+  export ASAN_OPTIONS="$common:detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1"
+  export UBSAN_OPTIONS="print_stacktrace=1:log_path=$log"
+  export TSAN_OPTIONS="$common:halt_on_error=0"
+  [ ! -f "$root/tests/tsan.supp" ] || TSAN_OPTIONS+=":suppressions=$root/tests/tsan.supp"
+  [ ! -f "$root/tests/lsan.supp" ] || export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp"
+  export MESHDNS_PRESET=$preset
+}
+
+# A report of a process that a test started fails the stage, even if nobody looked at its exit status.
+fail_on_sanitizer_reports() {
+  local reports=("$stage_dir"/report.*)
+  [ -e "${reports[0]}" ] || return 0
+  head -n 60 "${reports[@]}"
+  die "${#reports[@]} sanitizer reports, the whole in $stage_dir"
+}
+
+# unit_tests PRESET [CTEST ARGUMENT...]
+# What fails is tried once more, alone; the summary says so.
+unit_tests() {
+  local preset=$1 status=0
+  shift
+  sanitizer_environment "$preset"
+  run_ctest "$preset" ctest.xml --parallel "$((2 * jobs))" "$@" || status=$?
+  if [ "$status" != 0 ]; then
+    status=0
+    say "what failed, once more"
+    run_ctest "$preset" ctest_again.xml --rerun-failed || status=$?
+  fi
+  fail_on_sanitizer_reports
+  return "$status"
+}
+
+# run_ctest PRESET RESULT_FILE [CTEST ARGUMENT...]
+run_ctest() {
+  local preset=$1 result=$2
+  shift 2
+  under_preset "$preset" ctest --test-dir "$(binary_dir "$preset")" --no-tests=error --timeout 300 \
+    --output-on-failure --output-junit "$stage_dir/$result" "$@"
+}
+
+# end_to_end PRESET [PYTEST ARGUMENT... TEST...]
+# Real daemons, clients and clocks, which wait more than they work: some files at a time.  What fails is tried once
+# more, alone; the summary says so.
+end_to_end() {
+  local preset=$1 status=0
+  shift
+  sanitizer_environment "$preset"
+  cd "$root"
+  run_pytest "$preset" pytest.xml --numprocesses "$((jobs + 1))" --dist loadfile --durations=5 "$@" || status=$?
+  if [ "$status" = 1 ]; then
+    status=0
+    say "what failed, once more"
+    run_pytest "$preset" pytest_again.xml --last-failed --last-failed-no-failures none -rA --show-capture=no "$@" ||
+      status=$?
+  fi
+  fail_on_sanitizer_reports
+  return "$status"
+}
+
+# run_pytest PRESET RESULT_FILE [PYTEST ARGUMENT...]
+run_pytest() {
+  local preset=$1 result=$2
+  shift 2
+  MESHDNSD=$(binary_dir "$preset")/meshdnsd PYTHONDONTWRITEBYTECODE=1 under_preset "$preset" \
+    timeout --foreground --kill-after=10 "${pytest_limit:-1500}" "$python" -m pytest -o "cache_dir=$root/build/pytest" \
+    --junitxml "$stage_dir/$result" -q "$@"
+}
+
+# build_for_tests PRESET [TARGET...]
+build_for_tests() { build_preset "$1" -DMESHDNS_UNITY_TESTS=ON "${@:2}"; }
+
+# While tests wait for clocks and daemons, the builds of later stages run in the background at the lowest priority.
+# The build stages of their own compile the rest.
+build_ahead() {
+  set -m  # a process group of its own, so that end_building_ahead can end all of it
+  nice -n 19 "$root/dev" in-background build_each "$@" >"$root/build/ahead.log" 2>&1 &
+  ahead=$!
+  set +m
+}
+
+build_each() {
+  local preset
+  for preset in "$@"; do build_for_tests "$preset"; done
+}
+
+end_building_ahead() {
+  [ -n "${ahead:-}" ] || return 0
+  kill -TERM -- "-$ahead" 2>/dev/null || true
+  wait "$ahead" 2>/dev/null || true
+  while kill -0 -- "-$ahead" 2>/dev/null; do sleep 0.1; done
+  ahead=
+}
+
+# test_preset PRESET [NEXT_PRESET...]: builds and tests PRESET; the builds of the next ones begin meanwhile.
+test_preset() {
+  local preset=$1
+  shift
+  stage "$preset: build" build_for_tests "$preset"
+  [ $# -eq 0 ] || build_ahead "$@"
+  stage "$preset: unit tests" unit_tests "$preset"
+  stage "$preset: end-to-end tests" end_to_end "$preset" tests/e2e tests/scenarios
+  end_building_ahead
+}
+
+command_test() {
+  local which=${1:-release}
+  case $which in
+    release | all) ;;
+    *) die "test: unknown argument '$1' (all, or nothing)" ;;
+  esac
+  need "${build_packages[@]}" "${test_packages[@]}"
+  [ "$which" = release ] || need "${lint_packages[@]}" "${budget_packages[@]}"
+  begin_stages
+  trap end_building_ahead EXIT
+  if [ "$which" = release ]; then
+    test_preset release
+    stage "format" check_format
+  else
+    test_preset release asan-ubsan tsan
+    stage "format" check_format
+    stage "unused code" unused_code
+    stage "instruction budgets" instruction_budgets
+    test_preset asan-ubsan tsan
+    stage "asan-ubsan: chaos" chaos asan-ubsan 300
+    test_preset tsan
+    stage "tsan: chaos" chaos tsan 300
+    stage "clang-tidy" tidy
+  fi
+  finish_stages
+}
+
+# A report, not a verdict: another compiler or library moves the instruction counts, too.
+instruction_budgets() {
+  "$root/dev" bench --check || say "instruction counts differ from bench/budgets.json: see above"
+}
+
+command_sanitize() {
+  local which=${1:-all}
+  case $which in
+    address | thread | all) ;;
+    *) die "sanitize: unknown argument '$which' (address, thread, all)" ;;
+  esac
+  need "${build_packages[@]}" "${test_packages[@]}"
+  begin_stages
+  trap end_building_ahead EXIT
+  [ "$which" = thread ] || test_preset asan-ubsan
+  [ "$which" = address ] || test_preset tsan
+  finish_stages
+}
+
+command_soak() {
+  local seconds=${1:-1800}
+  [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "soak: '$seconds' is no number of seconds"
+  need "${build_packages[@]}" "${test_packages[@]}"
+  [ -d "$root/tests/soak" ] || die "soak: there is no tests/soak"
+  build_preset release
+  cd "$root"
+  MESHDNSD=$root/build/meshdnsd MESHDNS_SOAK_SECONDS=$seconds PYTHONDONTWRITEBYTECODE=1 \
+    "$python" -m pytest -o "cache_dir=$root/build/pytest" -s tests/soak
+}
+
+command_chaos() {
+  local seconds=${1:-60} preset=${2:-release}
+  [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "chaos: '$seconds' is no number of seconds"
+  case $preset in
+    release | debug | asan-ubsan | tsan) ;;
+    *) die "chaos: unknown preset '$preset' (release, debug, asan-ubsan, tsan)" ;;
+  esac
+  need "${build_packages[@]}" "${test_packages[@]}"
+  begin_stages
+  stage "$preset: build" build_preset "$preset" meshdnsd
+  stage "$preset: chaos" chaos "$preset" "$seconds"
+  finish_stages
+}
+
+# chaos PRESET SECONDS
+# A stage for `./dev test`, too.  Fails with the seed and the sanitizer's report.
+chaos() {
+  local preset=$1 status=0 pytest_limit=$((1500 + $2))
+  export MESHDNS_CHAOS_SECONDS=$2
+  sanitizer_environment "$preset"
+  cd "$root"
+  run_pytest "$preset" chaos.xml -s tests/chaos || status=$?
+  fail_on_sanitizer_reports
+  return "$status"
+}
