@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thing that is wrong or doubtful about one object, with the place where a person can mend it.
 #pragma once
 

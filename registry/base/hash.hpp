@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One keyed hash for names and addresses.  The seed is drawn at start, so that nobody who may write
 // resources or send queries can aim at one bucket.
 #pragma once

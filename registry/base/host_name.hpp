@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host names as the registry holds them: lower case, dotted, no trailing dot, at most 253 octets.
 // Free functions on text rather than a wrapper type: a query's name is compared where it lies.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/base/ip_address.hpp"
 
 #include <arpa/inet.h>
@@ -80,9 +81,12 @@ std::optional<IpPrefix> IpPrefix::parse(std::string_view text) {
   if (!address) return std::nullopt;
   const std::uint8_t bits = address->is_v4() ? 32 : 128;
   if (slash == std::string_view::npos) return IpPrefix{*address, bits};
-  const auto length = parse_length(text.substr(slash + 1), bits);
-  if (!length) return std::nullopt;
-  return IpPrefix{*address, *length};
+  // Of an IPv4-mapped address, the length counts the bits of IPv6: ::ffff:10.0.0.0/104
+  // is 10.0.0.0/8.
+  const bool is_mapped = address->is_v4() && text.find(':') != std::string_view::npos;
+  const auto length = parse_length(text.substr(slash + 1), is_mapped ? 128 : bits);
+  if (!length || (is_mapped && *length < 96)) return std::nullopt;
+  return IpPrefix{*address, static_cast<std::uint8_t>(is_mapped ? *length - 96 : *length)};
 }
 
 bool IpPrefix::contains(const IpAddress& other) const {
@@ -96,6 +100,16 @@ bool IpPrefix::contains(const IpAddress& other) const {
   if (rest == 0) return true;
   const unsigned mask = (0xff00U >> rest) & 0xffU;
   return (address.octets()[whole] & mask) == (other.octets()[whole] & mask);
+}
+
+IpPrefix IpPrefix::network() const {
+  const std::size_t bits = length + (address.is_v4() ? 96U : 0U);
+  std::array<std::uint8_t, 16> octets = address.octets();
+  for (std::size_t i = 0; i < octets.size(); ++i) {
+    const std::size_t kept = bits <= 8 * i ? 0 : std::min<std::size_t>(bits - 8 * i, 8);
+    octets[i] &= static_cast<std::uint8_t>(0xff00U >> kept);
+  }
+  return {IpAddress::v6(octets), length};
 }
 
 std::string IpPrefix::to_string() const {

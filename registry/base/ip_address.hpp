@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An IPv4 or IPv6 address, and a prefix of them.  Values; any thread.
 #pragma once
 
@@ -69,6 +70,8 @@ struct IpPrefix {
   static std::optional<IpPrefix> parse(std::string_view text);
   bool contains(const IpAddress& address) const;  // false across families
   bool is_single() const { return length == (address.is_v4() ? 32 : 128); }
+  // The same prefix without host bits: "10.9.200.200/16" gives "10.9.0.0/16".
+  IpPrefix network() const;
   std::string to_string() const;
 
   friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default;

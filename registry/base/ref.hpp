@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Intrusive reference counting for what snapshots share.  std::shared_ptr would cost 32 octets more
 // per object, which at 100,000 names is a twelfth of the whole budget.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors as values.  Everything that the world can do to us (a packet, a file, an API event) comes
 // back as a Result; assert is for what we promised ourselves.
 #pragma once

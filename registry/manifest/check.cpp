@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/manifest/check.hpp"
 
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <memory>
 #include <system_error>
 #include <vector>
+
+#include "registry/claims/name_owners.hpp"
 
 namespace meshdns::registry {
 
@@ -71,6 +74,28 @@ class Checker::Sink : public ManifestSink {
   void start_file(const std::string& path) { path_ = path; }
   void on_resource(Resource&& resource, std::uint32_t line) override {
     note(key_of(resource), line);
+    owners_.add(resource, [](std::string_view) {});
+    if (auto* entry = std::get_if<ServiceEntry>(&resource)) {
+      claims_.push_back({path_, line, key_of(resource), std::move(entry->hosts)});
+    } else if (const auto* name = std::get_if<NameTableEntry>(&resource);
+               name != nullptr && !name->kubernetes) {
+      std::vector<std::string> hosts = name->alt_hosts;
+      hosts.insert(hosts.begin(), name->meta.name);
+      claims_.push_back({path_, line, key_of(resource), std::move(hosts)});
+    }
+  }
+  void check_claims(const MeshSettings& settings) {
+    for (const auto& said : claims_)
+      for (std::size_t i = 0; i < said.hosts.size(); ++i) {
+        const Claim claim = claim_of(said.hosts[i], said.key.ns, settings, owners_);
+        if (ruling_of(claim, said.key.ns, settings) != Ruling::Refused) continue;
+        checker_.add({Severity::Warning, said.path, said.line,
+                      std::string(to_string(said.key.kind)), said.key.ns + "/" + said.key.name,
+                      said.key.kind == Kind::ServiceEntry ? "spec.hosts[" + std::to_string(i) + "]"
+                                                          : std::string(),
+                      "\"" + said.hosts[i] + "\" is not served with mesh.claims: strict: " +
+                          std::string(rule_of(claim).reason)});
+      }
   }
   void on_refused(const ResourceKey& key, std::uint32_t line) override { note(key, line); }
   void on_finding(Finding&& finding) override { checker_.add(finding); }
@@ -97,7 +122,17 @@ class Checker::Sink : public ManifestSink {
                       std::to_string(first->second.line) + "; only one of them counts"});
   }
 
+  // A statement of a ServiceEntry about a name.
+  struct Said {
+    std::string path;
+    std::uint32_t line = 0;
+    ResourceKey key;
+    std::vector<std::string> hosts;
+  };
+
   Checker& checker_;
+  NameOwners owners_;
+  std::vector<Said> claims_;
   std::string path_;
   std::map<ResourceKey, Place> places_;
 };
@@ -125,6 +160,10 @@ void Checker::check(const std::string& path, Reader reader) {
   if (error) return cannot_read(path, error.message());
   if (std::filesystem::is_directory(status)) return check_directory(path, reader, 0);
   check_file(path, reader);
+}
+
+void Checker::check_claims(const MeshSettings& settings) {
+  if (settings.claims == Claims::Strict) sink_->check_claims(settings);
 }
 
 void Checker::check_directory(const std::string& path, Reader reader, unsigned depth) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `meshdnsd check`: reads files and directories of manifests and says what is wrong with them.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include "registry/base/finding.hpp"
 #include "registry/base/result.hpp"
 #include "registry/manifest/manifest.hpp"
+#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::registry {
 
@@ -36,6 +38,10 @@ class Checker {
   // A file of any name, or a directory: its files *.yaml, *.yml and *.json that do not begin with a
   // dot, in the order of their names, and so on in its directories.
   void check(const std::string& path, Reader reader = read_manifest);
+
+  // Says which hosts of all that has been checked `mesh.claims: strict` refuses; nothing with other
+  // settings.  Call it last.
+  void check_claims(const MeshSettings& settings);
 
   const CheckSummary& summary() const { return summary_; }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From one object, as a tree, to a resource.  For manifests and for what the Kubernetes API sends.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/manifest/document.hpp"
 
 #include <algorithm>
@@ -89,25 +90,12 @@ const Node* Node::find(std::string_view key) const {
   return nullptr;
 }
 
-ReadResult read_yaml_documents(std::string_view text, const DocumentLimits& limits,
-                               const DocumentListener& listener) {
+ReadResult read_handwritten_documents(std::string_view text, const DocumentLimits& limits,
+                                      const DocumentListener& listener) {
   if (auto size = check_size(text, limits); !size) return size;
   TreeBuilder builder(limits);
   builder.set_listener(&listener);
-  return read_yaml_rest(without_byte_order_mark(text), {}, builder);
-}
-
-ReadResult read_json_documents(std::string_view text, const DocumentLimits& limits,
-                               const DocumentListener& listener) {
-  if (auto size = check_size(text, limits); !size) return size;
-  TreeBuilder builder(limits);
-  builder.set_listener(&listener);
-  const std::string_view body = without_byte_order_mark(text);
-  const auto end = read_json_run(body, {}, builder);
-  if (!end) return std::unexpected(end.error());
-  if (end->offset < body.size())
-    return std::unexpected(SyntaxError{end->line, "expected a JSON object or list"});
-  return {};
+  return read_handwritten_yaml(without_byte_order_mark(text), builder);
 }
 
 ReadResult read_documents(std::string_view text, const DocumentLimits& limits,
@@ -126,7 +114,6 @@ JsonParser::JsonParser(DocumentLimits limits)
     : builder_(std::make_unique<TreeBuilder>(limits)), limits_(limits) {}
 JsonParser::~JsonParser() = default;
 JsonParser::JsonParser(JsonParser&&) noexcept = default;
-JsonParser& JsonParser::operator=(JsonParser&&) noexcept = default;
 
 std::expected<const Node*, SyntaxError> JsonParser::parse(std::string_view text,
                                                           std::uint32_t envelope_levels) {

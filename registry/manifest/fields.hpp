@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading the fields of one object: where a value stands, what it may be, and what is said when it
 // is something else.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only file that knows RapidJSON.
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds that are read, those that are known to have no bearing on names, and the rest.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // discovery.k8s.io EndpointSlice (v1, v1beta1) and core/v1 Endpoints.
 #include <array>
 
@@ -89,10 +90,8 @@ std::string read_pod_reference(Report& report, const std::optional<Field>& refer
 void read_conditions(Report& report, const std::optional<Field>& conditions, Endpoint& endpoint) {
   if (!conditions) return;
   const Fields fields(report, *conditions, {kConditionNames});
-  // Unknown readiness counts as ready (EndpointConditions); serving follows ready until it is said.
+  // Unknown readiness counts as ready (EndpointConditions).  The other conditions change no answer.
   endpoint.ready = read_bool_or(report, fields.get("ready"), true);
-  endpoint.serving = read_bool_or(report, fields.get("serving"), endpoint.ready);
-  endpoint.terminating = read_bool_or(report, fields.get("terminating"), false);
 }
 
 // v1beta1 kept node and zone in a map, which v1 still has under another name.
@@ -142,7 +141,7 @@ void read_addresses(Report& report, const std::optional<Field>& list, bool is_re
     const Fields fields(report, at, {kAddressNames});
     if (!at->is_mapping()) return;
     Endpoint endpoint;
-    endpoint.ready = endpoint.serving = is_ready;
+    endpoint.ready = is_ready;
     if (const auto ip = fields.get("ip")) {
       if (const auto address = read_ip(report, *ip)) endpoint.addresses.push_back(*address);
     } else {

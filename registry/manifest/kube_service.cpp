@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // core/v1 Service and Namespace.
 #include <array>
 #include <set>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the text of a manifest (YAML or JSON, multi-document, List kinds, NameTable dumps excepted)
 // to resources and findings.  No files, no clock, no log here; any thread.
 #pragma once
@@ -31,7 +32,7 @@ struct ManifestOptions {
 
 // Reads every document.  A syntax error is one finding with its line; documents before it are
 // delivered, those after it are not, and the Result is an Error (so that a half-written file never
-// replaces a good one).  Bounds (design: reliability.md R27): 64 MiB of text, 64 levels, aliases
+// replaces a good one).  Bounds: 64 MiB of text, 64 levels, aliases
 // refused except small ones.  Kinds that are recognised and without meaning for names
 // (VirtualService, DestinationRule, Gateway, ...) are silent; unknown kinds are warnings.
 Result<void> read_manifest(std::string_view text, const ManifestOptions& options,

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/timestamp.hpp"
@@ -56,7 +58,8 @@ void read_creation_time(Object& object, const Fields& fields) {
   if (!created) return;
   const auto time = parse_timestamp_ms((*created)->text());
   if (time)
-    object.meta.creation_time = *time / 1000;
+    object.meta.creation_time =
+        std::chrono::floor<std::chrono::seconds>(std::chrono::milliseconds(*time)).count();
   else
     object.report.warning(*created, quoted((*created)->text()) +
                                         " is no time such as 2026-01-31T12:00:00Z; the object "

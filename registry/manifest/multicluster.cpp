@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // multicluster.x-k8s.io ServiceExport and ServiceImport (also as net.gke.io has them).
 #include <array>
 

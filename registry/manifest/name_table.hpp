@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dumped NameTable (istio.networking.nds.v1, what istiod sends to agents over NDS) as resources.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One object on its way from a tree to a resource: its metadata, and the readers of each kind.
 #pragma once
 

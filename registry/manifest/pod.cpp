@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // core/v1 Pod: who has which address, and where a client is.
 #include <array>
 
@@ -59,11 +60,10 @@ constexpr std::array<std::string_view, 3> kDnsConfigNames = {"nameservers", "sea
 constexpr std::array<std::string_view, 4> kDnsPolicies = {"ClusterFirst", "ClusterFirstWithHostNet",
                                                           "Default", "None"};
 
-std::string read_label(Report& report, const std::optional<Field>& field) {
+void check_label(Report& report, const std::optional<Field>& field) {
   const std::string_view text = read_string_or_empty(report, field);
   if (!text.empty() && !is_label(text))
     report.error(*field, quoted(text) + " is no label of a host name");
-  return to_lower(text);
 }
 
 void read_dns(Report& report, const Fields& spec, Pod& pod) {
@@ -88,8 +88,8 @@ void read_spec(Report& report, const Field& spec, Pod& pod) {
   pod.host_network = read_bool_or(report, fields.get("hostNetwork"), false);
   pod.node_name = read_string_or_empty(report, fields.get("nodeName"));
   pod.service_account = read_string_or_empty(report, fields.get("serviceAccountName"));
-  pod.hostname = read_label(report, fields.get("hostname"));
-  pod.subdomain = read_label(report, fields.get("subdomain"));
+  check_label(report, fields.get("hostname"));
+  check_label(report, fields.get("subdomain"));
   read_dns(report, fields, pod);
 }
 
@@ -126,6 +126,7 @@ Resource read_pod(Object& object) {
   const Fields fields(object.report, object.root, {kObjectNames});
   Pod pod;
   pod.running = !object.is_being_deleted;
+  bool is_over = false;
   const auto spec = fields.get("spec");
   // A Pod written by hand to say who has an address needs no spec.
   if (spec) read_spec(object.report, *spec, pod);
@@ -137,8 +138,10 @@ Resource read_pod(Object& object) {
     pod.ready = is_ready(*status);
     const Node* const phase = (*status)->find("phase");
     const std::string_view word = phase == nullptr ? std::string_view() : phase->text();
-    if (word == "Succeeded" || word == "Failed" || word == "Unknown") pod.running = false;
+    is_over = word == "Succeeded" || word == "Failed";
+    if (is_over || word == "Unknown") pod.running = false;
   }
+  pod.leaving = !pod.running && !is_over;
   pod.meta = std::move(object.meta);
   return pod;
 }

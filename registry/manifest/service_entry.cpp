@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // networking.istio.io ServiceEntry: its fields, and the rules that join them (Istio's
 // ValidateServiceEntry and the CRD).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // networking.istio.io Sidecar: the egress listeners, which decide what a client may see, and as
 // much of the rest as Istio's validation needs to refuse what istiod would refuse.
 #include <array>

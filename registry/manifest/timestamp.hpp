@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times as the Kubernetes API writes them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inside of the document readers: the arena and the builder that both readers feed with events.
 #pragma once
 
@@ -137,6 +138,7 @@ std::expected<TextPosition, SyntaxError> read_json_run(std::string_view text, Te
                                                        TreeBuilder& builder);
 std::expected<void, SyntaxError> read_yaml_rest(std::string_view text, TextPosition from,
                                                 TreeBuilder& builder);
+std::expected<void, SyntaxError> read_handwritten_yaml(std::string_view text, TreeBuilder& builder);
 std::expected<void, SyntaxError> read_one_json(std::string_view text, TreeBuilder& builder);
 
 std::expected<void, SyntaxError> check_size(std::string_view text, const DocumentLimits& limits);

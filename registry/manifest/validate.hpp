@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules on single values that several kinds share, as Istio's webhook and the Kubernetes API
 // have them (pkg/config/validation, apimachinery).  Each returns the reason against a value, fit to
 // stand behind the value itself ("\"a_b\" has ..."); nullopt when there is none.

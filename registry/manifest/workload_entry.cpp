@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // networking.istio.io WorkloadEntry, and the same spec inline in a ServiceEntry.
 #include <array>
 

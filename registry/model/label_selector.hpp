@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // metav1.LabelSelector: which objects a rule is about.
 #pragma once
 

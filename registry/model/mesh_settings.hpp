@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings under `mesh:` of the configuration that decide what the registry derives from its
 // resources.  Plain values; a change of any of them re-derives everything.
 #pragma once
@@ -31,7 +32,6 @@ struct VisibilityPolicy {
 };
 struct ServiceEntryVisibility {
   Visibility default_visibility = Visibility::Public;
-  bool apply_to_sidecars = false;
   std::vector<VisibilityPolicy> policies;
   friend bool operator==(const ServiceEntryVisibility&, const ServiceEntryVisibility&) = default;
 };
@@ -51,6 +51,8 @@ struct MeshSettings {
   AutoAllocate auto_allocate = AutoAllocate::Off;
   IpPrefix vip_cidr_v4 = *IpPrefix::parse("240.240.0.0/16");
   IpPrefix vip_cidr_v6 = *IpPrefix::parse("2001:2::/48");
+  // Most persistent VIPs that one namespace holds; 0 = no limit.
+  std::uint32_t vip_namespace_quota = 16384;
   ExportTo default_export_to = {"*"};
   ServiceEntryVisibility service_entry_visibility;
   TtlSettings ttl;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the resolver engine knows of one name that endpoint sets use.  The registry takes it as one
 // more input: it changes what the sets answer, in the same transaction as everything else.
 #pragma once

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/model/resources.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace meshdns::registry {
 
@@ -60,6 +62,11 @@ Labels selectable_labels(const WorkloadEntry& workload) {
       labels.push_back(label);
   std::ranges::sort(labels);
   return labels;
+}
+
+bool is_older(const ObjectMeta& a, const ObjectMeta& b) {
+  return std::tie(a.creation_time, a.ns, a.name, a.cluster) <
+         std::tie(b.creation_time, b.ns, b.name, b.cluster);
 }
 
 Kind kind_of(const Resource& resource) {

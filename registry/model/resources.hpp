@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resources that the registry reads, reduced to the fields that have a bearing on names and
 // endpoints.  Plain values; what they hold has passed validation (registry/manifest/validate.hpp).
 // Field names follow networking.istio.io/v1, core/v1, discovery.k8s.io/v1 and
@@ -6,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,13 +39,17 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 // Whether every pair of `selector` is in `labels`; an empty selector matches everything.
 bool selects(const Labels& selector, const Labels& labels);
 
+// The creation time of an object without creationTimestamp: before every time that a manifest can
+// give, so that the object counts as the oldest.  1970-01-01 is a time like any other.
+constexpr std::int64_t kUnknownCreationTime = std::numeric_limits<std::int64_t>::min();
+
 struct ObjectMeta {
   std::string name;
   std::string ns;       // empty for cluster-scoped objects; "default" where a file leaves it out
   std::string cluster;  // the `cluster` of the source; empty = the only one
   std::string network;  // the `network` of the source; default network of its endpoints
   Labels labels;
-  std::int64_t creation_time = 0;  // Unix seconds; 0 = unknown, older than everything
+  std::int64_t creation_time = kUnknownCreationTime;  // Unix seconds
 
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
 };
@@ -144,8 +150,6 @@ struct KubeService {
 struct Endpoint {
   std::vector<IpAddress> addresses;
   bool ready = true;  // condition `ready` true or absent
-  bool serving = true;
-  bool terminating = false;
   std::string hostname;
   std::string target_name;  // targetRef.name of a Pod
   std::string node_name;
@@ -174,11 +178,11 @@ struct Pod {
   std::vector<IpAddress> ips;  // status.podIPs, else status.podIP
   bool host_network = false;
   bool running = true;  // phase not Succeeded/Failed/Unknown, no deletionTimestamp
-  bool ready = false;   // condition Ready is True
+  // Terminating or of phase Unknown, and neither Succeeded nor Failed: it still holds its address.
+  bool leaving = false;
+  bool ready = false;  // condition Ready is True
   std::string node_name;
   std::string service_account;
-  std::string hostname;
-  std::string subdomain;
   // Effective search list as far as the Pod itself decides: dnsConfig.searches; with dnsPolicy None
   // these alone, else they come after the cluster's.
   bool dns_policy_none = false;
@@ -227,6 +231,9 @@ struct ResourceKey {
   std::string to_string() const;  // "ServiceEntry shop/api"
   friend auto operator<=>(const ResourceKey&, const ResourceKey&) = default;
 };
+
+// Order by age: creation time, then namespace, then name, then cluster.
+bool is_older(const ObjectMeta& a, const ObjectMeta& b);
 
 Kind kind_of(const Resource& resource);
 const ObjectMeta& meta_of(const Resource& resource);
