@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry: takes resources in transactions and publishes snapshots.  Applying a change costs
 // as much as the change: what it touches is derived anew, all else is shared with the generation
 // before.
@@ -21,16 +22,10 @@
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "registry/tables/endpoint_name_table.hpp"
 #include "registry/vip/vip_allocator.hpp"
 
 namespace meshdns::registry {
-
-// Who asks, as far as the configuration says.
-struct ClientSettings {
-  ClientIdentity default_identity;
-  bool by_source_address = false;
-  UnknownClient unknown = UnknownClient::Public;
-};
 
 // Changes to be applied together.  Order counts: the last word on a key wins.
 class Transaction {
@@ -46,7 +41,9 @@ class Transaction {
   // All that `origin` holds and whose hash_of(key) is not in `retained` goes: what this transaction
   // upserts is to be listed, too.  REQUIRES: sorted.
   void retain(OriginId origin, std::vector<std::uint64_t> retained);
-  void set_resolved(ResolvedName name);
+  // Sets the addresses of `name` for the endpoint sets of namespace `ns`.  Sets of other namespaces
+  // that use the name follow when this is called for them, or with their next change.
+  void set_resolved(std::string_view ns, ResolvedName name);
   bool empty() const {
     return upserts_.empty() && removals_.empty() && replaced_.empty() && retained_.empty() &&
            resolved_.empty();
@@ -58,18 +55,26 @@ class Transaction {
   std::vector<std::pair<ResourceKey, OriginId>> removals_;
   std::vector<std::pair<OriginId, std::vector<ResourceKey>>> replaced_;
   std::vector<std::pair<OriginId, std::vector<std::uint64_t>>> retained_;
-  std::vector<ResolvedName> resolved_;
+  std::vector<std::pair<std::string, ResolvedName>> resolved_;  // by namespace
 };
 
 // What a commit changed.
 struct CommitSummary {
   std::size_t changed_resources = 0;
   std::size_t changed_hosts = 0;
-  // Names that endpoint sets have begun or ceased to use: the resolver engine's work list.
-  std::vector<std::string> names_added;
-  std::vector<std::string> names_removed;
+  // Names that endpoint sets of a namespace have begun or ceased to use: the resolver engine's work
+  // list. Sorted.
+  std::vector<NameUse> names_added;
+  std::vector<NameUse> names_removed;
   // Of the names in use by what this commit derived: those whose order counts (DNS_ROUND_ROBIN).
   std::vector<std::string> names_in_order;
+  // Claims that `mesh.claims: strict` has begun to refuse.
+  struct RefusedClaim {
+    std::string host;
+    StoredRef source;
+    std::string reason;
+  };
+  std::vector<RefusedClaim> refused;
   std::vector<std::string> conflicts;  // hosts claimed by several namespaces, shadowing of services
 };
 
@@ -84,8 +89,8 @@ class Registry {
   // Facts about sources that change answers: see Snapshot.
   void set_state(bool authoritative, bool synced, bool from_state_dir);
   void set_endpoints_unknown(bool unknown);
-  // Unix seconds, for the SOA serial; without it the serial counts changes from 1.
-  void set_clock(std::function<std::int64_t()> clock) { clock_ = std::move(clock); }
+  // The SOA serial, 1 without it: see Snapshot::serial.
+  void set_serial(std::uint32_t serial);
 
   // The id of an origin's name; the same name gives the same id.
   OriginId origin(std::string_view name);
@@ -103,8 +108,10 @@ class Registry {
   // need a file, of which the registry knows nothing).
   CommitSummary set_vip_allocator(std::unique_ptr<VipAllocator> allocator);
   // A client of that identity as of now, for explanations: what it sees, without being one of the
-  // snapshot's.
+  // snapshot's. Any identity may be asked for, as often as one likes: nothing is kept of it.
   Ref<const Client> client_of(const ClientIdentity& identity);
+  // How many words are interned.
+  std::size_t symbols() const;
   // How many distinct Sidecar scopes are alive.
   std::size_t scopes() const;
 
@@ -114,7 +121,6 @@ class Registry {
   CommitSummary finish(Change& change);
 
   std::unique_ptr<State> state_;
-  std::function<std::int64_t()> clock_;
   std::shared_ptr<const Snapshot> current_;
   Controller controller_;
 };

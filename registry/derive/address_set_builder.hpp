@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects addresses into an AddressSet: unique, in the order of their first appearance.
 #pragma once
 
@@ -11,8 +12,8 @@ namespace meshdns::registry {
 
 class AddressSetBuilder {
  public:
-  // An address that comes again keeps its first weight: answers are sets
-  // (istio-semantics.md, 15.8).
+  // An address that comes again keeps its first weight: an answer has each address once
+  // (docs/semantics-istio.md, "Addresses in answers").
   void add(const IpAddress& address, std::uint32_t weight = 1);
   bool empty() const { return set_.empty(); }
   AddressSet take();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From resources to a ServiceRecord: what one host in one namespace answers, and why.
 //
 // Pure functions of their arguments; the Registry decides when to call them.
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "registry/claims/name_owners.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"
 #include "registry/snapshot/port_table.hpp"
@@ -22,12 +24,15 @@ struct DeriveContext {
   const MeshSettings* settings = nullptr;
   SymbolTable* symbols = nullptr;
   PortTable* ports = nullptr;
+  const NameOwners* owners = nullptr;  // filled with claims: strict only
   // The host has been answered with endpoints before: names that are new to the set then join when
   // they resolve.  Otherwise the first answer waits for all of them.
   bool was_answered = false;
-  // Winning WorkloadEntries and Pods of a namespace.
-  std::function<void(const Symbol& ns, const std::function<void(const StoredRef&)>&)>
-      for_each_workload;
+  // The winning WorkloadEntries and Pods of a namespace that a workloadSelector selects, in an
+  // order that does not depend on their arrival.
+  std::function<void(const SymbolRef& ns, const Labels& selector,
+                     const std::function<void(const Resource&)>&)>
+      for_each_selected;
   // Null when the name is not resolved yet.
   std::function<const ResolvedName*(std::string_view host)> resolved;
   // Labels of a namespace, for serviceEntryVisibility; null when unknown.
@@ -50,14 +55,11 @@ Ref<const ServiceRecord> derive_record(const SymbolRef& ns, std::string_view hos
                                        std::span<const StoredRef> sources,
                                        const DeriveContext& context);
 
-// Whether the entry's host takes an address of the allocator (istio-semantics.md, section 8).
+// Whether the entry's host takes an address of the allocator (docs/semantics-istio.md, "VIPs").
 bool wants_vip(const ServiceEntry& entry, std::string_view host);
 
 // The full name of a Kubernetes Service.
 std::string service_host(std::string_view name, std::string_view ns,
                          std::string_view cluster_domain);
-
-// Order by age: creation time, then namespace, then name, then cluster.
-bool is_older(const ObjectMeta& a, const ObjectMeta& b);
 
 }  // namespace meshdns::registry

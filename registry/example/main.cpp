@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry without the daemon: follows a folder of manifests and says what changes.
 //
 //   build/registry_example FOLDER [HOST]
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "loop/check_loop.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/registry.hpp"
 #include "registry/source/file_source.hpp"
@@ -61,16 +63,17 @@ void print_answer(const registry::Snapshot& snapshot, const std::string& host) {
 // Ends the loop when standard input does.
 void watch_input(uv_loop_t& loop, uv_pipe_t& input) {
   uv_pipe_init(&loop, &input, 0);
-  uv_pipe_open(&input, 0);
-  uv_read_start(
-      reinterpret_cast<uv_stream_t*>(&input),
-      [](uv_handle_t*, std::size_t, uv_buf_t* buffer) {
-        static char ignored[256];
-        *buffer = uv_buf_init(ignored, sizeof ignored);
-      },
-      [](uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
-        if (count < 0) uv_stop(stream->loop);
-      });
+  meshdns::check_loop(uv_pipe_open(&input, 0), "open standard input");
+  meshdns::check_loop(uv_read_start(
+                          reinterpret_cast<uv_stream_t*>(&input),
+                          [](uv_handle_t*, std::size_t, uv_buf_t* buffer) {
+                            static char ignored[256];
+                            *buffer = uv_buf_init(ignored, sizeof ignored);
+                          },
+                          [](uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
+                            if (count < 0) uv_stop(stream->loop);
+                          }),
+                      "read standard input");
 }
 
 }  // namespace
@@ -90,7 +93,7 @@ int main(int argc, char** argv) {
       });
 
   uv_loop_t loop;
-  uv_loop_init(&loop);
+  meshdns::check_loop(uv_loop_init(&loop), "be made");
   Feed feed(services);
   registry::FileSourceOptions options;
   options.path = argv[1];

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of ServiceEntries and of name tables.
+#include <algorithm>
+
+#include "registry/derive/deriver.hpp"
+
+namespace meshdns::registry {
+
+void Deriver::from_name_table(const Stored<NameTableEntry>& names) {
+  const NameTableEntry& first = *names.front().first;
+  record_->provider = Provider::NameTable;
+  record_->ttl_class = first.kubernetes ? TtlClass::Kubernetes : TtlClass::Vip;
+  record_->resolution = Resolution::Static;
+  // istiod tells what a ServiceEntry says, so the same holds for it.
+  if (!first.kubernetes && is_refused_claim()) return;
+  AddressSetBuilder builder;
+  for (const auto& [name, stored] : names)
+    for (const auto& ip : name->ips) builder.add(ip);
+  record_->answer = builder.empty() ? AnswerKind::Forward : AnswerKind::Vips;
+  if (first.kubernetes && !first.short_name.empty()) details().short_name = first.short_name;
+  set_addresses(builder.take());
+}
+
+void Deriver::from_service_entries(const Entries& entries) {
+  const ServiceEntry& first = *entries.front().first;
+  record_->provider = Provider::ServiceEntry;
+  record_->creation_time = first.meta.creation_time;
+  record_->resolution = first.resolution;
+  set_exports(first.export_to, entry_visibility());
+  set_ports(entry_ports(entries));
+  if (is_refused_claim()) return;
+  if (answer_vips(entries)) return;
+  answer_entry_endpoints(entries);
+}
+
+bool Deriver::is_refused_claim() {
+  record_->can_shadow = can_be_short_name(host_, settings_);
+  if (settings_.claims == Claims::Istio) return false;
+  const Claim claim = claim_of(host_, ns_->text(), settings_, *context_.owners);
+  if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return false;
+  record_->placeholder = true;
+  record_->refused = true;
+  details().notes.push_back("refused by mesh.claims: strict: " +
+                            std::string(rule_of(claim).reason));
+  return true;
+}
+
+std::vector<ServicePort> Deriver::entry_ports(const Entries& entries) {
+  std::vector<ServicePort> ports;
+  for (const auto& [entry, stored] : entries)
+    for (const auto& port : entry->ports)
+      if (std::ranges::none_of(ports,
+                               [&](const ServicePort& p) { return p.number == port.number; }))
+        ports.push_back(port);
+  return ports;
+}
+
+bool Deriver::may_have(const IpAddress& address) {
+  if (settings_.auto_allocate != AutoAllocate::Persistent ||
+      ruling_of(Claim::VipRange, ns_->text(), settings_) != Ruling::Refused ||
+      (!settings_.vip_cidr_v4.contains(address) && !settings_.vip_cidr_v6.contains(address)))
+    return true;
+  details().notes.push_back(address.to_string() +
+                            " left out: " + std::string(rule_of(Claim::VipRange).reason));
+  return false;
+}
+
+bool Deriver::answer_vips(const Entries& entries) {
+  AddressSetBuilder declared;
+  for (const auto& [entry, stored] : entries)
+    for (const auto& prefix : entry->addresses)
+      if (prefix.is_single() && !prefix.address.is_unspecified() && may_have(prefix.address))
+        declared.add(prefix.address);
+  bool allocated = false;
+  if (declared.empty()) {
+    allocated = true;
+    for (const auto& [entry, stored] : entries)
+      if (wants_vip(*entry, host_))
+        for (const auto& status : entry->status_addresses)
+          if (status.host.empty() || status.host == host_) declared.add(status.value);
+    if (declared.empty())
+      for (const auto& ip : context_.vips(ns_->text(), host_)) declared.add(ip);
+  }
+  if (declared.empty()) return false;
+  record_->answer = AnswerKind::Vips;
+  record_->auto_allocated = allocated;
+  add_entry_endpoints(entries, false);
+  set_addresses(declared.take());
+  return true;
+}
+
+void Deriver::answer_entry_endpoints(const Entries& entries) {
+  // NONE with a selector is answered with its workloads in Istio, too, when it has a port.
+  const ServiceEntry& first = *entries.front().first;
+  const bool as_headless =
+      first.resolution == Resolution::None && first.workload_selector.has_value();
+  add_entry_endpoints(entries, settings_.endpoint_answers);
+  record_->ttl_class = TtlClass::Endpoint;
+  if (first.resolution == Resolution::None && !as_headless) return;  // forwarded
+  if (first.resolution == Resolution::DynamicDns) return;
+  if (!as_headless && !settings_.endpoint_answers) return;
+  if (as_headless && first.ports.empty()) return;
+  if (pending_ && !context_.was_answered) {
+    record_->answer = AnswerKind::Pending;
+    return;
+  }
+  answer_endpoints();
+  if (record_->answer == AnswerKind::Endpoints) return;
+  if (pending_)
+    record_->answer = AnswerKind::Pending;
+  else if (failed_)
+    record_->answer = AnswerKind::Unresolvable;
+  else if (resolved_without_addresses_)
+    record_->answer = AnswerKind::NoAddress;
+}
+
+void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
+  with_names_ = with_names;
+  auto list = std::make_unique<EndpointList>();
+  bool has_round_robin = false;
+  for (const auto& [entry, stored] : entries) {
+    if (entry->resolution == Resolution::DnsRoundRobin) {
+      // Only the first entry's endpoint counts, as in Istio.
+      if (has_round_robin) continue;
+      has_round_robin = true;
+    }
+    add_endpoints_of(*entry, *list);
+  }
+  if (list->entries.empty()) return;
+  list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
+  details().endpoints = Ref<const EndpointList>(list.release());
+}
+
+void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
+  const bool by_name =
+      entry.resolution == Resolution::Dns || entry.resolution == Resolution::DnsRoundRobin;
+  list.ports.push_back(context_.ports->intern(entry.ports));
+  if (entry.workload_selector) return add_selected(entry, by_name, list);
+  for (const auto& endpoint : entry.endpoints) add_spec(endpoint, entry, by_name, true, list);
+  if (entry.endpoints.empty() && by_name && !host_.starts_with("*"))
+    add_name(host_, entry, 1, {}, list);
+}
+
+void Deriver::add_selected(const ServiceEntry& entry, bool by_name, EndpointList& list) {
+  context_.for_each_selected(ns_, *entry.workload_selector, [&](const Resource& resource) {
+    if (const auto* pod = std::get_if<Pod>(&resource))
+      add_pod(*pod, list);
+    else if (const auto* workload = std::get_if<WorkloadEntry>(&resource))
+      add_spec(workload->spec, entry, by_name, workload->healthy, list);
+  });
+}
+
+void Deriver::add_pod(const Pod& pod, EndpointList& list) {
+  if (!pod.running) return;
+  for (const auto& ip : pod.ips) {
+    EndpointEntry e;
+    e.address = ip;
+    e.ready = pod.ready;
+    e.network = symbol_or_null(pod.meta.network);
+    e.cluster = symbol_or_null(pod.meta.cluster);
+    e.pod_name = pod.meta.name;
+    e.node_name = pod.node_name;
+    e.subset = static_cast<std::uint16_t>(list.ports.size() - 1);
+    list.entries.push_back(std::move(e));
+  }
+}
+
+void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool by_name,
+                       bool healthy, EndpointList& list) {
+  if (spec.address.empty()) {
+    details().notes.push_back("endpoint of network " + spec.network + " without address left out");
+    return;
+  }
+  if (spec.address.starts_with("unix://")) {
+    details().notes.push_back("endpoint " + spec.address + " left out: a Unix socket is no answer");
+    return;
+  }
+  const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
+  if (const auto ip = IpAddress::parse(spec.address)) {
+    if (!ip->is_unspecified()) add_address(*ip, weight, spec.network, entry, healthy, list);
+  } else if (by_name) {
+    add_name(spec.address, entry, weight, spec.network, list);
+  } else {
+    details().notes.push_back("endpoint " + spec.address +
+                              " left out: a name needs resolution DNS");
+  }
+}
+
+void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,
+                          const ServiceEntry& entry, bool ready, EndpointList& list) {
+  EndpointEntry e;
+  e.address = ip;
+  e.ready = ready;
+  e.weight = weight;
+  e.network = symbol_or_null(network.empty() ? std::string_view(entry.meta.network) : network);
+  e.cluster = symbol_or_null(entry.meta.cluster);
+  e.subset = static_cast<std::uint16_t>(list.ports.size() - 1);
+  list.entries.push_back(std::move(e));
+}
+
+void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
+                       std::string_view network, EndpointList& list) {
+  if (!with_names_) return;
+  if (seen_names_.emplace(name).second) details().resolved_names.emplace_back(name);
+  const ResolvedName* resolved = context_.resolved(name);
+  if (resolved == nullptr || resolved->state == ResolvedName::State::Pending) {
+    pending_ = true;
+    return;
+  }
+  failed_ |= resolved->state == ResolvedName::State::Failed;
+  resolved_without_addresses_ |= resolved->state == ResolvedName::State::NoAddresses;
+  // Round robin takes the first address of the latest answer; of each family, since a client asks
+  // for one.
+  bool has_v4 = false;
+  bool has_v6 = false;
+  for (const auto& address : resolved->addresses) {
+    bool& has = address.is_v4() ? has_v4 : has_v6;
+    if (has && entry.resolution == Resolution::DnsRoundRobin) continue;
+    has = true;
+    add_address(address, weight, network, entry, true, list);
+  }
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of Kubernetes Services, and of the names of a cluster set that stand for Services.
+#include <algorithm>
+#include <functional>
+
+#include "registry/base/host_name.hpp"
+#include "registry/derive/deriver.hpp"
+
+namespace meshdns::registry {
+
+void Deriver::from_services(const Stored<KubeService>& services,
+                            const Stored<ServiceEntry>& decorators,
+                            const Stored<EndpointSlice>& slices) {
+  const KubeService& first = *services.front().first;
+  record_->provider = Provider::Kubernetes;
+  record_->ttl_class = TtlClass::Kubernetes;
+  record_->creation_time = first.meta.creation_time;
+  set_exports(first.export_to, Visibility::Public);
+  set_ports(merged_ports(services));
+  if (!decorators.empty())
+    details().notes.push_back("decorated by " + decorators.front().second->label());
+  add_slices(slices, first.meta.cluster);
+  if (first.type == ServiceType::ExternalName) return set_alias(first);
+  record_->headless =
+      std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
+  if (record_->headless) return answer_endpoints_of_headless();
+  answer_cluster_ips(services);
+}
+
+std::vector<ServicePort> Deriver::merged_ports(const Stored<KubeService>& services) {
+  std::vector<ServicePort> ports;
+  for (const auto& [service, stored] : services)
+    for (const auto& port : service->ports)
+      if (std::ranges::none_of(ports, [&](const ServicePort& p) {
+            return p.number == port.number && p.protocol == port.protocol && p.name == port.name;
+          }))
+        ports.push_back(port);
+  return ports;
+}
+
+void Deriver::set_alias(const KubeService& service) {
+  if (service.external_name.empty() || IpAddress::parse(service.external_name)) {
+    // CoreDNS skips such a Service; `check` warns.
+    record_->placeholder = true;
+    return;
+  }
+  record_->answer = AnswerKind::Alias;
+  details().alias = service.external_name;
+}
+
+void Deriver::answer_cluster_ips(const Stored<KubeService>& services) {
+  AddressSetBuilder all;
+  const std::string_view first_cluster = services.front().first->meta.cluster;
+  const bool several_clusters = std::ranges::any_of(
+      services, [&](const auto& s) { return s.first->meta.cluster != first_cluster; });
+  for (const auto& [service, stored] : services) {
+    AddressSetBuilder own;
+    for (const auto& ip : service->cluster_ips) {
+      all.add(ip);
+      own.add(ip);
+    }
+    if (several_clusters && !own.empty())
+      details().by_cluster.push_back(
+          {nullptr, context_.symbols->intern(service->meta.cluster), own.take()});
+  }
+  record_->answer = all.empty() ? AnswerKind::NoAddress : AnswerKind::Vips;
+  if (settings_.ignore_empty_service && !has_ready_endpoint())
+    record_->answer = AnswerKind::NoReadyEndpoints;
+  set_addresses(all.take());
+}
+
+bool Deriver::has_ready_endpoint() const {
+  return details_.endpoints && std::ranges::any_of(details_.endpoints->entries,
+                                                   [](const EndpointEntry& e) { return e.ready; });
+}
+
+void Deriver::answer_endpoints_of_headless() {
+  answer_endpoints();
+  if (record_->answer != AnswerKind::Endpoints) record_->answer = AnswerKind::NoReadyEndpoints;
+}
+
+void Deriver::add_slices(const Stored<EndpointSlice>& slices, std::string_view) {
+  if (slices.empty()) return;
+  auto* list = new EndpointList;
+  details().endpoints = Ref<const EndpointList>(list);
+  for (const auto& [slice, stored] : slices) {
+    const bool mirrored =
+        slice->kind == Kind::Endpoints && std::ranges::any_of(slices, [&](const auto& other) {
+          return other.first->kind == Kind::EndpointSlice &&
+                 other.first->meta.cluster == slice->meta.cluster;
+        });
+    if (!mirrored) add_slice(*slice, *list);
+  }
+  list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
+}
+
+void Deriver::add_slice(const EndpointSlice& slice, EndpointList& list) {
+  const SymbolRef network = symbol_or_null(slice.meta.network);
+  const SymbolRef cluster = symbol_or_null(slice.meta.cluster);
+  for (const auto& subset : slice.subsets) {
+    const auto index = static_cast<std::uint16_t>(list.ports.size());
+    list.ports.push_back(context_.ports->intern(subset.ports));
+    for (const auto& endpoint : subset.endpoints)
+      for (const auto& address : endpoint.addresses) {
+        if (address.is_unspecified()) continue;
+        EndpointEntry entry;
+        entry.address = address;
+        entry.ready = endpoint.ready;
+        entry.network = network;
+        entry.cluster = cluster;
+        entry.hostname = to_lower(endpoint.hostname);
+        entry.pod_name = endpoint.target_name;
+        entry.node_name = endpoint.node_name;
+        entry.subset = index;
+        list.entries.push_back(std::move(entry));
+      }
+  }
+}
+
+void Deriver::from_imports(const Stored<ServiceImport>& imports) {
+  const ServiceImport& first = *imports.front().first;
+  record_->provider = Provider::MultiCluster;
+  record_->ttl_class = TtlClass::Kubernetes;
+  record_->creation_time = first.meta.creation_time;
+  record_->headless = first.headless;
+  set_exports({}, Visibility::Public);
+  set_ports(first.ports);
+  if (first.headless) {
+    const Sources service = sources_of_service(first.meta);
+    add_slices(service.all<EndpointSlice>(), {});
+    return answer_endpoints_of_headless();
+  }
+  AddressSetBuilder builder;
+  for (const auto& [import, stored] : imports)
+    for (const auto& ip : import->ips) builder.add(ip);
+  record_->answer = builder.empty() ? AnswerKind::NoAddress : AnswerKind::Vips;
+  set_addresses(builder.take());
+}
+
+void Deriver::from_exports(const Stored<ServiceExport>& exports) {
+  const auto is_exported = [&](const auto& item) {
+    return std::ranges::any_of(exports, [&](const auto& exporting) {
+      return exporting.first->meta.cluster == item.first->meta.cluster;
+    });
+  };
+  const Sources sources = sources_of_service(exports.front().first->meta);
+  auto services = sources.all<KubeService>();
+  auto slices = sources.all<EndpointSlice>();
+  std::erase_if(services, std::not_fn(is_exported));
+  std::erase_if(slices, std::not_fn(is_exported));
+  // The specification does not let an ExternalName be exported.
+  std::erase_if(services, [](const auto& s) { return s.first->type == ServiceType::ExternalName; });
+  if (services.empty()) {
+    record_->placeholder = true;
+    return;
+  }
+  from_services(services, {}, slices);
+  record_->provider = Provider::MultiCluster;
+}
+
+Sources Deriver::sources_of_service(const ObjectMeta& meta) const {
+  std::vector<StoredRef> stored;
+  context_.for_each_source(service_host(meta.name, meta.ns, settings_.cluster_domain), meta.ns,
+                           [&](const StoredRef& s) { stored.push_back(s); });
+  return decode_sources(stored);
+}
+
+}  // namespace meshdns::registry

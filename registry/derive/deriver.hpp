@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// How derive_record() builds one record.  A part of derive.hpp; only registry/derive includes it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "registry/derive/address_set_builder.hpp"
+#include "registry/derive/derive.hpp"
+
+namespace meshdns::registry {
+
+// The decoded sources of one record, oldest first within each kind.
+struct Sources {
+  struct Item {
+    StoredRef stored;
+    Resource resource;
+  };
+  std::vector<Item> items;
+
+  template <typename T>
+  std::vector<std::pair<const T*, StoredRef>> all() const {
+    std::vector<std::pair<const T*, StoredRef>> found;
+    for (const auto& item : items)
+      if (const T* value = std::get_if<T>(&item.resource)) found.emplace_back(value, item.stored);
+    return found;
+  }
+};
+
+Sources decode_sources(std::span<const StoredRef> stored);
+
+// Builds one record, once: REQUIRES one call of run().
+class Deriver {
+ public:
+  Deriver(const SymbolRef& ns, std::string_view host, const DeriveContext& context)
+      : ns_(ns), host_(host), context_(context), settings_(*context.settings) {
+    record_->ns = ns;
+  }
+
+  Ref<const ServiceRecord> run(std::span<const StoredRef> stored);
+
+ private:
+  using Details = ServiceRecord::Details;
+  template <typename T>
+  using Stored = std::vector<std::pair<const T*, StoredRef>>;
+  using Entries = Stored<ServiceEntry>;
+
+  void keep_sources(const Sources& sources);
+
+  Ref<const ServiceRecord> finish() {
+    if (has_details_) record_->details = std::make_unique<const Details>(std::move(details_));
+    return Ref<const ServiceRecord>(record_.release());
+  }
+
+  Details& details() {
+    has_details_ = true;
+    return details_;
+  }
+
+  void set_addresses(AddressSet set);
+
+  void set_ports(const std::vector<ServicePort>& ports);
+
+  void set_exports(const ExportTo& declared, Visibility narrowed);
+
+  // MeshConfig.serviceEntryVisibility for this namespace.
+  Visibility entry_visibility() const;
+
+  // --- Kubernetes Services and what mirrors them (derive_service.cpp) ----------------------------
+
+  void from_services(const Stored<KubeService>& services, const Stored<ServiceEntry>& decorators,
+                     const Stored<EndpointSlice>& slices);
+
+  static std::vector<ServicePort> merged_ports(const Stored<KubeService>& services);
+
+  void set_alias(const KubeService& service);
+
+  void answer_cluster_ips(const Stored<KubeService>& services);
+
+  bool has_ready_endpoint() const;
+
+  void answer_endpoints_of_headless();
+
+  // EndpointSlices win over the Endpoints object of the same Service and cluster, which mirrors
+  // them.
+  void add_slices(const Stored<EndpointSlice>& slices, std::string_view);
+
+  void add_slice(const EndpointSlice& slice, EndpointList& list);
+
+  SymbolRef symbol_or_null(std::string_view text) const {
+    return text.empty() ? SymbolRef() : context_.symbols->intern(text);
+  }
+
+  // The ready endpoints' addresses, for everybody and per network.
+  void answer_endpoints();
+
+  static AddressSetBuilder& builder_for(std::vector<std::pair<SymbolRef, AddressSetBuilder>>& list,
+                                        const SymbolRef& network);
+
+  void from_imports(const Stored<ServiceImport>& imports);
+
+  // Without a controller that makes imports of them, exports speak for themselves: the name has
+  // what the exporting clusters' Services have.
+  void from_exports(const Stored<ServiceExport>& exports);
+
+  // The objects that make the cluster domain's Service of that name.
+  Sources sources_of_service(const ObjectMeta& meta) const;
+
+  // --- ServiceEntries and name tables (derive_entry.cpp) -----------------------------------------
+
+  void from_name_table(const Stored<NameTableEntry>& names);
+
+  void from_service_entries(const Entries& entries);
+
+  // Whether the namespace may not say anything about this host.  Then the record holds its sources
+  // and answers nothing.
+  bool is_refused_claim();
+
+  static std::vector<ServicePort> entry_ports(const Entries& entries);
+
+  // Whether the namespace may give its host this address.
+  bool may_have(const IpAddress& address);
+
+  bool answer_vips(const Entries& entries);
+
+  void answer_entry_endpoints(const Entries& entries);
+
+  // `with_names`: also the endpoints that are names, which the resolver engine then keeps resolved.
+  void add_entry_endpoints(const Entries& entries, bool with_names);
+
+  void add_endpoints_of(const ServiceEntry& entry, EndpointList& list);
+
+  void add_selected(const ServiceEntry& entry, bool by_name, EndpointList& list);
+
+  void add_pod(const Pod& pod, EndpointList& list);
+
+  void add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool by_name, bool healthy,
+                EndpointList& list);
+
+  void add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,
+                   const ServiceEntry& entry, bool ready, EndpointList& list);
+
+  void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
+                std::string_view network, EndpointList& list);
+
+  const SymbolRef& ns_;
+  const std::string_view host_;
+  const DeriveContext& context_;
+  const MeshSettings& settings_;
+  std::unique_ptr<ServiceRecord> record_ = std::make_unique<ServiceRecord>();
+  Details details_;
+  bool has_details_ = false;
+  std::unordered_set<std::string> seen_names_;  // those of details().resolved_names
+  bool with_names_ = true;
+  bool pending_ = false;
+  bool failed_ = false;
+  bool resolved_without_addresses_ = false;
+};
+
+}  // namespace meshdns::registry

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/tables/client_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "registry/base/host_name.hpp"
+#include "registry/claims/address_speaker.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+std::vector<IpAddress> addresses_of(const Resource& workload) {
+  if (const auto* pod = std::get_if<Pod>(&workload)) return pod->ips;
+  if (const auto* entry = std::get_if<WorkloadEntry>(&workload))
+    if (const auto ip = IpAddress::parse(entry->spec.address)) return {*ip};
+  return {};
+}
+
+std::vector<std::string> search_list_of(std::string_view ns, std::string_view cluster_domain) {
+  const std::string domain(cluster_domain);
+  return {std::string(ns) + ".svc." + domain, "svc." + domain, domain};
+}
+
+}  // namespace
+
+void ClientTable::use(ClientSettings clients) {
+  clients_ = std::move(clients);
+  all_changed_ = true;
+}
+
+void ClientTable::link_workload(const StoredRef& stored, const Resource& workload, bool add) {
+  for (const auto& address : addresses_of(workload)) {
+    // The entry of an address lists all that have it; update() decides who of them speaks, when all
+    // is linked.
+    const std::uint64_t hash = hash_of(address);
+    const auto same = [&](const PodEntry& e) { return e.address == address; };
+    auto* entry = new PodEntry;
+    const Ref<const PodEntry> replacement(entry);
+    entry->address = address;
+    if (const PodEntry* old = pods_.find(hash, same)) entry->pods = old->pods;
+    if (add)
+      entry->pods.push_back(stored);
+    else
+      std::erase(entry->pods, stored);
+    pods_.put(hash, replacement, same);
+    changed_addresses_.insert(address);
+  }
+}
+
+void ClientTable::link_sidecar(const SymbolRef& ns, const StoredRef& sidecar, bool add) {
+  if (add)
+    sidecars_.add(ns, sidecar);
+  else
+    sidecars_.remove(ns, sidecar);
+  changed_sidecars_.insert(ns);
+}
+
+void ClientTable::update() {
+  const auto sidecars = std::exchange(changed_sidecars_, {});
+  const bool all = std::exchange(all_changed_, false) ||
+                   sidecars.contains(symbols_.intern(settings_.root_namespace));
+  if (all) {
+    by_address_ = {};
+    pods_.for_each([&](const PodEntry& e) { changed_addresses_.insert(e.address); });
+  } else {
+    for (const auto& ns : sidecars)
+      workloads_.for_each(ns, [&](const StoredResource& stored) {
+        for (const auto& address : addresses_of(stored.decode()))
+          changed_addresses_.insert(address);
+      });
+  }
+  for (const auto& address : std::exchange(changed_addresses_, {})) update_address(address);
+  if (!all && sidecars.empty()) return;
+  default_client_ = make(clients_.default_identity);
+  auto* nobody = new Client;
+  nobody->identity.description = "unknown client (public)";
+  public_client_ = Ref<const Client>(nobody);
+  sidecars_.sweep();
+}
+
+void ClientTable::update_address(const IpAddress& address) {
+  const std::uint64_t hash = hash_of(address);
+  const auto same = [&](const PodEntry& e) { return e.address == address; };
+  const auto same_client = [&](const ClientEntry& e) { return e.address == address; };
+  const PodEntry* old = pods_.find(hash, same);
+  if (old == nullptr || old->pods.empty()) {
+    pods_.erase(hash, same);
+    by_address_.erase(hash, same_client);
+    return;
+  }
+  const Ref<const PodEntry> entry = pod_entry(address, old->pods);
+  pods_.put(hash, entry, same);
+  if (clients_.by_source_address)
+    by_address_.put(hash, client_entry(address, entry->pods), same_client);
+}
+
+Ref<const PodEntry> ClientTable::pod_entry(const IpAddress& address,
+                                           const std::vector<StoredRef>& objects) const {
+  auto* entry = new PodEntry;
+  Ref<const PodEntry> result(entry);
+  entry->address = address;
+  entry->pods = objects;
+  for (const auto& stored : objects) {
+    if (stored->kind() != Kind::Pod) continue;
+    const Resource resource = stored->decode();
+    const auto& pod = std::get<Pod>(resource);
+    if (pod.running) entry->namespaces.push_back(symbols_.intern(pod.meta.ns));
+    if (!pod.running && !pod.leaving) continue;
+    entry->has_pod = true;
+    if (!pod.host_network) entry->holders.push_back(symbols_.intern(pod.meta.ns));
+  }
+  return result;
+}
+
+Ref<const ClientEntry> ClientTable::client_entry(const IpAddress& address,
+                                                 const std::vector<StoredRef>& objects) {
+  auto* client = new ClientEntry;
+  Ref<const ClientEntry> result(client);
+  client->address = address;
+  std::vector<Resource> speakers;
+  // A namespace that is not listed costs no work for each of its WorkloadEntries.
+  bool has_unlisted = false;
+  for (const auto& stored : objects) {
+    const bool is_unlisted = stored->kind() == Kind::WorkloadEntry &&
+                             !is_listed(stored->ns(), clients_.workload_entry_namespaces);
+    if (is_unlisted && std::exchange(has_unlisted, true)) continue;
+    speakers.push_back(stored->decode());
+  }
+  AddressSpeaker speaker = choose_speaker(speakers, clients_.workload_entry_namespaces);
+  if (speaker.object != nullptr) client->client = make(identity_of(*speaker.object));
+  client->why = std::move(speaker.why);
+  return result;
+}
+
+// The client that the workload at its address says it is.
+ClientIdentity ClientTable::identity_of(const Resource& workload) const {
+  ClientIdentity identity;
+  identity.ipv4 = clients_.default_identity.ipv4;
+  identity.ipv6 = clients_.default_identity.ipv6;
+  const ObjectMeta& meta = meta_of(workload);
+  identity.ns = meta.ns;
+  identity.labels = meta.labels;
+  identity.network = meta.network;
+  identity.cluster = meta.cluster;
+  identity.description =
+      std::string(to_string(kind_of(workload))) + " " + meta.ns + "/" + meta.name;
+  if (const auto* pod = std::get_if<Pod>(&workload)) {
+    if (!pod->dns_policy_none) identity.search = search_list_of(meta.ns, settings_.cluster_domain);
+    identity.search.insert(identity.search.end(), pod->searches.begin(), pod->searches.end());
+  } else {
+    const auto& entry = std::get<WorkloadEntry>(workload);
+    identity.labels = selectable_labels(entry);
+    if (!entry.spec.network.empty()) identity.network = entry.spec.network;
+  }
+  return identity;
+}
+
+Ref<const Client> ClientTable::make(const ClientIdentity& identity) {
+  const auto intern = [this](const std::string& text) {
+    return text.empty() ? SymbolRef() : symbols_.intern(text);
+  };
+  const SymbolRef ns = symbols_.intern(identity.ns);
+  const StoredRef sidecar =
+      sidecars_.find(identity.labels, ns, symbols_.intern(settings_.root_namespace));
+  return describe(identity, ns, intern(identity.network), intern(identity.cluster),
+                  sidecar ? sidecars_.scope_of(sidecar, ns, symbols_) : Ref<const SidecarScope>());
+}
+
+Ref<const Client> ClientTable::visitor(const ClientIdentity& identity) const {
+  // A symbol of its own equals no other, as is right for a namespace that nothing is known of.
+  const auto look_up = [this](const std::string& text) {
+    const SymbolRef known = symbols_.find(text);
+    return known ? known : SymbolRef(new Symbol(text));
+  };
+  const SymbolRef ns = look_up(identity.ns);
+  const StoredRef sidecar =
+      sidecars_.find(identity.labels, ns, symbols_.intern(settings_.root_namespace));
+  Ref<const SidecarScope> scope;
+  if (sidecar)
+    scope = SidecarScope::compile(std::get<Sidecar>(sidecar->decode()), ns, symbols_, sidecar);
+  return describe(identity, ns, identity.network.empty() ? SymbolRef() : look_up(identity.network),
+                  identity.cluster.empty() ? SymbolRef() : look_up(identity.cluster),
+                  std::move(scope));
+}
+
+Ref<const Client> ClientTable::describe(const ClientIdentity& identity, const SymbolRef& ns,
+                                        const SymbolRef& network, const SymbolRef& cluster,
+                                        Ref<const SidecarScope> scope) const {
+  auto* client = new Client;
+  Ref<const Client> result(client);
+  client->identity = identity;
+  client->ns = ns;
+  client->network = network;
+  client->cluster = cluster;
+  client->scope = std::move(scope);
+  const auto search = identity.search.empty()
+                          ? search_list_of(identity.ns, settings_.cluster_domain)
+                          : identity.search;
+  for (const auto& text : search) {
+    const std::string suffix = canonical_host(text);
+    if (!suffix.empty() && std::ranges::find(client->search, suffix) == client->search.end())
+      client->search.push_back(suffix);
+  }
+  return result;
+}
+
+void ClientTable::publish_to(Snapshot& snapshot) const {
+  snapshot.pods = pods_;
+  snapshot.clients = by_address_;
+  snapshot.default_client = default_client_;
+  snapshot.public_client = public_client_;
+  snapshot.by_source_address = clients_.by_source_address;
+  snapshot.unknown_clients = clients_.unknown;
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hosts that one commit has to derive anew, and the sources that each of them gains or loses.
+//
+// Control thread.
+#pragma once
+
+#include <functional>
+#include <memory_resource>
+#include <string_view>
+#include <vector>
+
+#include "registry/snapshot/stored_resource.hpp"
+#include "registry/tables/host_key.hpp"
+
+namespace meshdns::registry {
+
+// The changed sources of one host in one namespace.  The last word on a source wins.
+struct SourceChange {
+  void note(const StoredRef& source, bool is_added);
+  std::vector<StoredRef> added;
+  std::vector<StoredRef> removed;
+};
+
+class HostMarks {
+ public:
+  // A null `source` says that something else about the host has changed.
+  void mark(const SymbolRef& ns, std::string_view host, StoredRef source = {}, bool added = false);
+  void mark(const HostKey& key) { mark(key.ns, key.host); }
+
+  // Visits each marked host once and forgets the marks.  Names of the cluster set come last, since
+  // they are derived from others.
+  void take(const std::function<void(const HostKey&, const SourceChange&)>& visit);
+
+ private:
+  struct Mark {
+    SymbolRef ns;
+    std::string_view host;  // in texts_
+    StoredRef source;
+    bool added = false;
+  };
+  // Side by side, not a map: at 100,000 hosts its nodes would lie between what stays, and leave the
+  // heap full of holes.
+  std::pmr::monotonic_buffer_resource texts_;
+  std::vector<Mark> marks_;
+};
+
+}  // namespace meshdns::registry

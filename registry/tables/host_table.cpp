@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/tables/host_table.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace meshdns::registry {
+namespace {
+
+std::uint64_t hash_of_host(std::string_view host) {
+  return hash_bytes(is_wildcard(host) ? host.substr(2) : host);
+}
+
+// The order in which a client without a service of its own chooses (docs/semantics-istio.md).
+bool precedes(const ServiceRecord& a, const ServiceRecord& b) {
+  const bool a_kube = a.provider != Provider::ServiceEntry;
+  const bool b_kube = b.provider != Provider::ServiceEntry;
+  if (a_kube != b_kube) return a_kube;
+  if (a.creation_time != b.creation_time) return a.creation_time < b.creation_time;
+  return a.ns->text() < b.ns->text();
+}
+
+}  // namespace
+
+const HostEntry* HostTable::find(std::string_view host) const {
+  return (is_wildcard(host) ? wildcards_ : hosts_)
+      .find(hash_of_host(host), [&](const HostEntry& e) { return e.host() == host; });
+}
+
+Ref<const ServiceRecord> HostTable::find(const HostKey& key) const {
+  const HostEntry* entry = find(key.host);
+  if (entry == nullptr) return {};
+  const auto record = std::ranges::find(entry->records(), key.ns, &ServiceRecord::ns);
+  return record == entry->records().end() ? Ref<const ServiceRecord>()
+                                          : Ref<const ServiceRecord>(*record);
+}
+
+std::size_t HostTable::put(const HostKey& key, const Ref<const ServiceRecord>& record) {
+  std::vector<Ref<const ServiceRecord>> records;
+  if (const HostEntry* entry = find(key.host))
+    for (const ServiceRecord* other : entry->records())
+      if (other->ns != key.ns) records.emplace_back(other);
+  if (record) records.push_back(record);
+  std::ranges::sort(records, [](const auto& a, const auto& b) { return precedes(*a, *b); });
+  auto& index = is_wildcard(key.host) ? wildcards_ : hosts_;
+  const std::uint64_t hash = hash_of_host(key.host);
+  const auto same = [&](const HostEntry& e) { return e.host() == key.host; };
+  if (records.empty())
+    index.erase(hash, same);
+  else
+    index.put(hash, HostEntry::create(key.host, records), same);
+  return records.size();
+}
+
+void HostTable::for_each(const std::function<void(const HostEntry&)>& visit) const {
+  hosts_.for_each(visit);
+  wildcards_.for_each(visit);
+}
+
+void HostTable::publish_to(Snapshot& snapshot) const {
+  snapshot.hosts = hosts_;
+  snapshot.wildcards = wildcards_;
+}
+
+}  // namespace meshdns::registry

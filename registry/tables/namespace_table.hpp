@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Namespace objects: what rules with a namespaceSelector look at.
+//
+// Control thread; what it publishes is for any thread.
+#pragma once
+
+#include <string_view>
+
+#include "registry/model/resources.hpp"
+#include "registry/snapshot/hash_trie.hpp"
+#include "registry/snapshot/snapshot.hpp"
+
+namespace meshdns::registry {
+
+class NamespaceTable {
+ public:
+  // `name` is the object's.
+  void put(const SymbolRef& name, const Namespace& object);
+  void erase(const SymbolRef& name);
+  // Null: there is no such object.
+  const Labels* labels_of(std::string_view name) const;
+  void publish_to(Snapshot& snapshot) const { snapshot.namespaces = entries_; }
+
+ private:
+  HashTrie<NamespaceEntry> entries_;
+};
+
+}  // namespace meshdns::registry

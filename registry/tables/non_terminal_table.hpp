@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names between hosts and the cluster domain: they exist, since there is something below them
+// (RFC 4592, section 2.2.2), for whoever sees one of the hosts.
+//
+// Control thread; what it publishes is for any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "registry/snapshot/hash_trie.hpp"
+#include "registry/snapshot/snapshot.hpp"
+#include "registry/tables/host_key.hpp"
+
+namespace meshdns::registry {
+
+class NonTerminalTable {
+ public:
+  // The namespace's record of a host has changed; null = none.  Hosts outside of the cluster domain
+  // have no part in it, nor has "svc", which is always there.
+  void exchange(const HostKey& key, const ServiceRecord* before, const ServiceRecord* after,
+                std::string_view cluster_domain);
+  void publish_to(Snapshot& snapshot) const { snapshot.non_terminals = entries_; }
+
+ private:
+  // How many services below a name are exported alike.
+  struct ScopeCount {
+    ExportScope scope;
+    std::uint32_t records;
+  };
+
+  void count(std::string_view name, const std::optional<ExportScope>& before,
+             const std::optional<ExportScope>& after);
+  void put(std::string_view name, const std::vector<ScopeCount>& counts);
+
+  std::unordered_map<std::string, std::vector<ScopeCount>> counts_;
+  HashTrie<NonTerminal> entries_;
+};
+
+}  // namespace meshdns::registry

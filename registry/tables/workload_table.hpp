@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The WorkloadEntries and Pods of each namespace, and the hosts whose workloadSelector selects some
+// of them.  Finds workloads by selector and hosts by a workload's labels without a walk over all of
+// either: a namespace may have tens of thousands of workloads and hundreds of selectors.
+//
+// Labels are indexed only in namespaces that have had a selector, since most have none.
+// Control thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "registry/model/resources.hpp"
+#include "registry/snapshot/stored_resource.hpp"
+#include "registry/snapshot/symbol.hpp"
+
+namespace meshdns::registry {
+
+class WorkloadTable {
+ public:
+  // `workload` is what `stored` decodes to: a WorkloadEntry or a Pod of namespace `ns`.
+  void add(const SymbolRef& ns, const StoredRef& stored, const Resource& workload);
+  void remove(const SymbolRef& ns, const StoredRef& stored, const Resource& workload);
+
+  // The hosts of the ServiceEntry `entry`, which has a workloadSelector.
+  void add_selector(const SymbolRef& ns, const StoredResource& entry, const Labels& selector,
+                    std::vector<std::string> hosts);
+  void remove_selector(const SymbolRef& ns, const StoredResource& entry, const Labels& selector);
+
+  // Visits the hosts of `ns` that select `workload`.  A host of several entries comes several
+  // times.
+  void for_each_selecting(const SymbolRef& ns, const Resource& workload,
+                          const std::function<void(std::string_view host)>& visit) const;
+  // Visits the workloads of `ns` that `selector` selects; an empty one selects all.  Pods come
+  // before WorkloadEntries, then they are sorted by name: the order does not depend on arrival.
+  void for_each_selected(const SymbolRef& ns, const Labels& selector,
+                         const std::function<void(const Resource&)>& visit) const;
+  // Visits all workloads of `ns`, in any order.
+  void for_each(const SymbolRef& ns, const std::function<void(const StoredResource&)>& visit) const;
+
+  // The number of namespaces that have workloads or selectors.
+  std::size_t namespaces() const { return namespaces_.size(); }
+
+ private:
+  struct StoredHash {
+    std::size_t operator()(const StoredRef& stored) const {
+      return std::hash<const StoredResource*>()(stored.get());
+    }
+  };
+  struct Selector {
+    Labels labels;
+    std::vector<std::string> hosts;
+  };
+  using Workloads = std::unordered_set<const StoredResource*>;
+  using Selectors = std::unordered_map<const StoredResource*, Selector>;  // by ServiceEntry
+  struct Namespace {
+    std::unordered_set<StoredRef, StoredHash> workloads;
+    bool is_indexed = false;
+    std::unordered_map<std::uint64_t, Workloads> by_label;   // hash of key and value
+    std::unordered_map<std::uint64_t, Selectors> selectors;  // by one of their labels
+    Selectors select_all;                                    // those without labels
+  };
+
+  static void index(Namespace& ns, const StoredResource& stored, const Labels& labels);
+  // Where a selector is listed.
+  static Selectors& listing(Namespace& ns, const Labels& selector);
+  // The workloads with one of the selector's labels: the label that the fewest workloads have.
+  // Null: no workload has all of them.
+  static const Workloads* fewest(const Namespace& ns, const Labels& selector);
+  void forget_if_empty(const SymbolRef& ns);
+
+  std::unordered_map<SymbolRef, Namespace, SymbolHash> namespaces_;
+};
+
+}  // namespace meshdns::registry
