@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A persistent hash index: copying one is a pointer copy, changing one copies a path of at most
 // four nodes, and two generations share all the rest.
 //

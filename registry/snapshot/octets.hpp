@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers and texts as a run of octets: integers are LEB128, texts carry their length first.
 #pragma once
 

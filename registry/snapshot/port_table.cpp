@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/snapshot/port_table.hpp"
 
 #include "registry/base/hash.hpp"
@@ -22,9 +23,7 @@ Ref<const PortList> PortTable::intern(const std::vector<ServicePort>& ports) {
   for (auto it = begin; it != end; ++it)
     if (it->second->ports == ports) return it->second;
   if (lists_.size() >= sweep_at_) sweep();
-  auto* list = new PortList;
-  list->ports = ports;
-  return lists_.emplace(hash, Ref<const PortList>(list))->second;
+  return lists_.emplace(hash, Ref<const PortList>(new PortList(ports)))->second;
 }
 
 void PortTable::sweep() {

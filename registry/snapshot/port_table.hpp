@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The port lists of services, each stored once: most services of a mesh have the same one or two
 // ports, and a list of one's own would cost as much as the rest of a record.
 #pragma once

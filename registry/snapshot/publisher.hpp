@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hands snapshots from the control thread to the workers: one generation number to compare, a lock
 // only when it has moved, and no reference count that two workers write.
 //

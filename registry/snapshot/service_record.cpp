@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/snapshot/service_record.hpp"
 
 #include <algorithm>
@@ -78,14 +79,25 @@ namespace {
 bool is_among(const Symbol* client_ns, const ExportSet* exports) {
   if (exports == nullptr) return true;
   if (client_ns == nullptr) return false;
-  return std::ranges::any_of(exports->namespaces,
-                             [&](const SymbolRef& s) { return s.get() == client_ns; });
+  return std::ranges::binary_search(exports->namespaces, client_ns, {}, &SymbolRef::get);
 }
 
 }  // namespace
 
+PortList::PortList(std::vector<ServicePort> list) : ports(std::move(list)) {
+  for (const ServicePort& port : ports) numbers.push_back(port.number);
+  std::ranges::sort(numbers);
+  const auto duplicates = std::ranges::unique(numbers);
+  numbers.erase(duplicates.begin(), duplicates.end());
+}
+
 bool ServiceRecord::is_exported_to(const Symbol* client_ns) const {
   return is_among(client_ns, exports.get());
+}
+
+bool ServiceRecord::is_claim() const {
+  if (provider == Provider::NameTable) return !details || details->short_name.empty();
+  return provider == Provider::ServiceEntry;
 }
 
 bool ExportScope::includes(const Symbol* client_ns) const {
@@ -108,13 +120,42 @@ std::string EndpointList::label_of(const EndpointEntry& entry, bool endpoint_pod
   return label;
 }
 
+RecordIndex::RecordIndex(std::span<const Ref<const ServiceRecord>> records) {
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const ServiceRecord& record = *records[i];
+    const auto position = static_cast<Position>(i);
+    if (record.placeholder) continue;
+    by_namespace.push_back({record.ns.get(), position});
+    if (record.is_public())
+      is_public.push_back(position);
+    else
+      for (const SymbolRef& ns : record.exports->namespaces)
+        by_export.push_back({ns.get(), position});
+  }
+  std::ranges::sort(by_namespace, {}, &Keyed::ns);
+  std::ranges::sort(by_export, {}, [](const Keyed& k) { return std::pair(k.ns, k.position); });
+}
+
+const RecordIndex::Position* RecordIndex::own(const Symbol* ns) const {
+  const auto found = std::ranges::lower_bound(by_namespace, ns, {}, &Keyed::ns);
+  return found != by_namespace.end() && found->ns == ns ? &found->position : nullptr;
+}
+
+std::span<const RecordIndex::Keyed> RecordIndex::exported_to(const Symbol* client_ns) const {
+  return std::ranges::equal_range(by_export, client_ns, {}, &Keyed::ns);
+}
+
 Ref<const HostEntry> HostEntry::create(std::string_view host,
                                        std::span<const Ref<const ServiceRecord>> records) {
-  void* memory =
-      std::malloc(sizeof(HostEntry) + records.size() * sizeof(ServiceRecord*) + host.size());
+  const bool has_index = records.size() >= kWorthAnIndex;
+  auto index = has_index ? std::make_unique<const RecordIndex>(records) : nullptr;
+  const std::size_t in_front = has_index ? sizeof(const RecordIndex*) : 0;
+  auto* memory = static_cast<char*>(std::malloc(
+      in_front + sizeof(HostEntry) + records.size() * sizeof(ServiceRecord*) + host.size()));
   if (memory == nullptr) throw std::bad_alloc();
-  auto* entry = new (memory) HostEntry(static_cast<std::uint16_t>(records.size()),
-                                       static_cast<std::uint16_t>(host.size()));
+  if (has_index) new (memory) const RecordIndex*(index.release());
+  auto* entry = new (memory + in_front) HostEntry(static_cast<std::uint16_t>(records.size()),
+                                                  static_cast<std::uint16_t>(host.size()));
   auto** out = reinterpret_cast<const ServiceRecord**>(entry + 1);
   for (const auto& record : records) {
     record->add_ref();
@@ -129,8 +170,10 @@ void HostEntry::destroy(const HostEntry* entry) {
     const Ref<const ServiceRecord> last(record);
     record->drop_ref();
   }
+  const std::unique_ptr<const RecordIndex> index(entry->index());
+  auto* const memory = reinterpret_cast<char*>(const_cast<HostEntry*>(entry));  // NOLINT
   entry->~HostEntry();
-  std::free(const_cast<HostEntry*>(entry));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  std::free(memory - (index ? sizeof(const RecordIndex*) : 0));
 }
 
 }  // namespace meshdns::registry

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a snapshot holds of one host in one namespace: the merged, decided form that queries are
 // answered from.  Immutable; any thread; lives as long as a snapshot that contains it.
 #pragma once
@@ -13,6 +14,7 @@
 #include "registry/base/ip_address.hpp"
 #include "registry/base/ref.hpp"
 #include "registry/model/resources.hpp"
+#include "registry/snapshot/endpoint_index.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 #include "registry/snapshot/symbol.hpp"
 
@@ -22,7 +24,8 @@ namespace meshdns::registry {
 enum class Provider : std::uint8_t { Kubernetes, MultiCluster, NameTable, ServiceEntry };
 std::string_view to_string(Provider provider);
 
-// What a query for addresses of the host gets (istio-semantics.md, section 6).
+// The answer to a query for addresses of the host (docs/semantics-istio.md, "Addresses in
+// answers").
 enum class AnswerKind : std::uint8_t {
   Vips,       // addresses() are virtual: spec.addresses, status.addresses, clusterIPs, allocated
   Endpoints,  // addresses() are the ready endpoints'
@@ -71,7 +74,9 @@ struct ExportScope {
 };
 
 struct PortList final : RefCounted {
+  explicit PortList(std::vector<ServicePort> list);
   std::vector<ServicePort> ports;
+  std::vector<std::uint16_t> numbers;  // of the ports, sorted, each once
 };
 
 // One endpoint of a service, as far as names and explanations go.
@@ -89,6 +94,7 @@ struct EndpointEntry {
 struct EndpointList final : RefCounted {
   std::vector<EndpointEntry> entries;
   std::vector<Ref<const PortList>> ports;  // of each subset
+  EndpointIndex index;                     // of `entries`, once they are complete
   // The endpoint's own DNS label: hostname, else (endpoint_pod_names) the pod's name, else the
   // dashed address ("10-0-0-1", "2001-db8--1"; a final "-" gets a 0).
   static std::string label_of(const EndpointEntry& entry, bool endpoint_pod_names);
@@ -128,8 +134,11 @@ class ServiceRecord final : public RefCounted {
   bool auto_allocated = false;  // the VIPs are the allocator's
   bool has_single_v4 = false;
   std::array<std::uint8_t, 4> single_v4{};
+  // A ServiceEntry's host that may also be meant as a Service's short name: see View::yields().
+  bool can_shadow = false;
+  bool refused = false;          // mesh.claims: strict; a placeholder, too
   Ref<const ExportSet> exports;  // null = public
-  std::int64_t creation_time = 0;
+  std::int64_t creation_time = kUnknownCreationTime;
   Ref<const PortList> ports;  // null = none
   StoredRef source;           // the first, which names the service in explanations
   std::unique_ptr<const Details> details;
@@ -137,6 +146,12 @@ class ServiceRecord final : public RefCounted {
   // For a client of `network` and `cluster` (null = none given: sees all).  Never allocates.
   AddressView addresses(const Symbol* network, const Symbol* cluster) const;
   bool is_public() const { return !exports; }
+  // Whether a ServiceEntry, or a host of a name table that stands for one, says all this.
+  bool is_claim() const;
+  // Whether the API server gave the service its addresses.
+  bool has_cluster_ips() const {
+    return provider == Provider::Kubernetes && answer == AnswerKind::Vips;
+  }
   bool is_exported_to(const Symbol* client_ns) const;
   const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
   std::string_view alias() const {
@@ -148,6 +163,25 @@ class ServiceRecord final : public RefCounted {
     if (details)
       for (const auto& s : details->more_sources) visit(s);
   }
+};
+
+// Finds the services of a host that thousands of namespaces have.  Positions are those in
+// HostEntry::records(); placeholders are left out.
+struct RecordIndex {
+  using Position = std::uint16_t;
+  struct Keyed {
+    const Symbol* ns;
+    Position position;
+  };
+  explicit RecordIndex(std::span<const Ref<const ServiceRecord>> records);
+  // The service of that namespace; null if there is none.
+  const Position* own(const Symbol* ns) const;
+  // Those that name `client_ns` in exportTo, in order.
+  std::span<const Keyed> exported_to(const Symbol* client_ns) const;
+
+  std::vector<Keyed> by_namespace;  // by ns
+  std::vector<Keyed> by_export;     // by ns that a service is exported to, then position
+  std::vector<Position> is_public;  // in order
 };
 
 // One host name and all namespaces' services of that name, in the order in which a client that has
@@ -163,6 +197,11 @@ class HostEntry final : public RefCounted {
     return {reinterpret_cast<const char*>(records_begin() + count_), length_};
   }
   std::span<const ServiceRecord* const> records() const { return {records_begin(), count_}; }
+  // Null while a walk over the records costs less.
+  const RecordIndex* index() const {
+    return count_ < kWorthAnIndex ? nullptr
+                                  : *(reinterpret_cast<const RecordIndex* const*>(this) - 1);
+  }
   // Fetches this entry, and after that the record that a look-up of the host will probably read.
   // Neither is aligned to a line of the cache.
   void prefetch() const {
@@ -179,6 +218,9 @@ class HostEntry final : public RefCounted {
  private:
   static constexpr std::size_t kUsualSize = 56;     // a host of 40 octets with one record
   static constexpr std::size_t kReadOfRecord = 39;  // to the end of `exports`
+  // Hosts of that many records have an index, whose address stands in front of the entry: all other
+  // hosts, which are nearly all, pay nothing for it.
+  static constexpr std::size_t kWorthAnIndex = 32;
 
   HostEntry(std::uint16_t count, std::uint16_t length) : count_(count), length_(length) {}
   const ServiceRecord* const* records_begin() const {

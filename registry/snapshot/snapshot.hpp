@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One generation of everything that the daemon knows.  Immutable; any number of threads; a query
 // sees one from start to end.  Generations share all that did not change between them.
 #pragma once
@@ -12,6 +13,7 @@
 #include "registry/model/mesh_settings.hpp"
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
+#include "registry/snapshot/reverse_entry.hpp"
 #include "registry/snapshot/service_record.hpp"
 
 namespace meshdns::registry {
@@ -20,7 +22,6 @@ namespace meshdns::registry {
 struct NamespaceEntry final : RefCounted {
   SymbolRef name;
   Labels labels;
-  std::int64_t creation_time = 0;
 };
 
 // A name below which there are hosts (RFC 4592, section 2.2.2), and who may know that.
@@ -29,31 +30,14 @@ struct NonTerminal final : RefCounted {
   std::vector<ExportScope> scopes;  // of the services of the hosts, each once
 };
 
-// Which services an address belongs to, by the hash of their host; whoever reads it checks that the
-// record has the address.
-class ReverseEntry final : public RefCounted {
- public:
-  static Ref<const ReverseEntry> create(std::uint64_t address_hash,
-                                        std::span<const std::uint64_t> host_hashes);
-  static void destroy(const ReverseEntry* entry);
-
-  std::uint64_t address_hash() const { return address_hash_; }
-  std::span<const std::uint64_t> host_hashes() const {
-    return {reinterpret_cast<const std::uint64_t*>(this + 1), count_};
-  }
-
- private:
-  ReverseEntry(std::uint64_t address_hash, std::size_t count)
-      : count_(static_cast<std::uint32_t>(count)), address_hash_(address_hash) {}
-  const std::uint32_t count_;
-  const std::uint64_t address_hash_;
-};
-
 // Pods by address, for verified pod names and for identity.
 struct PodEntry final : RefCounted {
   IpAddress address;
   std::vector<Ref<const StoredResource>> pods;
   std::vector<SymbolRef> namespaces;  // of the running pods with that address
+  // Of the Pods that hold the address, running or not, without those of the host network.
+  std::vector<SymbolRef> holders;
+  bool has_pod = false;  // any Pod holds it
 };
 
 // Origins (files, clusters) by id, for explanations.
@@ -63,8 +47,10 @@ struct OriginNames final : RefCounted {
 
 struct Snapshot {
   std::uint64_t generation = 0;
-  // SOA serial: Unix seconds of the last change that DNS shows, never going back.
-  std::uint32_t serial = 0;
+  // SOA serial: Unix seconds of the start.  It does not follow changes, since it would tell each
+  // client when something hidden from it changes.  Nobody compares serials: there are no zone
+  // transfers.
+  std::uint32_t serial = 1;
   // Whether the cluster domain's missing names are ours to deny (`authoritative`).
   bool authoritative = false;
   // false: a required source has not delivered yet; cluster names get SERVFAIL with EDE 14.
@@ -105,6 +91,8 @@ struct Snapshot {
                               [&](const NonTerminal& e) { return e.name == name; });
   }
   const PodEntry* find_pod(const IpAddress& address) const;
+  // How the client of an address was chosen; null = nothing is known of the address.
+  const ClientEntry* client_entry_at(const IpAddress& source) const;
   // Who asks.  Null: by_source_address, unknown, and unknown clients are refused.
   const Client* client_at(const IpAddress& source) const;
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encoding: kind, then cluster, namespace and name (so that the key is read without the rest),
 // then the fields in the order of the structs.  Integers are LEB128, texts and lists carry their
 // length first. Nothing outside this program reads it; a snapshot file says which version wrote it.
@@ -121,8 +122,7 @@ void field(A& a, EgressListener& v) {
 }
 template <typename A>
 void field(A& a, Endpoint& v) {
-  fields(a, v.addresses, v.ready, v.serving, v.terminating, v.hostname, v.target_name, v.node_name,
-         v.zone);
+  fields(a, v.addresses, v.ready, v.hostname, v.target_name, v.node_name, v.zone);
 }
 template <typename A>
 void field(A& a, EndpointSubset& v) {
@@ -191,8 +191,8 @@ void body(A& a, EndpointSlice& v) {
 }
 template <typename A>
 void body(A& a, Pod& v) {
-  fields(a, v.ips, v.host_network, v.running, v.ready, v.node_name, v.service_account, v.hostname,
-         v.subdomain, v.dns_policy_none, v.searches);
+  fields(a, v.ips, v.host_network, v.running, v.leaving, v.ready, v.node_name, v.service_account,
+         v.dns_policy_none, v.searches);
 }
 template <typename A>
 void body(A&, Namespace&) {}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A resource as the registry keeps it: one flat run of octets.  100,000 resources as C++ objects
 // with strings and vectors would take five times the room; equality is memcmp, so that an unchanged
 // object of a relist or of a re-read file costs nothing further; and the same octets make up the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/snapshot/symbol.hpp"
 
 namespace meshdns::registry {
@@ -14,8 +15,10 @@ SymbolRef SymbolTable::find(std::string_view text) const {
   return it == symbols_.end() ? SymbolRef() : it->second;
 }
 
-void SymbolTable::sweep() {
+void SymbolTable::sweep_if_grown() {
+  if (symbols_.size() < next_sweep_) return;
   std::erase_if(symbols_, [](const auto& item) { return item.second->is_unique(); });
+  next_sweep_ = kFirstSweep + 2 * symbols_.size();
 }
 
 }  // namespace meshdns::registry

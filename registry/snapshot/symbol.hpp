@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words that thousands of objects share (namespaces, networks, clusters), stored once and compared
 // by address.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +23,11 @@ class Symbol final : public RefCounted {
   const std::string text_;
 };
 using SymbolRef = Ref<const Symbol>;
+struct SymbolHash {
+  std::size_t operator()(const SymbolRef& symbol) const {
+    return std::hash<const Symbol*>()(symbol.get());
+  }
+};
 
 // Equal texts give the same Symbol.  Control thread.
 class SymbolTable {
@@ -28,12 +35,16 @@ class SymbolTable {
   SymbolRef intern(std::string_view text);
   // The symbol if anybody uses it, else null.
   SymbolRef find(std::string_view text) const;
-  // Forgets the symbols that nobody else holds.
-  void sweep();
+  // Forgets the symbols that nobody else holds, when there may be many: the table has doubled since
+  // the last time.  The cost of a walk over all is so spread over the symbols that were added.
+  void sweep_if_grown();
   std::size_t size() const { return symbols_.size(); }
 
  private:
+  static constexpr std::size_t kFirstSweep = 1024;
+
   std::unordered_map<std::string_view, SymbolRef> symbols_;  // keys point into the symbols
+  std::size_t next_sweep_ = kFirstSweep;                     // at this size
 };
 
 }  // namespace meshdns::registry

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/view/traffic_match.hpp"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <tuple>
 
 #include "registry/base/host_name.hpp"
+#include "registry/claims/claim_rules.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -159,6 +161,7 @@ class Matcher {
         longest = std::max<int>(longest.value_or(0), prefix.length);
     };
     const ServiceRecord& service = *candidate.service;
+    if (is_refused_address(service)) return std::nullopt;
     if (service.answer == AnswerKind::Vips) {
       const int whole = connection_.address.is_v4() ? 32 : 128;
       const AddressView addresses = view_.addresses(service);
@@ -176,6 +179,27 @@ class Matcher {
     if (longest) return longest;
     if (any || service.provider == Provider::Kubernetes) return std::nullopt;
     return -1;
+  }
+
+  // Claim::ServiceAddress: whether the address belongs to a Service or Pod, which the entry may not
+  // take over.
+  bool is_refused_address(const ServiceRecord& service) const {
+    if (service.provider != Provider::ServiceEntry ||
+        ruling_of(Claim::ServiceAddress, service.ns->text(), view_.settings()) != Ruling::Refused)
+      return false;
+    const AddressView addresses = view_.addresses(service);
+    if (addresses.empty() && !has_range(service)) return false;
+    return view_.is_cluster_address(connection_.address);
+  }
+
+  static bool has_range(const ServiceRecord& service) {
+    bool found = false;
+    service.for_each_source([&](const StoredRef& source) {
+      if (source->kind() != Kind::ServiceEntry) return;
+      const Resource resource = source->decode();
+      found |= !std::get<ServiceEntry>(resource).addresses.empty();
+    });
+    return found;
   }
 
   bool match_server_name() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which service the mesh takes a connection for, and where it would send it: Istio's outbound
 // listeners in words.  For explanations only: it walks all hosts and allocates freely.
 #pragma once

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/view/view.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 
 #include "registry/base/host_name.hpp"
 
@@ -10,6 +12,13 @@ namespace meshdns::registry {
 namespace {
 
 constexpr std::size_t kNamespacesShown = 8;
+// Of the services of one host, in their order, that a client with a Sidecar may see.  Its own
+// namespace's is found at once.
+constexpr std::size_t kMaxNamespacesLookedAt = 1000;
+// Egress hosts and services that are looked at to learn whether something lies below a name.  A
+// look into the registry counts as many.
+constexpr std::size_t kMaxLooksBelow = 2048;
+constexpr std::size_t kLookIntoRegistry = 32;
 
 std::string describe(const StoredRef& source, const Snapshot& snapshot) {
   if (!source) return "(unknown source)";
@@ -55,14 +64,6 @@ class JoinedName {
   std::size_t size_ = 0;
 };
 
-// What of a reverse entry's record answers to an address.
-bool has_address(std::span<const std::array<std::uint8_t, 4>> v4,
-                 std::span<const std::array<std::uint8_t, 16>> v6, const IpAddress& address) {
-  if (address.is_v4())
-    return std::ranges::any_of(v4, [&](const auto& o) { return IpAddress::v4(o) == address; });
-  return std::ranges::any_of(v6, [&](const auto& o) { return o == address.octets(); });
-}
-
 }  // namespace
 
 std::string_view to_string(Match::How how) {
@@ -90,7 +91,7 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
           ", only " + describe_exports(service);
     return false;
   }
-  if (client_.scope && !client_.scope->imports(host, service)) {
+  if (!ScopedHost(client_.scope.get(), host).imports(service)) {
     if (reason != nullptr)
       *reason = describe(client_.scope->source(), snapshot_) +
                 " does not import it: no egress host of it matches";
@@ -99,52 +100,113 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
   return true;
 }
 
+namespace {
+
+// Collects what a client sees of a host's services, in their order, and chooses: the client's own
+// namespace, else a Kubernetes Service, else one that is exported by name, else a public one.
+class Choice {
+ public:
+  explicit Choice(const Client& client) : client_(client) {}
+  void add(const ServiceRecord& record) {
+    if (record.ns == client_.ns && own_ == nullptr) own_ = &record;
+    if (record.provider != Provider::ServiceEntry && kubernetes_ == nullptr) kubernetes_ = &record;
+    if (!record.is_public() && by_name_ == nullptr) by_name_ = &record;
+    if (record.is_public() && public_ == nullptr) public_ = &record;
+  }
+  const ServiceRecord* get() const {
+    return own_ != nullptr          ? own_
+           : kubernetes_ != nullptr ? kubernetes_
+           : by_name_ != nullptr    ? by_name_
+                                    : public_;
+  }
+
+ private:
+  const Client& client_;
+  const ServiceRecord* own_ = nullptr;
+  const ServiceRecord* kubernetes_ = nullptr;
+  const ServiceRecord* by_name_ = nullptr;
+  const ServiceRecord* public_ = nullptr;
+};
+
+std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
+  if (record.ns == client.ns) return "chosen: the client's own namespace";
+  if (record.provider != Provider::ServiceEntry) return "chosen: a Kubernetes Service";
+  return record.is_public() ? "chosen: public, oldest"
+                            : "chosen: exported to the client's namespace, oldest";
+}
+
+}  // namespace
+
 const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
+  const ServiceRecord* chosen = nullptr;
   const auto records = entry.records();
-  // Almost always: one service, public, and no Sidecar.
-  if (trace == nullptr && records.size() == 1) {
+  if (records.size() == 1) {
+    // Almost always: one service, public, and no Sidecar.
     const ServiceRecord& only = *records[0];
-    return !only.placeholder && sees(entry.host(), only) ? &only : nullptr;
+    if (!only.placeholder && sees(entry.host(), only)) chosen = &only;
+  } else if (const RecordIndex* index = entry.index()) {
+    chosen = choose_of_many(entry, *index);
+  } else {
+    ScopedHost scoped(client_.scope.get(), entry.host());
+    Choice choice(client_);
+    for (const ServiceRecord* record : records)
+      if (!record->placeholder && record->is_exported_to(client_.ns.get()) &&
+          scoped.imports(*record))
+        choice.add(*record);
+    chosen = choice.get();
   }
-  const ServiceRecord* own = nullptr;
-  const ServiceRecord* kubernetes = nullptr;
-  const ServiceRecord* by_name = nullptr;
-  const ServiceRecord* first_public = nullptr;
-  for (const ServiceRecord* record : records) {
-    if (record->placeholder) {
-      if (trace != nullptr && record->details && !record->details->notes.empty())
-        trace->steps.push_back({describe(record->source, snapshot_), record->details->notes.back(),
-                                !record->is_public()});
-      continue;
-    }
-    std::string reason;
-    if (!sees(entry.host(), *record, trace == nullptr ? nullptr : &reason)) {
-      if (trace != nullptr)
-        trace->steps.push_back({describe(record->source, snapshot_), "hidden: " + reason, true});
-      continue;
-    }
-    if (record->ns == client_.ns && own == nullptr) own = record;
-    if (record->provider != Provider::ServiceEntry && kubernetes == nullptr) kubernetes = record;
-    if (!record->is_public() && by_name == nullptr) by_name = record;
-    if (record->is_public() && first_public == nullptr) first_public = record;
-  }
-  const ServiceRecord* chosen = own != nullptr          ? own
-                                : kubernetes != nullptr ? kubernetes
-                                : by_name != nullptr    ? by_name
-                                                        : first_public;
-  if (trace != nullptr) {
-    for (const ServiceRecord* record : records) {
-      if (record->placeholder || !sees(entry.host(), *record)) continue;
-      const std::string why =
-          record != chosen       ? "shadowed by " + describe(chosen->source, snapshot_)
-          : record == own        ? "chosen: the client's own namespace"
-          : record == kubernetes ? "chosen: a Kubernetes Service"
-          : record == by_name    ? "chosen: exported to the client's namespace, oldest"
-                                 : "chosen: public, oldest";
-      trace->steps.push_back({describe(record->source, snapshot_), why, false});
-    }
-  }
+  if (trace != nullptr) explain_choice(entry, chosen, *trace);
   return chosen;
+}
+
+// Kubernetes Services come first in the order, so that the first visible one of those exported to
+// the client by name and the first visible public one decide.
+const ServiceRecord* View::choose_of_many(const HostEntry& entry, const RecordIndex& index) const {
+  const auto records = entry.records();
+  ScopedHost scoped(client_.scope.get(), entry.host());
+  Choice choice(client_);
+  if (const auto* own = index.own(client_.ns.get()))
+    if (const ServiceRecord& record = *records[*own];
+        record.is_exported_to(client_.ns.get()) && scoped.imports(record))
+      return &record;
+  // The position of the first that is imported, or the end of the records.
+  const auto first_of = [&](const auto& positions, const auto& position_of) {
+    for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt)))
+      if (const std::size_t at = std::invoke(position_of, each); scoped.imports(*records[at]))
+        return at;
+    return records.size();
+  };
+  const std::size_t by_name =
+      first_of(index.exported_to(client_.ns.get()), &RecordIndex::Keyed::position);
+  const std::size_t is_public = first_of(std::span(index.is_public), std::identity());
+  for (const std::size_t at : {std::min(by_name, is_public), std::max(by_name, is_public)})
+    if (at < records.size()) choice.add(*records[at]);
+  return choice.get();
+}
+
+void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const {
+  const auto records = entry.records();
+  const auto first = records.first(std::min(records.size(), Trace::kMaxSteps));
+  for (const ServiceRecord* record : first) {
+    if (trace.is_full()) break;
+    std::string reason;
+    if (record->placeholder) {
+      if (record->details && !record->details->notes.empty())
+        trace.steps.push_back({describe(record->source, snapshot_), record->details->notes.back(),
+                               !record->is_public()});
+    } else if (!sees(entry.host(), *record, &reason)) {
+      trace.steps.push_back({describe(record->source, snapshot_), "hidden: " + reason, true});
+    }
+  }
+  if (chosen == nullptr) return;
+  for (const ServiceRecord* record : first) {
+    if (trace.is_full()) break;
+    if (record == chosen || record->placeholder || !sees(entry.host(), *record)) continue;
+    trace.steps.push_back({describe(record->source, snapshot_),
+                           "shadowed by " + describe(chosen->source, snapshot_), false});
+  }
+  trace.steps.push_back(
+      {describe(chosen->source, snapshot_), std::string(why_chosen(*chosen, client_)), false});
 }
 
 Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace) const {
@@ -165,7 +227,31 @@ Match View::lookup(std::string_view name, Trace* trace) const {
 
 Match View::lookup_exact(std::string_view name, Trace* trace) const {
   const bool is_likely = likely_ != nullptr && likely_->host() == name;
-  return match_entry(is_likely ? likely_ : snapshot_.find_host(name), Match::How::Exact, trace);
+  const Match match =
+      match_entry(is_likely ? likely_ : snapshot_.find_host(name), Match::How::Exact, trace);
+  if (match && yields(*match.service, name, trace)) return {};
+  return match;
+}
+
+bool View::yields(const ServiceRecord& service, std::string_view name, Trace* trace) const {
+  if (!service.can_shadow) [[likely]]
+    return false;
+  const auto stands_back_behind = [&](const Match& owner) {
+    // A Service's full name is not a short one: of that name, services are chosen as of any other.
+    if (!owner || owner.service->ns == service.ns || is_at_or_below(name, owner.entry->host()))
+      return false;
+    if (trace != nullptr)
+      trace->steps.push_back(
+          {describe(service.source, snapshot_),
+           "shadowed by " + describe(owner.service->source, snapshot_) + ": this is its short name",
+           false});
+    return true;
+  };
+  // A host of one label comes before the short name: a search list asks for the Service first.
+  if (count_labels(name) > 1 && stands_back_behind(lookup_short(name, nullptr))) return true;
+  const std::string_view domain = appended_domain(name);
+  if (domain.empty()) return false;
+  return stands_back_behind(lookup_short(name.substr(0, name.size() - domain.size() - 1), nullptr));
 }
 
 // `labels.svc.ns.svc.domain`: something below a Service that exists.
@@ -195,7 +281,8 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
 Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
   if (snapshot_.wildcards.empty()) return {};
   for (std::string_view suffix = parent_of(name); !suffix.empty(); suffix = parent_of(suffix))
-    if (Match match = match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace))
+    if (Match match = match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace);
+        match && !yields(*match.service, name, trace))
       return match;
   return {};
 }
@@ -250,22 +337,20 @@ Match View::lookup_ports(std::string_view name, Trace* trace) const {
   return match;
 }
 
-Match View::lookup_search(std::string_view name, std::string_view* stripped, Trace* trace) const {
-  // The longest suffix that matches leaves the shortest name: what the client's resolver has
-  // appended.
-  for (const auto& suffix : client_.search) {
-    if (!is_below(name, suffix)) continue;
-    const std::string_view rest = name.substr(0, name.size() - suffix.size() - 1);
-    if (Match match = lookup(rest, trace)) {
-      *stripped = rest;
-      return match;
-    }
-  }
-  return {};
+std::string_view View::appended_domain(std::string_view name) const {
+  std::string_view longest;
+  for (const auto& domain : client_.search)
+    if (domain.size() > longest.size() && is_below(name, domain)) longest = domain;
+  return longest;
 }
 
-bool View::reaches(const EndpointEntry& endpoint) const {
-  return !client_.network || !endpoint.network || endpoint.network == client_.network;
+Match View::lookup_search(std::string_view name, std::string_view* stripped, Trace* trace) const {
+  const std::string_view domain = appended_domain(name);
+  if (domain.empty()) return {};
+  const std::string_view rest = name.substr(0, name.size() - domain.size() - 1);
+  const Match match = lookup(rest, trace);
+  if (match) *stripped = rest;
+  return match;
 }
 
 std::uint32_t View::ttl(const ServiceRecord& service) const {
@@ -293,14 +378,14 @@ bool View::is_empty_non_terminal(std::string_view name) const {
   const NonTerminal* entry = snapshot_.find_non_terminal(name);
   if (entry == nullptr) return false;
   const SidecarScope* scope = client_.scope.get();
-  const auto is_imported = [&](const ExportScope& exports) {
-    return may_see_below(*entry, exports) &&
-           (scope == nullptr || scope->imports_namespace(exports.ns.get()));
-  };
-  if (std::ranges::any_of(entry->scopes, is_imported)) return true;
-  return scope != nullptr && scope->any_host([&](const SidecarScope::HostPattern& pattern) {
-    return may_import_below(*entry, pattern);
-  });
+  std::size_t looks = kMaxLooksBelow;
+  for (const ExportScope& exports : entry->scopes) {
+    if (looks-- == 0) return true;
+    if (may_see_below(*entry, exports) &&
+        (scope == nullptr || scope->imports_namespace(exports.ns.get())))
+      return true;
+  }
+  return scope != nullptr && may_import_below(*entry, *scope, looks);
 }
 
 bool View::may_see_below(const NonTerminal& entry, const ExportScope& exports) const {
@@ -308,21 +393,37 @@ bool View::may_see_below(const NonTerminal& entry, const ExportScope& exports) c
          (!client_.scope || !client_.scope->excludes_below(entry.name, exports.ns.get()));
 }
 
-bool View::may_import_below(const NonTerminal& entry,
-                            const SidecarScope::HostPattern& pattern) const {
-  if (!pattern.wildcard) {
-    if (!is_below(pattern.suffix, entry.name)) return false;
-    const HostEntry* host = snapshot_.find_host(pattern.suffix);
+// Looks at the egress hosts that stand for less than a namespace.  Returns true where that would
+// take too long to find out.
+bool View::may_import_below(const NonTerminal& entry, const SidecarScope& scope,
+                            std::size_t looks) const {
+  for (const EgressHost& egress : scope.narrow_hosts()) {
+    const bool is_narrower = is_below(egress.suffix, entry.name);
+    const bool is_wider =
+        egress.wildcard && (egress.suffix.empty() || is_at_or_below(entry.name, egress.suffix));
+    const std::size_t cost = is_narrower || is_wider ? kLookIntoRegistry : 1;
+    if (looks < cost) return true;
+    looks -= cost;
+    if (cost > 1 && may_import_below(entry, egress, is_narrower, looks)) return true;
+  }
+  return false;
+}
+
+bool View::may_import_below(const NonTerminal& entry, const EgressHost& egress, bool is_narrower,
+                            std::size_t& looks) const {
+  if (!egress.wildcard) {
+    const HostEntry* host = snapshot_.find_host(egress.suffix);
     return host != nullptr && choose(*host, nullptr) != nullptr;
   }
-  const bool is_narrower = is_below(pattern.suffix, entry.name);
-  if (!is_narrower && !pattern.suffix.empty() && !is_at_or_below(entry.name, pattern.suffix))
-    return false;
   const NonTerminal* const below =
-      is_narrower ? snapshot_.find_non_terminal(pattern.suffix) : &entry;
-  return below != nullptr && std::ranges::any_of(below->scopes, [&](const ExportScope& exports) {
-           return (!pattern.ns || pattern.ns == exports.ns) && may_see_below(*below, exports);
-         });
+      is_narrower ? snapshot_.find_non_terminal(egress.suffix) : &entry;
+  if (below == nullptr) return false;
+  for (const ExportScope& exports : below->scopes) {
+    if (looks == 0) return true;
+    --looks;
+    if ((!egress.ns || egress.ns == exports.ns) && may_see_below(*below, exports)) return true;
+  }
+  return false;
 }
 
 bool View::pod_exists(const IpAddress& address, std::string_view ns) const {
@@ -330,43 +431,6 @@ bool View::pod_exists(const IpAddress& address, std::string_view ns) const {
   return entry != nullptr && std::ranges::any_of(entry->namespaces, [&](const SymbolRef& s) {
            return s->text() == ns;
          });
-}
-
-std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
-  const std::uint64_t hash = hash_of(address);
-  const ReverseEntry* entry =
-      snapshot_.reverse.find(hash, [&](const ReverseEntry& e) { return e.address_hash() == hash; });
-  if (entry == nullptr) return {};
-  std::vector<ReverseName> vips;
-  std::vector<ReverseName> endpoints;
-  const bool pod_names = settings().endpoint_pod_names;
-  const auto visit = [&](const HostEntry& host) {
-    const ServiceRecord* service = choose(host, nullptr);
-    if (service == nullptr) return;
-    const AddressView view = addresses(*service);
-    const bool headless =
-        service->answer == AnswerKind::Endpoints && service->provider != Provider::ServiceEntry;
-    if (!headless && has_address(view.v4, view.v6, address)) {
-      vips.push_back({std::string(host.host()), service});
-      return;
-    }
-    if (service->provider == Provider::ServiceEntry || service->endpoints() == nullptr) return;
-    for (const auto& endpoint : service->endpoints()->entries)
-      if (endpoint.address == address && endpoint.ready && reaches(endpoint))
-        endpoints.push_back(
-            {EndpointList::label_of(endpoint, pod_names) + "." + std::string(host.host()),
-             service});
-  };
-  for (const std::uint64_t host_hash : entry->host_hashes())
-    snapshot_.hosts.for_each_candidate(host_hash, [&](const HostEntry& host) {
-      if (hash_bytes(host.host()) == host_hash) visit(host);
-    });
-  // A cluster IP hides endpoints that have the same address.
-  auto& names = vips.empty() ? endpoints : vips;
-  std::ranges::sort(names, {}, &ReverseName::name);
-  const auto duplicates = std::ranges::unique(names, {}, &ReverseName::name);
-  names.erase(duplicates.begin(), duplicates.end());
-  return names;
 }
 
 }  // namespace meshdns::registry

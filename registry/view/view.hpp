@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A snapshot as one client sees it: visibility (exportTo and Sidecar) applied, one namespace chosen
 // per host.  A lens, not a copy; make one per query.
 #pragma once
@@ -37,6 +38,9 @@ struct Trace {
     std::string verdict;    // "hidden: exportTo does not include namespace web"
     bool hidden = false;    // the client may not learn of it
   };
+  // Candidates beyond these are left out, except the chosen one: a host may have thousands.
+  static constexpr std::size_t kMaxSteps = 16;
+  bool is_full() const { return steps.size() >= kMaxSteps; }
   std::vector<Step> steps;
 };
 
@@ -51,14 +55,15 @@ class View {
   const Client& client() const { return client_; }
   const MeshSettings& settings() const { return *snapshot_.settings; }
 
-  // Steps 1 to 3 of the design's section 4: the exact host; a name below a Kubernetes Service; the
-  // longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`: lower case, no
-  // final dot; any text is safe.  Never allocates without a trace.
+  // The lookup in the registry (docs/resolution.md): the exact host; a name below a Kubernetes
+  // Service; the longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`:
+  // lower case, no final dot; any text is safe.  Never allocates without a trace.
   Match lookup(std::string_view name, Trace* trace = nullptr) const;
 
-  // Step 4, `search_shortcut`: the longest-stripped... the first of the client's search domains
-  // that `name` ends in and below which a known name remains.  `stripped` is that name (part of
-  // `name`).
+  // `mesh.search_shortcut`: what is known of `name` without the longest of the client's search
+  // domains that it ends in.  `stripped` is that name (part of `name`).  Shorter domains are not
+  // tried: a resolver appends one domain, and who types "example.org" must not be led to a host
+  // "example.org.NAMESPACE".
   Match lookup_search(std::string_view name, std::string_view* stripped,
                       Trace* trace = nullptr) const;
 
@@ -67,34 +72,72 @@ class View {
     return service.addresses(client_.network.get(), client_.cluster.get());
   }
   // Whether this client may reach an endpoint of that network.
-  bool reaches(const EndpointEntry& endpoint) const;
+  bool reaches(const EndpointEntry& endpoint) const { return reaches(endpoint.network.get()); }
+  bool reaches(const Symbol* network) const {
+    return !client_.network || network == nullptr || network == client_.network.get();
+  }
   std::uint32_t ttl(const ServiceRecord& service) const;
 
   // The namespace exists for this client: its object is known, or something in it is visible.
   bool namespace_exists(std::string_view ns) const;
   // Something that this client sees lies below `name`, which itself is no host.
   bool is_empty_non_terminal(std::string_view name) const;
+  // The address is one of a Service, of its endpoints or of a Pod, visible or not.
+  bool is_cluster_address(const IpAddress& address) const;
   // A running Pod of that address lives in `ns`.
   bool pod_exists(const IpAddress& address, std::string_view ns) const;
 
   // The names of an address, as PTR gives them, visible ones only: services whose VIP it is, else
-  // endpoints ("web-0.web.shop.svc.cluster.local").  Allocates.
+  // endpoints ("web-0.web.shop.svc.cluster.local").  With `mesh.claims: strict` without those that
+  // the claim rules refuse.  Allocates.
   struct ReverseName {
     std::string name;
     const ServiceRecord* service;
   };
+  // Of an address with very many names only some are given, after a look at some hosts: those of
+  // the address's owner first.
+  static constexpr std::size_t kMaxReverseHosts = 128;
+  static constexpr std::size_t kMaxReverseNames = 50;
   std::vector<ReverseName> reverse(const IpAddress& address) const;
+  // Whether reverse() would give any.  `hosts_left`: how many hosts may be looked at, counted down;
+  // at 0 the answer is yes.  Never allocates.
+  bool has_reverse(const IpAddress& address, std::size_t& hosts_left) const;
 
   // Both visibility rules for one record; `reason` (when given) says which one refused.
   bool sees(std::string_view host, const ServiceRecord& service,
             std::string* reason = nullptr) const;
 
  private:
+  class AddressOwners;
+  enum class Naming : std::uint8_t { None, Vip, Claim, Endpoints };  // Claim: by a ServiceEntry
+  template <typename Visit>
+  void for_each_name(const IpAddress& address, std::size_t& hosts_left, const Visit& visit) const;
+  // Calls `visit(endpoint)` for the ready endpoints of that address, until it returns false.
+  template <typename Visit>
+  void for_each_endpoint_at(const ServiceRecord& service, const IpAddress& address,
+                            const Visit& visit) const;
+  bool has_virtual_address(const ServiceRecord& service, const AddressUse& use,
+                           const IpAddress& address, std::size_t& steps_left) const;
+  Naming naming_of(const HostEntry& host, const ServiceRecord& service, const AddressUse& use,
+                   const IpAddress& address, const AddressOwners& owners,
+                   std::size_t& steps_left) const;
+  bool may_name(const ServiceRecord& service, const AddressUse& use,
+                const AddressOwners& owners) const;
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
+  const ServiceRecord* choose_of_many(const HostEntry& entry, const RecordIndex& index) const;
+  void explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const;
   // Whether a service of that export below the name is visible, as far as exports and exclusions
   // tell.
   bool may_see_below(const NonTerminal& entry, const ExportScope& exports) const;
-  bool may_import_below(const NonTerminal& entry, const SidecarScope::HostPattern& pattern) const;
+  bool may_import_below(const NonTerminal& entry, const SidecarScope& scope,
+                        std::size_t looks) const;
+  // `looks`: how many services may be looked at, counted down.
+  bool may_import_below(const NonTerminal& entry, const EgressHost& egress, bool is_narrower,
+                        std::size_t& looks) const;
+  // Whether the service's host, found for `name`, stands back behind a Service of another namespace
+  // that the client sees and that has `name` as its short name, or that its resolver means by it.
+  bool yields(const ServiceRecord& service, std::string_view name, Trace* trace) const;
+  std::string_view appended_domain(std::string_view name) const;
   Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;
   Match lookup_exact(std::string_view name, Trace* trace) const;
   Match lookup_below_service(std::string_view name, Trace* trace) const;

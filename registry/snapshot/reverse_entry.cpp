@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/snapshot/reverse_entry.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "registry/base/hash.hpp"
+
+namespace meshdns::registry {
+
+// Kind, namespace, and of the host's hash the 12 uppermost and the 32 lowest bits.
+AddressUse::AddressUse(Kind kind, const Symbol& ns, std::uint64_t host_hash)
+    : bits_(static_cast<std::uint64_t>(kind) << kKindShift |
+            std::uint64_t{tag_of(ns)} << kNamespaceShift | host_hash >> 52 << 32 |
+            (host_hash & 0xffffffffU)) {}
+
+AddressUse AddressUse::first_of(Kind kind, std::uint32_t ns_tag) {
+  return AddressUse(static_cast<std::uint64_t>(kind) << kKindShift | std::uint64_t{ns_tag}
+                                                                         << kNamespaceShift);
+}
+
+AddressUse AddressUse::behind(Kind kind, std::uint32_t ns_tag) {
+  return AddressUse(first_of(kind, ns_tag).bits_ + (std::uint64_t{1} << kNamespaceShift));
+}
+
+std::uint32_t AddressUse::tag_of(const Symbol& ns) {
+  return static_cast<std::uint32_t>(hash_bytes(ns.text())) & kNamespaceMask;
+}
+
+std::uint64_t AddressUse::host_hash() const {
+  return (bits_ >> 32 & 0xfff) << 52 | (bits_ & 0xffffffffU);
+}
+
+Ref<const ReverseEntry> ReverseEntry::create(std::uint64_t address_hash,
+                                             std::span<const AddressUse> uses) {
+  void* memory = std::malloc(sizeof(ReverseEntry) + uses.size_bytes());
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* entry = new (memory) ReverseEntry(address_hash, uses.size());
+  std::uninitialized_copy(uses.begin(), uses.end(), reinterpret_cast<AddressUse*>(entry + 1));
+  return Ref<const ReverseEntry>(entry);
+}
+
+void ReverseEntry::destroy(const ReverseEntry* entry) {
+  entry->~ReverseEntry();
+  std::free(const_cast<ReverseEntry*>(entry));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+std::span<const AddressUse> ReverseEntry::uses(AddressUse::Kind kind) const {
+  return std::ranges::equal_range(uses(), kind, {}, &AddressUse::kind);
+}
+
+std::span<const AddressUse> ReverseEntry::uses(AddressUse::Kind kind, std::uint32_t ns_tag) const {
+  const auto all = uses();
+  return {std::ranges::lower_bound(all, AddressUse::first_of(kind, ns_tag)),
+          std::ranges::lower_bound(all, AddressUse::behind(kind, ns_tag))};
+}
+
+}  // namespace meshdns::registry

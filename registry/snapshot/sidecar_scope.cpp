@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/snapshot/sidecar_scope.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+#include "registry/base/hash.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+// Several times as many as this, and it costs less to look each of the fewer ones up.
+constexpr std::size_t kMuchMore = 8;
+// So few names are compared sooner than hashed: most Sidecars have no more.
+constexpr std::size_t kFewGroups = 8;
+
+std::uint64_t hash_of(std::string_view suffix, bool wildcard) {
+  return wildcard ? ~hash_bytes(suffix) : hash_bytes(suffix);
+}
+
+// Whether a port of the egress hosts is among `numbers`.  REQUIRES: both sorted.
+bool have_common_port(std::span<const EgressHost> hosts, std::span<const std::uint16_t> numbers) {
+  if (hosts.size() > kMuchMore * numbers.size())
+    return std::ranges::any_of(numbers, [&](std::uint16_t number) {
+      return std::ranges::binary_search(hosts, number, {}, &EgressHost::port);
+    });
+  if (numbers.size() > kMuchMore * hosts.size())
+    return std::ranges::any_of(hosts, [&](const EgressHost& host) {
+      return std::ranges::binary_search(numbers, host.port);
+    });
+  for (auto number = numbers.begin(); !hosts.empty() && number != numbers.end();) {
+    if (hosts.front().port == *number) return true;
+    if (hosts.front().port < *number)
+      hosts = hosts.subspan(1);
+    else
+      ++number;
+  }
+  return false;
+}
+
+EgressHost read_host(std::string_view ns, std::string_view host, const SymbolRef& client_ns,
+                     SymbolTable& symbols) {
+  EgressHost result;
+  if (ns == ".")
+    result.ns = client_ns;
+  else if (!ns.empty() && ns != "*")
+    result.ns = symbols.intern(ns);
+  // "~/*" alone imports nothing: an exclusion of everything.
+  if (host == "*") {
+    result.wildcard = true;
+  } else if (host.starts_with("*.")) {
+    result.wildcard = true;
+    result.suffix = to_lower(host.substr(2));
+  } else {
+    result.suffix = canonical_host(host);
+  }
+  return result;
+}
+
+}  // namespace
+
+EgressHosts::EgressHosts(std::vector<EgressHost> hosts) : hosts_(std::move(hosts)) {
+  if (hosts_.empty()) return;
+  const auto order = [](const EgressHost& h) {
+    return std::tuple(std::string_view(h.suffix), h.wildcard, h.ns.get(), h.port);
+  };
+  std::ranges::sort(hosts_, {}, order);
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+    const EgressHost& host = hosts_[i];
+    const bool begins =
+        i == 0 || host.suffix != hosts_[i - 1].suffix || host.wildcard != hosts_[i - 1].wildcard;
+    if (begins) groups_.push_back({hash_of(host.suffix, host.wildcard), i, i});
+    groups_.back().end = i + 1;
+    if (begins && host.wildcard)
+      wildcard_labels_.set(std::min(host.suffix.empty() ? 0 : count_labels(host.suffix),
+                                    wildcard_labels_.size() - 1));
+  }
+  slots_.assign(std::bit_ceil(2 * groups_.size()), kNone);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    std::size_t slot = groups_[i].hash & (slots_.size() - 1);
+    while (slots_[slot] != kNone) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = i;
+  }
+}
+
+const EgressHosts::Group* EgressHosts::find(std::string_view suffix, bool wildcard) const {
+  if (slots_.empty()) return nullptr;
+  const std::uint64_t hash = hash_of(suffix, wildcard);
+  for (std::size_t slot = hash & (slots_.size() - 1); slots_[slot] != kNone;
+       slot = (slot + 1) & (slots_.size() - 1)) {
+    const Group& group = groups_[slots_[slot]];
+    const EgressHost& first = hosts_[group.begin];
+    if (group.hash == hash && first.suffix == suffix && first.wildcard == wildcard) return &group;
+  }
+  return nullptr;
+}
+
+template <typename Visit>
+void EgressHosts::for_each_wildcard(std::string_view suffix, Visit&& visit) const {
+  if (groups_.size() <= kFewGroups) {
+    for (const Group& group : groups_)
+      if (const EgressHost& first = hosts_[group.begin];
+          first.wildcard && (first.suffix.empty() || is_at_or_below(suffix, first.suffix)))
+        visit(group);
+    return;
+  }
+  if (wildcard_labels_.none()) return;
+  std::size_t labels = suffix.empty() ? 0 : count_labels(suffix);
+  for (;; suffix = parent_of(suffix), --labels) {
+    if (wildcard_labels_[std::min(labels, wildcard_labels_.size() - 1)])
+      if (const Group* group = find(suffix, true)) visit(*group);
+    if (suffix.empty()) return;
+  }
+}
+
+template <typename Visit>
+void EgressHosts::for_each_group(std::string_view host, Visit&& visit) const {
+  if (host.starts_with("*.")) return for_each_wildcard(host.substr(2), visit);
+  if (groups_.size() <= kFewGroups) {
+    for (const Group& group : groups_)
+      if (const EgressHost& first = hosts_[group.begin];
+          first.wildcard ? first.suffix.empty() || is_below(host, first.suffix)
+                         : first.suffix == host)
+        visit(group);
+    return;
+  }
+  if (const Group* group = find(host, false)) visit(*group);
+  for_each_wildcard(parent_of(host), visit);
+}
+
+std::span<const EgressHost> EgressHosts::of_namespace(const Group& group, const Symbol* ns) const {
+  const auto of_group = std::span(hosts_).subspan(group.begin, group.end - group.begin);
+  return std::ranges::equal_range(of_group, ns, {}, [](const EgressHost& h) { return h.ns.get(); });
+}
+
+bool EgressHosts::allows(const Group& group, const ServiceRecord& record) const {
+  // Most names stand alone and for every port.
+  if (const EgressHost& first = hosts_[group.begin];
+      group.end - group.begin == 1 && first.port == 0)
+    return !first.ns || first.ns == record.ns;
+  const auto is_allowed_by = [&](std::span<const EgressHost> hosts) {
+    if (hosts.empty()) return false;
+    if (hosts.front().port == 0) return true;
+    return record.ports && have_common_port(hosts, record.ports->numbers);
+  };
+  return is_allowed_by(of_namespace(group, nullptr)) ||
+         is_allowed_by(of_namespace(group, record.ns.get()));
+}
+
+bool EgressHosts::has_all_below(std::string_view name, const Symbol* ns) const {
+  bool found = false;
+  const auto has_every_port = [](std::span<const EgressHost> hosts) {
+    return !hosts.empty() && hosts.front().port == 0;
+  };
+  for_each_wildcard(name, [&](const Group& group) {
+    found |=
+        has_every_port(of_namespace(group, nullptr)) || has_every_port(of_namespace(group, ns));
+  });
+  return found;
+}
+
+Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const SymbolRef& client_ns,
+                                              SymbolTable& symbols, StoredRef source) {
+  auto* scope = new SidecarScope;
+  Ref<const SidecarScope> result(scope);
+  scope->source_ = std::move(source);
+  scope->all_ = sidecar.egress.empty();
+  std::vector<EgressHost> excluded;
+  std::vector<EgressHost> included;
+  for (const auto& listener : sidecar.egress) {
+    for (const std::string_view text : listener.hosts) {
+      const bool excludes = text.starts_with('~');
+      const auto slash = text.find('/');
+      if (slash == std::string_view::npos) continue;
+      const std::string_view ns = text.substr(excludes ? 1 : 0, slash - (excludes ? 1 : 0));
+      EgressHost host = read_host(ns, text.substr(slash + 1), client_ns, symbols);
+      if (listener.protocol != "HTTP_PROXY") host.port = listener.port;
+      const bool is_everything = host.wildcard && host.suffix.empty() && host.port == 0;
+      if (excludes) {
+        excluded.push_back(std::move(host));
+      } else if (!is_everything) {
+        included.push_back(std::move(host));
+      } else if (!host.ns) {
+        scope->all_ = true;
+      } else {
+        scope->whole_namespaces_.insert(host.ns.get());
+        scope->held_.push_back(std::move(host.ns));
+      }
+    }
+  }
+  if (scope->all_) included.clear();
+  scope->excluded_ = EgressHosts(std::move(excluded));
+  scope->included_ = EgressHosts(std::move(included));
+  return result;
+}
+
+bool ScopedHost::any_allows(const EgressHosts& hosts, Groups& found,
+                            const ServiceRecord& record) const {
+  if (hosts.empty()) return false;
+  if (!found.is_filled) {
+    hosts.for_each_group(
+        host_, [&](const EgressHosts::Group& group) { found.groups[found.count++] = &group; });
+    found.is_filled = true;
+  }
+  return std::any_of(found.groups.begin(), found.groups.begin() + found.count,
+                     [&](const auto* group) { return hosts.allows(*group, record); });
+}
+
+bool ScopedHost::imports(const ServiceRecord& record) {
+  if (scope_ == nullptr) return true;
+  if (any_allows(scope_->excluded_, excluded_, record)) return false;
+  return scope_->imports_namespace(record.ns.get()) ||
+         any_allows(scope_->included_, included_, record);
+}
+
+}  // namespace meshdns::registry

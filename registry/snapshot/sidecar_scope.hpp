@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which services a Sidecar lets through.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "registry/model/resources.hpp"
+#include "registry/snapshot/service_record.hpp"
+#include "registry/snapshot/symbol.hpp"
+
+namespace meshdns::registry {
+
+// An egress host of a Sidecar.
+struct EgressHost {
+  SymbolRef ns;        // null = any
+  std::string suffix;  // "" = every host; for a wildcard the text after "*."; else the exact host
+  bool wildcard = false;
+  std::uint16_t port = 0;  // 0 = any; else only services with that port
+};
+
+// Finds the egress hosts that match a host, however many there are: a Sidecar may have thousands,
+// and one query may ask about hundreds of hosts.  Immutable once made; any thread.
+class EgressHosts {
+ public:
+  EgressHosts() = default;
+  explicit EgressHosts(std::vector<EgressHost> hosts);
+
+  // All of them; those of one name are neighbours.
+  std::span<const EgressHost> all() const { return hosts_; }
+  bool empty() const { return hosts_.empty(); }
+
+  // Egress hosts of one name, by namespace and port.
+  struct Group {
+    std::uint64_t hash = 0;
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+  // Calls `visit(group)` for each group whose name matches the host, or, for "*.suffix", all that
+  // it stands for: "*.a.com" takes in "*.b.a.com".
+  template <typename Visit>
+  void for_each_group(std::string_view host, Visit&& visit) const;
+  // Whether one of the group lets a service of that namespace with those ports through.
+  bool allows(const Group& group, const ServiceRecord& record) const;
+  // Whether a wildcard for every port takes in all hosts of that namespace below `name`.
+  bool has_all_below(std::string_view name, const Symbol* ns) const;
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  const Group* find(std::string_view suffix, bool wildcard) const;
+  // Calls `visit(group)` for the wildcards over `suffix` or a name above it.
+  template <typename Visit>
+  void for_each_wildcard(std::string_view suffix, Visit&& visit) const;
+  std::span<const EgressHost> of_namespace(const Group& group, const Symbol* ns) const;
+
+  std::vector<EgressHost> hosts_;
+  std::vector<Group> groups_;
+  std::vector<std::uint32_t> slots_;  // a hash table of indices into groups_
+  std::bitset<129> wildcard_labels_;  // numbers of labels that wildcards' suffixes have
+};
+
+// The egress hosts of one Sidecar, compiled: which services it lets through.  Shared by all clients
+// that it selects (for a root-namespace Sidecar: per client namespace, since "." means the
+// client's).
+class SidecarScope final : public RefCounted {
+ public:
+  // `client_ns` resolves ".".
+  static Ref<const SidecarScope> compile(const Sidecar& sidecar, const SymbolRef& client_ns,
+                                         SymbolTable& symbols, StoredRef source);
+  // Whether it imports that namespace as a whole, exclusions aside.
+  bool imports_namespace(const Symbol* ns) const { return all_ || whole_namespaces_.contains(ns); }
+  // Whether an exclusion takes away all hosts of that namespace below `name`.
+  bool excludes_below(std::string_view name, const Symbol* ns) const {
+    return excluded_.has_all_below(name, ns);
+  }
+  // The egress hosts that stand for less than namespaces.
+  std::span<const EgressHost> narrow_hosts() const { return included_.all(); }
+  const StoredRef& source() const { return source_; }
+
+ private:
+  friend class ScopedHost;
+
+  EgressHosts excluded_;
+  EgressHosts included_;
+  bool all_ = false;  // "*/*" for every port
+  // Namespaces imported as a whole ("ns/*", no port).
+  std::unordered_set<const Symbol*> whole_namespaces_;
+  std::vector<SymbolRef> held_;
+  StoredRef source_;
+};
+
+// Asks a scope about the services of one host.  The egress hosts that match are looked for once,
+// however many namespaces have the host.  Never allocates.  REQUIRES: outlived by all it is given.
+class ScopedHost {
+ public:
+  // `scope`: null = everything is imported.  `host`: a name or "*.suffix".
+  ScopedHost(const SidecarScope* scope, std::string_view host) : scope_(scope), host_(host) {}
+  // Whether a service of the host is imported.
+  bool imports(const ServiceRecord& record);
+
+ private:
+  // A name has at most 127 labels, and there may be "*" and the name itself.
+  struct Groups {
+    std::array<const EgressHosts::Group*, 129> groups;
+    std::size_t count = 0;
+    bool is_filled = false;
+  };
+  bool any_allows(const EgressHosts& hosts, Groups& found, const ServiceRecord& record) const;
+
+  const SidecarScope* const scope_;
+  const std::string_view host_;
+  Groups excluded_;
+  Groups included_;
+};
+
+}  // namespace meshdns::registry

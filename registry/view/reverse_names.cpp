@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of an address, as PTR gives them.  An address may have thousands of services, and most
+// of those may be a tenant's that wants the name: the walk begins with the address's owners and
+// ends after a number of steps.
+#include <algorithm>
+#include <array>
+
+#include "registry/base/hash.hpp"
+#include "registry/claims/claim_rules.hpp"
+#include "registry/view/view.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+using UseKind = AddressUse::Kind;
+
+// Addresses of a list that differs by client, which cost as much to look at as one host.
+constexpr std::size_t kAddressesPerStep = 16;
+
+bool has_address(const AddressView& view, const IpAddress& address) {
+  if (address.is_v4())
+    return std::ranges::any_of(view.v4, [&](const auto& o) { return IpAddress::v4(o) == address; });
+  return std::ranges::any_of(view.v6, [&](const auto& o) { return o == address.octets(); });
+}
+
+// Returns the services that have the address; null if none has.
+const ReverseEntry* find_reverse(const Snapshot& snapshot, const IpAddress& address) {
+  const std::uint64_t hash = hash_of(address);
+  return snapshot.reverse.find(hash,
+                               [&](const ReverseEntry& e) { return e.address_hash() == hash; });
+}
+
+// Whether the namespaces may be the same one; if it matters the caller compares them.
+bool is_by(const AddressUse& use, const Symbol& ns) {
+  return use.ns_tag() == AddressUse::tag_of(ns);
+}
+
+// Calls `visit(host)` for each host that the use may mean.
+template <typename Visit>
+void for_each_host(const Snapshot& snapshot, const AddressUse& use, Visit&& visit) {
+  snapshot.hosts.for_each_candidate(use.host_hash(), [&](const HostEntry& host) {
+    if (use.is_of_host(hash_bytes(host.host()))) visit(host);
+  });
+}
+
+// Namespaces whose uses of an address come before those of others.
+class FirstNamespaces {
+ public:
+  void add(const Symbol* ns) {
+    if (ns == nullptr || count_ == tags_.size()) return;
+    const std::uint32_t tag = AddressUse::tag_of(*ns);
+    if (!has(tag)) tags_[count_++] = tag;
+  }
+  std::span<const std::uint32_t> tags() const { return {tags_.data(), count_}; }
+  bool has(std::uint32_t tag) const { return std::ranges::find(tags(), tag) != tags().end(); }
+
+ private:
+  std::array<std::uint32_t, 8> tags_{};
+  std::size_t count_ = 0;
+};
+
+// Calls `visit(use)` in the order in which names are looked for, until it returns false: cluster
+// IPs; Services of the namespaces of the Pods that hold the address; other Services; claims of the
+// client's own namespace; other claims.
+template <typename Visit>
+void for_each_use(const ReverseEntry& entry, const PodEntry* pods, const Symbol* client_ns,
+                  const Visit& visit) {
+  FirstNamespaces holders;
+  if (pods != nullptr)
+    for (const SymbolRef& ns : pods->holders) holders.add(ns.get());
+  FirstNamespaces clients;
+  clients.add(client_ns);
+  for (const auto& [kind, first] :
+       {std::pair{UseKind::ClusterIp, FirstNamespaces()}, std::pair{UseKind::Service, holders},
+        std::pair{UseKind::Claim, clients}}) {
+    for (const std::uint32_t tag : first.tags())
+      for (const AddressUse& use : entry.uses(kind, tag))
+        if (!visit(use)) return;
+    for (const AddressUse& use : entry.uses(kind))
+      if (!first.has(use.ns_tag()) && !visit(use)) return;
+  }
+}
+
+}  // namespace
+
+// Whose an address is, as far as the claim rules ask.  Found out once for all names of the address.
+class View::AddressOwners {
+ public:
+  AddressOwners(const Snapshot& snapshot, const IpAddress& address, const ReverseEntry* entry)
+      : pods_(snapshot.find_pod(address)) {
+    is_cluster_address_ = pods_ != nullptr && pods_->has_pod;
+    if (entry == nullptr) return;
+    std::size_t hosts_left = kMaxReverseHosts;
+    for (const UseKind kind : {UseKind::ClusterIp, UseKind::Service})
+      for (const AddressUse& use : entry->uses(kind)) {
+        // Where most of what there is to know is known, or too much is asked, the address is
+        // somebody's.
+        if (kind == UseKind::Service && is_cluster_address_) return;
+        if (hosts_left-- == 0) {
+          is_cluster_address_ = true;
+          has_several_ |= kind == UseKind::ClusterIp;
+          return;
+        }
+        for_each_host(snapshot, use, [&](const HostEntry& host) { look_at(host, use); });
+      }
+  }
+
+  const PodEntry* pods() const { return pods_; }
+  // The address is one of a Service, of its endpoints or of a Pod.
+  bool is_cluster_address() const { return is_cluster_address_; }
+  // A Pod or a Service of another namespace has the address, and none of the service's own.
+  bool has_other(const ServiceRecord& service) const {
+    if (pods_ != nullptr && !pods_->holders.empty() &&
+        std::ranges::find(pods_->holders, service.ns) == pods_->holders.end())
+      return true;
+    return has_several_ || (holder_ != nullptr && holder_ != service.ns.get());
+  }
+
+ private:
+  void look_at(const HostEntry& host, const AddressUse& use) {
+    const auto records = host.records();
+    for (const ServiceRecord* record : records.first(std::min(records.size(), kMaxReverseHosts))) {
+      // The address of a name table's host is what istiod says it is.
+      if (record->placeholder || record->is_claim() || record->provider == Provider::NameTable ||
+          !is_by(use, *record->ns))
+        continue;
+      is_cluster_address_ = true;
+      if (use.kind() != UseKind::ClusterIp) continue;
+      has_several_ |= holder_ != nullptr && holder_ != record->ns.get();
+      holder_ = record->ns.get();
+    }
+  }
+
+  const PodEntry* const pods_;
+  bool is_cluster_address_ = false;
+  const Symbol* holder_ = nullptr;  // the namespace of a Service whose cluster IP it is
+  bool has_several_ = false;        // Services of several namespaces have it
+};
+
+bool View::is_cluster_address(const IpAddress& address) const {
+  return AddressOwners(snapshot_, address, find_reverse(snapshot_, address)).is_cluster_address();
+}
+
+// The claim rules for reverse names.
+bool View::may_name(const ServiceRecord& service, const AddressUse& use,
+                    const AddressOwners& owners) const {
+  if (settings().claims == Claims::Istio || use.kind() == AddressUse::Kind::ClusterIp) return true;
+  const std::string_view ns = service.ns->text();
+  const auto is_allowed = [&](Claim claim) {
+    return ruling_of(claim, ns, settings()) != Ruling::Refused;
+  };
+  if (service.is_claim())
+    return (is_allowed(Claim::ReverseOfClusterAddress) || !owners.is_cluster_address()) &&
+           (is_allowed(Claim::ReverseForOthers) || client_.ns == service.ns);
+  return is_allowed(Claim::ReverseOfOthersAddress) || !owners.has_other(service);
+}
+
+// How a service names an address, by both visibility and claim rules.
+View::Naming View::naming_of(const HostEntry& host, const ServiceRecord& service,
+                             const AddressUse& use, const IpAddress& address,
+                             const AddressOwners& owners, std::size_t& steps_left) const {
+  if (!may_name(service, use, owners) || yields(service, host.host(), nullptr)) return Naming::None;
+  if (has_virtual_address(service, use, address, steps_left))
+    return service.is_claim() ? Naming::Claim : Naming::Vip;
+  const bool has_endpoints =
+      service.provider != Provider::ServiceEntry && service.endpoints() != nullptr;
+  return has_endpoints ? Naming::Endpoints : Naming::None;
+}
+
+// A headless Service's addresses are its endpoints', which have names of their own.
+bool View::has_virtual_address(const ServiceRecord& service, const AddressUse& use,
+                               const IpAddress& address, std::size_t& steps_left) const {
+  const bool headless =
+      service.answer == AnswerKind::Endpoints && service.provider != Provider::ServiceEntry;
+  if (headless) return false;
+  const bool differs_by_client = service.details && (!service.details->by_network.empty() ||
+                                                     !service.details->by_cluster.empty());
+  if (!differs_by_client && use.kind() != AddressUse::Kind::Service) return true;
+  const AddressView view = addresses(service);
+  steps_left -= std::min(steps_left, (view.v4.size() + view.v6.size()) / kAddressesPerStep);
+  return has_address(view, address);
+}
+
+// Calls `visit(host, service, naming)` for each visible service that may name the address, until it
+// returns false or `hosts_left` hosts were looked at.
+template <typename Visit>
+void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
+                         const Visit& visit) const {
+  const ReverseEntry* entry = find_reverse(snapshot_, address);
+  if (entry == nullptr) return;
+  const AddressOwners owners(snapshot_, address, entry);
+  bool go_on = true;
+  for_each_use(*entry, owners.pods(), client_.ns.get(), [&](const AddressUse& use) {
+    for_each_host(snapshot_, use, [&](const HostEntry& host) {
+      if (!go_on || hosts_left == 0) return;
+      --hosts_left;
+      const ServiceRecord* service = choose(host, nullptr);
+      if (service == nullptr || !is_by(use, *service->ns)) return;
+      const Naming naming = naming_of(host, *service, use, address, owners, hosts_left);
+      if (naming != Naming::None) go_on = visit(host, *service, naming);
+    });
+    return go_on && hosts_left != 0;
+  });
+}
+
+template <typename Visit>
+void View::for_each_endpoint_at(const ServiceRecord& service, const IpAddress& address,
+                                const Visit& visit) const {
+  const EndpointList* const list = service.endpoints();
+  if (service.provider == Provider::ServiceEntry || list == nullptr) return;
+  const auto is_it = [&](const EndpointEntry& endpoint) {
+    return endpoint.address == address && endpoint.ready && reaches(endpoint);
+  };
+  if (!list->index.is_made()) {
+    for (const EndpointEntry& endpoint : list->entries)
+      if (is_it(endpoint) && !visit(endpoint)) return;
+    return;
+  }
+  const auto places = list->index.at(address);
+  for (const EndpointIndex::At& at : places.first(std::min(places.size(), kMaxReverseHosts)))
+    if (is_it(list->entries[at.entry]) && !visit(list->entries[at.entry])) return;
+}
+
+bool View::has_reverse(const IpAddress& address, std::size_t& hosts_left) const {
+  bool found = false;
+  for_each_name(address, hosts_left,
+                [&](const HostEntry&, const ServiceRecord& service, Naming naming) {
+                  found = naming != Naming::Endpoints;
+                  if (!found)
+                    for_each_endpoint_at(service, address, [&](const EndpointEntry&) {
+                      found = true;
+                      return false;
+                    });
+                  return !found;
+                });
+  return found || hosts_left == 0;
+}
+
+std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
+  std::vector<ReverseName> vips;
+  std::vector<ReverseName> endpoints;
+  std::vector<ReverseName> claimed;  // by ServiceEntries
+  const bool pod_names = settings().endpoint_pod_names;
+  std::size_t hosts_left = kMaxReverseHosts;
+  for_each_name(
+      address, hosts_left, [&](const HostEntry& host, const ServiceRecord& service, Naming naming) {
+        if (naming == Naming::Endpoints)
+          for_each_endpoint_at(service, address, [&](const EndpointEntry& endpoint) {
+            endpoints.push_back(
+                {EndpointList::label_of(endpoint, pod_names) + "." + std::string(host.host()),
+                 &service});
+            return endpoints.size() < kMaxReverseNames;
+          });
+        else
+          (naming == Naming::Vip ? vips : claimed).push_back({std::string(host.host()), &service});
+        return vips.size() + endpoints.size() + claimed.size() < kMaxReverseNames;
+      });
+  // A cluster IP hides endpoints that have the same address; a ServiceEntry hides no other name.
+  auto& names = vips.empty() ? endpoints : vips;
+  const auto sort = [](std::vector<ReverseName>& list) {
+    std::ranges::sort(list, {}, &ReverseName::name);
+    const auto duplicates = std::ranges::unique(list, {}, &ReverseName::name);
+    list.erase(duplicates.begin(), duplicates.end());
+  };
+  sort(names);
+  sort(claimed);
+  // The owner's names stay in front, so that no crowd of claims moves them out of a short reply.
+  std::erase_if(claimed, [&](const ReverseName& claim) {
+    return std::ranges::binary_search(names, claim.name, {}, &ReverseName::name);
+  });
+  names.insert(names.end(), claimed.begin(), claimed.end());
+  return names;
+}
+
+}  // namespace meshdns::registry
