@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/state/snapshot_file.hpp"
 
 #include <zlib.h>
@@ -38,8 +39,7 @@ std::uint32_t get32(const std::uint8_t* from) {
   return value;
 }
 
-// --- Writing
-// ------------------------------------------------------------------------------------------
+// --- Writing -------------------------------------------------------------------------------------
 
 class BlockWriter {
  public:
@@ -107,8 +107,7 @@ std::vector<const StoredResource*> resources_of(const Snapshot& snapshot,
   return list;
 }
 
-// --- Reading
-// ------------------------------------------------------------------------------------------
+// --- Reading -------------------------------------------------------------------------------------
 
 using Problem = SnapshotFileError::Kind;
 

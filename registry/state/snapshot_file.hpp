@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry's resources as a file: what a restart answers from until the sources have been read.
 //
 // Octets go out and come in as a stream, so that neither side ever holds the file.  A line with the

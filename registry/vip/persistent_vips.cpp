@@ -1,23 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/vip/persistent_vips.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <set>
+#include <optional>
 #include <sstream>
 
 namespace meshdns::registry {
 namespace {
 
-constexpr std::string_view kHeader = "meshdns-vips 1";
-// More slots than any mesh has hosts; keeps a /8 from costing memory.
-constexpr std::uint32_t kMaxCapacity = 1U << 24;
+// Version 1 has no line with the range: its slots are those of the range that is configured.
+constexpr std::string_view kHeader = "meshdns-vips 2";
+constexpr std::string_view kHeader1 = "meshdns-vips 1";
 
 // Not the process's seeded hash: two nodes must agree.
 std::uint64_t place_hash(std::string_view key) {
@@ -28,16 +28,27 @@ std::uint64_t place_hash(std::string_view key) {
   return hash ^ (hash >> 32);
 }
 
-// Addresses between the network's own and its last.
-std::uint32_t capacity_of(const IpPrefix& v4) {
-  const unsigned host_bits = v4.length >= 32 ? 0U : 32U - v4.length;
-  const std::uint64_t all = std::uint64_t{1} << host_bits;
-  return all <= 2 ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(all - 2, kMaxCapacity));
-}
+std::string_view namespace_of(std::string_view key) { return key.substr(0, key.find('/')); }
+
+// See PersistentVips::abandon(): no host name begins like that.
+bool is_abandoned(std::string_view key) { return key.find("/!") != std::string_view::npos; }
 
 std::uint32_t crc(std::string_view text) {
   return static_cast<std::uint32_t>(
       crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size())));
+}
+
+// "range 240.240.0.0/16 2001:2::/48"
+std::optional<VipRange> parse_range(const std::string& line) {
+  std::istringstream words(line);
+  std::string word;
+  std::string v4;
+  std::string v6;
+  if (!(words >> word >> v4 >> v6) || word != "range") return std::nullopt;
+  const auto first = IpPrefix::parse(v4);
+  const auto second = IpPrefix::parse(v6);
+  if (!first || !second || !first->address.is_v4() || second->address.is_v4()) return std::nullopt;
+  return VipRange(*first, *second);
 }
 
 std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno); }
@@ -45,69 +56,128 @@ std::string system_error(const std::string& what) { return what + ": " + std::st
 }  // namespace
 
 PersistentVips::PersistentVips(PersistentVipOptions options)
-    : options_(std::move(options)), capacity_(capacity_of(options_.v4)) {
-  if (!options_.file.empty()) read_file();
+    : options_(std::move(options)),
+      range_(options_.v4, options_.v6),
+      unused_(range_.capacity()),
+      remembered_(range_.capacity()) {
+  forget_all();
+  if (options_.file.empty()) return;
+  if (const auto read = read_file(); !read) {
+    forget_all();
+    trouble_ = read.error().message +
+               "; no VIPs until it is restored, or removed to give all hosts new ones, and the "
+               "configuration reloaded";
+    options_.report(trouble_);
+  }
 }
 
-void PersistentVips::read_file() {
-  std::error_code error;
-  const auto type = std::filesystem::status(options_.file, error).type();
-  if (type == std::filesystem::file_type::not_found) return;  // the first start
-  std::ostringstream text;
-  // What is no file could block, or have no end.
-  if (type == std::filesystem::file_type::regular) {
-    std::ifstream in(options_.file, std::ios::binary);
-    if (!in) return;
-    text << in.rdbuf();
+// The text; nullopt where there is no such file.
+Result<std::optional<std::string>> PersistentVips::load(const std::string& path) {
+  // Not through a link, nor from what could block or has no end.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0 && errno == ENOENT) return std::nullopt;
+  if (fd < 0) return fail(system_error("cannot read " + path));
+  struct stat status{};
+  std::string text;
+  ssize_t size = ::fstat(fd, &status);
+  if (size == 0 && S_ISREG(status.st_mode)) {
+    text.resize(static_cast<std::size_t>(status.st_size));
+    std::size_t filled = 0;
+    while (filled < text.size()) {
+      size = ::read(fd, text.data() + filled, text.size() - filled);
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) break;
+      filled += static_cast<std::size_t>(size);
+    }
+    text.resize(filled);
   }
-  if (parse(text.str())) return;
-  places_.clear();
-  by_slot_.clear();
-  const std::string aside = options_.file + ".bad-" + std::to_string(options_.clock());
-  const bool moved = std::rename(options_.file.c_str(), aside.c_str()) == 0;
-  options_.report(options_.file + " is damaged or not ours; " +
-                  (moved ? "set aside as " + aside : "it could not be set aside") +
-                  ", VIPs are placed anew");
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  if (size < 0) return fail(system_error("cannot read " + path));
+  if (!S_ISREG(status.st_mode)) return fail("cannot read " + path + ": it is no regular file");
+  return text;
+}
+
+Result<void> PersistentVips::read_file() {
+  const auto text = load(options_.file);
+  if (!text) return std::unexpected(text.error());
+  if (!*text) return {};  // the first start
+  if (!parse(**text)) return fail(options_.file + " is damaged or not ours");
+  return {};
 }
 
 bool PersistentVips::parse(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
-  if (!std::getline(lines, line) || line != kHeader) return false;
-  bool complete = false;
+  if (!std::getline(lines, line) || (line != kHeader && line != kHeader1)) return false;
   std::size_t body = line.size() + 1;
+  std::optional<VipRange> range;
+  if (line == kHeader) {
+    if (!std::getline(lines, line)) return false;
+    range = parse_range(line);
+    if (!range) return false;
+    body += line.size() + 1;
+  }
+  std::unordered_set<Key> known;
+  bool complete = false;
   while (std::getline(lines, line)) {
     std::istringstream words(line);
-    std::string first;
-    words >> first;
-    if (first == "end") {
-      std::uint32_t sum = 0;
+    std::string key;
+    words >> key;
+    std::uint32_t slot = 0;
+    if (key == "end") {
       complete =
-          static_cast<bool>(words >> sum) && sum == crc(std::string_view(text).substr(0, body));
+          static_cast<bool>(words >> slot) && slot == crc(std::string_view(text).substr(0, body));
       break;
     }
-    Place place;
-    if (!(words >> place.slot >> place.released) || place.slot >= capacity_) return false;
-    if (!places_.emplace(first, place).second) return false;
-    by_slot_[place.slot] = first;
+    std::int64_t released = 0;
+    if (!(words >> slot >> released) || !known.insert(key).second) return false;
     body += line.size() + 1;
+    // Where the range has changed, an address that is in both stays with its host.
+    const bool is_moved = range && *range != range_;
+    if (is_moved && slot >= range->capacity()) return false;
+    const auto now_at = is_moved ? range_.slot_of(range->v4_of(slot)) : std::optional(slot);
+    is_changed_ |= is_moved;
+    if (now_at && *now_at < range_.capacity()) restore(key, *now_at, released);
   }
   return complete;
 }
 
+// One place of the file.
+void PersistentVips::restore(const Key& key, std::uint32_t slot, std::int64_t released) {
+  // No two places of a file share a slot, unless it is damaged.
+  if (by_slot_.contains(slot)) return;
+  // A clock that was wrong must not keep an address for ever.
+  if (released != 0)
+    released = std::clamp<std::int64_t>(released, 1, std::max<std::int64_t>(options_.clock(), 1));
+  places_[key] = {.slot = slot, .released = released};
+  by_slot_[slot] = key;
+  withdraw(slot);
+  count(key, 1);
+  if (released != 0) quarantine_.emplace(released, key);
+}
+
 std::string PersistentVips::print() const {
+  std::vector<const Places::value_type*> sorted;
+  sorted.reserve(places_.size());
+  for (const auto& item : places_) sorted.push_back(&item);
+  std::ranges::sort(sorted, {}, [](const auto* item) -> const Key& { return item->first; });
   std::string text(kHeader);
-  text += '\n';
-  for (const auto& [key, place] : places_)
-    text += key + ' ' + std::to_string(place.slot) + ' ' + std::to_string(place.released) + '\n';
+  text += "\nrange " + range_.to_string() + '\n';
+  for (const auto* item : sorted)
+    text += item->first + ' ' + std::to_string(item->second.slot) + ' ' +
+            std::to_string(item->second.released) + '\n';
   return text + "end " + std::to_string(crc(text)) + '\n';
 }
 
 Result<void> PersistentVips::write_file() const {
   const std::string temporary = options_.file + ".new";
   const std::string text = print();
+  // Never a link or a FIFO that somebody has put there: the file is always a new one.
+  ::unlink(temporary.c_str());
   const int fd =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return fail(system_error("cannot write " + temporary));
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -133,107 +203,222 @@ Result<void> PersistentVips::write_file() const {
   return {};
 }
 
-bool PersistentVips::is_free(std::uint32_t slot, const Key& key, std::int64_t now) const {
-  if (claimed_.contains(slot)) return false;
-  const auto owner = by_slot_.find(slot);
-  if (owner == by_slot_.end() || owner->second == key) return true;
-  const auto place = places_.find(owner->second);
-  if (place == places_.end() || place->second.slot != slot) return true;
-  return place->second.released != 0 && now >= place->second.released + options_.quarantine.count();
+void PersistentVips::forget_all() {
+  places_.clear();
+  by_slot_.clear();
+  quarantine_.clear();
+  held_.clear();
+  for (std::uint32_t slot = 0; slot < range_.capacity(); ++slot) {
+    remembered_.erase(slot);
+    unused_.insert(slot);
+  }
 }
 
-bool PersistentVips::place(const Key& key, std::int64_t now) {
-  if (const auto known = places_.find(key); known != places_.end()) {
-    if (is_free(known->second.slot, key, now)) {
-      known->second.released = 0;
-      by_slot_[known->second.slot] = key;
-      return true;
+// A slot that nobody holds may be given out, unless a resource claims its address.
+void PersistentVips::offer(std::uint32_t slot) {
+  withdraw(slot);
+  if (!claimed_.contains(slot)) (by_slot_.contains(slot) ? remembered_ : unused_).insert(slot);
+}
+
+void PersistentVips::withdraw(std::uint32_t slot) {
+  unused_.erase(slot);
+  remembered_.erase(slot);
+}
+
+void PersistentVips::count(const Key& key, int difference) {
+  const auto it = held_.try_emplace(std::string(namespace_of(key))).first;
+  it->second += static_cast<std::uint32_t>(difference);
+  if (it->second == 0) held_.erase(it);
+}
+
+// Forgets whose place it is.  Whether the slot is offered is the caller's to decide.
+void PersistentVips::drop(Places::iterator place) {
+  const auto& [key, where] = *place;
+  if (!where.is_remembered) count(key, -1);
+  if (where.released != 0) quarantine_.erase({where.released, key});
+  by_slot_.erase(where.slot);
+  places_.erase(place);
+  is_changed_ = true;
+}
+
+// The host moves away from a claimed slot.  Caches still know it there, so that the slot stays in
+// quarantine under a key that no host has.
+void PersistentVips::abandon(Places::iterator place, std::int64_t now) {
+  const Place left{.slot = place->second.slot,
+                   .released = place->second.released != 0 ? place->second.released
+                                                           : std::max<std::int64_t>(now, 1)};
+  const Key key = std::string(namespace_of(place->first)) + "/!" + std::to_string(left.slot);
+  const bool was_remembered = place->second.is_remembered;
+  drop(place);
+  if (was_remembered) return offer(left.slot);
+  places_[key] = left;
+  by_slot_[left.slot] = key;
+  quarantine_.emplace(left.released, key);
+  count(key, 1);
+}
+
+void PersistentVips::end_quarantines(std::int64_t now) {
+  while (!quarantine_.empty()) {
+    const auto first = quarantine_.begin();
+    if (now < first->first + options_.quarantine.count()) return;
+    const auto place = places_.find(first->second);
+    const std::uint32_t slot = place->second.slot;
+    if (is_abandoned(place->first)) {
+      drop(place);
+    } else {
+      place->second.is_remembered = true;
+      count(place->first, -1);
+      quarantine_.erase(first);
     }
-    places_.erase(known);
+    offer(slot);
   }
-  if (capacity_ == 0) return false;
-  const auto first = static_cast<std::uint32_t>(place_hash(key) % capacity_);
-  for (std::uint32_t i = 0; i < capacity_; ++i) {
-    const std::uint32_t slot = (first + i) % capacity_;
-    if (!is_free(slot, key, now)) continue;
-    if (const auto old = by_slot_.find(slot); old != by_slot_.end()) places_.erase(old->second);
-    by_slot_[slot] = key;
-    places_[key] = {slot, 0};
-    return true;
+}
+
+void PersistentVips::set_claims(const std::vector<IpAddress>& taken, std::int64_t now) {
+  std::unordered_set<std::uint32_t> next;
+  for (const auto& address : taken)
+    if (const auto slot = range_.slot_of(address)) next.insert(*slot);
+  const auto before = std::exchange(claimed_, std::move(next));
+  for (const std::uint32_t slot : claimed_) {
+    if (before.contains(slot)) continue;
+    withdraw(slot);
+    // The host that has the address needs another one.
+    const auto owner = by_slot_.find(slot);
+    if (owner == by_slot_.end()) continue;
+    const auto place = places_.find(owner->second);
+    if (place->second.released == 0) abandon(place, now);
   }
-  return false;
+  for (const std::uint32_t slot : before) {
+    if (claimed_.contains(slot)) continue;
+    const auto owner = by_slot_.find(slot);
+    if (owner == by_slot_.end() || places_.at(owner->second).is_remembered) offer(slot);
+  }
+}
+
+void PersistentVips::release_unwanted(std::int64_t now) {
+  const std::int64_t released = std::max<std::int64_t>(now, 1);
+  for (auto& [key, place] : places_) {
+    if (place.released != 0 || place.round == round_) continue;
+    place.released = released;
+    quarantine_.emplace(released, key);
+    is_changed_ = true;
+  }
+}
+
+bool PersistentVips::is_over_quota(std::string_view ns) const {
+  if (options_.namespace_quota == 0) return false;
+  const auto held = held_.find(std::string(ns));
+  return held != held_.end() && held->second >= options_.namespace_quota;
+}
+
+// A host that has been away gets its own address back, if nobody claims it.
+bool PersistentVips::take_back(const Key& key, Place& place) {
+  if (place.released == 0) return true;
+  if (claimed_.contains(place.slot)) return false;
+  if (place.is_remembered) {
+    if (is_over_quota(namespace_of(key))) return false;
+    withdraw(place.slot);
+    count(key, 1);
+  } else {
+    quarantine_.erase({place.released, key});
+  }
+  place.released = 0;
+  place.is_remembered = false;
+  is_changed_ = true;
+  return true;
+}
+
+std::optional<std::uint32_t> PersistentVips::find_slot(const Key& key) const {
+  if (range_.capacity() == 0) return std::nullopt;
+  const auto first = static_cast<std::uint32_t>(place_hash(key) % range_.capacity());
+  if (const auto slot = unused_.next_cyclic(first)) return slot;
+  return remembered_.next_cyclic(first);
+}
+
+// Null when the host stays without an address.  REQUIRES: the host has no place.
+const PersistentVips::Place* PersistentVips::place_newcomer(const Key& key, std::string_view ns,
+                                                            Shortage& shortage) {
+  if (is_over_quota(ns)) {
+    if (shortage.over_quota++ == 0) shortage.ns = ns;
+    return nullptr;
+  }
+  const auto slot = find_slot(key);
+  if (!slot) {
+    ++shortage.full;
+    return nullptr;
+  }
+  if (const auto owner = by_slot_.find(*slot); owner != by_slot_.end())
+    drop(places_.find(owner->second));
+  withdraw(*slot);
+  by_slot_[*slot] = key;
+  count(key, 1);
+  is_changed_ = true;
+  return &(places_[key] = {.slot = *slot, .round = round_});
 }
 
 std::vector<VipAssignment> PersistentVips::assign(const std::vector<VipRequest>& requests,
                                                   const std::vector<IpAddress>& taken) {
+  if (!trouble_.empty()) return {};
   const std::int64_t now = options_.clock();
-  const auto before = places_;
-  claimed_.clear();
-  const std::uint32_t base = [&] {
-    const auto& o = options_.v4.address.octets();
-    return static_cast<std::uint32_t>(o[12]) << 24 | static_cast<std::uint32_t>(o[13]) << 16 |
-           static_cast<std::uint32_t>(o[14]) << 8 | o[15];
-  }();
-  for (const auto& address : taken) {
-    if (!options_.v4.contains(address)) continue;
-    const auto& o = address.octets();
-    const std::uint32_t value = static_cast<std::uint32_t>(o[12]) << 24 |
-                                static_cast<std::uint32_t>(o[13]) << 16 |
-                                static_cast<std::uint32_t>(o[14]) << 8 | o[15];
-    claimed_[value - base - 1] = true;
-  }
-  std::set<Key> wanted;
-  for (const auto& request : requests) wanted.insert(request.ns + "/" + request.host);
-  for (auto& [key, place] : places_)
-    if (place.released == 0 && !wanted.contains(key))
-      place.released = std::max<std::int64_t>(now, 1);
+  ++round_;
+  end_quarantines(now);
+  set_claims(taken, now);
 
-  // Who has a place keeps it: those go first, so that a newcomer never takes one.
-  std::vector<VipAssignment> assigned;
-  std::size_t without = 0;
-  const auto give = [&](const VipRequest& request) {
-    const Key key = request.ns + "/" + request.host;
-    if (!place(key, now)) {
-      ++without;
-      return;
-    }
-    const std::uint32_t slot = places_[key].slot;
-    assigned.push_back({request.ns, request.host, v4_of(slot), v6_of(slot)});
+  // A host that has a place keeps it.  Those go first, so that a newcomer never takes one.
+  struct Newcomer {
+    const VipRequest* request;
+    Key key;
   };
-  std::set<Key> given;
-  for (const bool known : {true, false})
-    for (const auto& request : requests) {
-      const Key key = request.ns + "/" + request.host;
-      if (given.contains(key) || (known && !before.contains(key))) continue;
-      given.insert(key);
-      give(request);
+  std::vector<VipAssignment> assigned;
+  assigned.reserve(requests.size());
+  const auto give = [&](const VipRequest& request, const Place& place) {
+    assigned.push_back(
+        {request.ns, request.host, range_.v4_of(place.slot), range_.v6_of(place.slot)});
+  };
+  std::vector<Newcomer> newcomers;
+  for (const auto& request : requests) {
+    Key key = request.ns + "/" + request.host;
+    const auto known = places_.find(key);
+    if (known == places_.end()) {
+      newcomers.push_back({&request, std::move(key)});
+      continue;
     }
-  if (without > 0 && !said_full_)
-    options_.report("the range " + options_.v4.to_string() + " is full: " +
-                    std::to_string(without) + " hosts stay without a VIP; widen mesh.vip_cidr_v4");
-  said_full_ = without > 0;
-  if (!options_.file.empty() && places_ != before)
+    Place& place = known->second;
+    if (std::exchange(place.round, round_) == round_) continue;  // a second entry of the host
+    if (take_back(key, place))
+      give(request, place);
+    else
+      newcomers.push_back({&request, std::move(key)});
+  }
+  release_unwanted(now);
+
+  Shortage shortage;
+  std::unordered_set<std::string_view> seen;
+  for (const auto& [request, key] : newcomers) {
+    if (!seen.insert(key).second) continue;
+    // A host whose own address is claimed or beyond its quota looks for another one.
+    if (const auto lost = places_.find(key); lost != places_.end() && !is_over_quota(request->ns))
+      abandon(lost, now);
+    if (const Place* place = place_newcomer(key, request->ns, shortage)) give(*request, *place);
+  }
+  report_shortage(shortage);
+  if (!options_.file.empty() && std::exchange(is_changed_, false))
     if (const auto written = write_file(); !written) options_.report(written.error().message);
   return assigned;
 }
 
-IpAddress PersistentVips::v4_of(std::uint32_t slot) const {
-  auto octets = options_.v4.address.octets();
-  std::uint32_t value = static_cast<std::uint32_t>(octets[12]) << 24 |
-                        static_cast<std::uint32_t>(octets[13]) << 16 |
-                        static_cast<std::uint32_t>(octets[14]) << 8 | octets[15];
-  value += slot + 1;
-  return IpAddress::v4({static_cast<std::uint8_t>(value >> 24),
-                        static_cast<std::uint8_t>(value >> 16),
-                        static_cast<std::uint8_t>(value >> 8), static_cast<std::uint8_t>(value)});
-}
-
-IpAddress PersistentVips::v6_of(std::uint32_t slot) const {
-  auto octets = options_.v6.address.octets();
-  const std::uint32_t value = slot + 1;
-  for (std::size_t i = 0; i < 4; ++i)
-    octets[15 - i] = static_cast<std::uint8_t>(octets[15 - i] | (value >> (8 * i)));
-  return IpAddress::v6(octets);
+void PersistentVips::report_shortage(const Shortage& shortage) {
+  if (shortage.full > 0 && !said_full_)
+    options_.report("the range " + range_.to_string() +
+                    " is full: " + std::to_string(shortage.full) +
+                    " hosts stay without a VIP; widen mesh.vip_cidr_v4 and mesh.vip_cidr_v6");
+  said_full_ = shortage.full > 0;
+  if (shortage.over_quota > 0 && !said_over_quota_)
+    options_.report("namespace " + shortage.ns + " has all " +
+                    std::to_string(options_.namespace_quota) +
+                    " VIPs of its share: " + std::to_string(shortage.over_quota) +
+                    " hosts stay without one; raise mesh.vip_namespace_quota");
+  said_over_quota_ = shortage.over_quota > 0;
 }
 
 }  // namespace meshdns::registry

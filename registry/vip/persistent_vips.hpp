@@ -1,28 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
 // auto_allocate: persistent.  A VIP, once given to a host, is never moved: not by other hosts
-// coming or going, not by a restart.
+// coming or going, not by a restart.  The one exception is a resource that claims the very address.
 //
 // Places come from a hash of namespace and host, so that two fresh nodes with the same resources
 // agree; where two hosts collide, the older takes the place and the next free one is recorded for
 // the other.  The record is on disk (written whole, fsync, rename, checksum) before assign()
 // returns, hence before any client hears of an address.  A released address is nobody else's for
-// `quarantine`, in which caches forget it; its host gets it back whenever it is still free.
+// `quarantine`, in which caches forget it.  After that its host gets it back as long as no other
+// host has needed it; slots that no host remembers are given out first.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "registry/base/result.hpp"
+#include "registry/vip/slot_set.hpp"
 #include "registry/vip/vip_allocator.hpp"
+#include "registry/vip/vip_range.hpp"
 
 namespace meshdns::registry {
 
 struct PersistentVipOptions {
   IpPrefix v4 = *IpPrefix::parse("240.240.0.0/16");
   IpPrefix v6 = *IpPrefix::parse("2001:2::/48");
+  // Most addresses that the hosts of one namespace hold, those in quarantine included, so that no
+  // namespace can take the whole range; 0 = no limit.  A lower limit takes no address away.
+  std::uint32_t namespace_quota = 16384;
   std::string file;                      // empty = nothing is kept over a restart
   std::chrono::seconds quarantine{300};  // ten TTLs
   std::function<std::int64_t()> clock;   // Unix seconds
@@ -31,38 +43,75 @@ struct PersistentVipOptions {
   std::function<void(const std::string& message)> report;
 };
 
+// Control thread.  A change costs time linear in the number of hosts, also when the range is full.
 class PersistentVips final : public VipAllocator {
  public:
-  // Reads the file.  One that is damaged or foreign is renamed to FILE.bad-SECONDS and said.
+  // Reads the file.  Where there is one that cannot be read, is damaged or foreign, no address is
+  // given out and the file stays as it is: other addresses than before would lead clients that
+  // remember the old ones astray.  It is reported, and trouble() says why.
+  // Addresses outside the range, which was another one then, are forgotten.
   // REQUIRES: `options.clock` and `options.report` are set.
   explicit PersistentVips(PersistentVipOptions options);
 
   std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
                                     const std::vector<IpAddress>& taken) override;
 
+  // Why there are no addresses at all, with the remedy; empty: there are.
+  const std::string& trouble() const { return trouble_; }
+
  private:
   using Key = std::string;  // "namespace/host"
   struct Place {
     std::uint32_t slot = 0;
     std::int64_t released = 0;  // Unix seconds; 0 = in use
-    friend bool operator==(const Place&, const Place&) = default;
+    // The quarantine is over: others may take the slot, the host only remembers it.
+    bool is_remembered = false;
+    std::uint64_t round = 0;  // the last assign() that asked for it
+  };
+  using Places = std::unordered_map<Key, Place>;
+  // Why hosts stay without an address.
+  struct Shortage {
+    std::size_t full = 0;
+    std::size_t over_quota = 0;
+    std::string ns;  // the first one over its quota
   };
 
-  void read_file();
+  Result<void> read_file();
+  static Result<std::optional<std::string>> load(const std::string& path);
   Result<void> write_file() const;
   bool parse(const std::string& text);
+  void restore(const Key& key, std::uint32_t slot, std::int64_t released);
   std::string print() const;
-  bool is_free(std::uint32_t slot, const Key& key, std::int64_t now) const;
-  bool place(const Key& key, std::int64_t now);
-  IpAddress v4_of(std::uint32_t slot) const;
-  IpAddress v6_of(std::uint32_t slot) const;
+  void forget_all();
+
+  void end_quarantines(std::int64_t now);
+  void set_claims(const std::vector<IpAddress>& taken, std::int64_t now);
+  void release_unwanted(std::int64_t now);
+  bool take_back(const Key& key, Place& place);
+  const Place* place_newcomer(const Key& key, std::string_view ns, Shortage& shortage);
+  std::optional<std::uint32_t> find_slot(const Key& key) const;
+  bool is_over_quota(std::string_view ns) const;
+  void count(const Key& key, int difference);
+  void offer(std::uint32_t slot);
+  void withdraw(std::uint32_t slot);
+  void drop(Places::iterator place);
+  void abandon(Places::iterator place, std::int64_t now);
+  void report_shortage(const Shortage& shortage);
 
   const PersistentVipOptions options_;
-  const std::uint32_t capacity_;
-  std::map<Key, Place> places_;                      // in use and released
-  std::unordered_map<std::uint32_t, Key> by_slot_;   // the last owner of each slot
-  std::unordered_map<std::uint32_t, bool> claimed_;  // slots whose address a resource claims itself
+  std::string trouble_;
+  const VipRange range_;
+  Places places_;                                   // in use, in quarantine, and remembered
+  std::unordered_map<std::uint32_t, Key> by_slot_;  // whose place each slot is
+  std::set<std::pair<std::int64_t, Key>> quarantine_;
+  std::unordered_map<std::string, std::uint32_t> held_;  // by namespace, without what is remembered
+  std::unordered_set<std::uint32_t> claimed_;  // slots whose address a resource claims itself
+  SlotSet unused_;                             // free slots that no host remembers
+  SlotSet remembered_;                         // free slots that a host would take back
+  std::uint64_t round_ = 0;
+  bool is_changed_ = false;  // since the file was written
   bool said_full_ = false;
+  bool said_over_quota_ = false;
 };
 
 }  // namespace meshdns::registry

@@ -1,4 +1,5 @@
-// Addresses for hosts that have none (design section 5, `auto_allocate`).  Control thread.
+// SPDX-License-Identifier: Apache-2.0
+// Assigns addresses to hosts that have none (`mesh.auto_allocate`).  Control thread.
 #pragma once
 
 #include <memory>
@@ -47,7 +48,7 @@ class NoVips final : public VipAllocator {
 };
 
 // auto_allocate: hash.  Bit for bit Istio's own assignment in 240.240.0.0/16 and 2001:2::/48
-// (istio-semantics.md, section 8.1), its cascade on collisions included.
+// (docs/semantics-istio.md, "VIPs"), the order of its tries after a collision included.
 class HashVips final : public VipAllocator {
  public:
   std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
