@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/file_index.hpp"
 
 #include <fcntl.h>
@@ -52,11 +53,11 @@ Result<FileText> read_text(const std::string& path, std::size_t max_bytes) {
   struct stat status{};
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0)
     return fail(std::string("cannot be read: ") + std::strerror(errno) +
-                "; what was read from it before stays in service");
+                "; its last good state stays in use");
   if (!S_ISREG(status.st_mode)) return fail("is no regular file and is not read");
   if (std::cmp_greater(status.st_size, max_bytes))
     return fail("is larger than " + std::to_string(max_bytes >> 20) +
-                " MiB and is not read; divide it; what was read from it before stays in service");
+                " MiB and is not read; split it; its last good state stays in use");
   FileText file{std::string(static_cast<std::size_t>(status.st_size), '\0'),
                 FileIdentity::of(status), true};
   std::size_t filled = 0;
@@ -65,7 +66,7 @@ Result<FileText> read_text(const std::string& path, std::size_t max_bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
       return fail(std::string("cannot be read: ") + std::strerror(errno) +
-                  "; what was read from it before stays in service");
+                  "; its last good state stays in use");
     if (count == 0) break;
     filled += static_cast<std::size_t>(count);
   }
@@ -128,7 +129,7 @@ FileIndex::Outcome FileIndex::look(const Request& request) {
   changes_ += outcome.batch.changes.size();
   outcome.batch.source = options_.name;
   outcome.batch.complete = complete_;
-  outcome.watched_wholly = watched_wholly_;
+  outcome.watched_wholly = watched_wholly_ && !unheard_;
   outcome.status = status();
   return outcome;
 }
@@ -157,7 +158,8 @@ void FileIndex::walk(const Request& request, Outcome& outcome) {
   std::set<int> watches;
   for (const auto& [watch, interest] : walk.watches) watches.insert(watch);
   for (const int watch : watches_)
-    if (!watches.contains(watch)) inotify_rm_watch(inotify_, watch);
+    // Fails for a directory that is gone: the kernel has removed its watch.
+    if (!watches.contains(watch)) (void)inotify_rm_watch(inotify_, watch);
   watches_ = std::move(watches);
   watched_wholly_ = walk.watched_wholly;
   outcome.watches = std::move(walk.watches);
@@ -249,8 +251,8 @@ void FileIndex::consider(const FoundFile& found, const Request& request, Outcome
   if (file.resources > 0 && is_blank(text->text)) {
     file.hash.reset();
     return complain(found.path,
-                    "has become empty; what was read from it before stays in service; to take its "
-                    "objects away, delete the file or leave a comment in it");
+                    "has become empty; its last good state stays in use; to remove its "
+                    "objects, delete the file or leave a comment in it");
   }
   const std::uint64_t hash = hash_bytes(text->text);
   const bool is_same = file.hash == hash;
@@ -300,6 +302,16 @@ void FileIndex::complain(const std::string& path, std::string message) {
   complaints_.try_emplace(path, Complaint{std::move(message), true});
 }
 
+void FileIndex::set_unheard(std::string why, std::string remedy) {
+  unheard_ = polled_instead(why, remedy);
+}
+
+Complaint FileIndex::polled_instead(const std::string& why, const std::string& remedy) const {
+  return {"cannot be watched with inotify: " + why + "; it is polled every " +
+              std::to_string(options_.poll_without_inotify.count()) + " ms instead; " + remedy,
+          false};
+}
+
 // An origin has one change in a batch: a file that is read again says all that is to be said.
 void FileIndex::tell_complaints(const Request& request, Outcome& outcome) {
   std::set<std::string> changed;
@@ -310,11 +322,13 @@ void FileIndex::tell_complaints(const Request& request, Outcome& outcome) {
     change.effect = OriginChange::Effect::Keep;
     change.findings = std::move(findings);
   };
-  if (!watched_wholly_ && !complaints_.contains(options_.path))
-    complaints_[options_.path] = {
-        "cannot be watched as a whole and is looked at at intervals; raise "
-        "fs.inotify.max_user_watches and fs.inotify.max_user_instances",
-        false};
+  if (unheard_) {
+    complaints_.try_emplace(options_.path, *unheard_);
+  } else if (!watched_wholly_) {
+    complaints_.try_emplace(options_.path,
+                            polled_instead("there are too many inotify watches",
+                                           "raise the sysctl fs.inotify.max_user_watches"));
+  }
   for (const auto& [path, complaint] : complaints_) {
     const auto told = told_complaints_.find(path);
     const bool is_news = told == told_complaints_.end() || told->second != complaint;
@@ -344,7 +358,7 @@ SourceStatus FileIndex::status() const {
   for (const auto& [path, file] : files_) {
     if (!file.broken) continue;
     ++status.broken;
-    status.last_error = path + " has errors and is served as it was before";
+    status.last_error = path + " has errors; its last good state stays in use";
   }
   for (const auto& [path, complaint] : complaints_) {
     status.broken += complaint.hides_files ? 1 : 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a file source knows of its files, and the round that brings it up to date.  Belongs to one
 // thread at a time: the worker's during a round, the control thread's between rounds.
 #pragma once
@@ -38,6 +39,10 @@ class FileIndex {
 
   FileIndex(FileSourceOptions options, FileReader reader, int inotify);
 
+  // Says that nobody hears the events of `inotify`, and why; `remedy`: what to do about it.
+  // REQUIRES: no round has begun.
+  void set_unheard(std::string why, std::string remedy);
+
   Outcome look(const Request& request);
 
  private:
@@ -59,6 +64,7 @@ class FileIndex {
   void walk(const Request& request, Outcome& outcome);
   void find_missing(const Request& request, Outcome& outcome);
   bool is_hidden(const std::string& path) const;
+  Complaint polled_instead(const std::string& why, const std::string& remedy) const;
   void tell_complaints(const Request& request, Outcome& outcome);
   void remove(std::map<std::string, File>::iterator file, Outcome& outcome);
 
@@ -86,6 +92,7 @@ class FileIndex {
   FileIdentity root_;
   Milliseconds root_since_ = Milliseconds::min() / 2;  // files were known before it
   bool watched_wholly_ = true;
+  std::optional<Complaint> unheard_;
   bool complete_ = false;
   std::uint64_t reads_ = 0;
   std::uint64_t changes_ = 0;

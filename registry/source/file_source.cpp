@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/file_source.hpp"
 
 #include <sys/inotify.h>
@@ -6,12 +7,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "loop/check_loop.hpp"
 #include "registry/source/file_index.hpp"
 
 namespace meshdns::registry {
@@ -43,6 +46,7 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
       : loop_(loop),
         options_(options),
         inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
+        inotify_error_(inotify_ < 0 ? errno : 0),
         index_(std::move(options), std::move(reader), inotify_),
         sink_(&sink) {
     status_.name = options_.name;
@@ -83,6 +87,7 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   template <typename Handle>
   static void close_handle(Handle*& handle);
 
+  void hear_events();
   void on_events();
   void on_event(const inotify_event& event);
   bool matters(const inotify_event& event, std::string_view name) const;
@@ -96,6 +101,7 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   uv_loop_t* loop_;
   const FileSourceOptions options_;
   const int inotify_;
+  const int inotify_error_;
   FileIndex index_;   // the worker's while running_
   SourceSink* sink_;  // nullptr once stopped
   SourceStatus status_;
@@ -130,20 +136,28 @@ void FileSource::Engine::start() {
   if (round_timer_ != nullptr) return;
   round_timer_ = open_timer();
   poll_timer_ = open_timer();
-  if (inotify_ >= 0) {
-    auto* poll = new Poll;
-    if (uv_poll_init(loop_, &poll->handle, inotify_) != 0) {
-      delete poll;
-    } else {
-      events_ = poll;
-      events_->engine = shared_from_this();
-      events_->handle.data = events_;
-      uv_poll_start(&events_->handle, UV_READABLE, [](uv_poll_t* handle, int, int) {
-        static_cast<Poll*>(handle->data)->engine->on_events();
-      });
-    }
-  }
+  hear_events();
   want_round(Milliseconds{0});
+}
+
+void FileSource::Engine::hear_events() {
+  if (inotify_ < 0)
+    return index_.set_unheard(
+        inotify_error_ == EMFILE ? "there are too many inotify instances or open files"
+                                 : std::strerror(inotify_error_),
+        "raise the sysctl fs.inotify.max_user_instances, or the limit of open files");
+  auto poll = std::make_unique<Poll>();
+  if (const int error = uv_poll_init(loop_, &poll->handle, inotify_); error != 0)
+    return index_.set_unheard(std::string("the event loop refuses it: ") + uv_strerror(error),
+                              "raise the sysctl fs.epoll.max_user_watches");
+  events_ = poll.release();
+  events_->engine = shared_from_this();
+  events_->handle.data = events_;
+  check_loop(uv_poll_start(&events_->handle, UV_READABLE,
+                           [](uv_poll_t* handle, int, int) {
+                             static_cast<Poll*>(handle->data)->engine->on_events();
+                           }),
+             "watch inotify's events");
 }
 
 void FileSource::Engine::rescan() {
@@ -169,6 +183,12 @@ void FileSource::Engine::on_events() {
       // The name follows the fixed part; it is taken from the buffer, not from the copy.
       const char* name = buffer.data() + at + sizeof event;
       at += sizeof event + event.len;
+      if ((event.mask & IN_Q_OVERFLOW) != 0) {
+        // Events are lost, of any file; so may be the ends of writes.
+        writers_.clear();
+        rescan();
+        continue;
+      }
       if (event.len > 0 && !matters(event, name)) continue;
       const WatchedName place{event.wd, event.len > 0 ? name : ""};
       if ((event.mask & IN_MODIFY) != 0) {
@@ -214,13 +234,14 @@ void FileSource::Engine::want_round(Milliseconds in) {
   if (wanted_at_ && *wanted_at_ <= at) return;
   wanted_at_ = at;
   if (running_) return;
-  uv_timer_start(
-      &round_timer_->handle,
-      [](uv_timer_t* timer) {
-        const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
-        engine->start_round();
-      },
-      ms(at - now()), 0);
+  check_loop(uv_timer_start(
+                 &round_timer_->handle,
+                 [](uv_timer_t* timer) {
+                   const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
+                   engine->start_round();
+                 },
+                 ms(at - now()), 0),
+             "start a timer");
 }
 
 void FileSource::Engine::start_round() {
@@ -234,16 +255,17 @@ void FileSource::Engine::start_round() {
   round->request = {now(), everything_, {}};
   for (const auto& [place, writer] : writers_) round->request.being_written.insert(place);
   running_ = true;
-  uv_queue_work(
-      loop_, &round->handle,
-      [](uv_work_t* work) {
-        auto* running = static_cast<Round*>(work->data);
-        running->outcome = running->engine->index_.look(running->request);
-      },
-      [](uv_work_t* work, int) {
-        const std::unique_ptr<Round> done(static_cast<Round*>(work->data));
-        done->engine->finish_round(*done);
-      });
+  check_loop(uv_queue_work(
+                 loop_, &round->handle,
+                 [](uv_work_t* work) {
+                   auto* running = static_cast<Round*>(work->data);
+                   running->outcome = running->engine->index_.look(running->request);
+                 },
+                 [](uv_work_t* work, int) {
+                   const std::unique_ptr<Round> done(static_cast<Round*>(work->data));
+                   done->engine->finish_round(*done);
+                 }),
+             "hand work to a thread");
 }
 
 void FileSource::Engine::finish_round(Round& round) {
@@ -264,13 +286,14 @@ void FileSource::Engine::finish_round(Round& round) {
   if (wanted_at) want_round(std::max(*wanted_at - now(), took));
   if (outcome.again_in) want_round(*outcome.again_in);
   const bool hears_all = events_ != nullptr && outcome.watched_wholly;
-  uv_timer_start(
-      &poll_timer_->handle,
-      [](uv_timer_t* timer) {
-        const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
-        engine->want_round(Milliseconds{0});
-      },
-      ms(hears_all ? options_.poll : options_.poll_without_inotify), 0);
+  check_loop(uv_timer_start(
+                 &poll_timer_->handle,
+                 [](uv_timer_t* timer) {
+                   const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
+                   engine->want_round(Milliseconds{0});
+                 },
+                 ms(hears_all ? options_.poll : options_.poll_without_inotify), 0),
+             "start a timer");
 }
 
 FileSource::FileSource(uv_loop_s* loop, FileSourceOptions options, FileReader reader,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resources from a file or a directory tree, followed as it changes.
 //
 // inotify tells that something happened, never what: each wake-up compares the whole tree with what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file source of manifests: Istio's and Kubernetes' resources in YAML or JSON.
 #include "registry/manifest/manifest.hpp"
 #include "registry/source/file_source.hpp"

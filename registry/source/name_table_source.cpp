@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file source of istiod NameTable dumps: an alternative to manifests, not beside them in a tree.
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/file_source.hpp"

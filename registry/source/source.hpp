@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where resources come from, and how they reach the registry.  A source follows something (files,
 // an API) by itself and hands over what changed; the registry compares and applies.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/tree_walk.hpp"
 
 #include <dirent.h>
@@ -66,7 +67,7 @@ class Walker {
     if (error != 0) {
       complain(options_.path,
                std::string(error == ENOENT ? "does not exist" : std::strerror(error)) +
-                   "; what was read from it before stays in service until it is back");
+                   "; its last good state stays in use until it is back");
       return std::move(walk_);
     }
     walk_.root_found = true;
@@ -178,7 +179,7 @@ void Walker::enter(const std::string& visible, const std::string& real, const st
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(real.c_str()), closedir);
   if (!directory)
     return complain(visible, std::string("cannot be read: ") + std::strerror(errno) +
-                                 "; its files stay in service as they were last read");
+                                 "; the last good state of its files stays in use");
   std::vector<std::string> names;
   while (const dirent* entry = readdir(directory.get()))
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
@@ -200,7 +201,7 @@ void Walker::visit(const std::string& visible, const std::string& real, const st
   if (target.error != 0) {
     if (is_ours)
       complain(visible_path, std::string("the link leads nowhere: ") + std::strerror(target.error) +
-                                 "; what was read by this name before stays in service");
+                                 "; the last good state of this name stays in use");
     return;
   }
   if (S_ISDIR(status.st_mode)) return enter(visible_path, target.path, status, depth + 1);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One look at a file or a directory tree: which files are there, by which names, and which
 // directories must be watched to hear of a change.  Reads no file.  Any thread; no state of its
 // own.

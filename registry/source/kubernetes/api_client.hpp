@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transport to a real API server: libcurl with credentials.
 #pragma once
 
@@ -23,6 +24,8 @@ class ApiClient final : public Transport {
                                               ResponseListener& listener) override;
   void renew_credentials() override;
   void distrust_connections() override { curl_.distrust_connections(); }
+  // The kubeconfig says insecure-skip-tls-verify: anybody on the way can play the server.
+  bool is_unverified() const { return credentials_ && credentials_->access().tls.is_unverified; }
 
  private:
   class Request;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the API says beside objects: meta/v1 Status and ListMeta.
 #pragma once
 

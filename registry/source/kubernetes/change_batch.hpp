@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers single changes into a batch for the registry: the last word on an object counts, whatever
 // came before it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/cluster_access.hpp"
 
 #include <openssl/evp.h>
@@ -45,7 +46,7 @@ Result<std::string> decode_base64(const std::string& text, std::string_view fiel
                        : EVP_DecodeBlock(reinterpret_cast<unsigned char*>(decoded.data()),
                                          reinterpret_cast<const unsigned char*>(clean.data()),
                                          static_cast<int>(clean.size()));
-  if (size < 0) return fail(std::string(field) + " is no base64");
+  if (size < 0) return fail(std::string(field) + " is not base64");
   // The padding counts as octets to OpenSSL.
   const auto padding = static_cast<std::size_t>(
       clean.size() - std::min(clean.find_last_not_of('=') + 1, clean.size()));
@@ -96,11 +97,18 @@ class KubeconfigReader {
     while (access_.server.ends_with('/')) access_.server.pop_back();
     if (!access_.server.starts_with("https://") && !access_.server.starts_with("http://"))
       return fail("clusters: server: " + registry::quoted(access_.server) +
-                  " is no http or https URL");
+                  " is not an http or https URL");
     access_.tls.server_name = text_of(&cluster, "tls-server-name");
     access_.tls.is_unverified = flag_of(&cluster, "insecure-skip-tls-verify");
     access_.proxy = text_of(&cluster, "proxy-url");
-    return read_pem(cluster, "certificate-authority", access_.tls.ca_file, access_.tls.ca_pem);
+    auto read = read_pem(cluster, "certificate-authority", access_.tls.ca_file, access_.tls.ca_pem);
+    // As kubectl: one of the two is a mistake, and it may be the insecure one.
+    if (read && access_.tls.is_unverified &&
+        !(access_.tls.ca_file.empty() && access_.tls.ca_pem.empty()))
+      return fail(
+          "clusters: insecure-skip-tls-verify: not together with a certificate-authority; remove "
+          "one of them");
+    return read;
   }
 
   Result<void> read_user(const Node& user) {
@@ -158,7 +166,7 @@ Result<ClusterAccess> parse_kubeconfig(std::string_view text, const std::string&
   Result<ClusterAccess> access = fail("the kubeconfig is empty");
   DocumentLimits limits;
   limits.max_bytes = kMaxFile;
-  const auto read = read_documents(text, limits, [&](const Document& document) {
+  const auto read = read_handwritten_documents(text, limits, [&](const Document& document) {
     access = KubeconfigReader(document.root, directory).read();
   });
   if (!read) return fail("line " + std::to_string(read.error().line) + ": " + read.error().message);
@@ -198,9 +206,9 @@ Result<ClusterAccess> in_cluster_access(const std::string& directory) {
 Result<ExecCredential> parse_exec_credential(std::string_view text) {
   JsonParser parser;
   const auto root = parser.parse(text);
-  if (!root) return fail("what the plugin printed is no JSON: " + root.error().message);
+  if (!root) return fail("the plugin did not print JSON: " + root.error().message);
   if (text_of(*root, "kind") != "ExecCredential")
-    return fail("what the plugin printed is no ExecCredential");
+    return fail("the plugin did not print an ExecCredential");
   const Node* const status = (*root)->find("status");
   ExecCredential credential;
   credential.token = text_of(status, "token");

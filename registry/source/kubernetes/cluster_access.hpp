@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a cluster's API is reached and with what right: from a kubeconfig, or from what every Pod
 // finds in itself (the API reference, "Config (v1)"; "Accessing the API from a Pod").
 #pragma once

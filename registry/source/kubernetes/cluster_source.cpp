@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/cluster_source.hpp"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ void ClusterSource::rescan() {
 void ClusterSource::discover() {
   discovery_timer_.reset();
   discovery_ = std::make_unique<Discovery>(
-      transport_, parser_,
+      transport_, scheduler_, parser_,
       Discovery::Outcome{[this](ServedKinds served) { on_discovered(std::move(served)); },
                          [this](const Discovery::Failure& f) { on_discovery_failed(f); }});
 }
@@ -289,8 +290,7 @@ void ClusterSource::check_complete() {
   complete_timer_ = scheduler_.after(kCompletePoll, [this] { check_complete(); });
 }
 
-// --- is the server there
-// -------------------------------------------------------------------------
+// --- is the server there -------------------------------------------------------------------------
 
 bool ClusterSource::may_ask(const void* who) {
   if (reach_ != Reach::No || prober_ == who) return true;
@@ -319,8 +319,7 @@ void ClusterSource::note_reachability(const void* who, Trouble trouble, const st
   if (crds_ && who != &crds_) crds_->retry_now();
 }
 
-// --- handing over
-// --------------------------------------------------------------------------------
+// --- handing over --------------------------------------------------------------------------------
 
 void ClusterSource::want_flush() {
   if (batch_.size() >= options_.batch_objects) return flush();

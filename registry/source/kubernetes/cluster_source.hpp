@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cluster as a source: discovery decides what is followed, each collection follows itself, and
 // what they bring is handed over in batches.  Knows no sockets: the transport is given to it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What proves to the API server who we are, kept fresh: token files are read anew, exec plugins run
 // again before what they gave expires.
 #pragma once

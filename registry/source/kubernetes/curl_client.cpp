@@ -1,4 +1,4 @@
-// The only file that knows libcurl.
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/curl_client.hpp"
 
 #include <curl/curl.h>
@@ -8,9 +8,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <utility>
+
+#include "registry/source/kubernetes/body_decoder.hpp"
+#include "registry/source/kubernetes/curl_options.hpp"
+#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/kubernetes/socket_set.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -20,6 +24,14 @@ constexpr long kKeepAliveIdle = 10;
 constexpr long kKeepAliveInterval = 5;
 constexpr unsigned kUserTimeoutMs = 20'000;
 constexpr std::uint64_t kDistrustMs = 5'000;
+// Bytes of a response, as received, that may wait for its listener.  Then the response is paused.
+constexpr std::size_t kMaxWaiting = std::size_t{256} << 10;
+// The text that a listener gets in one turn of the loop: a few milliseconds of work.
+constexpr std::size_t kTextPerTurn = std::size_t{256} << 10;
+// Not 0: libuv would call it before it looks at its sockets.
+constexpr Milliseconds kNextTurn{1};
+constexpr std::size_t kMaxHeaders = std::size_t{128} << 10;
+constexpr std::string_view kContentEncoding = "content-encoding:";
 
 // Once per process; libcurl's start is not for every thread to make.
 void start_libcurl() {
@@ -34,56 +46,28 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-template <typename Value>
-void set(CURL* easy, CURLoption option, Value value) {
-  curl_easy_setopt(easy, option, value);
-}
-
-void set_text(CURL* easy, CURLoption option, const std::string& text) {
-  if (!text.empty()) curl_easy_setopt(easy, option, text.c_str());
-}
-
-// A file, or its content.
-void set_pem(CURL* easy, CURLoption file_option, const std::string& file, CURLoption blob_option,
-             const std::string& pem) {
-  if (pem.empty()) return set_text(easy, file_option, file);
-  std::string copy = pem;
-  curl_blob blob{copy.data(), copy.size(), CURL_BLOB_COPY};
-  curl_easy_setopt(easy, blob_option, &blob);
-}
-
 int prepare_socket(void*, curl_socket_t socket, curlsocktype purpose) {
   if (purpose == CURLSOCKTYPE_IPCXN)
     setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
   return CURL_SOCKOPT_OK;
 }
 
-// The certificate is for another name than the URL's: libcurl is told that name, and where to
-// connect to instead.
-struct NamedTarget {
-  std::string url;
-  std::string connect_to;  // empty: nowhere else
-};
-NamedTarget name_target(const CurlRequest& request) {
-  const std::size_t authority = request.url.find("://");
-  if (request.tls.server_name.empty() || authority == std::string::npos) return {request.url, ""};
-  const std::size_t begin = authority + 3;
-  const std::size_t end = std::min(request.url.find('/', begin), request.url.size());
-  std::string host = request.url.substr(begin, end - begin);
-  std::string port = "443";
-  const std::size_t colon = host.rfind(':');
-  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) {
-    port = host.substr(colon + 1);
-    host.resize(colon);
-  }
-  return {
-      request.url.substr(0, begin) + request.tls.server_name + ":" + port + request.url.substr(end),
-      "::" + host + ":" + port};
+// `name` is in lower case and ends in a colon.
+bool is_field(std::string_view line, std::string_view name) {
+  return line.size() > name.size() && strncasecmp(line.data(), name.data(), name.size()) == 0;
+}
+
+std::string_view value_of(std::string_view line) {
+  constexpr std::string_view space = " \t\r\n";
+  line.remove_prefix(line.find(':') + 1);
+  line.remove_prefix(std::min(line.find_first_not_of(space), line.size()));
+  return line.substr(0, line.find_last_not_of(space) + 1);
 }
 
 }  // namespace
 
-// A request, from its start until both libcurl and its listener are done with it.
+// Libcurl works in turn() alone.  What came of it is told to the listeners afterwards, so that they
+// may begin and end requests as they like.
 class CurlClient::Engine {
  public:
   explicit Engine(uv_loop_t* loop);
@@ -95,6 +79,7 @@ class CurlClient::Engine {
   void distrust_connections() { distrusted_until_ = uv_hrtime() / 1'000'000 + kDistrustMs; }
 
  private:
+  // A request, from its start until both libcurl and its listener are done with it.
   struct Transfer {
     std::unique_ptr<CURL, FreeEasy> easy{curl_easy_init()};
     std::unique_ptr<curl_slist, FreeList> headers;
@@ -102,36 +87,49 @@ class CurlClient::Engine {
     std::array<char, CURL_ERROR_SIZE> error{};
     Engine* engine = nullptr;
     ResponseListener* listener = nullptr;  // null: nobody wants it any more
-    std::string received;
+    std::size_t header_bytes = 0;
+    BodyDecoder body;
     bool has_head = false;
-    bool is_told = false;   // the head
-    bool is_ready = false;  // stands in ready_
-    bool is_added = false;  // to the multi handle
-    CURLcode result = CURLE_OK;
+    bool is_told = false;    // the head
+    bool is_paused = false;  // too much of the body waits
+    bool is_ready = false;   // stands in ready_
+    bool is_added = false;   // to the multi handle
     bool is_over = false;
+    CURLcode result = CURLE_OK;
+    std::string failure;  // in our words; empty: libcurl's are used
   };
   using TransferRef = std::shared_ptr<Transfer>;
   class Handle;
 
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* transfer);
   static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* transfer);
-  static int on_socket(CURL*, curl_socket_t socket, int what, void* engine, void* watcher);
+  static int on_socket(CURL*, curl_socket_t socket, int what, void* engine, void*);
   static int on_timer(CURLM*, long timeout_ms, void* engine);
 
-  void watch_socket(curl_socket_t socket, int what, uv_poll_t* watcher);
+  Result<void> prepare();
+  void watch_socket(curl_socket_t socket, int what);
   void turn(curl_socket_t socket, int events);
   void gather_results();
   void deliver();
   void deliver(const TransferRef& transfer);
+  bool deliver_body(Transfer& transfer);
+  void resume(Transfer& transfer);
+  void conclude(Transfer& transfer);
   void mark_ready(Transfer& transfer);
+  void end(Transfer& transfer, std::string why);
+  void end_all(const std::string& why);
   void remove(Transfer& transfer);
-  void configure(Transfer& transfer, const CurlRequest& request);
+  Result<void> configure(Transfer& transfer, const CurlRequest& request);
   static ResponseHead head_of(CURL* easy);
 
   uv_loop_t* loop_;
+  std::unique_ptr<Scheduler> scheduler_;
   CURLM* multi_;
-  uv_timer_t* timer_;
+  std::unique_ptr<SocketSet> sockets_;  // null: cannot be made, and is tried again
+  std::unique_ptr<Timer> timer_;        // libcurl's
+  std::unique_ptr<Timer> delivery_;     // what is ready is told in the next turn of the loop
   bool is_turning_ = false;
+  bool accepts_gzip_ = true;  // until a server or proxy shows that it cannot do it
   std::vector<TransferRef> transfers_;
   std::vector<TransferRef> ready_;
   std::uint64_t distrusted_until_ = 0;
@@ -153,9 +151,10 @@ class CurlClient::Engine::Handle final : public Exchange {
 };
 
 CurlClient::Engine::Engine(uv_loop_t* loop)
-    : loop_(loop), multi_((start_libcurl(), curl_multi_init())), timer_(new uv_timer_t) {
-  uv_timer_init(loop_, timer_);
-  timer_->data = this;
+    : loop_(loop),
+      scheduler_(make_uv_scheduler(loop)),
+      multi_((start_libcurl(), curl_multi_init())) {
+  if (multi_ == nullptr) return;
   curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &on_socket);
   curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &on_timer);
@@ -170,15 +169,40 @@ CurlClient::Engine::~Engine() {
   transfers_.clear();
   ready_.clear();
   curl_multi_cleanup(multi_);
-  uv_close(reinterpret_cast<uv_handle_t*>(timer_),
-           [](uv_handle_t* handle) { delete reinterpret_cast<uv_timer_t*>(handle); });
 }
 
-// A watch without events sends a head long before a body.
+// Whether requests can be made at all.
+Result<void> CurlClient::Engine::prepare() {
+  if (multi_ == nullptr) return fail("libcurl cannot be started");
+  if (sockets_) return {};
+  auto opened = SocketSet::open(loop_, [this](int socket, SocketSet::Readiness ready) {
+    turn(socket, (ready.readable ? CURL_CSELECT_IN : 0) | (ready.writable ? CURL_CSELECT_OUT : 0));
+  });
+  if (!opened) return std::unexpected(opened.error());
+  sockets_ = *std::move(opened);
+  return {};
+}
+
+// --- what libcurl calls --------------------------------------------------------------------------
+
+// Less than was given ends the transfer.  A watch without events sends a head long before a body.
 std::size_t CurlClient::Engine::on_header(char* data, std::size_t size, std::size_t count,
                                           void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const std::string_view line(data, size * count);
+  transfer.header_bytes += line.size();
+  if (transfer.header_bytes > kMaxHeaders) {
+    transfer.failure =
+        "the response has more than " + std::to_string(kMaxHeaders >> 10) + " KiB of header fields";
+    return 0;
+  }
+  if (is_field(line, kContentEncoding)) {
+    if (auto known = transfer.body.set_encoding(value_of(line)); !known) {
+      transfer.engine->accepts_gzip_ = false;
+      transfer.failure = std::move(known.error().message);
+      return 0;
+    }
+  }
   if (line != "\r\n" && line != "\n") return line.size();
   long status = 0;
   curl_easy_getinfo(transfer.easy.get(), CURLINFO_RESPONSE_CODE, &status);
@@ -192,79 +216,49 @@ std::size_t CurlClient::Engine::on_header(char* data, std::size_t size, std::siz
 std::size_t CurlClient::Engine::on_data(char* data, std::size_t size, std::size_t count,
                                         void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
-  // Ending the transfer from within is told by taking less than was given.
   if (transfer.listener == nullptr) return 0;
   transfer.has_head = true;
-  transfer.received.append(data, size * count);
   transfer.engine->mark_ready(transfer);
+  if (transfer.body.waiting() >= kMaxWaiting) {
+    transfer.is_paused = true;
+    return CURL_WRITEFUNC_PAUSE;
+  }
+  transfer.body.add({data, size * count});
   return size * count;
 }
 
-void CurlClient::Engine::mark_ready(Transfer& transfer) {
-  if (std::exchange(transfer.is_ready, true)) return;
-  const auto known = std::ranges::find(transfers_, &transfer, &TransferRef::get);
-  if (known != transfers_.end()) ready_.push_back(*known);
-}
-
-int CurlClient::Engine::on_socket(CURL*, curl_socket_t socket, int what, void* engine,
-                                  void* watcher) {
-  static_cast<Engine*>(engine)->watch_socket(socket, what, static_cast<uv_poll_t*>(watcher));
+int CurlClient::Engine::on_socket(CURL*, curl_socket_t socket, int what, void* engine, void*) {
+  static_cast<Engine*>(engine)->watch_socket(socket, what);
   return 0;
 }
 
-void CurlClient::Engine::watch_socket(curl_socket_t socket, int what, uv_poll_t* watcher) {
-  if (what == CURL_POLL_REMOVE) {
-    if (watcher == nullptr) return;
-    uv_poll_stop(watcher);
-    uv_close(reinterpret_cast<uv_handle_t*>(watcher),
-             [](uv_handle_t* handle) { delete reinterpret_cast<uv_poll_t*>(handle); });
-    curl_multi_assign(multi_, socket, nullptr);
-    return;
-  }
-  if (watcher == nullptr) {
-    watcher = new uv_poll_t;
-    if (uv_poll_init_socket(loop_, watcher, socket) != 0) {
-      delete watcher;
-      return;
-    }
-    watcher->data = this;
-    curl_multi_assign(multi_, socket, watcher);
-  }
-  const int events =
-      (what != CURL_POLL_OUT ? UV_READABLE : 0) | (what != CURL_POLL_IN ? UV_WRITABLE : 0);
-  uv_poll_start(watcher, events, [](uv_poll_t* poll, int status, int happened) {
-    uv_os_fd_t fd = -1;
-    uv_fileno(reinterpret_cast<uv_handle_t*>(poll), &fd);
-    int flags = 0;
-    if (status < 0) flags = CURL_CSELECT_ERR;
-    if ((happened & UV_READABLE) != 0) flags |= CURL_CSELECT_IN;
-    if ((happened & UV_WRITABLE) != 0) flags |= CURL_CSELECT_OUT;
-    static_cast<Engine*>(poll->data)->turn(fd, flags);
-  });
+// A connection that cannot be watched would be silent for ever.  Its transfers are not known here.
+void CurlClient::Engine::watch_socket(curl_socket_t socket, int what) {
+  if (what == CURL_POLL_REMOVE) return sockets_->forget(socket);
+  const auto watched = sockets_->watch(
+      socket, {.readable = (what & CURL_POLL_IN) != 0, .writable = (what & CURL_POLL_OUT) != 0});
+  if (!watched) end_all(watched.error().message);
 }
 
-// libcurl may call this from within its own functions: it is only noted here.
+// Libcurl may call this from within its own functions: it is only noted here.
 int CurlClient::Engine::on_timer(CURLM*, long timeout_ms, void* user) {
   auto* const engine = static_cast<Engine*>(user);
-  if (timeout_ms < 0) {
-    uv_timer_stop(engine->timer_);
-    return 0;
-  }
-  uv_timer_start(
-      engine->timer_,
-      [](uv_timer_t* timer) { static_cast<Engine*>(timer->data)->turn(CURL_SOCKET_TIMEOUT, 0); },
-      static_cast<std::uint64_t>(timeout_ms), 0);
+  engine->timer_.reset();
+  if (timeout_ms >= 0)
+    engine->timer_ = engine->scheduler_->after(Milliseconds(timeout_ms),
+                                               [engine] { engine->turn(CURL_SOCKET_TIMEOUT, 0); });
   return 0;
 }
 
-// Lets libcurl work; then, outside of it, tells the listeners, who may begin and end requests as
-// they like.
+// --- turns ---------------------------------------------------------------------------------------
+
 void CurlClient::Engine::turn(curl_socket_t socket, int events) {
   int running = 0;
   is_turning_ = true;
-  curl_multi_socket_action(multi_, socket, events, &running);
+  const CURLMcode code = curl_multi_socket_action(multi_, socket, events, &running);
   is_turning_ = false;
   gather_results();
+  if (code != CURLM_OK) end_all(curl_multi_strerror(code));
   deliver();
 }
 
@@ -281,6 +275,37 @@ void CurlClient::Engine::gather_results() {
   }
 }
 
+void CurlClient::Engine::mark_ready(Transfer& transfer) {
+  if (std::exchange(transfer.is_ready, true)) return;
+  const auto known = std::ranges::find(transfers_, &transfer, &TransferRef::get);
+  if (known == transfers_.end()) return;
+  ready_.push_back(*known);
+  if (is_turning_ || delivery_) return;
+  delivery_ = scheduler_->after(kNextTurn, [this] {
+    delivery_.reset();
+    deliver();
+  });
+}
+
+void CurlClient::Engine::end(Transfer& transfer, std::string why) {
+  if (transfer.failure.empty()) transfer.failure = std::move(why);
+  transfer.is_over = true;
+  mark_ready(transfer);
+}
+
+void CurlClient::Engine::end_all(const std::string& why) {
+  for (const auto& transfer : transfers_) end(*transfer, why);
+}
+
+// Libcurl forgets the transfer; its memory goes with its last user.
+void CurlClient::Engine::remove(Transfer& transfer) {
+  if (std::exchange(transfer.is_added, false))
+    curl_multi_remove_handle(multi_, transfer.easy.get());
+  std::erase_if(transfers_, [&](const TransferRef& known) { return known.get() == &transfer; });
+}
+
+// --- what the listeners are told -----------------------------------------------------------------
+
 void CurlClient::Engine::deliver() {
   // Whoever is called may end others: each is looked at anew when it is its turn.
   const auto ready = std::exchange(ready_, {});
@@ -292,19 +317,52 @@ void CurlClient::Engine::deliver() {
 
 void CurlClient::Engine::deliver(const TransferRef& transfer) {
   const bool has_answer = transfer->has_head || (transfer->is_over && transfer->result == CURLE_OK);
-  if (has_answer && !transfer->is_told && transfer->listener != nullptr) {
+  if (has_answer && transfer->failure.empty() && !transfer->is_told &&
+      transfer->listener != nullptr) {
     transfer->is_told = true;
     transfer->listener->on_head(head_of(transfer->easy.get()));
   }
-  const std::string received = std::exchange(transfer->received, {});
-  if (!received.empty() && transfer->listener != nullptr) transfer->listener->on_body(received);
-  if (!transfer->is_over) return;
-  ResponseListener* const listener = std::exchange(transfer->listener, nullptr);
-  remove(*transfer);
+  if (!deliver_body(*transfer)) return mark_ready(*transfer);
+  if (transfer->is_over) return conclude(*transfer);
+  if (std::exchange(transfer->is_paused, false)) resume(*transfer);
+}
+
+// Tells of as much of the text as one turn may; false: there is more.
+bool CurlClient::Engine::deliver_body(Transfer& transfer) {
+  for (std::size_t told = 0; transfer.listener != nullptr && transfer.failure.empty();) {
+    if (told >= kTextPerTurn) return false;
+    const auto text = transfer.body.next();
+    if (!text) {
+      accepts_gzip_ = false;
+      end(transfer, text.error().message);
+      break;
+    }
+    if (text->empty()) break;
+    told += text->size();
+    transfer.listener->on_body(*text);
+  }
+  return true;
+}
+
+// It may be that on_data() is called from here.
+void CurlClient::Engine::resume(Transfer& transfer) {
+  if (!transfer.is_added) return;
+  const CURLcode code = curl_easy_pause(transfer.easy.get(), CURLPAUSE_CONT);
+  if (code != CURLE_OK) end(transfer, curl_easy_strerror(code));
+}
+
+void CurlClient::Engine::conclude(Transfer& transfer) {
+  ResponseListener* const listener = std::exchange(transfer.listener, nullptr);
+  remove(transfer);
   if (listener == nullptr) return;
-  if (transfer->result == CURLE_OK) return listener->on_end({});
+  if (!transfer.failure.empty()) return listener->on_end(fail(transfer.failure));
+  if (transfer.result == CURLE_OK) {
+    const auto finished = transfer.body.finish();
+    if (!finished) accepts_gzip_ = false;
+    return listener->on_end(finished);
+  }
   const char* const why =
-      transfer->error[0] != '\0' ? transfer->error.data() : curl_easy_strerror(transfer->result);
+      transfer.error[0] != '\0' ? transfer.error.data() : curl_easy_strerror(transfer.result);
   listener->on_end(fail(why));
 }
 
@@ -319,56 +377,51 @@ ResponseHead CurlClient::Engine::head_of(CURL* easy) {
   return head;
 }
 
-// libcurl forgets the transfer; its memory goes with its last user.
-void CurlClient::Engine::remove(Transfer& transfer) {
-  if (std::exchange(transfer.is_added, false))
-    curl_multi_remove_handle(multi_, transfer.easy.get());
-  std::erase_if(transfers_, [&](const TransferRef& known) { return known.get() == &transfer; });
-}
+// --- requests ------------------------------------------------------------------------------------
 
-void CurlClient::Engine::configure(Transfer& transfer, const CurlRequest& request) {
-  CURL* const easy = transfer.easy.get();
+Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest& request) {
+  if (!transfer.easy) return fail("libcurl has no memory for a request");
+  CurlOptions options(transfer.easy.get());
   const NamedTarget target = name_target(request);
-  set_text(easy, CURLOPT_URL, target.url);
+  options.set_text(CURLOPT_URL, target.url);
   if (!target.connect_to.empty()) {
     transfer.connect_to.reset(curl_slist_append(nullptr, target.connect_to.c_str()));
-    set(easy, CURLOPT_CONNECT_TO, transfer.connect_to.get());
+    options.set(CURLOPT_CONNECT_TO, transfer.connect_to.get());
   }
   curl_slist* headers = nullptr;
   for (const auto& header : request.headers) headers = curl_slist_append(headers, header.c_str());
+  // Not libcurl's own decompression: it makes all of the text of what it has received.
+  if (accepts_gzip_) headers = curl_slist_append(headers, "Accept-Encoding: gzip");
   transfer.headers.reset(headers);
-  set(easy, CURLOPT_HTTPHEADER, headers);
-  set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  set(easy, CURLOPT_PIPEWAIT, 1L);
-  set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
-  set(easy, CURLOPT_USERAGENT, "meshdnsd/" MESHDNS_VERSION);
-  set(easy, CURLOPT_NOSIGNAL, 1L);
-  set(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
-  set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-  set(easy, CURLOPT_TCP_KEEPIDLE, kKeepAliveIdle);
-  set(easy, CURLOPT_TCP_KEEPINTVL, kKeepAliveInterval);
-  set(easy, CURLOPT_SOCKOPTFUNCTION, &prepare_socket);
-  if (uv_hrtime() / 1'000'000 < distrusted_until_) set(easy, CURLOPT_FRESH_CONNECT, 1L);
-  set_text(easy, CURLOPT_PROXY, request.proxy);
-  set_text(easy, CURLOPT_USERPWD, request.user_and_password);
-  set(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  set(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
-  set_pem(easy, CURLOPT_CAINFO, request.tls.ca_file, CURLOPT_CAINFO_BLOB, request.tls.ca_pem);
-  set_pem(easy, CURLOPT_SSLCERT, request.tls.certificate_file, CURLOPT_SSLCERT_BLOB,
-          request.tls.certificate_pem);
-  set_pem(easy, CURLOPT_SSLKEY, request.tls.key_file, CURLOPT_SSLKEY_BLOB, request.tls.key_pem);
-  if (request.tls.is_unverified) {
-    set(easy, CURLOPT_SSL_VERIFYPEER, 0L);
-    set(easy, CURLOPT_SSL_VERIFYHOST, 0L);
-  }
-  set(easy, CURLOPT_ERRORBUFFER, transfer.error.data());
-  set(easy, CURLOPT_PRIVATE, static_cast<void*>(&transfer));
-  set(easy, CURLOPT_HEADERFUNCTION, &on_header);
-  set(easy, CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
-  set(easy, CURLOPT_WRITEFUNCTION, &on_data);
-  set(easy, CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
-  set(easy, CURLOPT_BUFFERSIZE, 65'536L);
+  options.set(CURLOPT_HTTPHEADER, headers);
+  options.set(CURLOPT_PROTOCOLS_STR, "http,https");
+  options.set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  // Waits for a connection that is being made, which may then carry many requests.  The TLS
+  // handshake tells.  Without TLS libcurl would wait for an answer, and if the server closes after
+  // each answer, for one watch to end before the next request begins.
+  options.set(CURLOPT_PIPEWAIT, target.url.starts_with("https://") ? 1L : 0L);
+  options.set(CURLOPT_USERAGENT, "meshdnsd/" MESHDNS_VERSION);
+  options.set(CURLOPT_NOSIGNAL, 1L);
+  options.set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
+  options.set(CURLOPT_TCP_KEEPALIVE, 1L);
+  options.set(CURLOPT_TCP_KEEPIDLE, kKeepAliveIdle);
+  options.set(CURLOPT_TCP_KEEPINTVL, kKeepAliveInterval);
+  options.set(CURLOPT_SOCKOPTFUNCTION, &prepare_socket);
+  options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  if (uv_hrtime() / 1'000'000 < distrusted_until_) options.set(CURLOPT_FRESH_CONNECT, 1L);
+  options.set_text(CURLOPT_PROXY, request.proxy);
+  options.set_text(CURLOPT_USERPWD, request.user_and_password);
+  set_tls(options, request.tls);
+  options.set(CURLOPT_ERRORBUFFER, transfer.error.data());
+  options.set(CURLOPT_PRIVATE, static_cast<void*>(&transfer));
+  options.set(CURLOPT_HEADERFUNCTION, &on_header);
+  options.set(CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
+  options.set(CURLOPT_WRITEFUNCTION, &on_data);
+  options.set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  options.set(CURLOPT_BUFFERSIZE, 65'536L);
+  if (options.refusal() != CURLE_OK)
+    return fail(std::string("libcurl refuses an option: ") + curl_easy_strerror(options.refusal()));
+  return {};
 }
 
 std::unique_ptr<Exchange> CurlClient::Engine::get(const CurlRequest& request,
@@ -376,10 +429,15 @@ std::unique_ptr<Exchange> CurlClient::Engine::get(const CurlRequest& request,
   const auto transfer = std::make_shared<Transfer>();
   transfer->engine = this;
   transfer->listener = &listener;
-  configure(*transfer, request);
   transfers_.push_back(transfer);
-  transfer->is_added = true;
-  curl_multi_add_handle(multi_, transfer->easy.get());
+  auto ready = prepare();
+  if (ready) ready = configure(*transfer, request);
+  if (ready) {
+    const CURLMcode code = curl_multi_add_handle(multi_, transfer->easy.get());
+    transfer->is_added = code == CURLM_OK;
+    if (code != CURLM_OK) ready = fail(curl_multi_strerror(code));
+  }
+  if (!ready) end(*transfer, ready.error().message);
   return std::make_unique<Handle>(*this, transfer);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP over libcurl on a libuv loop.  One connection for everything where the server speaks HTTP/2,
 // kept connections where it does not.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/discovery.hpp"
 
 #include <algorithm>
@@ -11,6 +12,8 @@ namespace meshdns::registry::kubernetes {
 namespace {
 
 constexpr std::size_t kMaxBody = std::size_t{8} << 20;
+// Until an answer begins, and between its parts.
+constexpr std::chrono::seconds kSilenceLimit{20};
 
 struct Group {
   std::string_view name;
@@ -33,8 +36,9 @@ bool has_version(const Node& group, std::string_view version) {
 
 }  // namespace
 
-Discovery::Discovery(Transport& transport, JsonParser& parser, Outcome outcome)
-    : transport_(transport), parser_(parser), outcome_(std::move(outcome)) {
+Discovery::Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser,
+                     Outcome outcome)
+    : transport_(transport), scheduler_(scheduler), parser_(parser), outcome_(std::move(outcome)) {
   for (const Group& group : kGroups) questions_.emplace_back(group.name, "");
   ask_next();
 }
@@ -47,15 +51,34 @@ void Discovery::ask_next() {
   const auto& [group, version] = questions_.front();
   exchange_ = transport_.get("/apis/" + group + (version.empty() ? "" : "/" + version),
                              Content::Objects, *this);
+  guard();
+}
+
+void Discovery::guard() {
+  watchdog_ = scheduler_.after(kSilenceLimit, [this] {
+    transport_.distrust_connections();
+    fail(ReflectorStatus::Trouble::Unreachable,
+         "silence for " + std::to_string(kSilenceLimit.count()) + " s");
+  });
+}
+
+void Discovery::on_head(const ResponseHead& head) {
+  head_ = head;
+  guard();
 }
 
 void Discovery::on_body(std::string_view part) {
-  if (body_.size() + part.size() <= kMaxBody) body_ += part;
+  if (body_.size() + part.size() > kMaxBody)
+    return fail(ReflectorStatus::Trouble::Failing,
+                "an answer is longer than " + std::to_string(kMaxBody) + " bytes");
+  body_ += part;
+  guard();
 }
 
 void Discovery::on_end(const Result<void>& end) {
   using Trouble = ReflectorStatus::Trouble;
   exchange_.reset();
+  watchdog_.reset();
   if (!end) return fail(Trouble::Unreachable, end.error().message);
   if (head_.status == 401) {
     transport_.renew_credentials();
@@ -68,7 +91,7 @@ void Discovery::on_end(const Result<void>& end) {
   const auto [group, version] = questions_.front();
   questions_.pop_front();
   if (head_.status == 200 && !(version.empty() ? read_group(group) : read_kinds(group, version)))
-    return fail(Trouble::Failing, "what discovery got is no list of kinds");
+    return fail(Trouble::Failing, "discovery did not return a list of kinds");
   if (!questions_.empty()) return ask_next();
   // Moved out: it may destroy us.
   const auto found = std::move(outcome_.found);
@@ -93,7 +116,10 @@ bool Discovery::read_kinds(const std::string& group, const std::string& version)
   return true;
 }
 
+// It may destroy us.
 void Discovery::fail(ReflectorStatus::Trouble trouble, std::string message) {
+  exchange_.reset();
+  watchdog_.reset();
   const auto failed = std::move(outcome_.failed);
   failed({trouble, std::move(message)});
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of the kinds that we read the server has, and in which version.
 #pragma once
 
@@ -11,6 +12,7 @@
 
 #include "registry/manifest/document.hpp"
 #include "registry/source/kubernetes/reflector.hpp"
+#include "registry/source/kubernetes/scheduler.hpp"
 #include "registry/source/kubernetes/transport.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -31,21 +33,23 @@ class Discovery final : private ResponseListener {
     std::function<void(ServedKinds)> found;
     std::function<void(Failure)> failed;
   };
-  // REQUIRES: both outlive the discovery.
-  Discovery(Transport& transport, JsonParser& parser, Outcome outcome);
+  // REQUIRES: all three outlive the discovery.
+  Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser, Outcome outcome);
   ~Discovery() override;
 
  private:
-  void on_head(const ResponseHead& head) override { head_ = head; }
+  void on_head(const ResponseHead& head) override;
   void on_body(std::string_view part) override;
   void on_end(const Result<void>& end) override;
 
   void ask_next();
+  void guard();
   bool read_group(const std::string& group);
   bool read_kinds(const std::string& group, const std::string& version);
   void fail(ReflectorStatus::Trouble trouble, std::string message);
 
   Transport& transport_;
+  Scheduler& scheduler_;
   JsonParser& parser_;
   Outcome outcome_;
   // Groups and versions still to be read; without a version: the group itself.  Each group is asked
@@ -55,6 +59,7 @@ class Discovery final : private ResponseListener {
   ResponseHead head_;
   std::string body_;
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Timer> watchdog_;
 };
 
 }  // namespace meshdns::registry::kubernetes

@@ -1,11 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/exec_process.hpp"
 
+#include <linux/close_range.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
+#include <map>
 #include <utility>
+
+#include "loop/check_loop.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -22,7 +29,7 @@ struct Run {
   bool output_ended = false;
   std::int64_t exit_status = 0;
   int signal = 0;
-  bool timed_out = false;
+  std::string killed_why;  // empty: it was not killed by us
   std::string text;
   std::array<char, 16'384> buffer{};
   std::function<void(Result<std::string>)> done;
@@ -42,13 +49,25 @@ struct Run {
     close(timer);
   }
 
+  // With all that it has started and that is still of its process group, unless it has ended.
+  void kill_group() {
+    if (!has_ended) ::kill(-process.pid, SIGKILL);
+  }
+  // Output that other processes of its group still write is not waited for.
+  void kill(std::string why) {
+    killed_why = std::move(why);
+    kill_group();
+    output_ended = true;
+    finish_if_over();
+  }
+
   void finish_if_over() {
     if (!has_ended || !output_ended || !done) return;
     const auto tell = std::move(done);
     done = nullptr;
     Result<std::string> result = std::move(text);
-    if (timed_out)
-      result = fail("the program did not end in time");
+    if (!killed_why.empty())
+      result = fail(killed_why);
     else if (signal != 0 || exit_status != 0)
       result = fail("the program ended with " + std::string(signal != 0 ? "signal " : "status ") +
                     std::to_string(signal != 0 ? signal : exit_status));
@@ -69,7 +88,7 @@ class RunningProgram final : public ExecProcess {
       return;
     }
     // The handle stays until the program is gone, so that no zombie does.
-    uv_process_kill(&run_->process, SIGKILL);
+    run_->kill_group();
     run_->close(run_->output);
     run_->close(run_->timer);
   }
@@ -82,21 +101,16 @@ class RunningProgram final : public ExecProcess {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-std::vector<std::string> environment_with(
-    const std::vector<std::pair<std::string, std::string>>& added) {
-  std::vector<std::string> all;
-  uv_env_item_t* items = nullptr;
-  int count = 0;
-  if (uv_os_environ(&items, &count) == 0) {
-    for (int i = 0; i < count; ++i)
-      all.push_back(std::string(items[i].name) + "=" + items[i].value);
-    uv_os_free_environ(items, count);
-  }
-  for (const auto& [name, value] : added) {
-    std::erase_if(all, [&](const std::string& item) { return item.starts_with(name + "="); });
-    all.push_back(name + "=" + value);
-  }
-  return all;
+// Of our own environment only what finds a program and its files: the rest holds tokens and the
+// supervisor's sockets, by which a program could speak in our name.
+std::vector<std::string> environment_of(const ExecCommand& command) {
+  std::map<std::string, std::string> all{{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"HOME", "/"}};
+  for (auto& [name, value] : all)
+    if (const char* const ours = std::getenv(name.c_str()); ours != nullptr) value = ours;
+  for (const auto& [name, value] : command.environment) all.insert_or_assign(name, value);
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : all) texts.push_back(name + "=" + value);
+  return texts;
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -106,8 +120,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-void read_output(Run& run) {
-  uv_read_start(
+int read_output(Run& run) {
+  return uv_read_start(
       reinterpret_cast<uv_stream_t*>(&run.output),
       [](uv_handle_t* handle, std::size_t, uv_buf_t* into) {
         auto& buffer = static_cast<Run*>(handle->data)->buffer;
@@ -115,27 +129,34 @@ void read_output(Run& run) {
       },
       [](uv_stream_t* stream, ssize_t count, const uv_buf_t* from) {
         auto* const r = static_cast<Run*>(stream->data);
-        if (count > 0) {
-          if (r->text.size() < kMaxOutput) r->text.append(from->base, static_cast<size_t>(count));
-        } else if (count < 0) {
+        if (r->output_ended || count == 0) return;
+        if (count < 0) {
           r->output_ended = true;
-          r->finish_if_over();
+          return r->finish_if_over();
         }
+        r->text.append(from->base, static_cast<size_t>(count));
+        if (r->text.size() > kMaxOutput)
+          r->kill("the program printed more than " + std::to_string(kMaxOutput) + " bytes");
       });
 }
 
-void limit_time(Run& run, Milliseconds timeout) {
-  uv_timer_start(
+int limit_time(Run& run, Milliseconds timeout) {
+  return uv_timer_start(
       &run.timer,
       [](uv_timer_t* timer) {
-        auto* const r = static_cast<Run*>(timer->data);
-        r->timed_out = true;
-        if (!r->has_ended) uv_process_kill(&r->process, SIGKILL);
-        // A child of the program's own may hold the pipe.
-        r->output_ended = true;
-        r->finish_if_over();
+        static_cast<Run*>(timer->data)->kill("the program did not end in time");
       },
       static_cast<std::uint64_t>(timeout.count()), 0);
+}
+
+// Tells from the loop, never from within run_program().
+void fail_later(Run& run, int error) {
+  run.killed_why = std::string("the program cannot be started: ") + uv_strerror(error);
+  run.has_ended = run.output_ended = true;
+  check_loop(uv_timer_start(
+                 &run.timer,
+                 [](uv_timer_t* timer) { static_cast<Run*>(timer->data)->finish_if_over(); }, 0, 0),
+             "start a timer");
 }
 
 }  // namespace
@@ -155,7 +176,7 @@ std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
 
   std::vector<std::string> arguments = std::move(command.arguments);
   arguments.insert(arguments.begin(), command.program);
-  std::vector<std::string> environment = environment_with(command.environment);
+  std::vector<std::string> environment = environment_of(command);
   auto argument_pointers = pointers_to(arguments);
   auto environment_pointers = pointers_to(environment);
   std::array<uv_stdio_container_t, 3> files{};
@@ -178,22 +199,18 @@ std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
     if (!r->done) return r->close_all();
     r->finish_if_over();
   };
-  if (const int error = uv_spawn(loop, &run->process, &options); error != 0) {
-    run->has_ended = true;
-    run->text = uv_strerror(error);
-    uv_timer_start(
-        &run->timer,
-        [](uv_timer_t* timer) {
-          auto* const r = static_cast<Run*>(timer->data);
-          const auto tell = std::exchange(r->done, nullptr);
-          r->close_all();
-          tell(fail("the program cannot be started: " + r->text));
-        },
-        0, 0);
+  // A session of its own, so that it can be killed with what it starts.
+  options.flags = UV_PROCESS_DETACHED;
+  // Ours are closed by an exec anyway; those that our parent has left open are not.
+  (void)::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  int error = uv_spawn(loop, &run->process, &options);
+  if (error != 0) {
+    fail_later(*run, error);
     return running;
   }
-  read_output(*run);
-  limit_time(*run, command.timeout);
+  error = read_output(*run);
+  if (error == 0) error = limit_time(*run, command.timeout);
+  if (error != 0) run->kill(std::string("the program cannot be followed: ") + uv_strerror(error));
   return running;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/followed_collection.hpp"
 
 #include <algorithm>
@@ -138,7 +139,7 @@ std::string FollowedCollection::refusal() const {
   const bool is_namespaced = ns.contains("/namespaces/");
   return "may not be read (" + reflector_.status().error + "): grant list and watch of " +
          plan_.resource + " in the " + (is_namespaced ? "Role" : "ClusterRole") +
-         " of meshdnsd; until then what depends on it is served without";
+         " of meshdnsd; names that depend on it are answered without it until then";
 }
 
 Finding FollowedCollection::untold() const {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One collection on its way into the registry: its objects, as the reflector hands them over, are
 // read, counted and put into the batch.
 #pragma once

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/json_cutter.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -91,6 +93,11 @@ void JsonCutter::finish_object(std::string_view last_part, const Listener& liste
   if (object_.capacity() > limits_.envelope_bytes) object_.shrink_to_fit();
 }
 
+void JsonCutter::give_up(std::string why) {
+  where_ = Where::Broken;
+  why_ = std::move(why);
+}
+
 bool JsonCutter::feed(std::string_view bytes, const Listener& listener) {
   std::size_t start = 0;  // of the object's part in `bytes`
   for (std::size_t i = 0; i < bytes.size() && where_ != Where::Broken; ++i) {
@@ -98,27 +105,37 @@ bool JsonCutter::feed(std::string_view bytes, const Listener& listener) {
     switch (where_) {
       case Where::Object:
         if (cannot_be_inside(c)) {
-          where_ = Where::Broken;
+          give_up("an event of the watch is cut short");
           break;
         }
         if (!is_end_of_object(c)) break;
         finish_object(bytes.substr(start, i + 1 - start), listener);
         depth_ = 1;  // the envelope's
+        unbroken_bytes_ = 0;
+        start = i + 1;
         break;
       case Where::Envelope:
         read_envelope(c);
-        if (envelope_.size() > limits_.envelope_bytes) where_ = Where::Broken;
+        if (envelope_.size() > limits_.envelope_bytes)
+          give_up("the list has more than " + std::to_string(limits_.envelope_bytes) +
+                  " bytes beside its objects");
         break;
       default:
         if (!read_between(c)) {
-          where_ = Where::Broken;
+          give_up("the response is not a list of objects");
         } else if (where_ == Where::Object) {
           start = i;
           depth_ = 1;
+          unbroken_bytes_ = 0;
         }
     }
   }
   if (where_ == Where::Object) take(bytes.substr(start));
+  if (where_ == Where::Broken || where_ == Where::Envelope) return where_ != Where::Broken;
+  unbroken_bytes_ += bytes.size() - std::min(start, bytes.size());
+  if (unbroken_bytes_ > limits_.hopeless_bytes)
+    give_up((where_ == Where::Object ? "an object is longer than " : "there is nothing in ") +
+            std::to_string(limits_.hopeless_bytes) + " bytes");
   return where_ != Where::Broken;
 }
 

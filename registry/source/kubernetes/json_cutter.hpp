@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts the objects out of a JSON text that arrives in pieces: the elements of `items` of a list, or
 // the events of a watch.  A list of 100,000 objects so needs the memory of one.
 //
@@ -16,6 +17,8 @@ namespace meshdns::registry::kubernetes {
 struct CutterLimits {
   std::size_t object_bytes = std::size_t{4} << 20;  // etcd's own limit is 1.5 MiB
   std::size_t envelope_bytes = std::size_t{64} << 10;
+  // A longer object, or so much space between objects, is no API server's: the text is given up.
+  std::size_t hopeless_bytes = std::size_t{64} << 20;
 };
 
 class JsonCutter {
@@ -30,8 +33,9 @@ class JsonCutter {
 
   explicit JsonCutter(Shape shape, CutterLimits limits = {}) : limits_(limits), shape_(shape) {}
 
-  // false: the text is not what it should be; nothing is read after that.
+  // false: the text is not what it should be; nothing is read after that, and why() says why.
   bool feed(std::string_view bytes, const Listener& listener);
+  const std::string& why() const { return why_; }
 
   // The text may end here: nothing of an object, or of the list, is open.
   bool is_complete() const;
@@ -47,6 +51,7 @@ class JsonCutter {
   bool read_between(char c);
   void take(std::string_view part);
   void finish_object(std::string_view last_part, const Listener& listener);
+  void give_up(std::string why);
 
   CutterLimits limits_;
   Shape shape_;
@@ -57,6 +62,8 @@ class JsonCutter {
   std::string object_;       // what is there of an object that came in several pieces
   bool is_oversized_ = false;
   std::string envelope_;
+  std::size_t unbroken_bytes_ = 0;  // of the object, or of the space since the last one
+  std::string why_;
   std::string key_;  // the latest string of the envelope's own level
 };
 

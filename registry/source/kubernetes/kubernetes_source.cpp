@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/kubernetes_source.hpp"
 
 #include <utility>
@@ -21,19 +22,38 @@ ClusterSourceOptions source_options(KubernetesSourceOptions&& from) {
 class KubernetesSource final : public Source {
  public:
   KubernetesSource(uv_loop_s* loop, KubernetesSourceOptions options, SourceSink& sink)
-      : scheduler_(make_uv_scheduler(loop)),
+      : sink_(sink),
+        name_(options.name),
+        scheduler_(make_uv_scheduler(loop)),
         client_(loop, *scheduler_,
                 [kubeconfig = options.kubeconfig] {
                   return kubeconfig.empty() ? in_cluster_access() : read_kubeconfig(kubeconfig);
                 }),
         source_(source_options(std::move(options)), client_, *scheduler_, make_random(), sink) {}
 
-  void start() override { source_.start(); }
+  void start() override {
+    source_.start();
+    // Not from within this call, as all that the sink hears.
+    if (client_.is_unverified()) warning_ = scheduler_->after(Milliseconds(0), [this] { warn(); });
+  }
   void rescan() override { source_.rescan(); }
   SourceStatus status() const override { return source_.status(); }
 
  private:
+  void warn() {
+    SourceBatch batch;
+    batch.source = name_;
+    batch.notices.push_back(
+        {true,
+         "insecure-skip-tls-verify is set: an attacker on the path to the API server can "
+         "change all names and read the token; give the certificate-authority instead"});
+    sink_.apply(std::move(batch));
+  }
+
+  SourceSink& sink_;
+  const std::string name_;
   std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Timer> warning_;
   ApiClient client_;
   ClusterSource source_;
 };

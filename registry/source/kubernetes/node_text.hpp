@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the API's objects and the kubeconfig give as text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which object it is: for messages about objects that cannot be read, and for those that are gone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/reflector.hpp"
 
 #include <algorithm>
@@ -130,6 +131,7 @@ void Reflector::request(Phase phase, std::string query) {
   error_retry_.reset();
   cutter_.emplace(phase == Phase::Page ? JsonCutter::Shape::List : JsonCutter::Shape::Sequence,
                   options_.cutter);
+  list_bytes_ = 0;
   begun_at_ = status_.heard_at = env_.scheduler.now();
   events_before_ = status_.events;
   query += selectors();
@@ -176,7 +178,12 @@ void Reflector::on_head(const ResponseHead& head) {
 void Reflector::on_body(std::string_view part) {
   status_.heard_at = env_.scheduler.now();
   if (head_.status == 200) return read_objects(part);
-  refusal_ += part.substr(0, kMaxRefusal - std::min(kMaxRefusal, refusal_.size()));
+  refusal_ += part.substr(0, kMaxRefusal - refusal_.size());
+  if (refusal_.size() < kMaxRefusal) return;
+  // There may be no end of it.
+  exchange_.reset();
+  watchdog_.reset();
+  judge_refusal();
 }
 
 void Reflector::read_objects(std::string_view part) {
@@ -184,7 +191,10 @@ void Reflector::read_objects(std::string_view part) {
   const bool is_good = cutter_->feed(part, [&](std::string_view text, bool is_whole) {
     if (next_ == Next::GoOn) is_list ? take_item(text, is_whole) : take_event(text, is_whole);
   });
-  if (!is_good && next_ == Next::GoOn) break_off("what came is no list of objects");
+  if (!is_good && next_ == Next::GoOn) break_off(cutter_->why());
+  if (is_list) list_bytes_ += part.size();
+  if (list_bytes_ > options_.list_bytes && next_ == Next::GoOn)
+    break_off("the list is longer than " + std::to_string(options_.list_bytes) + " bytes");
   if (next_ == Next::GoOn) return;
   exchange_.reset();
   watchdog_.reset();
@@ -207,7 +217,7 @@ std::expected<const Node*, SyntaxError> Reflector::parse(std::string_view text, 
   if (is_whole) return env_.parser.parse(text, envelope_levels);
   return std::unexpected(SyntaxError{
       0,
-      "longer than the " + std::to_string(options_.cutter.object_bytes) + " octets that are read"});
+      "longer than the " + std::to_string(options_.cutter.object_bytes) + " bytes that are read"});
 }
 
 void Reflector::take_item(std::string_view text, bool is_whole) {
@@ -223,7 +233,7 @@ void Reflector::take_event(std::string_view text, bool is_whole) {
   const Node* const type = (*event)->find("type");
   const Node* const object = (*event)->find("object");
   if (type == nullptr || object == nullptr || !object->is_mapping())
-    return break_off("an event of the watch is no JSON");
+    return break_off("an event of the watch is not JSON");
   if (type->text() == "BOOKMARK") return take_bookmark(*object);
   if (type->text() == "ERROR") return take_error_event(*object);
   take_change({.outline = {type->text(), ref_of(*object), resource_version_of(*object)},
@@ -237,7 +247,7 @@ void Reflector::take_unreadable_event(std::string_view text, std::string_view wh
   const ObjectOutline outline = outline_of_event(text);
   const bool is_known = !outline.object.name.empty() && !outline.resource_version.empty();
   if (!is_change(outline.event) || (!is_known && phase_ == Phase::Watch))
-    return break_off("an event of the watch is no JSON");
+    return break_off("an event of the watch is not JSON");
   take_change({outline, nullptr, why});
 }
 
@@ -327,7 +337,7 @@ void Reflector::on_end(const Result<void>& end) {
 void Reflector::finish_page() {
   const auto list = cutter_->is_complete() ? env_.parser.parse(cutter_->envelope())
                                            : std::expected<const Node*, SyntaxError>(nullptr);
-  if (!list || *list == nullptr) return fail(Trouble::Failing, "the list is no whole JSON");
+  if (!list || *list == nullptr) return fail(Trouble::Failing, "the list is not complete JSON");
   const ListMeta meta = read_list_meta(**list);
   if (meta.kind != collection_.kind + "List" &&
       !(collection_.content == Content::Metadata && meta.kind.ends_with("List")))
@@ -345,7 +355,7 @@ bool Reflector::finish_list(std::string version) {
     was_empty_ = true;
     set_trouble(Trouble::Failing, "an empty list where there were " +
                                       std::to_string(status_.objects) +
-                                      " objects: kept until another list says the same");
+                                      " objects: they stay until another list is empty, too");
     wait(options_.confirmation_delay);
     return false;
   }

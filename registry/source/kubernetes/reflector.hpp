@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows one collection of the API: lists it, watches it, and lists again where the watch cannot
 // go on.  Kubernetes API concepts, "Efficient detection of changes"; KEP-3157 (streaming lists).
 //
@@ -51,6 +52,8 @@ struct ReflectorOptions {
   std::uint64_t suspicious_objects = 10;
   Milliseconds confirmation_delay{10'000};
   CutterLimits cutter;
+  // The text of one list, decompressed: 500 objects of the 8 MiB that etcd takes at most.
+  std::uint64_t list_bytes = std::uint64_t{4} << 30;
 };
 
 struct ReflectorStatus {
@@ -193,7 +196,8 @@ class Reflector final : private ResponseListener {
   // Of the exchange under way.
   ResponseHead head_;
   std::optional<JsonCutter> cutter_;
-  std::string refusal_;  // the body of a response that is no 200
+  std::uint64_t list_bytes_ = 0;  // read of the list under way
+  std::string refusal_;           // the body of a response that is no 200
   Next next_ = Next::GoOn;
   std::string broken_why_;
   std::optional<Milliseconds> error_retry_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time, and work that is to be done later.  An interface, so that tests decide what time it is.
 #pragma once
 

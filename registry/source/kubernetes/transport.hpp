@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests to an API server, as seen by those who make them.  An interface, so that tests play the
 // server.  Control thread.
 #pragma once

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <uv.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "loop/check_loop.hpp"
 #include "registry/source/kubernetes/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -22,14 +24,15 @@ class UvTimer final : public Timer {
     handle_->timer.data = handle_;
     const auto wait = std::max(delay, Milliseconds(0));
     uv_update_time(loop);
-    uv_timer_start(
-        &handle_->timer,
-        [](uv_timer_t* timer) {
-          // Moved out: the work may destroy the timer.
-          const auto now = std::move(static_cast<Handle*>(timer->data)->work);
-          now();
-        },
-        static_cast<std::uint64_t>(wait.count()), 0);
+    check_loop(uv_timer_start(
+                   &handle_->timer,
+                   [](uv_timer_t* timer) {
+                     // Moved out: the work may destroy the timer.
+                     const auto now = std::move(static_cast<Handle*>(timer->data)->work);
+                     now();
+                   },
+                   static_cast<std::uint64_t>(wait.count()), 0),
+               "start a timer");
   }
   ~UvTimer() override {
     uv_close(reinterpret_cast<uv_handle_t*>(&handle_->timer),

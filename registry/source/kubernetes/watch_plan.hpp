@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which collections are to be followed: no more than what the answers need, because every node of a
 // cluster asks the same API server.
 #pragma once

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/source/kubernetes/curl_options.hpp"
+
+#include <algorithm>
+
+namespace meshdns::registry::kubernetes {
+
+NamedTarget name_target(const CurlRequest& request) {
+  const std::size_t authority = request.url.find("://");
+  if (request.tls.server_name.empty() || authority == std::string::npos) return {request.url, ""};
+  const std::size_t begin = authority + 3;
+  const std::size_t end = std::min(request.url.find('/', begin), request.url.size());
+  std::string host = request.url.substr(begin, end - begin);
+  std::string port = "443";
+  const std::size_t colon = host.rfind(':');
+  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) {
+    port = host.substr(colon + 1);
+    host.resize(colon);
+  }
+  return {
+      request.url.substr(0, begin) + request.tls.server_name + ":" + port + request.url.substr(end),
+      "::" + host + ":" + port};
+}
+
+void set_tls(CurlOptions& options, const TlsIdentity& tls) {
+  options.set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  options.set(CURLOPT_CA_CACHE_TIMEOUT, 0L);
+  // Libcurl would trust the system's directory of certificates beside the CA that is given.
+  if (!tls.ca_file.empty() || !tls.ca_pem.empty())
+    options.set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  options.set_pem(CURLOPT_CAINFO, tls.ca_file, CURLOPT_CAINFO_BLOB, tls.ca_pem);
+  options.set_pem(CURLOPT_SSLCERT, tls.certificate_file, CURLOPT_SSLCERT_BLOB, tls.certificate_pem);
+  options.set_pem(CURLOPT_SSLKEY, tls.key_file, CURLOPT_SSLKEY_BLOB, tls.key_pem);
+  if (tls.is_unverified) {
+    options.set(CURLOPT_SSL_VERIFYPEER, 0L);
+    options.set(CURLOPT_SSL_VERIFYHOST, 0L);
+  }
+}
+
+}  // namespace meshdns::registry::kubernetes

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of one libcurl request.  Only this and curl_client.cpp know libcurl.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <string>
+
+#include "registry/source/kubernetes/curl_client.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+// Sets options and remembers whether one was refused: a request without one of them might go to
+// the wrong server, or unverified.
+class CurlOptions {
+ public:
+  explicit CurlOptions(CURL* easy) : easy_(easy) {}
+
+  template <typename Value>
+  void set(CURLoption option, Value value) {
+    if (const CURLcode code = curl_easy_setopt(easy_, option, value); code != CURLE_OK)
+      refusal_ = code;
+  }
+  void set_text(CURLoption option, const std::string& text) {
+    if (!text.empty()) set(option, text.c_str());
+  }
+  // A file, or its content.
+  void set_pem(CURLoption file_option, const std::string& file, CURLoption blob_option,
+               const std::string& pem) {
+    if (pem.empty()) return set_text(file_option, file);
+    std::string copy = pem;
+    curl_blob blob{copy.data(), copy.size(), CURL_BLOB_COPY};
+    set(blob_option, &blob);
+  }
+  CURLcode refusal() const { return refusal_; }
+
+ private:
+  CURL* easy_;
+  CURLcode refusal_ = CURLE_OK;
+};
+
+// Where a request goes if the certificate is for another name than the URL's: libcurl is told that
+// name, and where to connect to instead.
+struct NamedTarget {
+  std::string url;
+  std::string connect_to;  // empty: nowhere else
+};
+NamedTarget name_target(const CurlRequest& request);
+
+void set_tls(CurlOptions& options, const TlsIdentity& tls);
+
+}  // namespace meshdns::registry::kubernetes
