@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/address_answer.hpp"
 
 #include <algorithm>
@@ -16,6 +17,10 @@ namespace {
 constexpr std::size_t kHeaderBytes = 12;
 constexpr std::size_t kMaxNameOctets = 255;
 constexpr int kMaxLinks = 8;
+// Pointers in one name; a name has at most 127 labels, and no more pointers make sense.
+constexpr int kMaxPointers = 127;
+// Addresses of one name that are taken; a larger answer only makes endpoint sets dear.
+constexpr std::size_t kMaxAddresses = 256;
 
 constexpr std::uint16_t kTypeA = 1;
 constexpr std::uint16_t kTypeCname = 5;
@@ -86,13 +91,14 @@ std::string Reader::name() {
   std::size_t octets = 1;  // the root's
   std::optional<std::size_t> resume;
   std::size_t lowest = position_;
+  int pointers = 0;
   while (true) {
     const std::uint8_t length = u8();
     if (!ok_ || length == 0) break;
     if ((length & 0xc0) == 0xc0) {
       const std::size_t target = static_cast<std::size_t>(length & 0x3f) << 8 | u8();
       if (!resume) resume = position_;
-      ok_ = ok_ && target < lowest;
+      ok_ = ok_ && target < lowest && ++pointers <= kMaxPointers;
       if (!ok_) break;
       lowest = position_ = target;
       continue;
@@ -212,7 +218,8 @@ Answer follow_chain(const std::vector<Record>& records, std::string_view host, F
       if (record.type == kTypeCname && alias == nullptr) alias = &record;
       if (record.type != type || !is_usable(record.address, family)) continue;
       answer.ttl = std::min(answer.ttl, record.ttl);
-      if (seen.insert(record.address).second) answer.addresses.push_back(record.address);
+      if (answer.addresses.size() < kMaxAddresses && seen.insert(record.address).second)
+        answer.addresses.push_back(record.address);
     }
     if (!answer.addresses.empty()) answer.status = Answer::Status::Addresses;
     if (!answer.addresses.empty() || alias == nullptr) return answer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the addresses out of a DNS message, and nothing else.  Bounds-checked by itself: an
 // upstream or whoever forges one may send anything.
 #pragma once
@@ -10,12 +11,13 @@
 
 namespace meshdns::resolver {
 
-// What `message` says about `host` (canonical) in `family`: the CNAME chain is followed from the
-// question's name through the answer section in whatever order it stands there, at most 8 links;
-// records that are not on it are ignored (RFC 2181, section 5.4.1).  TTLs with the top bit set
-// count as 0 (RFC 2181, section 8); the chain's TTL is its least.  Negative answers take their TTL
-// from the SOA (RFC 2308, section 5).  Anything that does not parse, is no response to this
-// question, or has another rcode than NOERROR or NXDOMAIN is Status::Failed with the reason.
+// Reads the addresses of `host` (canonical) in `family` from `message`.  Follows the CNAME chain
+// from the question's name through the answer section, in any order of the records, for at most 8
+// links; ignores records that are not on the chain (RFC 2181, section 5.4.1).  TTLs with the top
+// bit set count as 0 (RFC 2181, section 8); the chain's TTL is its least. At most 256 addresses are
+// taken. Negative answers take their TTL from the SOA (RFC 2308, section 5).  Anything that does
+// not parse, is no response to this question, or has another rcode than NOERROR or NXDOMAIN is
+// Status::Failed with the reason.
 Answer read_address_answer(std::span<const std::uint8_t> message, std::string_view host,
                            Family family);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/cares_lookup.hpp"
 
 #include <ares.h>
@@ -11,6 +12,8 @@
 #include <uv.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -18,8 +21,10 @@
 #include <span>
 #include <utility>
 
+#include "loop/check_loop.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/address_answer.hpp"
+#include "resolver/server_habits.hpp"
 
 namespace meshdns::resolver {
 namespace {
@@ -29,7 +34,13 @@ constexpr std::size_t kMaxServers = 4;
 constexpr int kUdpPayload = 1232;  // RFC 9715: answers above it come over TCP, never in fragments
 constexpr std::chrono::milliseconds kShortestTry{100};
 
+constexpr std::size_t kQuestionAt = 12;  // after the header
+constexpr std::uint8_t kRcodeFormErr = 1;
+// Datagrams looked at in one call, so that a flood of forged ones does not hold up the loop.
+constexpr int kDatagramsPerCall = 16;
+
 struct Server {
+  std::string text;  // as it was given
   IpAddress ip;
   std::uint16_t port = 53;
   unsigned scope = 0;  // of a link-local address
@@ -42,6 +53,7 @@ std::optional<Server> parse_server(std::string_view text) {
   std::string_view host = text.substr(0, colon);
   const std::string_view port = text.substr(colon + 1);
   Server server;
+  server.text = text;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), server.port);
   if (error != std::errc() || end != port.data() + port.size() || server.port == 0)
     return std::nullopt;
@@ -57,20 +69,63 @@ std::optional<Server> parse_server(std::string_view text) {
   return server;
 }
 
-std::optional<std::uint16_t> random_id() {
-  std::uint16_t id = 0;
-  if (getrandom(&id, sizeof id, 0) != sizeof id) return std::nullopt;
-  return id;
+// Fills `bits` from the kernel; whether it could.
+template <std::size_t N>
+bool fill_randomly(std::array<std::uint8_t, N>& bits) {
+  return getrandom(bits.data(), bits.size(), 0) == static_cast<ssize_t>(bits.size());
+}
+
+// Turns letters of `host` into upper case, each by one bit of chance ("0x20"): a reply that repeats
+// them exactly was made by somebody who saw the query.
+std::string with_random_case(std::string host, std::span<const std::uint8_t, 32> bits) {
+  for (std::size_t i = 0; i < host.size() && i / 8 < bits.size(); ++i)
+    if (host[i] >= 'a' && host[i] <= 'z' && (bits[i / 8] >> i % 8 & 1) != 0)
+      host[i] = static_cast<char>(host[i] - 'a' + 'A');
+  return host;
+}
+
+using Bytes = std::span<const std::uint8_t>;
+
+// The octets of the one question of `query`, which is ours.
+Bytes question_of(Bytes query) {
+  std::size_t end = kQuestionAt;
+  while (end < query.size() && query[end] != 0) end += query[end] + std::size_t{1};
+  return query.subspan(kQuestionAt, std::min(end + 5, query.size()) - kQuestionAt);
+}
+
+enum class Echo : std::uint8_t { Exact, OtherCase, None };
+
+// How `reply` repeats the ID and the question of `query`.
+Echo echo_of(Bytes reply, Bytes query) {
+  const Bytes question = question_of(query);
+  if (reply.size() < kQuestionAt + question.size()) return Echo::None;
+  const bool is_reply = reply[0] == query[0] && reply[1] == query[1] && (reply[2] & 0x80) != 0 &&
+                        reply[4] == 0 && reply[5] == 1;
+  if (!is_reply) return Echo::None;
+  const Bytes repeated = reply.subspan(kQuestionAt, question.size());
+  if (std::ranges::equal(repeated, question)) return Echo::Exact;
+  const auto lower = [](std::uint8_t octet) { return to_lower(static_cast<char>(octet)); };
+  return std::ranges::equal(repeated, question, {}, lower, lower) ? Echo::OtherCase : Echo::None;
+}
+
+// Whether `reply` refuses the query as malformed, as servers do that do not know EDNS; some leave
+// the question out.
+bool is_format_error(Bytes reply, Bytes query) {
+  return reply.size() >= kQuestionAt && reply[0] == query[0] && reply[1] == query[1] &&
+         (reply[2] & 0x80) != 0 && (reply[3] & 0x0f) == kRcodeFormErr;
 }
 
 using Channel = std::unique_ptr<ares_channeldata, decltype(&ares_destroy)>;
 
-// One lookup, with a channel of its own.  c-ares calls back in the midst of its own work, where the
-// channel must not be destroyed: on_answer only takes notes, and settle() acts when c-ares is done.
+// One lookup: tries, each with a channel of its own. c-ares calls back in the midst of its own
+// work, where the channel must not be destroyed: on_answer and receive only take notes, and
+// settle() acts when c-ares is done.
 class CaresLookup final : public Lookup {
  public:
-  CaresLookup(uv_loop_t* loop, std::string host, Family family, LookupCallback callback)
+  CaresLookup(uv_loop_t* loop, std::shared_ptr<ServerHabits> habits, std::string host,
+              Family family, LookupCallback callback)
       : loop_(loop),
+        habits_(std::move(habits)),
         host_(std::move(host)),
         family_(family),
         callback_(std::move(callback)),
@@ -92,31 +147,61 @@ class CaresLookup final : public Lookup {
   void begin(const std::vector<std::string>& servers, std::chrono::milliseconds timeout);
 
  private:
-  void open(std::chrono::milliseconds timeout);
+  // How one try asks.
+  struct Try {
+    std::size_t server = 0;  // index in servers_
+    std::chrono::milliseconds timeout{0};
+    bool uses_edns = true;
+    bool uses_tcp = false;  // from the start
+  };
+  // The tries of a round: one per server.
+  void begin_try();
+  bool open();
   void send();
   void fail_with(std::string reason);
-  // After each call into c-ares: hands the answer over, or waits on.  May destroy this object.
+  // Ends the lookup with the failures that there were.
+  void give_up();
+  // After each call into c-ares: hands the answer over, begins the next try, or waits on. May
+  // destroy this object.
   void settle();
+  void next_try();
   void arm();
   void on_timer();
-  void on_answer(int status, std::span<const std::uint8_t> message);
+  void on_answer(int status, Bytes message);
 
   void on_socket(ares_socket_t fd, bool readable, bool writable);
+  void note_unwatched(int status);
   void on_poll(ares_socket_t fd, int status, int events);
   static void close_poll(uv_poll_t* poll);
 
   static const ares_socket_functions kSocketFunctions;
   static ares_socket_t open_socket(int domain, int type, int protocol, void* self);
+  // Receives for c-ares; of datagrams, only the reply to the query of this try.
+  static ares_ssize_t receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
+                              sockaddr* from, ares_socklen_t* from_length, void* self);
+  bool is_believed(Bytes reply);
   static int connect_socket(ares_socket_t fd, const sockaddr* address, ares_socklen_t length,
                             void* self);
 
+  TimePoint now() const { return TimePoint(std::chrono::milliseconds(uv_now(loop_))); }
+
   uv_loop_t* loop_;
+  std::shared_ptr<ServerHabits> habits_;
   std::string host_;
   Family family_;
   LookupCallback callback_;
   std::vector<Server> servers_;
   std::string servers_text_;
-  std::uint64_t deadline_ = 0;  // of the whole lookup, in the loop's milliseconds
+  std::uint64_t deadline_ = 0;             // of the whole lookup, in the loop's milliseconds
+  std::chrono::milliseconds try_timeout_;  // of the first round; twice as long in the second
+  std::size_t tries_begun_ = 0;            // those of the rounds
+  std::optional<std::string> failure_;     // of the last try that was more than silence
+  Try try_;
+  std::vector<std::uint8_t> query_;  // of this try
+  bool keeps_case_ = true;           // the server of this try, as far as is known
+  bool saw_other_case_ = false;      // a reply to this try repeated the question in another case
+  bool is_without_edns_ = false;     // the server of this try does not know EDNS
+  bool is_try_over_ = false;
   Channel channel_{nullptr, ares_destroy};
   std::map<ares_socket_t, uv_poll_t*> polls_;  // freed by their close callbacks
   uv_timer_t* timer_;                          // likewise
@@ -132,28 +217,53 @@ void CaresLookup::begin(const std::vector<std::string>& servers,
     servers_text_ += (servers_text_.empty() ? "" : ", ") + text;
   }
   deadline_ = uv_now(loop_) + static_cast<std::uint64_t>(timeout.count());
-  if (servers_.empty())
+  if (servers_.empty()) {
     fail_with("no upstream server serves this name");
-  else
-    open(timeout);
-  if (channel_) send();
+  } else {
+    // One server after the other, the second round twice as long: together the timeout.
+    const auto rounds = static_cast<long>(servers_.size()) * ((1 << kTriesPerServer) - 1);
+    try_timeout_ = std::max(timeout / rounds, kShortestTry);
+    next_try();
+  }
   arm();
 }
 
+// Begins the next try of the rounds, if there is one.
+void CaresLookup::next_try() {
+  while (!answer_) {
+    if (tries_begun_ == servers_.size() * kTriesPerServer) return give_up();
+    const std::size_t round = tries_begun_ / servers_.size();
+    try_ = {.server = tries_begun_ % servers_.size(), .timeout = try_timeout_ * (1 << round)};
+    ++tries_begun_;
+    begin_try();
+    if (!is_try_over_) return;
+  }
+}
+
+void CaresLookup::begin_try() {
+  channel_.reset();
+  is_try_over_ = saw_other_case_ = is_without_edns_ = false;
+  keeps_case_ = habits_->keeps_case(servers_[try_.server].text, now());
+  if (open()) send();
+}
+
+void CaresLookup::give_up() { fail_with(failure_.value_or("no answer in time")); }
+
 void CaresLookup::fail_with(std::string reason) {
+  if (!servers_text_.empty()) reason += " (asked " + servers_text_ + ")";
   answer_ = Answer{.status = Answer::Status::Failed, .error = std::move(reason)};
 }
 
 // Every option is given, so that neither resolv.conf nor the environment is read for it.
-void CaresLookup::open(std::chrono::milliseconds timeout) {
+bool CaresLookup::open() {
   ares_options options{};
   char lookups[] = "b";
   in_addr placeholder{};
-  options.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS;
-  // Tries of one server after the other, the second round twice as long: together the timeout.
-  const auto rounds = static_cast<long>(servers_.size()) * ((1 << kTriesPerServer) - 1);
-  options.timeout = static_cast<int>(std::max(timeout / rounds, kShortestTry).count());
-  options.tries = kTriesPerServer;
+  options.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES;
+  if (try_.uses_edns) options.flags |= ARES_FLAG_EDNS;
+  if (try_.uses_tcp) options.flags |= ARES_FLAG_USEVC;
+  options.timeout = static_cast<int>(try_.timeout.count());
+  options.tries = 1;
   options.ndots = 1;
   options.lookups = lookups;
   options.ednspsz = kUdpPayload;
@@ -171,58 +281,90 @@ void CaresLookup::open(std::chrono::milliseconds timeout) {
                                            ARES_OPT_NOROTATE | ARES_OPT_SOCK_STATE_CB);
   if (status != ARES_SUCCESS) {
     fail_with(std::string("c-ares cannot open a channel: ") + ares_strerror(status));
-    return;
+    return false;
   }
   channel_.reset(channel);
   ares_set_socket_functions(channel, &kSocketFunctions, this);
-  std::vector<ares_addr_port_node> nodes(servers_.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto& octets = servers_[i].ip.octets();
-    nodes[i].next = i + 1 < nodes.size() ? &nodes[i + 1] : nullptr;
-    nodes[i].udp_port = nodes[i].tcp_port = servers_[i].port;
-    nodes[i].family = servers_[i].ip.is_v4() ? AF_INET : AF_INET6;
-    if (servers_[i].ip.is_v4())
-      std::memcpy(&nodes[i].addr.addr4, octets.data() + 12, 4);
-    else
-      std::memcpy(&nodes[i].addr.addr6, octets.data(), 16);
-  }
-  ares_set_servers_ports(channel, nodes.data());
+  const Server& server = servers_[try_.server];
+  const auto& octets = server.ip.octets();
+  ares_addr_port_node node{};
+  node.udp_port = node.tcp_port = server.port;
+  node.family = server.ip.is_v4() ? AF_INET : AF_INET6;
+  if (server.ip.is_v4())
+    std::memcpy(&node.addr.addr4, octets.data() + 12, 4);
+  else
+    std::memcpy(&node.addr.addr6, octets.data(), 16);
+  ares_set_servers_ports(channel, &node);
+  return true;
 }
 
 void CaresLookup::send() {
-  const auto id = random_id();
-  if (!id) return fail_with("the kernel gives no random numbers");
+  std::array<std::uint8_t, 34> random{};
+  if (!fill_randomly(random)) return fail_with("the kernel gives no random numbers");
+  const auto id = static_cast<std::uint16_t>(random[32] << 8 | random[33]);
+  const std::string qname =
+      keeps_case_ ? with_random_case(host_, std::span(random).first<32>()) : host_;
   constexpr int kInternet = 1;
   unsigned char* query = nullptr;
   int length = 0;
-  const int status =
-      ares_create_query(host_.c_str(), kInternet, family_ == Family::V4 ? 1 : 28, *id,
-                        /*rd=*/1, &query, &length, kUdpPayload);
+  const int status = ares_create_query(qname.c_str(), kInternet, family_ == Family::V4 ? 1 : 28, id,
+                                       /*rd=*/1, &query, &length, try_.uses_edns ? kUdpPayload : 0);
   if (status != ARES_SUCCESS) return fail_with(std::string("no query: ") + ares_strerror(status));
+  query_.assign(query, query + length);
+  ares_free_string(query);
   // May call back before it returns, for instance when no socket can be opened.
   ares_send(
-      channel_.get(), query, length,
+      channel_.get(), query_.data(), static_cast<int>(query_.size()),
       [](void* self, int result, int, unsigned char* message, int size) {
         static_cast<CaresLookup*>(self)->on_answer(
             result, {message, message == nullptr ? 0 : static_cast<std::size_t>(size)});
       },
       this);
-  ares_free_string(query);
 }
 
-void CaresLookup::on_answer(int status, std::span<const std::uint8_t> message) {
+// Also ends the try when c-ares gave up.
+void CaresLookup::on_answer(int status, Bytes message) {
   if (status == ARES_EDESTRUCTION) return;  // nobody waits any more
-  if (status == ARES_SUCCESS)
-    answer_ = read_address_answer(message, host_, family_);
-  else if (status == ARES_ECANCELLED || status == ARES_ETIMEOUT)
-    fail_with("no answer in time");
+  is_try_over_ = true;
+  if (status == ARES_ECANCELLED || status == ARES_ETIMEOUT) return;
+  if (status != ARES_SUCCESS) {
+    failure_ = ares_strerror(status);
+    return;
+  }
+  // Over TCP: nobody forges it from afar, so that it shows how the server is.
+  if (keeps_case_ && echo_of(message, query_) == Echo::OtherCase)
+    habits_->note_changed_case(servers_[try_.server].text, now());
+  Answer answer = read_address_answer(message, host_, family_);
+  if (answer.status == Answer::Status::Failed)
+    failure_ = std::move(answer.error);
   else
-    fail_with(ares_strerror(status));
-  if (answer_->status == Answer::Status::Failed && !servers_text_.empty())
-    answer_->error += " (asked " + servers_text_ + ")";
+    answer_ = std::move(answer);
+}
+
+bool CaresLookup::is_believed(Bytes reply) {
+  if (try_.uses_edns && is_format_error(reply, query_)) {
+    is_without_edns_ = is_try_over_ = true;
+    return false;
+  }
+  const Echo echo = echo_of(reply, query_);
+  if (echo == Echo::OtherCase) saw_other_case_ = true;
+  return echo == Echo::Exact || (echo == Echo::OtherCase && !keeps_case_);
 }
 
 void CaresLookup::settle() {
+  if (!answer_ && is_try_over_) {
+    // A reply in another case may be forged, and is not believed; a server that changes the case is
+    // asked again over TCP, which shows it, and without the fresh case from then on. Both, and a
+    // server that does not know EDNS, get their answer from another try of the same server.
+    const Try last = try_;
+    const bool with_tcp = saw_other_case_ && !last.uses_tcp;
+    if (is_without_edns_ || with_tcp) {
+      try_.uses_edns = last.uses_edns && !is_without_edns_;
+      try_.uses_tcp = last.uses_tcp || with_tcp;
+      begin_try();
+    }
+    if (is_try_over_) next_try();
+  }
   if (!answer_) return arm();
   uv_timer_stop(timer_);
   const LookupCallback callback = std::move(callback_);
@@ -241,14 +383,16 @@ void CaresLookup::arm() {
     wait =
         std::min(wait, static_cast<std::uint64_t>(next->tv_sec * 1000 + next->tv_usec / 1000 + 1));
   }
-  uv_timer_start(
-      timer_, [](uv_timer_t* timer) { static_cast<CaresLookup*>(timer->data)->on_timer(); }, wait,
-      0);
+  check_loop(
+      uv_timer_start(
+          timer_, [](uv_timer_t* timer) { static_cast<CaresLookup*>(timer->data)->on_timer(); },
+          wait, 0),
+      "start a timer");
 }
 
 void CaresLookup::on_timer() {
   if (!answer_ && uv_now(loop_) >= deadline_)
-    ares_cancel(channel_.get());
+    give_up();
   else if (!answer_)
     ares_process_fd(channel_.get(), ARES_SOCKET_BAD, ARES_SOCKET_BAD);
   settle();
@@ -266,19 +410,28 @@ void CaresLookup::on_socket(ares_socket_t fd, bool readable, bool writable) {
   uv_poll_t* poll = found == polls_.end() ? nullptr : found->second;
   if (poll == nullptr) {
     poll = new uv_poll_t;
-    if (uv_poll_init(loop_, poll, fd) != 0) {
-      delete poll;  // the lookup ends at its deadline
-      return;
+    if (const int status = uv_poll_init(loop_, poll, fd); status != 0) {
+      delete poll;
+      return note_unwatched(status);
     }
     poll->data = this;
     polls_.emplace(fd, poll);
   }
-  uv_poll_start(poll, (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0),
-                [](uv_poll_t* handle, int status, int events) {
-                  uv_os_fd_t ready = -1;
-                  uv_fileno(reinterpret_cast<uv_handle_t*>(handle), &ready);
-                  static_cast<CaresLookup*>(handle->data)->on_poll(ready, status, events);
-                });
+  if (const int error =
+          uv_poll_start(poll, (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0),
+                        [](uv_poll_t* handle, int status, int events) {
+                          uv_os_fd_t ready = -1;
+                          check_loop(uv_fileno(reinterpret_cast<uv_handle_t*>(handle), &ready),
+                                     "tell the descriptor of a handle");
+                          static_cast<CaresLookup*>(handle->data)->on_poll(ready, status, events);
+                        });
+      error != 0)
+    note_unwatched(error);
+}
+
+void CaresLookup::note_unwatched(int status) {
+  failure_ = std::string("cannot poll a socket: ") + uv_strerror(status);
+  is_try_over_ = true;
 }
 
 void CaresLookup::on_poll(ares_socket_t fd, int status, int events) {
@@ -324,13 +477,24 @@ int CaresLookup::connect_socket(ares_socket_t fd, const sockaddr* address, ares_
   return connect(fd, reinterpret_cast<const sockaddr*>(&scoped), sizeof scoped);
 }
 
+ares_ssize_t CaresLookup::receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
+                                  sockaddr* from, ares_socklen_t* from_length, void* self) {
+  const bool is_datagram = from != nullptr;
+  for (int i = 0; i < kDatagramsPerCall; ++i) {
+    const ssize_t count = recvfrom(fd, buffer, size, flags, from, from_length);
+    if (count < 0 || !is_datagram) return count;
+    const Bytes reply(static_cast<const std::uint8_t*>(buffer), static_cast<std::size_t>(count));
+    if (static_cast<CaresLookup*>(self)->is_believed(reply)) return count;
+  }
+  errno = EAGAIN;
+  return -1;
+}
+
 const ares_socket_functions CaresLookup::kSocketFunctions = {
     .asocket = &CaresLookup::open_socket,
     .aclose = [](ares_socket_t fd, void*) { return close(fd); },
     .aconnect = &CaresLookup::connect_socket,
-    .arecvfrom = [](ares_socket_t fd, void* buffer, size_t length, int flags, sockaddr* from,
-                    ares_socklen_t* from_length,
-                    void*) { return recvfrom(fd, buffer, length, flags, from, from_length); },
+    .arecvfrom = &CaresLookup::receive,
     .asendv = [](ares_socket_t fd, const iovec* parts, int count,
                  void*) { return writev(fd, parts, count); },
 };
@@ -345,14 +509,14 @@ Result<std::unique_ptr<CaresBackend>> CaresBackend::open(uv_loop_s* loop, CaresO
 }
 
 CaresBackend::CaresBackend(uv_loop_s* loop, CaresOptions options)
-    : loop_(loop), options_(std::move(options)) {}
+    : loop_(loop), options_(std::move(options)), habits_(std::make_shared<ServerHabits>()) {}
 CaresBackend::~CaresBackend() { ares_library_cleanup(); }
 
 void CaresBackend::reconfigure(CaresOptions options) { options_ = std::move(options); }
 
 std::unique_ptr<Lookup> CaresBackend::start(const std::string& host, Family family,
                                             LookupCallback callback) {
-  auto lookup = std::make_unique<CaresLookup>(loop_, host, family, std::move(callback));
+  auto lookup = std::make_unique<CaresLookup>(loop_, habits_, host, family, std::move(callback));
   lookup->begin(options_.servers_for(host), options_.timeout);
   return lookup;
 }

@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lookups through c-ares on libuv.
 //
-// c-ares 1.18.1 sends all queries of a channel to a server from one UDP port, for as long as the
-// channel lives, and would make guessing that port worth while.  So each lookup has a channel of
-// its own: a fresh socket, and with it a port of the kernel's choice, for every one; and the query
-// is our own, with its ID from the kernel's random numbers.  c-ares does what it is good at:
-// retries, the next server, TCP after truncation, a server that knows no EDNS.
+// c-ares 1.18.1 sends all queries of a channel to a server from one UDP port, retries with the ID
+// of the first try, and compares names without their case. That would make it worth while to guess
+// a reply. So each try, of each server, has a channel of its own: a fresh socket, and with it a
+// port of the kernel's choice; and the query is our own, with a fresh ID and fresh upper and lower
+// case from the kernel's random numbers ("0x20"). Datagrams reach c-ares only if they repeat the
+// question exactly. c-ares does what it is good at: time-outs, TCP after truncation, checks of the
+// sender.
 #pragma once
 
 #include <chrono>
@@ -29,6 +32,8 @@ struct CaresOptions {
   std::chrono::milliseconds timeout{2'000};  // of a whole lookup, all tries included
 };
 
+class ServerHabits;
+
 // Control thread.  `loop` must run on for the handles to close after destruction.
 class CaresBackend final : public LookupBackend {
  public:
@@ -47,6 +52,7 @@ class CaresBackend final : public LookupBackend {
 
   uv_loop_s* loop_;
   CaresOptions options_;
+  std::shared_ptr<ServerHabits> habits_;
 };
 
 }  // namespace meshdns::resolver

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One question for the addresses of one name in one family, asked of somebody.  The engine knows no
 // more of DNS than this; c-ares is one backend (cares_lookup.hpp), tests have another.
 #pragma once

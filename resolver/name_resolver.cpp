@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/name_resolver.hpp"
 
 #include <uv.h>
@@ -6,6 +7,9 @@
 #include <map>
 #include <random>
 #include <utility>
+
+#include "loop/check_loop.hpp"
+#include "resolver/result_batches.hpp"
 
 namespace meshdns::resolver {
 namespace {
@@ -36,6 +40,7 @@ class NameResolver::Engine {
   }
   ~Engine() {
     lookups_.clear();
+    ended_.clear();
     uv_timer_stop(timer_);
     uv_close(reinterpret_cast<uv_handle_t*>(timer_),
              [](uv_handle_t* handle) { delete reinterpret_cast<uv_timer_t*>(handle); });
@@ -43,11 +48,18 @@ class NameResolver::Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  void watch(std::string_view host) {
-    if (names_.watch(host, clock_())) arm();
+  bool watch(std::string_view host, std::string_view ns) {
+    const auto outcome = names_.watch(host, ns, clock_());
+    // A result that is there already, and the refusal, are told from the loop.
+    if (outcome != WatchedNames::Watch::Begun) tell_later(ns, host);
+    arm();
+    return outcome != WatchedNames::Watch::Refused;
   }
-  void unwatch(std::string_view host) {
-    for (const LookupId id : names_.unwatch(host)) lookups_.erase(id);
+  void unwatch(std::string_view host, std::string_view ns) {
+    const auto result = names_.unwatch(host, ns, clock_());
+    for (const LookupId id : result.cancelled) end(id);
+    results_.remove(ns, host);
+    if (result.begun) tell_later(ns, *result.begun);
     arm();
   }
   void set_policy(ResolverPolicy policy) {
@@ -63,7 +75,9 @@ class NameResolver::Engine {
 
  private:
   void on_time() {
-    for (const auto& name : names_.expire(clock_())) listener_.on_resolved(name);
+    ended_.clear();
+    for (const auto& name : names_.expire(clock_())) note(name);
+    tell();
     start_due();
   }
 
@@ -77,24 +91,61 @@ class NameResolver::Engine {
   }
 
   void finish(LookupId id, Answer&& answer) {
-    // The lookup that is calling us ends with this call, not within it.
-    const auto ended = lookups_.extract(id);
-    const auto changed = names_.finish(id, std::move(answer), clock_());
-    if (changed) listener_.on_resolved(*changed);
+    end(id);
+    if (const auto changed = names_.finish(id, std::move(answer), clock_())) note(*changed);
     start_due();
   }
 
+  // A lookup may be the one that is calling us, so that it is destroyed in a later turn of the
+  // loop.
+  void end(LookupId id) {
+    if (auto ended = lookups_.extract(id)) ended_.push_back(std::move(ended.mapped()));
+  }
+
+  void note(const registry::ResolvedName& name) {
+    for (const auto& ns : names_.namespaces_of(name.host)) results_.add(ns, name.host);
+  }
+  void tell_later(std::string_view ns, std::string_view host) {
+    const registry::ResolvedName* name = names_.find(host);
+    if (name == nullptr || name->state != registry::ResolvedName::State::Pending)
+      results_.add(ns, host);
+  }
+
+  // One batch per turn of the loop, which has other things to do between them.
+  void tell() {
+    const TimePoint began = clock_();
+    auto batch = results_.take_due(began);
+    if (!batch) return;
+    std::vector<registry::ResolvedName> names;
+    for (auto& host : batch->hosts) {
+      const registry::ResolvedName* name = names_.find(host);
+      // A name that is not looked up for this namespace has failed for it; one that another
+      // namespace has looked up is known all the same.
+      if (name != nullptr)
+        names.push_back(*name);
+      else
+        names.push_back({std::move(host), registry::ResolvedName::State::Failed, {}});
+    }
+    listener_.on_resolved(batch->ns, std::move(names));
+    results_.told(batch->ns, began, clock_());
+  }
+
   void arm() {
-    const auto next = names_.next_wakeup();
+    auto next = names_.next_wakeup();
+    if (const auto results = results_.next())
+      next = std::min(next.value_or(TimePoint::max()), *results);
+    if (!ended_.empty()) next = TimePoint::min();
     if (!next) {
       uv_timer_stop(timer_);
       return;
     }
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*next - clock_());
-    const auto bounded = std::clamp(wait, std::chrono::milliseconds{0}, kLongestSleep);
-    uv_timer_start(
-        timer_, [](uv_timer_t* timer) { static_cast<Engine*>(timer->data)->on_time(); },
-        static_cast<std::uint64_t>(bounded.count()), 0);
+    const TimePoint now = clock_();
+    const auto wait = *next <= now ? std::chrono::milliseconds{0}
+                                   : std::chrono::ceil<std::chrono::milliseconds>(*next - now);
+    check_loop(uv_timer_start(
+                   timer_, [](uv_timer_t* timer) { static_cast<Engine*>(timer->data)->on_time(); },
+                   static_cast<std::uint64_t>(std::min(wait, kLongestSleep).count()), 0),
+               "start a timer");
   }
 
   WatchedNames names_;
@@ -103,6 +154,8 @@ class NameResolver::Engine {
   ResolverListener& listener_;
   uv_timer_t* timer_;  // freed by its close callback
   std::map<LookupId, std::unique_ptr<Lookup>> lookups_;
+  std::vector<std::unique_ptr<Lookup>> ended_;  // destroyed in the next turn of the loop
+  ResultBatches results_;
 };
 
 NameResolver::NameResolver(uv_loop_s* loop, LookupBackend& backend, ResolverPolicy policy,
@@ -110,8 +163,12 @@ NameResolver::NameResolver(uv_loop_s* loop, LookupBackend& backend, ResolverPoli
     : engine_(std::make_unique<Engine>(loop, backend, policy, std::move(clock), listener)) {}
 NameResolver::~NameResolver() = default;
 
-void NameResolver::watch(std::string_view host) { engine_->watch(host); }
-void NameResolver::unwatch(std::string_view host) { engine_->unwatch(host); }
+bool NameResolver::watch(std::string_view host, std::string_view ns) {
+  return engine_->watch(host, ns);
+}
+void NameResolver::unwatch(std::string_view host, std::string_view ns) {
+  engine_->unwatch(host, ns);
+}
 void NameResolver::watch_order(std::string_view host, bool order_counts) {
   engine_->names().watch_order(host, order_counts);
 }
@@ -124,6 +181,7 @@ const registry::ResolvedName* NameResolver::find(std::string_view host) const {
 std::vector<NameStatus> NameResolver::status() const {
   return engine_->names().status(engine_->now());
 }
+std::vector<RefusedNames> NameResolver::refused() const { return engine_->names().refused(); }
 ResolverCounters NameResolver::counters() const { return engine_->names().counters(); }
 
 }  // namespace meshdns::resolver

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resolver engine: keeps every name that endpoint sets use resolved, ahead of their queries.
 // One lookup per name and family however many sets use it, refreshed before its TTL ends; on
 // failure the last good addresses stay, and the next try backs off.
@@ -23,10 +24,11 @@ using Clock = std::function<TimePoint()>;
 class ResolverListener {
  public:
   virtual ~ResolverListener() = default;
-  // What `name` resolves to has changed: the set of its addresses, or its state; their order only
-  // where watch_order asked for it.  Control thread; may call watch and unwatch, must not destroy
-  // the resolver.
-  virtual void on_resolved(const registry::ResolvedName& name) = 0;
+  // The results of these names have changed: the set of addresses, or the state; the order only if
+  // watch_order() requested it. Namespace `ns` uses all of them; other namespaces that use one of
+  // them get their own call. Control thread, never within watch() or unwatch(); may call both, must
+  // not destroy the resolver.
+  virtual void on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) = 0;
 };
 
 // Control thread.  `loop` must run on for the handles to close after destruction.
@@ -37,11 +39,13 @@ class NameResolver {
                ResolverListener& listener);
   ~NameResolver();
 
-  // Who uses a name how often is counted by the caller.  `host` is canonical and no IP address.
-  // The first result comes through the listener, never from within watch().
-  void watch(std::string_view host);
-  // Cancels its lookups; nothing is told about it any more.
-  void unwatch(std::string_view host);
+  // Namespace `ns` uses the name from now on; the caller counts its uses there. `host` is canonical
+  // and no IP address. The first result comes through the listener, never from within watch().
+  // Returns whether the name is looked up: a namespace that has too many is told that it has
+  // failed, until it has fewer.
+  bool watch(std::string_view host, std::string_view ns);
+  // Nothing is told to `ns` about the name any more; cancels its lookups when nobody uses it.
+  void unwatch(std::string_view host, std::string_view ns);
   // For a watched name that a DNS_ROUND_ROBIN set uses: the order of its latest answer is told,
   // too.
   void watch_order(std::string_view host, bool order_counts);
@@ -52,7 +56,8 @@ class NameResolver {
 
   // nullptr when it is not watched; valid until the next call of any other function.
   const registry::ResolvedName* find(std::string_view host) const;
-  std::vector<NameStatus> status() const;  // sorted by host
+  std::vector<NameStatus> status() const;     // sorted by host
+  std::vector<RefusedNames> refused() const;  // sorted by namespace
   ResolverCounters counters() const;
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When to ask for one name and family again, and how long its last good answer may be used.  Pure:
 // time and chance are arguments.
 #pragma once
@@ -43,12 +44,11 @@ class RefreshSchedule {
   bool hasten(TimePoint when);
 
   TimePoint next() const { return next_; }
-  // Where the TTL of the last good answer ends; nullopt without one.
+  // The end of the TTL of the last good answer; nullopt without one.
   std::optional<TimePoint> expires() const { return expires_; }
   // From here on the last good answer must not be used any more; nullopt without one, and as long
   // as no lookup has failed since.
   std::optional<TimePoint> unusable(const RefreshPolicy& policy) const;
-  std::uint32_t failures_in_a_row() const { return failures_; }
 
  private:
   TimePoint next_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/watched_names.hpp"
 
 #include <algorithm>
@@ -13,6 +14,9 @@ using registry::ResolvedName;
 // when it ends, nobody waits for his back-off.
 constexpr std::uint32_t kOutage = 20;
 constexpr std::chrono::milliseconds kRecoverySpread{1'000};
+// The next outage that ends hastens nobody before that: an upstream that fails and answers in turns
+// must not have all failed names asked for again and again.
+constexpr std::chrono::seconds kRecoveryPause{5};
 
 std::chrono::milliseconds until(TimePoint then, TimePoint now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(then - now);
@@ -41,6 +45,7 @@ struct WatchedNames::Half {
   std::uint64_t lookups = 0;
   std::uint64_t failures = 0;
   bool in_flight = false;
+  TimePoint not_before{};                // of the next lookup, whatever the schedule says
   std::optional<TimePoint> due_at;       // its place in due_
   std::optional<TimePoint> expiring_at;  // its place in expiring_
 
@@ -62,41 +67,165 @@ struct WatchedNames::Entry {
   std::array<Half, 2> halves;  // A, AAAA
   bool order_counts = false;
   std::optional<TimePoint> grace_until;  // the first family's addresses wait for the other
+  std::vector<Tenant*> users;            // the namespaces that use it, each once
+  Tenant* payer = nullptr;               // one of `users`: its lookups are those of this namespace
 
   bool has_pending_half() const {
     return std::ranges::any_of(halves, [](const Half& half) { return !half.last; });
   }
 };
 
+struct WatchedNames::Tenant {
+  Tenant(std::string name, const ResolverPolicy& policy)
+      : ns(std::move(name)),
+        budget(policy.namespace_lookups_per_second, policy.namespace_lookups_burst) {}
+
+  std::string ns;
+  LookupBudget budget;
+  std::size_t names = 0;                       // that it uses and that are looked up
+  std::set<std::string, std::less<>> refused;  // names beyond max_names_per_namespace
+  std::size_t paid = 0;                        // names whose payer it is
+  std::size_t in_flight = 0;
+  std::set<Deadline> due;  // lookups to start; none of those in flight
+  std::uint64_t last_turn = 0;
+  bool is_ready = false;                 // is in ready_
+  std::optional<TimePoint> waits_until;  // its place in waiting_
+};
+
 WatchedNames::WatchedNames(ResolverPolicy policy, std::uint64_t seed)
-    : policy_(policy), random_(seed) {}
+    : policy_(policy), random_(seed), budget_(policy.lookups_per_second, policy.lookups_burst) {}
 WatchedNames::~WatchedNames() = default;
 
 double WatchedNames::chance() { return std::uniform_real_distribution<double>(0, 1)(random_); }
 
-bool WatchedNames::watch(std::string_view host, TimePoint now) {
-  if (entries_.contains(host)) return false;
-  auto entry = std::make_unique<Entry>(host, ++last_watch_, now);
-  by_watch_.emplace(entry->watch, entry.get());
-  for (Half& half : entry->halves) plan(*entry, half, now);
-  entries_.emplace(std::string(host), std::move(entry));
-  return true;
+// A namespace without names stays until its budget is whole again: it would begin with a new one
+// otherwise, each time that it gives up its names and takes others.
+WatchedNames::Tenant& WatchedNames::tenant_of(std::string_view ns, TimePoint now) {
+  if (const auto found = tenants_.find(ns); found != tenants_.end()) return *found->second;
+  if (tenants_.size() >= sweep_tenants_at_) {
+    std::erase_if(tenants_, [&](const auto& item) {
+      const Tenant& tenant = *item.second;
+      return tenant.names == 0 && tenant.refused.empty() && tenant.budget.is_whole(now);
+    });
+    sweep_tenants_at_ = 2 * tenants_.size() + 64;
+  }
+  return *tenants_.emplace(ns, std::make_unique<Tenant>(std::string(ns), policy_)).first->second;
 }
 
-std::vector<LookupId> WatchedNames::unwatch(std::string_view host) {
-  std::vector<LookupId> cancelled;
+WatchedNames::Watch WatchedNames::watch(std::string_view host, std::string_view ns, TimePoint now) {
+  Tenant& tenant = tenant_of(ns, now);
   const auto found = entries_.find(host);
-  if (found == entries_.end()) return cancelled;
-  Entry& entry = *found->second;
-  for (Half& half : entry.halves) {
-    unplan(half);
-    if (half.in_flight) cancelled.push_back(half.id);
+  const bool is_known = found != entries_.end();
+  if (is_known && std::ranges::find(found->second->users, &tenant) != found->second->users.end())
+    return Watch::Joined;
+  if (tenant.names >= policy_.max_names_per_namespace) {
+    if (tenant.refused.emplace(host).second) ++names_refused_;
+    return Watch::Refused;
   }
-  in_flight_ -= cancelled.size();
+  if (is_known) {
+    add_user(*found->second, tenant, now);
+    return Watch::Joined;
+  }
+  auto created = std::make_unique<Entry>(host, ++last_watch_, now);
+  Entry& entry = *created;
+  by_watch_.emplace(entry.watch, &entry);
+  entries_.emplace(std::string(host), std::move(created));
+  add_user(entry, tenant, now);
+  return Watch::Begun;
+}
+
+void WatchedNames::add_user(Entry& entry, Tenant& tenant, TimePoint now) {
+  entry.users.push_back(&tenant);
+  ++tenant.names;
+  charge(entry, now);
+}
+
+// Chooses who pays for the entry's lookups, and moves them there.
+void WatchedNames::charge(Entry& entry, TimePoint now) {
+  Tenant* payer = *std::ranges::min_element(entry.users, {}, &Tenant::names);
+  if (payer == entry.payer) return;
+  for (Half& half : entry.halves) {
+    unplan(entry, half);
+    if (!half.in_flight) continue;
+    if (entry.payer != nullptr) --entry.payer->in_flight;
+    ++payer->in_flight;
+  }
+  if (entry.payer != nullptr) {
+    --entry.payer->paid;
+    queue(*entry.payer, now);
+  }
+  entry.payer = payer;
+  ++payer->paid;
+  for (Half& half : entry.halves) plan(entry, half, now);
+}
+
+WatchedNames::Unwatched WatchedNames::unwatch(std::string_view host, std::string_view ns,
+                                              TimePoint now) {
+  Unwatched result;
+  const auto known = tenants_.find(ns);
+  if (known == tenants_.end()) return result;
+  Tenant& tenant = *known->second;
+  if (const auto refused = tenant.refused.find(host); refused != tenant.refused.end()) {
+    tenant.refused.erase(refused);
+    --names_refused_;
+  } else if (const auto found = entries_.find(host);
+             found != entries_.end() && std::erase(found->second->users, &tenant) != 0) {
+    Entry& entry = *found->second;
+    --tenant.names;
+    if (entry.users.empty()) {
+      forget(entry, result.cancelled);
+      entries_.erase(found);
+    } else {
+      charge(entry, now);
+    }
+  }
+  if (!tenant.refused.empty() && tenant.names < policy_.max_names_per_namespace) {
+    result.begun = std::move(tenant.refused.extract(tenant.refused.begin()).value());
+    --names_refused_;
+    watch(*result.begun, ns, now);
+  }
+  queue(tenant, now);
+  return result;
+}
+
+// Takes the entry, which nobody uses any more, out of everything but entries_.
+void WatchedNames::forget(Entry& entry, std::vector<LookupId>& cancelled) {
+  for (Half& half : entry.halves) {
+    unplan(entry, half);
+    failing_.erase(half.id);
+    if (!half.in_flight) continue;
+    cancelled.push_back(half.id);
+    --in_flight_;
+    --entry.payer->in_flight;
+  }
+  --entry.payer->paid;
   if (entry.name.state == ResolvedName::State::Failed) --names_failed_;
   by_watch_.erase(entry.watch);
-  entries_.erase(found);
-  return cancelled;
+}
+
+// Puts the tenant where its next lookup belongs.
+void WatchedNames::queue(Tenant& tenant, TimePoint now) {
+  unqueue(tenant);
+  if (tenant.due.empty() || tenant.in_flight >= policy_.max_in_flight_per_namespace) return;
+  const TimePoint when = std::max(tenant.due.begin()->first, tenant.budget.ready_at());
+  tenant.is_ready = when <= now;
+  if (tenant.is_ready)
+    ready_.emplace(tenant.last_turn, &tenant);
+  else
+    waiting_.emplace(*(tenant.waits_until = when), &tenant);
+}
+
+void WatchedNames::unqueue(Tenant& tenant) {
+  if (tenant.is_ready) ready_.erase({tenant.last_turn, &tenant});
+  if (tenant.waits_until) waiting_.erase({*tenant.waits_until, &tenant});
+  tenant.is_ready = false;
+  tenant.waits_until.reset();
+}
+
+// Grows with the names that the tenant pays for, so that its lookups stay within its budget.
+Duration WatchedNames::shortest_refresh(const Tenant& tenant) const {
+  return std::chrono::duration_cast<Duration>(std::chrono::seconds(2 * tenant.paid)) /
+         policy_.namespace_lookups_per_second;
 }
 
 void WatchedNames::watch_order(std::string_view host, bool order_counts) {
@@ -111,16 +240,24 @@ WatchedNames::Half* WatchedNames::find_half(LookupId id) {
 }
 
 std::vector<DueLookup> WatchedNames::take_due(TimePoint now) {
+  while (!waiting_.empty() && waiting_.begin()->first <= now) queue(*waiting_.begin()->second, now);
   std::vector<DueLookup> taken;
-  while (in_flight_ < policy_.max_in_flight && !due_.empty() && due_.begin()->first <= now) {
-    const LookupId id = due_.begin()->second;
-    due_.erase(due_.begin());
+  while (in_flight_ < policy_.max_in_flight && !ready_.empty() && budget_.ready_at() <= now) {
+    Tenant& tenant = *ready_.begin()->second;
+    unqueue(tenant);
+    const LookupId id = tenant.due.begin()->second;
+    tenant.due.erase(tenant.due.begin());
     Half& half = *find_half(id);
     half.due_at.reset();
     half.in_flight = true;
     ++half.lookups;
     ++lookups_;
     ++in_flight_;
+    ++tenant.in_flight;
+    budget_.take(now);
+    tenant.budget.take(now);
+    tenant.last_turn = ++turns_;
+    queue(tenant, now);
     taken.push_back({id, by_watch_.at(id.watch)->name.host});
   }
   return taken;
@@ -132,15 +269,23 @@ std::optional<ResolvedName> WatchedNames::finish(LookupId id, Answer&& answer, T
   Entry& entry = *by_watch_.at(id.watch);
   half->in_flight = false;
   --in_flight_;
+  --entry.payer->in_flight;
+  half->not_before = now + shortest_refresh(*entry.payer);
   const bool failed = answer.status == Answer::Status::Failed;
   record(*half, std::move(answer), now);
   if (!half->addresses.empty() && entry.has_pending_half() && !entry.grace_until)
     entry.grace_until = now + policy_.other_family_grace;
   plan(entry, *half, now);
   if (failed) {
+    failing_.insert(id);
     ++failures_in_a_row_;
-  } else if (std::exchange(failures_in_a_row_, 0) >= kOutage) {
-    hasten_failed(now, kRecoverySpread);
+  } else {
+    failing_.erase(id);
+    const bool was_outage = std::exchange(failures_in_a_row_, 0) >= kOutage;
+    if (was_outage && now >= hasten_again_at_) {
+      hasten_again_at_ = now + kRecoveryPause;
+      hasten_failed(now, kRecoverySpread);
+    }
   }
   if (!publish(entry, now)) return std::nullopt;
   return entry.name;
@@ -169,11 +314,12 @@ void WatchedNames::record(Half& half, Answer&& answer, TimePoint now) {
 
 // Enters the half where its next lookup and its next change by time belong.
 void WatchedNames::plan(const Entry& entry, Half& half, TimePoint now) {
-  unplan(half);
+  unplan(entry, half);
   if (!half.in_flight) {
-    half.due_at = half.schedule.next();
-    due_.emplace(*half.due_at, half.id);
+    half.due_at = std::max(half.schedule.next(), half.not_before);
+    entry.payer->due.emplace(*half.due_at, half.id);
   }
+  queue(*entry.payer, now);
   half.expiring_at = half.good ? half.schedule.unusable(policy_.refresh) : std::nullopt;
   if (entry.grace_until && entry.has_pending_half() && *entry.grace_until > now)
     half.expiring_at = std::min(half.expiring_at.value_or(TimePoint::max()), *entry.grace_until);
@@ -181,8 +327,8 @@ void WatchedNames::plan(const Entry& entry, Half& half, TimePoint now) {
   if (half.expiring_at) expiring_.emplace(*half.expiring_at, half.id);
 }
 
-void WatchedNames::unplan(Half& half) {
-  if (half.due_at) due_.erase({*half.due_at, half.id});
+void WatchedNames::unplan(const Entry& entry, Half& half) {
+  if (half.due_at) entry.payer->due.erase({*half.due_at, half.id});
   if (half.expiring_at) expiring_.erase({*half.expiring_at, half.id});
   half.due_at.reset();
   half.expiring_at.reset();
@@ -200,12 +346,11 @@ std::vector<ResolvedName> WatchedNames::expire(TimePoint now) {
 }
 
 void WatchedNames::hasten_failed(TimePoint now, std::chrono::milliseconds spread) {
-  for (auto& [host, entry] : entries_) {
-    for (Half& half : entry->halves) {
-      const auto wait = std::chrono::duration<double>(spread) * chance();
-      const bool moved = half.schedule.hasten(now + std::chrono::duration_cast<Duration>(wait));
-      if (moved && !half.in_flight) plan(*entry, half, now);
-    }
+  for (const LookupId id : failing_) {
+    Half& half = *find_half(id);
+    const auto wait = std::chrono::duration<double>(spread) * chance();
+    const bool moved = half.schedule.hasten(now + std::chrono::duration_cast<Duration>(wait));
+    if (moved && !half.in_flight) plan(*by_watch_.at(id.watch), half, now);
   }
 }
 
@@ -247,14 +392,32 @@ bool WatchedNames::publish(Entry& entry, TimePoint now) {
 std::optional<TimePoint> WatchedNames::next_wakeup() const {
   std::optional<TimePoint> next;
   if (!expiring_.empty()) next = expiring_.begin()->first;
-  if (in_flight_ < policy_.max_in_flight && !due_.empty())
-    next = std::min(next.value_or(TimePoint::max()), due_.begin()->first);
+  if (in_flight_ >= policy_.max_in_flight) return next;
+  auto lookup = TimePoint::max();
+  if (!waiting_.empty()) lookup = waiting_.begin()->first;
+  if (!ready_.empty()) lookup = TimePoint::min();
+  if (lookup != TimePoint::max())
+    next = std::min(next.value_or(TimePoint::max()), std::max(lookup, budget_.ready_at()));
   return next;
 }
 
 const ResolvedName* WatchedNames::find(std::string_view host) const {
   const auto found = entries_.find(host);
   return found == entries_.end() ? nullptr : &found->second->name;
+}
+
+std::vector<std::string> WatchedNames::namespaces_of(std::string_view host) const {
+  std::vector<std::string> namespaces;
+  if (const auto found = entries_.find(host); found != entries_.end())
+    for (const Tenant* tenant : found->second->users) namespaces.push_back(tenant->ns);
+  return namespaces;
+}
+
+std::vector<RefusedNames> WatchedNames::refused() const {
+  std::vector<RefusedNames> list;
+  for (const auto& [ns, tenant] : tenants_)
+    if (!tenant->refused.empty()) list.push_back({ns, tenant->refused.size()});
+  return list;
 }
 
 FamilyStatus WatchedNames::status_of(const Half& half, TimePoint now) const {
@@ -267,8 +430,7 @@ FamilyStatus WatchedNames::status_of(const Half& half, TimePoint now) const {
     status.stale = !status.addresses.empty() && now >= *expires;
     status.expires_in = until(*expires, now);
   }
-  if (!half.in_flight && half.schedule.next() > now)
-    status.next_refresh_in = until(half.schedule.next(), now);
+  if (half.due_at && *half.due_at > now) status.next_refresh_in = until(*half.due_at, now);
   status.last_error = half.last_error;
   status.lookups = half.lookups;
   status.failures = half.failures;
@@ -293,7 +455,8 @@ ResolverCounters WatchedNames::counters() const {
           .changes = changes_,
           .names = entries_.size(),
           .in_flight = in_flight_,
-          .names_failed = names_failed_};
+          .names_failed = names_failed_,
+          .names_refused = names_refused_};
 }
 
 }  // namespace meshdns::resolver

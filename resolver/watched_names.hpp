@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names that endpoint sets use, and what is known of each: the engine without sockets, timers
 // or a clock.  Each family of a name is looked up and scheduled by itself, so that a server that
 // loses AAAA queries costs IPv4 nothing.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -15,6 +17,7 @@
 
 #include "registry/model/resolved_name.hpp"
 #include "resolver/lookup.hpp"
+#include "resolver/lookup_budget.hpp"
 #include "resolver/refresh_schedule.hpp"
 
 namespace meshdns::resolver {
@@ -22,6 +25,16 @@ namespace meshdns::resolver {
 struct ResolverPolicy {
   RefreshPolicy refresh;
   std::size_t max_in_flight = 100;  // lookups, of one family each
+  // Limit of lookups in flight for one namespace.
+  std::size_t max_in_flight_per_namespace = 25;
+  // Names of one namespace over this limit are not looked up and count as failed.
+  std::size_t max_names_per_namespace = 10'000;
+  // Lookups that begin, in the long run and after a pause. A namespace with so many names that
+  // their TTLs would need more lookups has them refreshed less often.
+  std::uint32_t lookups_per_second = 1'000;
+  std::uint32_t lookups_burst = 40'000;
+  std::uint32_t namespace_lookups_per_second = 200;
+  std::uint32_t namespace_lookups_burst = 20'000;
   // Once one family has addresses, how long the first result waits for the other.
   std::chrono::milliseconds other_family_grace{500};
   friend bool operator==(const ResolverPolicy&, const ResolverPolicy&) = default;
@@ -51,7 +64,8 @@ struct ResolverCounters {
   std::uint64_t changes = 0;  // sets of addresses or states that changed
   std::size_t names = 0;
   std::size_t in_flight = 0;
-  std::size_t names_failed = 0;  // in state Failed
+  std::size_t names_failed = 0;   // in state Failed
+  std::size_t names_refused = 0;  // uses beyond max_names_per_namespace
 };
 
 // Names one family of one watch; stale ids (of names unwatched meanwhile) are recognised.
@@ -65,23 +79,42 @@ struct DueLookup {
   std::string host;
 };
 
+// Number of names of a namespace that are not looked up because it has too many.
+struct RefusedNames {
+  std::string ns;
+  std::size_t names = 0;
+};
+
+// Namespaces take turns: whichever has had no lookup for longest is next, however many names the
+// others have. A name that several namespaces use counts against the one with the fewest names.
 class WatchedNames {
  public:
+  enum class Watch : std::uint8_t {
+    Begun,    // nobody used the name before
+    Joined,   // another namespace, or the same one, uses it already
+    Refused,  // the namespace has too many names; looked up once it has fewer
+  };
+  // The names to tell and the lookups to cancel after unwatch().
+  struct Unwatched {
+    std::vector<LookupId> cancelled;
+    std::optional<std::string> begun;  // a name of the namespace that was refused before
+  };
+
   // `seed` decides the jitter.
   WatchedNames(ResolverPolicy policy, std::uint64_t seed);
   ~WatchedNames();
 
-  // False when it was watched (not watched) already.
-  bool watch(std::string_view host, TimePoint now);
-  // Its lookups under way no longer count; the caller cancels them.
-  std::vector<LookupId> unwatch(std::string_view host);
+  Watch watch(std::string_view host, std::string_view ns, TimePoint now);
+  // The namespace uses it no more. Lookups of a name that nobody uses no longer count; the caller
+  // cancels them.
+  Unwatched unwatch(std::string_view host, std::string_view ns, TimePoint now);
   // Whether a mere change of the latest answer's order counts as a change, for a name that a
   // DNS_ROUND_ROBIN set uses (it answers with the first address).  No effect on other names.
   void watch_order(std::string_view host, bool order_counts);
-  // Takes effect with each name's next lookup.
+  // Takes effect with each name's next lookup; budgets are those of the start.
   void set_policy(ResolverPolicy policy) { policy_ = policy; }
 
-  // What is due and within max_in_flight, earliest first; from now on in flight.
+  // The lookups that are due and within all limits, the namespaces by turns; from now on in flight.
   std::vector<DueLookup> take_due(TimePoint now);
   // The end of a lookup.  The name, if what it resolves to has changed.
   std::optional<registry::ResolvedName> finish(LookupId id, Answer&& answer, TimePoint now);
@@ -95,12 +128,16 @@ class WatchedNames {
   std::optional<TimePoint> next_wakeup() const;
 
   const registry::ResolvedName* find(std::string_view host) const;
+  // The namespaces that use `host`, less those that are refused.
+  std::vector<std::string> namespaces_of(std::string_view host) const;
+  std::vector<RefusedNames> refused() const;            // sorted by namespace
   std::vector<NameStatus> status(TimePoint now) const;  // sorted by host
   ResolverCounters counters() const;
 
  private:
-  struct Half;   // one family of a name
-  struct Entry;  // one name
+  struct Half;    // one family of a name
+  struct Entry;   // one name
+  struct Tenant;  // one namespace
   struct HostHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view host) const noexcept {
@@ -110,9 +147,16 @@ class WatchedNames {
   using Deadline = std::pair<TimePoint, LookupId>;
 
   Half* find_half(LookupId id);
+  Tenant& tenant_of(std::string_view ns, TimePoint now);
+  void add_user(Entry& entry, Tenant& tenant, TimePoint now);
+  void charge(Entry& entry, TimePoint now);
+  void forget(Entry& entry, std::vector<LookupId>& cancelled);
+  void queue(Tenant& tenant, TimePoint now);
+  void unqueue(Tenant& tenant);
+  Duration shortest_refresh(const Tenant& tenant) const;
   void record(Half& half, Answer&& answer, TimePoint now);
   void plan(const Entry& entry, Half& half, TimePoint now);
-  void unplan(Half& half);
+  void unplan(const Entry& entry, Half& half);
   registry::ResolvedName evaluate(const Entry& entry, TimePoint now) const;
   bool publish(Entry& entry, TimePoint now);
   FamilyStatus status_of(const Half& half, TimePoint now) const;
@@ -123,8 +167,18 @@ class WatchedNames {
   std::uint64_t last_watch_ = 0;
   std::unordered_map<std::string, std::unique_ptr<Entry>, HostHash, std::equal_to<>> entries_;
   std::unordered_map<std::uint64_t, Entry*> by_watch_;
-  std::set<Deadline> due_;       // lookups to start; none of those in flight
+  std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_;
+  std::size_t sweep_tenants_at_ = 64;  // size of tenants_ at which those without names go
+  // Tenants with a lookup that is due and allowed, by when they had their last turn.
+  std::set<std::pair<std::uint64_t, Tenant*>> ready_;
+  // Tenants whose next lookup has to wait, by until when.
+  std::set<std::pair<TimePoint, Tenant*>> waiting_;
+  std::uint64_t turns_ = 0;
+  LookupBudget budget_;
   std::set<Deadline> expiring_;  // states that time changes
+  std::set<LookupId> failing_;   // whose last lookup failed
+  TimePoint hasten_again_at_{};  // after an outage
+  std::size_t names_refused_ = 0;
   std::size_t in_flight_ = 0;
   // Lookups that failed since the last that did not: an outage, when there are many.
   std::uint32_t failures_in_a_row_ = 0;
