@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every answer of one worker, as dnstap.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An answer as dnstap has it (dnstap.info): a Protocol Buffers message `Dnstap` with a `Message` of
 // type CLIENT_RESPONSE inside.  Written by hand: these are two dozen fields, all known beforehand.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/dnstap/frame_stream.hpp"
 
 #include <fcntl.h>
@@ -142,7 +143,8 @@ void FrameStream::run() {
     const std::deque<Frame> frames = take(kPause);
     if (!frames.empty() && !write_frames(frames)) {
       dropped_.fetch_add(frames.size(), std::memory_order_relaxed);
-      log_.write_folded(LogLevel::Warn, "dnstap frames are lost", {{"to", to_string(target_)}});
+      log_.write_folded(LogLevel::Warn, "lost dnstap frames because a write failed",
+                        {{"to", to_string(target_)}});
       fd_.reset();
       while (!fd_ && !open()) {
         std::unique_lock lock(mutex_);
@@ -163,15 +165,15 @@ bool FrameStream::open() {
   else
     fd_ = connect_to(target_.path);
   if (!fd_) {
-    log_.write_folded(LogLevel::Warn, "dnstap cannot be opened",
+    log_.write_folded(LogLevel::Warn, "cannot open the dnstap target",
                       {{"to", to_string(target_)}, {"reason", std::strerror(errno)}});
     return false;
   }
   if (shake_hands()) {
-    log_.info("dnstap is written", {{"to", to_string(target_)}});
+    log_.info("writing dnstap", {{"to", to_string(target_)}});
     return true;
   }
-  log_.write_folded(LogLevel::Warn, "the reader of dnstap does not accept it",
+  log_.write_folded(LogLevel::Warn, "the reader of dnstap refused the stream",
                     {{"to", to_string(target_)}});
   fd_.reset();
   return false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames to a reader over a Unix socket, or into a file, by the Frame Streams protocol
 // (farsightsec/fstrm): a length before each frame, a handshake with who listens at the socket.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/answer_builder.hpp"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <optional>
 
 #include "dnsd/forward/record_writer.hpp"
+#include "dnsd/forward/relayed_text.hpp"
 #include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
 
@@ -16,6 +18,8 @@ using wire::Type;
 
 // Proofs of absence that a DO asker's authority section may have.
 constexpr std::size_t kMaxProofs = 32;
+// Aliases, and signatures, of an answer that are looked at: each step of a chain goes through them.
+constexpr std::size_t kMaxCandidates = 64;
 
 // Whether `name` is `ancestor` or lies below it; both in wire form.
 bool is_within(std::string_view name, std::string_view ancestor) {
@@ -34,55 +38,6 @@ std::uint16_t first_u16(std::string_view octets) {
 
 bool is_signature_of(const ResponseRecord& record, Type covered) {
   return record.type == Type::Rrsig && first_u16(record.rdata) == static_cast<unsigned>(covered);
-}
-
-std::optional<IpAddress> address_of(const ResponseRecord& record) {
-  if (record.type == Type::A && record.rdata.size() == 4) {
-    std::array<std::uint8_t, 4> octets;
-    std::copy_n(record.rdata.begin(), 4, octets.begin());
-    return IpAddress::v4(octets);
-  }
-  if (record.type == Type::Aaaa && record.rdata.size() == 16) {
-    // An IPv4-mapped address is judged as the IPv4 address that it stands for.
-    std::array<std::uint8_t, 16> octets;
-    std::copy_n(record.rdata.begin(), 16, octets.begin());
-    return IpAddress::v6(octets);
-  }
-  return std::nullopt;
-}
-
-IpAddress address_at(std::string_view octets) {
-  if (octets.size() == 4) {
-    std::array<std::uint8_t, 4> v4;
-    std::ranges::copy(octets, v4.begin());
-    return IpAddress::v4(v4);
-  }
-  std::array<std::uint8_t, 16> v6;
-  std::ranges::copy(octets, v6.begin());
-  return IpAddress::v6(v6);
-}
-
-// RFC 9460, section 7.3: addresses that a browser may connect to before it asks for any.
-std::vector<IpAddress> address_hints(const ResponseRecord& record) {
-  constexpr std::uint16_t kIpv4Hint = 4;
-  constexpr std::uint16_t kIpv6Hint = 6;
-  if (record.type != Type::Svcb && record.type != Type::Https) return {};
-  std::vector<IpAddress> hints;
-  std::string_view rest(record.rdata);
-  rest.remove_prefix(std::min<std::size_t>(2, rest.size()));  // the priority
-  while (!rest.empty() && rest[0] != 0)
-    rest.remove_prefix(
-        std::min<std::size_t>(1u + static_cast<unsigned char>(rest[0]), rest.size()));
-  rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
-  while (rest.size() >= 4) {
-    const std::uint16_t key = first_u16(rest);
-    std::string_view value = rest.substr(4, first_u16(rest.substr(2)));
-    rest.remove_prefix(4 + value.size());
-    const std::size_t size = key == kIpv4Hint ? 4 : key == kIpv6Hint ? 16 : value.size() + 1;
-    for (; value.size() >= size; value.remove_prefix(size))
-      hints.push_back(address_at(value.substr(0, size)));
-  }
-  return hints;
 }
 
 // The octets of rdata before a name that is never compressed, so that it cannot take its case from
@@ -139,8 +94,12 @@ class Builder {
   // Adds the records of one set with one TTL, the least of them (RFC 2181, section 5.2), and with
   // DO their signatures.  Returns how many records the set has.
   std::size_t choose_set(std::string_view owner, Type type);
+  void choose_signatures(std::string_view owner, Type type, std::uint32_t& least);
+  void sort_by_purpose();
+  const std::vector<const ResponseRecord*>& candidates(Type type) const;
   Result<bool> follow_chain();
   bool choose_requested();
+  void drop_requested();
   const ResponseRecord* find_alias() const;
   void choose_dname();
   void choose_negative();
@@ -159,12 +118,18 @@ class Builder {
   MessageParts parts_;
   std::string current_;  // where the chain has got to
   std::vector<std::string> visited_;
+  // Records of the answer by what they may be for; of the response.
+  std::vector<const ResponseRecord*> aliases_;
+  std::vector<const ResponseRecord*> dnames_;
+  std::vector<const ResponseRecord*> signatures_;
+  std::vector<const ResponseRecord*> requested_;
   std::vector<Chosen> chosen_answer_;
   std::vector<Chosen> chosen_authority_;
   std::size_t requested_begin_ = 0;
   std::size_t requested_count_ = 0;
   bool denied_ = false;
   bool uncacheable_ = false;
+  bool is_cut_ = false;  // a set had more records than are kept
 };
 
 std::expected<MessageRef, UnusableAnswer> Builder::build() {
@@ -173,27 +138,32 @@ std::expected<MessageRef, UnusableAnswer> Builder::build() {
     return unusable("rcode " + std::string(wire::to_string(response.rcode)));
   const auto found = follow_chain();
   if (!found) return std::unexpected(UnusableAnswer{found.error().message, false});
-  if (*found) {
+  // A message that denies the name and has data of it contradicts itself: the denial is passed on,
+  // the data and the cache are left out.
+  const bool contradicts = *found && response.rcode == wire::Rcode::NxDomain;
+  if (contradicts) drop_requested();
+  if (*found && !contradicts) {
     parts_.kind = MessageKind::Positive;
     parts_.rcode = wire::Rcode::NoError;
     if (answer_.dnssec_ok) choose_proofs(clamp(wire::kMaxTtl));
   } else {
     if (denied_) return unusable("address denied by configuration (upstream.deny_answers)", true);
-    if (is_referral()) return unusable("a referral instead of an answer: no recursion there");
+    if (is_referral()) return unusable("got a referral; the upstream server does no recursion");
     parts_.kind = MessageKind::Negative;
     // RFC 2308, section 5: a name error holds for every type.
     if (response.rcode == wire::Rcode::NxDomain && visited_.empty())
-      parts_.key =
-          CacheKey::of_name_error(answer_.question, answer_.dnssec_ok, answer_.checking_disabled);
+      parts_.key = parts_.key.to_name_error();
     parts_.rcode = response.rcode;
     choose_negative();
+    uncacheable_ = uncacheable_ || contradicts;
   }
-  parts_.has_alias = !visited_.empty();
-  parts_.authentic_data = rules_.trusted && response.authentic_data;
+  if (is_cut_ && answer_.dnssec_ok)
+    return unusable("a signed set of more than " + std::to_string(kMaxRecordsPerSet) + " records");
+  parts_.authentic_data = answer_.trusted && response.authentic_data;
   if (!response.extended_errors.empty()) {
     parts_.has_ede = true;
     parts_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);
-    parts_.ede_text = response.extended_errors.front().second;
+    parts_.ede_text = relayed_text(response.extended_errors.front().second);
   }
   write();
   return CachedMessage::create(parts_);
@@ -201,14 +171,17 @@ std::expected<MessageRef, UnusableAnswer> Builder::build() {
 
 Result<bool> Builder::follow_chain() {
   current_ = answer_.question.name;
+  sort_by_purpose();
   while (true) {
     if (choose_requested()) return true;
     const ResponseRecord* const alias = find_alias();
     if (alias == nullptr) return false;
-    if (visited_.size() == kMaxAliases)
-      return fail("more than " + std::to_string(kMaxAliases) + " aliases in a row");
+    if (visited_.size() == CachedMessage::kMaxAliases)
+      return fail("more than " + std::to_string(CachedMessage::kMaxAliases) + " aliases in a row");
     choose_dname();
+    const auto link = static_cast<std::uint16_t>(chosen_answer_.size());
     choose_set(current_, Type::Cname);
+    parts_.aliases.push_back({link, to_lower(alias->rdata)});
     visited_.push_back(current_);
     current_ = to_lower(alias->rdata);
     if (std::find(visited_.begin(), visited_.end(), current_) != visited_.end())
@@ -224,52 +197,87 @@ bool Builder::choose_requested() {
   }
   std::vector<Type> seen;
   for (const ResponseRecord& record : answer_.response.answer) {
-    if (!matches(record, current_) || record.type == Type::Rrsig) continue;
-    if (std::find(seen.begin(), seen.end(), record.type) != seen.end()) continue;
+    if (record.type == Type::Rrsig || !matches(record, current_)) continue;
+    if (std::ranges::find(seen, record.type) != seen.end()) continue;
     seen.push_back(record.type);
     choose_set(current_, record.type);
+    if (seen.size() == kMaxSetsOfAny) break;
   }
   return chosen_answer_.size() > requested_begin_;
+}
+
+void Builder::drop_requested() {
+  chosen_answer_.resize(requested_begin_);
+  requested_count_ = 0;
+}
+
+// One pass over the answer, so that the steps of a chain look only at what may concern them.
+void Builder::sort_by_purpose() {
+  const auto add = [](std::vector<const ResponseRecord*>& list, const ResponseRecord& record) {
+    if (list.size() < kMaxCandidates) list.push_back(&record);
+  };
+  for (const ResponseRecord& record : answer_.response.answer) {
+    if (record.type == Type::Cname) add(aliases_, record);
+    if (record.type == Type::Dname) add(dnames_, record);
+    if (record.type == Type::Rrsig) add(signatures_, record);
+    if (record.type == answer_.question.type) requested_.push_back(&record);
+  }
+}
+
+const std::vector<const ResponseRecord*>& Builder::candidates(Type type) const {
+  return type == answer_.question.type ? requested_ : type == Type::Cname ? aliases_ : dnames_;
 }
 
 std::size_t Builder::choose_set(std::string_view owner, Type type) {
   const std::size_t begin = chosen_answer_.size();
   std::uint32_t least = wire::kMaxTtl;
-  for (const ResponseRecord& record : answer_.response.answer) {
-    if (record.type != type || !matches(record, owner)) continue;
-    if (is_denied(record)) continue;
+  const auto choose = [&](const ResponseRecord& record) {
+    if (record.type != type || !matches(record, owner) || is_denied(record)) return true;
+    if (chosen_answer_.size() - begin == kMaxRecordsPerSet) {
+      is_cut_ = true;
+      return false;
+    }
     chosen_answer_.push_back({&record, 0});
     least = std::min(least, record.ttl);
-    if (type == Type::Cname) break;  // RFC 2181, section 10.1: a name has one
+    return type != Type::Cname;  // RFC 2181, section 10.1: a name has one
+  };
+  if (answer_.question.type == Type::Any) {
+    for (const ResponseRecord& record : answer_.response.answer)
+      if (!choose(record)) break;
+  } else {
+    for (const ResponseRecord* record : candidates(type))
+      if (!choose(*record)) break;
   }
   const std::size_t count = chosen_answer_.size() - begin;
-  if (count > 0 && answer_.dnssec_ok) {
-    for (const ResponseRecord& record : answer_.response.answer) {
-      if (!is_signature_of(record, type) || !matches(record, owner)) continue;
-      chosen_answer_.push_back({&record, 0});
-      least = std::min(least, record.ttl);
-    }
-  }
+  if (count > 0 && answer_.dnssec_ok) choose_signatures(owner, type, least);
   for (std::size_t i = begin; i < chosen_answer_.size(); ++i) chosen_answer_[i].ttl = clamp(least);
   return count;
 }
 
+void Builder::choose_signatures(std::string_view owner, Type type, std::uint32_t& least) {
+  for (const ResponseRecord* record : signatures_) {
+    if (!is_signature_of(*record, type) || !matches(*record, owner)) continue;
+    chosen_answer_.push_back({record, 0});
+    least = std::min(least, record->ttl);
+  }
+}
+
 const ResponseRecord* Builder::find_alias() const {
   if (answer_.question.type == Type::Cname || answer_.question.type == Type::Any) return nullptr;
-  for (const ResponseRecord& record : answer_.response.answer)
-    if (record.type == Type::Cname && matches(record, current_)) return &record;
+  for (const ResponseRecord* record : aliases_)
+    if (matches(*record, current_)) return record;
   return nullptr;
 }
 
 // RFC 6672, section 3.1: the DNAME that the CNAME was made from comes before it.
 void Builder::choose_dname() {
-  for (const ResponseRecord& record : answer_.response.answer) {
-    if (record.type != Type::Dname || record.rclass != answer_.question.qclass) continue;
-    if (equals_ignoring_case(record.owner, current_) || !is_within(current_, record.owner))
+  for (const ResponseRecord* record : dnames_) {
+    if (record->rclass != answer_.question.qclass) continue;
+    if (equals_ignoring_case(record->owner, current_) || !is_within(current_, record->owner))
       continue;
-    const auto is_this = [&](const Chosen& chosen) { return chosen.record == &record; };
+    const auto is_this = [&](const Chosen& chosen) { return chosen.record == record; };
     if (std::ranges::any_of(chosen_answer_, is_this)) return;
-    choose_set(record.owner, Type::Dname);
+    choose_set(record->owner, Type::Dname);
     return;
   }
 }
@@ -318,14 +326,7 @@ void Builder::choose_proofs(std::uint32_t ttl) {
 }
 
 bool Builder::is_denied(const ResponseRecord& record) {
-  if (rules_.deny_answers.empty()) return false;
-  std::vector<IpAddress> addresses = address_hints(record);
-  if (const auto address = address_of(record)) addresses.push_back(*address);
-  const auto is_denied_address = [&](const IpAddress& address) {
-    return std::ranges::any_of(rules_.deny_answers,
-                               [&](const IpPrefix& prefix) { return prefix.contains(address); });
-  };
-  if (!std::ranges::any_of(addresses, is_denied_address)) return false;
+  if (!rules_.denied.has_record(record.type, record.rdata)) return false;
   denied_ = true;
   return true;
 }
@@ -349,10 +350,17 @@ void Builder::write() {
     take_out_odd_case(restored.rdata, *name_at, answer_.sent_name);
     return writer.add_copy(restored, chosen.ttl);
   };
-  for (const Chosen& chosen : chosen_answer_)
-    if (add(chosen)) ++parts_.answer_count;
-  for (const Chosen& chosen : chosen_authority_)
-    if (add(chosen)) ++parts_.authority_count;
+  // The first record that does not fit is left out, with all records behind it.
+  for (const Chosen& chosen : chosen_answer_) {
+    if (!add(chosen)) break;
+    ++parts_.answer_count;
+  }
+  for (const Chosen& chosen : chosen_authority_) {
+    if (!add(chosen)) break;
+    ++parts_.authority_count;
+  }
+  std::erase_if(parts_.aliases,
+                [&](const auto& alias) { return alias.record >= parts_.answer_count; });
   if (!uncacheable_) parts_.lifetime = Millis{least} * 1000;
   const Type type = answer_.question.type;
   if (requested_count_ > 1 && (type == Type::A || type == Type::Aaaa))
@@ -391,7 +399,7 @@ MessageRef build_failure(const CacheKey& key, const FailureText& failure, Millis
   parts.received_at = now;
   parts.has_ede = failure.has_ede;
   parts.ede = failure.ede;
-  parts.ede_text = failure.text;
+  parts.ede_text = relayed_text(failure.text);
   parts.unreachable = failure.unreachable;
   return CachedMessage::create(parts);
 }

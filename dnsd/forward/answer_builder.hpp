@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns what an upstream sent into what the cache keeps and clients get: the chain of aliases that
 // begins at the question's name, the records of the type asked for at its end, the SOA of a
-// negative answer, and nothing else (reliability.md R8).
+// negative answer, and nothing else: other records could be forged ones.
 #pragma once
 
 #include <chrono>
@@ -10,8 +11,8 @@
 #include <vector>
 
 #include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/denied_answers.hpp"
 #include "dnsd/wire/response_message.hpp"
-#include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 
@@ -19,13 +20,15 @@ struct AnswerRules {
   std::chrono::seconds min_ttl{0};
   std::chrono::seconds max_ttl{3600};
   std::chrono::seconds negative_max_ttl{30};
-  // The link to the upstream is one where AD can be believed (RFC 4035, section 4.9.3).
-  bool trusted = false;
-  std::vector<IpPrefix> deny_answers;  // addresses that no answer from outside may have (rebinding)
+  DeniedAddresses denied;
 };
 
-// Links of a chain of aliases that are followed (reliability.md R18).
-inline constexpr std::size_t kMaxAliases = 8;
+// Records of one set that are kept of an upstream's answer, as other resolvers bound them, too:
+// what a client gets from the cache is copied for each query.  A signed set that is larger is
+// unusable, since its signature would not match the rest.
+inline constexpr std::size_t kMaxRecordsPerSet = 1000;
+// Sets that an answer to ANY keeps (RFC 8482, section 4.1: a subset of them will do).
+inline constexpr std::size_t kMaxSetsOfAny = 16;
 
 struct UpstreamAnswer {
   // REQUIRES: the response passed is_reply_to() for this question.
@@ -35,6 +38,8 @@ struct UpstreamAnswer {
   // As it was spelled to the upstream: its odd case (0x20) is taken out of names that repeat it.
   std::string_view sent_name;
   const wire::ResponseMessage& response;
+  // It came over a link on which AD can be believed (RFC 4035, section 4.9.3).
+  bool trusted = false;
 };
 
 // Why there is nothing in a response that a client could use.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/cache.hpp"
 
 #include <algorithm>
@@ -167,10 +168,6 @@ std::size_t Cache::flush_zone(std::string_view wire_name) {
       [&](const CachedMessage& message) { return ends_with_labels(message.name(), zone); });
 }
 
-std::size_t Cache::flush_all() {
-  return flush_if([](const CachedMessage&) { return true; });
-}
-
 // Layout: magic, the checksum of what follows, the time, then for each message DO and CD (1 octet),
 // its size (2 octets) and the message as it goes over the wire, TTLs as of now.
 std::vector<std::uint8_t> Cache::save(std::int64_t unix_now, Millis now) const {
@@ -227,6 +224,11 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_
     ++loaded;
   }
   return loaded;
+}
+
+void Cache::deny(const DeniedAnswers& denied) {
+  const auto shared = std::make_shared<const DeniedAnswers>(denied);
+  for (const auto& shard : shards_) shard->deny(shared);
 }
 
 void Cache::reconfigure(const CacheConfig& config) {

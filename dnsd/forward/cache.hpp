@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cache of forwarded answers, shared by all workers: shards, each with its data inside its
 // lock, bounded in octets with all overhead counted.
 //
@@ -16,6 +17,7 @@
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/denied_answers.hpp"
 
 namespace meshdns::dnsd {
 
@@ -60,7 +62,7 @@ class Cache {
     // A hot entry near its end: ask Forwarder::refresh for it, after the reply.  Said once.
     bool refresh_due = false;
     // Set, and nothing written, when the answer goes through an alias: the caller checks that the
-    // chain does not reach the registry (R9), then calls write_reply() itself.
+    // chain does not reach the registry (forwarded_answer.hpp), then calls write_reply() itself.
     MessageRef message;
   };
   // Answers `query` in `frame` if that can be done without asking anybody: from a fresh entry, or
@@ -79,7 +81,7 @@ class Cache {
   // Whether that entry's refresh failed so shortly ago that nobody is to be asked again.
   bool is_refresh_paused(const CacheKey& key, Millis now);
 
-  // What lies there for a question, for explanations: counts as no use of it.
+  // Returns the entry for a question, for explanations.  Does not count as a use of it.
   struct Entry {
     MessageRef message;  // null: nothing that would be used
     Millis fresh_until = 0;
@@ -98,21 +100,25 @@ class Cache {
   // otherwise the failure is kept for 1 s, doubling up to 5 s while it goes on.
   // REQUIRES: kind() is Failure.
   void store_failure(const MessageRef& failure, Millis now);
-  // An upstream answers again: failures that came of not reaching any, and pauses, end now.
+  // Call this when an upstream server answers again: ends cached failures and pauses that came from
+  // unreachable servers.
   void note_recovery(Millis now) { recovered_at_.store(now, std::memory_order_relaxed); }
 
   // Removes entries of this name (all types), or at and below it; wire form, any case.  Returns how
   // many.  Takes each shard's lock in turn.
   std::size_t flush_name(std::string_view wire_name);
   std::size_t flush_zone(std::string_view wire_name);
-  std::size_t flush_all();
 
-  // What is fresh and positive, for a later start: save() gives one block of octets with a
-  // checksum; load() takes what is still valid of such a block and returns how many entries.
-  // Anything else than such a block is an Error.  `unix_now`: seconds of the wall clock, which
-  // alone goes on between two runs; a block from the future counts as one of now.
+  // Saves fresh positive entries for a later start: save() returns one block of bytes with a
+  // checksum; load() takes the entries that are still valid and returns their number.  Anything
+  // else than such a block is an Error.  `unix_now`: seconds of the wall clock, which alone goes on
+  // between two runs; a block from the future counts as one of now.
   std::vector<std::uint8_t> save(std::int64_t unix_now, Millis now) const;
   Result<std::size_t> load(std::span<const std::uint8_t> block, std::int64_t unix_now, Millis now);
+
+  // From now on answers that have a denied address are not found, whenever and under whatever rule
+  // they were stored or saved.
+  void deny(const DeniedAnswers& denied);
 
   // Takes over size and serve_stale; entries stay as far as they fit.
   void reconfigure(const CacheConfig& config);

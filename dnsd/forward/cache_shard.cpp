@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/cache_shard.hpp"
 
 #include <algorithm>
@@ -198,6 +199,24 @@ bool CacheShard::answer(const CacheKey& key, const wire::QueryMessage& query,
   return true;
 }
 
+// Once for each message and rule: a reload may deny what is here, and what is read back from a file
+// was stored under a rule that nobody knows any more.
+const CachedMessage* CacheShard::judge(const CachedMessage* message) {
+  if (message->has_denied_address(denied_->addresses()) && !denied_->is_exempt(message->name())) {
+    erase(message);
+    return nullptr;
+  }
+  message->links_.judged_by = rule_;
+  return message;
+}
+
+void CacheShard::deny(const std::shared_ptr<const DeniedAnswers>& denied) {
+  const std::lock_guard lock(mutex_);
+  if (*denied == *denied_) return;
+  denied_ = denied;
+  ++rule_;
+}
+
 void CacheShard::remove(const CacheKey& key) {
   const std::lock_guard lock(mutex_);
   if (const CachedMessage* const message = look_up(key)) erase(message);
@@ -257,7 +276,7 @@ void CacheShard::store(const MessageRef& message, const CacheMoment& moment) {
 
 void CacheShard::store_failure(const MessageRef& failure, const CacheMoment& moment) {
   const std::lock_guard lock(mutex_);
-  const CachedMessage* const old = table_.find(failure->key(), failure->hash());
+  const CachedMessage* const old = look_up(failure->to_key());
   std::uint8_t in_a_row = 0;
   if (old != nullptr && old->kind() != MessageKind::Failure) {
     if (moment.now < old->expires_at()) return;  // a refresh ahead of time failed: no harm

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One part of the cache: a hash table and, for each kind of message, the two queues of S3-FIFO.
 #pragma once
 
@@ -31,7 +32,7 @@ class CacheQueue {
   std::size_t count_ = 0;
 };
 
-// What a look-up needs to know of the cache's settings and state.
+// The settings and the state of the cache that a lookup needs.
 struct CacheMoment {
   Millis now = 0;
   Millis serve_stale = 0;
@@ -60,6 +61,7 @@ class alignas(64) CacheShard {
   void store(const MessageRef& message, const CacheMoment& moment);
   void store_failure(const MessageRef& failure, const CacheMoment& moment);
   void remove(const CacheKey& key);
+  void deny(const std::shared_ptr<const DeniedAnswers>& denied);
   void set_capacity(std::size_t capacity, const CacheMoment& moment);
   void add_to(CacheStatistics& statistics) const;
 
@@ -114,7 +116,14 @@ class alignas(64) CacheShard {
   bool is_dead(const CachedMessage& message, const CacheMoment& moment) const;
   void note_hit(const CachedMessage& message, Cache::Hit& hit, const CacheMoment& moment);
 
-  const CachedMessage* look_up(const CacheKey& key) { return table_.find(key.bytes(), key.hash()); }
+  // The message of that key, if there is one and its addresses are not denied.
+  const CachedMessage* look_up(const CacheKey& key) {
+    const CachedMessage* const message = table_.find(key.bytes(), key.hash());
+    if (message == nullptr || message->links_.judged_by == rule_) [[likely]]
+      return message;
+    return judge(message);
+  }
+  const CachedMessage* judge(const CachedMessage* message);
   Share& share_of(const CachedMessage& message) {
     return shares_[static_cast<std::size_t>(message.kind())];
   }
@@ -140,6 +149,8 @@ class alignas(64) CacheShard {
   Table table_;
   ZeroedArray<std::uint32_t> ghosts_;  // a power of two: fingerprints of what left the small queues
   std::array<Share, 3> shares_;
+  std::shared_ptr<const DeniedAnswers> denied_ = std::make_shared<const DeniedAnswers>();
+  std::uint32_t rule_ = 1;  // the number of what denied_ says, for CacheLinks::judged_by
   std::uint64_t stale_hits_ = 0;
   std::uint64_t insertions_ = 0;
   std::uint64_t refreshes_ = 0;

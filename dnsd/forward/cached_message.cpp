@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/cached_message.hpp"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "dnsd/forward/denied_answers.hpp"
 #include "dnsd/forward/message_parts.hpp"
 #include "dnsd/wire/octets.hpp"
 #include "registry/base/hash.hpp"
@@ -20,6 +22,11 @@ using wire::store_u32;
 
 constexpr std::size_t kOptSize = 11;
 constexpr std::size_t kTtlToRdata = 6;  // TTL and RDLENGTH
+
+// The last octet of a cache key.
+constexpr int kDnssecOkFlag = 1;
+constexpr int kCheckingDisabledFlag = 2;
+constexpr int kNameErrorFlag = 4;
 
 // Lower-cases eight octets at a time.  Length octets are below 64 and no letters: a whole name in
 // wire form can be treated alike.  Octets above 127 are left alone (RFC 4343).
@@ -94,7 +101,8 @@ void CacheKey::finish(wire::Type type, wire::Class qclass, bool dnssec_ok, bool 
   auto* at = reinterpret_cast<std::uint8_t*>(bytes_.data() + size_);
   store_u16(at, static_cast<std::uint16_t>(type));
   store_u16(at + 2, static_cast<std::uint16_t>(qclass));
-  at[4] = static_cast<std::uint8_t>((dnssec_ok ? 1 : 0) | (checking_disabled ? 2 : 0));
+  at[4] = static_cast<std::uint8_t>((dnssec_ok ? kDnssecOkFlag : 0) |
+                                    (checking_disabled ? kCheckingDisabledFlag : 0));
   size_ += kTail;
   hash_ = hash_bytes(bytes());
 }
@@ -104,15 +112,11 @@ CacheKey::CacheKey(std::string_view bytes) : size_(std::min(bytes.size(), bytes_
   hash_ = hash_bytes(this->bytes());
 }
 
-CacheKey CacheKey::of_name_error(wire::Question question, bool dnssec_ok, bool checking_disabled) {
-  question.type = wire::Type{0};
-  return {question, dnssec_ok, checking_disabled};
-}
-
 CacheKey CacheKey::to_name_error() const {
   CacheKey key = *this;
-  char* const type = key.bytes_.data() + key.name().size();
-  type[0] = type[1] = 0;
+  char* const tail = key.bytes_.data() + key.name().size();
+  tail[0] = tail[1] = 0;
+  tail[4] = static_cast<char>(tail[4] | kNameErrorFlag);
   key.hash_ = hash_bytes(key.bytes());
   return key;
 }
@@ -133,8 +137,10 @@ MessageRef CachedMessage::create(const MessageParts& parts) {
   const std::size_t body = parts.message.empty() ? 0 : parts.message.size() - question_end;
   const std::size_t ede_text =
       parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0;
-  const std::size_t size = sizeof(CachedMessage) + parts.key.bytes().size() + ede_text + body +
-                           parts.ttl_offsets.size() * sizeof(std::uint16_t);
+  std::size_t size = sizeof(CachedMessage) + parts.key.bytes().size() + ede_text + body +
+                     parts.ttl_offsets.size() * sizeof(std::uint16_t);
+  for (const MessageParts::Alias& alias : parts.aliases)
+    size += sizeof(std::uint16_t) + 1 + alias.target.size();
   void* memory = message_memory::allocate(size);
   return MessageRef(new (memory) CachedMessage(parts, size));
 }
@@ -160,8 +166,8 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
       kind_(parts.kind),
       ede_text_size_(static_cast<std::uint8_t>(
           parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0)),
+      alias_count_(static_cast<std::uint8_t>(parts.aliases.size())),
       has_ede_(parts.has_ede),
-      has_alias_(parts.has_alias),
       authentic_data_(parts.authentic_data),
       unreachable_(parts.unreachable) {
   char* at = tail();
@@ -175,6 +181,53 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
   at += body_size_;
   if (!parts.ttl_offsets.empty())
     std::memcpy(at, parts.ttl_offsets.data(), parts.ttl_offsets.size() * sizeof(std::uint16_t));
+  at += parts.ttl_offsets.size() * sizeof(std::uint16_t);
+  assert(parts.ttl_offsets.size() == record_count() && parts.aliases.size() <= kMaxAliases);
+  for (const MessageParts::Alias& alias : parts.aliases) {
+    std::memcpy(at, &alias.record, sizeof alias.record);
+    at[sizeof alias.record] = static_cast<char>(alias.target.size());
+    at += sizeof alias.record + 1;
+    std::memcpy(at, alias.target.data(), alias.target.size());
+    at += alias.target.size();
+  }
+}
+
+CachedMessage::Alias CachedMessage::alias(std::size_t index) const {
+  assert(index < alias_count_);
+  const char* at = aliases();
+  for (;; --index) {
+    std::uint16_t record;
+    std::memcpy(&record, at, sizeof record);
+    const auto size = static_cast<unsigned char>(at[sizeof record]);
+    at += sizeof record + 1;
+    if (index == 0) return {record, {at, size}};
+    at += size;
+  }
+}
+
+std::uint32_t CachedMessage::record_ttl(std::size_t index, Millis now, Freshness freshness) const {
+  if (freshness == Freshness::Stale) return kStaleTtl;
+  const std::uint32_t ttl = load_u32(body() + (ttl_offset(index) - question_end()));
+  const auto age = age_at(now);
+  return ttl > age ? ttl - age : 0;
+}
+
+std::array<std::uint16_t, 2> CachedMessage::copy_records(std::span<std::uint8_t> out, Millis now,
+                                                         std::uint32_t rotation,
+                                                         Freshness freshness) const {
+  assert(out.size() >= wire::kMinUdpPayload);
+  std::memcpy(out.data() + wire::kHeaderSize, key().data(), key_size_ - 1u);
+  std::array<std::uint16_t, 2> counts{answer_count_, authority_count_};
+  if (question_end() + body_size_ <= out.size())
+    copy_whole(out.data(), rotation);
+  else
+    copy_fitting(out.data(), out.size(), rotation, counts);
+  age_ttls(out.data(), std::size_t{counts[0]} + counts[1], now, freshness);
+  return counts;
+}
+
+std::uint32_t CachedMessage::age_at(Millis now) const {
+  return static_cast<std::uint32_t>(now > received_at_ ? (now - received_at_) / 1000 : 0);
 }
 
 std::uint16_t CachedMessage::ttl_offset(std::size_t index) const {
@@ -186,6 +239,25 @@ std::uint16_t CachedMessage::ttl_offset(std::size_t index) const {
 std::size_t CachedMessage::record_end(std::size_t index) const {
   const std::size_t ttl = ttl_offset(index);
   return ttl + kTtlToRdata + load_u16(body() + (ttl + 4 - question_end()));
+}
+
+wire::Type CachedMessage::record_type(std::size_t index) const {
+  constexpr std::size_t kTypeAndClass = 4;  // before the TTL
+  return static_cast<wire::Type>(
+      load_u16(body() + (ttl_offset(index) - kTypeAndClass - question_end())));
+}
+
+std::string_view CachedMessage::record_data(std::size_t index) const {
+  const std::size_t begin = ttl_offset(index) + kTtlToRdata;
+  return {reinterpret_cast<const char*>(body()) + (begin - question_end()),
+          record_end(index) - begin};
+}
+
+bool CachedMessage::has_denied_address(const DeniedAddresses& denied) const {
+  if (denied.empty()) return false;
+  for (std::size_t i = 0; i < answer_count_; ++i)
+    if (denied.has_record(record_type(i), record_data(i))) return true;
+  return false;
 }
 
 std::size_t CachedMessage::record_begin(std::size_t index) const {
@@ -238,7 +310,7 @@ void CachedMessage::age_ttls(std::uint8_t* message, std::size_t records, Millis 
     for (std::size_t i = 0; i < records; ++i) store_u32(message + ttl_offset(i), kStaleTtl);
     return;
   }
-  const auto age = static_cast<std::uint32_t>(now > received_at_ ? (now - received_at_) / 1000 : 0);
+  const std::uint32_t age = age_at(now);
   if (age == 0) return;
   for (std::size_t i = 0; i < records; ++i) {
     std::uint8_t* const at = message + ttl_offset(i);
@@ -322,14 +394,6 @@ wire::ResponseMessage CachedMessage::expand(Millis now, Freshness freshness) con
   auto expanded = wire::parse_response(assemble(now, freshness));
   assert(expanded.has_value());
   return expanded ? std::move(*expanded) : wire::ResponseMessage{};
-}
-
-std::vector<std::string> CachedMessage::alias_targets() const {
-  std::vector<std::string> targets;
-  if (!has_alias_) return targets;
-  for (const wire::ResponseRecord& record : expand(received_at_, Freshness::Fresh).answer)
-    if (record.type == wire::Type::Cname) targets.push_back(to_lower(record.rdata));
-  return targets;
 }
 
 }  // namespace meshdns::dnsd

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // An upstream's answer as the cache keeps it and clients get it: only the records that belong to
-// the question (reliability.md R8), already in the form that follows the question in a reply.
+// the question (answer_builder.hpp), already in the form that follows the question in a reply.
 //
 // Every spelling of a name has the same length, so the octets behind the question, compression
 // pointers included, are the same for every client: a reply is a header, the client's own question,
@@ -25,8 +26,8 @@ namespace meshdns::dnsd {
 // Milliseconds of the monotonic clock, as uv_now() gives them; always an argument, never read here.
 using Millis = std::uint64_t;
 
-// What an answer may depend on: (lower-case name, type, class, DO, CD); reliability.md R20.  The
-// view of a tenant is no part of it: registry names never come here.
+// Everything that an answer may depend on: (lower-case name, type, class, DO, CD).  The client's
+// view is not part of the key, because registry names are never in the cache.
 class CacheKey {
  public:
   // REQUIRES: the query's question is whole.
@@ -36,15 +37,15 @@ class CacheKey {
 
   // REQUIRES: `bytes` comes from bytes().
   explicit CacheKey(std::string_view bytes);
-  // Where a name error is kept: it holds for all types.
-  static CacheKey of_name_error(wire::Question question, bool dnssec_ok, bool checking_disabled);
+  // The key of the name's name error, which holds for all types.  No question has this key: a flag
+  // of its own tells it apart, not a value that a client could send as the type.
   CacheKey to_name_error() const;
 
   std::string_view bytes() const { return {bytes_.data(), size_}; }
   std::string_view name() const { return {bytes_.data(), size_ - kTail}; }  // wire form
   std::uint64_t hash() const { return hash_; }
 
-  static constexpr std::size_t kTail = 5;  // type, class, DO and CD, behind the name
+  static constexpr std::size_t kTail = 5;  // type, class and flags, behind the name
 
  private:
   void finish(wire::Type type, wire::Class qclass, bool dnssec_ok, bool checking_disabled);
@@ -65,7 +66,7 @@ enum class MessageKind : std::uint8_t {
 
 enum class Freshness : std::uint8_t { Fresh, Stale };
 
-// Where a reply is written.
+// The buffer for a reply.
 struct ReplyFrame {
   // Holds the query's own datagram at its front (the usual case), or any other memory.
   std::span<std::uint8_t> buffer;
@@ -76,12 +77,13 @@ struct ReplyFrame {
   std::span<const std::uint8_t> options;
 };
 
+class DeniedAddresses;
 struct MessageParts;
 
 // Immutable but for what the cache notes about it; any thread.  Held by Ref<const CachedMessage>.
 class CachedMessage final : public RefCounted {
  public:
-  // What TTL a stale record is given (RFC 8767, section 4).
+  // TTL of stale records (RFC 8767, section 4).
   static constexpr std::uint32_t kStaleTtl = 30;
 
   static Ref<const CachedMessage> create(const MessageParts& parts);
@@ -98,7 +100,7 @@ class CachedMessage final : public RefCounted {
   Millis expires_at() const { return expires_at_; }
   bool is_cacheable() const { return expires_at_ > received_at_; }
   // Whether the question's name is an alias here: a chain of CNAME (or DNAME) records comes first.
-  bool has_alias() const { return has_alias_; }
+  bool has_alias() const { return alias_count_ > 0; }
   // No record of the type asked for.
   bool is_nodata() const {
     return kind_ == MessageKind::Negative && rcode_ == wire::Rcode::NoError;
@@ -120,14 +122,42 @@ class CachedMessage final : public RefCounted {
                           std::uint32_t rotation, Freshness freshness) const;
 
   // The records, names expanded, with the TTLs that a client gets now: for chains that go on in the
-  // registry (R9) and answers put together from several messages.  Allocates.
+  // registry and answers put together from several messages.  Allocates.
   wire::ResponseMessage expand(Millis now, Freshness freshness) const;
   // The whole message as an upstream would send it, TTLs as of now.  Allocates.
   std::vector<std::uint8_t> to_wire(Millis now) const;
-  // The targets of the chain in order, lower-case wire form; empty without has_alias().  Allocates.
-  std::vector<std::string> alias_targets() const;
+  // The links of the chain in order; none without has_alias().  Never allocates.
+  struct Alias {
+    std::size_t record = 0;   // of the answer
+    std::string_view target;  // lower-case wire form
+  };
+  static constexpr std::size_t kMaxAliases = 8;  // links that are followed
+  std::size_t alias_count() const { return alias_count_; }
+  // REQUIRES: index < alias_count().
+  Alias alias(std::size_t index) const;
 
-  // What it costs in memory.
+  // Single records, without a look at the others: the answer's come first, then those of the
+  // authority.  REQUIRES: index < record_count().
+  std::size_t record_count() const { return std::size_t{answer_count_} + authority_count_; }
+  wire::Type record_type(std::size_t index) const;
+  // In wire form; names in it may be compressed.
+  std::string_view record_data(std::size_t index) const;
+  // Returns the TTL that a client gets now, in seconds.
+  std::uint32_t record_ttl(std::size_t index, Millis now, Freshness freshness) const;
+
+  // Writes as many whole records as fit `out`, behind a header that is not set and the question's
+  // name, type and class: a message that pointers can be followed in.  TTLs as of now, addresses
+  // begun at `rotation`.  Returns how many records of answer and authority it has.
+  // REQUIRES: out.size() >= kMinUdpPayload.
+  std::array<std::uint16_t, 2> copy_records(std::span<std::uint8_t> out, Millis now,
+                                            std::uint32_t rotation, Freshness freshness) const;
+  // The offset at which the records of copy_records() begin.
+  std::size_t question_end() const { return wire::kHeaderSize + key_size_ - 1; }
+
+  // Whether a record of the answer has one of these addresses.  Never allocates.
+  bool has_denied_address(const DeniedAddresses& denied) const;
+
+  // The memory that it uses.
   std::size_t size_bytes() const { return message_memory::cost(allocated_); }
 
  private:
@@ -142,10 +172,14 @@ class CachedMessage final : public RefCounted {
   const std::uint8_t* body() const {
     return reinterpret_cast<const std::uint8_t*>(tail() + key_size_ + ede_text_size_);
   }
+  const char* aliases() const {
+    return reinterpret_cast<const char*>(body()) + body_size_ +
+           record_count() * sizeof(std::uint16_t);
+  }
   // Offset in the message of the TTL of record `index`; kept unaligned behind the body.
   std::uint16_t ttl_offset(std::size_t index) const;
-  std::size_t question_end() const { return wire::kHeaderSize + key_size_ - 1; }
   std::vector<std::uint8_t> assemble(Millis now, Freshness freshness) const;
+  std::uint32_t age_at(Millis now) const;  // whole seconds
   std::size_t record_end(std::size_t index) const;
   std::size_t record_begin(std::size_t index) const;
   std::size_t copy_whole(std::uint8_t* message, std::uint32_t rotation) const;
@@ -168,8 +202,8 @@ class CachedMessage final : public RefCounted {
   std::uint16_t run_count_;
   MessageKind kind_;
   std::uint8_t ede_text_size_;
+  std::uint8_t alias_count_;
   bool has_ede_ : 1;
-  bool has_alias_ : 1;
   bool authentic_data_ : 1;
   bool unreachable_ : 1;
 
@@ -183,6 +217,7 @@ class CachedMessage final : public RefCounted {
     std::uint8_t frequency = 0;  // hits, saturating
     std::uint8_t failures = 0;   // in a row, of this question
     bool refresh_signalled = false;
+    std::uint32_t judged_by = 0;  // number of the rule of denied addresses; 0 = by none yet
   };
   mutable CacheLinks links_;
 };

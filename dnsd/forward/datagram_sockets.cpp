@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/datagram_sockets.hpp"
 
 #include <netinet/in.h>
@@ -21,8 +22,9 @@ constexpr int kPortTries = 8;
 // How long idle sockets outlive the load that they were kept for.
 constexpr Millis kIdleTime = 1'000;
 
-// Binds to a port that the kernel's generator chose for us (R1).  The kernel's own choice would do
-// but for hosts where an operator has narrowed ip_local_port_range.
+// Binds to a port drawn from the kernel's random generator, so that a forger cannot guess it
+// (RFC 5452, section 9.2).  The kernel's own choice would do, except on hosts where an operator has
+// narrowed ip_local_port_range.
 bool bind_random_port(int fd, sa_family_t family, RandomPool& random) {
   for (int left = kPortTries; left >= 0; --left) {
     const std::uint16_t port = left == 0
@@ -44,7 +46,7 @@ bool bind_random_port(int fd, sa_family_t family, RandomPool& random) {
 }
 
 // RFC 9715: never fragmented, and no path MTU believed that an ICMP message may have forged.  And
-// every ICMP error is told (R43), not only "port unreachable".
+// every ICMP error is reported, not only "port unreachable", so that nobody waits for a time-out.
 void set_datagram_options(int fd, sa_family_t family) {
   const int on = 1;
   if (family == AF_INET6) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP sockets of one worker towards one upstream.
 //
 // A query goes out from a port that no other query has while it is under way, and up to
@@ -27,8 +28,8 @@ class DatagramSockets final : private SocketHandler, private TimerHandler {
   static constexpr std::size_t kMinChoice = 256;
   static constexpr std::size_t kMaxIdle = 1'024;
 
-  // How many idle sockets each worker may keep: all together take a sixteenth of the descriptors
-  // that the process may have.
+  // Returns the number of idle sockets that each worker may keep: all together take a sixteenth of
+  // the descriptors that the process may have.
   static std::size_t idle_limit();
 
   // REQUIRES: reactor and random outlive it.
@@ -41,7 +42,10 @@ class DatagramSockets final : private SocketHandler, private TimerHandler {
   // Takes a socket back whose query has been answered, if it may serve another; closes it
   // otherwise.
   void give_back(SocketWatch socket);
-  void close() { idle_.clear(); }
+  void close() {
+    idle_.clear();
+    timer_.stop();
+  }
 
  private:
   void on_socket(std::uint32_t events) override;

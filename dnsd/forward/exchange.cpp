@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "dnsd/forward/upstream.hpp"
 #include "dnsd/wire/octets.hpp"
@@ -24,29 +26,37 @@ bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t 
 
 }  // namespace
 
-Exchange::Exchange(Upstream& upstream, const UpstreamQuestion& question, ExchangeOwner& owner)
-    : upstream_(upstream), question_(question), owner_(owner) {
-  upstream_.state().counts.in_flight.fetch_add(1, kRelaxed);
+Exchange::Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& question,
+                   Weak<ExchangeOwner> owner)
+    : Retirable(upstream->reactor_.retired()),
+      upstream_(std::move(upstream)),
+      question_(question),
+      owner_(owner) {
+  upstream_->state().counts.in_flight.fetch_add(1, kRelaxed);
 }
 
-Exchange::~Exchange() {
-  upstream_.state().counts.in_flight.fetch_sub(1, kRelaxed);
+Exchange::~Exchange() = default;
+
+void Exchange::on_retire() {
+  upstream_->state().counts.in_flight.fetch_sub(1, kRelaxed);
+  owner_ = {};
+  watch_.reset();
   leave_stream();
+  if (unanswered_) note_missing_cookie_lost();
 }
 
 void Exchange::leave_stream() {
-  if (!stream_) return;
-  const auto stream = std::move(stream_);
-  stream_.reset();
-  stream->forget(id_, unanswered_);
+  place_ = {};
+  const Weak<StreamConnection> stream = std::exchange(stream_, {});
+  if (stream) stream.get()->forget(id_, unanswered_);
 }
 
 SocketResult<void> Exchange::start() {
-  const Millis now = upstream_.reactor_.now();
-  edns_ = upstream_.state().speaks_edns(now);
-  odd_case_ = upstream_.options_.case_randomization && upstream_.state().keeps_case(now);
-  return upstream_.server().transport == UpstreamTransport::Tls ? send_on_stream()
-                                                                : send_datagram();
+  const Millis now = upstream_->reactor_.now();
+  edns_ = upstream_->state().speaks_edns(now);
+  odd_case_ = upstream_->options_.case_randomization && upstream_->state().keeps_case(now);
+  return upstream_->server().transport == UpstreamTransport::Tls ? send_on_stream()
+                                                                 : send_datagram();
 }
 
 // draft-vixie-dnsext-dns0x20: each letter's case is one more bit for a forger to guess.
@@ -54,7 +64,7 @@ void Exchange::spell_name() {
   sent_name_ = question_.question.name;
   if (!odd_case_) return;
   std::array<std::uint8_t, wire::kMaxNameLength + 1> coins;
-  upstream_.random_.fill(coins.data(), (sent_name_.size() + 7) / 8);
+  upstream_->random_.fill(coins.data(), (sent_name_.size() + 7) / 8);
   for (std::size_t i = 0; i < sent_name_.size(); ++i) {
     const char c = sent_name_[i];
     // Length octets are below 64, so none of them is taken for a letter.
@@ -71,27 +81,31 @@ std::size_t Exchange::build(std::span<std::uint8_t> buffer, std::uint16_t id, bo
   query.qclass = question_.question.qclass;
   query.recursion_desired = question_.recursion_desired;
   query.checking_disabled = question_.checking_disabled;
+  // RFC 6840, section 5.7: asks for AD, which is believed over TLS only.
+  query.authentic_data = upstream_->server().transport == UpstreamTransport::Tls;
   query.edns = edns_;
   query.dnssec_ok = question_.dnssec_ok;
-  // A cookie guards against forgers who do not see the query: of no use on a connection.
+  // A cookie guards against forgers who do not see the query: on a connection, it only shows
+  // whether the upstream still knows cookies.
   std::string cookie;
-  if (!stream) cookie = upstream_.client_cookie_ + upstream_.server_cookie_;
+  if (!stream || cookie_missing_) cookie = upstream_->cookies_.option();
   query.cookie = cookie;
+  cookie_sent_ = edns_ && !cookie.empty();
   query.keepalive = stream;
-  sent_at_ = upstream_.reactor_.now();
+  sent_at_ = upstream_->reactor_.now();
   sent_at_ns_ = uv_hrtime();
   ++packets_;
-  upstream_.state().counts.queries.fetch_add(1, kRelaxed);
+  upstream_->state().counts.queries.fetch_add(1, kRelaxed);
   return wire::build_query(buffer, query);
 }
 
 SocketResult<void> Exchange::send_datagram() {
   leave_stream();
-  auto socket = upstream_.sockets_.take(*this);
+  auto socket = upstream_->sockets_.take(*this);
   if (!socket) return std::unexpected(socket.error());
   watch_ = std::move(*socket);
   spell_name();
-  id_ = upstream_.random_.u16();
+  id_ = upstream_->random_.u16();
   mismatches_ = 0;
   std::array<std::uint8_t, wire::kMaxQuerySize> query;
   const std::size_t size = build(query, id_, false);
@@ -104,15 +118,19 @@ SocketResult<void> Exchange::send_datagram() {
 SocketResult<void> Exchange::send_on_stream() {
   watch_.reset();
   leave_stream();
-  auto connection = upstream_.connection();
+  ClientShares::Place place = upstream_->shares().take(question_.client);
+  if (!place)
+    return std::unexpected(SocketError{"this client has too many queries over TCP", true});
+  auto connection = upstream_->connection();
   if (!connection) return std::unexpected(connection.error());
+  place_ = std::move(place);
   sent_name_ = question_.question.name;
   std::array<std::uint8_t, wire::kMaxQuerySize> query;
   const std::size_t size = build(query, 0, true);
-  upstream_.state().counts.tcp_queries.fetch_add(1, kRelaxed);
+  upstream_->state().counts.tcp_queries.fetch_add(1, kRelaxed);
   sent_ = true;
-  stream_ = *connection;
-  id_ = stream_->send(std::span(query).first(size), *this);
+  stream_ = Weak(**connection);
+  id_ = (*connection)->send(std::span(query).first(size), {*this, *this});
   return {};
 }
 
@@ -133,8 +151,9 @@ void Exchange::on_socket(std::uint32_t) {
   }
 }
 
-// R4: what is no reply is ignored and the wait goes on; R5: many of them mean a forger at work,
-// whom a connection shuts out.  True: still waiting on this socket.
+// Ignores a datagram that is not the reply and keeps waiting: one bad packet must not end the wait
+// (RFC 5452, section 9.1).  After many of them, which mean that somebody forges replies, the
+// question is asked over TCP.  True: still waiting on this socket.
 bool Exchange::on_mismatch(std::span<const std::uint8_t> datagram, bool case_differs) {
   if (case_differs && odd_case_ && !plain_again_) {
     plain_again_ = true;
@@ -143,12 +162,16 @@ bool Exchange::on_mismatch(std::span<const std::uint8_t> datagram, bool case_dif
     return false;
   }
   if (edns_ && !no_edns_again_ && is_bare_format_error(datagram, id_)) {
+    if (cookie_sent_ && upstream_->cookies_.is_expected(upstream_->reactor_.now())) {
+      ask_for_cookie();
+      return false;
+    }
     no_edns_again_ = true;
     edns_ = false;
     again(&Exchange::send_datagram);
     return false;
   }
-  upstream_.state().counts.mismatched.fetch_add(1, kRelaxed);
+  upstream_->state().counts.mismatched.fetch_add(1, kRelaxed);
   if (++mismatches_ < kMaxMismatches) return true;
   again(&Exchange::send_on_stream);
   return false;
@@ -165,7 +188,8 @@ bool Exchange::on_stream_message(std::span<const std::uint8_t> message) {
 }
 
 void Exchange::on_stream_broken(const SocketError& reason, bool reused) {
-  stream_.reset();
+  stream_ = {};
+  place_ = {};
   if (reused && !stream_again_) {
     stream_again_ = true;
     return again(&Exchange::send_on_stream);
@@ -178,7 +202,7 @@ std::uint32_t Exchange::rtt_us() const {
 }
 
 void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
-  UpstreamState& state = upstream_.state();
+  UpstreamState& state = upstream_->state();
   const auto response = wire::parse_response(message);
   if (!response) {
     state.counts.malformed.fetch_add(1, kRelaxed);
@@ -187,17 +211,14 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
     if (!stream) return again(&Exchange::send_on_stream);
     return fault(ExchangeFault::Malformed, response.error().message);
   }
-  if (!stream && !response->cookie.empty() &&
-      !response->cookie.starts_with(upstream_.client_cookie_)) {
-    on_mismatch(message, false);  // RFC 7873, section 5.3: discarded
-    return;
-  }
+  if (!check_cookie(*response, message, stream)) return;
   // What a new connection costs is no measure of a query over UDP.
-  const bool measured = !stream || upstream_.server().transport == UpstreamTransport::Tls;
-  const bool recovered = state.note_reply(upstream_.reactor_.now(), measured ? rtt_us() : 0);
+  const bool measured = !stream || upstream_->server().transport == UpstreamTransport::Tls;
+  const bool recovered = state.note_reply(upstream_->reactor_.now(), measured ? rtt_us() : 0);
   replied_ = true;
-  if (recovered) owner_.on_recovery();
-  if (!stream && handle_cookie(*response)) return;
+  if (recovered && owner_) owner_.get()->on_recovery();
+  if (is_retired()) return;
+  if (!stream && ask_with_new_cookie(*response)) return;
   const bool format_error =
       response->rcode == wire::Rcode::FormErr || response->rcode == wire::Rcode::NotImp;
   if (format_error && edns_ && !response->has_edns && !no_edns_again_) {
@@ -212,16 +233,54 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
   learn(*response, stream);
   state.note_rcode(response->rcode);
   // A port that others send to, too, is used no more.
-  if (watch_ && mismatches_ == 0) upstream_.sockets_.give_back(std::move(watch_));
+  if (watch_ && mismatches_ == 0) upstream_->sockets_.give_back(std::move(watch_));
   watch_.reset();
   leave_stream();
-  owner_.on_reply(*this, *response);
+  if (owner_) owner_.get()->on_reply(*this, *response);
+}
+
+// RFC 7873, section 5.3.  False: the reply is not believed, and this exchange goes on or is over.
+bool Exchange::check_cookie(const wire::ResponseMessage& response,
+                            std::span<const std::uint8_t> message, bool stream) {
+  UpstreamCookies& cookies = upstream_->cookies_;
+  const Millis now = upstream_->reactor_.now();
+  if (stream) {
+    if (!std::exchange(cookie_missing_, false)) return true;
+    if (cookies.note_stream_reply(response.cookie, now)) upstream_->state().note_cookies_lost();
+    return true;
+  }
+  switch (cookies.judge(response.cookie, now)) {
+    case UpstreamCookies::Verdict::Ours:
+      cookies.learn(response.cookie);
+      return true;
+    case UpstreamCookies::Verdict::Foreign:
+      on_mismatch(message, false);
+      return false;
+    case UpstreamCookies::Verdict::Missing:
+      if (!cookie_sent_) return true;
+      ask_for_cookie();
+      return false;
+    case UpstreamCookies::Verdict::Absent:
+      return true;
+  }
+  return true;
+}
+
+// A reply lacks the cookie that was to be expected.  Over TCP, no forger can answer.
+void Exchange::ask_for_cookie() {
+  upstream_->state().counts.mismatched.fetch_add(1, kRelaxed);
+  cookie_missing_ = true;
+  again(&Exchange::send_on_stream);
+}
+
+void Exchange::note_missing_cookie_lost() {
+  if (!std::exchange(cookie_missing_, false)) return;
+  if (upstream_->cookies_.note_stream_failure(upstream_->reactor_.now()))
+    upstream_->state().note_cookies_lost();
 }
 
 // True: asked again with the cookie that the upstream wants.
-bool Exchange::handle_cookie(const wire::ResponseMessage& response) {
-  if (response.cookie.size() > upstream_.client_cookie_.size())
-    upstream_.server_cookie_ = response.cookie.substr(upstream_.client_cookie_.size());
+bool Exchange::ask_with_new_cookie(const wire::ResponseMessage& response) {
   if (response.rcode != wire::Rcode::BadCookie) return false;
   const bool first = !cookie_again_;
   cookie_again_ = true;
@@ -230,8 +289,8 @@ bool Exchange::handle_cookie(const wire::ResponseMessage& response) {
 }
 
 void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
-  UpstreamState& state = upstream_.state();
-  const Millis now = upstream_.reactor_.now();
+  UpstreamState& state = upstream_->state();
+  const Millis now = upstream_->reactor_.now();
   const bool good =
       response.rcode == wire::Rcode::NoError || response.rcode == wire::Rcode::NxDomain;
   if (no_edns_again_ && good) state.note_no_edns(now);
@@ -246,7 +305,7 @@ void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
 void Exchange::again(SocketResult<void> (Exchange::*send)()) {
   const auto sent = (this->*send)();
   if (!sent) return break_off(sent.error());
-  owner_.on_progress(*this);
+  if (owner_) owner_.get()->on_progress(*this);
 }
 
 void Exchange::break_off(const SocketError& error) {
@@ -254,9 +313,10 @@ void Exchange::break_off(const SocketError& error) {
 }
 
 void Exchange::fault(ExchangeFault kind, const std::string& what) {
+  if (kind != ExchangeFault::Shortage) note_missing_cookie_lost();
   watch_.reset();
   leave_stream();
-  owner_.on_fault(*this, kind, what);
+  if (owner_) owner_.get()->on_fault(*this, kind, what);
 }
 
 }  // namespace meshdns::dnsd

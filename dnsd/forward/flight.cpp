@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/flight.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace {
 // 1,000 times with a single upstream, with two it does once in 50,000 times.
 constexpr std::array<Millis, 3> kPatienceFactors = {1, 2, 3};
 constexpr Millis kLongestPatience = 600;
-// No storm of retries meets an upstream that has become slow (reliability.md R38).
+// An upstream that has become slow gets no storm of retries.
 constexpr std::size_t kMaxTriesPerSecond = 3;  // of one question to one upstream
 constexpr Millis kSecond = 1'000;
 // What a reply over TCP may take before another upstream is asked.
@@ -25,9 +26,10 @@ bool is_down(const std::shared_ptr<Upstream>& upstream) {
 
 }  // namespace
 
-Flight::Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, FlightPlan plan,
+Flight::Flight(Reactor& reactor, Weak<FlightHost> host, UpstreamQuestion question, FlightPlan plan,
                const AnswerRules& rules)
-    : reactor_(reactor),
+    : Retirable(reactor.retired()),
+      reactor_(reactor),
       host_(host),
       question_(std::move(question)),
       plan_(std::move(plan)),
@@ -35,6 +37,13 @@ Flight::Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, Fl
       timer_(reactor, *this),
       settled_(plan_.upstreams.size(), false) {
   failure_.unreachable = true;
+}
+
+Flight::~Flight() = default;
+
+void Flight::on_retire() {
+  timer_.stop();
+  for (Try& attempt : tries_) attempt.exchange.reset();
 }
 
 void Flight::start() {
@@ -62,7 +71,7 @@ bool Flight::launch_one() {
     const std::size_t upstream = next_upstream();
     if (upstream == kNone) return false;
     if (launch(upstream)) return true;
-    // What we lack for all of them, we lack for a second try as well.
+    // A shortage that every upstream has met would meet a second try as well.
     if (is_short_ && tries_.size() >= tries + plan_.upstreams.size()) return false;
   }
   return false;
@@ -87,7 +96,7 @@ bool Flight::launch(std::size_t upstream) {
   attempt.upstream = upstream;
   attempt.sent_at = reactor_.now();
   attempt.exchange =
-      std::make_unique<Exchange>(asked, question_, static_cast<ExchangeOwner&>(*this));
+      make_owned<Exchange>(plan_.upstreams[upstream], question_, Weak<ExchangeOwner>(*this, *this));
   const auto sent = attempt.exchange->start();
   if (!sent) {
     if (sent.error().is_shortage)
@@ -178,12 +187,13 @@ void Flight::arm() {
 }
 
 void Flight::on_timer(Timer&) {
-  if (outcome_) return host_.on_flight_over(*this, std::move(outcome_), outcome_from_);
+  if (outcome_) return finish(std::move(outcome_), outcome_from_);
   const Millis now = reactor_.now();
   bool late = false;
   for (Try& attempt : tries_) {
     if (attempt.state != TryState::Waiting || now < attempt.patience) continue;
     note_late(attempt);
+    if (is_retired()) return;
     late = true;
   }
   if (now >= plan_.deadline) return finish_with_failure();
@@ -198,7 +208,15 @@ void Flight::note_late(Try& late) {
   if (!late.exchange->was_sent()) return note_shortage("the system's send buffers are full");
   const auto& upstream = plan_.upstreams[late.upstream];
   upstream->state().note_timeout(late.exchange->sent_at());
-  host_.on_upstream_doubted(upstream);
+  doubt(upstream);
+}
+
+void Flight::doubt(const std::shared_ptr<Upstream>& upstream) {
+  if (host_) host_.get()->on_upstream_doubted(upstream);
+}
+
+void Flight::on_recovery() {
+  if (host_) host_.get()->on_upstream_recovered();
 }
 
 void Flight::on_progress(Exchange& exchange) {
@@ -214,17 +232,24 @@ void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string
   if (fault == ExchangeFault::Shortage) {
     note_shortage(what);
   } else if (exchange.has_replied()) {
-    // It lives: only this question's way over TCP is closed (reliability.md R42).
+    // The upstream works over UDP: only this question's way over TCP has failed.
     exchange.upstream().state().note_error(what);
     failure_.ede = wire::Ede::NetworkError;
-    failure_.text = exchange.upstream().name() + ": " + what;
+    failure_.text = what;
     failure_.unreachable = false;
   } else {
     note_fault(exchange.upstream(), fault, what);
-    host_.on_upstream_doubted(plan_.upstreams[attempt.upstream]);
+    doubt(plan_.upstreams[attempt.upstream]);
   }
+  if (is_retired()) return;
+  // A shortage of our own says nothing of an earlier try, which may still be answered.
+  const bool was_asked = fault == ExchangeFault::Shortage && is_asked(attempt.upstream, attempt);
   settle(attempt);
-  go_on();
+  if (!was_asked) return go_on();
+  settled_[attempt.upstream] = false;
+  // An immediate second try would meet the same shortage.
+  if (next_ < plan_.upstreams.size()) return go_on();
+  arm();
 }
 
 void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what) {
@@ -237,12 +262,12 @@ void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::stri
     failure_.ede = wire::Ede::InvalidData;
     failure_.unreachable = false;
   }
-  failure_.text = upstream.name() + ": " + what;
+  failure_.text = what;
 }
 
 void Flight::note_shortage(const std::string& what) {
   is_short_ = true;
-  host_.on_shortage();
+  if (host_) host_.get()->on_shortage();
   if (has_rcode_) return;
   failure_.ede = wire::Ede::Other;
   failure_.text = what;
@@ -252,9 +277,10 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
   Try& attempt = try_of(exchange);
   const std::string& name = exchange.upstream().name();
   const std::string sent_name(exchange.sent_name());
-  auto message = build_answer(
-      {question_.question, question_.dnssec_ok, question_.checking_disabled, sent_name, response},
-      rules_, reactor_.now());
+  const bool trusted = exchange.upstream().server().transport == UpstreamTransport::Tls;
+  auto message = build_answer({question_.question, question_.dnssec_ok, question_.checking_disabled,
+                               sent_name, response, trusted},
+                              rules_, reactor_.now());
   if (message) return finish(std::move(*message), name);
 
   const bool usable_rcode =
@@ -263,8 +289,7 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
   if (!usable_rcode || !has_rcode_) {
     failure_.rcode = usable_rcode ? wire::Rcode::ServFail : response.rcode;
     failure_.ede = message.error().denied ? wire::Ede::Blocked : wire::Ede::InvalidData;
-    failure_.text =
-        message.error().denied ? message.error().why : name + ": " + message.error().why;
+    failure_.text = message.error().why;
     failure_from_ = name;
   }
   if (!usable_rcode) {
@@ -284,14 +309,15 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
 
 void Flight::finish_with_failure() {
   if (failure_.text.empty())
-    failure_.text = plan_.upstreams.empty() ? plan_.why_empty : "no upstream answered in time";
+    failure_.text =
+        plan_.upstreams.empty() ? plan_.why_empty : "no upstream server answered in time";
   finish(build_failure(key(), failure_, reactor_.now()), failure_from_);
 }
 
 void Flight::finish(MessageRef message, const std::string& upstream) {
   if (!starting_) {
-    const std::string name = upstream;  // the host destroys what it may lie in
-    return host_.on_flight_over(*this, std::move(message), name);
+    if (host_) host_.get()->on_flight_over(*this, std::move(message), upstream);
+    return;
   }
   outcome_ = std::move(message);
   outcome_from_ = upstream;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One question on its way: which upstreams are asked, when the next one is, and what is made of it
 // all.  Late replies to earlier tries still count: the first that can be used ends the flight.
 #pragma once
@@ -15,16 +16,16 @@ namespace meshdns::dnsd {
 
 class Flight;
 
-// What a flight needs of its forwarder.
+// The forwarder, as a flight sees it.
 class FlightHost {
  public:
-  // The flight is over; destroys it.  Never called from inside Flight::start.  `message` answers
+  // The flight is over; lets go of it.  Never called from inside Flight::start.  `message` answers
   // the question or is a failure; `upstream`: who gave it, empty for nobody.
   virtual void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) = 0;
   // The upstream did not answer: perhaps it is to be probed.
   virtual void on_upstream_doubted(const std::shared_ptr<Upstream>& upstream) = 0;
   virtual void on_upstream_recovered() = 0;
-  // An upstream was not asked for want of a socket, a port or memory of our own.
+  // An upstream was not asked for want of a socket, a port, memory or a place on a connection.
   virtual void on_shortage() = 0;
 
  protected:
@@ -39,16 +40,17 @@ struct FlightPlan {
 };
 
 // The reactor's thread.
-class Flight final : public Recycled<Flight>, private ExchangeOwner, private TimerHandler {
+class Flight final : public Recycled<Flight>,
+                     public Retirable,
+                     private ExchangeOwner,
+                     private TimerHandler {
  public:
-  // reliability.md R18: the most that one question may cause.
+  // Limit of packets that one question may cause, retries and TCP included.
   static constexpr std::uint32_t kMaxPackets = 16;
 
-  // REQUIRES: all references outlive it.
-  Flight(Reactor& reactor, FlightHost& host, UpstreamQuestion question, FlightPlan plan,
+  // REQUIRES: the reactor outlives it.
+  Flight(Reactor& reactor, Weak<FlightHost> host, UpstreamQuestion question, FlightPlan plan,
          const AnswerRules& rules);
-  Flight(const Flight&) = delete;
-  Flight& operator=(const Flight&) = delete;
 
   void start();
   const UpstreamQuestion& question() const { return question_; }
@@ -57,10 +59,13 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   bool is_short() const { return is_short_ && !has_rcode_; }
 
  private:
+  ~Flight() override;
+  void on_retire() override;
+
   enum class TryState : std::uint8_t { Waiting, TimedOut, Over };
   struct Try {
     std::size_t upstream;  // index in the plan
-    std::unique_ptr<Exchange> exchange;
+    Owned<Exchange> exchange;
     TryState state = TryState::Waiting;
     Millis sent_at = 0;
     Millis patience = 0;  // until when the next upstream is not asked
@@ -69,7 +74,7 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   void on_reply(Exchange& exchange, const wire::ResponseMessage& response) override;
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange& exchange) override;
-  void on_recovery() override { host_.on_upstream_recovered(); }
+  void on_recovery() override;
   void on_timer(Timer& timer) override;
 
   void go_on();
@@ -87,13 +92,14 @@ class Flight final : public Recycled<Flight>, private ExchangeOwner, private Tim
   std::uint32_t packets() const;
   void arm();
   void finish(MessageRef message, const std::string& upstream);
+  void doubt(const std::shared_ptr<Upstream>& upstream);
   void finish_with_failure();
   void note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what);
   void note_shortage(const std::string& what);
   CacheKey key() const;
 
   Reactor& reactor_;
-  FlightHost& host_;
+  Weak<FlightHost> host_;
   UpstreamQuestion question_;
   FlightPlan plan_;
   const AnswerRules rules_;

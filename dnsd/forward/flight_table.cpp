@@ -1,13 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/flight_table.hpp"
 
 #include <algorithm>
 
 #include "registry/base/hash.hpp"
+#include "registry/base/limit_key.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-// reliability.md R15: of all places, one client may have a quarter, one zone a half.
+// Of all places, one client may take a quarter and one zone a half.
 constexpr std::size_t kClientPart = 4;
 constexpr std::size_t kZonePart = 2;
 
@@ -44,18 +46,19 @@ FlightTable::Admission FlightTable::enter(std::string_view key, std::string_view
                                           const IpAddress& client,
                                           const std::shared_ptr<FlightMailbox>& mailbox) {
   const std::uint64_t zone = hash_bytes(second_level_zone(wire_name));
+  const IpAddress limit_key = limit_key_of(client);
   const std::lock_guard lock(mutex_);
   if (const auto found = entries_.find(key); found != entries_.end()) {
     found->second.joined.push_back(mailbox);
     return Admission::Join;
   }
   if (entries_.size() >= limit_) return Admission::FullTable;
-  if (count_of(by_client_, client) >= std::max<std::size_t>(limit_ / kClientPart, 1))
+  if (count_of(by_client_, limit_key) >= std::max<std::size_t>(limit_ / kClientPart, 1))
     return Admission::FullClient;
   if (count_of(by_zone_, zone) >= std::max<std::size_t>(limit_ / kZonePart, 1))
     return Admission::FullZone;
-  entries_.emplace(std::string(key), Entry{client, zone, {}});
-  ++by_client_[client];
+  entries_.emplace(std::string(key), Entry{limit_key, zone, {}});
+  ++by_client_[limit_key];
   ++by_zone_[zone];
   return Admission::Lead;
 }

@@ -1,5 +1,7 @@
-// Which questions are being asked upstream, over all workers: the second worker that wants the same
-// waits for the first (reliability.md R3), and one client or one zone cannot take all places (R15).
+// SPDX-License-Identifier: Apache-2.0
+// The questions that are being asked upstream, of all workers.  A second worker with the same
+// question waits for the first, because several identical queries in flight make forged replies
+// easier (RFC 5452, section 5).  One client or one zone cannot take all places.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace meshdns::dnsd {
 
-// What a flight ends with, on its way to the workers that wait.
+// The result of a flight, for the workers that wait.
 struct FlightResult {
   MessageRef message;
   std::string upstream;  // empty: nobody answered

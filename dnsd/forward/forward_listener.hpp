@@ -1,4 +1,5 @@
-// What the forwarder has to say to whoever logs.
+// SPDX-License-Identifier: Apache-2.0
+// Receives events of the forwarder, for the log.
 #pragma once
 
 #include <string_view>

@@ -1,14 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/forwarder.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
 #include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/forward/flight.hpp"
+#include "dnsd/forward/lifetime.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/recycled.hpp"
 #include "dnsd/forward/upstream_groups.hpp"
+#include "registry/base/limit_key.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -22,7 +27,7 @@ void bump(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// Everything that changes the answer (reliability.md R3): RD, too.
+// The key has everything that changes the answer, so RD as well.
 std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
   std::string text(key.bytes());
   text.push_back(recursion_desired ? '\1' : '\0');
@@ -31,7 +36,7 @@ std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
 
 struct Waiter {
   OutcomeCallback callback;
-  IpAddress client;
+  IpAddress limit_key;  // of the client
   Millis stale_at = 0;
 };
 
@@ -54,13 +59,15 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
  private:
   class Pending;
   class Letterbox;
-  struct Ready {
+  struct Due {
     Waiter waiter;
     Outcome outcome;
+    std::string upstream;
   };
   enum class Purpose : std::uint8_t { Client, Refresh };
 
   void on_timer(Timer& timer) override;
+  RetireList::Turn turn() { return RetireList::Turn(reactor_.retired()); }
   void on_upstream_recovered() override { shared_->cache.note_recovery(reactor_.now()); }
 
   // The question's entry, new or found; null: none, and `outcome` says why or what.
@@ -72,9 +79,9 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
 
   bool has_room_for(const IpAddress& client) const;
   Waiter make_waiter(const IpAddress& client, OutcomeCallback callback);
-  void answer(Waiter& waiter, const Outcome& outcome);
+  void answer(std::vector<Waiter> waiters, const Outcome& outcome);
   void answer_later(Waiter waiter, Outcome outcome);
-  void answer_ready();
+  void answer_due();
   Outcome refusal(const CacheKey& key, wire::Ede ede, std::string text) const;
   Outcome refusal_or_stale(const CacheKey& key, FlightTable::Admission why);
 
@@ -91,29 +98,31 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
 
   Millis timeout_ = 0;
   std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
-  std::vector<IpPrefix> deny_answers_;
   AnswerRules rules_;
   bool serve_stale_ = true;
   bool nxdomain_cut_ = false;
   bool closed_ = false;
 
-  std::unordered_map<std::string_view, std::unique_ptr<Pending>> pending_;  // by their flight keys
-  std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;
+  std::unordered_map<std::string_view, Owned<Pending>> pending_;    // by their flight keys
+  std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;  // by limit_key_of()
   std::size_t waiting_ = 0;
-  std::vector<Ready> ready_;
-  Timer ready_timer_;
+  std::deque<Due> due_;    // answered before the turn ends
+  std::deque<Due> later_;  // becomes due when the timer fires
+  Timer later_timer_;
 };
 
 // A question that is being asked, by this worker or by another, and who waits for it here.
 class Forwarder::Impl::Pending final : public Recycled<Pending>,
+                                       public Retirable,
                                        private FlightHost,
                                        private TimerHandler {
  public:
   Pending(Impl& impl, const ForwardRequest& request, const CacheKey& cache_key, std::string flight)
-      : key(cache_key),
+      : Retirable(impl.reactor_.retired()),
+        key(cache_key),
         flight_key(std::move(flight)),
         question{request.question, request.dnssec_ok, request.checking_disabled,
-                 request.recursion_desired},
+                 request.recursion_desired, limit_key_of(request.client)},
         may_be_stale(impl.serve_stale_ && request.recursion_desired),
         impl_(impl),
         timer_(impl.reactor_, *this) {}
@@ -125,8 +134,8 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
   }
   // This worker asks.
   void lead(FlightPlan plan, const AnswerRules& rules) {
-    flight_ = std::make_unique<Flight>(impl_.reactor_, static_cast<FlightHost&>(*this), question,
-                                       std::move(plan), rules);
+    flight_ = make_owned<Flight>(impl_.reactor_, Weak<FlightHost>(*this, *this), question,
+                                 std::move(plan), rules);
     flight_->start();
   }
   // Another worker asks; its result should be here by then.
@@ -143,6 +152,12 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
   std::vector<Waiter> waiters;  // in the order of arrival, so of stale_at, too
 
  private:
+  ~Pending() override = default;
+  void on_retire() override {
+    timer_.stop();
+    flight_.reset();
+  }
+
   void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) override {
     impl_.on_flight_result(*this, flight, message, upstream);
   }
@@ -162,7 +177,7 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
   }
 
   Impl& impl_;
-  std::unique_ptr<Flight> flight_;
+  Owned<Flight> flight_;
   Timer timer_;
   Millis ends_at_ = 0;     // 0 = the flight says when
   bool no_stale_ = false;  // looked for in vain
@@ -173,7 +188,7 @@ void Forwarder::Impl::Pending::on_timer(Timer&) {
   const Millis now = impl_.reactor_.now();
   if (ends_at_ != 0 && now >= ends_at_) {
     const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NoReachableAuthority,
-                           "no upstream answered in time", true};
+                           "no upstream server answered in time", true};
     return impl_.end(*this, build_failure(key, text, now), {});
   }
   Outcome outcome;
@@ -188,12 +203,8 @@ void Forwarder::Impl::Pending::on_timer(Timer&) {
     waiters.erase(waiters.begin(), end);
   }
   arm();
-  // This may be gone after any of the calls.
-  Impl& impl = impl_;
-  for (Waiter& waiter : served) {
-    bump(impl.counters_.stale_answers);
-    impl.answer(waiter, outcome);
-  }
+  for (std::size_t i = 0; i < served.size(); ++i) bump(impl_.counters_.stale_answers);
+  impl_.answer(std::move(served), outcome);
 }
 
 // Takes results from other workers over to this one's thread.
@@ -218,11 +229,12 @@ Forwarder::Impl::Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
       reactor_(loop),
       groups_(reactor_, shared_->upstreams, *this),
       letterbox_(std::make_shared<Letterbox>(*this, reactor_.mailbox())),
-      ready_timer_(reactor_, *this) {
+      later_timer_(reactor_, *this) {
   reconfigure(upstream, cache);
 }
 
 void Forwarder::Impl::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+  const auto this_turn = turn();
   timeout_ = static_cast<Millis>(upstream.timeout.count());
   max_in_flight_ = upstream.max_in_flight;
   shared_->flights.set_limit(max_in_flight_);
@@ -231,11 +243,14 @@ void Forwarder::Impl::reconfigure(const UpstreamConfig& upstream, const CacheCon
   rules_.min_ttl = cache.min_ttl;
   rules_.max_ttl = cache.max_ttl;
   rules_.negative_max_ttl = cache.negative_max_ttl;
-  rules_.deny_answers = upstream.deny_answers;
+  const DeniedAnswers denied(upstream);
+  rules_.denied = denied.addresses();
+  shared_->cache.deny(denied);
   groups_.reconfigure(upstream);
 }
 
 void Forwarder::Impl::close() {
+  const auto this_turn = turn();
   if (std::exchange(closed_, true)) return;
   const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NotReady, "shutting down", true};
   while (!pending_.empty()) {
@@ -244,9 +259,11 @@ void Forwarder::Impl::close() {
     if (pending.is_led_here()) shared_->flights.finish(pending.flight_key, {message, {}});
     end(pending, message, {});
   }
-  while (!ready_.empty()) answer_ready();
+  do {
+    on_timer(later_timer_);
+  } while (!later_.empty());
   groups_.close();
-  ready_timer_.stop();
+  later_timer_.stop();
   reactor_.close();
 }
 
@@ -258,6 +275,7 @@ Forwarder::Route Forwarder::Impl::route(std::string_view wire_name) const {
 }
 
 void Forwarder::Impl::resolve(ForwardRequest request, OutcomeCallback callback) {
+  const auto this_turn = turn();
   bump(counters_.requests);
   const CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);
   const bool has_room = has_room_for(request.client);
@@ -276,6 +294,7 @@ void Forwarder::Impl::resolve(ForwardRequest request, OutcomeCallback callback) 
 
 void Forwarder::Impl::refresh(const ForwardRequest& request) {
   if (closed_) return;
+  const auto this_turn = turn();
   const CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);
   bump(counters_.refreshes);
   Outcome unused;
@@ -306,12 +325,13 @@ bool Forwarder::Impl::answer_at_once(const ForwardRequest& request, const CacheK
   return true;
 }
 
-// RFC 8020, section 2: what does not exist has nothing below it.
+// RFC 8020, section 2: what does not exist has nothing below it.  This holds only where the same
+// servers answer: those of a zone of upstream.zones know names that the servers above it deny.
 bool Forwarder::Impl::deny_below_denied(const ForwardRequest& request, const CacheKey& key,
                                         Outcome& outcome) {
   const Millis now = reactor_.now();
   const MessageRef denial = shared_->cache.find_denial_above(key, now);
-  if (!denial) return false;
+  if (!denial || !groups_.is_same_group(denial->name(), request.question.name)) return false;
   wire::ResponseMessage response = denial->expand(now, Freshness::Fresh);
   response.question = request.question;
   response.question_name = request.question.name;
@@ -345,7 +365,7 @@ Forwarder::Impl::Pending* Forwarder::Impl::start(const ForwardRequest& request, 
       return nullptr;
     }
   }
-  auto owned = std::make_unique<Pending>(*this, request, key, std::move(flight_key));
+  auto owned = make_owned<Pending>(*this, request, key, std::move(flight_key));
   Pending& pending = *owned;
   pending_.emplace(pending.flight_key, std::move(owned));
   if (leads) {
@@ -362,8 +382,7 @@ void Forwarder::Impl::take_off(Pending& pending, const ForwardRequest& request) 
   FlightPlan plan = groups_.plan_for(group);
   plan.deadline = reactor_.now() + timeout_;
   AnswerRules rules = rules_;
-  // A zone that has servers of its own is known to the operator: its private addresses are meant.
-  if (!group.zone.empty()) rules.deny_answers.clear();
+  if (!group.zone.empty()) rules.denied.clear();  // as DeniedAnswers::is_exempt()
   pending.lead(std::move(plan), rules);
 }
 
@@ -398,43 +417,55 @@ void Forwarder::Impl::end(Pending& pending, const MessageRef& message, std::stri
       for (std::size_t i = 0; i < pending.waiters.size(); ++i) bump(counters_.stale_answers);
     }
   }
+  std::vector<Waiter> waiters = std::move(pending.waiters);
   // Out of the map first: callbacks may ask the same again.
-  const auto held = pending_.extract(pending.flight_key);
-  for (Waiter& waiter : pending.waiters) answer(waiter, outcome);
+  pending_.erase(pending_.find(pending.flight_key));
+  answer(std::move(waiters), outcome);
 }
 
 bool Forwarder::Impl::has_room_for(const IpAddress& client) const {
   if (waiting_ >= max_in_flight_ * kWaitersPerPlace) return false;
-  const auto found = waiting_by_client_.find(client);
+  const auto found = waiting_by_client_.find(limit_key_of(client));
   return found == waiting_by_client_.end() || found->second < max_in_flight_;
 }
 
 Waiter Forwarder::Impl::make_waiter(const IpAddress& client, OutcomeCallback callback) {
+  const IpAddress key = limit_key_of(client);
   ++waiting_;
-  ++waiting_by_client_[client];
+  ++waiting_by_client_[key];
   counters_.waiting.store(waiting_, std::memory_order_relaxed);
-  return {std::move(callback), client};
+  return {std::move(callback), key};
 }
 
-void Forwarder::Impl::answer(Waiter& waiter, const Outcome& outcome) {
-  --waiting_;
-  if (const auto found = waiting_by_client_.find(waiter.client); --found->second == 0)
-    waiting_by_client_.erase(found);
-  counters_.waiting.store(waiting_, std::memory_order_relaxed);
-  waiter.callback(outcome);
+void Forwarder::Impl::answer(std::vector<Waiter> waiters, const Outcome& outcome) {
+  for (Waiter& waiter : waiters)
+    due_.push_back({std::move(waiter), outcome, std::string(outcome.upstream)});
+  answer_due();
 }
 
 void Forwarder::Impl::answer_later(Waiter waiter, Outcome outcome) {
-  ready_.push_back({std::move(waiter), std::move(outcome)});
-  if (ready_.size() == 1 && !closed_) ready_timer_.start(reactor_.now());
+  later_.push_back({std::move(waiter), std::move(outcome), {}});
+  if (later_.size() == 1 && !closed_) later_timer_.start(reactor_.now());
 }
 
-void Forwarder::Impl::on_timer(Timer&) { answer_ready(); }
+void Forwarder::Impl::on_timer(Timer&) {
+  std::ranges::move(later_, std::back_inserter(due_));
+  later_.clear();
+  answer_due();
+}
 
-void Forwarder::Impl::answer_ready() {
-  std::vector<Ready> ready;
-  ready.swap(ready_);
-  for (Ready& each : ready) answer(each.waiter, each.outcome);
+// A callback may close the forwarder, which answers all that are left.
+void Forwarder::Impl::answer_due() {
+  while (!due_.empty()) {
+    Due next = std::move(due_.front());
+    due_.pop_front();
+    --waiting_;
+    if (const auto found = waiting_by_client_.find(next.waiter.limit_key); --found->second == 0)
+      waiting_by_client_.erase(found);
+    counters_.waiting.store(waiting_, std::memory_order_relaxed);
+    next.outcome.upstream = next.upstream;
+    next.waiter.callback(next.outcome);
+  }
 }
 
 Outcome Forwarder::Impl::refusal(const CacheKey& key, wire::Ede ede, std::string text) const {
@@ -444,7 +475,7 @@ Outcome Forwarder::Impl::refusal(const CacheKey& key, wire::Ede ede, std::string
   return outcome;
 }
 
-// reliability.md R15: over a limit the answer comes at once, never a queue.
+// Over a limit, the answer comes at once.  A queue would only delay every client.
 Outcome Forwarder::Impl::refusal_or_stale(const CacheKey& key, FlightTable::Admission why) {
   bump(counters_.rejected);
   Outcome outcome;
@@ -454,11 +485,10 @@ Outcome Forwarder::Impl::refusal_or_stale(const CacheKey& key, FlightTable::Admi
     bump(counters_.stale_answers);
     return outcome;
   }
-  const char* const text = why == FlightTable::Admission::FullClient
-                               ? "too many questions of this client wait for an answer"
-                           : why == FlightTable::Admission::FullZone
-                               ? "too many questions for this zone wait for an answer"
-                               : "too many questions wait for an answer";
+  const char* const text =
+      why == FlightTable::Admission::FullClient ? "this client has too many questions in flight"
+      : why == FlightTable::Admission::FullZone ? "this zone has too many questions in flight"
+                                                : "too many questions in flight";
   return refusal(key, wire::Ede::Other, text);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks upstreams for what the registry does not have.  One per worker, on the worker's loop; the
 // cache, the questions in flight and what is known of each upstream are shared by all workers.
 //
@@ -22,7 +23,7 @@
 
 namespace meshdns::dnsd {
 
-// What all workers' forwarders share.  REQUIRES: outlives them (held by shared_ptr).
+// State that the forwarders of all workers share.  REQUIRES: outlives them (held by shared_ptr).
 struct ForwardShared {
   ForwardShared(const CacheConfig& cache_config, ForwardListener& listener)
       : cache(cache_config), upstreams(listener) {}
@@ -44,7 +45,8 @@ struct Outcome {
   // all upstreams gave).
   MessageRef message;
   Freshness freshness = Freshness::Fresh;
-  // Who gave it, for the query log; empty: nobody was asked.  Valid during the callback.
+  // The server that sent it, for the query log; empty: no server was asked.  Valid during the
+  // callback.
   std::string_view upstream;
 };
 using OutcomeCallback = std::move_only_function<void(const Outcome&)>;
@@ -71,6 +73,7 @@ class Forwarder {
   // in where the configuration has none.
   Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared, const UpstreamConfig& upstream,
             const CacheConfig& cache);
+  // REQUIRES: not called from inside a callback of this forwarder; close() may be.
   ~Forwarder();
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;

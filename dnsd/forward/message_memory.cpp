@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/message_memory.hpp"
 
 #include <sys/mman.h>
@@ -7,6 +8,8 @@
 #include <mutex>
 #include <new>
 
+#include "dnsd/forward/free_memory.hpp"
+
 namespace meshdns::dnsd::message_memory {
 namespace {
 
@@ -14,12 +17,8 @@ constexpr std::size_t kChunkSize = std::size_t{64} << 10;  // and its alignment
 constexpr std::size_t kHeadSize = 64;
 constexpr std::size_t kStep = 32;
 constexpr std::size_t kClasses = 32;
-// Larger messages are few; the heap takes them, and all where it is to find faults.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kLargest = 0;
-#else
-constexpr std::size_t kLargest = kStep * kClasses;
-#endif
+// The heap takes larger messages, which are few.
+constexpr std::size_t kLargest = kKeepsFreeMemory ? kStep * kClasses : 0;
 
 struct FreeBlock {
   FreeBlock* next;
@@ -40,6 +39,9 @@ constexpr std::size_t block_size(std::size_t index) { return (index + 1) * kStep
 constexpr std::size_t blocks_per_chunk(std::size_t index) {
   return (kChunkSize - kHeadSize) / block_size(index);
 }
+
+// Of a free block: all but its link.
+void* rest_of(void* block) { return static_cast<std::uint8_t*>(block) + sizeof(FreeBlock); }
 
 Chunk* chunk_of(void* block) {
   return reinterpret_cast<Chunk*>(reinterpret_cast<std::uintptr_t>(block) & ~(kChunkSize - 1));
@@ -74,6 +76,7 @@ class SizeClass {
     void* block = chunk.free;
     if (block != nullptr) {
       chunk.free = chunk.free->next;
+      check_free_memory(rest_of(block), block_size(index) - sizeof(FreeBlock));
     } else {
       block =
           reinterpret_cast<std::uint8_t*>(&chunk) + kHeadSize + block_size(index) * chunk.touched++;
@@ -87,6 +90,7 @@ class SizeClass {
     Chunk* const chunk = chunk_of(block);
     // The fullest come first, so that the others run empty.
     if (chunk->used == blocks_per_chunk(index)) link(chunk);
+    poison_free_memory(rest_of(block), block_size(index) - sizeof(FreeBlock));
     chunk->free = new (block) FreeBlock{chunk->free};
     if (--chunk->used > 0 || (chunk == with_room_ && chunk->next == nullptr)) return;
     unlink(chunk);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of cached messages, apart from the heap: they live for minutes, while all else that a
 // query allocates is gone in a moment.  Side by side, each would leave holes that the other cannot
 // fill, and the cache would take a third more than its size.
@@ -13,7 +14,7 @@ namespace meshdns::dnsd::message_memory {
 void* allocate(std::size_t size);
 // REQUIRES: `memory` comes from allocate(size).
 void release(void* memory, std::size_t size);
-// What a message of so many octets costs, all overhead counted.
+// Returns the memory that a message of so many bytes uses, with all overhead.
 std::size_t cost(std::size_t size);
 
 }  // namespace meshdns::dnsd::message_memory

@@ -1,4 +1,5 @@
-// What a CachedMessage is made from.
+// SPDX-License-Identifier: Apache-2.0
+// The parts from which a CachedMessage is made.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,13 @@ struct MessageParts {
   wire::Rcode rcode = wire::Rcode::ServFail;
   Millis received_at = 0;
   Millis lifetime = 0;  // 0 = not to be cached
-  bool has_alias = false;
+  // The chain of aliases: which record of the answer each link is, and where it leads (lower-case
+  // wire form).
+  struct Alias {
+    std::uint16_t record = 0;
+    std::string target;
+  };
+  std::vector<Alias> aliases;
   bool authentic_data = false;
   bool unreachable = false;
   bool has_ede = false;

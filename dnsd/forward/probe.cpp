@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/probe.hpp"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ std::string_view loop_label_of(std::string_view wire_name) {
 
 Probe::Probe(Reactor& reactor, ProbeHost& host, std::shared_ptr<Upstream> upstream,
              ProbePurpose purpose)
-    : reactor_(reactor),
+    : Retirable(reactor.retired()),
+      reactor_(reactor),
       host_(host),
       upstream_(std::move(upstream)),
       purpose_(purpose),
@@ -36,9 +38,16 @@ Probe::Probe(Reactor& reactor, ProbeHost& host, std::shared_ptr<Upstream> upstre
   question_.recursion_desired = purpose == ProbePurpose::Loop;
 }
 
+Probe::~Probe() = default;
+
+void Probe::on_retire() {
+  timer_.stop();
+  exchange_.reset();
+}
+
 void Probe::start() {
   upstream_->state().counts.probes.fetch_add(1, std::memory_order_relaxed);
-  exchange_ = std::make_unique<Exchange>(*upstream_, question_, static_cast<ExchangeOwner&>(*this));
+  exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeOwner>(*this, *this));
   if (const auto sent = exchange_->start(); !sent) {
     sent.error().is_shortage ? put_off() : lose(sent.error().message);
     timer_.start(reactor_.now());

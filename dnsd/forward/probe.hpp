@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A question of our own to an upstream: whether it lives, and whether it leads back to ourselves.
 #pragma once
 
@@ -18,7 +19,7 @@ class Probe;
 
 class ProbeHost {
  public:
-  // Destroys the probe.
+  // Lets go of the probe.
   virtual void on_probe_over(Probe& probe) = 0;
   virtual void on_upstream_recovered() = 0;
 
@@ -27,7 +28,7 @@ class ProbeHost {
 };
 
 // The reactor's thread.  Notes its result in the upstream's state.
-class Probe final : private ExchangeOwner, private TimerHandler {
+class Probe final : public Retirable, private ExchangeOwner, private TimerHandler {
  public:
   static constexpr Millis kTimeout = 500;
   static constexpr Millis kTlsTimeout = 1'500;  // with the handshake
@@ -35,12 +36,13 @@ class Probe final : private ExchangeOwner, private TimerHandler {
   // REQUIRES: reactor and host outlive it.
   Probe(Reactor& reactor, ProbeHost& host, std::shared_ptr<Upstream> upstream,
         ProbePurpose purpose);
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
 
   void start();
 
  private:
+  ~Probe() override;
+  void on_retire() override;
+
   void on_reply(Exchange& exchange, const wire::ResponseMessage& response) override;
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange&) override {}
@@ -54,7 +56,7 @@ class Probe final : private ExchangeOwner, private TimerHandler {
   std::shared_ptr<Upstream> upstream_;
   ProbePurpose purpose_;
   UpstreamQuestion question_;
-  std::unique_ptr<Exchange> exchange_;
+  Owned<Exchange> exchange_;
   Timer timer_;
   bool over_ = false;
 };

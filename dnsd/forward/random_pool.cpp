@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/random_pool.hpp"
 
 #include <sys/random.h>

@@ -1,4 +1,5 @@
-// Numbers that nobody outside can guess (reliability.md R1): from the kernel's generator, fetched
+// SPDX-License-Identifier: Apache-2.0
+// Random numbers that nobody can predict, for IDs and ports: from the kernel's generator, fetched
 // in blocks because a call for each number would cost more than the query around it.
 #pragma once
 

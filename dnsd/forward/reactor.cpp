@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/reactor.hpp"
 
 #include <sys/epoll.h>
@@ -7,6 +8,8 @@
 #include <cassert>
 #include <cerrno>
 #include <utility>
+
+#include "loop/check_loop.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -44,14 +47,19 @@ Reactor::Reactor(uv_loop_t* loop)
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       first_free_(kNoSlot),
       mailbox_(std::make_shared<Mailbox>()) {
+  check_loop(epoll_fd_ >= 0 ? 0 : -errno, "make an epoll set");
   handles_->poll.data = handles_->timer.data = handles_->async.data = this;
-  uv_poll_init(loop_, &handles_->poll, epoll_fd_);
-  uv_poll_start(&handles_->poll, UV_READABLE, [](uv_poll_t* poll, int, int) {
-    static_cast<Reactor*>(poll->data)->run_sockets();
-  });
+  check_loop(uv_poll_init(loop_, &handles_->poll, epoll_fd_), "watch a descriptor");
+  check_loop(uv_poll_start(&handles_->poll, UV_READABLE,
+                           [](uv_poll_t* poll, int, int) {
+                             static_cast<Reactor*>(poll->data)->run_sockets();
+                           }),
+             "watch a descriptor");
   uv_timer_init(loop_, &handles_->timer);
-  uv_async_init(loop_, &handles_->async,
-                [](uv_async_t* async) { static_cast<Reactor*>(async->data)->run_tasks(); });
+  check_loop(
+      uv_async_init(loop_, &handles_->async,
+                    [](uv_async_t* async) { static_cast<Reactor*>(async->data)->run_tasks(); }),
+      "be woken by other threads");
   // A timer or mailbox alone does not keep a loop alive.
   uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->poll));
   uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->timer));
@@ -92,6 +100,7 @@ void Reactor::run_tasks() {
   }
   for (auto& task : tasks) {
     if (handles_ == nullptr) return;
+    const RetireList::Turn turn(retired_);
     task();
   }
 }
@@ -115,7 +124,8 @@ void Reactor::change(int fd, std::uint32_t slot, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = event_data(slot, slots_[slot].generation);
-  epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+  check_loop(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno,
+             "watch a socket for other events");
 }
 
 void Reactor::unwatch(std::uint32_t slot) {
@@ -128,11 +138,13 @@ void Reactor::unwatch(std::uint32_t slot) {
 bool Reactor::run_sockets() {
   std::array<epoll_event, kEventsPerCall> events;
   const int count = epoll_wait(epoll_fd_, events.data(), kEventsPerCall, 0);
+  check_loop(count >= 0 || errno == EINTR ? 0 : -errno, "read the events of sockets");
   for (int i = 0; i < count; ++i) {
     const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
     const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
     if (handles_ == nullptr) return false;
     if (slots_[slot].generation != generation || slots_[slot].handler == nullptr) continue;
+    const RetireList::Turn turn(retired_);
     slots_[slot].handler->on_socket(events[i].events);
   }
   return handles_ != nullptr && count == kEventsPerCall;
@@ -145,9 +157,11 @@ void Reactor::arm() {
   if (armed_for_ != 0 && armed_for_ <= first) return;
   armed_for_ = first == 0 ? 1 : first;
   const Millis delay = first > now() ? first - now() : 0;
-  uv_timer_start(
-      &handles_->timer, [](uv_timer_t* timer) { static_cast<Reactor*>(timer->data)->run_timers(); },
-      delay, 0);
+  check_loop(
+      uv_timer_start(
+          &handles_->timer,
+          [](uv_timer_t* timer) { static_cast<Reactor*>(timer->data)->run_timers(); }, delay, 0),
+      "start a timer");
 }
 
 void Reactor::run_timers() {
@@ -159,11 +173,13 @@ void Reactor::run_timers() {
   for (int left = is_due ? kCallsBeforeTimers : 0; left > 0 && run_sockets();) --left;
   // Timers started meanwhile for now wait for the next round, so that no two can keep us here.
   for (std::size_t left = timers_.size(); left > 0 && !timers_.empty(); --left) {
+    if (handles_ == nullptr) return;
     const auto first = timers_.begin();
     if (first->first > now_ms) break;
     Timer* const timer = first->second;
     timers_.erase(first);
     timer->running_ = false;
+    const RetireList::Turn turn(retired_);
     timer->handler_.on_timer(*timer);
   }
   arm();

@@ -1,5 +1,6 @@
-// What the forwarder needs of an event loop: sockets, timers and a mailbox, cheap enough to use a
-// socket for one query only.
+// SPDX-License-Identifier: Apache-2.0
+// The part of an event loop that the forwarder uses: sockets, timers and a mailbox, cheap enough to
+// use a socket for one query only.
 //
 // uv_poll costs three system calls more per socket than epoll itself (a trial ADD and DEL, and an
 // ioctl), and a uv handle must outlive its closing.  So our sockets are in an epoll set of their
@@ -16,12 +17,14 @@
 #include <vector>
 
 #include "dnsd/forward/cached_message.hpp"
+#include "dnsd/forward/lifetime.hpp"
 
 namespace meshdns::dnsd {
 
 class Reactor;
 
-// Told when a socket is ready.  May destroy any SocketWatch, its own included, and itself.
+// Told when a socket is ready.  May close any SocketWatch, its own included.  It outlives the call:
+// it is a part of a Retirable object, or is destroyed outside of the reactor's calls only.
 class SocketHandler {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
@@ -83,7 +86,7 @@ class Timer {
   bool running_ = false;
 };
 
-// May destroy the timer and itself.
+// As SocketHandler, it outlives the call.
 class TimerHandler {
  public:
   virtual void on_timer(Timer& timer) = 0;
@@ -92,18 +95,22 @@ class TimerHandler {
   ~TimerHandler() = default;
 };
 
-// The loop's thread only, but for post().
+// The loop's thread only, but for post().  Each call of a handler or task is a turn (lifetime.hpp).
 class Reactor {
  public:
   explicit Reactor(uv_loop_t* loop);
+  // REQUIRES: not inside a turn.
   ~Reactor() { close(); }
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
   Millis now() const { return uv_now(loop_); }
 
-  // Closes the handles; nothing is called any more.  Their close callbacks run when the loop does,
-  // also after the Reactor is gone.
+  // The list for retired objects that this reactor calls.
+  RetireList& retired() { return retired_; }
+
+  // Closes the handles; nothing is called any more, also when a handler calls this.  Their close
+  // callbacks run when the loop does, also after the Reactor is gone.
   void close();
 
   // Hands a task to the loop's thread.  Any thread.
@@ -140,6 +147,7 @@ class Reactor {
   void run_timers();
   void run_tasks();
 
+  RetireList retired_;
   uv_loop_t* loop_;
   Handles* handles_;  // deletes itself when the last of them is closed; null = closed
   int epoll_fd_ = -1;

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/record_writer.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
@@ -9,14 +11,30 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kMaxPointer = 0x3fff;
-// Names that later ones are compared with; beyond, names are written out.
-constexpr std::size_t kMaxKnown = 64;
 // What few answers go beyond.
 constexpr std::size_t kUsualSize = 256;
-constexpr std::size_t kUsualNames = 16;
 
-std::string_view without_first_label(std::string_view name) {
-  return name.substr(1 + static_cast<unsigned char>(name[0]));
+// A name in wire form, cut into labels, with the hash of each suffix: that of its octets from the
+// last to the first, so that one walk yields all of them.
+struct Suffixes {
+  explicit Suffixes(std::string_view name) {
+    for (std::size_t at = 0; at < name.size() && name[at] != 0;
+         at += 1u + static_cast<unsigned char>(name[at]))
+      starts[count++] = static_cast<std::uint8_t>(at);
+    std::uint32_t hash = 0x9747b28c;
+    std::size_t end = name.size();
+    for (std::size_t label = count; label-- > 0; end = starts[label])
+      for (std::size_t i = end; i-- > starts[label];)
+        hashes[label] = hash = (hash ^ static_cast<std::uint8_t>(to_lower(name[i]))) * 0x01000193u;
+  }
+  std::array<std::uint8_t, wire::kMaxNameLength / 2 + 1> starts;
+  std::array<std::uint32_t, wire::kMaxNameLength / 2 + 1> hashes;
+  std::size_t count = 0;
+};
+
+constexpr std::size_t slot_of(std::uint32_t hash) { return (hash ^ (hash >> 15)) & 0xff; }
+constexpr std::uint16_t tag_of(std::uint32_t hash) {
+  return static_cast<std::uint16_t>(hash >> 16);
 }
 
 // The octets of rdata before its names, for the types whose names RFC 1035 allows to be compressed
@@ -47,26 +65,21 @@ RecordWriter::RecordWriter(MessageParts& parts)
     : out_(parts.message), ttl_offsets_(parts.ttl_offsets) {
   const std::string_view key = parts.key.bytes();
   out_.reserve(kUsualSize);
-  known_.reserve(kUsualNames);
   out_.assign(wire::kHeaderSize, 0);
   out_.insert(out_.end(), key.begin(), key.end() - 1);
-  remember(parts.key.name(), wire::kHeaderSize);
+  const Suffixes suffixes(parts.key.name());
+  for (std::size_t i = 0; i < suffixes.count; ++i)
+    remember(suffixes.hashes[i], wire::kHeaderSize + suffixes.starts[i]);
 }
 
 bool RecordWriter::add(const wire::ResponseRecord& record, std::uint32_t ttl) {
   const std::size_t before = out_.size();
-  const std::size_t known_before = known_.size();
-  const std::size_t owner_at = before;
-  if (!last_owner_.empty() && last_owner_at_ != 0 &&
-      equals_ignoring_case(record.owner, last_owner_)) {
+  if (before >= wire::kMaxMessageSize) return false;
+  if (last_owner_at_ != 0 && equals_ignoring_case(record.owner, last_owner_)) {
     put_u16(static_cast<std::uint16_t>(0xc000u | last_owner_at_));
   } else {
-    const std::uint16_t ref = find(record.owner);
-    put_name(record.owner);
+    last_owner_at_ = put_name(record.owner);
     last_owner_ = record.owner;
-    last_owner_at_ = ref != 0                  ? ref
-                     : owner_at <= kMaxPointer ? static_cast<std::uint16_t>(owner_at)
-                                               : 0;
   }
   put_u16(static_cast<std::uint16_t>(record.type));
   put_u16(static_cast<std::uint16_t>(record.rclass));
@@ -77,8 +90,8 @@ bool RecordWriter::add(const wire::ResponseRecord& record, std::uint32_t ttl) {
   put_rdata(record);
   if (out_.size() > wire::kMaxMessageSize) {
     out_.resize(before);
-    known_.resize(known_before);
-    last_owner_ = {};
+    forget_after(before);
+    last_owner_at_ = 0;
     return false;
   }
   wire::store_u16(out_.data() + ttl_at + 4, static_cast<std::uint16_t>(out_.size() - ttl_at - 6));
@@ -91,28 +104,26 @@ void RecordWriter::put_u16(std::uint16_t value) {
   out_.push_back(static_cast<std::uint8_t>(value));
 }
 
-void RecordWriter::put_name(std::string_view name) {
+std::uint16_t RecordWriter::put_name(std::string_view name) {
   const std::size_t begin = out_.size();
-  std::string_view rest = name;
-  while (rest.size() > 1) {
-    if (const std::uint16_t ref = find(rest); ref != 0) {
-      put_u16(static_cast<std::uint16_t>(0xc000u | ref));
-      break;
-    }
-    const std::size_t label = 1u + static_cast<unsigned char>(rest[0]);
-    out_.insert(out_.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(label));
-    rest.remove_prefix(label);
+  const auto reachable = static_cast<std::uint16_t>(begin <= kMaxPointer ? begin : 0);
+  if (name.size() <= 1 || lookups_ >= kMaxLookups) {
+    out_.insert(out_.end(), name.begin(), name.end());
+    return name.size() <= 1 ? std::uint16_t{0} : reachable;
   }
-  if (rest.size() <= 1) out_.push_back(0);
-  // Suffixes that were found are known already.
-  std::size_t offset = begin;
-  for (std::string_view part = name; part.size() > rest.size() && part.size() > 1;
-       part = without_first_label(part)) {
-    if (known_.size() < kMaxKnown && offset <= kMaxPointer)
-      known_.push_back(
-          {static_cast<std::uint16_t>(offset), static_cast<std::uint16_t>(part.size())});
-    offset += 1u + static_cast<unsigned char>(part[0]);
+  const Suffixes suffixes(name);
+  std::size_t written = 0;  // labels
+  std::uint16_t known = 0;
+  for (; written < suffixes.count; ++written) {
+    known = find(name.substr(suffixes.starts[written]), suffixes.hashes[written]);
+    if (known != 0) break;
   }
+  const std::size_t octets = known != 0 ? suffixes.starts[written] : name.size();
+  out_.insert(out_.end(), name.begin(), name.begin() + static_cast<std::ptrdiff_t>(octets));
+  if (known != 0) put_u16(static_cast<std::uint16_t>(0xc000u | known));
+  for (std::size_t i = 0; i < written; ++i)
+    remember(suffixes.hashes[i], begin + suffixes.starts[i]);
+  return written == 0 ? known : reachable;
 }
 
 void RecordWriter::put_rdata(const wire::ResponseRecord& record) {
@@ -133,18 +144,33 @@ void RecordWriter::put_rdata(const wire::ResponseRecord& record) {
   out_.insert(out_.end(), rdata.begin(), rdata.end());
 }
 
-void RecordWriter::remember(std::string_view name, std::size_t offset) {
-  for (; name.size() > 1; name = without_first_label(name)) {
-    if (known_.size() >= 2 * kMaxKnown || offset > kMaxPointer) return;
-    known_.push_back({static_cast<std::uint16_t>(offset), static_cast<std::uint16_t>(name.size())});
-    offset += 1u + static_cast<unsigned char>(name[0]);
+void RecordWriter::remember(std::uint32_t hash, std::size_t offset) {
+  if (offset > kMaxPointer || used_slots_ == kMaxUsedSlots) return;
+  std::size_t slot = slot_of(hash);
+  while (offsets_[slot] != 0) slot = (slot + 1) % kSlots;
+  offsets_[slot] = static_cast<std::uint16_t>(offset);
+  tags_[slot] = tag_of(hash);
+  ++used_slots_;
+}
+
+// The names of a record that was taken back are the newest: none of the others was placed behind
+// one of them, so emptying their slots breaks no chain.
+void RecordWriter::forget_after(std::size_t offset) {
+  for (std::uint16_t& known : offsets_) {
+    if (known < offset) continue;
+    known = 0;
+    --used_slots_;
   }
 }
 
-std::uint16_t RecordWriter::find(std::string_view name) const {
-  if (name.size() <= 1) return 0;
-  for (const Known& known : known_)
-    if (known.size == name.size() && equals_at(known.offset, name)) return known.offset;
+std::uint16_t RecordWriter::find(std::string_view suffix, std::uint32_t hash) {
+  const std::uint16_t tag = tag_of(hash);
+  std::size_t slot = slot_of(hash);
+  ++lookups_;
+  for (std::size_t probes = 0; offsets_[slot] != 0 && probes < kMaxProbes; ++probes) {
+    if (tags_[slot] == tag && equals_at(offsets_[slot], suffix)) return offsets_[slot];
+    slot = (slot + 1) % kSlots;
+  }
   return 0;
 }
 

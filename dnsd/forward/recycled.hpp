@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Base of objects of which each query that waits takes one: a thread keeps the memory of those that
 // are gone for those to come.  The heap would merge and split it again, with a third of a
 // forwarded query's time and holes between what lives longer.
@@ -6,6 +7,8 @@
 #include <cstddef>
 #include <new>
 #include <vector>
+
+#include "dnsd/forward/free_memory.hpp"
 
 namespace meshdns::dnsd {
 
@@ -20,15 +23,15 @@ class Recycled {
     if (spare.empty()) return ::operator new(size);
     void* const memory = spare.back();
     spare.pop_back();
+    check_free_memory(memory, size);
     return memory;
   }
-  static void operator delete(void* memory) {
-    // A sanitizer finds what is used after its end in memory that has no other use.
-#if !defined(__SANITIZE_ADDRESS__)
+  static void operator delete(void* memory, std::size_t size) {
+    if (!kKeepsFreeMemory) return ::operator delete(memory);
     std::vector<void*>& spare = spares().memory;
-    if (spare.size() < spare.capacity()) return spare.push_back(memory);
-#endif
-    ::operator delete(memory);
+    if (spare.size() == spare.capacity()) return ::operator delete(memory);
+    poison_free_memory(memory, size);
+    spare.push_back(memory);
   }
 
  private:

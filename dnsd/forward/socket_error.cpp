@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/socket_error.hpp"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ int highest_upstream_descriptor() {
 }
 
 SocketError too_many_sockets() {
-  return {"no socket: the descriptors that are left are kept for other ends", true};
+  return {"no socket: the remaining file descriptors are reserved", true};
 }
 
 }  // namespace meshdns::dnsd

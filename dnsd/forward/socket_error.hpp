@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a socket could not be had or used.  A shortage of our own (descriptors, ports, memory, a
 // limit that we set) says nothing of the upstream: it must neither be held against it nor be
 // remembered as the name's failure.
@@ -24,10 +25,10 @@ SocketError socket_error(std::string_view what, int error);
 bool is_shortage(int error);
 
 // The highest descriptor that a socket towards an upstream may have: its number says how full the
-// table is, and what is above is kept for files and the admin endpoint (reliability.md R14).
+// table is, and the descriptors above are reserved for files and the admin endpoint.
 int highest_upstream_descriptor();
 
-// Said of a socket beyond it.
+// The error for a socket above that descriptor.
 SocketError too_many_sockets();
 
 }  // namespace meshdns::dnsd

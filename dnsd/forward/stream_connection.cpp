@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/stream_connection.hpp"
 
 #include <netinet/in.h>
@@ -20,16 +21,26 @@ constexpr std::uint32_t kMaxStrays = 64;
 
 StreamConnection::StreamConnection(Reactor& reactor, RandomPool& random,
                                    std::shared_ptr<UpstreamPeer> peer)
-    : reactor_(reactor), random_(random), peer_(std::move(peer)), idle_(reactor, *this) {}
+    : Retirable(reactor.retired()),
+      reactor_(reactor),
+      random_(random),
+      peer_(std::move(peer)),
+      idle_(reactor, *this) {}
 
 StreamConnection::~StreamConnection() = default;
 
-SocketResult<std::shared_ptr<StreamConnection>> StreamConnection::open(
-    Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer) {
+void StreamConnection::on_retire() {
+  watch_.reset();
+  idle_.stop();
+  users_.clear();
+}
+
+SocketResult<Owned<StreamConnection>> StreamConnection::open(Reactor& reactor, RandomPool& random,
+                                                             std::shared_ptr<UpstreamPeer> peer) {
   sockaddr_storage address{};
   const auto size = peer->server.address.to_sockaddr(address);
   if (!size) return std::unexpected(SocketError{size.error().message});
-  auto connection = std::make_shared<StreamConnection>(reactor, random, peer);
+  auto connection = make_owned<StreamConnection>(reactor, random, peer);
   const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::unexpected(socket_error("no socket", errno));
   const int on = 1;
@@ -48,10 +59,10 @@ bool StreamConnection::is_usable() const {
   return watch_ && !suspect_ && users_.size() < kMaxUsers;
 }
 
-std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, StreamUser& user) {
+std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamUser> user) {
   std::uint16_t id = random_.u16();
   while (users_.contains(id)) ++id;
-  users_.emplace(id, &user);
+  users_.emplace(id, user);
   wire::store_u16(query.data(), id);
   out_.push_back(static_cast<char>(query.size() >> 8));
   out_.push_back(static_cast<char>(query.size()));
@@ -72,13 +83,13 @@ void StreamConnection::forget(std::uint16_t id, bool unanswered) {
 
 void StreamConnection::close(const SocketError& reason) {
   if (!watch_) return;
-  const auto self = shared_from_this();
   watch_.reset();
   idle_.stop();
-  auto users = std::move(users_);
-  users_.clear();
-  const SocketError why = reason;
-  for (const auto& [id, user] : users) user->on_stream_broken(why, served_);
+  const SocketError why = reason;  // a user may own what `reason` refers to
+  while (!users_.empty()) {
+    const auto next = users_.extract(users_.begin());
+    if (StreamUser* const user = next.mapped().get()) user->on_stream_broken(why, served_);
+  }
 }
 
 void StreamConnection::on_timer(Timer&) {
@@ -86,13 +97,12 @@ void StreamConnection::on_timer(Timer&) {
 }
 
 void StreamConnection::on_socket(std::uint32_t events) {
-  const auto self = shared_from_this();
   if (state_ == State::Connecting && !finish_connect()) return;
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !receive()) return;
   if (state_ == State::Handshake && !advance_handshake()) return;
   if (!flush()) return;
   take_messages();
-  if (watch_) update_events();
+  if (!is_closed()) update_events();
 }
 
 bool StreamConnection::finish_connect() {
@@ -188,21 +198,21 @@ bool StreamConnection::flush() {
 }
 
 void StreamConnection::take_messages() {
-  const auto self = shared_from_this();
   std::size_t at = 0;
-  while (in_.size() - at >= 2) {
+  while (!is_closed() && in_.size() - at >= 2) {
     const std::size_t size = wire::load_u16(in_.data() + at);
     if (in_.size() - at - 2 < size) break;
-    // The user may close this connection; the octets stay until the end of this function.
+    // A user may close this connection; the octets stay until the end of this function.
     const std::span<const std::uint8_t> message(in_.data() + at + 2, size);
     at += 2 + size;
-    const auto user =
+    const auto waiting =
         size >= wire::kHeaderSize ? users_.find(wire::load_u16(message.data())) : users_.end();
-    if (user != users_.end() && user->second->on_stream_message(message)) {
+    StreamUser* const user = waiting != users_.end() ? waiting->second.get() : nullptr;
+    if (user != nullptr && user->on_stream_message(message)) {
       served_ = true;
     } else {
       peer_->state->counts.mismatched.fetch_add(1, std::memory_order_relaxed);
-      if (++strays_ > kMaxStrays) return close({"too many messages that nobody asked for"});
+      if (++strays_ > kMaxStrays) return close({"too many unexpected messages"});
     }
   }
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TCP or TLS connection to an upstream, kept open and shared by many queries whose replies come
 // in any order (RFC 7766, RFC 7858).
 #pragma once
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/forward/lifetime.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/socket_error.hpp"
@@ -22,11 +24,11 @@ namespace meshdns::dnsd {
 // One query on a connection.
 class StreamUser {
  public:
-  // A message with this query's id; whether it answers the question is the user's to check.  May
-  // destroy the user.  False: it does not, keep waiting.
+  // A message with this query's id; whether it answers the question is the user's to check.
+  // False: it does not, keep waiting.
   virtual bool on_stream_message(std::span<const std::uint8_t> message) = 0;
-  // The connection is gone; nothing more comes.  `reused`: it had served others before, so that the
-  // upstream may merely have closed it: worth another try.
+  // The connection is closed; nothing more comes.  `reused`: it had served others before, so that
+  // the upstream may merely have closed it: worth another try.
   virtual void on_stream_broken(const SocketError& reason, bool reused) = 0;
 
  protected:
@@ -40,34 +42,36 @@ struct UpstreamPeer {
   std::unique_ptr<TlsClient> tls;  // null = plain
 };
 
-// The reactor's thread.  Held by shared_ptr: it stays alive while it calls its users.
-class StreamConnection final : public std::enable_shared_from_this<StreamConnection>,
-                               private SocketHandler,
-                               private TimerHandler {
+// The reactor's thread.  Its Upstream owns it; users have a Weak of it, and it of them.
+class StreamConnection final : public Retirable, private SocketHandler, private TimerHandler {
  public:
-  static constexpr std::size_t kMaxUsers = 100;  // RFC 7766 pipelining, R13's bound
+  static constexpr std::size_t kMaxUsers = 100;  // queries pipelined (RFC 7766, 6.2.1.1)
   static constexpr Millis kIdleTime = 10'000;
 
   // Begins to connect.  An Error where that fails at once.  REQUIRES: reactor and random outlive
   // it.
-  static SocketResult<std::shared_ptr<StreamConnection>> open(Reactor& reactor, RandomPool& random,
-                                                              std::shared_ptr<UpstreamPeer> peer);
+  static SocketResult<Owned<StreamConnection>> open(Reactor& reactor, RandomPool& random,
+                                                    std::shared_ptr<UpstreamPeer> peer);
   StreamConnection(Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer);
-  ~StreamConnection();
 
   // Whether another query can be put on it.
   bool is_usable() const;
   bool is_closed() const { return !watch_; }
 
   // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `user`
-  // follows unless forget() comes first, and never from inside.  REQUIRES: is_usable().
-  std::uint16_t send(std::span<std::uint8_t> query, StreamUser& user);
+  // follows unless forget() comes first or the user is retired, and never from inside.
+  // REQUIRES: is_usable().
+  std::uint16_t send(std::span<std::uint8_t> query, Weak<StreamUser> user);
   // The user waits no more.  `unanswered`: it waited in vain.
   void forget(std::uint16_t id, bool unanswered);
 
+  // Tells every user.
   void close(const SocketError& reason);
 
  private:
+  ~StreamConnection() override;
+  void on_retire() override;
+
   enum class State : std::uint8_t { Connecting, Handshake, Open };
 
   void on_socket(std::uint32_t events) override;
@@ -91,7 +95,7 @@ class StreamConnection final : public std::enable_shared_from_this<StreamConnect
   std::string out_;     // clear text not yet taken by socket or TLS
   std::string sealed_;  // TLS records not yet taken by the socket
   std::vector<std::uint8_t> in_;
-  std::unordered_map<std::uint16_t, StreamUser*> users_;
+  std::unordered_map<std::uint16_t, Weak<StreamUser>> users_;
   Millis last_received_ = 0;
   std::uint32_t strays_ = 0;  // messages that nobody waits for
   bool served_ = false;       // at least one message came

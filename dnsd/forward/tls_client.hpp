@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS towards one upstream (RFC 7858, RFC 8310 strict profile): its certificate must be valid for
 // the name of the configuration.  OpenSSL is included in one file only.
 #pragma once
@@ -14,7 +15,8 @@ namespace meshdns::dnsd {
 
 class TlsSession;
 
-// What all connections to an upstream share: trust, name, and the session to resume.  One thread's.
+// State that all connections to an upstream share: trust, name, and the session to resume.  One
+// thread's.
 class TlsClient {
  public:
   // `ca_file`: empty = the system's authorities.  An Error says what is wrong with it.

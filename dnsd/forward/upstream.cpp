@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/upstream.hpp"
 
 #include <algorithm>
@@ -6,21 +7,21 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kMaxConnections = 8;
-constexpr std::size_t kClientCookieSize = 8;
 
 }  // namespace
 
 Upstream::Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& server,
                    std::shared_ptr<UpstreamState> state, const UpstreamOptions& options)
-    : reactor_(reactor),
+    : Retirable(reactor.retired()),
+      reactor_(reactor),
       random_(random),
       peer_(std::make_shared<UpstreamPeer>()),
       options_(options),
       sockets_(reactor, random, server.address),
-      client_cookie_(kClientCookieSize, '\0') {
+      shares_(kMaxConnections * StreamConnection::kMaxUsers),
+      cookies_(random) {
   peer_->server = server;
   peer_->state = std::move(state);
-  random_.fill(client_cookie_.data(), client_cookie_.size());
   if (server.transport != UpstreamTransport::Tls) return;
   auto tls = TlsClient::create(options.tls_ca_file, server.tls_name);
   if (tls) {
@@ -31,23 +32,35 @@ Upstream::Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& s
   }
 }
 
-SocketResult<std::shared_ptr<StreamConnection>> Upstream::connection() {
+Upstream::~Upstream() = default;
+
+void Upstream::on_retire() {
+  sockets_.close();
+  connections_.clear();
+}
+
+SocketResult<StreamConnection*> Upstream::connection() {
+  if (closed_) return std::unexpected(SocketError{"shutting down"});
   if (!tls_error_.empty()) return std::unexpected(SocketError{tls_error_});
   std::erase_if(connections_, [](const auto& connection) { return connection->is_closed(); });
   for (const auto& connection : connections_)
-    if (connection->is_usable()) return connection;
+    if (connection->is_usable()) return connection.get();
   if (connections_.size() >= kMaxConnections)
-    return std::unexpected(SocketError{"too many queries over TCP already", true});
+    return std::unexpected(SocketError{"too many queries over TCP", true});
   auto opened = StreamConnection::open(reactor_, random_, peer_);
-  if (opened) connections_.push_back(*opened);
-  return opened;
+  if (!opened) return std::unexpected(opened.error());
+  connections_.push_back(std::move(*opened));
+  return connections_.back().get();
 }
 
 void Upstream::close() {
+  closed_ = true;
   sockets_.close();
-  auto connections = std::move(connections_);
-  connections_.clear();
-  for (const auto& connection : connections) connection->close({"shutting down"});
+  while (!connections_.empty()) {
+    const auto connection = std::move(connections_.back());
+    connections_.pop_back();
+    connection->close({"shutting down"});
+  }
 }
 
 }  // namespace meshdns::dnsd

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One upstream as one worker sees it: how to ask it, over UDP with a port and id for each query
 // that nobody can guess, over TCP where that is needed, or over TLS.
 #pragma once
@@ -11,11 +12,14 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/forward/client_shares.hpp"
 #include "dnsd/forward/datagram_sockets.hpp"
+#include "dnsd/forward/lifetime.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/recycled.hpp"
 #include "dnsd/forward/stream_connection.hpp"
+#include "dnsd/forward/upstream_cookies.hpp"
 #include "dnsd/forward/upstream_state.hpp"
 #include "dnsd/wire/response_message.hpp"
 
@@ -27,27 +31,31 @@ struct UpstreamOptions {
   friend bool operator==(const UpstreamOptions&, const UpstreamOptions&) = default;
 };
 
-// The reactor's thread.
-class Upstream {
+// The reactor's thread.  Shared by the groups that name it and the exchanges that ask it.
+class Upstream final : public Retirable {
  public:
   // REQUIRES: reactor and random outlive it.  With TLS that cannot be set up (an unreadable file of
   // authorities), every query fails with that reason.
   Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& server,
            std::shared_ptr<UpstreamState> state, const UpstreamOptions& options);
-  Upstream(const Upstream&) = delete;
-  Upstream& operator=(const Upstream&) = delete;
 
   const UpstreamServer& server() const { return peer_->server; }
   const UpstreamOptions& options() const { return options_; }
   UpstreamState& state() const { return *peer_->state; }
   const std::string& name() const { return peer_->state->name(); }
 
-  // A connection with room for a query: one that is open, or a new one.
-  SocketResult<std::shared_ptr<StreamConnection>> connection();
+  // A connection with room for a query: one that is open, or a new one.  Valid for this turn.
+  SocketResult<StreamConnection*> connection();
+  // The places that each client uses on all connections.
+  ClientShares& shares() { return shares_; }
+  // Breaks all connections and opens no more.
   void close();
 
  private:
   friend class Exchange;
+
+  ~Upstream() override;
+  void on_retire() override;
 
   Reactor& reactor_;
   RandomPool& random_;
@@ -55,18 +63,19 @@ class Upstream {
   UpstreamOptions options_;
   DatagramSockets sockets_;
   std::string tls_error_;
-  std::vector<std::shared_ptr<StreamConnection>> connections_;
-  // RFC 7873: ours, fixed for this upstream and worker; the upstream's, as last learned.
-  std::string client_cookie_;
-  std::string server_cookie_;
+  std::vector<Owned<StreamConnection>> connections_;
+  ClientShares shares_;
+  UpstreamCookies cookies_;
+  bool closed_ = false;
 };
 
-// What is asked.  REQUIRES: outlives the exchanges that ask it.
+// A question for an upstream.  REQUIRES: it stays until the exchanges that ask it are retired.
 struct UpstreamQuestion {
   wire::Question question;
   bool dnssec_ok = false;
   bool checking_disabled = false;
   bool recursion_desired = true;
+  IpAddress client;  // whose share of the connections it takes: see limit_key_of()
 };
 
 enum class ExchangeFault : std::uint8_t {
@@ -77,8 +86,7 @@ enum class ExchangeFault : std::uint8_t {
 
 class Exchange;
 
-// One of the first two is called, once, never from inside Exchange::start; may destroy the
-// exchange.
+// One of the first two is called, once, never from inside Exchange::start.
 class ExchangeOwner {
  public:
   // A reply to the question, whatever its rcode.
@@ -96,22 +104,22 @@ class ExchangeOwner {
 
 // One question to one upstream, from the first query sent to the reply that can be used: over UDP,
 // again over TCP when truncated or when forged replies are coming in, again without EDNS or in
-// lower case where the upstream needs that.  Destroying it is how to stop.
-class Exchange final : public Recycled<Exchange>, private SocketHandler, private StreamUser {
+// lower case where the upstream needs that.  To let go of it is how to stop.
+class Exchange final : public Recycled<Exchange>,
+                       public Retirable,
+                       private SocketHandler,
+                       private StreamUser {
  public:
-  // RFC 5452 and reliability.md R5: so many datagrams that are no reply make a flood.
+  // Datagrams that are not the reply before the question is asked over TCP (RFC 5452, section 9.3).
   static constexpr std::uint32_t kMaxMismatches = 8;
 
-  // REQUIRES: all outlive it.
-  Exchange(Upstream& upstream, const UpstreamQuestion& question, ExchangeOwner& owner);
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& question,
+           Weak<ExchangeOwner> owner);
 
   // Sends the first query.  An Error instead of any call to the owner.
   SocketResult<void> start();
 
-  Upstream& upstream() const { return upstream_; }
+  Upstream& upstream() const { return *upstream_; }
   // The name as it was last sent, odd case and all.
   std::string_view sent_name() const { return sent_name_; }
   Millis sent_at() const { return sent_at_; }
@@ -123,6 +131,9 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   bool has_replied() const { return replied_; }
 
  private:
+  ~Exchange() override;
+  void on_retire() override;
+
   void on_socket(std::uint32_t events) override;
   bool on_stream_message(std::span<const std::uint8_t> message) override;
   void on_stream_broken(const SocketError& reason, bool reused) override;
@@ -133,7 +144,11 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   void spell_name();
   bool on_mismatch(std::span<const std::uint8_t> datagram, bool case_differs);
   void on_response(std::span<const std::uint8_t> message, bool stream);
-  bool handle_cookie(const wire::ResponseMessage& response);
+  bool check_cookie(const wire::ResponseMessage& response, std::span<const std::uint8_t> message,
+                    bool stream);
+  void ask_for_cookie();
+  void note_missing_cookie_lost();
+  bool ask_with_new_cookie(const wire::ResponseMessage& response);
   void learn(const wire::ResponseMessage& response, bool stream);
   void again(SocketResult<void> (Exchange::*send)());
   void break_off(const SocketError& error);
@@ -141,12 +156,13 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   void leave_stream();
   std::uint32_t rtt_us() const;
 
-  Upstream& upstream_;
+  const std::shared_ptr<Upstream> upstream_;
   const UpstreamQuestion& question_;
-  ExchangeOwner& owner_;
+  Weak<ExchangeOwner> owner_;
 
   SocketWatch watch_;
-  std::shared_ptr<StreamConnection> stream_;
+  Weak<StreamConnection> stream_;
+  ClientShares::Place place_;  // on stream_
   std::string sent_name_;
   Millis sent_at_ = 0;
   std::uint64_t sent_at_ns_ = 0;
@@ -158,7 +174,9 @@ class Exchange final : public Recycled<Exchange>, private SocketHandler, private
   bool plain_again_ = false;    // asked again in lower case
   bool no_edns_again_ = false;  // asked again without EDNS
   bool cookie_again_ = false;   // asked again with the cookie just learned
-  bool stream_again_ = false;   // sent again after a connection broke
+  bool cookie_sent_ = false;
+  bool cookie_missing_ = false;  // asked over TCP, since a reply over UDP lacked a cookie
+  bool stream_again_ = false;    // sent again after a connection broke
   bool sent_ = false;
   bool unanswered_ = false;
   bool replied_ = false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/upstream_groups.hpp"
 
 #include <algorithm>
@@ -28,9 +29,10 @@ std::shared_ptr<Upstream> UpstreamGroups::upstream_of(const UpstreamServer& serv
   };
   if (const auto found = std::ranges::find_if(kept, is_same); found != kept.end()) return *found;
   const auto old = std::ranges::find_if(all_, is_same);
-  kept.push_back(old != all_.end() ? *old
-                                   : std::make_shared<Upstream>(reactor_, random_, server,
-                                                                states_.state_of(server), options));
+  kept.push_back(old != all_.end()
+                     ? *old
+                     : make_shared_owned<Upstream>(reactor_, random_, server,
+                                                   states_.state_of(server), options));
   return kept.back();
 }
 
@@ -80,8 +82,8 @@ FlightPlan UpstreamGroups::plan_for(UpstreamGroup& group) {
   plan.all_at_once = policy_ == UpstreamPolicy::Parallel;
   for (const auto& upstream : group.upstreams)
     if (!upstream->state().is_looped()) plan.upstreams.push_back(upstream);
-  plan.why_empty = group.upstreams.empty() ? "no upstream is configured"
-                                           : "every upstream leads back to this server";
+  plan.why_empty = group.upstreams.empty() ? "no upstream server is configured"
+                                           : "every upstream server forwards back to this server";
   if (plan.upstreams.size() > 1) order(group, plan.upstreams);
   return plan;
 }
@@ -123,8 +125,7 @@ void UpstreamGroups::explore(const UpstreamList& upstreams) {
 }
 
 void UpstreamGroups::probe(const std::shared_ptr<Upstream>& upstream, ProbePurpose purpose) {
-  probes_.push_back(
-      std::make_unique<Probe>(reactor_, static_cast<ProbeHost&>(*this), upstream, purpose));
+  probes_.push_back(make_owned<Probe>(reactor_, static_cast<ProbeHost&>(*this), upstream, purpose));
   probes_.back()->start();
 }
 

@@ -1,5 +1,6 @@
-// The upstreams of one worker: who is asked for which names and in which order, and the probes that
-// look after those that are in doubt.
+// SPDX-License-Identifier: Apache-2.0
+// The upstreams of one worker: selects the servers for a name and their order, and probes doubtful
+// servers.
 #pragma once
 
 #include <memory>
@@ -47,11 +48,16 @@ class UpstreamGroups final : private ProbeHost, private TimerHandler {
   // The group of a name: the longest zone's, or that of upstream.servers.
   UpstreamGroup& group_of(std::string_view wire_name);
   const UpstreamGroup& group_of(std::string_view wire_name) const;
+  // Whether the same group answers for both names.
+  bool is_same_group(std::string_view wire_name, std::string_view other) const {
+    return &group_of(wire_name) == &group_of(other);
+  }
   // Whether nobody of the group answers at present.
   static bool is_hopeless(const UpstreamGroup& group);
-  // Whom to ask in which order: those that are up first, by the policy among themselves.
+  // Returns the servers in the order in which to ask them: servers that are up first, ordered by
+  // the policy.
   FlightPlan plan_for(UpstreamGroup& group);
-  // Something stayed unanswered: look after it soon.
+  // A question got no reply: probe soon.
   void note_doubt();
 
  private:
@@ -73,7 +79,7 @@ class UpstreamGroups final : private ProbeHost, private TimerHandler {
   UpstreamGroup default_group_;
   ZoneTable<std::unique_ptr<UpstreamGroup>> zones_;
   UpstreamList all_;  // each once
-  std::vector<std::unique_ptr<Probe>> probes_;
+  std::vector<Owned<Probe>> probes_;
   Timer tick_;
   Millis explored_at_ = 0;
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/upstream_state.hpp"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-// reliability.md R35.
+// Bounds of the time to the next try.
 constexpr std::uint32_t kMinRetryUs = 100'000;
 constexpr std::uint32_t kMaxRetryUs = 1'500'000;
 constexpr Millis kFirstRetry = 300;  // before anything was measured
@@ -158,13 +159,20 @@ void UpstreamState::note_case_lost(Millis now) {
   case_strikes_.store(0, kRelaxed);
   plain_case_until_.store(now + kPlainCaseTime, kRelaxed);
   if (news)
-    listener_.on_upstream_learned(name_, "does not keep the case of names: asked in lower case");
+    listener_.on_upstream_learned(name_,
+                                  "does not preserve the case of names; queries are in lower case");
 }
 
 void UpstreamState::note_no_edns(Millis now) {
   const bool news = speaks_edns(now);
   no_edns_until_.store(now + kNoEdnsTime, kRelaxed);
-  if (news) listener_.on_upstream_learned(name_, "does not understand EDNS: asked without");
+  if (news)
+    listener_.on_upstream_learned(name_, "does not support EDNS; queries have no OPT record");
+}
+
+void UpstreamState::note_cookies_lost() {
+  listener_.on_upstream_learned(
+      name_, "no longer sends DNS cookies; replies without cookies are accepted");
 }
 
 bool UpstreamState::claim_loop_check(Millis now) {
@@ -200,7 +208,7 @@ void UpstreamState::note_came_back(Millis now) {
 void UpstreamState::set_looped(bool looped) {
   if (looped_.exchange(looped, kRelaxed) == looped) return;
   if (looped) {
-    note_error("forwards our queries back to us");
+    note_error("sends our queries back to us");
     listener_.on_loop_found(name_);
   } else {
     listener_.on_loop_gone(name_);

@@ -1,5 +1,6 @@
-// What is known of each upstream, shared by the workers: how fast it is, whether it is up, what it
-// does not understand, and what was counted.  One worker's experience serves all.
+// SPDX-License-Identifier: Apache-2.0
+// The state of each upstream, shared by the workers: round-trip time, health, missing features, and
+// counters.  All workers benefit from the experience of one.
 #pragma once
 
 #include <array>
@@ -70,8 +71,8 @@ class UpstreamState {
 
   const std::string& name() const { return name_; }
 
-  // How long to wait for an answer before another is asked: from the measured round trips, between
-  // 100 ms and 1.5 s (reliability.md R35).
+  // Returns the time to wait for a reply before the next server is asked: it follows the measured
+  // round-trip time, between 100 ms and 1.5 s.
   Millis retry_after() const;
   std::uint32_t rtt_us() const { return srtt_us_.load(std::memory_order_relaxed); }
   Health health() const { return health_.load(std::memory_order_relaxed); }
@@ -104,6 +105,8 @@ class UpstreamState {
     return now >= no_edns_until_.load(std::memory_order_relaxed);
   }
   void note_no_edns(Millis now);
+  // RFC 7873: replies without a cookie are believed again.
+  void note_cookies_lost();
 
   // A query that names this upstream by a label of ours is sent to it now and then; if it comes
   // back to us as a client's, the upstream leads to ourselves.  Claimed by one worker at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An array of zero octets, of which memory is taken as it is written to: a large table of which
 // little is in use costs little.  A vector would write zeros to all of it.
 #pragma once

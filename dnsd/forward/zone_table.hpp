@@ -1,4 +1,5 @@
-// Which zone of the configuration a name belongs to: the longest suffix wins.
+// SPDX-License-Identifier: Apache-2.0
+// Finds the zone of the configuration for a name: the longest suffix wins.
 #pragma once
 
 #include <string>
