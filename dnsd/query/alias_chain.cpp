@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/alias_chain.hpp"
 
 namespace meshdns::dnsd {

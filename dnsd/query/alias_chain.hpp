@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The aliases between a question and the name whose records answer it.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace meshdns::dnsd {
 // A value; never allocates.
 class AliasChain {
  public:
-  // Links after which a chain is taken for a loop (reliability.md, R18).
+  // Links after which a chain counts as a loop.
   static constexpr std::size_t kMaxLinks = 8;
 
   AliasChain() {}  // NOLINT(modernize-use-equals-default): links_ stays uninitialised

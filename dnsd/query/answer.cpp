@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/answer.hpp"
 
 #include <algorithm>
@@ -7,22 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/query/endpoint_answer.hpp"
 #include "dnsd/query/local_names.hpp"
-#include "dnsd/query/service_names.hpp"
+#include "dnsd/query/name_buffer.hpp"
 #include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-using registry::EndpointEntry;
-using registry::EndpointList;
 using registry::ServiceRecord;
 using wire::MessageWriter;
 using wire::Section;
 using wire::Type;
 
-// k8s-dns-semantics, section 0.
+// docs/semantics-kubernetes.md, "Every answer".
 constexpr std::uint32_t kRefresh = 7200;
 constexpr std::uint32_t kRetry = 1800;
 constexpr std::uint32_t kExpire = 86400;
@@ -30,23 +30,6 @@ constexpr std::uint32_t kMaxSoaTtl = 300;
 constexpr std::uint32_t kVersionTtl = 28800;
 constexpr std::uint32_t kMinimalTtl = 8482;
 constexpr std::string_view kSchemaVersion = "1.1.0";
-
-// A name put together from parts; text too long for a name becomes empty, which no record takes.
-class NameBuffer {
- public:
-  std::string_view join(std::string_view front, std::string_view zone) {
-    if (front.empty()) return zone;
-    const std::size_t size = front.size() + 1 + zone.size();
-    if (size > text_.size()) return {};
-    std::memcpy(text_.data(), front.data(), front.size());
-    text_[front.size()] = '.';
-    std::memcpy(text_.data() + front.size() + 1, zone.data(), zone.size());
-    return {text_.data(), size};
-  }
-
- private:
-  std::array<char, kMaxHostLength> text_;
-};
 
 // --- SOA -----------------------------------------------------------------------------------------
 
@@ -155,10 +138,6 @@ void add_rotated(AnswerContext& context, std::uint32_t ttl, std::uint64_t key,
   }
 }
 
-std::uint64_t rotation_key(const ServiceRecord& service, Type type) {
-  return reinterpret_cast<std::uintptr_t>(&service) ^ static_cast<std::uint64_t>(type) << 56;
-}
-
 void answer_addresses(const Decision& decision, AnswerContext& context) {
   const ServiceRecord& service = *decision.match.service;
   const registry::AddressView addresses = context.view.addresses(service);
@@ -176,117 +155,13 @@ void answer_address(const Decision& decision, AnswerContext& context) {
     context.writer.set_truncated();
 }
 
-void answer_endpoint(const Decision& decision, AnswerContext& context) {
-  const ServiceRecord& service = *decision.match.service;
-  const ServiceLabels labels = read_service_labels(decision.below, service);
-  const std::uint32_t ttl = context.view.ttl(service);
-  // Two slices may list one address.
-  std::vector<IpAddress> addresses;
-  for_each_endpoint_named(context.view, service, labels, [&](const EndpointEntry& endpoint) {
-    if (endpoint.address.is_v4() == (context.type == Type::A))
-      addresses.push_back(endpoint.address);
-  });
-  std::ranges::sort(addresses);
-  const auto repeated = std::ranges::unique(addresses);
-  addresses.erase(repeated.begin(), repeated.end());
-  const std::size_t first =
-      first_place(context.rotation.next(hash_bytes(context.name)), addresses.size());
-  std::ranges::rotate(addresses, addresses.begin() + static_cast<std::ptrdiff_t>(first));
-  for (const IpAddress& address : addresses)
-    if (!context.writer.add_address(Section::Answer, context.owner, ttl, address))
-      return context.writer.set_truncated();
-}
-
-// --- SRV -----------------------------------------------------------------------------------------
-
-// The name that SRV targets are, or lie below.
-std::string_view target_host(const Decision& decision) {
-  const std::string_view host = decision.match.entry->host();
-  return host.starts_with('*') ? decision.base : host;
-}
-
-struct WrittenTarget {
-  std::string_view label;
-  MessageWriter::NameRef name;
-};
-
-std::vector<WrittenTarget> add_srv_records(const Decision& decision, AnswerContext& context,
-                                           std::span<const PortTarget> targets) {
-  const ServiceRecord& service = *decision.match.service;
-  const std::string_view host = target_host(decision);
-  const std::uint32_t ttl = context.view.ttl(service);
-  const auto weight = static_cast<std::uint16_t>(std::max<std::size_t>(1, 100 / targets.size()));
-  const std::size_t first =
-      first_place(context.rotation.next(rotation_key(service, Type::Srv)), targets.size());
-  std::vector<WrittenTarget> written;
-  written.reserve(targets.size());
-  NameBuffer name;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const PortTarget& target = targets[(first + i) % targets.size()];
-    MessageWriter::NameRef at = 0;
-    if (!context.writer.add_srv(Section::Answer, context.owner, ttl, 0, weight, target.port,
-                                name.join(target.label, host), &at)) {
-      context.writer.set_truncated();
-      break;
-    }
-    written.push_back({target.label, at});
-  }
-  return written;
-}
-
-// Glue: what does not fit is left out without TC, since nobody asked for it.
-void add_service_glue(AnswerContext& context, const ServiceRecord& service,
-                      MessageWriter::NameRef owner) {
-  const registry::AddressView addresses = context.view.addresses(service);
-  const std::uint32_t ttl = context.view.ttl(service);
-  for (const auto& address : addresses.v4)
-    if (!context.writer.add_a(Section::Additional, owner, ttl, address)) return;
-  for (const auto& address : addresses.v6)
-    if (!context.writer.add_aaaa(Section::Additional, owner, ttl, address)) return;
-}
-
-void add_endpoint_glue(AnswerContext& context, const ServiceRecord& service,
-                       std::vector<WrittenTarget> targets) {
-  const EndpointList* const endpoints = service.endpoints();
-  if (endpoints == nullptr) return;
-  std::ranges::sort(targets, {}, &WrittenTarget::label);
-  const bool pod_names = context.view.settings().endpoint_pod_names;
-  const std::uint32_t ttl = context.view.ttl(service);
-  std::vector<std::pair<MessageWriter::NameRef, IpAddress>> glue;
-  for (const EndpointEntry& entry : endpoints->entries) {
-    if (!entry.ready || !context.view.reaches(entry)) continue;
-    const std::string label = EndpointList::label_of(entry, pod_names);
-    const auto target =
-        std::ranges::lower_bound(targets, std::string_view(label), {}, &WrittenTarget::label);
-    if (target != targets.end() && target->label == label)
-      glue.emplace_back(target->name, entry.address);
-  }
-  std::ranges::sort(glue);
-  const auto repeated = std::ranges::unique(glue);
-  glue.erase(repeated.begin(), repeated.end());
-  for (const auto& [owner, address] : glue)
-    if (!context.writer.add_address(Section::Additional, owner, ttl, address)) return;
-}
-
-void answer_ports(const Decision& decision, AnswerContext& context) {
-  const ServiceRecord& service = *decision.match.service;
-  const ServicePorts ports(context.view, service);
-  const ServiceLabels labels = read_service_labels(decision.below, service);
-  const std::vector<PortTarget> targets = ports.targets(labels);
-  if (targets.empty()) return;
-  const auto written = add_srv_records(decision, context, targets);
-  if (written.empty()) return;
-  if (written.front().label.empty())
-    add_service_glue(context, service, written.front().name);
-  else
-    add_endpoint_glue(context, service, written);
-}
-
-// --- everything else
-// -------------------------------------------------------------------------------
+// --- everything else -----------------------------------------------------------------------------
 
 void answer_pointers(const Decision& decision, AnswerContext& context) {
-  for (const auto& reverse : context.view.reverse(decision.address))
+  const auto names = context.view.reverse(decision.address);
+  // Those that were looked at are hidden from this client: it learns no more than that.
+  if (names.empty()) return write_soa(context, decision.zone, Section::Authority);
+  for (const auto& reverse : names)
     if (!context.writer.add_name_record(Section::Answer, context.owner, Type::Ptr,
                                         context.view.ttl(*reverse.service), reverse.name))
       return context.writer.set_truncated();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decisions as records: one function per verdict.  Nothing here decides anything.
 #pragma once
 
@@ -31,6 +32,11 @@ void write_answer(const Decision& decision, AnswerContext& context);
 // A negative answer's SOA in the authority section, or the apex's own.
 void write_soa(AnswerContext& context, std::string_view zone, wire::Section section);
 void answer_nxdomain(const Decision& decision, AnswerContext& context);
+
+// For RotationTable::next(): the records of each service and type have a turn of their own.
+inline std::uint64_t rotation_key(const registry::ServiceRecord& service, wire::Type type) {
+  return reinterpret_cast<std::uintptr_t>(&service) ^ static_cast<std::uint64_t>(type) << 56;
+}
 
 // How long a client may keep that a name or record is missing; also of aliases made by the search
 // shortcut, which something real may replace.

@@ -1,4 +1,6 @@
-// Class CH: who we are, who you are, and why a name is answered as it is (design, section 4).
+// SPDX-License-Identifier: Apache-2.0
+// Answers queries of class CH: the server's version and identity, the client's identity, and the
+// explanation of a name.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cluster domain where no object says more: its apex, the names above services, pod names
-// (Kubernetes DNS-Based Service Discovery 1.1.0; k8s-dns-semantics, sections 1, 5, 6 and 8).
+// (docs/semantics-kubernetes.md, "Names in the zone" and "Pod names").
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/decision.hpp"
 
 #include <algorithm>
@@ -58,8 +59,7 @@ Decision no_data(const View& view, const Asked& asked, const Match& match, std::
       .verdict = Verdict::NoData, .match = match, .zone = zone_of(view, asked.name), .why = why};
 }
 
-// --- a host that is known
-// --------------------------------------------------------------------------
+// --- a host that is known ------------------------------------------------------------------------
 
 AnswerKind kind_of(const View& view, const ServiceRecord& service) {
   // CoreDNS's option: a Service without a ready endpoint is as if it were not there.
@@ -97,7 +97,7 @@ Decision decide_addresses(const View& view, const Asked& asked, const Match& mat
 
 // SRV at the service itself: an extension that peers of a StatefulSet look for.
 Decision decide_service_ports(const View& view, const Asked& asked, const Match& match) {
-  if (ServicePorts(view, *match.service).targets({}).empty())
+  if (!ServicePorts(view, *match.service).has_targets({}))
     return no_data(view, asked, match, "the service has no ports");
   return {.verdict = Verdict::Ports, .match = match, .base = asked.name, .why = "all of its ports"};
 }
@@ -142,8 +142,7 @@ Decision decide_host(const View& view, const Asked& asked, const Match& match) {
           .why = "the host is known and left to the upstream"};
 }
 
-// --- names below a service
-// -------------------------------------------------------------------------
+// --- names below a service -----------------------------------------------------------------------
 
 struct EndpointFamilies {
   bool any = false;
@@ -157,6 +156,7 @@ EndpointFamilies families_of(const View& view, const ServiceRecord& service,
   for_each_endpoint_named(view, service, labels, [&](const registry::EndpointEntry& endpoint) {
     found.any = true;
     (endpoint.address.is_v4() ? found.v4 : found.v6) = true;
+    return !found.v4 || !found.v6;
   });
   return found;
 }
@@ -176,8 +176,7 @@ Decision decide_endpoint(const View& view, const Asked& asked, Decision decision
                                                  : false;
   if (family && client_takes(view, asked.type)) decision.verdict = Verdict::EndpointAddresses;
   if (asked.type == Type::Any) decision.verdict = Verdict::Minimal;
-  if (asked.type == Type::Srv &&
-      !ServicePorts(view, *decision.match.service).targets(labels).empty())
+  if (asked.type == Type::Srv && ServicePorts(view, *decision.match.service).has_targets(labels))
     decision.verdict = Verdict::Ports;
   return decision;
 }
@@ -280,16 +279,25 @@ Decision decide_match(const View& view, const Asked& asked, const Match& match) 
   return decide_host(view, asked, match);
 }
 
-// --- names that no object has
-// ------------------------------------------------------------------------
+// --- names that no object has --------------------------------------------------------------------
 
-std::optional<Decision> decide_search_alias(const View& view, const Asked& asked) {
+// Whether `name` lies below a Service of another namespace than the match's and is no expansion of
+// the client's own: nobody else's host may take its place.
+bool is_others_subtree(const View& view, const Asked& asked, std::string_view stripped,
+                       const Match& match, const Match& closest) {
+  return closest.how == Match::How::Below && match.service->provider == Provider::ServiceEntry &&
+         match.service->ns != closest.service->ns &&
+         asked.name.size() == stripped.size() + 5 + view.settings().cluster_domain.size();
+}
+
+std::optional<Decision> decide_search_alias(const View& view, const Asked& asked,
+                                            const Match& closest) {
   const bool allowed = view.settings().search_shortcut != registry::SearchShortcut::Off &&
                        !asked.is_target && !asked.has_odd_labels;
   if (!allowed) return {};
   std::string_view stripped;
   const Match match = view.lookup_search(asked.name, &stripped, asked.trace);
-  if (!match) return {};
+  if (!match || is_others_subtree(view, asked, stripped, match, closest)) return {};
   Asked target = asked;
   target.name = stripped;
   target.trace = nullptr;
@@ -315,7 +323,7 @@ Decision decide_zone_name(const View& view, const Asked& asked) {
 Decision decide_unknown(const View& view, const Asked& asked, Decision closest) {
   const Decision shaped = decide_zone_name(view, asked);
   if (shaped.verdict != Verdict::NxDomain) return shaped;
-  if (const auto alias = decide_search_alias(view, asked)) return *alias;
+  if (const auto alias = decide_search_alias(view, asked, closest.match)) return *alias;
   if (!closest.match) closest.why = shaped.why;
   return deny(view, asked, closest);
 }

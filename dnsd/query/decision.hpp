@@ -1,5 +1,6 @@
-// What a query gets, and why: the design's numbered list (section 4), without a packet in sight.
-// Answers, explanations and class CH are all made from this one value.
+// SPDX-License-Identifier: Apache-2.0
+// The answer to a query, and its reasons: the numbered list of docs/resolution.md, without any
+// packets. Answers, explanations and class CH are all made from this one value.
 #pragma once
 
 #include <cstdint>

@@ -1,44 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/dns64.hpp"
 
 #include <algorithm>
 #include <array>
 
+#include "dnsd/forward/embedded_ipv4.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-using wire::ResponseRecord;
 using wire::Type;
 
 // RFC 6147, section 5.1.7: where no SOA says anything.
 constexpr std::uint32_t kTtlWithoutSoa = 600;
 
-// Octet 8 stays zero (RFC 6052, section 2.2).
-constexpr std::size_t kUnusedOctet = 8;
-
-// Where in an IPv6 address the four octets lie.
-std::array<std::size_t, 4> places(const IpPrefix& prefix) {
-  std::array<std::size_t, 4> at;
-  std::size_t next = prefix.length / 8U;
-  for (std::size_t& place : at) {
-    if (next == kUnusedOctet) ++next;
-    place = next++;
-  }
-  return at;
-}
-
-bool is_signature_of_a(const ResponseRecord& record) {
-  return record.type == Type::Rrsig && record.rdata.size() >= 2 &&
-         wire::load_u16(reinterpret_cast<const std::uint8_t*>(record.rdata.data())) ==
-             static_cast<std::uint16_t>(Type::A);
-}
-
 // ::ffff:0:0/96 is no address to connect to (RFC 6147, section 5.1.4).
-bool is_mapped(const ResponseRecord& record) {
+bool is_mapped(std::string_view rdata) {
   static constexpr std::string_view kMapped("\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
-  return record.rdata.size() == 16 && record.rdata.starts_with(kMapped);
+  return rdata.size() == 16 && rdata.starts_with(kMapped);
 }
 
 }  // namespace
@@ -46,17 +27,14 @@ bool is_mapped(const ResponseRecord& record) {
 IpAddress translate(const IpPrefix& prefix, const IpAddress& address) {
   std::array<std::uint8_t, 16> octets{};
   std::copy_n(prefix.address.octets().begin(), prefix.length / 8U, octets.begin());
-  const std::array<std::size_t, 4> at = places(prefix);
+  const std::array<std::size_t, 4> at = embedded_octets(prefix.length);
   for (std::size_t i = 0; i < at.size(); ++i) octets[at[i]] = address.octets()[12 + i];
   return IpAddress::v6(octets);
 }
 
 std::optional<IpAddress> translate_back(const IpPrefix& prefix, const IpAddress& address) {
   if (!prefix.contains(address)) return std::nullopt;
-  std::array<std::uint8_t, 4> octets;
-  const std::array<std::size_t, 4> at = places(prefix);
-  for (std::size_t i = 0; i < at.size(); ++i) octets[i] = address.octets()[at[i]];
-  const IpAddress v4 = IpAddress::v4(octets);
+  const IpAddress v4 = embedded_ipv4(address, embedded_octets(prefix.length));
   if (translate(prefix, v4) != address) return std::nullopt;
   return v4;
 }
@@ -66,34 +44,24 @@ bool wants_translation(const wire::QueryMessage& query) {
   return query.qtype == Type::Aaaa && !validates;
 }
 
-bool lacks_ipv6(const CachedMessage& message, Millis now) {
+bool lacks_ipv6(const CachedMessage& message) {
   if (message.kind() == MessageKind::Failure) return !message.is_unreachable();
   if (message.kind() == MessageKind::Negative) return message.is_nodata();
-  const auto records = message.expand(now, Freshness::Fresh).answer;
-  return std::ranges::none_of(records, [](const ResponseRecord& record) {
-    return record.type == Type::Aaaa && !is_mapped(record);
-  });
+  for (std::size_t i = 0; i < message.answer_count(); ++i)
+    if (message.record_type(i) == Type::Aaaa && !is_mapped(message.record_data(i))) return false;
+  return true;
 }
 
 std::uint32_t translated_ttl(const CachedMessage& denial, Millis now) {
-  if (denial.kind() == MessageKind::Failure) return kTtlWithoutSoa;
-  for (const ResponseRecord& record : denial.expand(now, Freshness::Fresh).authority)
-    if (record.type == Type::Soa) return record.ttl;
+  for (std::size_t i = denial.answer_count(); i < denial.record_count(); ++i)
+    if (denial.record_type(i) == Type::Soa) return denial.record_ttl(i, now, Freshness::Fresh);
   return kTtlWithoutSoa;
 }
 
-void translate_answer(const IpPrefix& prefix, std::uint32_t max_ttl,
-                      wire::ResponseMessage& message) {
-  std::erase_if(message.answer, is_signature_of_a);
-  for (ResponseRecord& record : message.answer) {
-    if (record.type != Type::A || record.rdata.size() != 4) continue;
-    std::array<std::uint8_t, 4> octets;
-    std::ranges::copy(record.rdata, octets.begin());
-    const IpAddress address = translate(prefix, IpAddress::v4(octets));
-    record.type = Type::Aaaa;
-    record.ttl = std::min(record.ttl, max_ttl);
-    record.rdata.assign(address.octets().begin(), address.octets().end());
-  }
+bool is_signature_of_a(Type type, std::string_view rdata) {
+  return type == Type::Rrsig && rdata.size() >= 2 &&
+         wire::load_u16(reinterpret_cast<const std::uint8_t*>(rdata.data())) ==
+             static_cast<std::uint16_t>(Type::A);
 }
 
 std::string translated_pointer(const IpPrefix& prefix, std::string_view name) {

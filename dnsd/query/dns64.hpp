@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DNS64 (RFC 6147): IPv6 addresses for what has IPv4 ones only, so that clients without IPv4 reach
 // it through a NAT64.  Of forwarded names; what the mesh answers is left as the mesh has it.
 #pragma once
@@ -25,13 +26,13 @@ bool wants_translation(const wire::QueryMessage& query);
 // Whether this answer to AAAA has no address to use, so that those of IPv4 are asked for (section
 // 5.1): no data, nothing but IPv4-mapped addresses, or an rcode other than NXDOMAIN.  A failure to
 // reach any upstream is not tried twice.
-bool lacks_ipv6(const CachedMessage& message, Millis now);
+bool lacks_ipv6(const CachedMessage& message);
 // How long what is made in place of it may be kept (section 5.1.7).
 std::uint32_t translated_ttl(const CachedMessage& denial, Millis now);
 
-// Turns the A records of a message into AAAA records.
-void translate_answer(const IpPrefix& prefix, std::uint32_t max_ttl,
-                      wire::ResponseMessage& message);
+// Whether a record of an answer to A has no place in one to AAAA: the signature of what is
+// translated.  `rdata`: the record's.
+bool is_signature_of_a(wire::Type type, std::string_view rdata);
 
 // The in-addr.arpa name that the reverse name of a translated address stands for (section 5.3.1);
 // empty: it is none.

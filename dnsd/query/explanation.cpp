@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/explanation.hpp"
 
 #include <fmt/format.h>
@@ -39,11 +40,15 @@ std::vector<Type> types_for(std::string_view name) {
   return {Type::A, Type::Aaaa};
 }
 
+// An explanation shows the beginning of an answer.  A plain query returns all of it.
+constexpr std::size_t kShownOctets = 512;
+constexpr std::size_t kShownRecords = 8;
+
 // The records that this very decision is answered with.
 std::vector<std::string> answer_records(const View& view, const AskedQuestion& question,
                                         const Decision& decision, const AliasChain& chain,
                                         const QuerySettings& settings) {
-  std::vector<std::uint8_t> buffer(wire::kMaxMessageSize);
+  std::vector<std::uint8_t> buffer(kShownOctets);
   wire::MessageWriter writer(buffer, buffer.size(), question.query);
   RotationTable rotation(1);
   AnswerContext context{.view = view,
@@ -60,8 +65,11 @@ std::vector<std::string> answer_records(const View& view, const AskedQuestion& q
   const auto reply = wire::parse_response(std::span(buffer).first(writer.finish()));
   std::vector<std::string> records;
   if (!reply) return records;
-  for (const auto& record : reply->answer) records.push_back(wire::record_to_text(record));
-  for (const auto& record : reply->authority) records.push_back(wire::record_to_text(record));
+  for (const auto* section : {&reply->answer, &reply->authority})
+    for (const auto& record : *section)
+      if (records.size() < kShownRecords) records.push_back(wire::record_to_text(record));
+  if (reply->truncated || reply->answer.size() + reply->authority.size() > records.size())
+    records.emplace_back("; and more");
   return records;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a name is answered for a client, and why: the same decision that answers are made from, as
 // text.  For `meshdnsd explain`, the admin page /explain and class CH alike.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explanations as JSON, for the admin page and for programs.
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/json_members.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names that most often get no answer, of one worker: a fixed number of them, whatever clients
 // ask (the Space-Saving algorithm: a new name takes over the place and the count of the rarest).
 // The places are in groups, of which a name's hash chooses one: a denial may not cost a walk over

@@ -1,87 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/forwarded_answer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "dnsd/query/dns64.hpp"
 #include "dnsd/wire/name_text.hpp"
+#include "dnsd/wire/octets.hpp"
+#include "dnsd/wire/rdata_shape.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
 using wire::MessageWriter;
-using wire::ResponseRecord;
 using wire::Section;
-
-std::span<const std::uint8_t> octets_of(const std::string& text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
+using wire::Type;
 
 // How many links of the message's chain lead to a name that we answer; 0 = none does.
 std::size_t links_to_registry(const registry::View& view, Asked asked,
-                              const std::vector<std::string>& targets) {
+                              const CachedMessage& message) {
   asked.is_target = true;
   asked.has_odd_labels = false;
   std::string host;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (!wire::host_from_wire(targets[i], host)) continue;
+  for (std::size_t i = 0; i < message.alias_count(); ++i) {
+    if (!wire::host_from_wire(message.alias(i).target, host)) continue;
     asked.name = host;
     if (decide(view, asked).verdict != Verdict::Forward) return i + 1;
   }
   return 0;
 }
 
-// Gives owners as offsets: the chain's last name, then the targets of the message's own aliases.
-class OwnerFinder {
+// A record of CachedMessage::copy_records(), as offsets.
+struct CopiedRecord {
+  std::size_t owner = 0;
+  Type type = Type::A;
+  wire::Class rclass = wire::Class::In;
+  std::uint32_t ttl = 0;
+  std::size_t rdata = 0;
+  std::size_t end = 0;
+};
+
+// Reads copied records one after the other.  They are ours: well-formed, pointers point back.
+class CopiedRecords {
  public:
-  explicit OwnerFinder(MessageWriter::NameRef first) : current_(first) {}
-  // Adds the record under the name that it belongs to.
-  bool add(const ResponseRecord& record, MessageWriter& writer) {
-    if (first_owner_.empty()) current_name_ = first_owner_ = record.owner;
-    const bool known = equals_ignoring_case(record.owner, current_name_);
-    if (!known) return add_by_text(record, writer);
-    if (!writer.add_record(Section::Answer, current_, record.type, record.rclass, record.ttl,
-                           octets_of(record.rdata)))
-      return false;
-    if (record.type == wire::Type::Cname) {
-      current_ = static_cast<MessageWriter::NameRef>(writer.size() - record.rdata.size());
-      current_name_ = record.rdata;
-    }
-    return true;
+  CopiedRecords(std::span<const std::uint8_t> message, std::size_t begin)
+      : message_(message), at_(begin) {}
+
+  // REQUIRES: there is another.
+  CopiedRecord next() {
+    CopiedRecord record{.owner = name_at(at_)};
+    while (message_[at_] != 0 && message_[at_] < 0xc0) at_ += message_[at_] + std::size_t{1};
+    at_ += message_[at_] == 0 ? 1 : 2;
+    const std::uint8_t* const fields = message_.data() + at_;
+    record.type = static_cast<Type>(wire::load_u16(fields));
+    record.rclass = static_cast<wire::Class>(wire::load_u16(fields + 2));
+    record.ttl = wire::load_u32(fields + 4);
+    record.rdata = at_ + wire::kFixedFields;
+    record.end = record.rdata + wire::load_u16(fields + 8);
+    at_ = record.end;
+    return record;
+  }
+  // Where the name at `offset` begins once pointers are followed: names that share all their octets
+  // have one such place.
+  std::size_t name_at(std::size_t offset) const {
+    while (message_[offset] >= 0xc0)
+      offset = wire::load_u16(message_.data() + offset) & std::size_t{0x3fff};
+    return offset;
+  }
+  // The whole name, in wire form.
+  std::string name(std::size_t offset) const {
+    std::string name;
+    wire::read_name(message_, offset, message_.size(), name);
+    return name;
+  }
+  // The record's data, names expanded.  Valid until the next call.
+  std::span<const std::uint8_t> data(const CopiedRecord& record) {
+    const char* const shape = wire::rdata_shape(record.type, record.rclass);
+    if (shape == nullptr || std::strchr(shape, 'n') == nullptr)
+      return message_.subspan(record.rdata, record.end - record.rdata);
+    expanded_.clear();
+    wire::read_rdata(message_, record.rdata, record.end, shape, expanded_);
+    return {reinterpret_cast<const std::uint8_t*>(expanded_.data()), expanded_.size()};
   }
 
  private:
-  // The owner of a DNAME, say.  A name that text cannot say is left out.
-  static bool add_by_text(const ResponseRecord& record, MessageWriter& writer) {
-    std::string host;
-    if (!wire::host_from_wire(record.owner, host)) return true;
-    return writer.add_record(Section::Answer, host, record.type, record.rclass, record.ttl,
-                             octets_of(record.rdata));
-  }
-  std::string first_owner_;
-  std::string current_name_;
-  MessageWriter::NameRef current_;
+  std::span<const std::uint8_t> message_;
+  std::size_t at_;
+  std::string expanded_;
 };
 
-// The addresses at the end, begun at another one each time.
-void rotate_addresses(std::vector<ResponseRecord>& records, std::uint32_t rotation) {
-  const auto is_address = [](const ResponseRecord& r) {
-    return r.type == wire::Type::A || r.type == wire::Type::Aaaa;
-  };
-  const auto begin = std::ranges::find_if(records, is_address);
-  const auto end = std::find_if_not(begin, records.end(), is_address);
-  const auto count = static_cast<std::uint32_t>(end - begin);
-  if (count > 1) std::rotate(begin, begin + rotation % count, end);
-}
+// Writes copied records into a reply whose names lie elsewhere: under the chain's last name, then
+// under the targets of the message's own aliases.
+class AnswerCopier {
+ public:
+  AnswerCopier(CopiedRecords& records, const ForwardedPart& part, MessageWriter& writer,
+               MessageWriter::NameRef owner)
+      : records_(records), part_(part), writer_(writer), owner_(owner) {}
 
-void write_authority(const wire::ResponseMessage& message, MessageWriter& writer) {
+  // False: it does not fit.
+  bool add(const CopiedRecord& record) {
+    std::span<const std::uint8_t> data = records_.data(record);
+    if (part_.dns64 == nullptr) return add(record, record.type, record.ttl, data);
+    const std::uint32_t ttl = std::min(record.ttl, part_.max_translated_ttl);
+    if (is_signature_of_a(record.type, {reinterpret_cast<const char*>(data.data()), data.size()}))
+      return true;
+    if (record.type != Type::A || data.size() != 4)
+      return add(record, record.type, record.ttl, data);
+    std::array<std::uint8_t, 4> v4;
+    std::ranges::copy(data, v4.begin());
+    const IpAddress address = translate(*part_.dns64, IpAddress::v4(v4));
+    return add(record, Type::Aaaa, ttl, address.octets());
+  }
+
+ private:
+  bool add(const CopiedRecord& record, Type type, std::uint32_t ttl,
+           std::span<const std::uint8_t> data) {
+    if (!is_under_owner(record)) return add_by_text(record, type, ttl, data);
+    if (!writer_.add_record(Section::Answer, owner_, type, record.rclass, ttl, data)) return false;
+    if (type == Type::Cname) {
+      owner_ = static_cast<MessageWriter::NameRef>(writer_.size() - data.size());
+      owner_at_ = records_.name_at(record.rdata);
+    }
+    return true;
+  }
+  bool is_under_owner(const CopiedRecord& record) const {
+    return record.owner == owner_at_ ||
+           equals_ignoring_case(records_.name(record.owner), records_.name(owner_at_));
+  }
+  // The owner of a DNAME, say.  A name that text cannot say is left out.
+  bool add_by_text(const CopiedRecord& record, Type type, std::uint32_t ttl,
+                   std::span<const std::uint8_t> data) {
+    std::string host;
+    if (!wire::host_from_wire(records_.name(record.owner), host)) return true;
+    return writer_.add_record(Section::Answer, host, type, record.rclass, ttl, data);
+  }
+
+  CopiedRecords& records_;
+  const ForwardedPart& part_;
+  MessageWriter& writer_;
+  MessageWriter::NameRef owner_;              // in the reply
+  std::size_t owner_at_ = wire::kHeaderSize;  // the same name in the copy
+};
+
+void write_authority(CopiedRecords& records, std::size_t count, MessageWriter& writer) {
   std::string host;
-  for (const ResponseRecord& record : message.authority) {
-    if (!wire::host_from_wire(record.owner, host)) continue;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CopiedRecord record = records.next();
+    if (!wire::host_from_wire(records.name(record.owner), host)) continue;
     writer.add_record(Section::Authority, host, record.type, record.rclass, record.ttl,
-                      octets_of(record.rdata));
+                      records.data(record));
   }
 }
 
@@ -90,33 +161,42 @@ void write_authority(const wire::ResponseMessage& message, MessageWriter& writer
 Reentry reenter_registry(const registry::View& view, const Asked& asked,
                          const CachedMessage& message, Freshness freshness, Millis now,
                          AliasChain& chain) {
-  const std::size_t links = links_to_registry(view, asked, message.alias_targets());
+  const std::size_t links = links_to_registry(view, asked, message);
   if (links == 0) return Reentry::None;
-  std::size_t added = 0;
   std::string host;
-  for (const ResponseRecord& record : message.expand(now, freshness).answer) {
-    if (record.type != wire::Type::Cname || added == links) continue;
-    if (!wire::host_from_wire(record.rdata, host) || !chain.add({}, host, record.ttl))
+  for (std::size_t i = 0; i < links; ++i) {
+    const CachedMessage::Alias alias = message.alias(i);
+    if (!wire::host_from_wire(alias.target, host) ||
+        !chain.add({}, host, message.record_ttl(alias.record, now, freshness)))
       return Reentry::Loop;
-    ++added;
   }
-  return added == links ? Reentry::Into : Reentry::Loop;
+  return Reentry::Into;
 }
 
+// Copies no more of the message than there is room for: the cost is that of the reply, not that of
+// what an upstream once sent.
 void write_forwarded(const ForwardedPart& part, MessageWriter& writer,
                      MessageWriter::NameRef owner) {
-  wire::ResponseMessage message = part.message.expand(part.now, part.freshness);
-  if (part.dns64 != nullptr) translate_answer(*part.dns64, part.max_translated_ttl, message);
-  writer.set_rcode(part.message.rcode());
-  rotate_addresses(message.answer, part.rotation);
-  OwnerFinder owners(owner);
-  for (const ResponseRecord& record : message.answer)
-    if (!owners.add(record, writer)) {
-      writer.set_truncated();
-      break;
-    }
-  write_authority(message, writer);
-  write_extended_error(part.message, part.freshness, writer);
+  const CachedMessage& message = part.message;
+  const std::size_t size = std::clamp(message.question_end() + writer.room(), wire::kMinUdpPayload,
+                                      wire::kMaxMessageSize);
+  const auto copy = std::make_unique_for_overwrite<std::uint8_t[]>(size);
+  const std::span octets(copy.get(), size);
+  const auto counts = message.copy_records(octets, part.now, part.rotation, part.freshness);
+  writer.set_rcode(message.rcode());
+  CopiedRecords records(octets, message.question_end());
+  AnswerCopier copier(records, part, writer, owner);
+  bool is_whole = counts[0] == message.answer_count();
+  for (std::size_t i = 0; i < counts[0]; ++i) {
+    if (copier.add(records.next())) continue;
+    is_whole = false;
+    break;
+  }
+  if (is_whole)
+    write_authority(records, counts[1], writer);
+  else
+    writer.set_truncated();
+  write_extended_error(message, part.freshness, writer);
 }
 
 void write_extended_error(const CachedMessage& message, Freshness freshness,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An upstream's message behind aliases of our own, and where its aliases come back to us.
 #pragma once
 
@@ -16,8 +17,9 @@ enum class Reentry : std::uint8_t {
   Loop,  // the chain has no end, or goes through a name that is none
 };
 
-// Reliability.md, R9: where an upstream's chain reaches a name that we answer for this client, our
-// answer counts, whatever else the upstream said.  Adds the links up to there to `chain`.
+// Where an upstream's chain of aliases reaches a name that the registry answers for this client,
+// the registry's answer replaces the rest of the upstream's.  Adds the links up to there to
+// `chain`.
 Reentry reenter_registry(const registry::View& view, const Asked& asked,
                          const CachedMessage& message, Freshness freshness, Millis now,
                          AliasChain& chain);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an operator wants to know of a name's way to an upstream: who is asked, how these servers
 // are, and what the cache holds.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Members of the JSON objects that explain.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the operator of this machine answers or denies of the names that would be forwarded: the
 // hosts file and the overrides of the configuration.  The mesh's own names come before them.
 #pragma once

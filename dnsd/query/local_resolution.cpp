@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/local_resolution.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 using registry::Match;
 
 // The absolute name that a search step stands for: for short forms the Service's full name, since
-// "web.other" is no name that resolves elsewhere (istio-semantics, section 15, item 4).
+// "web.other" is no name that resolves elsewhere (docs/semantics-istio.md, "Search names").
 bool add_search_target(const registry::View& view, const Decision& decision, AliasChain& chain) {
   const Match& match = decision.match;
   const std::string_view host = match.entry->host();

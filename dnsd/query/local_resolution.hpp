@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows aliases as far as they lead through the registry.  The answer path and explanations
 // both go this way; what leads out of the registry is left to the caller.
 #pragma once

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/query_clock.hpp"
 
 #include <ctime>
+
+#include "loop/check_loop.hpp"
 
 namespace meshdns::dnsd {
 
@@ -27,7 +30,7 @@ void LoopClock::call_at(Millis when, std::function<void()> task) {
     const std::function<void()> due = std::move(static_cast<Timer*>(handle->data)->task);
     if (due) due();
   };
-  uv_timer_start(&timer_->handle, run, when > now ? when - now : 0, 0);
+  check_loop(uv_timer_start(&timer_->handle, run, when > now ? when - now : 0, 0), "start a timer");
 }
 
 void LoopClock::cancel() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one worker's query path counted.  Written by that worker alone, without locked instructions;
 // readable by any thread at any time.
 #pragma once
@@ -59,6 +60,7 @@ struct alignas(64) QueryCounters {
   Counter translated;  // DNS64: answers whose IPv6 addresses were made of IPv4 ones
   Counter waiting;     // a gauge: queries that wait for a set's first addresses or an upstream
   Counter rejected_waiting;  // too many waited already: SERVFAIL
+  Counter overworked;        // given up since one query wanted too much work: SERVFAIL
   Counter limited_dropped;   // over the client's rate limit: no answer
   Counter limited_truncated;
   Counter cookies[kCookieChecks];  // of queries, where cookies are answered

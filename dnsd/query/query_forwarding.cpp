@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of QueryHandler that deals with what the registry leaves to an upstream.
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/dns64.hpp"
@@ -13,7 +14,7 @@ using wire::MessageWriter;
 using wire::Rcode;
 using wire::Type;
 
-// Questions sent upstream for one query (reliability.md, R18).
+// Limit of questions sent upstream for one query.
 constexpr std::uint32_t kMaxQuestions = 8;
 
 }  // namespace
@@ -65,7 +66,8 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
                                                     const CachedMessage& message,
                                                     Freshness freshness, Buffer buffer) {
   if (freshness == Freshness::Stale) state.source = AnswerSource::Stale;
-  if (state.without_ipv6 && message.kind() != MessageKind::Positive)
+  // A reload may have switched DNS64 off while the addresses of IPv4 were asked for.
+  if (state.without_ipv6 && (message.kind() != MessageKind::Positive || !settings_.dns64))
     return relay_untranslated(state, buffer);
   if (asks_for_ipv4(state, message)) return {};
   if (message.kind() == MessageKind::Failure) return relay(state, message, freshness, buffer);
@@ -75,6 +77,7 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
     return {};
   }
   if (message.has_alias() && state.query->qtype != Type::Cname) {
+    state.decisions += static_cast<std::uint32_t>(message.alias_count());
     const Asked asked{.name = {}, .type = state.query->qtype, .local = settings_.local.get()};
     const Reentry reentry =
         reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
@@ -91,7 +94,7 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
 // DNS64: true when addresses of IPv4 are asked for in place of this answer.
 bool QueryHandler::Impl::asks_for_ipv4(QueryState& state, const CachedMessage& message) const {
   if (!settings_.dns64 || state.without_ipv6 || !wants_translation(*state.query) ||
-      !lacks_ipv6(message, parts_.clock.now()))
+      !lacks_ipv6(message))
     return false;
   state.without_ipv6 = MessageRef(&message);
   return true;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/query_handler.hpp"
 
 #include <algorithm>
@@ -20,15 +21,28 @@ using wire::QueryMessage;
 using wire::Rcode;
 using wire::Type;
 
+// Decisions for one query: a search walk through 32 domains and the longest chain of aliases need
+// less, a chain at each step of the walk does not.  One takes about half a microsecond.
+constexpr std::uint32_t kMaxDecisions = 64;
+
 constexpr std::string_view kFromEarlierRun = "from the state of an earlier run, not yet confirmed";
 constexpr std::string_view kNotAllowed = "this client is not in server.allow";
 
-// Zone transfers and mail agents are never served and never forwarded (reliability.md, R29); OPT,
-// TKEY and TSIG are no types of data.
+// Zone transfers and mail agents are never served and never forwarded: nobody gets the registry as
+// a whole.  OPT, TKEY and TSIG are not types of data.
 bool is_refused_type(Type type) {
   constexpr Type kTkey{249};
   return type == Type::Axfr || type == Type::Ixfr || type == Type::Maila || type == Type::Mailb ||
          type == Type::Opt || type == kTkey || type == Type::Tsig;
+}
+
+// Types that no record has (RFC 6895, section 3.1): 0 is reserved, 128 to 248 are meta-types of
+// which none has a meaning in a query.  FORMERR, as Unbound answers and RFC 9824, section 3.5 wants
+// for NXNAME. The queries among the meta-types are known one by one: is_refused_type(), ANY.
+bool is_invalid_type(Type type) {
+  constexpr Type kFirstMetaType{128};
+  constexpr Type kLastUnassigned{248};
+  return type == Type{0} || (type >= kFirstMetaType && type <= kLastUnassigned);
 }
 
 // As it was sent; empty = none.
@@ -71,8 +85,7 @@ void QueryHandler::Impl::reconfigure(QuerySettings settings) {
   limiter_.configure(settings_.rate_limit);
 }
 
-// --- one query, or up to 64
-// -------------------------------------------------------------------------
+// --- one query, or up to 64 ----------------------------------------------------------------------
 
 std::size_t QueryHandler::Impl::on_query(Buffer buffer, std::size_t size, const ReplyTo& reply_to) {
   Datagram datagram{.buffer = buffer, .query_size = size, .reply_to = reply_to};
@@ -138,7 +151,8 @@ std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
   held_number_ = 0;
   if (outcome == ParseOutcome::Drop) return kNoReply;
   count_request(state);
-  if (!cookie_of(*state.query).empty()) [[unlikely]]
+  state.is_stranger = !settings_.allow.contains(state.reply_to->client.address);
+  if (!state.is_stranger && !cookie_of(*state.query).empty()) [[unlikely]]
     check_cookie(state);
   if (limiter_.is_on() && !state.is_tcp()) [[unlikely]]
     if (const Written limited = limit(state, outcome, buffer)) return *limited;
@@ -156,8 +170,8 @@ std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
     case ParseOutcome::Ok:
       break;
   }
-  if (!settings_.allow.contains(state.reply_to->client.address))
-    return refuse(state, kNotAllowed, buffer);
+  if (state.is_stranger) return refuse(state, kNotAllowed, buffer);
+  if (is_invalid_type(state.query->qtype)) return reject_type(state, buffer);
   if (is_refused_type(state.query->qtype)) return refuse(state, "not served", buffer);
   return answer_question(state, snapshot, buffer);
 }
@@ -194,8 +208,7 @@ QueryHandler::Impl::Written QueryHandler::Impl::limit(QueryState& state, ParseOu
 
 // RFC 7873, section 5.4: a client that wants a cookie of ours, or to hear whether its one is good.
 std::size_t QueryHandler::Impl::answer_cookie_query(QueryState& state, Buffer buffer) {
-  if (!settings_.allow.contains(state.reply_to->client.address))
-    return refuse(state, kNotAllowed, buffer);
+  if (state.is_stranger) return refuse(state, kNotAllowed, buffer);
   if (!state.cookie) return write_rcode(state, Rcode::FormErr, buffer);
   const bool is_bad = state.cookie == CookieCheck::Invalid;
   return write_rcode(state, is_bad ? Rcode::BadCookie : Rcode::NoError, buffer);
@@ -207,7 +220,7 @@ std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapsho
   if (qclass != wire::Class::In && qclass != wire::Class::Chaos)
     return refuse(state, "only classes IN and CH are served", buffer);
   const registry::Client* const client = snapshot.client_at(state.reply_to->client.address);
-  if (client == nullptr) return refuse(state, "no Pod or workload has this address", buffer);
+  if (client == nullptr) return refuse_unknown(state, buffer);
   identity_ = client->identity.description;
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
   return resolve(state, View(snapshot, *client, likely_), buffer);
@@ -229,14 +242,16 @@ std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snap
   return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
 
-// --- the registry's answer
-// ---------------------------------------------------------------------------
+// --- the registry's answer -----------------------------------------------------------------------
 
 std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buffer buffer) {
   std::array<char, wire::kMaxNameLength + 1> odd_name;
   for (;;) {
+    if (state.decisions >= kMaxDecisions) return stop_working(state, buffer);
     const bool at_question = state.chain.empty();
+    const std::size_t links = state.chain.size();
     const Decision decision = resolve_locally(view, asked(state, odd_name), state.chain);
+    state.decisions += static_cast<std::uint32_t>(1 + state.chain.size() - links);
     const bool forwarded = decision.verdict == Verdict::Forward;
     if (at_question && !(forwarded && state.chain.empty())) state.authoritative = true;
 
@@ -249,6 +264,11 @@ std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buf
     if (!forwarded) return write_decision(state, view, decision, buffer);
     if (const Written written = forward(state, view, buffer)) return *written;
   }
+}
+
+std::size_t QueryHandler::Impl::stop_working(QueryState& state, Buffer buffer) {
+  counters_.overworked.add();
+  return fail(state, wire::Ede::Other, "too many aliases and search domains for one query", buffer);
 }
 
 std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& view,
@@ -270,8 +290,7 @@ std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& vi
   return count_reply(state, buffer, rcode_of(decision.verdict), writer.finish());
 }
 
-// --- search walks
-// ------------------------------------------------------------------------------------
+// --- search walks --------------------------------------------------------------------------------
 
 void QueryHandler::Impl::begin_walk(QueryState& state, const View& view, const Decision& decision) {
   if (view.settings().search_shortcut != registry::SearchShortcut::All) return;
@@ -292,15 +311,21 @@ void QueryHandler::Impl::walk_on(QueryState& state, const View& view) {
   state.chain.add({}, name, negative_ttl(view));
 }
 
-// --- refusals
-// ----------------------------------------------------------------------------------------
+// --- refusals ------------------------------------------------------------------------------------
 
 MessageWriter QueryHandler::Impl::begin_reply(const QueryState& state, Buffer buffer) const {
   MessageWriter writer(buffer, reply_limit(*state.query, state.is_tcp(), buffer.size()),
                        *state.query);
+  if (is_kept_short(state)) return writer;
   const ReplyOptions wanted = options(state);
   if (!wanted.empty()) wanted.apply(writer);
   return writer;
+}
+
+// A stranger's address may be forged: over UDP it gets nothing that would make its reply larger
+// than its query, so neither options nor extended errors.
+bool QueryHandler::Impl::is_kept_short(const QueryState& state) {
+  return state.is_stranger && !state.is_tcp();
 }
 
 std::size_t QueryHandler::Impl::write_rcode(QueryState& state, Rcode rcode, Buffer buffer) {
@@ -314,8 +339,21 @@ std::size_t QueryHandler::Impl::refuse(QueryState& state, std::string_view why, 
   state.source = AnswerSource::Refused;
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(Rcode::Refused);
-  writer.set_extended_error(wire::Ede::Prohibited, why);
+  if (!is_kept_short(state)) writer.set_extended_error(wire::Ede::Prohibited, why);
   return count_reply(state, buffer, Rcode::Refused, writer.finish());
+}
+
+std::size_t QueryHandler::Impl::refuse_unknown(QueryState& state, Buffer buffer) {
+  state.is_stranger = true;
+  return refuse(state, "no Pod or workload has this address", buffer);
+}
+
+std::size_t QueryHandler::Impl::reject_type(QueryState& state, Buffer buffer) {
+  state.source = AnswerSource::Protocol;
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_rcode(Rcode::FormErr);
+  writer.set_extended_error(wire::Ede::InvalidQueryType, "no record has this type");
+  return count_reply(state, buffer, Rcode::FormErr, writer.finish());
 }
 
 std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::string_view why,
@@ -327,8 +365,7 @@ std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::str
   return count_reply(state, buffer, Rcode::ServFail, writer.finish());
 }
 
-// --- facts about a query
-// -------------------------------------------------------------------------------
+// --- facts about a query -------------------------------------------------------------------------
 
 Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_name) const {
   Asked asked = asked_of(*state.query, odd_name);
@@ -369,8 +406,7 @@ DescribeForwarding QueryHandler::Impl::describe_forwarding() const {
   };
 }
 
-// --- the public face
-// -----------------------------------------------------------------------------------
+// --- the public face -----------------------------------------------------------------------------
 
 QueryHandler::QueryHandler(QueryHandlerParts parts, QuerySettings settings)
     : impl_(std::make_unique<Impl>(std::move(parts), std::move(settings))) {}

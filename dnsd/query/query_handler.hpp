@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a query's octets to an answer's: refusals first, in protocol order, then the registry, then
 // whoever is asked upstream.  One per worker.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inside of QueryHandler, shared by its three parts: answering (query_handler.cpp), forwarding
 // (query_forwarding.cpp) and waiting (query_waiting.cpp).
 #pragma once
@@ -58,9 +59,13 @@ class QueryHandler::Impl {
   std::size_t answer_class_chaos(QueryState& state, const registry::Snapshot& snapshot,
                                  const registry::Client& client, Buffer buffer);
   std::size_t resolve(QueryState& state, const registry::View& view, Buffer buffer);
+  std::size_t stop_working(QueryState& state, Buffer buffer);
   std::size_t write_decision(QueryState& state, const registry::View& view,
                              const Decision& decision, Buffer buffer);
   std::size_t refuse(QueryState& state, std::string_view why, Buffer buffer);
+  std::size_t refuse_unknown(QueryState& state, Buffer buffer);
+  std::size_t reject_type(QueryState& state, Buffer buffer);
+  static bool is_kept_short(const QueryState& state);
   std::size_t fail(QueryState& state, wire::Ede code, std::string_view why, Buffer buffer);
   std::size_t write_rcode(QueryState& state, wire::Rcode rcode, Buffer buffer);
   wire::MessageWriter begin_reply(const QueryState& state, Buffer buffer) const;

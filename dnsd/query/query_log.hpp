@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the query log is told of each answer.
 #pragma once
 

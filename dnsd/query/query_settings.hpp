@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the configuration says about answering, compiled for use per query.
 #pragma once
 

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/query_state.hpp"
 
 #include <algorithm>
+
+#include "registry/base/limit_key.hpp"
 
 namespace meshdns::dnsd {
 
@@ -15,7 +18,7 @@ HeldQuery::HeldQuery(const QueryState& from)
 
 HeldQuery* HeldQueries::add(const QueryState& state, std::uint64_t& number) {
   if (queries_.size() >= limit_) return nullptr;
-  std::size_t& of_client = by_client_[state.reply_to->client.address];
+  std::size_t& of_client = by_client_[limit_key_of(state.reply_to->client.address)];
   if (of_client >= limit_per_client_) return nullptr;
   ++of_client;
   number = ++last_number_;
@@ -30,7 +33,7 @@ HeldQuery* HeldQueries::find(std::uint64_t number) {
 void HeldQueries::remove(std::uint64_t number) {
   const auto found = queries_.find(number);
   if (found == queries_.end()) return;
-  const auto of_client = by_client_.find(found->second->reply_to.client.address);
+  const auto of_client = by_client_.find(limit_key_of(found->second->reply_to.client.address));
   if (--of_client->second == 0) by_client_.erase(of_client);
   queries_.erase(found);
 }

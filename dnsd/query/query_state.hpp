@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One query on its way to its answer.
 #pragma once
 
@@ -28,6 +29,8 @@ struct QueryState {
   std::uint64_t started_ns = 0;
   AliasChain chain;
   SearchWalk walk;
+  // The client is not in server.allow, or is nobody that the registry knows.
+  bool is_stranger = false;
   // The question's own name was answered here, not upstream: AA.
   bool authoritative = false;
   // What the client's cookie is worth; nullopt: it has none, or is not answered with one.
@@ -36,8 +39,10 @@ struct QueryState {
   MessageRef without_ipv6;
   AnswerSource source = AnswerSource::Registry;
   std::string upstream;         // who was asked
-  std::uint32_t questions = 0;  // sent upstream for this query (reliability.md, R18)
+  std::uint32_t questions = 0;  // sent upstream for this query; limited
   Millis give_up_at = 0;        // no more of them after that; 0 = none was sent
+  // Names that were decided about for this query, its aliases and its search walk included.
+  std::uint32_t decisions = 0;
 
   bool is_tcp() const { return reply_to->client.tcp; }
 };

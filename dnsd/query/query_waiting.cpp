@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of QueryHandler that deals with queries that are answered later, and with counting.
 #include <algorithm>
 
@@ -67,7 +68,7 @@ void QueryHandler::Impl::on_outcome(std::uint64_t number, const Outcome& outcome
     // The registry may have changed meanwhile: what it says now counts.
     const registry::Snapshot& snapshot = reader_.current();
     const registry::Client* const client = snapshot.client_at(held.reply_to.client.address);
-    if (client == nullptr) return refuse(held.state, "no Pod or workload has this address", buffer);
+    if (client == nullptr) return refuse_unknown(held.state, buffer);
     identity_ = client->identity.description;
     const View view(snapshot, *client);
     const Written written = use(held.state, view, *outcome.message, outcome.freshness, buffer);
@@ -80,6 +81,7 @@ void QueryHandler::Impl::decide_again(std::uint64_t number) {
     held.state.chain.clear();
     held.state.walk = {};
     held.state.authoritative = false;
+    held.state.decisions = 0;
     held.state.without_ipv6 = nullptr;
     return answer_question(held.state, reader_.current(), buffer);
   });
@@ -116,8 +118,7 @@ void QueryHandler::Impl::stop() {
   parts_.clock.close();
 }
 
-// --- counting
-// ------------------------------------------------------------------------------------------
+// --- counting ------------------------------------------------------------------------------------
 
 void QueryHandler::Impl::count_request(const QueryState& state) {
   const Client& client = state.reply_to->client;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many answers a client gets over UDP in a second (server.rate_limit).  Whoever sends with a
 // forged source address makes us send to that address; past the limit we do not, save for every
 // n-th answer, which says "truncated": a client that is really there asks again over TCP.

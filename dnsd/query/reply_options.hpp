@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The EDNS options of replies that the server itself decides on: NSID, keepalive and cookie.
 #pragma once
 

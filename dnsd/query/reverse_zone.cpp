@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/reverse_zone.hpp"
 
 #include <charconv>
@@ -69,17 +70,18 @@ std::optional<ReverseAddress> parse_v6(std::string_view labels) {
 }
 
 // Whether any address that the client may see begins like `partial`.  Where that would take more
-// than kMaxProbes look-ups the answer is yes: NODATA instead of NXDOMAIN denies nothing that
-// exists.
+// than kMaxProbes look-ups, or a look at too many hosts, the answer is yes: NODATA instead of
+// NXDOMAIN denies nothing that exists.
 bool has_address_below(const View& view, const ReverseAddress& partial, bool is_v4) {
   const bool countable = is_v4 ? partial.missing == 1 : partial.missing <= 2;
   if (!countable) return true;
   const unsigned probes = is_v4 || partial.missing == 2 ? kMaxProbes : 16;
+  std::size_t hosts_left = View::kMaxReverseHosts;
   std::array<std::uint8_t, 16> octets = partial.address.octets();
   for (unsigned i = 0; i < probes; ++i) {
     const std::uint8_t front = partial.missing == 1 && !is_v4 ? octets[15] & 0xf0 : 0;
     octets[15] = static_cast<std::uint8_t>(front | i);
-    if (!view.reverse(IpAddress::v6(octets)).empty()) return true;
+    if (view.has_reverse(IpAddress::v6(octets), hosts_left)) return true;
     octets[15] = front;
   }
   return false;
@@ -129,7 +131,8 @@ Decision decide_reverse(const View& view, const Asked& asked) {
   if (!reverse) return decision;
   decision.address = reverse->address;
   if (reverse->missing == 0) {
-    if (view.reverse(reverse->address).empty()) return decision;
+    std::size_t hosts_left = View::kMaxReverseHosts;
+    if (!view.has_reverse(reverse->address, hosts_left)) return decision;
     return decide_known_address(asked, decision);
   }
   if (decision.zone.empty()) return decision;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of addresses: in-addr.arpa and ip6.arpa (RFC 1035, section 3.5; RFC 3596, section 2.5).
 //
 // An address that the client may see under some name always answers.  Beyond that, only the zones

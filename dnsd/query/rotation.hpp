@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which address of a set comes first: each equally often, or in proportion to its weight.
 //
 // A counter per set, in a table of the worker's own: exact where a shared counter would be a cache

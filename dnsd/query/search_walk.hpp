@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `search_shortcut: all`: a name that ends in one of the client's search domains and is known to
 // nobody is the client's resolver walking its list.  We walk the rest of it at once, so that the
 // client asks once, and the upstream hears one name instead of ndots:5's many.

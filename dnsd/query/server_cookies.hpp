@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cookies for our clients (RFC 7873), made as servers of every maker make them (RFC 9018): who
 // sends one back hears what is sent to its address, so that the address is no forged one.
 //

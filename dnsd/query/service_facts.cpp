@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/service_facts.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ using registry::ServiceRecord;
 using registry::View;
 
 // A headless Service may have thousands.
-constexpr std::size_t kMaxShown = 16;
+constexpr std::size_t kMaxShown = 8;
 
 std::string describe_match(const Match& match) {
   const std::string_view host = match.entry->host();
@@ -26,12 +27,21 @@ std::string describe_match(const Match& match) {
   return fmt::format("match: {} {}", to_string(match.how), host);
 }
 
+// The first of `items`, and how many more of the `count` there are.
+template <typename Items>
+std::string list_of(const Items& items, std::size_t count) {
+  const std::size_t shown = std::min(items.size(), kMaxShown);
+  std::string text = fmt::format(
+      "{}", fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return count > shown ? text + fmt::format(" and {} more", count - shown) : text;
+}
+
 std::string describe_exports(const ServiceRecord& service) {
   if (service.is_public()) return "visible: exported to every namespace";
   std::vector<std::string_view> names;
   for (const auto& ns : service.exports->namespaces) names.push_back(ns->text());
   std::ranges::sort(names);
-  return fmt::format("visible: exported to {}", fmt::join(names, ", "));
+  return "visible: exported to " + list_of(names, names.size());
 }
 
 std::string_view describe_forwarded(const View& view, const ServiceRecord& service) {
@@ -66,12 +76,11 @@ std::string_view describe_kind(const View& view, const ServiceRecord& service) {
 
 std::string describe_addresses(const registry::AddressView& addresses) {
   std::vector<std::string> texts;
-  for (const auto& octets : addresses.v4) texts.push_back(IpAddress::v4(octets).to_string());
-  for (const auto& octets : addresses.v6) texts.push_back(IpAddress::v6(octets).to_string());
-  const std::size_t more = texts.size() > kMaxShown ? texts.size() - kMaxShown : 0;
-  if (more > 0) texts.resize(kMaxShown);
-  std::string text = fmt::format("addresses: {}", fmt::join(texts, ", "));
-  return more > 0 ? text + fmt::format(" and {} more", more) : text;
+  for (const auto& octets : addresses.v4.first(std::min(addresses.v4.size(), kMaxShown)))
+    texts.push_back(IpAddress::v4(octets).to_string());
+  for (const auto& octets : addresses.v6.first(std::min(addresses.v6.size(), kMaxShown)))
+    texts.push_back(IpAddress::v6(octets).to_string());
+  return "addresses: " + list_of(texts, addresses.v4.size() + addresses.v6.size());
 }
 
 std::string describe_endpoint(const View& view, const EndpointEntry& endpoint) {
@@ -111,9 +120,11 @@ std::string place_of(const registry::Snapshot& snapshot, const registry::StoredR
 std::vector<std::string> service_facts(const View& view, const Match& match) {
   const ServiceRecord& service = *match.service;
   std::vector<std::string> facts{describe_match(match)};
+  std::size_t sources = 0;
   service.for_each_source([&](const registry::StoredRef& source) {
-    facts.push_back("source: " + place_of(view.snapshot(), source));
+    if (++sources <= kMaxShown) facts.push_back("source: " + place_of(view.snapshot(), source));
   });
+  if (sources > kMaxShown) facts.push_back(fmt::format("and {} more sources", sources - kMaxShown));
   facts.push_back(describe_exports(service));
   facts.push_back(fmt::format("{}, resolution {}: {}, TTL {}", to_string(service.provider),
                               to_string(service.resolution), describe_kind(view, service),
@@ -125,8 +136,11 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
     const auto& details = *service.details;
     if (!details.resolved_names.empty())
       facts.push_back(fmt::format("endpoint names: {} (/resolver has the state of each)",
-                                  fmt::join(details.resolved_names, ", ")));
-    for (const std::string& note : details.notes) facts.push_back("note: " + note);
+                                  list_of(details.resolved_names, details.resolved_names.size())));
+    for (std::size_t i = 0; i < std::min(details.notes.size(), kMaxShown); ++i)
+      facts.push_back("note: " + details.notes[i]);
+    if (details.notes.size() > kMaxShown)
+      facts.push_back(fmt::format("and {} more notes", details.notes.size() - kMaxShown));
   }
   add_endpoints(view, service, facts);
   return facts;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an operator wants to know of a service and of a client, a fact a line.
 #pragma once
 

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/service_names.hpp"
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <vector>
 
 #include "registry/base/host_name.hpp"
 
@@ -9,10 +12,13 @@ namespace meshdns::dnsd {
 namespace {
 
 using registry::EndpointEntry;
+using registry::EndpointIndex;
 using registry::EndpointList;
 using registry::Provider;
 using registry::ServicePort;
 using registry::ServiceRecord;
+
+constexpr std::size_t kMaxKinds = 1024;
 
 // Istio's protocols (HTTP, GRPC, TLS, ...) all run over TCP.
 std::string_view transport_of(const ServicePort& port) {
@@ -29,24 +35,9 @@ bool is_port(const ServicePort& port, std::string_view name, std::string_view pr
 // A label with its underscore, and something behind it.
 bool is_underscored(std::string_view label) { return label.size() > 1 && label[0] == '_'; }
 
-std::span<const ServicePort> ports_of(const EndpointList& endpoints, const EndpointEntry& entry) {
-  if (entry.subset >= endpoints.ports.size() || !endpoints.ports[entry.subset]) return {};
-  return endpoints.ports[entry.subset]->ports;
-}
-
-std::span<const ServicePort> ports_of(const ServiceRecord& service) {
-  if (!service.ports) return {};
-  return service.ports->ports;
-}
-
-bool is_wanted(const ServicePort& port, const ServiceLabels& labels) {
-  return labels.kind != ServiceLabels::Kind::Port || is_port(port, labels.port, labels.protocol);
-}
-
-void sort_unique(std::vector<PortTarget>& targets) {
-  std::ranges::sort(targets);
-  const auto repeated = std::ranges::unique(targets);
-  targets.erase(repeated.begin(), repeated.end());
+std::span<const ServicePort> ports_of(const EndpointList& endpoints, std::size_t subset) {
+  if (subset >= endpoints.ports.size() || !endpoints.ports[subset]) return {};
+  return endpoints.ports[subset]->ports;
 }
 
 ServiceLabels read_two_labels(std::string_view first, std::string_view second,
@@ -80,45 +71,66 @@ bool ServicePorts::are_per_endpoint() const {
                                service_.answer == registry::AnswerKind::Endpoints);
 }
 
+std::span<const ServicePort> ServicePorts::ports() const {
+  if (!service_.ports) return {};
+  return service_.ports->ports;
+}
+
+std::span<const ServicePort> ServicePorts::ports_of(const EndpointEntry& endpoint) const {
+  return dnsd::ports_of(*service_.endpoints(), endpoint.subset);
+}
+
+bool ServicePorts::is_wanted(const ServicePort& port, const ServiceLabels& labels) {
+  return labels.kind != ServiceLabels::Kind::Port || is_port(port, labels.port, labels.protocol);
+}
+
+// Large lists know which ports their ready endpoints have, in which networks.  A list with very
+// many of these pairs is taken to have the port: NODATA denies less than NXDOMAIN.
+template <typename Matches>
+bool ServicePorts::has_endpoint_port(const Matches& matches) const {
+  const EndpointList* const endpoints = service_.endpoints();
+  if (endpoints == nullptr) return false;
+  const auto has_port = [&](std::size_t subset) {
+    return std::ranges::any_of(dnsd::ports_of(*endpoints, subset), matches);
+  };
+  if (!endpoints->index.is_made())
+    return std::ranges::any_of(endpoints->entries, [&](const EndpointEntry& entry) {
+      return entry.ready && view_.reaches(entry) && has_port(entry.subset);
+    });
+  std::size_t looks = 0;
+  std::optional<std::uint16_t> without;  // a subset that is known not to have it
+  for (const EndpointIndex::Kind& kind : endpoints->index.kinds()) {
+    if (++looks > kMaxKinds) return true;
+    if (kind.subset == without || !view_.reaches(kind.network)) continue;
+    if (has_port(kind.subset)) return true;
+    without = kind.subset;
+  }
+  return false;
+}
+
 bool ServicePorts::has(std::string_view name, std::string_view protocol) const {
   const auto matches = [&](const ServicePort& port) { return is_port(port, name, protocol); };
-  if (!are_per_endpoint()) return std::ranges::any_of(ports_of(service_), matches);
-  const EndpointList* const endpoints = service_.endpoints();
-  return endpoints != nullptr &&
-         std::ranges::any_of(endpoints->entries, [&](const EndpointEntry& entry) {
-           return entry.ready && view_.reaches(entry) &&
-                  std::ranges::any_of(ports_of(*endpoints, entry), matches);
-         });
+  return are_per_endpoint() ? has_endpoint_port(matches) : std::ranges::any_of(ports(), matches);
 }
 
-std::vector<PortTarget> ServicePorts::targets(const ServiceLabels& labels) const {
-  std::vector<PortTarget> targets;
-  if (labels.kind == ServiceLabels::Kind::Endpoint || are_per_endpoint()) {
-    add_endpoint_ports(labels, targets);
-  } else {
-    for (const ServicePort& port : ports_of(service_))
-      if (is_wanted(port, labels)) targets.push_back({"", port.number});
-  }
-  sort_unique(targets);
-  return targets;
-}
-
-void ServicePorts::add_endpoint_ports(const ServiceLabels& labels,
-                                      std::vector<PortTarget>& targets) const {
-  const EndpointList* const endpoints = service_.endpoints();
-  if (endpoints == nullptr) return;
-  const bool pod_names = view_.settings().endpoint_pod_names;
-  const auto add = [&](const EndpointEntry& entry, std::string_view label) {
-    for (const ServicePort& port : ports_of(*endpoints, entry))
-      if (is_wanted(port, labels)) targets.push_back({std::string(label), port.number});
-  };
+bool ServicePorts::has_targets(const ServiceLabels& labels) const {
+  const auto matches = [&](const ServicePort& port) { return is_wanted(port, labels); };
   if (labels.kind == ServiceLabels::Kind::Endpoint) {
-    for_each_endpoint_named(view_, service_, labels,
-                            [&](const EndpointEntry& entry) { add(entry, labels.endpoint); });
-    return;
+    bool found = false;
+    for_each_endpoint_named(view_, service_, labels, [&](const EndpointEntry& entry) {
+      found = !ports_of(entry).empty();
+      return !found;
+    });
+    return found;
   }
-  for (const EndpointEntry& entry : endpoints->entries)
-    if (entry.ready && view_.reaches(entry)) add(entry, EndpointList::label_of(entry, pod_names));
+  return are_per_endpoint() ? has_endpoint_port(matches) : std::ranges::any_of(ports(), matches);
+}
+
+bool is_endpoint_meant(const registry::View& view, const EndpointEntry& endpoint,
+                       const ServiceLabels& labels) {
+  return view.reaches(endpoint) &&
+         (labels.cluster.empty() ||
+          (endpoint.cluster && endpoint.cluster->text() == labels.cluster));
 }
 
 bool is_endpoint_named(const EndpointEntry& endpoint, std::string_view label,
@@ -146,8 +158,9 @@ std::optional<IpAddress> parse_dashed_address(std::string_view label) {
 
 bool has_ready_endpoint(const ServiceRecord& service) {
   const EndpointList* const endpoints = service.endpoints();
-  return endpoints != nullptr &&
-         std::ranges::any_of(endpoints->entries, [](const EndpointEntry& e) { return e.ready; });
+  if (endpoints == nullptr) return false;
+  if (endpoints->index.is_made()) return !endpoints->index.all().empty();
+  return std::ranges::any_of(endpoints->entries, [](const EndpointEntry& e) { return e.ready; });
 }
 
 }  // namespace meshdns::dnsd

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lies below a service's name: its endpoints ("web-0", "10-0-0-1"), and its ports, which SRV
 // gives (Kubernetes DNS-Based Service Discovery 1.1.0, sections 2.3.2 and 2.4.2).
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "registry/view/view.hpp"
 
@@ -28,13 +29,6 @@ struct ServiceLabels {
 };
 ServiceLabels read_service_labels(std::string_view below, const registry::ServiceRecord& service);
 
-// What SRV says of one target.
-struct PortTarget {
-  std::string label;  // of the endpoint; empty = the service itself
-  std::uint16_t port = 0;
-  friend auto operator<=>(const PortTarget&, const PortTarget&) = default;
-};
-
 // The ports of a service as one client sees them.  A lens: lives as long as what it was made of.
 class ServicePorts {
  public:
@@ -44,24 +38,39 @@ class ServicePorts {
   // Whether a port of that name and protocol has a record; an empty name is any named port.
   // Unnamed ports have no names below the service.
   bool has(std::string_view port, std::string_view protocol) const;
-  // The records of `labels`: Kind::Service gives every port once (unnamed ones too), Kind::Port
-  // that port, Kind::Endpoint that endpoint's.  Without repetitions.  Allocates.
-  std::vector<PortTarget> targets(const ServiceLabels& labels) const;
+  // Whether `labels` has any SRV record.
+  bool has_targets(const ServiceLabels& labels) const;
+  // Calls `visit(number)` for the service's own ports that `labels` means, or for those of an
+  // endpoint: Kind::Port is that port, all others are every port, unnamed ones too.
+  template <typename Visit>
+  void for_each_port(const ServiceLabels& labels, const Visit& visit) const;
+  template <typename Visit>
+  void for_each_port(const registry::EndpointEntry& endpoint, const ServiceLabels& labels,
+                     const Visit& visit) const;
   // SRV records lead to the endpoints themselves, not to the service.
   bool are_per_endpoint() const;
 
  private:
-  void add_endpoint_ports(const ServiceLabels& labels, std::vector<PortTarget>& targets) const;
+  std::span<const registry::ServicePort> ports() const;
+  std::span<const registry::ServicePort> ports_of(const registry::EndpointEntry& endpoint) const;
+  static bool is_wanted(const registry::ServicePort& port, const ServiceLabels& labels);
+  // Whether the client reaches a ready endpoint that has a port for which `matches` holds.
+  template <typename Matches>
+  bool has_endpoint_port(const Matches& matches) const;
 
   const registry::View& view_;
   const registry::ServiceRecord& service_;
 };
 
-// Calls `visit(endpoint)` for every ready endpoint that this client may reach and that has this
-// name; never more than one name each.
+// Calls `visit(endpoint)` for the ready endpoints that this client may reach and that have this
+// name, until it returns false; never more than one name each.  Of very many that share one name
+// only some are visited, IPv4 and IPv6.
 template <typename Visit>
 void for_each_endpoint_named(const registry::View& view, const registry::ServiceRecord& service,
                              const ServiceLabels& labels, Visit&& visit);
+// Whether the client may reach a ready endpoint, and it is of the cluster that `labels` names.
+bool is_endpoint_meant(const registry::View& view, const registry::EndpointEntry& endpoint,
+                       const ServiceLabels& labels);
 
 // Whether `endpoint` is called `label`.  `address`: `label` read as a dashed address, if it is one.
 bool is_endpoint_named(const registry::EndpointEntry& endpoint, std::string_view label,
@@ -76,15 +85,36 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
                              const ServiceLabels& labels, Visit&& visit) {
   const registry::EndpointList* const endpoints = service.endpoints();
   if (endpoints == nullptr) return;
+  if (endpoints->index.is_made()) {
+    // By address: those of IPv4 come first, those of IPv6 last.
+    constexpr std::size_t kMost = 256;
+    const auto found = endpoints->index.named(labels.endpoint);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (i == kMost && found.size() > 2 * kMost) i = found.size() - kMost;
+      const registry::EndpointEntry& endpoint = endpoints->entries[found[i].entry];
+      if (is_endpoint_meant(view, endpoint, labels) && !visit(endpoint)) return;
+    }
+    return;
+  }
   const std::optional<IpAddress> address = parse_dashed_address(labels.endpoint);
   const bool pod_names = view.settings().endpoint_pod_names;
-  for (const registry::EndpointEntry& endpoint : endpoints->entries) {
-    if (!endpoint.ready || !view.reaches(endpoint)) continue;
-    if (!labels.cluster.empty() &&
-        (!endpoint.cluster || endpoint.cluster->text() != labels.cluster))
-      continue;
-    if (is_endpoint_named(endpoint, labels.endpoint, address, pod_names)) visit(endpoint);
-  }
+  for (const registry::EndpointEntry& endpoint : endpoints->entries)
+    if (endpoint.ready && is_endpoint_meant(view, endpoint, labels) &&
+        is_endpoint_named(endpoint, labels.endpoint, address, pod_names) && !visit(endpoint))
+      return;
+}
+
+template <typename Visit>
+void ServicePorts::for_each_port(const ServiceLabels& labels, const Visit& visit) const {
+  for (const registry::ServicePort& port : ports())
+    if (is_wanted(port, labels)) visit(port.number);
+}
+
+template <typename Visit>
+void ServicePorts::for_each_port(const registry::EndpointEntry& endpoint,
+                                 const ServiceLabels& labels, const Visit& visit) const {
+  for (const registry::ServicePort& port : ports_of(endpoint))
+    if (is_wanted(port, labels)) visit(port.number);
 }
 
 }  // namespace meshdns::dnsd

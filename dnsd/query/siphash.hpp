@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SipHash-2-4 (Aumasson and Bernstein, 2012): a hash of short messages that nobody without the key
 // can make.  Our own, since OpenSSL's EVP_MAC wants a context and a list of parameters for each.
 #pragma once

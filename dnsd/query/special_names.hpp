@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that never leave this host and that no resource may claim: localhost and invalid (RFC
 // 6761), onion (RFC 7686), alt (RFC 9476).
 #pragma once

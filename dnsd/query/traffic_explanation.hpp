@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which service a connection is taken for, as text (`meshdnsd explain --connect`) and as JSON
 // (/explain?connect=).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the query path needs of forwarding: the cache for what is there, the forwarder for what is
 // not.  An interface, so that the query path is tested without sockets.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/wire/message_writer.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@ namespace {
 constexpr std::size_t kMaxPointee = 0x3fff;  // what 14 bits can say
 constexpr std::uint8_t kTruncated = 0x02;
 constexpr std::uint8_t kAuthoritative = 0x04;
-constexpr std::uint8_t kAuthenticData = 0x20;
 
 // The hash of a suffix is that of its octets from the last to the first, so that one walk over a
 // name yields all of them.
@@ -137,11 +137,6 @@ void MessageWriter::set_authoritative(bool aa) {
       static_cast<std::uint8_t>(aa ? buffer_[2] | kAuthoritative : buffer_[2] & ~kAuthoritative);
 }
 
-void MessageWriter::set_authentic_data(bool ad) {
-  buffer_[3] =
-      static_cast<std::uint8_t>(ad ? buffer_[3] | kAuthenticData : buffer_[3] & ~kAuthenticData);
-}
-
 void MessageWriter::set_truncated() { buffer_[2] |= kTruncated; }
 
 // --- records -------------------------------------------------------------------------------------
@@ -200,6 +195,30 @@ bool MessageWriter::add_srv(Section section, NameRef owner, std::uint32_t ttl,
   const std::size_t target_at = size_;
   if (!put_name(target, Compression::Off)) return false;
   if (target_ref != nullptr) *target_ref = static_cast<NameRef>(target_at);
+  return record.done();
+}
+
+bool MessageWriter::add_srv_below(Section section, NameRef owner, std::uint32_t ttl,
+                                  const SrvFields& fields, std::string_view label,
+                                  std::string_view wire_name, NameRef* target_ref) {
+  const std::size_t front = label.empty() ? 0 : label.size() + 1;
+  if (label.size() > kMaxLabelLength || front + wire_name.size() > kMaxNameLength) return false;
+  Record record(*this, section);
+  if (!put_ref(owner) || !record.begin(Type::Srv, Class::In, ttl)) return false;
+  if (room() < 6 + front + wire_name.size()) return false;
+  std::uint8_t* at = buffer_.data() + size_;
+  store_u16(at, fields.priority);
+  store_u16(at + 2, fields.weight);
+  store_u16(at + 4, fields.port);
+  at += 6;
+  if (target_ref != nullptr) *target_ref = static_cast<NameRef>(size_ + 6);
+  if (!label.empty()) {
+    *at++ = static_cast<std::uint8_t>(label.size());
+    std::memcpy(at, label.data(), label.size());
+    at += label.size();
+  }
+  std::memcpy(at, wire_name.data(), wire_name.size());
+  size_ += 6 + front + wire_name.size();
   return record.done();
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a reply into a buffer that the caller owns, records whole or not at all, names compressed
 // (RFC 1035, section 4.1.4) against those already written.  Never allocates.
 #pragma once
@@ -15,6 +16,13 @@ namespace meshdns::wire {
 
 enum class Section : std::uint8_t { Answer, Authority, Additional };
 
+// The fields of a SRV record beside its target (RFC 2782).
+struct SrvFields {
+  std::uint16_t priority = 0;
+  std::uint16_t weight = 0;
+  std::uint16_t port = 0;
+};
+
 // The owner of a record about to be written: the question's name, an offset returned earlier, or
 // text. Text is dotted (presentation escapes `\.` `\DDD` not interpreted): registry names only.
 class MessageWriter {
@@ -27,7 +35,6 @@ class MessageWriter {
 
   void set_rcode(Rcode rcode);
   void set_authoritative(bool aa);
-  void set_authentic_data(bool ad);
 
   // A name to be used as owner or in rdata more than once; kQuestionName is the question's.
   using NameRef = std::uint16_t;  // offset in the message
@@ -47,6 +54,11 @@ class MessageWriter {
   bool add_srv(Section section, NameRef owner, std::uint32_t ttl, std::uint16_t priority,
                std::uint16_t weight, std::uint16_t port, std::string_view target,
                NameRef* target_ref = nullptr);  // RFC 2782: target uncompressed
+  // The same with `label` (empty = none) in front of a name in wire form: for long sets whose
+  // targets share their ends.  REQUIRES: a label without dots and a name.
+  bool add_srv_below(Section section, NameRef owner, std::uint32_t ttl, const SrvFields& fields,
+                     std::string_view label, std::string_view wire_name,
+                     NameRef* target_ref = nullptr);
   // A string over 255 octets becomes several; none at all becomes one empty string.  Of the
   // question's class: CHAOS answers are TXT.
   bool add_txt(Section section, NameRef owner, std::uint32_t ttl,
@@ -76,6 +88,8 @@ class MessageWriter {
   std::size_t finish();
 
   std::size_t size() const { return size_; }
+  // Octets that records may still take.
+  std::size_t room() const { return limit_ - reserved_ - size_; }
   std::span<std::uint8_t> buffer() const { return buffer_; }
   std::uint16_t answer_count() const { return counts_[0]; }
   std::uint16_t count(Section section) const { return counts_[static_cast<std::size_t>(section)]; }
@@ -84,7 +98,6 @@ class MessageWriter {
   // A record under way: remembers where it began, to take it back when it does not fit.
   class Record;
 
-  std::size_t room() const { return limit_ - reserved_ - size_; }
   bool put_address(Section section, NameRef owner, Type type, std::uint32_t ttl,
                    std::span<const std::uint8_t> octets);
   bool put_octet(std::uint8_t value);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names in wire form (length-counted labels, root octet last) and as people write them (RFC 1035,
 // section 5.1; RFC 4343, section 2.1).
 #pragma once

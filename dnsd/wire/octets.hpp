@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Big-endian numbers in octets.  No bounds are checked here: callers have done so.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/wire/query_message.hpp"
 
 #include <algorithm>
@@ -88,7 +89,6 @@ inline bool parse_question(std::span<const std::uint8_t> datagram, QueryMessage&
   if (available < size + 4) return false;
 
   query.qname_size = size;
-  query.label_count = static_cast<std::uint8_t>(labels);
   query.qtype = static_cast<Type>(load_u16(name + size));
   query.qclass = static_cast<Class>(load_u16(name + size + 2));
   query.question = datagram.subspan(kHeaderSize, size + 4);
@@ -211,7 +211,6 @@ ParseOutcome parse_query(std::span<const std::uint8_t> datagram, QueryMessage& q
   if (!parsed) {
     query.qname_size = 0;
     query.qname_text_size = 0;
-    query.label_count = 0;
     query.has_odd_octets = false;
     query.qtype = Type{0};
     query.qclass = Class{0};

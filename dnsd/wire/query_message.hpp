@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client's query, parsed: header, one question, EDNS.  Our own bounds-checked reader: it sees
-// every datagram that anybody sends (reliability.md R11, R12, R30).
+// every datagram that anybody sends, before any library does.
 #pragma once
 
 #include <array>
@@ -46,7 +47,6 @@ struct QueryMessage {
   // be made.
   std::string_view qname() const { return {qname_text.data(), qname_text_size}; }
   bool has_odd_octets;
-  std::uint8_t label_count;
   std::size_t qname_text_size;
   std::array<char, kMaxNameLength + 1> qname_text;
 
@@ -57,11 +57,11 @@ struct QueryMessage {
 // What a query gets that is not simply answered.
 enum class ParseOutcome : std::uint8_t {
   Ok,
-  Drop,        // shorter than a header, or QR=1 (R17): no reply at all
+  Drop,        // shorter than a header, or a response (QR=1): no reply at all
   FormErr,     // header whole, rest not well-formed, or QDCOUNT != 1 (RFC 9619); `question` may be
                // empty
   CookieOnly,  // QDCOUNT 0 and a cookie (RFC 7873, section 5.4); `question` is empty
-  NotImp,      // opcode other than QUERY (R29)
+  NotImp,      // opcode other than QUERY: never forwarded
   BadVers,     // EDNS version above 0 (RFC 6891, section 6.1.3)
 };
 

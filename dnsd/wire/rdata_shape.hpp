@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What names and record data look like in a message: the part of reading that records share.
 #pragma once
 

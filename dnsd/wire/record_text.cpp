@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/wire/record_text.hpp"
 
 #include <ldns/ldns.h>

@@ -1,4 +1,5 @@
-// A message from an upstream, checked whole before any of it is used (reliability.md R4, R8, R10).
+// SPDX-License-Identifier: Apache-2.0
+// A message from an upstream.  The whole message is checked before any part of it is used.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +50,8 @@ struct ResponseMessage {
 };
 
 // Whether the header and question (only these are read) can be the reply to a query sent with `id`
-// for `name` (exact octets, case included): QR=1, opcode QUERY, QDCOUNT 1.  Anything else is to be
-// ignored and the wait goes on (R4).
+// for `name` (exact bytes, case included): QR=1, opcode QUERY, QDCOUNT 1.  The caller
+// ignores anything else and keeps waiting (RFC 5452, section 9.1).
 bool is_reply_to(std::span<const std::uint8_t> datagram, std::uint16_t id, std::string_view name,
                  Type type, Class qclass, bool* case_differs = nullptr);
 

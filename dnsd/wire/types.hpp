@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers of the DNS, by the names that the RFCs give them.
 #pragma once
 
@@ -91,6 +92,7 @@ enum class Ede : std::uint16_t {
   NoReachableAuthority = 22,
   NetworkError = 23,
   InvalidData = 24,
+  InvalidQueryType = 30,  // RFC 9824, section 3.5
 };
 
 }  // namespace meshdns::wire

@@ -1,5 +1,6 @@
-// A query to an upstream: always built anew from its parts (reliability.md R30), never from octets
-// that a client sent.
+// SPDX-License-Identifier: Apache-2.0
+// Builds a query to an upstream from its parts.  Bytes of a client's message are never copied, so
+// that no option or record of a client reaches the upstream.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers that name the endpoints of a Service: the addresses of one of them, and SRV records.  The
+// work is that of what fits into the reply, however many endpoints there are.
+#pragma once
+
+#include "dnsd/query/answer.hpp"
+#include "dnsd/query/decision.hpp"
+
+namespace meshdns::dnsd {
+
+// REQUIRES: Verdict::EndpointAddresses.
+void answer_endpoint(const Decision& decision, AnswerContext& context);
+// REQUIRES: Verdict::Ports.
+void answer_ports(const Decision& decision, AnswerContext& context);
+
+}  // namespace meshdns::dnsd
