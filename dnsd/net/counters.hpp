@@ -1,4 +1,5 @@
-// What one worker's sockets counted.  Written by that worker alone, without locked instructions;
+// SPDX-License-Identifier: Apache-2.0
+// Counters of one worker's sockets.  Written by that worker alone, without locked instructions;
 // readable by any thread at any time.
 #pragma once
 
@@ -11,9 +12,6 @@ class Counter {
  public:
   void add(std::uint64_t n = 1) {
     value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-  void subtract(std::uint64_t n = 1) {
-    value_.store(value_.load(std::memory_order_relaxed) - n, std::memory_order_relaxed);
   }
   void set(std::uint64_t n) { value_.store(n, std::memory_order_relaxed); }
   std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }

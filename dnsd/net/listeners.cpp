@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/listeners.hpp"
 
 #include <arpa/inet.h>
@@ -7,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
@@ -15,6 +17,8 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+
+#include "dnsd/net/port_owner.hpp"
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -26,17 +30,19 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Bursts wait here while a worker is busy (reliability.md R60); the kernel gives what it allows.
+// Bursts wait here while a worker is busy.  The kernel may allow less.
 constexpr int kBufferBytes = 4 << 20;
 constexpr int kStreamBufferBytes = 128 << 10;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
-enum class Protocol : std::uint8_t { Udp, Tcp };
-
-const char* name_of(Protocol protocol) { return protocol == Protocol::Udp ? "UDP" : "TCP"; }
-
 void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+std::string describe_owner(const SocketAddress& address, Protocol protocol) {
+  const auto owner = owner_of(inodes_bound_to(address, protocol));
+  if (!owner) return "another process is using this port (\"ss -lntup\" as root shows it)";
+  return "process " + std::to_string(owner->pid) + " (" + owner->program + ") is using this port";
 }
 
 Error listen_error(const SocketAddress& address, Protocol protocol, int error) {
@@ -48,7 +54,7 @@ Error listen_error(const SocketAddress& address, Protocol protocol, int error) {
       message += "; ports below 1024 need CAP_NET_BIND_SERVICE";
       break;
     case EADDRINUSE:
-      message += "; another program has this port (\"ss -lntup\" shows which)";
+      message += "; " + describe_owner(address, protocol);
       break;
     case EADDRNOTAVAIL:
       message += "; no interface of this machine has the address";
@@ -129,68 +135,98 @@ void prepare_tcp(int fd) {
   set_option(fd, SOL_SOCKET, SO_SNDBUF, kStreamBufferBytes);
 }
 
-// A bound socket, or errno.  `shared`: other sockets of ours will bind the same address.
+// How to bind an address.  Two sockets can only share an address if both have SO_REUSEPORT at the
+// moment when the second one binds.  So the first socket of an address binds without it, which
+// fails if any other process is there, and gets it afterwards, for the sockets of our other
+// workers. Of two daemons that start at once, exactly one wins.
+enum class Sharing : std::uint8_t {
+  Refused,        // the first socket of an address, and none of ours is there
+  WithOurselves,  // a socket of ours has the address
+};
+
+// The sockets of this process, among them those of listeners that went away whose last replies are
+// still to be sent.
+class OwnSockets {
+ public:
+  void add(const ListenSocket& socket) { sockets_.push_back(&socket); }
+  void add(const std::vector<Listener>& listeners) {
+    for (const Listener& listener : listeners)
+      for (const auto* const sockets : {&listener.udp, &listener.tcp})
+        for (const auto& socket : *sockets) add(*socket);
+  }
+
+  // True if some of them overlap `address`, and nobody else's do.
+  bool alone_have(const SocketAddress& address) const {
+    std::vector<std::uint64_t> own;
+    for (const ListenSocket* socket : sockets_)
+      if (overlaps(socket->address, address)) own.push_back(socket->inode);
+    const auto is_ours = [&](std::uint64_t inode) { return std::ranges::count(own, inode) > 0; };
+    return !own.empty() && std::ranges::all_of(inodes_bound_to(address, Protocol::Udp), is_ours) &&
+           std::ranges::all_of(inodes_bound_to(address, Protocol::Tcp), is_ours);
+  }
+
+ private:
+  std::vector<const ListenSocket*> sockets_;
+};
+
+struct OpenError {
+  Error error;
+  bool in_use = false;  // another process has the address
+};
+
+OpenError open_error(const SocketAddress& address, Protocol protocol, int error) {
+  return {listen_error(address, protocol, error), error == EADDRINUSE};
+}
+
+// Returns a bound socket that listens, or errno.
 std::expected<FileDescriptor, int> bind_socket(const SocketAddress& address, Protocol protocol,
                                                const sockaddr_storage& name, unsigned name_size,
-                                               bool shared) {
-  const int type = protocol == Protocol::Udp ? SOCK_DGRAM : SOCK_STREAM;
-  FileDescriptor fd(::socket(name.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+                                               Sharing sharing) {
+  const bool tcp = protocol == Protocol::Tcp;
+  FileDescriptor fd(
+      ::socket(name.ss_family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return std::unexpected(errno);
-  if (shared) {
-    set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
-    if (protocol == Protocol::Tcp) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  }
+  if (sharing == Sharing::WithOurselves) set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+  // Connections of an earlier run may still be closing; a listening socket is a conflict all the
+  // same.
+  if (tcp) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   // A node-local address may be put on its interface after we start.
   set_option(fd.get(), IPPROTO_IP, IP_FREEBIND, 1);
   if (name.ss_family == AF_INET6)
     set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, address.ip.is_unspecified() ? 0 : 1);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), name_size) != 0)
     return std::unexpected(errno);
+  if (tcp) {
+    prepare_tcp(fd.get());
+    if (::listen(fd.get(), kBacklog) != 0) return std::unexpected(errno);
+  } else {
+    prepare_udp(fd.get(), address);
+  }
+  if (sharing == Sharing::Refused) set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
   return fd;
 }
 
-Result<std::shared_ptr<ListenSocket>> open_socket(const SocketAddress& address, Protocol protocol) {
+std::uint64_t inode_of(const FileDescriptor& fd) {
+  struct stat status{};
+  return ::fstat(fd.get(), &status) == 0 ? status.st_ino : 0;
+}
+
+// Port 0 becomes the port that the kernel has chosen.
+std::expected<std::shared_ptr<ListenSocket>, OpenError> open_socket(const SocketAddress& address,
+                                                                    Protocol protocol,
+                                                                    Sharing sharing) {
   sockaddr_storage name{};
   const auto name_size = address.to_sockaddr(name);
-  if (!name_size) return std::unexpected(name_size.error());
-  auto fd = bind_socket(address, protocol, name, *name_size, true);
-  if (!fd) return std::unexpected(listen_error(address, protocol, fd.error()));
-  if (protocol == Protocol::Udp) {
-    prepare_udp(fd->get(), address);
-  } else {
-    prepare_tcp(fd->get());
-    if (::listen(fd->get(), kBacklog) != 0)
-      return std::unexpected(listen_error(address, protocol, errno));
-  }
+  if (!name_size) return std::unexpected(OpenError{name_size.error()});
+  auto fd = bind_socket(address, protocol, name, *name_size, sharing);
+  if (!fd) return std::unexpected(open_error(address, protocol, fd.error()));
   auto socket = std::make_shared<ListenSocket>();
   socket->fd = *std::move(fd);
   socket->address = address;
+  if (address.port == 0) socket->address.port = bound_address(socket->fd.get())->port;
   socket->wildcard = address.ip.is_unspecified();
+  socket->inode = inode_of(socket->fd);
   return socket;
-}
-
-// A port that nobody has, for UDP and TCP.  Found without SO_REUSEPORT: with it the kernel may hand
-// out a port that another process of the same user shares.
-Result<std::uint16_t> find_free_port(const SocketAddress& address) {
-  constexpr int kTries = 64;
-  int error = EADDRINUSE;
-  Protocol protocol = Protocol::Udp;
-  for (int i = 0; i < kTries; ++i) {
-    sockaddr_storage name{};
-    const auto name_size = address.to_sockaddr(name);
-    if (!name_size) return std::unexpected(name_size.error());
-    const auto udp = bind_socket(address, Protocol::Udp, name, *name_size, false);
-    if (!udp) return std::unexpected(listen_error(address, Protocol::Udp, udp.error()));
-    SocketAddress found = address;
-    found.port = bound_address(udp->get()).value_or(address).port;
-    sockaddr_storage same{};
-    if (!found.to_sockaddr(same)) continue;
-    const auto tcp = bind_socket(found, Protocol::Tcp, same, *name_size, false);
-    if (tcp) return found.port;
-    protocol = Protocol::Tcp;
-    error = tcp.error();
-  }
-  return std::unexpected(listen_error(address, protocol, error));
 }
 
 // In place of what the group had; where the kernel refuses, that stays.
@@ -230,21 +266,41 @@ void spread_over(const ListenSocket& any_of_group, std::span<const unsigned> wor
   choose_by(code, any_of_group);
 }
 
-Result<Listener> open_listener(const SocketAddress& requested, unsigned workers) {
-  Listener listener{requested, requested, false, {}, {}};
-  if (requested.port == 0) {
-    const auto port = find_free_port(requested);
-    if (!port) return std::unexpected(port.error());
-    listener.address.port = *port;
+// Opens the first worker's UDP and TCP sockets, which claim the address for this process: UDP
+// first, since of two UDP sockets that bind at once only one succeeds.
+std::expected<Listener, OpenError> claim(const SocketAddress& requested) {
+  constexpr int kTries = 64;  // for a port that is free for both protocols
+  OpenError error;
+  for (int i = 0; i < kTries; ++i) {
+    auto udp = open_socket(requested, Protocol::Udp, Sharing::Refused);
+    if (!udp) return std::unexpected(std::move(udp.error()));
+    const SocketAddress address = (*udp)->address;
+    auto tcp = open_socket(address, Protocol::Tcp, Sharing::Refused);
+    if (tcp) return Listener{requested, address, false, {*std::move(udp)}, {*std::move(tcp)}};
+    error = std::move(tcp.error());
+    if (requested.port != 0 || !error.in_use) break;
   }
-  for (unsigned worker = 0; worker < workers; ++worker) {
+  return std::unexpected(std::move(error));
+}
+
+// Opens the sockets of all workers.  `ours` are this process's sockets that are open already: an
+// address that overlaps one of them cannot be claimed but is ours, unless others share it.
+std::expected<Listener, OpenError> open_listener(const SocketAddress& requested, unsigned workers,
+                                                 const OwnSockets& ours) {
+  auto claimed = claim(requested);
+  const bool is_beside = !claimed && claimed.error().in_use && ours.alone_have(requested);
+  if (!claimed && !is_beside) return claimed;
+  Listener listener = claimed ? *std::move(claimed) : Listener{requested, requested, false, {}, {}};
+  while (listener.tcp.size() < workers) {
     for (const Protocol protocol : {Protocol::Udp, Protocol::Tcp}) {
-      auto socket = open_socket(listener.address, protocol);
+      auto socket = open_socket(listener.address, protocol, Sharing::WithOurselves);
       if (!socket) return std::unexpected(std::move(socket.error()));
       (protocol == Protocol::Udp ? listener.udp : listener.tcp).push_back(*std::move(socket));
     }
   }
-  spread_at_random(*listener.udp.front(), workers);
+  // The program counts the group's sockets.  If some of them belong to a listener that went away,
+  // the kernel's own choice is right: it passes over those, since they are connected.
+  if (!is_beside) spread_at_random(*listener.udp.front(), workers);
   return listener;
 }
 
@@ -260,6 +316,7 @@ bool share_among(std::vector<std::shared_ptr<ListenSocket>>& sockets, unsigned w
     copy->address = original.address;
     copy->wildcard = original.wildcard;
     copy->inherited = true;
+    copy->inode = original.inode;
     sockets.push_back(std::move(copy));
   }
   return true;
@@ -274,12 +331,9 @@ bool contains(std::span<const SocketAddress> addresses, const SocketAddress& add
 Result<ListenerSet> ListenerSet::open(std::span<const SocketAddress> addresses, unsigned workers) {
   ListenerSet set;
   set.workers_ = std::max(workers, 1u);
-  for (const SocketAddress& address : addresses) {
-    auto listener = open_listener(address, set.workers_);
-    if (!listener) return std::unexpected(std::move(listener.error()));
-    set.listeners_.push_back(*std::move(listener));
-  }
-  return set;
+  Change change = set.change_to(addresses);
+  if (!change.failures.empty()) return std::unexpected(std::move(change.failures.front()));
+  return std::move(change.set);
 }
 
 Result<ListenerSet> ListenerSet::adopt(std::vector<InheritedSocket> sockets, unsigned workers) {
@@ -308,6 +362,7 @@ Result<ListenerSet> ListenerSet::adopt(std::vector<InheritedSocket> sockets, uns
     socket->address = *address;
     socket->wildcard = address->ip.is_unspecified();
     socket->inherited = true;
+    socket->inode = inode_of(socket->fd);
     (udp ? listener->udp : listener->tcp).push_back(std::move(socket));
   }
   for (Listener& listener : set.listeners_)
@@ -324,23 +379,42 @@ ListenerSet::Change ListenerSet::change_to(std::span<const SocketAddress> addres
       return l.requested == address || l.address == address;
     });
   };
-  for (const SocketAddress& address : addresses) {
-    if (find(address) != listeners_.end()) continue;
-    auto listener = open_listener(address, workers_);
+  std::vector<SocketAddress> missing;
+  for (const SocketAddress& address : addresses)
+    if (find(address) == listeners_.end()) missing.push_back(address);
+  // Wildcards first: what they cover is then ours.
+  std::ranges::stable_partition(missing, [](const auto& a) { return a.ip.is_unspecified(); });
+  std::vector<std::shared_ptr<ListenSocket>> retired;
+  for (const auto& socket : retired_)
+    if (auto held = socket.lock()) retired.push_back(std::move(held));
+  for (const SocketAddress& address : missing) {
+    OwnSockets ours;
+    for (const auto& socket : retired) ours.add(*socket);
+    ours.add(listeners_);
+    ours.add(change.set.listeners_);
+    auto listener = open_listener(address, workers_, ours);
     if (!listener) {
-      change.failures.push_back(std::move(listener.error()));
+      change.is_in_use |= listener.error().in_use;
+      change.failures.push_back(std::move(listener.error().error));
       continue;
     }
     change.opened.push_back(listener->address);
     change.set.listeners_.push_back(*std::move(listener));
   }
+  std::ranges::stable_sort(change.set.listeners_, {}, [&](const Listener& l) {
+    return std::ranges::find(addresses, l.requested) - addresses.begin();
+  });
+  change.set.retired_.assign(retired.begin(), retired.end());
   for (const Listener& old : listeners_) {
     const bool wanted = old.inherited || contains(addresses, old.requested) ||
                         contains(addresses, old.address) || !change.failures.empty();
-    if (wanted)
+    if (wanted) {
       change.set.listeners_.push_back(old);
-    else
+    } else {
       change.closed.push_back(old.address);
+      for (const auto* const sockets : {&old.udp, &old.tcp})
+        change.set.retired_.insert(change.set.retired_.end(), sockets->begin(), sockets->end());
+    }
   }
   return change;
 }

@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listening sockets of all workers, opened on the control thread before any worker answers.
 //
 // Each worker has a UDP and a TCP socket of its own per address (SO_REUSEPORT), so that workers
-// share nothing.  The kernel spreads UDP over such a group by a hash of addresses and ports, which
-// is uneven when few clients use few source ports; a three-instruction classic BPF program on the
-// group picks at random instead.  TCP keeps the hash: there each connection has a new port.
+// share nothing.  No other process can join: an address is claimed before it is shared.  The kernel
+// spreads UDP over such a group by a hash of addresses and ports, which is uneven when few clients
+// use few source ports; a three-instruction classic BPF program on the group picks at random
+// instead.  TCP keeps the hash: there each connection has a new port.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,9 +23,10 @@ namespace meshdns::dnsd {
 // One worker's socket for one address.  Shared by the set and the worker; closed by the last.
 struct ListenSocket {
   FileDescriptor fd;
-  SocketAddress address;   // with the actual port
-  bool wildcard = false;   // bound to 0.0.0.0 or [::]: replies need the address that was asked
-  bool inherited = false;  // the giver holds it, too: it outlives us and keeps its queue
+  SocketAddress address;    // with the actual port
+  bool wildcard = false;    // bound to 0.0.0.0 or [::]: replies need the address that was asked
+  bool inherited = false;   // the giver holds it, too: it outlives us and keeps its queue
+  std::uint64_t inode = 0;  // the kernel's number of the socket
 };
 
 // One address: sockets by worker.
@@ -43,7 +47,8 @@ struct InheritedSocket {
 class ListenerSet {
  public:
   // Binds UDP and TCP on every address for `workers` workers, or nothing at all: the Error then
-  // says which address, which protocol, why, and what helps.
+  // says which address, which protocol, why, and what helps.  An address that any other process
+  // has is an Error, another meshdnsd's, too.
   static Result<ListenerSet> open(std::span<const SocketAddress> addresses, unsigned workers);
 
   // Takes over already bound sockets, UDP and TCP in any number and order; sockets of the same
@@ -67,12 +72,15 @@ class ListenerSet {
 
  private:
   std::vector<Listener> listeners_;
+  // Sockets of listeners that went away.  Workers keep them open until the last reply is sent.
+  std::vector<std::weak_ptr<ListenSocket>> retired_;
   unsigned workers_ = 0;
 };
 
 struct ListenerSet::Change {
   ListenerSet set;
   std::vector<Error> failures;
+  bool is_in_use = false;  // another process has one of the addresses, perhaps only for a moment
   std::vector<SocketAddress> opened;  // actual addresses
   std::vector<SocketAddress> closed;
 };

@@ -1,5 +1,6 @@
-// What the sockets and the query path know of each other: queries go to a QuerySink, answers that
-// come later go back through a ReplySender.  Everything here belongs to one worker's thread.
+// SPDX-License-Identifier: Apache-2.0
+// The interfaces between sockets and the query path: queries go to a QuerySink, answers that come
+// later go back through a ReplySender.  Everything here belongs to one worker's thread.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ struct Client {
   bool tcp = false;
 };
 
-// Where the answer to one query goes, now or seconds later.  A value; it stays safe to use after
-// its listener or connection is gone (the reply is dropped then).
+// The destination of the answer to one query, now or seconds later.  A value; it stays safe to use
+// after its listener or connection is gone (the reply is dropped then).
 struct ReplyTo {
   Client client;
   std::uint32_t slot = 0;        // of the worker's UDP socket or TCP connection
@@ -40,7 +41,7 @@ struct Datagram {
   std::size_t reply_size = 0;  // set by the sink, as on_query returns it
 };
 
-// What answers queries.  One per worker, called on the worker's thread only.
+// Answers queries.  One per worker, called on the worker's thread only.
 class QuerySink {
  public:
   // The query is not answered at all (QR=1, say).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/tcp_server.hpp"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "loop/check_loop.hpp"
 #include "registry/base/descriptor_limit.hpp"
 
 namespace meshdns::dnsd {
@@ -62,6 +64,7 @@ struct TcpServer::Connection {
   FileDescriptor fd;
   int watched = 0;  // libuv events polled for
   Client client;
+  TcpBudget::Place place;
   std::uint32_t slot;
   std::uint32_t generation;
   std::uint32_t in_flight = 0;  // queries that a late reply is due to
@@ -102,10 +105,12 @@ struct TcpServer::Connection {
   }
 };
 
-TcpServer::TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget)
+TcpServer::TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget,
+                     unsigned worker)
     : loop_(loop),
       counters_(counters),
       budget_(std::move(budget)),
+      worker_(worker),
       limits_(budget_->limits()),
       max_accepted_fd_(highest_usable_fd(limits_.reserved_files)),
       read_buffer_(new std::uint8_t[kShortRest + kReadSize]),
@@ -125,7 +130,8 @@ int TcpServer::add(std::shared_ptr<ListenSocket> listen) {
   const int error = uv_poll_init(loop_, &acceptor->poll, acceptor->listen->fd.get());
   if (error != 0) return error;
   acceptor->poll.data = acceptor.get();
-  if (paused_until_ == 0) uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable);
+  if (paused_until_ == 0)
+    check_loop(uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable), "watch a descriptor");
   acceptors_.push_back(acceptor.release());
   return 0;
 }
@@ -208,9 +214,13 @@ bool TcpServer::leave_reserve(FileDescriptor& fd) {
 
 void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& client,
                       std::uint16_t port) {
-  auto verdict = budget_->acquire(client);
-  if (verdict == TcpBudget::Verdict::AllInUse && evict_longest_idle())
-    verdict = budget_->acquire(client);
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const std::uint32_t slot = free_slots_.back();
+  const std::uint32_t generation = slots_[slot].generation;
+  auto [verdict, place] = budget_->admit(client, {worker_, slot, generation}, uv_now(loop_));
   if (verdict != TcpBudget::Verdict::Granted) {
     (verdict == TcpBudget::Verdict::AllInUse ? counters_.tcp_rejected_total
                                              : counters_.tcp_rejected_client)
@@ -219,8 +229,8 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
   }
   auto c = std::make_unique<Connection>();
   c->server = this;
+  c->place = std::move(place);
   if (uv_poll_init(loop_, &c->poll, fd.get()) != 0) {
-    budget_->release(client);
     counters_.tcp_accept_errors.add();
     return;
   }
@@ -233,14 +243,10 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
     c->client.local =
         IpAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&local)).value_or(IpAddress());
   }
-  if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
-    slots_.emplace_back();
-  }
   c->fd = std::move(fd);
-  c->slot = free_slots_.back();
+  c->slot = slot;
+  c->generation = generation;
   free_slots_.pop_back();
-  c->generation = slots_[c->slot].generation;
   slots_[c->slot].connection = c.get();
   c->active_at = uv_now(loop_);
   link_newest(*c);
@@ -253,7 +259,7 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
 bool TcpServer::evict_longest_idle() {
   int tries = kEvictionTries;
   for (Connection* c = oldest_; c != nullptr && tries-- > 0; c = c->newer) {
-    if (c->in_flight > 0 || c->unsent() > 0 || c->has_whole_query()) continue;
+    if (!may_make_room(*c)) continue;
     counters_.tcp_evicted.add();
     close(*c);
     return true;
@@ -261,18 +267,34 @@ bool TcpServer::evict_longest_idle() {
   return false;
 }
 
+void TcpServer::make_room(const TcpBudget::ConnectionId& id) {
+  Connection* const c = find(id.slot, id.generation);
+  if (c == nullptr) return;
+  if (!may_make_room(*c)) return c->place.keep(uv_now(loop_));
+  counters_.tcp_evicted.add();
+  close(*c);
+}
+
+// Tells the budget whether the connection may be closed to make room.
+void TcpServer::note_rest(Connection& c) {
+  may_make_room(c) ? c.place.set_idle_since(c.active_at) : c.place.set_busy();
+}
+
 void TcpServer::pause_accepting() {
   for (Acceptor* a : acceptors_) uv_poll_stop(&a->poll);
   paused_until_ = uv_now(loop_) + kAcceptPauseMs;
-  uv_timer_start(
-      &pause_timer_,
-      [](uv_timer_t* timer) { static_cast<TcpServer*>(timer->data)->resume_accepting(); },
-      kAcceptPauseMs, 0);
+  check_loop(
+      uv_timer_start(
+          &pause_timer_,
+          [](uv_timer_t* timer) { static_cast<TcpServer*>(timer->data)->resume_accepting(); },
+          kAcceptPauseMs, 0),
+      "start a timer");
 }
 
 void TcpServer::resume_accepting() {
   paused_until_ = 0;
-  for (Acceptor* a : acceptors_) uv_poll_start(&a->poll, UV_READABLE, on_acceptable);
+  for (Acceptor* a : acceptors_)
+    check_loop(uv_poll_start(&a->poll, UV_READABLE, on_acceptable), "watch a descriptor");
 }
 
 // --- one connection ------------------------------------------------------------------------------
@@ -450,6 +472,7 @@ void TcpServer::proceed(Connection& c) {
     if (!well) return close(c);
   }
   if (is_done(c)) return close(c);
+  note_rest(c);
   watch(c);
   weigh(c);
 }
@@ -485,7 +508,7 @@ void TcpServer::watch(Connection& c) {
   if (events == 0)
     uv_poll_stop(&c.poll);
   else
-    uv_poll_start(&c.poll, events, on_ready);
+    check_loop(uv_poll_start(&c.poll, events, on_ready), "watch a descriptor");
 }
 
 bool TcpServer::may_take_query(const Connection& c) const {
@@ -507,12 +530,17 @@ bool TcpServer::is_idle(const Connection& c) const {
   return c.in_flight == 0 && c.unsent() == 0 && c.query_since == 0;
 }
 
+// Nothing that was asked is lost with it.
+bool TcpServer::may_make_room(const Connection& c) const {
+  return c.in_flight == 0 && c.unsent() == 0 && !c.has_whole_query();
+}
+
 // --- late replies --------------------------------------------------------------------------------
 
-TcpServer::Connection* TcpServer::find(const ReplyTo& reply_to) {
-  if (reply_to.slot >= slots_.size()) return nullptr;
-  const Slot& slot = slots_[reply_to.slot];
-  return slot.generation == reply_to.generation ? slot.connection : nullptr;
+TcpServer::Connection* TcpServer::find(std::uint32_t slot, std::uint32_t generation) {
+  if (slot >= slots_.size()) return nullptr;
+  const Slot& found = slots_[slot];
+  return found.generation == generation ? found.connection : nullptr;
 }
 
 void TcpServer::mark_dirty(Connection& c) {
@@ -631,7 +659,7 @@ void TcpServer::close(Connection& c) {
   slot.connection = nullptr;
   ++slot.generation;
   free_slots_.push_back(c.slot);
-  budget_->release(c.client.address);
+  c.place = {};
   --open_;
   counters_.tcp_open.set(open_);
   held_ -= c.held;

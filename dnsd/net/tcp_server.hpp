@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // One worker's TCP listeners and connections (RFC 7766): pipelined queries, replies in any order,
-// the answers of one read in one write.  Bounded in every direction (reliability.md R13, R14).
+// the answers of one read in one write.  Connections, queries and bytes are bounded.
 //
 // Connections are epoll handles of libuv with our own read and write: the replies to all queries of
 // one read are written side by side into one scratch buffer of the worker and leave by one send(),
@@ -25,7 +26,9 @@ namespace meshdns::dnsd {
 // The worker's thread only, but for construction and add() before it runs.
 class TcpServer {
  public:
-  TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget);
+  // `worker` is its name in the budget.
+  TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget,
+            unsigned worker);
   ~TcpServer();
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
@@ -46,6 +49,10 @@ class TcpServer {
   bool has_connections() const { return open_ > 0; }
   void close_all();
 
+  // The budget wants this connection closed, to make room for another client's; one that has become
+  // busy meanwhile stays.
+  void make_room(const TcpBudget::ConnectionId& id);
+
   void send_later(const ReplyTo& reply_to, std::span<const std::uint8_t> message);
   void drop(const ReplyTo& reply_to);
   void flush();
@@ -64,6 +71,7 @@ class TcpServer {
   bool leave_reserve(FileDescriptor& fd);
   void admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& client, std::uint16_t port);
   bool evict_longest_idle();
+  void note_rest(Connection& c);
   void pause_accepting();
   void resume_accepting();
 
@@ -85,9 +93,11 @@ class TcpServer {
   bool may_take_query(const Connection& c) const;
   bool is_done(const Connection& c) const;
   bool is_idle(const Connection& c) const;
+  bool may_make_room(const Connection& c) const;
   void check_limits_of_time(Connection& c);
 
-  Connection* find(const ReplyTo& reply_to);
+  Connection* find(std::uint32_t slot, std::uint32_t generation);
+  Connection* find(const ReplyTo& reply_to) { return find(reply_to.slot, reply_to.generation); }
   void mark_dirty(Connection& c);
   bool is_left_behind(const Connection& c) const;
   void link_newest(Connection& c);
@@ -97,6 +107,7 @@ class TcpServer {
   uv_loop_t* loop_;
   WorkerCounters& counters_;
   std::shared_ptr<TcpBudget> budget_;
+  const unsigned worker_;
   TcpLimits limits_;  // a copy, renewed by sweep()
   QuerySink* sink_ = nullptr;
   int max_accepted_fd_;

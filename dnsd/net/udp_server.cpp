@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/udp_server.hpp"
 
 #include <arpa/inet.h>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "loop/check_loop.hpp"
 
 #ifndef SO_DETACH_REUSEPORT_BPF
 #define SO_DETACH_REUSEPORT_BPF 68
@@ -157,7 +160,7 @@ int UdpServer::add(std::shared_ptr<ListenSocket> listen) {
   socket->listen = std::move(listen);
   if (const int error = uv_poll_init(loop_, &socket->poll, socket->fd()); error != 0) return error;
   socket->poll.data = socket.get();
-  uv_poll_start(&socket->poll, UV_READABLE, on_readable);
+  check_loop(uv_poll_start(&socket->poll, UV_READABLE, on_readable), "watch a descriptor");
   sockets_[slot] = std::move(socket);
   return 0;
 }
@@ -216,7 +219,7 @@ void UdpServer::on_readable(uv_poll_t* handle, int status, int) {
     socklen_t size = sizeof error;
     ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
     socket.server->counters_.udp_receive_errors.add();
-    uv_poll_start(handle, UV_READABLE, on_readable);
+    check_loop(uv_poll_start(handle, UV_READABLE, on_readable), "watch a descriptor");
   }
   socket.server->read_batches(socket, kBatchesPerTurn);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One worker's UDP sockets.  A readable socket is read in batches of up to 64 datagrams by one
 // recvmmsg; the replies, written into the queries' own buffers, leave by one sendmmsg.  Measured,
 // the two calls' batching is worth as much as all the rest of a DNS server.  Late replies wait for
@@ -69,7 +70,8 @@ class UdpServer {
   void close_retired();
   void close_all();
 
-  // Every listening address of this worker, whatever the protocol: none may be a client (R17).
+  // Every listening address of this worker, of both protocols.  Queries from one of them are
+  // dropped, because a server that answers itself never stops.
   void set_own_addresses(std::vector<SocketAddress> addresses);
 
   void send_later(const ReplyTo& reply_to, std::span<const std::uint8_t> message);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading and writing all of something, whatever pieces the system takes it in.
 #pragma once
 

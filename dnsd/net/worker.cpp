@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/worker.hpp"
 
 #include <pthread.h>
@@ -13,6 +14,7 @@
 
 #include "dnsd/net/tcp_server.hpp"
 #include "dnsd/net/udp_server.hpp"
+#include "loop/check_loop.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -113,7 +115,7 @@ int Worker::Impl::init_loop() {
           &loop_, &wake_,
           [](uv_async_t* handle) { static_cast<Impl*>(handle->loop->data)->run_tasks(); });
       error != 0) {
-    uv_loop_close(&loop_);
+    check_loop(uv_loop_close(&loop_), "close: a handle is open");
     loop_ready_ = false;
     return error;
   }
@@ -122,19 +124,23 @@ int Worker::Impl::init_loop() {
   uv_timer_init(&loop_, &timer_);
   uv_timer_init(&loop_, &drain_timer_);
   udp_ = std::make_unique<UdpServer>(&loop_, counters_);
-  tcp_ = std::make_unique<TcpServer>(&loop_, counters_, budget_);
+  tcp_ = std::make_unique<TcpServer>(&loop_, counters_, budget_, options_.index);
+  budget_->join(options_.index, [this](const TcpBudget::ConnectionId& id) {
+    post([this, id] { tcp_->make_room(id); });
+  });
   return 0;
 }
 
 Worker::Impl::~Impl() {
   if (!loop_ready_) return;
+  budget_->leave(options_.index);
   if (!ended_) {  // never started
     udp_->close_all();
     tcp_->close_all();
     close_own_handles();
     uv_run(&loop_, UV_RUN_DEFAULT);
   }
-  uv_loop_close(&loop_);
+  check_loop(uv_loop_close(&loop_), "close: a handle is open");
 }
 
 void Worker::Impl::close_own_handles() {
@@ -151,14 +157,19 @@ Result<void> Worker::Impl::start(const ListenerSet& listeners, QuerySink& sink) 
   tcp_->set_sink(&sink);
   if (const int error = serve(listeners); error != 0)
     return fail("worker " + std::to_string(options_.index) +
-                " cannot watch its sockets: " + uv_strerror(error));
+                " cannot poll its sockets: " + uv_strerror(error));
   // Late replies are sent after what made them: callbacks of sockets run before the check, those of
   // timers before the prepare.
-  uv_check_start(&after_poll_, [](uv_check_t* h) { static_cast<Impl*>(h->loop->data)->flush(); });
-  uv_prepare_start(&before_poll_,
-                   [](uv_prepare_t* h) { static_cast<Impl*>(h->loop->data)->flush(); });
-  uv_timer_start(
-      &timer_, [](uv_timer_t* h) { static_cast<Impl*>(h->loop->data)->tick(); }, kTickMs, kTickMs);
+  check_loop(uv_check_start(&after_poll_,
+                            [](uv_check_t* h) { static_cast<Impl*>(h->loop->data)->flush(); }),
+             "call after each poll");
+  check_loop(uv_prepare_start(&before_poll_,
+                              [](uv_prepare_t* h) { static_cast<Impl*>(h->loop->data)->flush(); }),
+             "call before each poll");
+  check_loop(uv_timer_start(
+                 &timer_, [](uv_timer_t* h) { static_cast<Impl*>(h->loop->data)->tick(); }, kTickMs,
+                 kTickMs),
+             "start a timer");
 
   // Signals are the control thread's.
   sigset_t all;
@@ -265,9 +276,11 @@ void Worker::Impl::drain(std::chrono::milliseconds limit) {
     drain_until_ = uv_now(&loop_) + static_cast<std::uint64_t>(limit.count());
     serve(ListenerSet());
     tcp_->drain();
-    uv_timer_start(
-        &drain_timer_, [](uv_timer_t* h) { static_cast<Impl*>(h->loop->data)->drain_tick(); }, 0,
-        kDrainTickMs);
+    check_loop(
+        uv_timer_start(
+            &drain_timer_, [](uv_timer_t* h) { static_cast<Impl*>(h->loop->data)->drain_tick(); },
+            0, kDrainTickMs),
+        "start a timer");
   });
 }
 
@@ -301,7 +314,7 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerOptions& options,
   auto impl = std::make_unique<Impl>(options, std::move(budget));
   if (const int error = impl->init_loop(); error != 0)
     return fail("worker " + std::to_string(options.index) +
-                " cannot make its event loop: " + uv_strerror(error));
+                " cannot create its event loop: " + uv_strerror(error));
   return std::unique_ptr<Worker>(new Worker(std::move(impl)));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that answers queries: one event loop with sockets, connections and counters of its own.
 //
 //     Worker::create -> build the sink on worker.loop() -> start -> ... -> drain -> join
