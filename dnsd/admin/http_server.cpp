@@ -1,17 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/http_server.hpp"
 
 #include <microhttpd.h>
-#include <strings.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <map>
 #include <optional>
-#include <span>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "dnsd/admin/listening_socket.hpp"
+#include "dnsd/admin/loop_queue.hpp"
+#include "dnsd/admin/request_origin.hpp"
+#include "loop/check_loop.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -22,77 +29,72 @@ constexpr std::size_t kConnectionMemory = HttpServer::kMaxHeaderBytes + 2 * 1024
 
 // After an accept() without descriptors or memory: what lacks them is elsewhere, and takes a while.
 constexpr std::uint64_t kAcceptPauseMs = 100;
-
-bool is_same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
-
-// "127.0.0.1:15054", "[::1]", "localhost:80".
-bool is_own_host(std::string_view host) {
-  if (host.starts_with('[')) {
-    const auto end = host.find(']');
-    return end != std::string_view::npos && IpAddress::parse(host.substr(1, end - 1)).has_value();
-  }
-  host = host.substr(0, host.find(':'));
-  return is_same_word(host, "localhost") || IpAddress::parse(host).has_value();
-}
+constexpr int kBacklog = 128;
+// Connections accepted before those that are there get their turn again.
+constexpr int kAcceptsPerTurn = 16;
 
 // The methods of a path, as the header Allow lists them.
 std::string allowed_methods(const HttpRoute& route) {
-  std::string methods = route.get ? "GET, HEAD" : "";
+  std::string methods = route.get || route.status ? "GET, HEAD" : "";
   if (route.post) methods += methods.empty() ? "POST" : ", POST";
   return methods;
 }
 
-// `allow`: for the header of that name; empty = none.
-MHD_Result send(MHD_Connection* connection, const HttpResponse& answer,
-                const std::string& allow = "") {
-  // The cast: libmicrohttpd copies the body and does not write to it.
-  MHD_Response* response = MHD_create_response_from_buffer(
-      answer.body.size(), const_cast<char*>(answer.body.data()), MHD_RESPMEM_MUST_COPY);
-  if (response == nullptr) return MHD_NO;
-  MHD_add_response_header(response, "Content-Type", answer.content_type.c_str());
-  MHD_add_response_header(response, "Cache-Control", "no-store");
-  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-  MHD_add_response_header(response, "Content-Security-Policy",
-                          "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
-                          "frame-ancestors 'none'; base-uri 'none'");
-  if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
-  const MHD_Result queued = MHD_queue_response(connection, answer.status, response);
-  MHD_destroy_response(response);
-  return queued;
+HttpResponse busy_response() {
+  return {503, "text/plain", "the daemon is busy; try again in a few seconds\n"};
 }
 
-// "http://127.0.0.1:15054" of a page that we sent ourselves, reached under `host`.
-bool is_own_origin(std::string_view origin, std::string_view host) {
-  constexpr std::string_view kScheme = "http://";
-  return origin.starts_with(kScheme) && is_same_word(origin.substr(kScheme.size()), host);
+std::optional<std::string_view> header_of(MHD_Connection* connection, const char* name) {
+  const char* value = nullptr;
+  std::size_t size = 0;
+  if (MHD_lookup_connection_value_n(connection, MHD_HEADER_KIND, name,
+                                    std::string_view(name).size(), &value, &size) != MHD_YES)
+    return std::nullopt;
+  return value == nullptr ? std::string_view() : std::string_view(value, size);
 }
 
-// What can be refused before any of the request's body has come; nullopt = nothing.
-std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view method) {
-  const auto header = [&](const char* name) {
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-  };
-  const char* host = header(MHD_HTTP_HEADER_HOST);
-  if (host != nullptr && !is_own_host(host))
+int count_headers(MHD_Connection* connection, const char* name) {
+  struct Count {
+    const char* name;
+    int found = 0;
+  } count{name};
+  MHD_get_connection_values(
+      connection, MHD_HEADER_KIND,
+      [](void* self, MHD_ValueKind, const char* key, const char*) {
+        auto* counting = static_cast<Count*>(self);
+        if (strcasecmp(key, counting->name) == 0) ++counting->found;
+        return MHD_YES;
+      },
+      &count);
+  return count.found;
+}
+
+// Returns the response to a request that is refused before any of its body has come.
+std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view method,
+                                    std::string_view version) {
+  const auto host = header_of(connection, MHD_HTTP_HEADER_HOST);
+  if (count_headers(connection, MHD_HTTP_HEADER_HOST) > 1)
+    return HttpResponse{400, "text/plain", "the request has several Host headers\n"};
+  if (!host && version != MHD_HTTP_VERSION_1_0)
+    return HttpResponse{400, "text/plain", "the request has no Host header\n"};
+  if (host && !is_own_host(*host))
     return HttpResponse{403, "text/plain", "Host is neither an IP address nor localhost\n"};
   // Browsers say where a POST comes from, and send it without asking us first.
-  const char* origin = header(MHD_HTTP_HEADER_ORIGIN);
-  if (method == MHD_HTTP_METHOD_POST && origin != nullptr &&
-      !is_own_origin(origin, host == nullptr ? "" : host))
-    return HttpResponse{403, "text/plain", "a page from elsewhere must not change anything here\n"};
-  const char* length = header(MHD_HTTP_HEADER_CONTENT_LENGTH);
-  if (header(MHD_HTTP_HEADER_TRANSFER_ENCODING) != nullptr ||
-      (length != nullptr && std::string_view(length) != "0"))
+  const auto origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN);
+  if (method == MHD_HTTP_METHOD_POST && origin && !is_own_origin(*origin, host.value_or("")))
+    return HttpResponse{403, "text/plain", "a page of another origin must not change anything\n"};
+  const auto length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+  if (header_of(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING) || (length && *length != "0"))
     return HttpResponse{413, "text/plain",
-                        "a request has no body here; arguments are in the URL\n"};
+                        "requests must not have a body; put arguments in the URL\n"};
   return std::nullopt;
 }
 
-HttpRequest request_of(MHD_Connection* connection, const char* url) {
+HttpRequest request_of(MHD_Connection* connection, const char* url, bool is_local) {
   HttpRequest request;
   request.path = url;
+  request.is_local = is_local;
+  request.authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION).value_or("");
   MHD_get_connection_values(
       connection, MHD_GET_ARGUMENT_KIND,
       [](void* arguments, MHD_ValueKind, const char* key, const char* value) {
@@ -104,6 +106,11 @@ HttpRequest request_of(MHD_Connection* connection, const char* url) {
   return request;
 }
 
+template <typename Handle>
+void close_handle(Handle& handle) {
+  uv_close(reinterpret_cast<uv_handle_t*>(&handle), nullptr);
+}
+
 }  // namespace
 
 // Accepts by itself and hands the connections to libmicrohttpd, whose own accepting stops for good
@@ -113,27 +120,41 @@ class HttpServer::Impl {
   Impl(ListeningSocket socket, HttpRoutes routes, HttpCounters& counters,
        const HttpDeadlines& deadlines)
       : socket_(std::move(socket)),
+        is_local_(std::holds_alternative<UnixAddress>(socket_.address())),
         routes_(std::move(routes)),
         counters_(counters),
         deadlines_(deadlines) {}
-  ~Impl() { close(); }
+  // Owner's thread.
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
-  Result<void> start(uv_loop_t* loop);
+  // Owner's thread. After an Error the object can only be destroyed.
+  Result<void> start(uv_loop_t* owner_loop);
   const AdminAddress& address() const { return socket_.address(); }
 
  private:
-  // They outlive the server until the loop has closed them.
-  struct Handles {
-    uv_poll_t listener{};
-    uv_poll_t connections{};  // libmicrohttpd's own epoll descriptor
-    uv_timer_t timer{};
-    int open = 0;
+  // A request that waits for its handler. The owner's loop skips it once nobody waits any more.
+  struct Job {
+    std::atomic<bool> is_abandoned{false};
   };
+  enum class Phase : std::uint8_t { Reading, Waiting, Writing };
   struct Connection {
     int fd = -1;
-    std::uint64_t since = 0;   // loop time at which the request could begin
-    bool is_answered = false;  // the response is on its way
-    bool is_ended = false;     // by us, at its deadline
+    Phase phase = Phase::Reading;
+    bool is_ended = false;                   // by us, at a deadline or to make room
+    std::uint64_t since = 0;                 // loop time at which the phase began
+    std::uint64_t order = 0;                 // of the beginnings of phases, which may share a time
+    std::uint64_t responses = 0;             // complete ones
+    std::size_t body_bytes = 0;              // of the response that is being written
+    std::shared_ptr<Job> job;                // of the request that waits; null otherwise
+    std::optional<HttpResponse> response{};  // of the handler, until it is queued
+  };
+  using Connections = std::map<MHD_Connection*, Connection>;
+  // A body that libmicrohttpd sends, and frees when its response is over.
+  struct HeldBody {
+    std::string text;
+    Impl* server;
   };
 
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url,
@@ -143,59 +164,160 @@ class HttpServer::Impl {
                             MHD_ConnectionNotificationCode what);
   static void on_completed(void* self, MHD_Connection* connection, void** state,
                            MHD_RequestTerminationCode why);
-  MHD_Result answer(MHD_Connection* connection, const char* url, std::string_view method) const;
-  std::uint64_t now() const { return uv_now(handles_->timer.loop); }
+  static void free_body(void* body);
+
+  void run();
+  void end_all();
+  MHD_Result answer(MHD_Connection* connection, const char* url, std::string_view method);
+  MHD_Result hand_over(MHD_Connection* connection, const HttpHandler& handler,
+                       HttpRequest&& request);
+  void finish(const std::shared_ptr<Job>& job, HttpResponse&& response);
+  void resume(Connections::iterator waiting, std::optional<HttpResponse> response);
+  MHD_Result send(MHD_Connection* connection, HttpResponse&& answer, const std::string& allow = "");
+  std::uint64_t now() const { return uv_now(&loop_); }
   std::uint64_t due(const Connection& connection) const;
-  void accept_all();
+  void accept_some();
+  void begin_phase(Connection& connection, Phase phase);
+  void make_room();
+  void make_room_for_body(std::size_t size);
+  void end(Connection& connection);
   void turn();
   void end_overdue();
   void wait();
   std::optional<std::uint64_t> next_turn() const;
-  void close();
 
+  // Constant after start().
   ListeningSocket socket_;
+  const bool is_local_;
   const HttpRoutes routes_;
   HttpCounters& counters_;
   const HttpDeadlines deadlines_;
-  std::map<MHD_Connection*, Connection> connections_;
+
+  // Any thread.
+  std::atomic<unsigned> queued_{0};  // jobs in to_owner_
+
+  // Owner's thread; push() from the server's.
+  std::unique_ptr<LoopQueue> to_owner_;
+  std::thread thread_;
+
+  // Server's thread, from start() to the end of thread_.
+  std::unique_ptr<LoopQueue> to_server_;  // push() from the owner's thread
+  uv_loop_t loop_{};
+  uv_poll_t listener_{};
+  uv_poll_t descriptors_{};  // libmicrohttpd's own epoll descriptor
+  uv_timer_t timer_{};
+  int open_handles_ = 0;  // of timer_, descriptors_, listener_, in this order
+  bool loop_open_ = false;
+  bool is_ending_ = false;
+  Connections connections_;
+  std::uint64_t phases_begun_ = 0;
+  std::size_t held_bytes_ = 0;
   std::uint64_t accept_again_at_ = 0;  // loop time
   MHD_Daemon* daemon_ = nullptr;
-  Handles* handles_ = nullptr;
 };
 
-Result<void> HttpServer::Impl::start(uv_loop_t* loop) {
-  daemon_ = MHD_start_daemon(
-      MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, nullptr, nullptr, &Impl::on_request, this,
-      MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_TIMEOUT, kTimeoutSeconds,
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_NOTIFY_CONNECTION,
-      &Impl::on_connection, this, MHD_OPTION_NOTIFY_COMPLETED, &Impl::on_completed, this,
-      MHD_OPTION_END);
-  if (daemon_ == nullptr)
-    return fail("admin.listen: cannot start the HTTP server on " + to_string(address()));
+Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
+  const auto refuse = [&](const std::string& why) {
+    return fail("admin.listen: " + why + " for " + to_string(address()));
+  };
+  const auto refuse_loop = [&](const std::string& what, int error) {
+    return refuse(what + " (" + uv_strerror(error) + ")");
+  };
+  if (const int error = uv_loop_init(&loop_); error != 0)
+    return refuse_loop("cannot create an event loop", error);
+  loop_open_ = true;
+  daemon_ =
+      MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
+                       nullptr, nullptr, &Impl::on_request, this, MHD_OPTION_CONNECTION_LIMIT,
+                       kMaxConnections + kAcceptsPerTurn, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                       kConnectionMemory, MHD_OPTION_NOTIFY_CONNECTION, &Impl::on_connection, this,
+                       MHD_OPTION_NOTIFY_COMPLETED, &Impl::on_completed, this, MHD_OPTION_END);
+  if (daemon_ == nullptr) return refuse("cannot start the HTTP server");
   const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD);
-  auto handles = std::make_unique<Handles>();
-  if (info == nullptr || uv_poll_init(loop, &handles->connections, info->epoll_fd) != 0)
-    return fail("admin.listen: cannot poll the HTTP server on " + to_string(address()));
-  handles_ = handles.release();
-  handles_->open = 1;
-  if (uv_poll_init(loop, &handles_->listener, socket_.fd()) != 0)
-    return fail("admin.listen: cannot poll " + to_string(address()));
-  uv_timer_init(loop, &handles_->timer);
-  handles_->open = 3;
-  handles_->listener.data = handles_->connections.data = handles_->timer.data = this;
-  uv_poll_start(&handles_->connections, UV_READABLE,
-                [](uv_poll_t* poll, int, int) { static_cast<Impl*>(poll->data)->turn(); });
-  turn();
+  uv_timer_init(&loop_, &timer_);
+  open_handles_ = 1;
+  if (info == nullptr) return refuse("cannot poll the HTTP server");
+  if (const int error = uv_poll_init(&loop_, &descriptors_, info->epoll_fd); error != 0)
+    return refuse_loop("cannot poll the HTTP server", error);
+  open_handles_ = 2;
+  if (const int error = uv_poll_init(&loop_, &listener_, socket_.fd()); error != 0)
+    return refuse_loop("cannot poll the socket", error);
+  open_handles_ = 3;
+  listener_.data = descriptors_.data = timer_.data = this;
+  auto to_server = LoopQueue::open(&loop_);
+  if (!to_server) return refuse(to_server.error().message);
+  to_server_ = std::move(*to_server);
+  auto to_owner = LoopQueue::open(owner_loop);
+  if (!to_owner) return refuse(to_owner.error().message);
+  to_owner_ = std::move(*to_owner);
+  // Signals are the owner's.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::optional<std::string> trouble;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    trouble = error.what();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (trouble) return refuse("cannot start a thread (" + *trouble + ")");
   return {};
 }
 
+void HttpServer::Impl::run() {
+  pthread_setname_np(pthread_self(), "admin");
+  check_loop(
+      uv_poll_start(&descriptors_, UV_READABLE,
+                    [](uv_poll_t* poll, int, int) { static_cast<Impl*>(poll->data)->turn(); }),
+      "watch a descriptor");
+  turn();
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  end_all();
+}
+
+HttpServer::Impl::~Impl() {
+  if (thread_.joinable()) {
+    to_server_->push([this] { uv_stop(&loop_); });
+    thread_.join();
+  } else {
+    end_all();
+  }
+}
+
+void HttpServer::Impl::end_all() {
+  is_ending_ = true;
+  for (auto& [connection, state] : connections_) {
+    if (state.job) state.job->is_abandoned = true;
+    if (state.phase == Phase::Waiting) MHD_resume_connection(connection);
+  }
+  to_server_.reset();
+  if (open_handles_ >= 3) close_handle(listener_);
+  if (open_handles_ >= 2) close_handle(descriptors_);
+  if (open_handles_ >= 1) close_handle(timer_);
+  if (loop_open_) uv_run(&loop_, UV_RUN_DEFAULT);
+  // After the poll handles: this closes the descriptors that they poll.
+  if (daemon_ != nullptr) MHD_run(daemon_);
+  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
+  daemon_ = nullptr;
+  if (loop_open_) check_loop(uv_loop_close(&loop_), "close: a handle is open");
+  loop_open_ = false;
+}
+
+// ---- accepting, deadlines
+
 std::uint64_t HttpServer::Impl::due(const Connection& connection) const {
-  const auto limit = connection.is_answered ? deadlines_.response : deadlines_.request;
+  auto limit = deadlines_.request;
+  if (connection.phase == Phase::Waiting) limit = deadlines_.handler;
+  if (connection.phase == Phase::Writing)
+    limit = deadlines_.response +
+            std::chrono::milliseconds(connection.body_bytes * 1'000 / deadlines_.bytes_per_second);
   return connection.since + static_cast<std::uint64_t>(limit.count());
 }
 
-void HttpServer::Impl::accept_all() {
-  while (connections_.size() < kMaxConnections) {
+void HttpServer::Impl::accept_some() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
     const int fd = ::accept4(socket_.fd(), reinterpret_cast<sockaddr*>(&peer), &size,
@@ -207,12 +329,58 @@ void HttpServer::Impl::accept_all() {
       accept_again_at_ = now() + kAcceptPauseMs;
       break;
     }
+    if (connections_.size() >= kMaxConnections) make_room();
     // It closes what it cannot take.
     if (MHD_add_connection(daemon_, fd, reinterpret_cast<sockaddr*>(&peer), size) != MHD_YES)
       ++counters_.accept_failures;
     MHD_run(daemon_);
   }
   turn();
+}
+
+void HttpServer::Impl::begin_phase(Connection& connection, Phase phase) {
+  connection.phase = phase;
+  connection.since = now();
+  connection.order = ++phases_begun_;
+}
+
+// Closes the connection whose request or whose reading of a response began first. Connections whose
+// handler is under way stay; they are fewer than kMaxConnections.
+void HttpServer::Impl::make_room() {
+  Connection* oldest = nullptr;
+  for (auto& [connection, state] : connections_) {
+    if (state.is_ended || state.phase == Phase::Waiting) continue;
+    if (oldest == nullptr || state.order < oldest->order) oldest = &state;
+  }
+  if (oldest == nullptr) return;
+  ++counters_.evicted;
+  end(*oldest);
+  MHD_run(daemon_);
+}
+
+// Closes connections that do not read, oldest first, until a body of `size` bytes fits.
+void HttpServer::Impl::make_room_for_body(std::size_t size) {
+  std::size_t held = held_bytes_;
+  while (held > 0 && held + size > kMaxHeldBytes) {
+    Connection* oldest = nullptr;
+    for (auto& [connection, state] : connections_)
+      if (!state.is_ended && state.phase == Phase::Writing && state.body_bytes > 0 &&
+          (oldest == nullptr || state.order < oldest->order))
+        oldest = &state;
+    if (oldest == nullptr) return;
+    held -= std::min(held, oldest->body_bytes);
+    ++counters_.evicted;
+    end(*oldest);
+  }
+}
+
+// Shuts the socket down; libmicrohttpd closes it in its next round, as if the client had.
+void HttpServer::Impl::end(Connection& connection) {
+  // The kernel does not keep what the client has not read.
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(connection.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  ::shutdown(connection.fd, SHUT_RDWR);
+  connection.is_ended = true;
 }
 
 // One round of libmicrohttpd, and the time of the next one if no socket calls before.
@@ -222,36 +390,42 @@ void HttpServer::Impl::turn() {
   wait();
 }
 
-// Libmicrohttpd closes it as it would if the client had.
 void HttpServer::Impl::end_overdue() {
   bool has_ended = false;
-  for (auto& [connection, state] : connections_) {
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    Connection& state = it->second;
     if (state.is_ended || now() < due(state)) continue;
-    // What the client has not read is not kept for it.
-    const linger at_once{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(state.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    ::shutdown(state.fd, SHUT_RDWR);
-    state.is_ended = has_ended = true;
-    ++counters_.overdue;
+    has_ended = true;
+    if (state.phase == Phase::Waiting) {
+      ++counters_.busy;
+      resume(it, busy_response());
+      continue;
+    }
+    // A client that keeps an idle connection does nothing wrong.
+    if (state.phase == Phase::Writing || state.responses == 0) ++counters_.overdue;
+    end(state);
   }
   if (has_ended) MHD_run(daemon_);
 }
 
 void HttpServer::Impl::wait() {
-  const bool is_paused = now() < accept_again_at_;
-  if (is_paused || connections_.size() >= kMaxConnections)
-    uv_poll_stop(&handles_->listener);
-  else if (uv_is_active(reinterpret_cast<uv_handle_t*>(&handles_->listener)) == 0)
-    uv_poll_start(&handles_->listener, UV_READABLE,
-                  [](uv_poll_t* poll, int, int) { static_cast<Impl*>(poll->data)->accept_all(); });
+  if (now() < accept_again_at_)
+    uv_poll_stop(&listener_);
+  else if (uv_is_active(reinterpret_cast<uv_handle_t*>(&listener_)) == 0)
+    check_loop(uv_poll_start(&listener_, UV_READABLE,
+                             [](uv_poll_t* poll, int, int) {
+                               static_cast<Impl*>(poll->data)->accept_some();
+                             }),
+               "watch a descriptor");
   const auto next = next_turn();
   if (!next) {
-    uv_timer_stop(&handles_->timer);
+    uv_timer_stop(&timer_);
     return;
   }
-  uv_timer_start(
-      &handles_->timer, [](uv_timer_t* timer) { static_cast<Impl*>(timer->data)->turn(); }, *next,
-      0);
+  check_loop(
+      uv_timer_start(
+          &timer_, [](uv_timer_t* timer) { static_cast<Impl*>(timer->data)->turn(); }, *next, 0),
+      "start a timer");
 }
 
 // In milliseconds from now; nullopt: only when a socket calls.
@@ -269,24 +443,7 @@ std::optional<std::uint64_t> HttpServer::Impl::next_turn() const {
   return next;
 }
 
-void HttpServer::Impl::close() {
-  if (handles_ != nullptr) {
-    Handles* const handles = std::exchange(handles_, nullptr);
-    const std::array all{reinterpret_cast<uv_handle_t*>(&handles->connections),
-                         reinterpret_cast<uv_handle_t*>(&handles->listener),
-                         reinterpret_cast<uv_handle_t*>(&handles->timer)};
-    for (uv_handle_t* handle : std::span(all).first(static_cast<std::size_t>(handles->open))) {
-      handle->data = handles;
-      uv_close(handle, [](uv_handle_t* closed) {
-        auto* closing = static_cast<Handles*>(closed->data);
-        if (--closing->open == 0) delete closing;
-      });
-    }
-  }
-  // After the poll handles: these close the descriptors that they poll.
-  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
-  daemon_ = nullptr;
-}
+// ---- what libmicrohttpd calls
 
 void HttpServer::Impl::on_connection(void* self, MHD_Connection* connection, void**,
                                      MHD_ConnectionNotificationCode what) {
@@ -297,7 +454,9 @@ void HttpServer::Impl::on_connection(void* self, MHD_Connection* connection, voi
   }
   const MHD_ConnectionInfo* info =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-  server->connections_[connection] = {.fd = info->connect_fd, .since = server->now()};
+  Connection& state = server->connections_[connection];
+  state.fd = info->connect_fd;
+  server->begin_phase(state, Phase::Reading);
 }
 
 // The next request of the connection may begin.
@@ -305,40 +464,126 @@ void HttpServer::Impl::on_completed(void* self, MHD_Connection* connection, void
                                     MHD_RequestTerminationCode) {
   auto* const server = static_cast<Impl*>(self);
   const auto found = server->connections_.find(connection);
-  if (found == server->connections_.end() || server->handles_ == nullptr) return;
-  found->second.since = server->now();
-  found->second.is_answered = false;
+  if (found == server->connections_.end()) return;
+  Connection& state = found->second;
+  if (state.job) state.job->is_abandoned = true;
+  state.job.reset();
+  state.response.reset();
+  server->begin_phase(state, Phase::Reading);
+  state.body_bytes = 0;
+  ++state.responses;
 }
 
 MHD_Result HttpServer::Impl::on_request(void* self, MHD_Connection* connection, const char* url,
-                                        const char* method, const char*, const char*,
+                                        const char* method, const char* version, const char*,
                                         std::size_t* upload_size, void** state) {
   auto* const server = static_cast<Impl*>(self);
-  // libmicrohttpd calls once after the headers, then again once the request is complete.
+  if (server->is_ending_) return MHD_NO;
+  // libmicrohttpd calls once after the headers, again once the request is complete, and again after
+  // the connection was resumed.
   if (*state == nullptr) {
     *state = self;
-    const auto refused = refusal(connection, method);
-    if (!refused) return MHD_YES;
-    server->connections_[connection].is_answered = true;
-    return send(connection, *refused);
+    auto refused = refusal(connection, method, version);
+    return refused ? server->send(connection, std::move(*refused)) : MHD_YES;
   }
   if (*upload_size != 0) return MHD_NO;
-  server->connections_[connection].is_answered = true;
+  if (auto& response = server->connections_[connection].response)
+    return server->send(connection, std::move(*std::exchange(response, std::nullopt)));
   return server->answer(connection, url, method);
 }
 
 MHD_Result HttpServer::Impl::answer(MHD_Connection* connection, const char* url,
-                                    std::string_view method) const {
+                                    std::string_view method) {
   const auto found = routes_.find(std::string_view(url));
   if (found == routes_.end())
     return send(connection, {404, "text/plain", "no such page; / lists them\n"});
   const HttpRoute& route = found->second;
   const bool reads = method == MHD_HTTP_METHOD_GET || method == MHD_HTTP_METHOD_HEAD;
-  if (reads && route.get) return send(connection, route.get(request_of(connection, url)));
+  if (reads && route.status)
+    return send(connection, route.status(request_of(connection, url, is_local_)));
+  if (reads && route.get)
+    return hand_over(connection, route.get, request_of(connection, url, is_local_));
   if (method == MHD_HTTP_METHOD_POST && route.post)
-    return send(connection, route.post(request_of(connection, url)));
+    return hand_over(connection, route.post, request_of(connection, url, is_local_));
   const std::string allow = allowed_methods(route);
   return send(connection, {405, "text/plain", "only " + allow + "\n"}, allow);
+}
+
+// Queues a copy of the body's text, less the copy: libmicrohttpd frees it when the response is
+// over.
+MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& answer,
+                                  const std::string& allow) {
+  make_room_for_body(answer.body.size());
+  Connection& state = connections_[connection];
+  begin_phase(state, Phase::Writing);
+  state.body_bytes = answer.body.size();
+  held_bytes_ += answer.body.size();
+  auto* body = new HeldBody{std::move(answer.body), this};
+  MHD_Response* response = MHD_create_response_from_buffer_with_free_callback_cls(
+      body->text.size(), body->text.data(), &Impl::free_body, body);
+  if (response == nullptr) {
+    free_body(body);
+    return MHD_NO;
+  }
+  MHD_add_response_header(response, "Content-Type", answer.content_type.c_str());
+  MHD_add_response_header(response, "Cache-Control", "no-store");
+  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+  MHD_add_response_header(response, "Content-Security-Policy",
+                          "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+                          "frame-ancestors 'none'; base-uri 'none'");
+  if (answer.status == MHD_HTTP_UNAUTHORIZED)
+    MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+  if (answer.status == MHD_HTTP_SERVICE_UNAVAILABLE)
+    MHD_add_response_header(response, "Retry-After", "2");
+  if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
+  const MHD_Result queued = MHD_queue_response(connection, answer.status, response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+void HttpServer::Impl::free_body(void* body) {
+  const std::unique_ptr<HeldBody> held(static_cast<HeldBody*>(body));
+  held->server->held_bytes_ -= held->text.size();
+}
+
+// ---- handlers on the owner's loop
+
+MHD_Result HttpServer::Impl::hand_over(MHD_Connection* connection, const HttpHandler& handler,
+                                       HttpRequest&& request) {
+  if (queued_ >= kMaxQueued) {
+    ++counters_.busy;
+    return send(connection, busy_response());
+  }
+  Connection& state = connections_[connection];
+  begin_phase(state, Phase::Waiting);
+  state.job = std::make_shared<Job>();
+  MHD_suspend_connection(connection);
+  ++queued_;
+  to_owner_->push([this, job = state.job, &handler, request = std::move(request)] {
+    --queued_;
+    if (job->is_abandoned) return;
+    to_server_->push(
+        [this, job, response = handler(request)]() mutable { finish(job, std::move(response)); });
+  });
+  return MHD_YES;
+}
+
+void HttpServer::Impl::finish(const std::shared_ptr<Job>& job, HttpResponse&& response) {
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if (it->second.job != job || it->second.phase != Phase::Waiting) continue;
+    resume(it, std::move(response));
+    return turn();
+  }
+}
+
+// libmicrohttpd calls on_request() again in its next round.
+void HttpServer::Impl::resume(Connections::iterator waiting, std::optional<HttpResponse> response) {
+  Connection& state = waiting->second;
+  if (state.job) state.job->is_abandoned = true;
+  state.job.reset();
+  state.response = std::move(response);
+  begin_phase(state, Phase::Writing);
+  MHD_resume_connection(waiting->first);
 }
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -348,7 +593,7 @@ const AdminAddress& HttpServer::address() const { return impl_->address(); }
 Result<std::unique_ptr<HttpServer>> HttpServer::open(uv_loop_t* loop, const AdminAddress& address,
                                                      HttpRoutes routes, HttpCounters& counters,
                                                      const HttpDeadlines& deadlines) {
-  auto socket = ListeningSocket::open(address, static_cast<int>(kMaxConnections));
+  auto socket = ListeningSocket::open(address, kBacklog);
   if (!socket) return std::unexpected(socket.error());
   auto impl = std::make_unique<Impl>(std::move(*socket), std::move(routes), counters, deadlines);
   if (auto started = impl->start(loop); !started) return std::unexpected(started.error());

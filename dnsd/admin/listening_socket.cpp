@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/listening_socket.hpp"
 
 #include <netinet/in.h>
