@@ -1,4 +1,5 @@
-// The command line of meshdnsd (design, section 2).
+// SPDX-License-Identifier: Apache-2.0
+// Parses the command line of meshdnsd (docs/man/meshdnsd.8).
 #pragma once
 
 #include <cstdint>

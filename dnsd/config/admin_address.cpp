@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/admin_address.hpp"
 
 #include "dnsd/config/quoted.hpp"
@@ -26,7 +27,7 @@ Result<AdminAddress> parse_admin_address(std::string_view text) {
     return fail(quoted(text) + " is not an absolute path; write unix:/run/meshdns/admin.sock");
   if (path.size() > UnixAddress::kMaxLength)
     return fail(quoted(text) + " is longer than the " + std::to_string(UnixAddress::kMaxLength) +
-                " octets that the path of a socket may have");
+                " bytes that the path of a socket may have");
   return UnixAddress{std::string(path)};
 }
 

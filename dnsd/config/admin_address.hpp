@@ -1,4 +1,5 @@
-// Where the admin endpoint listens: an address with a port, or a Unix socket.
+// SPDX-License-Identifier: Apache-2.0
+// The listening address of the admin endpoint: an address with a port, or a Unix socket.
 #pragma once
 
 #include <string>

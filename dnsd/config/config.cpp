@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/config.hpp"
 
 #include <array>
@@ -36,8 +37,8 @@ std::optional<std::array<std::string_view, 4>> split_node_id(std::string_view te
 Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t default_port) {
   auto address = parse_socket_address(text, default_port);
   if (!address) return address;
-  if (address->port == 0) return fail("port 0 is no port to send to");
-  if (address->ip.is_unspecified()) return fail(quoted(text) + " is no address to send to");
+  if (address->port == 0) return fail("cannot send to port 0");
+  if (address->ip.is_unspecified()) return fail(quoted(text) + " is not an address to send to");
   return address;
 }
 
@@ -79,8 +80,6 @@ std::vector<IpPrefix> default_allow() {
     prefixes.push_back(*IpPrefix::parse(text));
   return prefixes;
 }
-
-std::string NodeId::pod_name() const { return id.substr(0, id.rfind('.')); }
 
 std::string NodeId::ns() const {
   if (const auto dot = domain.find('.'); dot != std::string::npos) return domain.substr(0, dot);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configuration of the daemon, as plain values: what docs/configuration.md describes, every
 // member at its default.  Whoever holds a Config holds something valid; load.hpp makes one from a
 // file.  Each section compares by value, so that a reload sees which of them changed.
@@ -23,7 +24,7 @@
 
 namespace meshdns::dnsd {
 
-// Who may ask class CH (design, section 3).
+// The clients that may ask queries of class CH (`server.chaos`).
 enum class ChaosAccess : std::uint8_t { Loopback, Allowed, Off };
 std::string_view to_string(ChaosAccess access);
 
@@ -42,8 +43,8 @@ struct RateLimitConfig {
   friend bool operator==(const RateLimitConfig&, const RateLimitConfig&) = default;
 };
 
-// Which clients' cookies are answered; Auto: not those of loopback addresses, which nobody outside
-// can forge.
+// The clients that get server cookies; Auto: all but loopback addresses, which nobody outside can
+// forge.
 enum class CookieMode : std::uint8_t { Off, Auto, On };
 
 struct CookiesConfig {
@@ -67,12 +68,14 @@ struct ServerConfig {
   CookiesConfig cookies;  // RFC 7873
   // Between the wish to end and the end of accepting: "not ready", and serving on.
   std::chrono::milliseconds lameduck{0};
+  bool core_dumps = false;  // a crash may leave the memory in a file, a debugger may attach
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
 struct AdminConfig {
   std::optional<AdminAddress> listen =
       SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""};  // nullopt = off
+  std::string token_file;                                        // empty = none
   friend bool operator==(const AdminConfig&, const AdminConfig&) = default;
 };
 
@@ -81,7 +84,7 @@ std::string_view to_string(LogLevel level);
 std::optional<LogLevel> log_level_from_string(std::string_view text);
 enum class LogFormat : std::uint8_t { Text, Json };
 std::string_view to_string(LogFormat format);
-// Which answers the query log has: all; errors = SERVFAIL, REFUSED, FORMERR, NOTIMP; denial =
+// The answers in the query log: all; errors = SERVFAIL, REFUSED, FORMERR, NOTIMP; denial =
 // NXDOMAIN and NODATA.
 enum class QueryLogClass : std::uint8_t { Off, All, Errors, Denial };
 std::string_view to_string(QueryLogClass query_class);
@@ -103,13 +106,12 @@ struct LogConfig {
 enum class IpFamily : std::uint8_t { IPv4, IPv6 };
 std::string_view to_string(IpFamily family);
 
-// An Istio node id, `Type~IP~ID~Domain` (istio-semantics.md, section 2).
+// An Istio node id, `Type~IP~ID~Domain`.
 struct NodeId {
   std::string type;  // sidecar, router, waypoint, ztunnel, agentgateway, ingress
   IpAddress ip;
-  std::string id;                // "web-1.shop"
-  std::string domain;            // "shop.svc.cluster.local", canonical; may be empty
-  std::string pod_name() const;  // "web-1": the id up to its last dot
+  std::string id;      // "web-1.shop"
+  std::string domain;  // "shop.svc.cluster.local", canonical; may be empty
   // The first label of the domain, as Istio reads it; with a domain of less than two labels, what
   // follows the last dot of the id.  May be empty.
   std::string ns() const;
@@ -120,7 +122,7 @@ struct NodeId {
 // "sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local".  The Error names the part that is wrong.
 Result<NodeId> parse_node_id(std::string_view text);
 
-// Who a client is taken for, where the source address does not say.
+// The identity of a client whose source address gives none.
 struct ClientIdentityConfig {
   std::string ns = "default";  // key `namespace`, or from node_id
   registry::Labels labels;
@@ -138,7 +140,8 @@ std::string_view to_string(UnknownClient unknown);
 struct ClientConfig {
   bool by_source_address = false;
   UnknownClient unknown = UnknownClient::Public;
-  ClientIdentityConfig default_identity;  // key `default`
+  std::vector<std::string> workload_entry_namespaces;  // "*" = all
+  ClientIdentityConfig default_identity;               // key `default`
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 
@@ -189,6 +192,8 @@ struct UpstreamConfig {
   bool case_randomization = true;           // 0x20
   std::string tls_ca_file;                  // key `tls.ca_file`; empty = the system's
   std::vector<IpPrefix> deny_answers;       // rebinding protection
+  // dns64.prefix, filled in by effective_upstream(): no key of its own.
+  std::optional<IpPrefix> nat64;
   friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/config_schema.hpp"
 
 #include <algorithm>
@@ -69,14 +70,32 @@ Codec<IpPrefix> prefix() {
   return text_value(parse, [](const IpPrefix& value) { return value.to_string(); });
 }
 
+// Whether any address of the prefix is the unspecified one, a loopback or a multicast address.
+bool is_special(const IpPrefix& prefix) {
+  for (const std::string_view special :
+       {"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "::/127", "ff00::/8"}) {
+    const IpPrefix other = *IpPrefix::parse(special);
+    if (prefix.contains(other.address) || other.contains(prefix.address)) return true;
+  }
+  return false;
+}
+
 // One family, and lengths within which a pool of VIPs makes sense.
 Codec<IpPrefix> vip_prefix(bool v4, unsigned min_length, unsigned max_length) {
   return checked(prefix(), [=](const IpPrefix& value) -> std::string {
     if (value.address.is_v4() != v4)
       return quoted(value.to_string()) + (v4 ? " is not IPv4" : " is not IPv6");
-    if (value.length >= min_length && value.length <= max_length) return "";
-    return quoted(value.to_string()) + " is not a prefix of " + std::to_string(min_length) +
-           " to " + std::to_string(max_length) + " bits";
+    if (value.length < min_length || value.length > max_length)
+      return quoted(value.to_string()) + " is not a prefix of " + std::to_string(min_length) +
+             " to " + std::to_string(max_length) + " bits";
+    // Without its host bits the pool may not be the one that was meant.
+    if (value != value.network())
+      return quoted(value.to_string()) + " has host bits set; write " +
+             quoted(value.network().to_string());
+    if (is_special(value))
+      return quoted(value.to_string()) +
+             " contains unspecified, loopback or multicast addresses, which no host can have";
+    return "";
   });
 }
 
@@ -92,9 +111,18 @@ Codec<std::string> namespace_name() {
   return text_value(parse, [](const std::string& name) { return name; });
 }
 
+// A namespace, or "*" for all of them.
+Codec<std::string> namespace_or_all() {
+  const auto parse = [](std::string_view words) -> Result<std::string> {
+    if (words == "*" || (is_label(words) && to_lower(words) == words)) return std::string(words);
+    return fail(quoted(words) + R"( is neither "*" nor a namespace's name)");
+  };
+  return text_value(parse, [](const std::string& name) { return name; });
+}
+
 Codec<std::vector<std::string>> zone_list(bool root_allowed) {
   const auto parse = [=](std::string_view words) -> Result<std::vector<std::string>> {
-    if (words == "." && !root_allowed) return fail("the root is not a zone of ours");
+    if (words == "." && !root_allowed) return fail("the root zone cannot be used here");
     return parse_zones(words);
   };
   const auto format = [](const std::vector<std::string>& zones) { return zones.front(); };
@@ -207,12 +235,14 @@ Codec<ServerConfig> server() {
       field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
       field("cookies", &ServerConfig::cookies, cookies()),
       field("lameduck", &ServerConfig::lameduck, duration(0ms, 5min)),
+      field("core_dumps", &ServerConfig::core_dumps, boolean()),
   });
 }
 
 Codec<AdminConfig> admin() {
   return section<AdminConfig>({
       field("listen", &AdminConfig::listen, optional(admin_address())),
+      field("token_file", &AdminConfig::token_file, text()),
   });
 }
 
@@ -298,7 +328,6 @@ Codec<registry::ServiceEntryVisibility> service_entry_visibility() {
   return section<ServiceEntryVisibility>({
       field("defaultVisibility", &ServiceEntryVisibility::default_visibility,
             enumeration<registry::Visibility>()),
-      field("applyToSidecars", &ServiceEntryVisibility::apply_to_sidecars, boolean()),
       field("policies", &ServiceEntryVisibility::policies, list(policy)),
   });
 }
@@ -322,6 +351,7 @@ Codec<registry::MeshSettings> mesh() {
       field("auto_allocate", &MeshSettings::auto_allocate, enumeration<registry::AutoAllocate>()),
       field("vip_cidr_v4", &MeshSettings::vip_cidr_v4, vip_prefix(true, 4, 30)),
       field("vip_cidr_v6", &MeshSettings::vip_cidr_v6, vip_prefix(false, 8, 126)),
+      field("vip_namespace_quota", &MeshSettings::vip_namespace_quota, number(0, 1U << 24)),
       field("default_export_to", &MeshSettings::default_export_to, export_to()),
       field("service_entry_visibility", &MeshSettings::service_entry_visibility,
             service_entry_visibility()),
@@ -395,6 +425,8 @@ Codec<ClientConfig> client() {
   return section<ClientConfig>({
       field("by_source_address", &ClientConfig::by_source_address, boolean()),
       field("unknown", &ClientConfig::unknown, enumeration<UnknownClient>()),
+      field("workload_entry_namespaces", &ClientConfig::workload_entry_namespaces,
+            list(namespace_or_all())),
       field("default", &ClientConfig::default_identity, client_identity()),
   });
 }
@@ -486,7 +518,7 @@ void read_zone(const Node& entry, const Place& place, Zones& zones) {
   const auto names = parse_zones(entry.key());
   if (!names) return place.error(entry.line(), names.error().message);
   if (names->front().empty())
-    return place.error(entry.line(), "the root is what upstream.servers is for");
+    return place.error(entry.line(), "for the root zone use upstream.servers");
   for (const std::string& name : *names)
     if (value && !zones.emplace(name, *value).second)
       place.error(entry.line(), "zone " + quoted(name) + " is listed twice");

@@ -1,4 +1,5 @@
-// What a configuration file looks like: every key with its type and range.
+// SPDX-License-Identifier: Apache-2.0
+// The schema of the configuration file: every key with its type and range.
 #pragma once
 
 #include "dnsd/config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The secrets that server cookies are made with (RFC 7873, section 6), and the file in which
 // several servers share them.
 #pragma once

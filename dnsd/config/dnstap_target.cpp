@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/dnstap_target.hpp"
 
 #include "dnsd/config/admin_address.hpp"
@@ -25,7 +26,7 @@ Result<DnstapTarget> parse_dnstap_target(std::string_view text) {
     return fail(quoted(text) + " is not an absolute path; write unix:/run/dnstap.sock");
   if (!is_file && path.size() > UnixAddress::kMaxLength)
     return fail(quoted(text) + " is longer than the " + std::to_string(UnixAddress::kMaxLength) +
-                " octets that the path of a socket may have");
+                " bytes that the path of a socket may have");
   return DnstapTarget{is_file ? DnstapTarget::Kind::File : DnstapTarget::Kind::Socket,
                       std::string(path)};
 }

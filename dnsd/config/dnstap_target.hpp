@@ -1,4 +1,5 @@
-// Where dnstap frames go.
+// SPDX-License-Identifier: Apache-2.0
+// The target of dnstap frames.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// How the configuration spells its enumerations; one table each, for reading and for printing.
+// SPDX-License-Identifier: Apache-2.0
+// The names of enumerators in the configuration; one table each, for reading and for printing.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hosts file as hosts(5) has it: "ADDRESS NAME [NAME...]", "#" begins a comment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/load.hpp"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ bool LoadedConfig::valid() const {
 
 LoadedConfig parse_config(std::string_view text, std::string_view path) {
   Loader loader(path);
-  const auto read = registry::read_yaml_documents(
+  const auto read = registry::read_handwritten_documents(
       text, kLimits, [&](const registry::Document& document) { loader.on_document(document); });
   if (!read) loader.report(read.error().line, "", read.error().message);
   return std::move(loader).take();

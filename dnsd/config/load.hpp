@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the text of a configuration file to a Config and findings.
 #pragma once
 

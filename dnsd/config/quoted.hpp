@@ -1,4 +1,5 @@
-// How messages show what the user wrote.
+// SPDX-License-Identifier: Apache-2.0
+// Quotes text of the user for messages.
 #pragma once
 
 #include "registry/base/printable.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/resolv_conf.hpp"
 
 #include <ifaddrs.h>
@@ -58,7 +59,7 @@ bool is_local(const IpAddress& ip, std::span<const IpAddress> local_addresses) {
          std::ranges::find(local_addresses, ip) != local_addresses.end();
 }
 
-// The IPv4 wildcard hears IPv4 only; "[::]" is dual stack (design, section 3).
+// The IPv4 wildcard receives IPv4 only; "[::]" is dual stack.
 bool hears(const SocketAddress& listener, const SocketAddress& server,
            std::span<const IpAddress> local_addresses) {
   if (listener.port != server.port) return false;

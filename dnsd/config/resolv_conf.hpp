@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /etc/resolv.conf as resolv.conf(5) describes it: where queries go when the configuration names
 // no upstream.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vocabulary in which load.cpp says what a configuration looks like.  A Codec reads and prints
 // one kind of value; a section is a list of fields, each a key, a member and a codec.  Reading,
 // printing, the list of known keys and the remedy for a misspelt one all come from that one table.
@@ -33,7 +34,7 @@ inline void print_text(Json& json, std::string_view text) {
   json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
 }
 
-// Where in the configuration we are, and where findings go.
+// The current place in the configuration, and the list of findings.
 class Place {
  public:
   Place(std::string_view file, registry::FindingList& findings)
@@ -63,8 +64,8 @@ struct Codec {
   std::vector<std::string> keys = {};  // known below this value, relative
 };
 
-// How one key of a section is read and printed, whatever the section's type: what is done with
-// sections is compiled once.  The pointers lead to a section of the type that has the member.
+// Reads and prints one key of a section of any type, so that the code for sections is compiled
+// once.  The pointers lead to a section of the type that has the member.
 class AnyMember {
  public:
   virtual ~AnyMember() = default;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/socket_address.hpp"
 
 #include <net/if.h>
@@ -40,7 +41,8 @@ Result<Parts> split(std::string_view text) {
 Result<std::uint16_t> parse_port(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size())
+  const bool is_padded = text.size() > 1 && text.front() == '0';  // octal to some readers
+  if (error != std::errc{} || end != text.data() + text.size() || is_padded)
     return fail("port " + quoted(text) + " is not a number from 0 to 65535");
   return port;
 }

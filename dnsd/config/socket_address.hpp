@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An address with a port, as the configuration and resolv.conf write it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/text_file.hpp"
 
 #include <fcntl.h>
@@ -29,7 +30,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_size
   struct stat status{};
   if (::fstat(file.fd, &status) != 0) return fail_with_errno(path);
   // Whoever may be at its other end, nobody waits for them.
-  if (S_ISFIFO(status.st_mode)) return fail(path + ": is a pipe and no file");
+  if (S_ISFIFO(status.st_mode)) return fail(path + ": is a pipe, not a file");
   std::string text;
   char buffer[16384];
   for (;;) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small file, read as a whole.
 #pragma once
 

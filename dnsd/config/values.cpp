@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/values.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -29,8 +29,11 @@ constexpr std::array kSizeUnits = {Unit{"KiB", 1ULL << 10}, Unit{"MiB", 1ULL << 
 constexpr std::uint64_t kMaxDuration = 10ULL * 365 * 24 * 3'600'000;
 constexpr std::uint64_t kMaxSize = 1ULL << 40;
 
-// Takes the digits at the front of `text`; nullopt where there is none or they do not fit.
+// Takes the digits at the front of `text`; nullopt where there is none, they do not fit, or they
+// begin with a needless 0: "010" is 8 in YAML 1.1 and C, and 10 to people.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
+  const bool is_padded = text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+  if (is_padded) return std::nullopt;
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{}) return std::nullopt;
@@ -155,17 +158,19 @@ std::string format_size(std::uint64_t octets) {
 Result<std::uint64_t> parse_unsigned(std::string_view text) {
   std::string_view rest = text;
   const auto number = take_number(rest);
-  const bool padded = text.size() > 1 && text.front() == '0';  // "010" is 8 in YAML 1.1
-  if (!number || !rest.empty() || padded) return fail(quoted(text) + " is not a whole number");
+  if (!number || !rest.empty()) return fail(quoted(text) + " is not a whole number");
   return *number;
 }
 
 Result<double> parse_share(std::string_view text) {
   double share = 0;
+  // No sign, no "nan" and no "inf"; an exponent is how JSON writes a small one.
+  const bool is_plain = !text.empty() && ((text[0] >= '0' && text[0] <= '9') || text[0] == '.');
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
-  if (error != std::errc{} || end != text.data() + text.size() || !(share >= 0 && share <= 1))
+  if (!is_plain || error != std::errc{} || end != text.data() + text.size() ||
+      !(share >= 0 && share <= 1))
     return fail(quoted(text) + " is not a number from 0 to 1");
-  return std::fabs(share);  // "-0" is 0
+  return share;
 }
 
 Result<std::string> parse_domain(std::string_view text) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The notations of single values in the configuration.  Pure functions; the Error is a sentence
 // without place or key, which the caller knows.
 #pragma once

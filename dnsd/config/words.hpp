@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of a line, as resolv.conf(5) and hosts(5) part them.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Where the log's thread writes its lines.
+// SPDX-License-Identifier: Apache-2.0
+// Writes the lines of the log's thread to a file descriptor.
 #pragma once
 
 #include <spdlog/details/null_mutex.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/log/log.hpp"
 
 #include <pthread.h>
@@ -37,6 +38,8 @@ struct Log::Impl {
             "meshdnsd", sink, pool, spdlog::async_overflow_policy::overrun_oldest)) {
     logger->set_level(spdlog::level::trace);  // Log decides
   }
+  // The thread first: each message in its queue holds the logger.
+  ~Impl() { pool.reset(); }
 
   std::shared_ptr<DescriptorSink> sink;
   std::shared_ptr<spdlog::details::thread_pool> pool;

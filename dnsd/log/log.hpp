@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log: lines of text or JSON on stderr that never make a query wait.
 //
 // A line is made by the caller and queued; one thread writes.  The queue is bounded, and so is a
-// write: when it is full or stderr is blocked, lines are lost and counted, never the callers' time
-// (reliability.md, R58).
+// write: when it is full or stderr is blocked, lines are dropped and counted;
+// callers never wait.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/log/printable.hpp"
 
 namespace meshdns::dnsd {

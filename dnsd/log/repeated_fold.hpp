@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A failure that happens a thousand times a second is one line and a count.
 #pragma once
 
@@ -31,8 +32,8 @@ class RepeatedFold {
     std::string key;
     std::uint64_t count;
   };
-  // What has been left out and whose window is over at `now`: to be called every few seconds, so
-  // that the count is written even if the message never comes again.  Those keys begin anew.
+  // Returns the counts of folded messages whose window is over at `now`, and forgets them.  Call it
+  // every few seconds, so that the count is written even if the message never comes again.
   std::vector<Folded> take_expired(Time now);
 
  private:
