@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The admin endpoint where the configuration wants it, through reloads.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics, collected when they are asked for: nothing is counted twice, and what is counted
 // costs a query nothing but its worker's own counters.
 #include <fmt/format.h>
@@ -80,7 +81,8 @@ std::uint64_t sum(const std::vector<WorkerStatus>& workers, Read read) {
 }
 
 void collect_requests(Collection& to, const std::vector<WorkerStatus>& workers) {
-  to.counters("dns_requests_total", "Queries received, by transport, address family and type.");
+  to.counters("dns_requests_total",
+              "Number of queries received, by transport, address family and type.");
   for (const std::size_t tcp : {0, 1})
     for (const std::size_t v6 : {0, 1})
       for (std::size_t type = 0; type < QueryCounters::kTypeSlots; ++type) {
@@ -95,7 +97,8 @@ void collect_requests(Collection& to, const std::vector<WorkerStatus>& workers) 
 }
 
 void collect_responses(Collection& to, const std::vector<WorkerStatus>& workers) {
-  to.counters("dns_responses_total", "Responses, by rcode and by what they were made from.");
+  to.counters("dns_responses_total",
+              "Number of responses sent, by rcode and by the source of the answer.");
   for (std::size_t rcode = 0; rcode < QueryCounters::kRcodeSlots; ++rcode)
     for (std::size_t source = 0; source < kAnswerSources; ++source) {
       const auto count = sum(
@@ -116,23 +119,30 @@ void collect_durations(Collection& to, const std::vector<WorkerStatus>& workers)
   histogram.sample_sum = 1e-9 * static_cast<double>(sum(workers, [](const WorkerStatus& w) {
                            return w.query.duration_sum_ns.value();
                          }));
-  to.histograms("dns_request_duration_seconds", "From the query's arrival to its response.")
+  to.histograms("dns_request_duration_seconds", "Time from the arrival of a query to its response.")
       .add(std::move(histogram));
 }
 
 void collect_connections(Collection& to, const std::vector<WorkerStatus>& workers) {
-  to.gauges("tcp_connections", "Open TCP connections of clients.")
+  to.gauges("tcp_connections", "Number of open TCP connections of clients.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.tcp_open.value(); }));
-  to.gauges("tcp_held_bytes", "Unfinished queries and unsent answers of TCP clients.")
+  to.gauges("tcp_held_bytes", "Bytes of incomplete queries and unsent responses of TCP clients.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.tcp_held.value(); }));
-  to.gauges("dns_waiting", "Queries that wait for an upstream or for a set's first addresses.")
+  to.gauges(
+        "dns_waiting",
+        "Number of queries that wait for an upstream server or for the first addresses of a host.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.waiting.value(); }));
-  to.counters("dns_truncated_total", "Responses with the TC bit.")
+  to.counters("dns_truncated_total", "Number of responses with the TC bit.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.truncated.value(); }));
+  to.counters("dns_overworked_total",
+              "Number of queries answered with SERVFAIL because their aliases and search domains "
+              "needed too much work.")
+      .add(sum(workers, [](const WorkerStatus& w) { return w.query.overworked.value(); }));
   to.counters("dns64_requests_translated_total",
-              "Answers whose IPv6 addresses were made of IPv4 ones.")
+              "Number of responses with IPv6 addresses made from IPv4 addresses.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.translated.value(); }));
-  to.counters("udp_socket_overflow_total", "Queries that the kernel dropped: receive buffer full.")
+  to.counters("udp_socket_overflow_total",
+              "Number of queries dropped by the kernel because the receive buffer was full.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
 }
 
@@ -148,7 +158,7 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
       {"send", &WorkerCounters::udp_send_errors},
       {"receive", &WorkerCounters::udp_receive_errors},
   }};
-  to.counters("udp_dropped_total", "Datagrams that were not answered, by reason.");
+  to.counters("udp_dropped_total", "Number of datagrams without a response, by reason.");
   for (const auto& [reason, member] : udp) to.add(total(member), {{"reason", reason}});
   const std::array<std::pair<const char*, Member>, 9> tcp{{
       {"rejected_total", &WorkerCounters::tcp_rejected_total},
@@ -161,42 +171,47 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
       {"backlog", &WorkerCounters::tcp_closed_backlog},
       {"accept_error", &WorkerCounters::tcp_accept_errors},
   }};
-  to.counters("tcp_closed_total", "TCP connections that we ended or did not take, by reason.");
+  to.counters("tcp_closed_total",
+              "Number of TCP connections that the server closed or refused, by reason.");
   for (const auto& [reason, member] : tcp) to.add(total(member), {{"reason", reason}});
-  to.counters("tcp_accepted_total", "TCP connections of clients.")
+  to.counters("tcp_accepted_total", "Number of TCP connections accepted from clients.")
       .add(total(&WorkerCounters::tcp_accepted));
-  to.counters("dns_do_requests_total", "Queries with the DO bit.")
+  to.counters("dns_do_requests_total", "Number of queries with the DO bit.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.do_requests.value(); }));
   to.counters("dns_rate_limited_total",
-              "Queries over their client's rate limit, by what became of them.")
+              "Number of queries over the rate limit of their client, by action.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.limited_dropped.value(); }),
            {{"action", "drop"}})
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.limited_truncated.value(); }),
            {{"action", "truncate"}});
-  to.counters("dns_cookies_total", "Queries with a cookie, by what it is worth.");
+  to.counters("dns_cookies_total",
+              "Number of queries with a DNS cookie, by the result of its check.");
   for (std::size_t check = 0; check < kCookieChecks; ++check)
     to.add(sum(workers, [&](const WorkerStatus& w) { return w.query.cookies[check].value(); }),
            {{"cookie", std::string(to_string(static_cast<CookieCheck>(check)))}});
-  to.counters("dns_rejected_total", "Queries that got SERVFAIL because too many waited already.")
+  to.counters("dns_rejected_total",
+              "Number of queries answered with SERVFAIL because too many queries were waiting.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.rejected_waiting.value(); }));
 }
 
 void collect_cache(Collection& to, const CacheStatistics& cache) {
   const std::array<std::pair<const char*, const CacheStatistics::Kind*>, 3> kinds{
       {{"positive", &cache.positive}, {"negative", &cache.negative}, {"failure", &cache.failure}}};
-  to.gauges("cache_entries", "Entries in the cache, by type.");
+  to.gauges("cache_entries", "Number of cache entries, by type.");
   for (const auto& [name, kind] : kinds) to.add(kind->entries, {{"type", name}});
-  to.gauges("cache_bytes", "Memory that the entries take, by type.");
+  to.gauges("cache_bytes", "Memory used by cache entries, by type.");
   for (const auto& [name, kind] : kinds) to.add(kind->bytes, {{"type", name}});
-  to.counters("cache_hits_total", "Answers from the cache, by type of the entry.");
+  to.counters("cache_hits_total", "Number of answers from the cache, by type of the entry.");
   for (const auto& [name, kind] : kinds) to.add(kind->hits, {{"type", name}});
   to.add(cache.stale_hits, {{"type", "stale"}});
-  to.counters("cache_evictions_total", "Entries that had to make room, by type.");
+  to.counters("cache_evictions_total",
+              "Number of cache entries removed to make room for others, by type.");
   for (const auto& [name, kind] : kinds) to.add(kind->evictions, {{"type", name}});
-  to.counters("cache_prefetch_total", "Hot entries that were asked for again before their end.")
+  to.counters("cache_prefetch_total",
+              "Number of cache entries refreshed shortly before they expired.")
       .add(cache.refreshes);
-  to.gauges("cache_capacity_bytes", "What the cache may take.").add(cache.capacity_bytes);
-  to.counters("cache_misses_total", "Lookups in the cache that found nothing.").add(cache.misses);
+  to.gauges("cache_capacity_bytes", "Maximum memory of the cache.").add(cache.capacity_bytes);
+  to.counters("cache_misses_total", "Number of cache lookups without a result.").add(cache.misses);
 }
 
 void collect_forwarding(Collection& to, const std::vector<WorkerStatus>& workers) {
@@ -205,16 +220,19 @@ void collect_forwarding(Collection& to, const std::vector<WorkerStatus>& workers
       return (w.forward.*counter).load(std::memory_order_relaxed);
     });
   };
-  to.counters("forward_requests_total", "Questions for upstreams.")
+  to.counters("forward_requests_total", "Number of questions for upstream servers.")
       .add(total(&ForwardCounters::requests));
-  to.counters("forward_joined_total", "Of these, that waited for the same question under way.")
+  to.counters("forward_joined_total",
+              "Number of questions that waited for an identical question in flight.")
       .add(total(&ForwardCounters::joined));
-  to.counters("forward_rejected_total", "Of these, that were over a limit.")
+  to.counters("forward_rejected_total", "Number of questions rejected because a limit was reached.")
       .add(total(&ForwardCounters::rejected));
-  to.counters("forward_failures_total", "Questions to which no upstream gave anything usable.")
+  to.counters("forward_failures_total",
+              "Number of questions without a usable reply from any upstream server.")
       .add(total(&ForwardCounters::failures));
   to.counters("forward_shortages_total",
-              "Upstreams that were not asked for want of a socket, a port or memory.")
+              "Number of upstream servers skipped for lack of a socket, a port, memory or a place "
+              "on a connection.")
       .add(total(&ForwardCounters::shortages));
 }
 
@@ -240,33 +258,38 @@ void collect_upstreams(Collection& to, const std::vector<UpstreamStatus>& upstre
     for (const auto& upstream : upstreams)
       to.add(upstream.*member, {{"to", upstream.name}, {label, value}});
   };
-  to.gauges("proxy_healthy", "1 while the server answers, 0 while it is in doubt or down.");
+  to.gauges("proxy_healthy",
+            "1 while the upstream server answers, 0 while it is doubtful or down.");
   for (const auto& upstream : upstreams)
     to.add(upstream.health == Health::Up && !upstream.looped ? 1.0 : 0.0, {{"to", upstream.name}});
-  to.gauges("proxy_looped", "1 while the server sends our queries back to us: it is not asked.");
+  to.gauges("proxy_looped",
+            "1 while the upstream server sends our queries back to us; it is not used then.");
   for (const auto& upstream : upstreams)
     to.add(upstream.looped ? 1.0 : 0.0, {{"to", upstream.name}});
-  to.counters("proxy_requests_total", "Messages sent to the server, tries and probes included.");
+  to.counters("proxy_requests_total",
+              "Number of messages sent to the upstream server, retries and probes included.");
   add(&UpstreamStatus::queries);
-  to.counters("proxy_responses_total", "Answers of the server, by rcode.");
+  to.counters("proxy_responses_total", "Number of replies of the upstream server, by rcode.");
   add_by("rcode", "ok", &UpstreamStatus::answers);
   add_by("rcode", "SERVFAIL", &UpstreamStatus::servfail);
   add_by("rcode", "REFUSED", &UpstreamStatus::refused);
   add_by("rcode", "other", &UpstreamStatus::other_rcodes);
-  to.counters("proxy_errors_total", "What went wrong with the server, by reason.");
+  to.counters("proxy_errors_total", "Number of failures of the upstream server, by reason.");
   add_by("reason", "timeout", &UpstreamStatus::timeouts);
   add_by("reason", "unreachable", &UpstreamStatus::unreachable);
   add_by("reason", "malformed", &UpstreamStatus::malformed);
   add_by("reason", "mismatched", &UpstreamStatus::mismatched);
-  to.counters("proxy_truncated_total", "Answers that were asked for again over TCP.");
+  to.counters("proxy_truncated_total", "Number of truncated replies that were retried over TCP.");
   add(&UpstreamStatus::truncated);
-  to.counters("proxy_connections_total", "TCP and TLS connections opened to the server.");
+  to.counters("proxy_connections_total",
+              "Number of TCP and TLS connections opened to the upstream server.");
   add(&UpstreamStatus::connections);
-  to.counters("proxy_healthcheck_failures_total", "Probes that stayed unanswered.");
+  to.counters("proxy_healthcheck_failures_total", "Number of probes without a reply.");
   add(&UpstreamStatus::probe_failures);
-  to.gauges("proxy_in_flight", "Messages that wait for the server.");
+  to.gauges("proxy_in_flight", "Number of messages that wait for a reply of the upstream server.");
   add(&UpstreamStatus::in_flight);
-  to.histograms("proxy_request_duration_seconds", "From a message to the server's answer.");
+  to.histograms("proxy_request_duration_seconds",
+                "Time from a message to the reply of the upstream server.");
   for (const auto& upstream : upstreams) to.add(latency_of(upstream), {{"to", upstream.name}});
 }
 
@@ -277,21 +300,23 @@ double unix_time(std::chrono::steady_clock::time_point then) {
 }
 
 void collect_sources(Collection& to, const Daemon& daemon) {
-  const std::vector<registry::SourceStatus> sources = daemon.sources();
-  to.gauges("source_complete", "1 once the source was read as a whole.");
+  const std::vector<registry::SourceStatus> sources = daemon.sources().statuses();
+  to.gauges("source_complete", "1 once the source has been read completely.");
   for (const auto& source : sources) to.add(source.complete ? 1.0 : 0.0, {{"name", source.name}});
   to.gauges("source_broken",
-            "Files or collections of the source that an earlier state serves for.");
+            "Number of files or collections of the source that are broken; their last good state "
+            "is used.");
   for (const auto& source : sources) to.add(source.broken, {{"name", source.name}});
-  to.gauges("source_failing", "1 while the source has an error to tell (/readyz).");
+  to.gauges("source_failing", "1 while the source reports an error (see /readyz).");
   for (const auto& source : sources)
     to.add(source.last_error.empty() ? 0.0 : 1.0, {{"name", source.name}});
-  to.counters("source_changes_total", "Files or collections that the source handed over.");
+  to.counters("source_changes_total",
+              "Number of changed files or collections that the source delivered.");
   for (const auto& source : sources) to.add(source.changes, {{"name", source.name}});
   to.gauges("source_last_change_timestamp_seconds",
-            "When the source last handed anything over, as a Unix time.");
+            "Unix time of the last change that the source delivered.");
   for (const auto& source : sources)
-    to.add(unix_time(daemon.last_change(source.name)), {{"name", source.name}});
+    to.add(unix_time(daemon.sources().last_change(source.name)), {{"name", source.name}});
 }
 
 ClientMetric::Histogram histogram_of(const registry::DelayHistogram& delays) {
@@ -323,33 +348,37 @@ void collect_clusters(Collection& to, const std::vector<registry::SourceStatus>&
   to.gauges("kubernetes_reachable", "1 while the API server answers.");
   for (const auto* source : clusters)
     to.add(source->cluster->reachable ? 1.0 : 0.0, {{"name", source->name}});
-  to.gauges("kubernetes_synced", "1 once the collection was listed as a whole.");
+  to.gauges("kubernetes_synced", "1 once the collection has been listed completely.");
   each_collection([](Collected c) { return c.synced ? 1 : 0; });
   to.gauges("kubernetes_watching", "1 while a watch of the collection is open.");
   each_collection([](Collected c) { return c.watching ? 1 : 0; });
-  to.gauges("kubernetes_forbidden", "1 while the collection may not be read (403).");
+  to.gauges("kubernetes_forbidden",
+            "1 while the API server denies access to the collection (403).");
   each_collection([](Collected c) { return c.trouble == "forbidden" ? 1 : 0; });
-  to.gauges("kubernetes_objects", "Objects of the collection.");
+  to.gauges("kubernetes_objects", "Number of objects in the collection.");
   each_collection([](Collected c) { return c.objects; });
   to.gauges("kubernetes_refused_objects",
-            "Of these, that are faulty: an earlier version is served, or none.");
+            "Number of invalid objects in the collection; their last valid version is used, if "
+            "there is one.");
   each_collection([](Collected c) { return c.refused; });
   to.gauges("kubernetes_silence_seconds",
-            "Since the server last said anything about the collection: the age of the data.");
+            "Time since the last message of the API server about the collection.");
   each_collection([](Collected c) { return c.silent_seconds; });
-  to.counters("kubernetes_lists_total", "Times that the collection was listed as a whole.");
+  to.counters("kubernetes_lists_total", "Number of complete lists of the collection.");
   each_collection([](Collected c) { return c.lists; });
-  to.counters("kubernetes_relists_total", "Of these, those after the first.");
+  to.counters("kubernetes_relists_total",
+              "Number of complete lists of the collection after the first.");
   each_collection([](Collected c) { return c.relists; });
-  to.counters("kubernetes_watches_total", "Watches of the collection that were opened.");
+  to.counters("kubernetes_watches_total", "Number of watches opened for the collection.");
   each_collection([](Collected c) { return c.watches; });
-  to.counters("kubernetes_events_total", "Events that watches brought.");
+  to.counters("kubernetes_events_total", "Number of watch events received for the collection.");
   each_collection([](Collected c) { return c.events; });
-  to.counters("kubernetes_errors_total", "Lists and watches that failed or were refused.");
+  to.counters("kubernetes_errors_total",
+              "Number of lists and watches that failed or were refused.");
   each_collection([](Collected c) { return c.errors; });
   to.histograms("kubernetes_programming_duration_seconds",
-                "Until answers show a change: since its event arrived, and, for EndpointSlices, "
-                "since the change that their controller saw.");
+                "Time until answers show a change, measured from its event and, for "
+                "EndpointSlices, from the change that caused it.");
   for (const auto* source : clusters) {
     to.add(histogram_of(source->cluster->from_arrival),
            {{"name", source->name}, {"since", "event"}});
@@ -361,31 +390,42 @@ void collect_clusters(Collection& to, const std::vector<registry::SourceStatus>&
 void collect_registry(Collection& to, Daemon& daemon) {
   const auto& snapshot = *daemon.registry().current();
   const FeedCounters& feed = daemon.feed().counters();
-  to.gauges("registry_resources", "Objects in the registry.").add(snapshot.resources.size());
-  to.gauges("registry_hosts", "Host names in the registry, wildcards included.")
+  to.gauges("registry_resources", "Number of objects in the registry.")
+      .add(snapshot.resources.size());
+  to.gauges("registry_hosts", "Number of host names in the registry, wildcards included.")
       .add(snapshot.hosts.size() + snapshot.wildcards.size());
-  to.gauges("registry_generation", "Generation of the snapshot.").add(snapshot.generation);
-  to.gauges("registry_from_snapshot", "1 while the state of an earlier run is served.")
+  to.gauges("registry_generation", "Generation number of the snapshot in use.")
+      .add(snapshot.generation);
+  to.gauges("registry_from_snapshot", "1 while the saved state of an earlier run is in use.")
       .add(snapshot.from_state_dir ? 1.0 : 0.0);
   const StateStatus state = daemon.state();
   to.gauges("snapshot_write_timestamp_seconds",
-            "When the registry was last written to state_dir, as a Unix time; 0: not in this run.")
+            "Unix time of the last write of the registry to state_dir; 0 if there was none in this "
+            "run.")
       .add(static_cast<double>(state.written_unix));
-  to.gauges("snapshot_bytes", "Size of that file.").add(state.bytes);
-  to.counters("snapshot_write_failures_total", "Writes of that file that failed.")
+  to.gauges("snapshot_bytes", "Size of the registry's file in state_dir.").add(state.bytes);
+  to.counters("snapshot_write_failures_total",
+              "Number of failed writes of the registry to state_dir.")
       .add(state.failures);
-  to.counters("registry_commits_total", "Transactions applied.").add(feed.commits);
-  to.counters("registry_findings_total", "Findings in resources since the start, by severity.")
+  to.counters("registry_commits_total", "Number of transactions applied to the registry.")
+      .add(feed.commits);
+  to.counters("registry_findings_total", "Number of findings in resources, by severity.")
       .add(feed.errors, {{"severity", "error"}})
       .add(feed.warnings, {{"severity", "warning"}});
 }
 
 void collect_resolver(Collection& to, const resolver::ResolverCounters& resolver) {
-  to.gauges("resolver_names", "Names of endpoints that are kept resolved.").add(resolver.names);
-  to.gauges("resolver_names_failed", "Of these, without a usable answer.")
+  to.gauges("resolver_names", "Number of endpoint names that are kept resolved.")
+      .add(resolver.names);
+  to.gauges("resolver_names_failed", "Number of endpoint names without a usable answer.")
       .add(resolver.names_failed);
-  to.counters("resolver_lookups_total", "Lookups of endpoints' names.").add(resolver.lookups);
-  to.counters("resolver_failures_total", "Of these, that failed.").add(resolver.failures);
+  to.gauges("resolver_names_refused",
+            "Number of endpoint names that are not looked up because their namespace has too many.")
+      .add(resolver.names_refused);
+  to.counters("resolver_lookups_total", "Number of lookups of endpoint names.")
+      .add(resolver.lookups);
+  to.counters("resolver_failures_total", "Number of failed lookups of endpoint names.")
+      .add(resolver.failures);
 }
 
 // Of all keys, defaults included.  FNV-1a: machines are to be compared, and our own hash is seeded.
@@ -398,46 +438,63 @@ std::string config_hash(const Config& config) {
 
 void collect_daemon(Collection& to, Daemon& daemon) {
   const ReloadStatus& reloads = daemon.reloads();
-  to.gauges("build_info", "Always 1; the version is its label.")
+  to.gauges("build_info", "Always 1; the label has the version.")
       .add(1.0, {{"version", MESHDNS_VERSION}});
-  to.gauges("workers", "Threads that answer queries.").add(daemon.workers().size());
-  to.gauges("workers_stuck", "Of these, whose loop has stood still for 5 s.").add(daemon.stuck());
+  to.gauges("workers", "Number of worker threads.").add(daemon.workers().size());
+  to.gauges("workers_stuck",
+            "Number of workers whose event loop has been blocked for more than 5 seconds.")
+      .add(daemon.workers().stuck());
   to.gauges("workers_avoided",
-            "Of these, whose loop has stood still for 2 s: they get no new queries.")
-      .add(daemon.avoided());
-  to.gauges("start_time_seconds", "When the daemon started, as a Unix time.")
+            "Number of workers that get no new queries because their event loop has been blocked "
+            "for more than 2 seconds.")
+      .add(daemon.workers().avoided());
+  to.gauges("start_time_seconds", "Unix time of the start of the daemon.")
       .add(daemon.started_unix());
-  to.gauges("ready", "1 when /readyz says so.").add(daemon.readiness().ready ? 1.0 : 0.0);
-  to.gauges("config_last_reload_ok", "0 when the last reload of the configuration failed.")
+  to.gauges("ready", "1 while /readyz reports ready.").add(daemon.readiness().ready ? 1.0 : 0.0);
+  to.gauges("config_last_reload_ok",
+            "1 if the last reload of the configuration succeeded, 0 if it failed.")
       .add(reloads.ok ? 1.0 : 0.0);
   to.gauges("config_last_reload_success_timestamp_seconds",
-            "When a reload last succeeded, as a Unix time; 0: never.")
+            "Unix time of the last successful reload of the configuration; 0 if there was none.")
       .add(static_cast<double>(reloads.last_success_unix));
-  to.gauges("config_info", "Always 1; the label tells configurations apart.")
+  to.gauges("config_info", "Always 1; the label has a hash of the configuration.")
       .add(1.0, {{"hash", config_hash(daemon.config())}});
-  to.counters("config_reloads_total", "Reloads of the configuration.").add(reloads.reloads);
-  to.counters("config_reload_failures_total", "Of these, that failed and changed nothing.")
+  to.counters("config_reloads_total", "Number of reloads of the configuration.")
+      .add(reloads.reloads);
+  to.counters("config_reload_failures_total", "Number of reloads that failed and changed nothing.")
       .add(reloads.failures);
-  to.counters("log_dropped_total", "Lines of the log that were lost.").add(daemon.log().dropped());
-  to.counters("query_log_dropped_total", "Lines of the query log that were lost.")
-      .add(daemon.query_log_dropped());
+  to.counters("log_dropped_total", "Number of log lines dropped because the reader was too slow.")
+      .add(daemon.log().dropped());
+  to.counters("query_log_dropped_total",
+              "Number of query log lines dropped because the reader was too slow.")
+      .add(daemon.query_logging().dropped_lines());
   const HttpCounters& admin = daemon.admin_counters();
-  to.counters("admin_accept_failures_total",
-              "Times that the admin endpoint had no descriptors or memory for a connection.")
-      .add(admin.accept_failures);
+  to.counters(
+        "admin_accept_failures_total",
+        "Number of connections to the admin endpoint lost for lack of file descriptors or memory.")
+      .add(admin.accept_failures.load());
   to.counters("admin_overdue_total",
-              "Connections that the admin endpoint ended at a deadline of theirs.")
-      .add(admin.overdue);
-  const DnstapCounts dnstap = daemon.dnstap_counts();
-  to.counters("dnstap_frames_total", "Answers that were written as dnstap.").add(dnstap.written);
-  to.counters("dnstap_dropped_total", "Answers that were not: nobody took them in time.")
+              "Number of connections to the admin endpoint closed because they took too long.")
+      .add(admin.overdue.load());
+  to.counters("admin_evicted_total",
+              "Number of connections to the admin endpoint closed to make room for newer ones.")
+      .add(admin.evicted.load());
+  to.counters(
+        "admin_busy_total",
+        "Number of requests that the admin endpoint refused because the control thread was busy.")
+      .add(admin.busy.load());
+  const DnstapCounts dnstap = daemon.query_logging().dnstap_counts();
+  to.counters("dnstap_frames_total", "Number of responses written as dnstap frames.")
+      .add(dnstap.written);
+  to.counters("dnstap_dropped_total",
+              "Number of dnstap frames dropped because the reader was too slow.")
       .add(dnstap.dropped);
 }
 
 }  // namespace
 
 std::string metrics_text(Daemon& daemon) {
-  const auto workers = daemon.workers();
+  const auto workers = daemon.workers().statuses();
   Collection collection;
   collect_daemon(collection, daemon);
   collect_requests(collection, workers);
@@ -449,7 +506,7 @@ std::string metrics_text(Daemon& daemon) {
   collect_forwarding(collection, workers);
   collect_upstreams(collection, upstream_status(daemon));
   collect_sources(collection, daemon);
-  collect_clusters(collection, daemon.sources());
+  collect_clusters(collection, daemon.sources().statuses());
   collect_registry(collection, daemon);
   collect_resolver(collection, daemon.resolver().counters());
   return collection.text();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The overview that a person opens first: tables, charts as inline SVG, one form; no scripts.
 #include <fmt/format.h>
 
@@ -194,7 +195,7 @@ void add_state(std::string& page, Daemon& daemon) {
   page += "<h2>State</h2><table>\n";
   add_row(page, {"ready", readiness.ready ? "yes" : "no"}, !readiness.ready);
   for (const auto& reason : readiness.reasons) add_row(page, {"", reason}, true);
-  if (const auto complaint = daemon.complaint(); !complaint.empty())
+  if (const auto complaint = daemon.workers().complaint(); !complaint.empty())
     add_row(page, {"workers", complaint}, true);
   add_row(page, {"up for", ago(daemon.started())});
   add_row(page, {"resources", std::to_string(snapshot.resources.size())});
@@ -219,11 +220,11 @@ void add_charts(std::string& page, const Daemon& daemon) {
 void add_sources(std::string& page, const Daemon& daemon) {
   add_heading(page, "Sources",
               {"source", "read", "last change", "origins", "broken", "last error"});
-  for (const auto& source : daemon.sources())
+  for (const auto& source : daemon.sources().statuses())
     add_row(page,
             {source.name, source.complete ? "yes" : "not yet",
-             ago(daemon.last_change(source.name)) + " ago", std::to_string(source.origins),
-             std::to_string(source.broken), source.last_error},
+             ago(daemon.sources().last_change(source.name)) + " ago",
+             std::to_string(source.origins), std::to_string(source.broken), source.last_error},
             !source.complete || source.broken > 0 || !source.last_error.empty());
   page += "</table>\n";
 }
@@ -244,7 +245,7 @@ void add_upstreams(std::string& page, Daemon& daemon) {
 
 void add_failing_names(std::string& page, const Daemon& daemon) {
   add_heading(page, "Names without an answer, lately", {"name", "rcode", "times"});
-  for (const auto& entry : daemon.failing_names(kFailingNames)) {
+  for (const auto& entry : daemon.workers().failing_names(kFailingNames)) {
     const std::string name = printable(entry.name) + ".";
     page +=
         fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
@@ -326,7 +327,7 @@ void add_links(std::string& page) {
 std::string status_page(Daemon& daemon, const HttpRequest& request) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshdns</title>";
-  const bool is_well = daemon.readiness().ready && daemon.complaint().empty();
+  const bool is_well = daemon.readiness().ready && daemon.workers().complaint().empty();
   page += fmt::format("<style>{}</style></head><body>\n<h1>meshdns " MESHDNS_VERSION
                       " <span class=\"state{}\">{}</span></h1>\n",
                       kStyle, is_well ? "" : " down", is_well ? "ready" : "not ready");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/admin_routes.hpp"
 
 #include <rapidjson/stringbuffer.h>
@@ -11,6 +12,7 @@
 
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/quoted.hpp"
+#include "dnsd/daemon/admin_token.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
@@ -112,7 +114,10 @@ void put_service(Json& json, std::string_view host, const ServiceRecord& service
   put(json, "answer", to_string(service.answer));
   if (!service.alias().empty()) put(json, "alias", service.alias());
   json.Key("creationTime");
-  json.Int64(service.creation_time);
+  if (service.creation_time == registry::kUnknownCreationTime)
+    json.Null();
+  else
+    json.Int64(service.creation_time);
   json.Key("attributes");
   json.StartObject();
   put(json, "name", service.source ? service.source->name() : host);
@@ -192,25 +197,6 @@ void put_vip(Json& json, std::string_view host, const ServiceRecord& service) {
   json.EndObject();
 }
 
-HttpResponse show_health(const Daemon& daemon) {
-  const std::string complaint = daemon.complaint();
-  if (complaint.empty()) return {.body = "ok\n"};
-  return {.status = 503, .body = complaint + "\n"};
-}
-
-HttpResponse show_readiness(const Daemon& daemon) {
-  const Readiness readiness = daemon.readiness();
-  return json_response(
-      [&](Json& json) {
-        json.StartObject();
-        put_bool(json, "ready", readiness.ready);
-        put_list(json, "reasons", readiness.reasons,
-                 [&](const std::string& reason) { put(json, reason); });
-        json.EndObject();
-      },
-      readiness.ready ? 200 : 503);
-}
-
 void put_collection(Json& json, const registry::CollectionStatus& collection) {
   json.StartObject();
   put(json, "name", collection.name);
@@ -233,7 +219,7 @@ void put_collection(Json& json, const registry::CollectionStatus& collection) {
 HttpResponse show_sources(const Daemon& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
-    for (const auto& source : daemon.sources()) {
+    for (const auto& source : daemon.sources().statuses()) {
       json.StartObject();
       put(json, "name", source.name);
       put_bool(json, "complete", source.complete);
@@ -265,6 +251,19 @@ HttpResponse show_findings(const Daemon& daemon) {
         put(json, "message", finding.message);
         json.EndObject();
       }
+    for (const auto& refused : daemon.resolver().refused()) {
+      json.StartObject();
+      put(json, "severity", "warning");
+      put(json, "path", "");
+      put(json, "line", std::uint64_t{0});
+      put(json, "kind", "Namespace");
+      put(json, "object", refused.ns);
+      put(json, "field", "");
+      put(json, "message",
+          "too many DNS names of endpoints: " + std::to_string(refused.names) +
+              " are not looked up and have no addresses");
+      json.EndObject();
+    }
     json.EndArray();
   });
 }
@@ -411,11 +410,21 @@ HttpResponse set_log_level(Daemon& daemon, const HttpRequest& request) {
   const auto level = log_level_from_string(text);
   if (!level)
     return bad_request("level=: " + quoted(text) +
-                       " is none of trace, debug, info, warn, error, off");
+                       " is not one of trace, debug, info, warn, error, off");
   daemon.log().announce("log level changed",
                         {{"from", to_string(daemon.log().level())}, {"to", to_string(*level)}});
   daemon.log().set_level(*level);
   return show_log_level(daemon);
+}
+
+// Carries out a request that changes something, if its client may.
+HttpResponse change(Daemon& daemon, const HttpRequest& request,
+                    HttpResponse (*carry_out)(Daemon&, const HttpRequest&)) {
+  auto refused = refuse_change(request, daemon.config().admin.token_file);
+  if (!refused) return carry_out(daemon, request);
+  daemon.log().write_folded(LogLevel::Warn, "refused a change through the admin endpoint",
+                            {{"path", std::string_view(request.path)}});
+  return *std::move(refused);
 }
 
 // Whom `from` means: nobody in particular, a client's address, or a namespace.  Null: refused.
@@ -434,7 +443,7 @@ HttpResponse show_traffic(Daemon& daemon, const HttpRequest& request) {
   const auto address = parse_socket_address(request.argument("connect"));
   if (!address) return bad_request("connect=: " + address.error().message);
   const auto client = client_from(daemon, request.argument("from"));
-  if (!client) return bad_request("from= is no known client, and client.unknown is refuse");
+  if (!client) return bad_request("from= is not a known client, and client.unknown is refuse");
   const auto snapshot = daemon.registry().current();
   const registry::View view(*snapshot, *client);
   const registry::Connection connection{address->ip, address->port,
@@ -453,6 +462,18 @@ HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
 
 }  // namespace
 
+HttpResponse readiness_response(const Readiness& readiness) {
+  return json_response(
+      [&](Json& json) {
+        json.StartObject();
+        put_bool(json, "ready", readiness.ready);
+        put_list(json, "reasons", readiness.reasons,
+                 [&](const std::string& reason) { put(json, reason); });
+        json.EndObject();
+      },
+      readiness.ready ? 200 : 503);
+}
+
 Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto from = request.argument("from");
@@ -465,16 +486,20 @@ Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) 
   if (const auto text = request.argument("type"); !text.empty()) {
     wire::Type type = wire::Type::A;
     if (!wire::type_from_string(text, type))
-      return fail("type=: " + quoted(text) + " is no type of record");
+      return fail("type=: " + quoted(text) + " is not a record type");
     types.push_back(type);
   }
   const auto client = client_from(daemon, from);
-  if (!client) return fail("from= is no known client, and client.unknown is refuse");
+  if (!client) return fail("from= is not a known client, and client.unknown is refuse");
   const auto snapshot = daemon.registry().current();
-  return explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
-                  [&](std::string_view wire_name, wire::Type type) {
-                    return daemon.describe_forwarding(wire_name, type);
-                  }});
+  auto explanation = explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
+                              [&](std::string_view wire_name, wire::Type type) {
+                                return daemon.describe_forwarding(wire_name, type);
+                              }});
+  if (const auto address = IpAddress::parse(from); explanation && address)
+    if (const auto* entry = snapshot->client_entry_at(*address); entry != nullptr)
+      explanation->facts.insert(explanation->facts.begin(), {"identity: " + entry->why, true});
+  return explanation;
 }
 
 // The monotonic clock that the cache and the upstreams are asked with.
@@ -488,8 +513,10 @@ HttpRoutes admin_routes(Daemon& daemon) {
   routes["/"].get = [&](Request request) {
     return HttpResponse{200, "text/html; charset=utf-8", status_page(daemon, request)};
   };
-  routes["/healthz"].get = [&](Request) { return show_health(daemon); };
-  routes["/readyz"].get = [&](Request) { return show_readiness(daemon); };
+  routes["/healthz"].status = [&](Request) {
+    return daemon.health().health(std::chrono::steady_clock::now());
+  };
+  routes["/readyz"].status = [&](Request) { return daemon.health().readiness(); };
   routes["/metrics"].get = [&](Request) {
     return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(daemon)};
   };
@@ -507,13 +534,17 @@ HttpRoutes admin_routes(Daemon& daemon) {
   routes["/resolver"].get = [&](Request) { return show_resolver(daemon); };
   routes["/upstreams"].get = [&](Request) { return show_upstreams(daemon); };
   routes["/cache"].get = [&](Request) { return show_cache(daemon); };
-  routes["/cache/flush"].post = [&](Request request) { return flush_cache(daemon, request); };
+  routes["/cache/flush"].post = [&](Request request) {
+    return change(daemon, request, flush_cache);
+  };
   routes["/config"].get = [&](Request) {
     return HttpResponse{200, "application/json", to_json(daemon.config()) + "\n"};
   };
   routes["/explain"].get = [&](Request request) { return show_explanation(daemon, request); };
   routes["/log/level"].get = [&](Request) { return show_log_level(daemon); };
-  routes["/log/level"].post = [&](Request request) { return set_log_level(daemon, request); };
+  routes["/log/level"].post = [&](Request request) {
+    return change(daemon, request, set_log_level);
+  };
   return routes;
 }
 

@@ -1,4 +1,5 @@
-// What the admin endpoint serves: the daemon's state as text, JSON and metrics (docs/admin.md).
+// SPDX-License-Identifier: Apache-2.0
+// The pages of the admin endpoint: the daemon's state as text, JSON and metrics (docs/admin.md).
 #pragma once
 
 #include <string>
@@ -11,8 +12,12 @@
 
 namespace meshdns::dnsd {
 
-// REQUIRES: `daemon` outlives the routes, which are called on its control thread.
+// REQUIRES: `daemon` outlives the routes. Their `status` handlers read daemon.health() on any
+// thread; all others are called on its control thread.
 HttpRoutes admin_routes(Daemon& daemon);
+
+// The answer of /readyz.
+HttpResponse readiness_response(const Readiness& readiness);
 
 // All metrics in the Prometheus text format.  Labels never hold names of queries: their number is
 // bounded by the configuration.
@@ -21,7 +26,7 @@ std::string metrics_text(Daemon& daemon);
 // All upstreams in use, by name.
 std::vector<UpstreamStatus> upstream_status(Daemon& daemon);
 
-// What /explain is asked for by name=, type= and from=.  The Error says which of them is wrong.
+// The arguments name=, type= and from= of /explain.  The Error names the argument that is wrong.
 Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request);
 
 // The overview in HTML: state, charts, tables, and with name= an explanation.  No scripts, nothing

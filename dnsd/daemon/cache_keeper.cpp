@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/cache_keeper.hpp"
 
 #include <uv.h>
@@ -58,10 +59,10 @@ void CacheKeeper::load() {
   if (block->empty()) return;
   const auto loaded = forwarding_->cache.load(*block, unix_now(), loop_now());
   if (loaded)
-    return log_.info("the cache of the last run is back", {{"answers", std::to_string(*loaded)}});
+    return log_.info("restored the cache of the last run", {{"answers", std::to_string(*loaded)}});
   const std::string aside = file_ + ".bad-" + std::to_string(unix_now());
   const bool moved = std::rename(file_.c_str(), aside.c_str()) == 0;
-  log_.warn("the cache of the last run is not used",
+  log_.warn("cannot use the saved cache; starting with an empty cache",
             {{"file", std::string_view(file_)},
              {"reason", std::string_view(loaded.error().message)},
              {"aside", moved ? std::string_view(aside) : std::string_view("not moved")}});
@@ -71,7 +72,7 @@ void CacheKeeper::save() {
   if (!forwarding_->cache.is_enabled()) return;
   const auto written = write_durably(file_, forwarding_->cache.save(unix_now(), loop_now()));
   if (!written)
-    log_.warn("the cache is not kept", {{"reason", std::string_view(written.error().message)}});
+    log_.warn("cannot save the cache", {{"reason", std::string_view(written.error().message)}});
 }
 
 }  // namespace meshdns::dnsd

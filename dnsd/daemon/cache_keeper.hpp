@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the cache over restarts, in STATE_DIR/cache: read in the background after the start, so
 // that nobody waits for it, written from time to time and at the end.
 #pragma once
@@ -16,7 +17,7 @@ namespace meshdns::dnsd {
 // The control thread.
 class CacheKeeper {
  public:
-  // What a crash may cost at most.
+  // Time between two saves: a crash loses at most the answers of this time.
   static constexpr std::chrono::minutes kSavePause{5};
 
   // REQUIRES: `log` outlives it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/client_settings.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@ registry::ClientSettings client_settings(const ClientConfig& config) {
   const ClientIdentityConfig& from = config.default_identity;
   registry::ClientSettings settings;
   settings.by_source_address = config.by_source_address;
+  settings.workload_entry_namespaces = config.workload_entry_namespaces;
   switch (config.unknown) {
     case UnknownClient::Public:
       settings.unknown = registry::UnknownClient::Public;

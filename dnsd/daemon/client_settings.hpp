@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `client:` of the configuration in the registry's terms.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/commands.hpp"
 
 #include <uv.h>
@@ -8,11 +9,14 @@
 
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/client_settings.hpp"
+#include "dnsd/daemon/core_dumps.hpp"
 #include "dnsd/daemon/daemon.hpp"
+#include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "dnsd/wire/name_text.hpp"
+#include "loop/check_loop.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/check.hpp"
 #include "registry/manifest/name_table.hpp"
@@ -88,7 +92,7 @@ class OneRead final : public registry::SourceSink {
 // What the file sources hold, once, without following them.
 void read_sources(const Config& config, registry::Registry& registry, std::ostream& err) {
   uv_loop_t loop;
-  uv_loop_init(&loop);
+  check_loop(uv_loop_init(&loop), "be made");
   for (const auto& source : config.sources) {
     registry::FileSourceOptions options;
     OneRead sink(registry);
@@ -102,7 +106,8 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
       options.path = table->path;
       reader = registry::make_name_table_source(&loop, options, sink);
     } else {
-      err << "the Kubernetes source is not asked; the running daemon's /explain knows it\n";
+      err << "this command does not read the Kubernetes source; use /explain of the running "
+             "daemon\n";
       continue;
     }
     reader->start();
@@ -112,20 +117,24 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
     reader.reset();
     uv_run(&loop, UV_RUN_DEFAULT);
   }
-  uv_loop_close(&loop);
+  check_loop(uv_loop_close(&loop), "close: a handle is open");
 }
 
 }  // namespace
 
 int run_daemon(const Arguments& arguments, std::ostream& err) {
+  allow_core_dumps(false);  // until the configuration says otherwise
+  ignore_harmless_signals();
   auto config = load_or_say(arguments.config, err);
   if (!config) return 1;
+  allow_core_dumps(config->server.core_dumps);
   Log log({config->log.level, config->log.format});
   auto daemon = Daemon::start(arguments.config, std::move(*config), log);
   if (!daemon) {
-    log.error(daemon.error().message);
+    const bool is_ended = is_end_pending();
+    is_ended ? log.info("stopped during the start") : log.error(daemon.error().message);
     log.flush();
-    return 1;
+    return is_ended ? 0 : 1;
   }
   const int status = (*daemon)->run();
   log.info("stopped");
@@ -160,6 +169,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
       if (const auto* table = std::get_if<NameTableSource>(&source))
         checker.check(table->path, registry::read_name_table);
     }
+  checker.check_claims(config->mesh);
   lines.reset();
   registry::CheckSummary summary = checker.summary();
   summary.errors += config_error_count;
@@ -198,7 +208,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!asked.type.empty()) {
     wire::Type type = wire::Type::A;
     if (!wire::type_from_string(asked.type, type)) {
-      err << registry::quoted(asked.type) << " is no type of record\n";
+      err << registry::quoted(asked.type) << " is not a record type\n";
       return kExitUsage;
     }
     types.push_back(type);
@@ -214,7 +224,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
       address ? snapshot->client_at(*address) : snapshot->default_client.get();
   if (client == nullptr) {
     out << registry::printable(asked.from)
-        << " is no known client, and client.unknown is refuse: REFUSED\n";
+        << " is not a known client, and client.unknown is refuse: REFUSED\n";
     return 0;
   }
   std::string warning;

@@ -1,4 +1,5 @@
-// What the command line asks for: run, check, explain.  Each returns the process's exit status.
+// SPDX-License-Identifier: Apache-2.0
+// The commands of the command line: run, check, explain.  Each returns the process's exit status.
 #pragma once
 
 #include <ostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the configuration's sources to running ones.
 #pragma once
 
@@ -19,14 +20,15 @@ namespace meshdns::dnsd {
 // metrics and in the registry.
 std::string source_name(const SourceConfig& source);
 
-// What of the sources makes a state of an earlier run theirs.
+// Returns the fingerprint of each source; a saved state with another fingerprint is not used.
 std::vector<registry::SavedSource> saved_sources(const Config& config);
 
-// What the rest of the configuration asks of a Kubernetes source; nullopt for the others.
+// Returns the resources that the rest of the configuration needs from a Kubernetes source; nullopt
+// for other sources.
 std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config,
                                                             const SourceConfig& source);
 
-// Whether all of the cluster is known, so that what its domain does not have is ours to deny.
+// Whether the sources cover the whole cluster, so that unknown names of its domain are NXDOMAIN.
 bool is_authority(const Config& config);
 
 // REQUIRES: `feed` outlives the source, and the loop runs on for it to close.

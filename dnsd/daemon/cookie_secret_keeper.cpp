@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 
 #include "dnsd/forward/random_pool.hpp"
@@ -24,7 +25,7 @@ void CookieSecretKeeper::follow(const std::string& file, Time now) {
   }
   const auto read = read_cookie_secrets(file);
   if (!read) {
-    log_.error("server.cookies.secret_file cannot be used",
+    log_.error("cannot use server.cookies.secret_file",
                {{"reason", std::string_view(read.error().message)}});
     return;
   }

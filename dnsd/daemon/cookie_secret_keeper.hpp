@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The secrets of our cookies: those of a file, or random ones of our own, another one every day.
 #pragma once
 
@@ -13,7 +14,7 @@ namespace meshdns::dnsd {
 class CookieSecretKeeper {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // How long a random secret is the current one; it is accepted as long again.
+  // Time for which a random secret is the current one; it is accepted for the same time afterwards.
   static constexpr std::chrono::hours kLifetime{24};
 
   // Has random secrets.  REQUIRES: `log` outlives it.

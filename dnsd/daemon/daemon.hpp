@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The running daemon: one control thread (signals, sources, resolver engine, admin endpoint) and
 // the workers that answer.
 //
@@ -6,27 +7,44 @@
 
 #include <uv.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "dnsd/admin/http_server.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/admin_endpoint.hpp"
+#include "dnsd/daemon/cache_keeper.hpp"
+#include "dnsd/daemon/config_reloader.hpp"
+#include "dnsd/daemon/cookie_secret_keeper.hpp"
+#include "dnsd/daemon/file_poll.hpp"
+#include "dnsd/daemon/forward_log.hpp"
+#include "dnsd/daemon/health_board.hpp"
 #include "dnsd/daemon/load_history.hpp"
+#include "dnsd/daemon/local_names_follower.hpp"
+#include "dnsd/daemon/memory_limit.hpp"
+#include "dnsd/daemon/overload_watch.hpp"
+#include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
+#include "dnsd/daemon/running_sources.hpp"
+#include "dnsd/daemon/state_directory.hpp"
 #include "dnsd/daemon/state_keeper.hpp"
+#include "dnsd/daemon/supervisor.hpp"
+#include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/net/counters.hpp"
-#include "dnsd/query/failing_names.hpp"
+#include "dnsd/net/listeners.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
-#include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_settings.hpp"
+#include "loop/timer.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
-#include "registry/source/source.hpp"
+#include "resolver/cares_lookup.hpp"
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {
@@ -37,31 +55,13 @@ struct Readiness {
   std::vector<std::string> reasons;
 };
 
-// What one worker counts; any thread may read.
-struct WorkerStatus {
-  const WorkerCounters& net;
-  const QueryCounters& query;
-  const ForwardCounters& forward;
-};
-
-// Frames since the start.
-struct DnstapCounts {
-  std::uint64_t written = 0;
-  std::uint64_t dropped = 0;
-};
-
-struct ReloadStatus {
-  bool ok = true;  // the last reload of the configuration
-  std::uint64_t reloads = 0;
-  std::uint64_t failures = 0;
-  std::int64_t last_success_unix = 0;
-};
-
-// Control thread, all of it.
+// Control thread, but for what says otherwise.
 class Daemon {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   // Binds, reads, starts answering.  An Error leaves nothing running.  `config_path` is read again
-  // on SIGHUP; empty = never.
+  // on SIGHUP; empty = never.  REQUIRES: `log` outlives the daemon.
   static Result<std::unique_ptr<Daemon>> start(std::string config_path, Config config, Log& log);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -74,45 +74,121 @@ class Daemon {
   void reload();
 
   // For the admin endpoint.
-  uv_loop_t* loop();
-  const Config& config() const;
-  const registry::Registry& registry() const;
-  registry::Registry& registry();
-  const QuerySettings& query_settings() const;
-  Log& log();
+  uv_loop_t* loop() { return &loop_; }
+  const Config& config() const { return config_; }
+  const registry::Registry& registry() const { return registry_; }
+  registry::Registry& registry() { return registry_; }
+  const QuerySettings& query_settings() const { return query_settings_; }
+  Log& log() { return log_; }
+  // For health checks; any thread.
+  HealthBoard& health() { return health_; }
   Readiness readiness() const;
-  std::vector<registry::SourceStatus> sources() const;
-  const RegistryFeed& feed() const;
-  const resolver::NameResolver& resolver() const;
-  Cache& cache();
-  ForwardShared& forwarding();
-  std::vector<WorkerStatus> workers() const;
-  const ReloadStatus& reloads() const;
-  StateStatus state() const;
-  std::vector<SocketAddress> listening() const;
-  // What becomes of a name (lower-case wire form) that is forwarded.
+  const RunningSources& sources() const { return sources_; }
+  const RegistryFeed& feed() const { return feed_; }
+  const resolver::NameResolver& resolver() const { return *resolver_; }
+  Cache& cache() { return forwarding_->cache; }
+  ForwardShared& forwarding() { return *forwarding_; }
+  const WorkerPool& workers() const { return workers_; }
+  const ReloadStatus& reloads() const { return reloader_.status(); }
+  StateStatus state() const { return state_keeper_.status(); }
+  std::vector<SocketAddress> listening() const { return listeners_.addresses(); }
+  // Describes the forwarding of a name (lower-case wire form), for explanations.
   ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;
-  std::chrono::steady_clock::time_point started() const;
+  Time started() const { return started_; }
   double started_unix() const;
-  const LoadHistory& load() const;
-  // The names that recently got no answer most often, over all workers; at most `limit`.
-  std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
-  // Since when the source has handed over nothing new.
-  std::chrono::steady_clock::time_point last_change(const std::string& source) const;
-  // Workers that get no new queries, since their loop has stood still for 2 s.
-  std::size_t avoided() const;
-  // Workers whose loop stands still, and that in words: "worker 1 hangs"; empty when all turn.
-  std::size_t stuck() const;
-  std::string complaint() const;
-  DnstapCounts dnstap_counts() const;
-  const HttpCounters& admin_counters() const;
-  // Lines of the query log that were lost.
-  std::uint64_t query_log_dropped() const;
+  const LoadHistory& load() const { return load_; }
+  const QueryLogging& query_logging() const { return query_logging_; }
+  const HttpCounters& admin_counters() const { return admin_.counters(); }
 
  private:
-  class Impl;
-  explicit Daemon(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  enum class Phase : std::uint8_t { Serving, Lameduck, Draining };
+
+  Daemon(std::string config_path, Config config, Log& log);
+
+  Result<void> start();
+  Result<void> open_listeners();
+  Result<void> open_admin();
+  bool may_wait_to_bind() const;
+  Result<void> start_resolver();
+  Result<void> start_workers();
+  void wait_for_sources();
+  void choose_vip_allocator();
+  void follow_state_dir();
+  Result<void> start_signals();
+  Result<void> start_timers();
+  void announce_when_ready();
+  void update_state();
+  void tell_of_memory() const;
+  void apply_config(Config next);
+  void bind();
+  void apply_listeners();
+  void apply_upstream();
+  void watch_hosts_file();
+  void read_cookie_secrets();
+  QuerySettings make_query_settings() const;
+  void apply_query_settings();
+  void drain_workers();
+  void stop_timers();
+  void housekeep();
+  void tell_of_overload();
+  void tell_of_admin_clients();
+  void keep_history();
+  // Hands the answers of /healthz and /readyz to the admin server's thread.
+  void publish_health();
+  std::string status_line() const;
+  void shut_down();
+
+  const Time started_ = std::chrono::steady_clock::now();
+  const std::optional<std::uint64_t> memory_limit_ = cgroup_memory_limit();
+  Config config_;
+  Log& log_;
+  ForwardLog forward_log_;
+  uv_loop_t loop_{};
+  bool loop_open_ = false;
+  registry::Registry registry_;
+  CacheKeeper cache_keeper_;
+  CookieSecretKeeper cookie_secrets_;
+  registry::Publisher publisher_;
+  RegistryFeed feed_;
+  StateDirectory state_directory_;
+  StateKeeper state_keeper_;
+  std::string vip_trouble_;  // why persistent VIPs are off
+  std::shared_ptr<TcpBudget> budget_;
+  std::shared_ptr<ForwardShared> forwarding_;
+  ListenerSet listeners_;
+  UpstreamConfig upstream_;
+  QuerySettings query_settings_;
+  std::unique_ptr<resolver::CaresBackend> lookups_;
+  std::unique_ptr<resolver::NameResolver> resolver_;
+  QueryLogging query_logging_;
+  WorkerPool workers_;
+  RunningSources sources_;
+  HealthBoard health_;
+  AdminEndpoint admin_;
+  struct AdminCounts {
+    std::uint64_t accept_failures = 0;
+    std::uint64_t overdue = 0;
+    std::uint64_t evicted = 0;
+  };
+  AdminCounts admin_counts_;  // as they were a second ago
+  OverloadWatch overload_;
+  LoadHistory load_;
+  unsigned seconds_to_fade_;
+  Supervisor supervisor_;
+  Phase phase_ = Phase::Serving;
+  ConfigReloader reloader_;
+  LocalNamesFollower local_names_;
+  std::array<FilePoll, kResolvConfPaths.size()> resolv_confs_;
+  loop::Timer lameduck_;
+  loop::Timer housekeeping_;
+  uv_async_t drained_{};
+  std::array<uv_signal_t, 3> signals_{};
+  std::vector<uv_handle_t*> handles_;
+  // Addresses of the configuration that are not ours yet, with the reason; others serve meanwhile.
+  std::vector<std::string> unbound_;
+  Time bind_again_at_;
+  Time bind_until_;  // during the start; the past if nothing waits
+  bool announced_ = false;
 };
 
 }  // namespace meshdns::dnsd

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/durable_file.hpp"
 
 #include <fcntl.h>
@@ -29,9 +30,11 @@ void sync_directory_of(const std::string& path) {
 
 Result<DurableFile> DurableFile::create(std::string path) {
   const std::string temporary = path + ".new";
-  // A FIFO in a file's place must not block, here and where we read.
+  // The file is always a new one: nothing is written to a file, link or FIFO that an earlier run or
+  // somebody else has left there.
+  ::unlink(temporary.c_str());
   FileDescriptor fd(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600));
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return fail_with_errno("cannot write " + temporary);
   return DurableFile(std::move(path), std::move(fd));
 }
@@ -62,16 +65,27 @@ Result<void> write_durably(const std::string& path, std::span<const std::uint8_t
   return file->commit();
 }
 
-Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    if (errno == ENOENT) return std::vector<std::uint8_t>();
-    return fail_with_errno("cannot read " + path);
-  }
+Result<FileDescriptor> open_regular(const std::string& path) {
+  FileDescriptor fd(
+      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd && errno == ENOENT) return fd;
+  if (!fd && errno == ELOOP) return fail("cannot read " + path + ": it is a symbolic link");
+  if (!fd) return fail_with_errno("cannot read " + path);
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return fail_with_errno("cannot read " + path);
-  if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) > max_size)
-    return fail(path + ": not a file of a size that is ours");
+  if (!S_ISREG(status.st_mode)) return fail("cannot read " + path + ": it is not a regular file");
+  return fd;
+}
+
+Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size) {
+  const auto opened = open_regular(path);
+  if (!opened) return std::unexpected(opened.error());
+  const FileDescriptor& fd = *opened;
+  if (!fd) return std::vector<std::uint8_t>();
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) return fail_with_errno("cannot read " + path);
+  if (static_cast<std::uint64_t>(status.st_size) > max_size)
+    return fail(path + ": the file has a wrong size");
   std::vector<std::uint8_t> octets(static_cast<std::size_t>(status.st_size));
   const auto filled = read_fully(fd.get(), octets);
   if (!filled) return fail(path + ": " + filled.error().message);

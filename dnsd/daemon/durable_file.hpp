@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that survive a power cut: whole or as they were before.
 #pragma once
 
@@ -37,7 +38,11 @@ class DurableFile {
 // Any thread.  All of it at once.
 Result<void> write_durably(const std::string& path, std::span<const std::uint8_t> octets);
 
-// An empty vector where there is no such file.
+// Opens `path` for reading.  It does not follow a symbolic link and does not wait for a FIFO: they
+// are Errors, as everything that is no regular file.  No descriptor: there is no such file.
+Result<FileDescriptor> open_regular(const std::string& path);
+
+// An empty vector where there is no such file.  Errors as of open_regular().
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size);
 
 }  // namespace meshdns::dnsd

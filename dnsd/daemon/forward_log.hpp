@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes what the forwarder has to say into the log.
 #pragma once
 
@@ -11,21 +12,23 @@ class ForwardLog final : public ForwardListener {
  public:
   explicit ForwardLog(Log& log) : log_(log) {}
   void on_upstream_down(std::string_view upstream, std::string_view reason) override {
-    log_.warn("upstream does not answer", {{"upstream", upstream}, {"reason", reason}});
+    log_.warn("upstream server is down", {{"upstream", upstream}, {"reason", reason}});
   }
   void on_upstream_up(std::string_view upstream) override {
-    log_.info("upstream answers again", {{"upstream", upstream}});
+    log_.info("upstream server is up again", {{"upstream", upstream}});
   }
   void on_loop_found(std::string_view upstream) override {
     log_.error(
-        "forwarding loop: this upstream sends our queries back to us; it is not asked any more",
+        "forwarding loop: the upstream server sends our queries back to us; it is not used until "
+        "this ends",
         {{"upstream", upstream}});
   }
   void on_loop_gone(std::string_view upstream) override {
-    log_.info("forwarding loop is gone", {{"upstream", upstream}});
+    log_.info("forwarding loop has ended; the upstream server is used again",
+              {{"upstream", upstream}});
   }
   void on_upstream_learned(std::string_view upstream, std::string_view what) override {
-    log_.info("upstream is peculiar", {{"upstream", upstream}, {"what", what}});
+    log_.info("adapted to an upstream server", {{"upstream", upstream}, {"what", what}});
   }
 
  private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether every worker's loop turns.  Each counts a heartbeat a second; one whose count stands
 // still hangs: in a system call, in an endless loop, or because its core is taken from it.
 #pragma once

@@ -1,4 +1,5 @@
-// How busy the daemon was over the last minutes, for the charts of the status page.
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the load of the last minutes, for the charts of the status page.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ class LoadHistory {
     std::uint64_t failures = 0;  // SERVFAIL
     std::array<std::uint64_t, QueryCounters::kDurationBuckets> duration{};
   };
-  // What happened between two observations.
+  // The load between two observations.
   struct Point {
     double responses_per_second = 0;
     double failures_per_second = 0;

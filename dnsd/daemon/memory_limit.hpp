@@ -1,4 +1,5 @@
-// How much memory this process may have, so that a default never asks for more than there is.
+// SPDX-License-Identifier: Apache-2.0
+// Finds the memory limit of this process, so that no default is larger.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/overload_watch.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ std::uint64_t sum_of(std::span<const WorkerStatus> workers,
 }
 
 Degradation of_cache(const CacheStatistics& cache) {
-  Degradation kind{"cache.size is too small: entries are given up before their end"};
+  Degradation kind{"cache.size is too small: removed entries before they expired"};
   std::uint64_t entries = 0;
   for (const auto* of : {&cache.positive, &cache.negative, &cache.failure}) {
     kind.total += of->evictions;
@@ -43,38 +44,39 @@ Degradation of_cache(const CacheStatistics& cache) {
 }  // namespace
 
 std::vector<Degradation> degradations_of(Daemon& daemon) {
-  const std::vector<WorkerStatus> workers = daemon.workers();
+  const std::vector<WorkerStatus> workers = daemon.workers().statuses();
   const auto net = [&](Counter WorkerCounters::* counter) { return sum_of(workers, counter); };
   return {
-      {"queries are lost: the kernel's receive buffer is full",
+      {"dropped queries because the kernel's receive buffer was full",
        net(&WorkerCounters::udp_socket_overflow)},
-      {"queries cannot be read from a socket", net(&WorkerCounters::udp_receive_errors)},
-      {"answers are lost: the kernel does not take them", net(&WorkerCounters::udp_send_errors)},
-      {"TCP connections are refused: server.tcp.max_connections are open",
+      {"cannot read queries from a socket", net(&WorkerCounters::udp_receive_errors)},
+      {"lost responses because the kernel did not accept them",
+       net(&WorkerCounters::udp_send_errors)},
+      {"refused TCP connections: server.tcp.max_connections reached",
        net(&WorkerCounters::tcp_rejected_total)},
-      {"TCP connections are refused: a client has server.tcp.max_connections_per_client",
+      {"refused TCP connections: a client reached server.tcp.max_connections_per_client",
        net(&WorkerCounters::tcp_rejected_client)},
-      {"TCP connections are refused: too few file descriptors are left",
+      {"refused TCP connections: the remaining file descriptors are reserved",
        net(&WorkerCounters::tcp_rejected_files)},
-      {"TCP connections cannot be accepted", net(&WorkerCounters::tcp_accept_errors)},
-      {"idle TCP connections are closed to make room for others",
-       net(&WorkerCounters::tcp_evicted)},
-      {"TCP connections are closed: a query takes too long to come",
+      {"cannot accept TCP connections", net(&WorkerCounters::tcp_accept_errors)},
+      {"closed idle TCP connections to make room for new ones", net(&WorkerCounters::tcp_evicted)},
+      {"closed TCP connections: clients did not send a complete query in time",
        net(&WorkerCounters::tcp_closed_slow_query)},
-      {"TCP connections are closed: answers are not read",
+      {"closed TCP connections: clients did not read their responses",
        net(&WorkerCounters::tcp_closed_slow_reader)},
-      {"TCP connections are closed: those that stall hold too much together",
+      {"closed TCP connections: stalled clients together held too much memory",
        net(&WorkerCounters::tcp_closed_backlog)},
-      {"queries are answered with SERVFAIL: too many wait already",
+      {"answered queries with SERVFAIL: too many queries are waiting",
        sum_of(workers, &QueryCounters::rejected_waiting)},
-      {"queries are answered with SERVFAIL: upstream.max_in_flight questions are under way",
+      {"answered queries with SERVFAIL: upstream.max_in_flight reached",
        sum_of(workers, &ForwardCounters::rejected)},
-      {"upstream servers are not asked for want of a socket, a port or memory",
+      {"skipped upstream servers for lack of a socket, a port, memory or a place on a connection",
        sum_of(workers, &ForwardCounters::shortages)},
       of_cache(daemon.cache().statistics()),
-      {"lines of the log are lost: nobody reads them in time", daemon.log().dropped()},
-      {"lines of the query log are lost: nobody reads them in time", daemon.query_log_dropped()},
-      {"answers are missing in dnstap: nobody reads them in time", daemon.dnstap_counts().dropped},
+      {"dropped log lines: the reader is too slow", daemon.log().dropped()},
+      {"dropped query log lines: the reader is too slow", daemon.query_logging().dropped_lines()},
+      {"dropped dnstap frames: the reader is too slow",
+       daemon.query_logging().dnstap_counts().dropped},
   };
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says what is dropped, refused or cut short for want of room.  The places where that happens only
 // count; who looks at the counts each second warns of those that have moved.
 #pragma once
@@ -32,8 +33,9 @@ class OverloadWatch {
     std::string_view what;
     std::uint64_t count;  // since the last warning of this kind
   };
-  // What to warn of now: at once of what begins, then of the sum every kPause while it lasts.
-  // REQUIRES: the same kinds in the same order, from zero on; to be called every second.
+  // Returns the warnings that are due: at once when an overload begins, then the sum every kPause
+  // while it lasts. REQUIRES: the same kinds in the same order, from zero on; to be called every
+  // second.
   std::vector<Warning> observe(std::span<const Degradation> kinds, Time now);
 
  private:

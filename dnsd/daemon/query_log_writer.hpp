@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The query log: a line for each answer that `log.queries` asks for (docs/log.md).
 #pragma once
 
@@ -9,8 +10,8 @@
 
 namespace meshdns::dnsd {
 
-// Of one worker.  A line is queued, never waited for: what the log's reader does not take in time
-// is lost and counted there.
+// Writes the query log of one worker.  Lines are queued.  The worker never waits: if the reader of
+// the log is too slow, lines are dropped and counted there.
 class QueryLogWriter final : public QueryLog {
  public:
   // `seed`: any number, another one for each worker.  REQUIRES: `log` outlives it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/registry_feed.hpp"
 
 #include <malloc.h>
@@ -188,18 +189,28 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
     log_.debug("registry changed",
                {{"resources", summary.changed_resources}, {"hosts", summary.changed_hosts}});
   for (const auto& host : summary.conflicts)
-    log_.write_folded(LogLevel::Info,
-                      "several namespaces have services of one host; each client gets its own",
-                      {{"host", host}});
+    log_.write_folded(
+        LogLevel::Info,
+        "several namespaces have a service for this host; each client gets the service of its view",
+        {{"host", host}});
+  for (const auto& claim : summary.refused)
+    log_.write_folded(
+        LogLevel::Warn, "refused a host",
+        {{"host", claim.host}, {"object", claim.source->label()}, {"reason", claim.reason}});
   if (resolver_ == nullptr) return;
-  for (const auto& name : summary.names_removed) resolver_->unwatch(name);
-  for (const auto& name : summary.names_added) resolver_->watch(name);
+  for (const auto& use : summary.names_removed) resolver_->unwatch(use.name, use.ns);
+  for (const auto& use : summary.names_added)
+    if (!resolver_->watch(use.name, use.ns))
+      log_.write_folded(LogLevel::Warn,
+                        "a namespace has too many DNS endpoint names; endpoints of names over the "
+                        "limit have no addresses",
+                        {{"namespace", use.ns}});
   for (const auto& name : summary.names_in_order) resolver_->watch_order(name, true);
 }
 
-void RegistryFeed::on_resolved(const registry::ResolvedName& name) {
+void RegistryFeed::on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) {
   registry::Transaction transaction;
-  transaction.set_resolved(name);
+  for (auto& name : names) transaction.set_resolved(ns, std::move(name));
   follow(registry_.commit(std::move(transaction)));
 }
 

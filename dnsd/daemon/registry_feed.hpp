@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the sources, the resolver engine and the registry: what sources deliver becomes a
 // transaction, what the registry then needs resolved becomes the engine's work, and what is wrong
 // becomes a line of the log.
@@ -8,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
@@ -43,13 +45,13 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void restore(registry::SavedSnapshot&& saved);
   // The origins of `source` that only an earlier run knew of so far.
   std::set<std::string> restored_origins(const std::string& source) const;
-  // What of the registry comes from which of `sources`, for another run to restore.
+  // Returns the resources of the registry by source, for a later run to restore.
   registry::SavedSources saved_sources(std::vector<registry::SavedSource> sources);
-  // What the registry itself found out (a change of settings, say).
+  // Handles a commit that no source caused, for example after a change of settings.
   void follow(registry::CommitSummary&& summary);
 
   void apply(registry::SourceBatch&& batch) override;
-  void on_resolved(const registry::ResolvedName& name) override;
+  void on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) override;
 
   bool is_complete(const std::string& source) const { return complete_.contains(source); }
   // Whether all of the source is known: it is complete, or was in an earlier run.
@@ -69,7 +71,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   const FeedCounters& counters() const { return counters_; }
 
  private:
-  // What an earlier run knew of a source that is not complete yet.
+  // The saved state of a source that has not been read completely yet.
   struct Restored {
     bool complete = false;
     std::set<std::string> origins;  // that the source has not mentioned

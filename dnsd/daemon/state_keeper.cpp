@@ -1,11 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/state_keeper.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "dnsd/daemon/durable_file.hpp"
@@ -38,14 +35,12 @@ void StateKeeper::open(const std::string& state_dir, std::vector<SavedSource> so
 
 void StateKeeper::restore() {
   const auto begun = std::chrono::steady_clock::now();
-  // A FIFO in the file's place must not block.
-  const FileDescriptor fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    if (errno != ENOENT)
-      log_.warn("the state of the last run cannot be read",
-                {{"file", std::string_view(file_)}, {"reason", std::strerror(errno)}});
-    return;
-  }
+  const auto opened = open_regular(file_);
+  if (!opened)
+    return log_.warn("cannot read the saved state",
+                     {{"reason", std::string_view(opened.error().message)}});
+  const FileDescriptor& fd = *opened;
+  if (!fd) return;
   auto saved = registry::read_snapshot_file(
       [&](std::span<std::uint8_t> octets) { return read_fully(fd.get(), octets); },
       {.wants =
@@ -58,12 +53,12 @@ void StateKeeper::restore() {
     if (saved.error().kind == SnapshotFileError::Kind::Corrupt)
       return set_aside(saved.error().message);
     return log_.warn(
-        "the state of the last run is not used",
+        "cannot use the saved state",
         {{"file", std::string_view(file_)}, {"reason", std::string_view(saved.error().message)}});
   }
   for (std::size_t i = 0; i < saved->sources.size(); ++i)
     if (!saved->wanted[i])
-      log_.warn("the state of the last run has a source that the configuration does not name",
+      log_.warn("ignored a source of the saved state that is not in the configuration",
                 {{"source", std::string_view(saved->sources[i].name)}});
   const std::size_t resources = saved->resources.size();
   // A clock that was ahead of now, then or since, makes no state of the future.
@@ -73,14 +68,14 @@ void StateKeeper::restore() {
   if (!feed_.is_restored()) return;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - begun);
-  log_.info("serving the state of the last run until the sources have been read",
+  log_.info("serving the saved state until all sources have been read",
             {{"resources", resources}, {"age_s", age}, {"took_ms", took.count()}});
 }
 
 void StateKeeper::set_aside(const std::string& reason) {
   const std::string aside = file_ + ".corrupt";
   const bool moved = std::rename(file_.c_str(), aside.c_str()) == 0;
-  log_.warn("the state of the last run is damaged and not used",
+  log_.warn("the saved state is damaged; renamed its file and started without it",
             {{"file", std::string_view(file_)},
              {"reason", std::string_view(reason)},
              {"aside", moved ? std::string_view(aside) : std::string_view("not moved")}});
@@ -167,7 +162,7 @@ void StateKeeper::conclude(Job& job) {
   } else {
     ++status_.failures;
     next_save_ = job.begun + kPauseAfterFailure;
-    log_.write_folded(LogLevel::Warn, "the state is not kept",
+    log_.write_folded(LogLevel::Warn, "cannot save the state",
                       {{"reason", std::string_view(job.outcome.error().message)}});
   }
   job_.reset();

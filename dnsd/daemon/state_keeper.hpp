@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the registry over restarts, in STATE_DIR/snapshot: read before anything is answered,
 // written when something has changed, by a thread of its own and at the end.
 //
@@ -53,7 +54,7 @@ class StateKeeper {
   StateStatus status() const;
 
  private:
-  // What is new since the last write shows in a change of these.
+  // The registry has changes since the last write if one of these differs.
   struct Version {
     std::uint64_t changed_resources = 0;
     std::size_t complete_sources = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/supervisor.hpp"
 
 #include <systemd/sd-daemon.h>
@@ -33,7 +34,7 @@ void Supervisor::reloaded() {
   if (is_ready_) ::sd_notify(0, "READY=1");
 }
 
-void Supervisor::stopping() { ::sd_notify(0, "STOPPING=1\nSTATUS=answering what is in flight"); }
+void Supervisor::stopping() { ::sd_notify(0, "STOPPING=1\nSTATUS=answering queries in flight"); }
 
 void Supervisor::set_status(const std::string& status) {
   if (!is_ready_ || status == status_) return;

@@ -1,4 +1,6 @@
-// What whoever started us is told (sd_notify(3)).  Without a supervisor nothing happens.
+// SPDX-License-Identifier: Apache-2.0
+// Reports readiness, status and heartbeats to systemd (sd_notify(3)).  Without a supervisor it does
+// nothing.
 #pragma once
 
 #include <chrono>

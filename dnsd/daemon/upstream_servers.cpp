@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/upstream_servers.hpp"
 
 #include <algorithm>
@@ -38,6 +39,7 @@ const decltype(UpstreamConfig::zones)::value_type* zone_for(const UpstreamConfig
 UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAddress> listening,
                                   std::string* warning, std::span<const char* const> resolv_confs) {
   UpstreamConfig upstream = config.upstream;
+  upstream.nat64 = config.dns64.prefix;
   if (!upstream.servers.empty()) return upstream;
   const auto own = local_addresses();
   std::vector<SocketAddress> stubs;
@@ -56,7 +58,7 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
     if (!upstream.servers.empty()) return upstream;
     if (complaint.empty())
       complaint = std::string(path) +
-                  (parsed->nameservers.empty() ? " names no server" : " names only ourselves") +
+                  (parsed->nameservers.empty() ? " names no server" : " names only this server") +
                   ": names outside the registry get SERVFAIL";
   }
   ask(upstream, stubs);

@@ -1,4 +1,6 @@
-// Which servers are asked: the configuration's, or those of this machine without ourselves.
+// SPDX-License-Identifier: Apache-2.0
+// Selects the upstream servers: those of the configuration, or those of this machine without
+// meshdns itself.
 #pragma once
 
 #include <array>
@@ -14,9 +16,9 @@
 
 namespace meshdns::dnsd {
 
-// Where this machine's servers are looked for, in this order: the usual place; what
-// systemd-resolved has from the network, where the first names only its stub; what
-// meshdns-resolver(8) has put aside, where the first names only us.
+// The files that name the servers of this machine, in this order: the usual file; the servers that
+// systemd-resolved got from the network, for when the first names only its stub; the servers that
+// meshdns-resolver(8) saved, for when the first names only meshdns.
 inline constexpr std::array<const char*, 3> kResolvConfPaths = {
     "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
     "/var/lib/meshdns-resolver/upstream.conf"};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/worker_unit.hpp"
 
 namespace meshdns::dnsd {

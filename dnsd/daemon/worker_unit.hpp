@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One worker with all that answers on it, built and torn down in the one order that works.
 #pragma once
 

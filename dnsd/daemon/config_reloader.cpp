@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/config_reloader.hpp"
+
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include "dnsd/config/load.hpp"
+#include "dnsd/config/text_file.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// A configuration is read once it has been the same for so long, or after so many looks at it.
+constexpr std::chrono::milliseconds kSteady{25};
+constexpr int kMaxLooks = 20;
+
+}  // namespace
+
+void ConfigReloader::reload_soon(uv_loop_t* loop, std::function<void()> on_due) {
+  if (timer_.is_active()) return;
+  on_due_ = std::move(on_due);
+  looks_ = 0;
+  text_ = read_text_file(path_).value_or("");
+  wait_for_steady_text(loop);
+}
+
+void ConfigReloader::wait_for_steady_text(uv_loop_t* loop) {
+  timer_.start(loop, kSteady, [this, loop] {
+    auto text = read_text_file(path_).value_or("");
+    const bool is_steady = text == text_;
+    text_ = std::move(text);
+    if (!is_steady && ++looks_ < kMaxLooks) return wait_for_steady_text(loop);
+    text_.clear();
+    timer_.stop();
+    on_due_();
+  });
+}
+
+std::optional<Config> ConfigReloader::read() {
+  if (path_.empty()) return std::nullopt;
+  ++status_.reloads;
+  auto loaded = reload_config(path_);
+  if (!loaded) {
+    log_.error(loaded.error().message);
+  } else {
+    for (const auto& finding : loaded->findings)
+      log_.write(finding.severity == registry::Severity::Error ? LogLevel::Error : LogLevel::Warn,
+                 finding.to_string());
+  }
+  status_.ok = loaded && loaded->valid();
+  if (!status_.ok) {
+    ++status_.failures;
+    log_.error("reload failed; the previous configuration stays in use",
+               {{"config", std::string_view(path_)}});
+    return std::nullopt;
+  }
+  status_.last_success_unix = std::time(nullptr);
+  return std::move(loaded->config);
+}
+
+}  // namespace meshdns::dnsd

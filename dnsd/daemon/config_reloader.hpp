@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reloads of the configuration: when it is read again, and whether it is taken over.
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/log/log.hpp"
+#include "loop/timer.hpp"
+
+namespace meshdns::dnsd {
+
+struct ReloadStatus {
+  bool ok = true;  // the last reload of the configuration
+  std::uint64_t reloads = 0;
+  std::uint64_t failures = 0;
+  std::int64_t last_success_unix = 0;
+};
+
+// Control thread.
+class ConfigReloader {
+ public:
+  // An empty path: there is no configuration to read again.
+  ConfigReloader(std::string path, Log& log) : path_(std::move(path)), log_(log) {}
+
+  // Calls `on_due` once the file has stopped changing.  Calls that come together are one reload.
+  void reload_soon(uv_loop_t* loop, std::function<void()> on_due);
+  void stop() { timer_.stop(); }
+
+  // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
+  std::optional<Config> read();
+
+  const std::string& path() const { return path_; }
+  const ReloadStatus& status() const { return status_; }
+
+ private:
+  void wait_for_steady_text(uv_loop_t* loop);
+
+  const std::string path_;
+  Log& log_;
+  loop::Timer timer_;
+  std::function<void()> on_due_;
+  std::string text_;  // as it was at the last look
+  int looks_ = 0;
+  ReloadStatus status_;
+};
+
+}  // namespace meshdns::dnsd

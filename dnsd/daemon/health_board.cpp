@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/health_board.hpp"
+
+#include <utility>
+
+namespace meshdns::dnsd {
+
+void HealthBoard::publish(std::string complaint, HttpResponse readiness) {
+  const std::lock_guard lock(mutex_);
+  complaint_ = std::move(complaint);
+  readiness_ = std::move(readiness);
+}
+
+bool HealthBoard::is_silent(Time now) {
+  const Time beat = beat_.load(std::memory_order_relaxed);
+  if (now - beat < kSilentAfter) return false;
+  const std::lock_guard lock(mutex_);
+  if (suspect_ != beat) {
+    suspect_ = beat;
+    suspected_at_ = now;
+  }
+  return now - suspected_at_ >= kConfirmAfter;
+}
+
+HttpResponse HealthBoard::health(Time now) {
+  if (is_silent(now))
+    return {.status = 503,
+            .body = "the control thread has been silent for " +
+                    std::to_string(std::chrono::duration_cast<std::chrono::seconds>(
+                                       now - beat_.load(std::memory_order_relaxed))
+                                       .count()) +
+                    " s\n"};
+  const std::lock_guard lock(mutex_);
+  if (complaint_.empty()) return {.body = "ok\n"};
+  return {.status = 503, .body = complaint_ + "\n"};
+}
+
+HttpResponse HealthBoard::readiness() const {
+  const std::lock_guard lock(mutex_);
+  return readiness_;
+}
+
+}  // namespace meshdns::dnsd

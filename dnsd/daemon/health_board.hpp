@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answers to health checks, for the admin server's thread: the control thread publishes them,
+// so that a check is answered at once while the control thread is busy for seconds.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+
+#include "dnsd/admin/http_message.hpp"
+
+namespace meshdns::dnsd {
+
+class HealthBoard {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Time for which the control thread may be silent before health() fails.
+  static constexpr std::chrono::seconds kSilentAfter{30};
+  // A silence counts only once a later check, at least this much later, finds the same silence:
+  // after the whole process was stopped (a suspended machine), a check may run before the control
+  // thread gets its turn.
+  static constexpr std::chrono::seconds kConfirmAfter{1};
+
+  explicit HealthBoard(Time now) : beat_(now) {}
+
+  // Control thread, every second.
+  void beat(Time now) { beat_.store(now, std::memory_order_relaxed); }
+  // Control thread, when the state changes. `complaint`: about workers that hang; empty = none.
+  // `readiness`: the answer of /readyz.
+  void publish(std::string complaint, HttpResponse readiness);
+
+  // Any thread.
+  HttpResponse health(Time now);
+  HttpResponse readiness() const;
+
+ private:
+  // Returns whether the control thread is silent, as `now` and an earlier check found.
+  bool is_silent(Time now);
+
+  std::atomic<Time> beat_;
+  static_assert(std::atomic<Time>::is_always_lock_free);
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::string complaint_;
+  HttpResponse readiness_{503, "application/json",
+                          "{\"ready\":false,\"reasons\":[\"starting\"]}\n"};
+  Time suspect_;       // the last beat that a check found too old
+  Time suspected_at_;  // when it first did
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of the hosts file and of the overrides, through changes of both.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/config/hosts_file.hpp"
+#include "dnsd/daemon/file_poll.hpp"
+#include "dnsd/log/log.hpp"
+#include "dnsd/query/local_names.hpp"
+
+namespace meshdns::dnsd {
+
+// Control thread.
+class LocalNamesFollower {
+ public:
+  explicit LocalNamesFollower(Log& log) : log_(log) {}
+
+  // Reads the hosts file.  One that cannot be read leaves what was known of it.
+  void read(const Config& config);
+  // Reads the file again when it has changed, and calls `on_change` then.  What was watched before
+  // is left alone.  REQUIRES: `config` lives, and may change only with another call.
+  void watch(uv_loop_t* loop, const Config& config, std::function<void()> on_change);
+  void stop() { poll_.stop(); }
+
+  // Null: there are none.
+  const std::shared_ptr<const LocalNames>& names() const { return names_; }
+
+ private:
+  void read_hosts(const std::string& path);
+
+  Log& log_;
+  FilePoll poll_;
+  HostsFile hosts_;
+  std::shared_ptr<const LocalNames> names_;
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/query_logging.hpp"
+
+#include <utility>
+
+#include "dnsd/daemon/query_log_writer.hpp"
+
+namespace meshdns::dnsd {
+
+void QueryLogging::apply(const LogConfig& config, const QuerySettings& settings,
+                         WorkerPool& workers) {
+  const QueryLogConfig& wanted = config.queries;
+  const bool is_on = wanted.query_class != QueryLogClass::Off && wanted.sample > 0;
+  if (is_on && !query_log_)
+    query_log_ = std::make_unique<Log>(LogOptions{LogLevel::Info, config.format});
+  if (query_log_) query_log_->set_format(config.format);
+  apply_dnstap(config);
+  workers.log_queries([&](std::size_t i) -> std::shared_ptr<QueryLog> {
+    auto logs = std::make_shared<QueryLogs>();
+    if (is_on) logs->add(std::make_unique<QueryLogWriter>(*query_log_, wanted, i));
+    if (config.dnstap)
+      logs->add(
+          std::make_unique<DnstapLog>(dnstap_, settings.server_identity, settings.server_version));
+    return logs->empty() ? nullptr : std::move(logs);
+  });
+}
+
+// A stream that is not wanted any more is closed here; workers that still hold it push into
+// nothing.
+void QueryLogging::apply_dnstap(const LogConfig& config) {
+  if (dnstap_ && (!config.dnstap || *config.dnstap != dnstap_->target())) {
+    dnstap_->close();
+    dnstap_before_.written += dnstap_->written();
+    dnstap_before_.dropped += dnstap_->dropped();
+    dnstap_.reset();
+  }
+  if (config.dnstap && !dnstap_) dnstap_ = std::make_shared<FrameStream>(*config.dnstap, log_);
+}
+
+void QueryLogging::close() {
+  if (dnstap_) dnstap_->close();
+}
+
+DnstapCounts QueryLogging::dnstap_counts() const {
+  DnstapCounts counts = dnstap_before_;
+  if (dnstap_) {
+    counts.written += dnstap_->written();
+    counts.dropped += dnstap_->dropped();
+  }
+  return counts;
+}
+
+}  // namespace meshdns::dnsd

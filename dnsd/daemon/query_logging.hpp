@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where answers are recorded: the query log and dnstap, as log.queries and log.dnstap want them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/daemon/worker_pool.hpp"
+#include "dnsd/dnstap/dnstap_log.hpp"
+#include "dnsd/log/log.hpp"
+
+namespace meshdns::dnsd {
+
+// Frames since the start.
+struct DnstapCounts {
+  std::uint64_t written = 0;
+  std::uint64_t dropped = 0;
+};
+
+// Control thread.
+class QueryLogging {
+ public:
+  explicit QueryLogging(Log& log) : log_(log) {}
+
+  // REQUIRES: it outlives the workers.
+  void apply(const LogConfig& config, const QuerySettings& settings, WorkerPool& workers);
+  // Writes what is queued for dnstap, and ends.
+  void close();
+
+  DnstapCounts dnstap_counts() const;
+  // Lines of the query log that were lost.
+  std::uint64_t dropped_lines() const { return query_log_ ? query_log_->dropped() : 0; }
+
+ private:
+  void apply_dnstap(const LogConfig& config);
+
+  Log& log_;
+  // A queue of its own, so that no flood of queries pushes out what matters.  Null until
+  // log.queries asks for it.
+  std::unique_ptr<Log> query_log_;
+  std::shared_ptr<FrameStream> dnstap_;  // null until log.dnstap asks for it
+  DnstapCounts dnstap_before_;           // of streams that were closed
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/signals.hpp"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <initializer_list>
+
+namespace meshdns::dnsd {
+namespace {
+
+sigset_t held_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGPIPE})
+    sigaddset(&set, number);
+  return set;
+}
+
+}  // namespace
+
+void hold_signals() {
+  const sigset_t set = held_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+void release_signals() {
+  const sigset_t set = held_signals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void ignore_harmless_signals() {
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
+}
+
+bool is_end_pending() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signals between the first instruction of main() and the event loop.
+//
+// A signal whose handler is not installed yet would end the process.  So main() blocks the daemon's
+// signals first, and the daemon unblocks them once its loop handles them: those that came meanwhile
+// are handled then.
+#pragma once
+
+namespace meshdns::dnsd {
+
+// Blocks SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGPIPE.  REQUIRES: no other thread was
+// started.
+void hold_signals();
+
+// Unblocks them.  REQUIRES: called by the thread that called hold_signals().
+void release_signals();
+
+// Ignores the signals that have no meaning for the daemon but would end it: SIGPIPE (a peer is
+// gone), SIGXFSZ (a file may not grow any more), SIGUSR1 and SIGUSR2.
+void ignore_harmless_signals();
+
+// True if SIGTERM or SIGINT came while signals are held: a start that waits should end.
+bool is_end_pending();
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/worker_pool.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::chrono::milliseconds kDrainLimit{2'000};
+
+}  // namespace
+
+Result<void> WorkerPool::start(const Config& config, const UpstreamConfig& upstream,
+                               const QuerySettings& settings, const ListenerSet& listeners,
+                               const Shared& shared) {
+  for (unsigned i = 0; i < listeners.workers(); ++i) {
+    WorkerOptions options;
+    options.index = i;
+    options.cpu = config.server.cpu_affinity ? static_cast<int>(i) : -1;
+    auto unit = WorkerUnit::create(options, shared.budget, shared.forwarding, shared.publisher,
+                                   upstream, config.cache, settings);
+    if (!unit) return std::unexpected(unit.error());
+    units_.push_back(std::move(*unit));
+  }
+  for (auto& unit : units_)
+    if (auto started = unit->start(listeners); !started) return started;
+  return {};
+}
+
+void WorkerPool::on_snapshot() {
+  for (auto& unit : units_) unit->on_snapshot();
+}
+
+void WorkerPool::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+  for (auto& unit : units_) unit->reconfigure(upstream, cache);
+}
+
+void WorkerPool::reconfigure(const QuerySettings& settings) {
+  for (auto& unit : units_) unit->reconfigure(settings);
+}
+
+void WorkerPool::change_listeners(const ListenerSet& listeners) {
+  for (auto& unit : units_) unit->worker().change_listeners(listeners);
+}
+
+void WorkerPool::log_queries(
+    const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log) {
+  for (std::size_t i = 0; i < units_.size(); ++i) units_[i]->log_queries(make_log(i));
+}
+
+void WorkerPool::watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now) {
+  std::vector<std::uint64_t> heartbeats;
+  for (const auto& unit : units_) heartbeats.push_back(unit->net().heartbeat.value());
+  liveness_.observe(heartbeats, now);
+  avoid_those_that_stand_still(listeners);
+  const std::string complaint = liveness_.complaint();
+  if (!complaint.empty())
+    log_.write_folded(LogLevel::Error, "workers do not respond", {{"workers", complaint}});
+}
+
+// Queries that are already in the socket of such a worker stay there.
+void WorkerPool::avoid_those_that_stand_still(ListenerSet& listeners) {
+  const std::vector<std::size_t> before = std::exchange(avoided_, liveness_.to_avoid());
+  if (avoided_.empty() && before.empty()) return;
+  std::vector<unsigned> left;
+  for (unsigned i = 0; i < units_.size(); ++i)
+    if (std::ranges::find(avoided_, i) == avoided_.end()) left.push_back(i);
+  listeners.deal_to(left);
+  if (avoided_.size() > before.size())
+    log_.write_folded(LogLevel::Warn,
+                      "workers have not responded for 2 s; new queries go to the other workers",
+                      {{"workers", avoided_.size()}});
+}
+
+void WorkerPool::tell_of_limited_clients() {
+  for (const auto& unit : units_)
+    if (const auto client = unit->take_limited())
+      log_.write_folded(LogLevel::Warn, "a client is over server.rate_limit",
+                        {{"client", client->to_string()}});
+}
+
+std::vector<WorkerStatus> WorkerPool::statuses() const {
+  std::vector<WorkerStatus> list;
+  for (const auto& unit : units_) list.push_back({unit->net(), unit->query(), unit->forward()});
+  return list;
+}
+
+LoadHistory::Totals WorkerPool::totals() const {
+  LoadHistory::Totals totals;
+  for (const auto& unit : units_) {
+    const QueryCounters& counters = unit->query();
+    for (std::size_t rcode = 0; rcode < QueryCounters::kRcodeSlots; ++rcode)
+      for (const Counter& of_source : counters.responses[rcode]) {
+        totals.responses += of_source.value();
+        if (rcode == QueryCounters::rcode_slot(wire::Rcode::ServFail))
+          totals.failures += of_source.value();
+      }
+    for (std::size_t i = 0; i < QueryCounters::kDurationBuckets; ++i)
+      totals.duration[i] += counters.duration[i].value();
+  }
+  return totals;
+}
+
+std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) const {
+  std::map<std::pair<std::string, wire::Rcode>, std::uint64_t> sums;
+  for (const auto& unit : units_)
+    for (auto& entry : unit->failing_names().list())
+      sums[{std::move(entry.name), entry.rcode}] += entry.count;
+  std::vector<FailingNames::Entry> list;
+  for (const auto& [key, count] : sums) list.push_back({key.first, key.second, count});
+  std::ranges::stable_sort(list, std::ranges::greater{}, &FailingNames::Entry::count);
+  if (list.size() > limit) list.resize(limit);
+  return list;
+}
+
+void WorkerPool::fade_failing_names() {
+  for (const auto& unit : units_) unit->failing_names().fade();
+}
+
+void WorkerPool::drain(std::function<void()> on_drained) {
+  for (auto& unit : units_) unit->worker().drain(kDrainLimit);
+  drain_waiter_ = std::thread([this, on_drained = std::move(on_drained)] {
+    for (auto& unit : units_) unit->worker().join();
+    on_drained();
+  });
+}
+
+void WorkerPool::end() {
+  if (drain_waiter_.joinable()) {
+    drain_waiter_.join();
+  } else {
+    for (auto& unit : units_) unit->worker().drain(kDrainLimit);
+    for (auto& unit : units_) unit->worker().join();
+  }
+  units_.clear();
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workers: their start, the settings that they get, the watch over their loops, and their end.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/daemon/liveness.hpp"
+#include "dnsd/daemon/load_history.hpp"
+#include "dnsd/daemon/worker_unit.hpp"
+#include "dnsd/log/log.hpp"
+#include "dnsd/net/listeners.hpp"
+#include "dnsd/query/failing_names.hpp"
+#include "dnsd/query/query_settings.hpp"
+#include "registry/snapshot/publisher.hpp"
+
+namespace meshdns::dnsd {
+
+// The counters of one worker; any thread may read them.
+struct WorkerStatus {
+  const WorkerCounters& net;
+  const QueryCounters& query;
+  const ForwardCounters& forward;
+};
+
+// Control thread.
+class WorkerPool {
+ public:
+  explicit WorkerPool(Log& log) : log_(log) {}
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+  ~WorkerPool() { end(); }
+
+  // The parts that all workers share.  REQUIRES: `publisher` outlives the pool.
+  struct Shared {
+    std::shared_ptr<TcpBudget> budget;
+    std::shared_ptr<ForwardShared> forwarding;
+    registry::Publisher& publisher;
+  };
+  // Starts one for each set of sockets that `listeners` has.
+  Result<void> start(const Config& config, const UpstreamConfig& upstream,
+                     const QuerySettings& settings, const ListenerSet& listeners,
+                     const Shared& shared);
+  std::size_t size() const { return units_.size(); }
+
+  // Each takes effect on the workers' threads, soon.
+  void on_snapshot();
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
+  void reconfigure(const QuerySettings& settings);
+  void change_listeners(const ListenerSet& listeners);
+  // `make_log` makes the log of the worker of that index; null = none.
+  void log_queries(const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log);
+
+  // To be called every second.  New queries of a worker whose loop stands still go to the others:
+  // the kernel is told so each time, since `listeners` may have new sockets.
+  void watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now);
+  // How many get no new queries, since their loop has stood still for Liveness::kAvoidAfter.
+  std::size_t avoided() const { return avoided_.size(); }
+  // How many have stood still for Liveness::kStuckAfter, and that in words; empty when none has.
+  std::size_t stuck() const { return liveness_.stuck().size(); }
+  std::string complaint() const { return liveness_.complaint(); }
+  // Logs clients that are over the rate limit.
+  void tell_of_limited_clients();
+
+  std::vector<WorkerStatus> statuses() const;
+  LoadHistory::Totals totals() const;
+  // The names that recently got no answer most often, over all workers; at most `limit`.
+  std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
+  void fade_failing_names();
+
+  // No new queries from now on; those in flight are answered.  `on_drained` is called on another
+  // thread when all have ended.
+  void drain(std::function<void()> on_drained);
+  // Drains if that has not been asked for, and waits for the end.
+  void end();
+
+ private:
+  void avoid_those_that_stand_still(ListenerSet& listeners);
+
+  Log& log_;
+  std::vector<std::unique_ptr<WorkerUnit>> units_;
+  Liveness liveness_;
+  std::vector<std::size_t> avoided_;
+  std::thread drain_waiter_;  // for the workers' ends, while the control thread's loop goes on
+};
+
+}  // namespace meshdns::dnsd
