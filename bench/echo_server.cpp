@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limit that other servers are measured against: what the kernel's sockets cost when each query
 // is sent back as it came, but for the QR bit.  One thread; datagrams are received and sent in
 // batches, the messages of one TCP read leave in one write.

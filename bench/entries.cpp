@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/entries.hpp"
 
 #include <cstdio>
@@ -67,10 +68,12 @@ std::string manifests(std::size_t names) {
   return text;
 }
 
-void read_into(std::string_view yaml, registry::Transaction& transaction,
-               registry::OriginId origin) {
+void read_into(std::string_view yaml, registry::Transaction& transaction, registry::OriginId origin,
+               std::string_view network) {
   IntoTransaction sink(transaction, origin);
-  if (const auto read = registry::read_manifest(yaml, {}, sink); !read) {
+  registry::ManifestOptions options;
+  options.network = network;
+  if (const auto read = registry::read_manifest(yaml, options, sink); !read) {
     std::fprintf(stderr, "bench: %s\n", read.error().message.c_str());
     std::exit(1);
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resources for the benchmarks that run without a daemon.
 #pragma once
 
@@ -15,8 +16,8 @@ std::string host(std::size_t index);
 // endpoints.
 std::string manifests(std::size_t names);
 
-// Ends the program if the text has errors.
-void read_into(std::string_view yaml, registry::Transaction& transaction,
-               registry::OriginId origin);
+// Ends the program if the text has errors.  `network`: of the cluster that the objects come from.
+void read_into(std::string_view yaml, registry::Transaction& transaction, registry::OriginId origin,
+               std::string_view network = {});
 
 }  // namespace meshdns::bench

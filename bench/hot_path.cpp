@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The query path without sockets, for counting its instructions: each workload is answered in
 // batches of 64, as a worker would.  Under callgrind every workload's counts are dumped by
 // themselves, named after it; alone the program prints the time per query instead.
@@ -16,7 +17,7 @@
 #include <vector>
 
 #include "bench/entries.hpp"
-#include "dnsd/forward/answer_builder.hpp"
+#include "bench/still_parts.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "dnsd/wire/name_text.hpp"
 #include "dnsd/wire/types.hpp"
@@ -31,69 +32,18 @@ using wire::Type;
 
 constexpr std::size_t kNames = 1000;
 constexpr std::size_t kBatchSize = 64;
-constexpr dnsd::Millis kNow = 1000;
 
 [[noreturn]] void die(const std::string& why) {
   std::fprintf(stderr, "hot_path: %s\n", why.c_str());
   std::exit(1);
 }
 
-// A cache, and nobody behind it.
-class CacheAlone final : public dnsd::UpstreamAccess {
- public:
-  CacheAlone() : cache_(dnsd::CacheConfig{}) {}
-
-  void learn(const std::string& name) {
-    wire::Question question{*wire::name_from_text(name), Type::A, wire::Class::In};
-    wire::ResponseMessage response;
-    response.question = question;
-    response.question_name = question.name;
-    wire::ResponseRecord record;
-    record.owner = question.name;
-    record.type = Type::A;
-    record.rclass = wire::Class::In;
-    record.ttl = 3600;
-    record.rdata.assign("\x0a\x63\x00\x01", 4);
-    response.answer.push_back(record);
-    const auto built = dnsd::build_answer(
-        {.question = question, .sent_name = question.name, .response = response}, {}, kNow);
-    if (!built) die("no answer can be built: " + built.error().why);
-    cache_.store(*built, dnsd::CacheKey(question, false, false));
-  }
-
-  dnsd::Cache::Hit answer(const wire::QueryMessage& query, const dnsd::ReplyFrame& frame,
-                          dnsd::Millis now, std::uint32_t rotation) override {
-    return cache_.answer(query, frame, now, rotation);
-  }
-  Known find(const dnsd::CacheKey& key, dnsd::Millis now) override {
-    return {cache_.find(key, now), dnsd::Freshness::Fresh};
-  }
-  void resolve(dnsd::ForwardRequest request, dnsd::OutcomeCallback) override {
-    die(wire::name_to_text(request.question.name) + " would be asked upstream");
-  }
-  void refresh(dnsd::ForwardRequest) override {}
-  dnsd::ForwardingFacts describe(std::string_view, Type, dnsd::Millis) const override { return {}; }
-  void close() override {}
-
- private:
-  dnsd::Cache cache_;
-};
-
-class NoReplies final : public dnsd::ReplySender {
- public:
-  void send(const dnsd::ReplyTo&, std::span<const std::uint8_t>) override {}
-  void drop(const dnsd::ReplyTo&) override {}
-};
-
-class StandingClock final : public dnsd::QueryClock {
- public:
-  dnsd::Millis now() override { return kNow; }
-  std::uint64_t precise_now() override { return kNow * 1'000'000; }
-  std::uint32_t unix_time() override { return static_cast<std::uint32_t>(kNow / 1000); }
-  void call_at(dnsd::Millis, std::function<void()>) override {}
-  void cancel() override {}
-  void close() override {}
-};
+// One address for each name.
+void learn(CacheAlone& upstream, const std::string& name) {
+  wire::ResponseMessage response = answer_to(name, Type::A);
+  response.answer.push_back(record_of(name, Type::A, std::string("\x0a\x63\x00\x01", 4)));
+  if (!upstream.learn(response)) die("no answer can be built for " + name);
+}
 
 struct Workload {
   const char* name;
@@ -165,7 +115,7 @@ class HotPath {
     load(manifests(kNames));
     load(std::string(kClients));
     for (std::size_t i = 0; i < kNames; ++i)
-      upstream_.learn("cached-" + std::to_string(i) + ".up.example.");
+      learn(upstream_, "cached-" + std::to_string(i) + ".up.example.");
     publisher_ = std::make_unique<registry::Publisher>(registry_.current());
     handler_ = std::make_unique<dnsd::QueryHandler>(
         dnsd::QueryHandlerParts{*publisher_, upstream_, replies_, clock_, nullptr, {}},

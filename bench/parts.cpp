@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Single parts, timed by Google Benchmark: reading a query, looking a name up, committing one
 // change, at several sizes of the registry.  `./dev bench --parts` runs it; arguments go to Google
 // Benchmark.
@@ -115,6 +116,68 @@ void CommitOneChange(benchmark::State& state) {
   }
 }
 BENCHMARK(CommitOneChange)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+
+// One namespace with 200 ServiceEntries that select 10 of its WorkloadEntries each.
+constexpr std::size_t kSelectors = 200;
+constexpr std::size_t kSelectedByEach = 10;
+
+// WorkloadEntry `i`; those of the first kSelectors * kSelectedByEach are selected by one host each.
+registry::WorkloadEntry workload(std::size_t i, std::size_t version) {
+  registry::WorkloadEntry workload;
+  workload.meta.name = "vm-" + std::to_string(i);
+  workload.meta.ns = "vms";
+  const bool is_selected = i < kSelectors * kSelectedByEach;
+  workload.meta.labels = {
+      {"app", is_selected ? name_of(i % kSelectors) : "other-" + std::to_string(i)},
+      {"env", "prod"}};
+  workload.spec.address =
+      IpAddress::v4({static_cast<std::uint8_t>(11 + version % 200),
+                     static_cast<std::uint8_t>(i >> 16), static_cast<std::uint8_t>(i >> 8),
+                     static_cast<std::uint8_t>(i)})
+          .to_string();
+  return workload;
+}
+
+Registry& registry_with_selectors(std::size_t workloads) {
+  static std::map<std::size_t, std::unique_ptr<Registry>> built;
+  auto& registry = built[workloads];
+  if (registry) return *registry;
+  registry = std::make_unique<Registry>(registry::MeshSettings());
+  Transaction transaction;
+  const auto origin = registry->origin("vms");
+  for (std::size_t i = 0; i < workloads; ++i) transaction.upsert(workload(i, 0), origin, 0);
+  for (std::size_t i = 0; i < kSelectors; ++i) {
+    registry::ServiceEntry entry;
+    entry.meta.name = name_of(i);
+    entry.meta.ns = "vms";
+    entry.hosts = {name_of(i) + ".example.org"};
+    entry.resolution = registry::Resolution::Static;
+    entry.ports.push_back({80, 80, "http", "HTTP"});
+    entry.workload_selector = registry::Labels{{"app", name_of(i)}, {"env", "prod"}};
+    transaction.upsert(entry, origin, 0);
+  }
+  registry->commit(std::move(transaction));
+  return *registry;
+}
+
+void commit_workload(benchmark::State& state, std::size_t i) {
+  Registry& registry = registry_with_selectors(static_cast<std::size_t>(state.range(0)));
+  const auto origin = registry.origin("vms");
+  std::size_t version = 0;
+  for (auto _ : state) {
+    Transaction transaction;
+    transaction.upsert(workload(i, ++version), origin, 0);
+    benchmark::DoNotOptimize(registry.commit(std::move(transaction)));
+  }
+}
+
+// A WorkloadEntry changes that no host selects, or that one of 200 does.
+void CommitUnselectedWorkload(benchmark::State& state) {
+  commit_workload(state, kSelectors * kSelectedByEach);
+}
+BENCHMARK(CommitUnselectedWorkload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
+void CommitSelectedWorkload(benchmark::State& state) { commit_workload(state, 0); }
+BENCHMARK(CommitSelectedWorkload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
 
 void ReadManifests(benchmark::State& state) {
   const std::string text = manifests(1000);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As much of a Kubernetes API server as lists and watches of a made-up cluster need, and fast
 // enough that it is not what a run measures.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cluster of headless Services with one EndpointSlice each, made up from numbers, and what is
 // true of it: which Service an address belongs to, and which change took it away.
 #pragma once

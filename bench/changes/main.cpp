@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Kubernetes API whose EndpointSlices change, and a client that sees when the changes reach the
 // answers.  Driven by bench/changes/run, by lines on the standard input:
 //

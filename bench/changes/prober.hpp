@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks a server for names that change, and judges every answer.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A DNS server that knows one answer and fails as it is told; a process of its own, and quick, so that what is
 measured is not the server's own slowness."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Latencies in buckets of one per cent: no allocation while measuring, any number of samples.
 #pragma once
 

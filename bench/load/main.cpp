@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The load generator of the benchmarks.  Prints what it has seen as one JSON object.
 //
 //   load SERVER PORT QUERIES [--seconds N] [--warm-up N] [--rate QPS] [--burst N] [--window N]

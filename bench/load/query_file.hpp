@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queries of a workload: DNS messages, each behind its length in two octets, as on TCP.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run of the load generator is told, and what it has seen.
 #pragma once
 

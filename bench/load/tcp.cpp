@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries over persistent TCP connections, each with its share of the window always unanswered;
 // what is sent at a time leaves in one write.
 #include <netinet/tcp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries over UDP from one thread.  Sending and receiving are batched, since otherwise the
 // generator, not the server, is what a run measures.
 #include <poll.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A few questions before a measurement: a server that answers wrongly is not compared."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names that all servers serve, and the questions about them: the same in each run, whatever its size.
 
 A world is one zone, mesh.example, with virtual addresses, services of three addresses, wildcards and one headless

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory and start: what 100,000 names cost beyond a server that has next to none."""
 
 import dataclasses

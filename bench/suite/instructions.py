@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The regression guard: instructions per query, counted by callgrind, against the budgets of bench/budgets.json.
 
 The count of a build is the same on a quiet and on a loaded machine.  It moves with the compiler and the libraries:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the servers of a workload side by side and measures them in turn.
 
 The servers share one core and the generator has the other.  While one is measured the rest sleep; rounds are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One SVG of the results: CPU per query of each server, a panel per workload, the bare echo as the line to reach."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server under measurement: started on its core, its processes and memory, stopped by its process ids."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each server, configured at its fastest on one core: no logs, no statistics, minimal responses, one thread.
 
 A function `NAME(place)` per server writes its configuration into `place.directory` and returns the command.  `local`

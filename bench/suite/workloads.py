@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is asked, of whom, and how a right answer looks."""
 
 import dataclasses
