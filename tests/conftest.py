@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For all tests that run the daemon."""
 
 import pytest

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process that runs out of file descriptors.
 #pragma once
 

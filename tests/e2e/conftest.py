@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the end-to-end tests.  Everything that is started here is ended with the test, and a
 daemon that did not end well fails the test."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The admin endpoint: health, readiness, metrics, the registry as JSON, explanations."""
 
 import fcntl
@@ -109,11 +110,11 @@ def request(daemon, method, path, headers):
     return status
 
 
-def test_refuses_what_is_not_meant(daemon):
+def test_refuses_unsupported_requests(daemon):
     assert request(daemon, "GET", "/no/such/page", {}) == 404
     assert request(daemon, "GET", "/../../etc/passwd", {}) in (400, 403, 404)
     assert request(daemon, "DELETE", "/healthz", {}) == 405
-    # DNS rebinding: a browser that was led here says another host (issue 9, "Isolation").
+    # DNS rebinding: a browser that was led here sends another host.
     assert request(daemon, "GET", "/registry/services", {"Host": "evil.example.org"}) in (400, 403, 421)
     assert daemon.get("/healthz")[0] == 200
 
@@ -124,17 +125,28 @@ def test_bounds_its_requests(daemon):
     assert daemon.get("/healthz")[0] == 200
 
 
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def admin_with_token(workspace):
+    """The section of a configuration that allows changes over TCP to those who have TOKEN."""
+    (workspace.path / "token").write_text(TOKEN + "\n")
+    return {"admin": {"listen": f"127.0.0.1:{free_port()}", "token_file": str(workspace.path / "token")}}
+
+
 def post(daemon, path):
-    """(status, text) of a POST."""
+    """(status, text) of a POST with the token."""
     try:
-        wanted = urllib.request.Request(daemon.admin_url + path, method="POST")
+        wanted = urllib.request.Request(daemon.admin_url + path, method="POST",
+                                        headers={"Authorization": f"Bearer {TOKEN}"})
         with urllib.request.urlopen(wanted, timeout=seconds(5)) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
 
-def test_changes_the_log_level_until_the_next_reload(daemon):
+def test_changes_the_log_level_until_the_next_reload(workspace):
+    daemon = workspace.daemon(admin_with_token(workspace))
     assert json.loads(daemon.get("/log/level")[1]) == {"level": "info"}
     status, text = post(daemon, "/log/level?level=debug")
     assert (status, json.loads(text)) == (200, {"level": "debug"})
@@ -150,7 +162,7 @@ def test_changes_the_log_level_until_the_next_reload(daemon):
 def test_flushes_the_cache_by_name_and_by_zone(workspace):
     upstream = workspace.upstream([f"{name} 300 A 192.0.2.1" for name in
                                    ("a.one.test.", "b.one.test.", "a.two.test.")])
-    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
+    daemon = workspace.daemon(admin_with_token(workspace), upstreams=[upstream])
 
     def fill():
         for name in ("a.one.test.", "b.one.test.", "a.two.test."):

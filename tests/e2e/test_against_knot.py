@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cluster zone beside an independent implementation: the same static names in Knot DNS, asked
 thousands of questions, get the same rcode, AA, answer and authority from both.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input of every sort: a clear message with place and reason, and what is good is served."""
 
 import os
@@ -72,7 +73,7 @@ def open_directory():
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
 @pytest.mark.parametrize("what", ["directory", "file"])
-def test_what_may_not_be_read_is_said_and_the_rest_served(workspace, open_directory, what):
+def test_forbidden_files_are_reported_and_the_rest_served(workspace, open_directory, what):
     resources = open_directory / "resources"
     locked = resources / "locked"
     locked.mkdir(parents=True)

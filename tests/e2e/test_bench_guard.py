@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The judgement of `./dev bench --check`; what it counts is not a matter for tests."""
 
 import pathlib
@@ -10,17 +11,17 @@ from suite import instructions  # noqa: E402
 BUDGETS = {"address": 1000}
 
 
-def test_what_is_within_five_per_cent_is_good():
+def test_a_count_within_five_percent_of_the_budget_passes():
     assert instructions.judge({"address": 1049}, BUDGETS)[1]
 
 
-def test_what_is_further_over_is_not_and_says_by_how_much():
+def test_a_larger_count_fails_and_shows_the_excess():
     lines, good = instructions.judge({"address": 1100}, BUDGETS)
     assert not good
     assert "OVER by 10%" in lines[0]
 
 
-def test_what_is_far_below_is_good_and_asks_for_a_lower_budget():
+def test_a_count_far_below_the_budget_passes_and_asks_for_a_lower_budget():
     lines, good = instructions.judge({"address": 900}, BUDGETS)
     assert good
     assert "lower the budget" in lines[0]

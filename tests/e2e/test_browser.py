@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The status page in a real browser, which draws it and asks nobody else."""
 
 import shutil

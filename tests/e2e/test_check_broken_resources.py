@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`meshdnsd check` over a folder of broken resources: each fault is named with its file, line, object and field, nothing
 else is, and what is good stays good.  The faults are tests/e2e/broken_resources.yaml."""
 
@@ -74,7 +75,7 @@ def test_each_fault_is_named_with_its_field(checked):
     assert not wrong, "\n" + "\n".join(wrong)
 
 
-def test_what_is_good_is_not_complained_of(checked):
+def test_valid_resources_have_no_findings(checked):
     _, done = checked
     assert not [file for file in findings(done) if file.endswith("-good.yaml")]
 

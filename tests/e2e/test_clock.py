@@ -1,4 +1,5 @@
-"""The wall clock jumps: what the daemon counts, it counts on the monotonic clock (reliability.md, R55)."""
+# SPDX-License-Identifier: Apache-2.0
+"""The wall clock jumps: the daemon measures all times on the monotonic clock."""
 
 import pytest
 

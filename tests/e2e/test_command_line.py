@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line and the life of the process, as users and supervisors see them."""
 
 import os
@@ -61,6 +62,30 @@ def test_check_has_the_exit_codes_of_the_contract(tmp_path):
     assert "absent.yaml" in missing.stderr + missing.stdout
     finding = next(line for line in run_tool("check", bad).stdout.splitlines() if "error:" in line)
     assert re.match(rf"{re.escape(str(bad))}:\d+: error: ServiceEntry shop/bad: spec\.hosts\[0\]: \S", finding)
+
+
+def test_check_names_the_hosts_that_strict_claims_refuse(tmp_path):
+    resources = tmp_path / "resources.yaml"
+    resources.write_text("""
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: bank}
+spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: e, namespace: evil}
+spec: {hosts: [api.example.org, db.bank, "*.svc.cluster.local"], addresses: [10.6.6.6], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]}
+""")
+    for mode, count in (("strict", 2), ("istio", 0)):
+        config = tmp_path / f"{mode}.yaml"
+        config.write_text(f"mesh: {{claims: {mode}}}\nsources: [files: {{path: {resources}}}]\n")
+        result = run_tool("check", "--config", config)
+        findings = [line for line in result.stdout.splitlines() if "is not served with mesh.claims: strict" in line]
+        assert len(findings) == count, result.stdout
+        assert result.returncode == 0
+        if findings:
+            assert f"{resources}:7: warning: ServiceEntry evil/e: spec.hosts[1]: \"db.bank\"" in findings[0]
 
 
 def test_explain_says_what_answers_and_why(workspace):

@@ -1,4 +1,5 @@
-"""A configuration that is broken, half-written or gone when it is read again (reliability.md, R46, R47, R49)."""
+# SPDX-License-Identifier: Apache-2.0
+"""A configuration that is broken, half-written or gone when it is read again."""
 
 import re
 import time
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from harness.daemon import merge
+from harness.dns_client import Question, open_udp, parse
 from harness.ports import free_port
 from harness.scenario import write_atomically
 from harness.waiting import eventually
@@ -42,13 +44,13 @@ def changed(daemon, seconds):
     pytest.param("# " + "x" * (2 << 20), id="too large"),
     pytest.param(None, id="gone"),
 ])
-def test_what_is_no_configuration_changes_nothing(daemon, text):
+def test_an_invalid_configuration_changes_nothing(daemon, text):
     if text is None:
         daemon.config_path.unlink()
     else:
         write_atomically(daemon.config_path, text)
     daemon.reload()
-    daemon.wait_for_log("the configuration was not taken over")
+    daemon.wait_for_log("reload failed; the previous configuration stays in use")
     assert daemon.ask("api.example.org.").addresses() == ["192.0.2.1"]
     assert metric(daemon, "config_last_reload_ok") == 0
     assert any("config" in reason for reason in yaml.safe_load(daemon.get("/readyz")[1])["reasons"])
@@ -102,3 +104,19 @@ def test_a_file_of_two_sources_stays_when_one_of_them_goes(workspace):
     daemon.reload()
     daemon.wait_for_log("configuration changed.*sources", after=position)
     assert daemon.ask("api.example.org.").addresses() == ["192.0.2.1"]
+
+
+def test_dns64_may_be_switched_off_while_the_addresses_of_ipv4_are_asked_for(workspace):
+    upstream = workspace.upstream(["v4.example.com. A 192.0.2.33"], [{"match": "v4.example.com. A", "delay": 2}])
+    daemon = workspace.daemon({"dns64": {"prefix": "64:ff9b::/96"}, "upstream": {"timeout": "20s"}}, upstreams=[upstream])
+    question = Question("v4.example.com.", "AAAA")
+    with open_udp(daemon.server) as client:
+        client.settimeout(20)
+        client.send(question.to_message().to_wire())
+        eventually(lambda: upstream.received("v4.example.com.", "A"))
+        position = daemon.log_position()
+        write_atomically(daemon.config_path, yaml.safe_dump(merge(daemon.config, {"dns64": {"prefix": ""}})))
+        daemon.reload()
+        daemon.wait_for_log("configuration changed.*dns64", after=position)
+        answer = parse(question, "udp", client.recv(4096), 0)
+    assert (answer.rcode, answer.addresses()) == ("NOERROR", [])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DNS cookies for the daemon's own clients (RFC 7873, RFC 9018), as programs of others see them."""
 
 import re
@@ -184,14 +185,14 @@ def test_a_reload_reads_the_secrets_again(start, workspace):
     position = daemon.log_position()
     secret.write_text("e5e9")
     daemon.reload()
-    line = daemon.wait_for_log(r"server\.cookies\.secret_file cannot be used", after=position)
+    line = daemon.wait_for_log(r"cannot use server\.cookies\.secret_file", after=position)
     assert "secret:1: is not a secret of 32 hexadecimal digits" in line and "e5e9" not in line
     assert is_good(first) and is_good(second)
 
 
 def test_a_secret_that_is_missing_is_said_and_does_without(start, workspace):
     daemon = start(secret_file=workspace.path / "missing")
-    daemon.wait_for_log(r"server\.cookies\.secret_file cannot be used.*missing: No such file")
+    daemon.wait_for_log(r"cannot use server\.cookies\.secret_file.*missing: No such file")
     learn(daemon.server)
     assert daemon.ask("api.example.org.").addresses() == ["192.0.2.1"]
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dnstap: what `log.dnstap` writes is what its readers read."""
 
 import socket
@@ -98,7 +99,7 @@ def config(workspace):
     return {"admin": {"listen": f"127.0.0.1:{free_port()}"}, "server": {"workers": 1}}
 
 
-def test_hands_every_answer_to_who_listens(workspace, config):
+def test_sends_every_answer_to_a_listener(workspace, config):
     path = workspace.path / "dnstap.sock"
     reader = workspace.own(Reader(path))
     daemon = workspace.daemon(merge(config, {"log": {"dnstap": f"unix:{path}"}}), upstreams=[workspace.upstream()])
@@ -127,7 +128,7 @@ def test_hands_every_answer_to_who_listens(workspace, config):
 def test_comes_back_when_the_reader_does_and_can_be_turned_off(workspace, config):
     path = workspace.path / "dnstap.sock"
     daemon = workspace.daemon(merge(config, {"log": {"dnstap": f"unix:{path}"}}))
-    daemon.wait_for_log("WARN dnstap cannot be opened")
+    daemon.wait_for_log("WARN cannot open the dnstap target")
     assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
     reader = workspace.own(Reader(path))
     eventually(lambda: len(reader.frames) == 1, 10)
@@ -159,7 +160,7 @@ def test_dnstap_read_reads_the_file(workspace, config):
 
 @pytest.mark.parametrize("wrong, reason", [("/run/x", "is neither unix:PATH nor file:PATH"),
                                            ("unix:x", "is not an absolute path")])
-def test_refuses_what_is_no_place(workspace, config, wrong, reason):
+def test_refuses_an_invalid_target(workspace, config, wrong, reason):
     path = workspace.path / "m.yaml"
     path.write_text(f"log: {{ dnstap: \"{wrong}\" }}\n")
     result = run_tool("check", "--config", path)

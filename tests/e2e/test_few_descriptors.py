@@ -1,4 +1,5 @@
-"""Few file descriptors (reliability.md, R14, R44): TCP clients leave enough for everything else."""
+# SPDX-License-Identifier: Apache-2.0
+"""Few file descriptors: TCP clients leave enough for everything else."""
 
 import contextlib
 import os
@@ -8,6 +9,7 @@ import pytest
 
 from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
 from harness.ports import free_port
+from harness.preset import IS_SANITIZED
 from harness.waiting import eventually
 
 LIMIT = 256
@@ -91,4 +93,19 @@ def test_silent_upstreams_leave_descriptors_to_files_and_admin(workspace, daemon
     # It did not become the name's failure.
     assert daemon.ask("honest.example.test.").addresses() == ["192.0.2.1"]
     # The upstream was silent for these names only.
-    assert "does not answer" not in workspace.log()
+    assert "upstream server is down" not in workspace.log()
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="the sanitizers need descriptors of their own to end")
+@pytest.mark.parametrize("limit", range(6, 36))
+def test_starts_or_says_what_it_has_no_descriptor_for(workspace, limit):
+    """Every call of the start fails at one of these limits; none of them may leave a daemon that hears nothing."""
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, wait=False,
+                              prefix=["bash", "-c", f"ulimit -n {limit} && exec \"$@\"", "bash"])
+    said = daemon.process.wait_for_line(r"ready:|[Tt]oo many open files|cannot start the HTTP server", 10)
+    if "ready:" in said:
+        daemon.wait_until_ready()
+        eventually(lambda: daemon.ask("localhost.").addresses() == ["127.0.0.1"], 5)
+    else:
+        assert daemon.process.wait(5) != 0
+        workspace.forget(daemon)

@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes on disk are in the answers within one second, however they are made."""
 
 import os
 import shutil
+import signal
 import socket
 import time
 
@@ -210,3 +212,18 @@ def test_changes_cost_no_query(workspace, daemon):
                 break
             assert time.monotonic() < until, "the change is not visible"
     assert newest == 100
+
+
+def test_a_burst_that_the_kernel_cannot_queue_loses_no_change(workspace):
+    """Some 20,000 events while the daemon stands still; fs.inotify.max_queued_events is 16,384 unless told otherwise."""
+    workspace.write("api.yaml", entry("10.0.0.7"))
+    daemon = workspace.daemon(upstreams=[workspace.upstream()])
+    assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
+    daemon.process.send_signal(signal.SIGSTOP)
+    for i in range(10_000):
+        (workspace.resources / f"n{i}.yaml").write_text("")
+    workspace.write("api.yaml", entry("10.0.0.8"))
+    workspace.write("new.yaml", entry("10.0.0.9", "new", "new.example.org"))
+    daemon.process.send_signal(signal.SIGCONT)
+    eventually(lambda: answers(daemon, "10.0.0.8"), 10)
+    eventually(lambda: answers(daemon, "10.0.0.9", "new.example.org."), 10)

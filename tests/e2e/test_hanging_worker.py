@@ -1,4 +1,5 @@
-"""A worker that hangs costs its share of the queries, no more, and is said (reliability.md, R59)."""
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that hangs costs its share of the queries and no more, and the log reports it."""
 
 import contextlib
 import re

@@ -1,5 +1,6 @@
-"""What one namespace hides, no client of another learns, whatever it writes into its queries (reliability.md,
-R20, R22, R32); and what a page in a browser cannot reach."""
+# SPDX-License-Identifier: Apache-2.0
+"""No client learns what another namespace hides, whatever it writes into its queries. A page in a browser cannot
+reach the admin endpoint."""
 
 import http.client
 
@@ -7,6 +8,7 @@ import dns.edns
 import pytest
 
 from harness.ports import free_port
+from harness.waiting import eventually
 
 HIDDEN = "secret.example.org"
 ADDRESS = "10.66.6.6"
@@ -54,6 +56,28 @@ def test_nothing_in_a_query_opens_what_is_hidden(daemon, options, transport):
             text = answer.message.to_text().replace(";QUESTION\n" + name, "")
             assert ADDRESS not in text and "10.66.6.7" not in text, f"{name} {rdtype}\n{text}"
             assert "vault" not in text.split(";ANSWER")[1].lower().replace("hidden.vault", ""), f"{name}\n{text}"
+
+
+def service(name, namespace, address, **annotations):
+    return {"kind": "Service", "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+            "spec": {"clusterIP": address, "ports": [{"port": 80, "name": "http"}]}}
+
+
+def test_no_octet_of_an_answer_tells_of_a_hidden_change(workspace):
+    """Denials carry a SOA, whose serial once followed every change of a Service."""
+    daemon = workspace.daemon({"client": {"default": {"namespace": "shop"}}, "mesh": {"authoritative": True}})
+    questions = [("cluster.local.", "SOA"), ("none.shop.svc.cluster.local.", "A"), ("cluster.local.", "TXT")]
+
+    def octets():  # without the ID
+        return [daemon.ask(name, rdtype).wire[2:] for name, rdtype in questions]
+
+    before = octets()
+    for i in range(3):
+        workspace.write("hidden.yaml", service("hidden", "vault", f"10.66.6.{i}",
+                                               **{"networking.istio.io/exportTo": "."}))
+        workspace.write("seen.yaml", service(f"seen{i}", "shop", "10.66.7.1"))
+        eventually(lambda i=i: daemon.ask(f"seen{i}.shop.svc.cluster.local.").addresses() == ["10.66.7.1"], 5)
+        assert octets() == before
 
 
 def test_an_explanation_from_afar_hides_it_too(workspace):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Kubernetes API as a source: what is in the API is in the answers, whatever becomes of the API."""
 
 import re
@@ -98,7 +99,7 @@ def test_kinds_are_followed_from_the_moment_that_they_exist(cluster):
     eventually(lambda: daemon.ask("api.example.org.").addresses() == [], RECOVERY)
 
 
-def test_what_is_exported_has_a_name_in_the_cluster_set(cluster):
+def test_an_exported_service_has_a_name_in_the_cluster_set(cluster):
     daemon, api = cluster.daemon(), cluster.api
     api.serve("serviceexports.multicluster.x-k8s.io", ["v1alpha1"])
     for name in ("web", "db"):
@@ -269,7 +270,7 @@ def test_before_the_first_sync(cluster):
 
 
 @pytest.mark.parametrize("compacted", [False, True], ids=["history kept", "compacted"])
-def test_what_is_known_outlives_the_api(cluster, compacted):
+def test_the_last_known_state_outlives_the_api(cluster, compacted):
     api = cluster.api
     daemon = cluster.daemon()
     with Asker(daemon):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The manifests of conf/kubernetes: they fit together, ask for no right that is not used, and their rules undo."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is between the daemon and the Kubernetes API: HTTP/2, compression, proxies, paths that go dead, clocks that jump."""
 
 import contextlib
@@ -6,14 +7,17 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import zlib
 
 import pytest
 
 from harness.connect_proxy import ConnectProxy
-from harness.kube_api import Fault, endpoint_slice, make_certificates, service
+from harness.kube_api import Fault, endpoint_slice, make_certificates, service, service_entry
 from harness.kube_cluster import RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
+from harness.memory import MEBIBYTE, peak_resident
 from harness.namespaces import Node, available, inside
 from harness.ports import free_port
+from harness.preset import IS_RELEASE
 from harness.process import Process
 from harness.waiting import eventually
 from harness.wall_clock import WallClock, needs_wall_clock
@@ -102,6 +106,30 @@ def test_http2_goes_on_after_a_pause(front):
         wait_for(front.daemon, "one", ["10.96.0.4"])
 
 
+# --- connections that do not stay ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize("closes", ["close", "HTTP/1.0", "unsaid", "reset"])
+@pytest.mark.parametrize("streams_lists", [False, True], ids=["paged", "streamed"])
+def test_a_server_that_closes_after_each_answer_is_read(workspace, tls, closes, streams_lists):
+    """Also after watches have been cut: no event is lost over the gap."""
+    certificates = make_certificates(workspace.path) if tls else None
+    cluster = Cluster(workspace, streams_lists=streams_lists, closes=closes, certificates=certificates)
+    api = cluster.api
+    api.serve("serviceentries.networking.istio.io")
+    api.put(*[service(f"s{i}", ip=f"10.97.{i // 250}.{i % 250 + 1}") for i in range(1200)])
+    daemon = cluster.daemon()
+    wait_for(daemon, "s1199", ["10.97.4.200"])
+    for i in range(3):
+        api.reset_connections()
+        api.put(service(f"new{i}", ip=f"10.96.1.{i}"), endpoint_slice("db", [f"10.0.1.{i}"]))
+        wait_for(daemon, f"new{i}", [f"10.96.1.{i}"], 2 * RECOVERY)
+        wait_for(daemon, "db", [f"10.0.1.{i}"], 2 * RECOVERY)
+    # A connection that was being made when all were reset is tried again.
+    eventually(lambda: daemon.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n'), 2 * RECOVERY)
+
+
 # --- compression, proxies ------------------------------------------------------------------------------
 
 
@@ -117,6 +145,82 @@ def test_lists_come_compressed(workspace):
     assert collection(daemon, "services")["objects"] == 1002
     api.put(service("new", ip="10.96.0.9"))
     wait_for(daemon, "new", ["10.96.0.9"])
+
+
+LIST = b'{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1010"},"items":['
+
+
+def packed(pieces):
+    """All pieces, compressed without the memory of all of them."""
+    stream = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join([*map(stream.compress, pieces), stream.flush()])
+
+
+def large_services(count, annotation_bytes):
+    yield LIST
+    for i in range(count):
+        item = service(f"s{i}", ip="10.97.0.1")
+        item["metadata"]["annotations"] = {"a": "x" * annotation_bytes}
+        yield (b"," if i else b"") + json.dumps(item).encode()
+    yield b"]}"
+
+
+def test_a_legal_page_of_large_objects_takes_little_memory(workspace):
+    cluster = Cluster(workspace, streams_lists=False)
+    cluster.api.faults["services"] = Fault(packed=packed(large_services(500, 200_000)), on="list")
+    daemon = cluster.daemon()
+    wait_for(daemon, "s499", ["10.97.0.1"], 30)
+    assert not IS_RELEASE or peak_resident(daemon.pid) < 64 * MEBIBYTE, "100 MB of text, of which only one object at a time is there"
+
+
+BOMBS = {
+    "endless string": ([LIST + b'{"metadata":{"name":"a","annotations":{"x":"', *[b"a" * 1_000_000] * 300],
+                       "an object is longer than 67108864 bytes"),
+    "endless space": ([LIST, *[b" " * 1_000_000] * 300], "there is nothing in 67108864 bytes"),
+    "endless nesting": ([LIST + b'{"metadata":{"name":"a"},"x":', *[b"[" * 1_000_000] * 300],
+                        "an object is longer than 67108864 bytes"),
+    "endless envelope": ([LIST + b'],"x":"', *[b"a" * 1_000_000] * 300],
+                         "the list has more than 65536 bytes beside its objects"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_is_an_error_of_its_collection_alone(workspace, bomb):
+    pieces, message = BOMBS[bomb]
+    cluster = Cluster(workspace, streams_lists=False)
+    cluster.api.serve("serviceentries.networking.istio.io")
+    cluster.api.put(service_entry("e", "api.example.org", addresses=["10.5.5.5"], resolution="STATIC"))
+    cluster.api.faults["services"] = Fault(packed=packed(pieces), on="list")
+    daemon = cluster.daemon()
+    eventually(lambda: message in collection(daemon, "services")["error"], 60)
+    assert daemon.ask("api.example.org.").addresses() == ["10.5.5.5"]
+    assert not IS_RELEASE or peak_resident(daemon.pid) < 64 * MEBIBYTE
+    cluster.api.faults.clear()
+    wait_for(daemon, "web", ["10.96.0.1"], 60)
+
+
+@pytest.mark.parametrize("packed_list,options", [
+    (packed([LIST, b"]}"])[:-9], {}),
+    (packed([LIST, b"]}"])[:30] + b"garbage" * 10, {}),
+    (packed([LIST, b"]}"]), {"encoding": "br"}),
+    (packed([LIST, b"]}"]), {"encoding": "gzip, gzip"}),
+], ids=["ends early", "damaged", "unknown", "twice"])
+def test_a_list_that_cannot_be_decompressed_is_asked_for_uncompressed(workspace, packed_list, options):
+    cluster = Cluster(workspace, streams_lists=False)
+    cluster.api.faults["services"] = Fault(packed=packed_list, on="list", **options)
+    daemon = cluster.daemon()
+    wait_for(daemon, "web", ["10.96.0.1"], 2 * RECOVERY)
+
+
+@pytest.mark.parametrize("difference", [-2, 1000])
+def test_a_wrong_content_length_is_an_error(workspace, difference):
+    body = packed([LIST, b"]}"])
+    cluster = Cluster(workspace, streams_lists=False)
+    cluster.api.faults["services"] = Fault(packed=body, on="list", length=len(body) + difference)
+    daemon = cluster.daemon()
+    eventually(lambda: collection(daemon, "services")["errors"] > 0, RECOVERY)
+    cluster.api.faults.clear()
+    wait_for(daemon, "web", ["10.96.0.1"], 2 * RECOVERY)
 
 
 def test_a_proxy_is_used(workspace):

@@ -1,4 +1,5 @@
-"""A log that nobody reads, or that is gone, costs no answer (reliability.md, R58)."""
+# SPDX-License-Identifier: Apache-2.0
+"""A log that nobody reads, or that is gone, costs no answer."""
 
 import fcntl
 import os

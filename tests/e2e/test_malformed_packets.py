@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever comes over the wire gets the reaction that the RFCs name, and the daemon goes on.
 
 Each case is the octets of one message.  `None` is the reaction "no answer at all".

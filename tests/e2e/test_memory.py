@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under a memory limit: the cache's default follows it, and a flood of names stays within it.
 
 MESHDNS_FLOOD_NAMES=1000000 gives the figures of docs/performance.md."""
@@ -9,13 +10,13 @@ import subprocess
 
 import pytest
 
+from harness.memory import MEBIBYTE, resident
 from harness.ports import free_port
+from harness.preset import IS_RELEASE
 from harness.real_servers import Nsd, find_program
 
 FLOOD = int(os.environ.get("MESHDNS_FLOOD_NAMES", "150000"))
-MEBIBYTE = 1 << 20
 LIMIT = 128 * MEBIBYTE
-IS_RELEASE = os.environ.get("MESHDNS_PRESET", "release") == "release"
 
 
 @pytest.fixture
@@ -44,10 +45,6 @@ def memory_group():
     made.rmdir()
 
 
-def resident(daemon):
-    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{daemon.pid}/status").read_text()).group(1)) * 1024
-
-
 def start_in(workspace, group, upstreams):
     command = f'echo $$ > {group}/cgroup.procs && exec "$@"'
     return workspace.daemon({"server": {"workers": 2}, "admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=upstreams, prefix=["sh", "-c", command, "sh"])
@@ -64,7 +61,7 @@ def test_a_flood_of_names_stays_within_a_limit(workspace, tmp_path, memory_group
         host, port = daemon.server
         done = subprocess.run([find_program("dnsperf"), "-s", host, "-p", str(port), "-d", queries, "-n", "1", "-t", "5"],
                               capture_output=True, text=True, check=True, timeout=900)
-        peak = resident(daemon)
+        peak = resident(daemon.pid)
         print(f"{FLOOD} names: {peak / MEBIBYTE:.1f} MiB resident")
         assert int(re.search(r"NOERROR (\d+)", done.stdout)[1]) >= 0.99 * FLOOD
         used = int(re.search(r'^meshdns_cache_bytes\{type="positive"\} (\S+)', daemon.get("/metrics")[1], re.M)[1])
@@ -80,8 +77,8 @@ def test_a_flood_of_names_stays_within_a_limit(workspace, tmp_path, memory_group
 def test_an_idle_cache_costs_no_memory(workspace):
     """Its table of pointers is 4 MiB at the default size, and is not touched before it is needed."""
     with_cache = workspace.daemon({"cache": {"size": "512MiB"}, "server": {"workers": 1}})
-    large = resident(with_cache)
+    large = resident(with_cache.pid)
     with_cache.stop()
     workspace.forget(with_cache)
     without = workspace.daemon({"cache": {"size": "1MiB"}, "server": {"workers": 1}})
-    assert large - resident(without) < 8 * MEBIBYTE
+    assert large - resident(without.pid) < 8 * MEBIBYTE

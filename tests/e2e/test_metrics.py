@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The metrics: the documentation, the alerts and the dashboard speak of those that exist, and of no others."""
 
 import json

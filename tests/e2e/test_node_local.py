@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node-local mode: pods as network namespaces, the daemon on the node's link-local address, and each pod
 seeing its own view."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pipe that nobody writes, in the place of a file: neither the start, nor a reload, nor the end waits for it."""
 
 import os

@@ -1,4 +1,5 @@
-"""server.rate_limit: what a client over its limit gets (reliability.md, R16)."""
+# SPDX-License-Identifier: Apache-2.0
+"""server.rate_limit: the answers to a client over its limit."""
 
 import re
 import socket

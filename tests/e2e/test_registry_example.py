@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """registry/example: a program that links the registry follows a folder and tells of each change."""
 
 import subprocess

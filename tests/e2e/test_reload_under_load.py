@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two hundred reloads under load: no query lost, no wrong answer."""
 
 import re

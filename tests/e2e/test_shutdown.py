@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGTERM: first not ready, then no new queries, then the end; nobody who has asked goes without an answer."""
 
 import concurrent.futures

@@ -1,9 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """What survives a restart: persistent VIPs, and the last state of the registry."""
 
 import ipaddress
+import os
+import signal
 
 import pytest
 
+from harness.ports import free_port
 from harness.waiting import eventually
 
 
@@ -71,22 +75,107 @@ def test_two_fresh_nodes_agree_on_persistent_vips(workspace, options):
     assert found[0] == found[1]
 
 
-def test_a_corrupt_state_is_set_aside_and_said(workspace, options):
+def test_a_corrupt_state_is_said_and_moves_no_vip(workspace, options):
+    """The snapshot and the cache are set aside.  The file of the VIPs stays: without it there are no VIPs."""
     state = workspace.path / "state"
     state.mkdir()
     workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
     upstream = workspace.upstream()
+    options = {**options, "admin": {"listen": f"127.0.0.1:{free_port()}"}}
     daemon = workspace.daemon(options, upstreams=[upstream])
-    vips(daemon)
+    first = vips(daemon)
     daemon.stop()
     workspace.forget(daemon)
-    files = [path for path in state.rglob("*") if path.is_file()]
-    assert files, "nothing was written"
-    for path in files:
-        path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2] + b"\0garbage")
+    saved = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
+    assert state / "vips" in saved
+    for path, content in saved.items():
+        path.write_bytes(content[: len(content) // 2] + b"\0garbage")
     daemon = workspace.daemon(options, upstreams=[upstream])
-    vips(daemon)
-    daemon.wait_for_log(r"(?i)(corrupt|checksum|damaged|cannot be read|unreadable)")
+    daemon.wait_for_log("vips is damaged or not ours; no VIPs until it is restored, or removed")
+    assert "persistent VIPs" in daemon.get("/readyz")[1]
+    assert all(daemon.ask(f"{host}.").addresses() == [] for host in HOSTS)
+    (state / "vips").write_bytes(saved[state / "vips"])
+    daemon.reload()
+    eventually(lambda: vips(daemon) == first, 5)
+    assert "persistent VIPs" not in daemon.get("/readyz")[1]
+
+
+def test_a_second_process_does_not_use_the_directory(workspace, options):
+    """It answers, without VIPs, and takes the directory over when the first one ends."""
+    (workspace.path / "state").mkdir(exist_ok=True)
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
+    upstream = workspace.upstream()
+    first = workspace.daemon(options, upstreams=[upstream])
+    given = vips(first)
+    before = (workspace.path / "state" / "vips").read_bytes()
+    second = workspace.daemon({**options, "admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
+    second.wait_for_log(f"another process is using it .process {first.pid}.; give each process its own directory")
+    assert f"process {first.pid}" in second.get("/readyz")[1]
+    assert all(second.ask(f"{host}.").addresses() == [] for host in HOSTS)
+    assert (workspace.path / "state" / "vips").read_bytes() == before
+    first.stop()
+    workspace.forget(first)
+    eventually(lambda: vips(second) == given, 5)
+    assert second.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n')
+
+
+def test_a_successor_waits_for_the_process_before_it(workspace, options):
+    (workspace.path / "state").mkdir(exist_ok=True)
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
+    upstream = workspace.upstream()
+    first = workspace.daemon(options, upstreams=[upstream])
+    given = vips(first)
+    workspace.forget(first)
+    workspace.own_process(first.process)
+    first.process.send_signal(signal.SIGTERM)
+    second = workspace.daemon(options, upstreams=[upstream])
+    assert vips(second) == given
+    assert "cannot use state_dir" not in second.process.log_tail(50)
+
+
+@pytest.mark.parametrize("name", ["cache", "snapshot", "vips"])
+@pytest.mark.parametrize("kind", ["link", "link.new", "fifo.new", "directory.new"])
+def test_no_file_of_the_directory_leads_out_of_it(workspace, options, name, kind):
+    state = workspace.path / "state"
+    state.mkdir()
+    precious = workspace.path / "precious"
+    precious.write_text("precious")
+    place = state / (name + (".new" if kind.endswith(".new") else ""))
+    if kind.startswith("link"):
+        place.symlink_to(precious)
+    elif kind.startswith("fifo"):
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    workspace.write("hosts.yaml", *[entry(host) for host in HOSTS])
+    daemon = workspace.daemon(options, upstreams=[workspace.upstream()])
+    if name != "vips" or kind in ("link.new", "fifo.new"):
+        vips(daemon)
+    daemon.stop()
+    workspace.forget(daemon)
+    assert precious.read_text() == "precious"
+    if kind in ("link.new", "fifo.new"):
+        assert (state / name).is_file() and not (state / name).is_symlink()
+    if kind == "link":
+        assert f"{name}: it is a symbolic link" in daemon.process.log_tail(60) or name == "vips"
+
+
+@pytest.mark.parametrize("mode,owner,message", [
+    (0o777, 0, "other users can write to it"), (0o700, 1, "belongs to another user"),
+])
+def test_a_directory_that_others_can_change_is_not_used(workspace, options, mode, owner, message):
+    state = workspace.path / "state"
+    state.mkdir()
+    state.chmod(mode)
+    if owner:
+        if os.geteuid() != 0:
+            pytest.skip("needs root")
+        os.chown(state, owner, -1)
+    daemon = workspace.daemon(options, upstreams=[workspace.upstream()])
+    daemon.wait_for_log(message)
+    daemon.stop()
+    workspace.forget(daemon)
+    assert not list(state.iterdir())
 
 
 RECORDS = [f"n{i}.example.com. {'5' if i % 2 else '300'} A 192.0.2.{i}" for i in range(1, 51)]
@@ -108,12 +197,31 @@ def test_the_cache_is_warm_after_a_restart(workspace):
     asked = len(upstream.received())
     upstream.set([], [{"drop": True}])
     daemon = workspace.daemon({**options, "upstream": {"timeout": "300ms"}}, upstreams=[upstream])
-    daemon.wait_for_log("the cache of the last run is back")
+    daemon.wait_for_log("restored the cache of the last run")
     for i in range(2, 51, 2):
         answer = daemon.ask(f"n{i}.example.com.")
         assert answer.addresses() == [f"192.0.2.{i}"]
         assert all(0 < ttl <= 300 for _, ttl, _, _ in answer.section("answer"))
     assert not [r for r in upstream.received()[asked:] if r.name.endswith("example.com.")]
+
+
+def test_a_prefix_that_is_denied_later_holds_for_the_cache_on_disk(workspace):
+    """DNS rebinding: what the last run believed is no excuse."""
+    (workspace.path / "state").mkdir()
+    options = {"state_dir": str(workspace.path / "state")}
+    upstream = workspace.upstream(["inside.example.test. 3600 A 10.0.0.1", "www.example.test. 3600 A 192.0.2.1"])
+    daemon = workspace.daemon(options, upstreams=[upstream])
+    assert daemon.ask("inside.example.test.").addresses() == ["10.0.0.1"]
+    assert daemon.ask("www.example.test.").addresses() == ["192.0.2.1"]
+    daemon.stop()
+    workspace.forget(daemon)
+    asked = len(upstream.received())
+    daemon = workspace.daemon({**options, "upstream": {"deny_answers": ["10.0.0.0/8"]}}, upstreams=[upstream])
+    daemon.wait_for_log("restored the cache of the last run")
+    assert daemon.ask("www.example.test.").addresses() == ["192.0.2.1"]
+    assert not [r for r in upstream.received()[asked:] if r.name == "www.example.test."]
+    denied = daemon.ask("inside.example.test.")
+    assert denied.rcode == "SERVFAIL" and not denied.addresses() and 15 in denied.extended_errors()
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage" * 1000, None])
@@ -133,7 +241,7 @@ def test_a_damaged_cache_is_set_aside(workspace, damage):
     daemon = workspace.daemon(options, upstreams=[upstream])
     warm(daemon)
     if damage != b"":
-        daemon.wait_for_log("the cache of the last run is not used")
+        daemon.wait_for_log("cannot use the saved cache; starting with an empty cache")
         assert list(state.glob("cache.bad-*"))
 
 
@@ -143,4 +251,4 @@ def test_a_directory_that_cannot_be_written_costs_no_answer(workspace):
     warm(daemon)
     daemon.stop()
     workspace.forget(daemon)
-    assert "the cache is not kept" in daemon.process.log_tail(20)
+    assert "cannot use state_dir; nothing is saved until this is solved" in daemon.process.log_tail(20)

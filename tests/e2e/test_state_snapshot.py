@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of the registry outlives the daemon: what a restart answers before its sources have been read."""
 
 import json
@@ -12,8 +13,8 @@ from harness.daemon import merge
 from harness.ports import free_port
 from harness.waiting import eventually
 
-CORRUPT = "the state of the last run is damaged and not used"
-RESTORED = "serving the state of the last run until the sources have been read"
+CORRUPT = "the saved state is damaged; renamed its file and started without it"
+RESTORED = "serving the saved state until all sources have been read"
 
 
 def entry(host, address, name=None):
@@ -116,7 +117,7 @@ def test_a_stop_writes_what_is_new(node, workspace):
     assert node.addresses("a.example.org") == ["192.0.2.9"]
 
 
-def test_what_did_not_change_is_not_written_again(node, workspace):
+def test_an_unchanged_state_is_not_written_again(node, workspace):
     workspace.write("a.yaml", entry("a.example.org", "192.0.2.1"))
     node.start()
     node.written()
@@ -203,7 +204,7 @@ def test_other_sources_and_clusters_are_dropped(node, workspace):
                     [{"files": {"path": path, "cluster": "east"}}]):
         shutil.copy(node.file, node.state / "kept")
         node.start({"sources": sources}, wait=False)
-        node.daemon.wait_for_log("a source that the configuration does not name")
+        node.daemon.wait_for_log("a source of the saved state that is not in the configuration")
         node.daemon.wait_until_ready()
         assert node.addresses("a.example.org") == []
         assert node.ready()[0] == 503
@@ -266,7 +267,7 @@ def test_a_state_of_another_version_is_not_used(node, workspace):
     octets = node.file.read_bytes()
     node.file.write_bytes(octets.replace(b"meshdns-snapshot 1\n", b"meshdns-snapshot 7\n", 1))
     node.start()
-    node.daemon.wait_for_log("the state of the last run is not used.*another version")
+    node.daemon.wait_for_log("cannot use the saved state.*another version")
     assert not (node.state / "snapshot.corrupt").exists()
     node.written()
     assert node.file.read_bytes().startswith(b"meshdns-snapshot 1\n")
@@ -277,19 +278,20 @@ def test_a_state_of_another_version_is_not_used(node, workspace):
     pytest.param(lambda path: subprocess.run(["mkfifo", path], check=True), id="fifo"),
     pytest.param(lambda path: path.symlink_to(path), id="link to itself"),
 ])
-def test_what_is_no_file_costs_no_answer(node, workspace, make):
+def test_an_irregular_file_costs_no_answer(node, workspace, make):
     workspace.write("a.yaml", entry("a.example.org", "192.0.2.1"))
     make(node.file)
     node.start()
     assert node.addresses("a.example.org") == ["192.0.2.1"]
-    node.daemon.wait_for_log("the state of the last run")
+    node.daemon.wait_for_log("cannot read the saved state")
 
 
 def test_a_directory_that_cannot_be_written_costs_no_answer(node, workspace):
     workspace.write("a.yaml", entry("a.example.org", "192.0.2.1"))
-    node.state.rmdir()
     node.start()
-    node.daemon.wait_for_log("the state is not kept")
+    shutil.rmtree(node.state)  # what is missing at the start is another matter: test_state
+    workspace.write("b.yaml", entry("b.example.org", "192.0.2.2"))
+    node.daemon.wait_for_log("cannot save the state", 15)
     eventually(lambda: node.metric("snapshot_write_failures_total") >= 1)
     assert node.addresses("a.example.org") == ["192.0.2.1"]
 
@@ -303,7 +305,7 @@ def test_a_disk_that_is_full_leaves_the_last_state(node, workspace):
     before = node.file.read_bytes()
     workspace.write("b.yaml", *[entry(f"b{i}.example.org", "192.0.2.2") for i in range(300)])
     node.start(prefix=["prlimit", "--fsize=4096"])
-    node.daemon.wait_for_log("the state is not kept")
+    node.daemon.wait_for_log("cannot save the state")
     assert node.addresses("b7.example.org") == ["192.0.2.2"]
     assert node.file.read_bytes() == before
     assert [path.name for path in node.state.iterdir() if path.name.startswith("snapshot")] == ["snapshot"]

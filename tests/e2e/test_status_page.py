@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The status page: what a person sees who opens the admin endpoint in a browser."""
 
 import html.parser
@@ -135,10 +136,10 @@ def test_explains_a_name_for_the_client_that_is_chosen(daemon):
         assert "ServiceEntry shop/api" in page.text and expected in page.text, namespace
         # The form keeps what was asked.
         assert [field["value"] for field in page.all("input")] == ["api.example.org", "A", namespace]
-    assert '"NONE" is no type of record' in page_of(daemon, name="api.example.org", type="NONE").text
+    assert '"NONE" is not a record type' in page_of(daemon, name="api.example.org", type="NONE").text
 
 
-def test_shows_what_is_typed_as_text(daemon):
+def test_shows_input_as_text(daemon):
     attack = '"><script>alert(1)</script><input value="'
     page = page_of(daemon, name=attack, type=attack, **{"from": attack})
     assert [field["value"] for field in page.all("input")] == [attack] * 3

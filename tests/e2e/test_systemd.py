@@ -1,7 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon under systemd: what it tells its supervisor, whose sockets it takes, and the units."""
 
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -69,7 +69,7 @@ def test_starves_the_watchdog_while_a_worker_hangs(workspace, notify):
     assert daemon.get("/healthz") == (200, "ok\n")
     with HangingThread(threads(daemon.pid)["worker-1"]):
         eventually(lambda: daemon.get("/healthz") == (503, "worker 1 hangs\n"), 15)
-        daemon.wait_for_log(r'ERROR a worker\'s loop stands still workers="worker 1 hangs"')
+        daemon.wait_for_log(r'ERROR workers do not respond workers="worker 1 hangs"')
         begin = time.monotonic()
         let_pass(workspace, notify, 3)  # longer than the supervisor waits
         assert notify.messages("WATCHDOG", begin) == []
@@ -215,6 +215,20 @@ def test_the_units_are_well_formed(tmp_path):
     result = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=one", *units],
                             capture_output=True, text=True, timeout=seconds(60), check=False)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_crash_loop_starts_it_once_a_second_and_never_gives_up():
+    settings = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "meshdnsd.service").read_text(), re.M))
+    assert settings["Restart"] == "always"
+    assert re.fullmatch(r"[1-9]\d*s", settings["RestartSec"])
+    assert settings["StartLimitIntervalSec"] == "0"
+
+
+def test_a_reload_waits_until_it_is_ready():
+    """`systemctl reload` sends SIGHUP, which ends a process that has not come to its first instruction."""
+    settings = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "meshdnsd.service").read_text(), re.M))
+    assert settings["Type"] in ("notify", "notify-reload")
+    assert settings["NotifyAccess"] == "main"
 
 
 def test_the_socket_unit_has_udp_and_tcp_on_each_address_of_the_shipped_configuration():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TCP as RFC 7766 wants it: pipelining, any order, whole answers, patience and its limits."""
 
 import socket
@@ -128,7 +129,7 @@ def test_closes_idle_connections_and_keeps_busy_ones(registry):
 
 
 def test_many_idle_connections_do_not_stop_others(registry):
-    """Reliability, R13: beside idle and dripping connections UDP and new TCP clients are served."""
+    """Beside idle and dripping connections UDP and new TCP clients are served."""
     daemon = registry.daemon({"server": {"tcp": {"max_connections": 64, "max_connections_per_client": 64}}})
     held = [open_tcp(daemon.server, source=f"127.0.1.{i % 200 + 1}") for i in range(100)]
     try:

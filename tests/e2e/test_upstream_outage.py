@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An outage of every upstream, and a flood of names that nobody asked before.
 
 Short here; MESHDNS_OUTAGE_SECONDS=60 MESHDNS_OUTAGE_QPS=5000 and MESHDNS_FLOOD_NAMES=1000000 give the figures of the
@@ -9,6 +10,8 @@ import re
 import subprocess
 import time
 
+from harness.memory import MEBIBYTE, resident
+from harness.preset import IS_RELEASE
 from harness.real_servers import Nsd, find_program
 from harness.waiting import eventually
 
@@ -16,8 +19,6 @@ SECONDS = int(os.environ.get("MESHDNS_OUTAGE_SECONDS", "6"))
 QUERIES_PER_SECOND = int(os.environ.get("MESHDNS_OUTAGE_QPS", "1000"))
 FLOOD = int(os.environ.get("MESHDNS_FLOOD_NAMES", "30000"))
 NAMES = 200
-MEBIBYTE = 1 << 20
-IS_RELEASE = os.environ.get("MESHDNS_PRESET", "release") == "release"  # sanitizers need memory of their own
 
 
 def dnsperf(daemon, names, *options):
@@ -62,24 +63,19 @@ def test_an_outage_of_all_upstreams_is_bridged_with_stale_answers(workspace):
         assert daemon.ask(name + ".").addresses() == ["192.0.2.2"]
 
 
-def resident(daemon):
-    with open(f"/proc/{daemon.pid}/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
-
-
 def test_a_flood_of_random_names_pushes_out_no_hot_one(workspace, tmp_path):
     nsd = workspace.own(Nsd(tmp_path / "nsd", "example.test.", ["*.hot 300 A 192.0.2.1", "*.flood 300 A 192.0.2.9"]))
     size = 8
     daemon = workspace.daemon({"cache": {"size": f"{size}MiB"}, "server": {"workers": 2}}, upstreams=[nsd])
     hot = [f"n{i}.hot.example.test" for i in range(100)]
     dnsperf(daemon, hot, "-n", "20")
-    before = resident(daemon)
+    before = resident(daemon.pid)
     portion = 5000
     for first in range(0, FLOOD, portion):
         counts = dnsperf(daemon, [f"r{i}.flood.example.test" for i in range(first, first + portion)], "-n", "1")
         assert counts["lost"] == 0
         dnsperf(daemon, hot, "-n", "1")
-    grown = resident(daemon) - before
+    grown = resident(daemon.pid) - before
     print(f"{FLOOD} names: {grown / MEBIBYTE:.1f} MiB more with a cache of {size} MiB")
     assert not IS_RELEASE or grown <= 1.1 * size * MEBIBYTE
     nsd.kill()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forwarding, cache and endpoint sets in front of real DNS servers of the distribution."""
 
 import selectors
@@ -160,7 +161,7 @@ def chi_square(values, low, high):
 
 
 def test_source_ports_and_ids_are_fresh_for_every_upstream_query(workspace):
-    """Reliability, R1: an off-path attacker must guess both."""
+    """An off-path attacker must guess both (RFC 5452)."""
     upstream = workspace.upstream(["*.example.test. 0 A 192.0.2.1"])
     daemon = workspace.daemon(upstreams=[upstream])
     for i in range(2000):
@@ -182,7 +183,7 @@ def test_source_ports_and_ids_are_fresh_for_every_upstream_query(workspace):
 
 
 def test_no_more_than_1232_octets_are_asked_for_or_promised(workspace):
-    """Reliability, R7: whatever the client can take."""
+    """Whatever the client can take (RFC 9715)."""
     upstream = workspace.upstream(["*.example.test. 300 A 192.0.2.1"])
     daemon = workspace.daemon(upstreams=[upstream])
     for size in (512, 1232, 4096, 65535):
@@ -193,7 +194,7 @@ def test_no_more_than_1232_octets_are_asked_for_or_promised(workspace):
 
 
 def test_client_options_and_extra_records_never_reach_the_upstream(workspace):
-    """Reliability, R30: the upstream query is built anew from the question."""
+    """The upstream query is built anew from the question."""
     upstream = workspace.upstream(["www.example.test. 60 A 192.0.2.1"])
     daemon = workspace.daemon(upstreams=[upstream])
     ecs = dns.edns.ECSOption("198.51.100.0", 24)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resolver engine's reader of answers: whatever comes, it ends, and says addresses only when
 // there are some of the family that was asked for.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever a client asks, in whatever octets: the reply is a message that our strict parser takes
 // and fits, and nothing that is hidden from the client can be learned from it (noninterference): a
 // registry without the hidden objects replies the same.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any octets as what an API server sends: no crash, whatever the pieces are in which they arrive.
 //
 // The first octet chooses the size of the pieces; octets 0x1E divide the rest into responses, which

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any octets as the cache that a former run has left: no crash, and what is taken of it is answered
 // and written again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configuration loader on any text: it ends, stays in bounds, and what it calls valid reads
 // back from its own print as the same.
 #include <cstddef>

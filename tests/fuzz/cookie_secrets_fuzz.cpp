@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a file of cookie secrets: what is taken is taken again when it is written out, and
 // an error repeats nothing of the text.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a hosts file: it ends, and what it calls an entry has canonical names.
 #include <cstddef>
 #include <cstdint>

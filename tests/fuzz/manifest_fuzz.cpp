@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as a manifest and as a NameTable: no crash, and what is accepted keeps its promises.
 #include <cstddef>
 #include <cstdint>

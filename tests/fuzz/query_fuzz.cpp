@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The query parser on any octets, and the reply writer on whatever it lets through: an answer to
 // any query that parses is a message that our strict response parser takes, with the question as
 // asked.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target over the files of the directories given, where no fuzzer is linked.
 #include <cstddef>
 #include <cstdint>

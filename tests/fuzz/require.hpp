@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fuzz target promises: a broken promise ends the program, which is a finding.
 #pragma once
 

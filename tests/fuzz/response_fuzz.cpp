@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The response parser on any octets: what it lets through has names and rdata that can be printed,
 // read back, and written into a reply.
 #include <cstddef>

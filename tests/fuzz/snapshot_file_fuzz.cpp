@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any octets as a state snapshot: no crash, and what is accepted can be served and written again.
 //
 // Checksums and the layout's number would keep a fuzzer out, so the first octet chooses: 'f' makes

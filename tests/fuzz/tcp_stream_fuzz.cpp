@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any octets, in pieces of any size, from a TCP client: each whole message is answered, in order,
 // and what is no framing ends the connection (RFC 1035, section 4.2.2; RFC 7766).
 //
@@ -66,7 +67,7 @@ class Server {
     TcpLimits limits;
     limits.max_connections = 100'000;
     limits.max_connections_per_client = 100'000;
-    server_ = new TcpServer(&loop_, counters_, std::make_shared<TcpBudget>(limits));
+    server_ = new TcpServer(&loop_, counters_, std::make_shared<TcpBudget>(limits), 0);
     sink_ = new EchoSink(*server_);
     server_->set_sink(sink_);
     require(server_->add(set->listeners()[0].tcp[0]) == 0);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An HTTP proxy that tunnels, as companies have between a node and its API server."""
 
 import contextlib

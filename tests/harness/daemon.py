@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """meshdnsd as a process: its configuration, its ports, its life."""
 
 import copy

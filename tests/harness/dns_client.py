@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A DNS client for tests: one question, one transport, and the answer as it came over the wire."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a scenario says of an answer, and whether an answer is that.
 
 Records are zone-file text, `OWNER [TTL] TYPE RDATA`; without a TTL any TTL will do, and `*` stands for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scripted upstream: answers from a list of records, misbehaves where a rule says so, and remembers
 every query.  UDP and TCP on one port of a loopback address.
 
@@ -8,6 +9,8 @@ A rule is a mapping.  What it applies to:
     share: 0.3                    only that part of them, by chance (the seed is fixed)
 What happens then (absent = the zone's answer):
     drop: true                    no answer at all (over TCP: the connection is closed)
+    hang: 1.5                     no answer; over TCP the connection is closed after so many seconds
+    reset: true                   with hang: the connection is reset instead
     delay: 0.3                    seconds before the answer
     rcode: SERVFAIL               with empty sections
     truncate: true                TC=1 and no records
@@ -49,7 +52,7 @@ _AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of
 _MAX_CHAIN = 8
 _MIN_RECORD_SIZE = 12  # octets on the wire: a pointer and the fixed fields
 
-_RULE_KEYS = {"match", "transport", "times", "share", "drop", "delay", "rcode", "truncate", "answer",
+_RULE_KEYS = {"match", "transport", "times", "share", "drop", "hang", "reset", "delay", "rcode", "truncate", "answer",
               "authority", "additional", "forge", "then", "formerr_on_edns"}
 
 
@@ -244,7 +247,7 @@ class FakeUpstream:
     def _on_datagram(self):
         wire, source = self._udp.recvfrom(65535)
         self._handle(wire, "udp", source, lambda out: self._udp.sendto(out, source),
-                     lambda: None)
+                     lambda reset=False: None)
 
     def _on_connection(self):
         connection, source = self._tcp.accept()
@@ -267,14 +270,16 @@ class FakeUpstream:
             self._connections[connection] = buffer
             self._handle(wire, "tcp", source,
                          lambda out: connection.sendall(struct.pack("!H", len(out)) + out),
-                         lambda: self._drop(connection))
+                         lambda reset=False: self._drop(connection, reset))
             if connection not in self._connections:
                 return
         self._connections[connection] = buffer
 
-    def _drop(self, connection):
+    def _drop(self, connection, reset=False):
         if self._connections.pop(connection, None) is not None:
             self._selector.unregister(connection)
+            if reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
 
     def _handle(self, wire, transport, source, send, close):
@@ -294,6 +299,9 @@ class FakeUpstream:
         spec = rule.spec if rule else {}
         if spec.get("drop"):
             close()
+            return
+        if "hang" in spec:
+            self._after(spec["hang"], lambda: close(spec.get("reset", False)))
             return
         delay = spec.get("delay", 0)
         if "forge" in spec:

@@ -1,12 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small Kubernetes API server: lists and watches as kube-apiserver does, and fails on demand.
 
 It keeps objects with their versions, and a history from which watches are fed.  What the real one does
 beyond that (validation, controllers, admission) is not here: a test writes the objects that it wants.
 """
 
+import array
 import base64
 import contextlib
 import copy
+import fcntl
 import gzip
 import json
 import re
@@ -15,6 +18,7 @@ import socketserver
 import ssl
 import struct
 import subprocess
+import termios
 import threading
 import time
 import urllib.parse
@@ -45,13 +49,14 @@ CUSTOM = {
 class Fault:
     """What happens to requests of one collection.  `status`: they are refused.  `cut_after`: so many bytes of the
     body, then the connection is reset.  `garbage`: sent in the stream.  `rate`: bytes per second.  `silent`: a
-    watch sends nothing."""
+    watch sends nothing.  `packed`: the body of an answer, compressed already, with what is said of it."""
 
     def __init__(self, status=None, message="", retry_after=None, cut_after=None, garbage=None, rate=None,
-                 silent=False, times=None, on="any", empty=False):
+                 silent=False, times=None, on="any", empty=False, packed=None, encoding="gzip", length=None):
         self.status, self.message, self.retry_after = status, message, retry_after
         self.cut_after, self.garbage, self.rate, self.silent = cut_after, garbage, rate, silent
         self.times, self.on, self.empty = times, on, empty
+        self.packed, self.encoding, self.length = packed, encoding, length
 
 
 class Expired(Exception):
@@ -90,12 +95,15 @@ class KubeApi:
     """Runs from construction until close().  Objects are changed by any thread."""
 
     def __init__(self, streams_lists=True, token=None, certificates=None, client_ca=None, bookmark_every=0.5,
-                 watch_limit=3600.0, served=BUILT_IN, compresses=False):
+                 watch_limit=3600.0, served=BUILT_IN, compresses=False, closes=None):
         self.kinds = dict(served)
         self.streams_lists, self.token = streams_lists, token
         self.bookmark_every, self.watch_limit = bookmark_every, watch_limit
         self.certificates, self.client_ca = certificates, client_ca
         self.compresses = compresses
+        # Closes the connection after each answer: "close" announces it, "HTTP/1.0" ends the body with it,
+        # "unsaid" and "reset" do not announce it.
+        self.closes = closes
         self.compressed = 0  # so many answers
         self.changed = threading.Condition(threading.RLock())
         self.version = 1000
@@ -276,6 +284,8 @@ class Handler(BaseHTTPRequestHandler):
         self.api = api
         self.fault = Fault()
         self.sent = 0
+        if api.closes == "HTTP/1.0":
+            self.protocol_version = "HTTP/1.0"
         super().__init__(*arguments)
 
     def log_message(self, *_):
@@ -284,6 +294,23 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):  # noqa: N802, the name is http.server's
         with contextlib.suppress(OSError, ValueError):
             self.answer()
+            if self.api.closes == "reset":
+                self.reset_when_sent()
+        if self.api.closes:
+            self.close_connection = True
+
+    def reset_when_sent(self):
+        """A reset drops what the kernel has not sent yet."""
+        unsent = array.array("i", [1])
+        while unsent[0]:
+            fcntl.ioctl(self.connection.fileno(), termios.TIOCOUTQ, unsent)
+            time.sleep(0.001)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def end_headers(self):
+        if self.api.closes == "close":
+            self.send_header("Connection", "close")
+        super().end_headers()
 
     def answer(self):
         api = self.api
@@ -307,6 +334,8 @@ class Handler(BaseHTTPRequestHandler):
         self.take_fault(plural, query)
         if self.fault.status:
             return self.refuse(self.fault.status, self.fault.message, self.fault.retry_after)
+        if self.fault.packed is not None and "gzip" in self.headers.get("Accept-Encoding", ""):
+            return self.answer_packed()
         self.wanted = (group, version, plural, namespace, query.get("labelSelector", ""),
                        query.get("fieldSelector", ""))
         try:
@@ -349,7 +378,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Transfer-Encoding", "chunked")
+        if self.api.closes != "HTTP/1.0":
+            self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
 
@@ -370,12 +400,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def write_chunk(self, piece):
         if piece:
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.write(piece if self.api.closes == "HTTP/1.0" else b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.flush()
         self.sent += len(piece)
 
     def end(self):
-        self.wfile.write(b"0\r\n\r\n")
+        if self.api.closes != "HTTP/1.0":
+            self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 
     def answer_json(self, value):
@@ -389,6 +420,16 @@ class Handler(BaseHTTPRequestHandler):
             self.begin()
         self.send(text)
         self.end()
+
+    def answer_packed(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Encoding", self.fault.encoding)
+        self.send_header("Content-Length", str(self.fault.length or len(self.fault.packed)))
+        self.end_headers()
+        self.wfile.write(self.fault.packed)
+        self.wfile.flush()
+        self.close_connection = self.close_connection or self.fault.length is not None
 
     def discover(self, parts):
         kinds = dict(self.api.kinds)
@@ -497,7 +538,7 @@ class Handler(BaseHTTPRequestHandler):
         ends = time.monotonic() + min(float(query.get("timeoutSeconds", 300)), api.watch_limit)
         server = api.server
         bookmark_at = time.monotonic() + api.bookmark_every
-        while time.monotonic() < ends and api.server is server and not self.close_connection:
+        while time.monotonic() < ends and api.server is server:
             with api.changed:
                 if position >= len(api.history) and api.oldest == compacted:
                     api.changed.wait(0.1)

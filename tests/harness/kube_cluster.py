@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small cluster that daemons follow, and what the tests of it wait for."""
 
 import json

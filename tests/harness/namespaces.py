@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Network namespaces as a node and its pods: a bridge, one link per pod, nothing outside is touched."""
 
 import contextlib

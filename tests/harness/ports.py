@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Free ports of the loopback addresses, the same for UDP and TCP."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A child process whose output is kept line by line, and which never outlives the tests."""
 
 import re

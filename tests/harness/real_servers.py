@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The distribution's DNS servers as upstreams: each on a free loopback port, with generated configuration in
 a directory of the test, run as whoever runs the tests."""
 

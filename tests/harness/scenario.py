@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenario files: resources, a client, a scripted upstream, and what each query must get.
 
 tests/scenarios/README.md says how they are written; this module reads and runs them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What systemd does for a service, as far as the daemon sees it: notifications, watchdog, sockets."""
 
 import ctypes

@@ -1,7 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bounded waiting.  Nothing in the tests sleeps for a fixed time: it polls until true or too late."""
 
 import os
 import time
+
+from harness.preset import PRESET
 
 _PRESET_FACTORS = {"debug": 2, "asan-ubsan": 4, "tsan": 6}
 
@@ -12,7 +15,7 @@ def _time_factor():
     if "MESHDNS_TIME_FACTOR" in os.environ:
         return float(os.environ["MESHDNS_TIME_FACTOR"])
     crowd = os.getloadavg()[0] / (2 * (os.cpu_count() or 1))
-    return _PRESET_FACTORS.get(os.environ.get("MESHDNS_PRESET"), 1) * max(1.0, crowd)
+    return _PRESET_FACTORS.get(PRESET, 1) * max(1.0, crowd)
 
 
 TIME_FACTOR = _time_factor()

@@ -1,14 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time of day as a process under libfaketime sees it."""
 
-import os
 import pathlib
 
 import pytest
 
+from harness.preset import IS_SANITIZED
+
 FAKETIME = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
 
 needs_wall_clock = pytest.mark.skipif(
-    FAKETIME is None or os.environ.get("MESHDNS_PRESET", "release") in ("asan-ubsan", "tsan"),
+    FAKETIME is None or IS_SANITIZED,
     reason="needs the package libfaketime, and no sanitizer, whose runtime must be loaded first")
 
 

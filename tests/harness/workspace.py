@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A directory with resources, and everything that one test runs on it."""
 
 import itertools

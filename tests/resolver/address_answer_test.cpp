@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/address_answer.hpp"
 
 #include <gmock/gmock.h>

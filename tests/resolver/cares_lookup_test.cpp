@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/cares_lookup.hpp"
 
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "registry/base/host_name.hpp"
 #include "tests/resolver/scripted_server.hpp"
 
 namespace meshdns::resolver {
@@ -95,7 +97,7 @@ TEST_F(CaresLookupTest, AsksForTheNameAsItIsWithRecursionAndEdns1232) {
   const Answer answer = look_up("db");
   EXPECT_EQ(answer.status, Answer::Status::NoName) << answer.error;
   ASSERT_EQ(server.queries().size(), 1u) << "no search list is tried";
-  EXPECT_EQ(server.queries()[0].qname, "db");
+  EXPECT_EQ(to_lower(server.queries()[0].qname), "db");
   EXPECT_TRUE(server.queries()[0].recursion_desired);
   EXPECT_EQ(server.queries()[0].edns_payload, 1232);
 }
@@ -106,11 +108,11 @@ TEST_F(CaresLookupTest, LocalhostIsNotTakenFromTheHostsFile) {
   EXPECT_EQ(first_address("localhost"), "192.0.2.1");
 }
 
-// R1, R2: as many ports as lookups, IDs all over the range.
+// As many ports as lookups, IDs all over the range.
 TEST_F(CaresLookupTest, PortsAndIdsAreFreshForEveryLookup) {
   ScriptedServer server(&loop_, answer_192_0_2_1);
   use({server.address()});
-  constexpr int kLookups = 400;
+  constexpr int kLookups = 1'000;
   for (int i = 0; i < kLookups; ++i) look_up(numbered("n", i, ".example.org"));
   std::set<std::uint16_t> ports;
   std::set<std::uint16_t> ids;
@@ -121,12 +123,12 @@ TEST_F(CaresLookupTest, PortsAndIdsAreFreshForEveryLookup) {
     high_ids += query.id >= 0x8000 ? 1 : 0;
   }
   ASSERT_EQ(server.queries().size(), static_cast<std::size_t>(kLookups));
-  // Birthday: about 3 repeated ports of 28,232 and 1.2 repeated IDs of 65,536 are expected.
-  EXPECT_GT(ports.size(), 380u);
-  EXPECT_GT(ids.size(), 390u);
+  // Birthday: about 18 repeated ports of 28,232 and 8 repeated IDs of 65,536 are expected.
+  EXPECT_GT(ports.size(), 950u);
+  EXPECT_GT(ids.size(), 970u);
   // Within five standard deviations of a half.
-  EXPECT_GT(high_ids, 150);
-  EXPECT_LT(high_ids, 250);
+  EXPECT_GT(high_ids, 420);
+  EXPECT_LT(high_ids, 580);
   EXPECT_GT(*ports.rbegin() - *ports.begin(), 16'384);
 }
 
@@ -232,7 +234,58 @@ TEST_F(CaresLookupTest, ServersAreChosenByName) {
   EXPECT_EQ(first_address("db.example.org"), "192.0.2.1");
 }
 
-// R40: a lie is ignored, and the true answer that comes after it is taken.
+TEST_F(CaresLookupTest, EveryLookupHasACaseOfItsOwn) {
+  ScriptedServer server(&loop_, answer_192_0_2_1);
+  use({server.address()});
+  std::set<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(first_address("a-name-of-many-letters.example.org"), "192.0.2.1");
+    names.insert(server.queries().back().qname);
+    EXPECT_EQ(to_lower(server.queries().back().qname), "a-name-of-many-letters.example.org");
+  }
+  EXPECT_GT(names.size(), 98u);
+}
+
+TEST_F(CaresLookupTest, RetriesHaveAPortAnIdAndACaseOfTheirOwn) {
+  int seen = 0;
+  ScriptedServer server(&loop_, [&](const ReceivedQuery& query) -> std::vector<Bytes> {
+    return ++seen % 2 == 1 ? std::vector<Bytes>{} : answer_192_0_2_1(query);
+  });
+  use({server.address()}, milliseconds{300});
+  int same_port = 0;
+  int same_id = 0;
+  int same_case = 0;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(first_address("a-name-of-many-letters.example.org"), "192.0.2.1");
+    ASSERT_EQ(server.queries().size(), 2u * static_cast<std::size_t>(i + 1));
+    const ReceivedQuery& first = server.queries()[2 * static_cast<std::size_t>(i)];
+    const ReceivedQuery& again = server.queries()[2 * static_cast<std::size_t>(i) + 1];
+    same_port += first.source_port == again.source_port ? 1 : 0;
+    same_id += first.id == again.id ? 1 : 0;
+    same_case += first.qname == again.qname ? 1 : 0;
+  }
+  EXPECT_LE(same_port, 1);
+  EXPECT_LE(same_id, 1);
+  EXPECT_LE(same_case, 1);
+}
+
+// Only what comes over TCP shows that the server is like that; a forged reply would look the same.
+TEST_F(CaresLookupTest, ServersThatChangeTheCaseAreAskedOverTcpOnce) {
+  ScriptedServer server(&loop_, [](ReceivedQuery query) -> std::vector<Bytes> {
+    query.qname = to_lower(query.qname);
+    return answer_192_0_2_1(query);
+  });
+  use({server.address()}, milliseconds{900});
+  EXPECT_EQ(first_address("db.example.org"), "192.0.2.1");
+  EXPECT_TRUE(server.queries().back().tcp);
+  const std::size_t before = server.queries().size();
+  EXPECT_EQ(first_address("api.example.org"), "192.0.2.1");
+  EXPECT_EQ(server.queries().size(), before + 1);
+  EXPECT_FALSE(server.queries().back().tcp);
+  EXPECT_EQ(server.queries().back().qname, "api.example.org");
+}
+
+// A forged answer is ignored, and the true answer that comes after it is taken.
 TEST_F(CaresLookupTest, ForgedAnswersAreIgnored) {
   struct Case {
     const char* name;
@@ -253,6 +306,26 @@ TEST_F(CaresLookupTest, ForgedAnswersAreIgnored) {
          query.qname = "da.example.org";
          return lie(query).bytes();
        }},
+      {"wrong case",
+       [&](ReceivedQuery query) {
+         for (char& c : query.qname) {
+           const char lower = to_lower(c);
+           if (lower >= 'a' && lower <= 'z') c = c == lower ? static_cast<char>(c - 0x20) : lower;
+         }
+         return lie(query).bytes();
+       }},
+      {"no question",
+       [&](const ReceivedQuery& query) {
+         Bytes bytes = lie(query).bytes();
+         bytes[5] = 0;
+         return bytes;
+       }},
+      {"a query",
+       [&](const ReceivedQuery& query) {
+         Bytes bytes = lie(query).bytes();
+         bytes[2] &= 0x7f;
+         return bytes;
+       }},
       {"wrong type",
        [&](ReceivedQuery query) {
          query.qtype = kAaaa;
@@ -270,6 +343,7 @@ TEST_F(CaresLookupTest, ForgedAnswersAreIgnored) {
     const Answer answer = look_up("db.example.org");
     ASSERT_EQ(answer.status, Answer::Status::Addresses) << test.name << ": " << answer.error;
     EXPECT_EQ(answer.addresses[0].to_string(), "192.0.2.1") << test.name;
+    EXPECT_EQ(server.queries().size(), 1u) << test.name;
   }
 }
 

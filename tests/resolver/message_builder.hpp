@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds DNS responses octet by octet, right ones and wrong ones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/name_resolver.hpp"
 
 #include <gmock/gmock.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <string_view>
 
 #include "resolver/cares_lookup.hpp"
 #include "tests/resolver/scripted_server.hpp"
@@ -20,6 +22,8 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
+
+constexpr std::string_view kNs = "shop";
 
 // Keeps every lookup until the test ends it.
 class FakeBackend final : public LookupBackend {
@@ -60,13 +64,17 @@ class FakeBackend final : public LookupBackend {
 
 class RecordingListener final : public ResolverListener {
  public:
-  void on_resolved(const ResolvedName& name) override {
-    std::string text = name.host;
-    for (const IpAddress& address : name.addresses) text.append(" ").append(address.to_string());
-    if (name.state == ResolvedName::State::Failed) text += " failed";
-    events.push_back(text);
-    if (then) then(name);
+  void on_resolved(std::string_view ns, std::vector<ResolvedName>&& names) override {
+    ++batches;
+    for (const ResolvedName& name : names) {
+      std::string text = ns == kNs ? name.host : std::string(ns) + ": " + name.host;
+      for (const IpAddress& address : name.addresses) text.append(" ").append(address.to_string());
+      if (name.state == ResolvedName::State::Failed) text += " failed";
+      events.push_back(text);
+      if (then) then(name);
+    }
   }
+  std::size_t batches = 0;
   std::vector<std::string> events;
   std::function<void(const ResolvedName&)> then;
 };
@@ -112,8 +120,10 @@ class NameResolverTest : public testing::Test {
   static std::chrono::nanoseconds elapsed() {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(uv_hrtime()));
   }
+  // Long enough for the pauses between batches of results.
   void turn() {
-    for (int i = 0; i < 3; ++i) {
+    const auto end = elapsed() + milliseconds{30};
+    while (elapsed() < end) {
       uv_update_time(&loop_);
       uv_run(&loop_, UV_RUN_NOWAIT);
     }
@@ -135,30 +145,32 @@ class NameResolverTest : public testing::Test {
 
 TEST_F(NameResolverTest, LooksUpAWatchedNameAndTellsTheListener) {
   open(fake_);
-  resolver_->watch("db.example.org");
+  resolver_->watch("db.example.org", kNs);
   EXPECT_THAT(fake_.in_flight(), IsEmpty()) << "nothing happens within watch()";
   turn();
   EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
   fake_.end("db.example.org A", answer_with("192.0.2.1"));
   fake_.end("db.example.org AAAA", no_data());
+  EXPECT_THAT(listener_.events, IsEmpty()) << "told in a later turn of the loop";
+  turn();
   EXPECT_THAT(listener_.events, ElementsAre("db.example.org 192.0.2.1"));
   EXPECT_THAT(fake_.in_flight(), IsEmpty());
 }
 
 TEST_F(NameResolverTest, UnwatchCancelsWhatIsInFlight) {
   open(fake_);
-  resolver_->watch("db.example.org");
+  resolver_->watch("db.example.org", kNs);
   turn();
-  resolver_->unwatch("db.example.org");
-  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+  resolver_->unwatch("db.example.org", kNs);
   EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
   turn();
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
   EXPECT_THAT(listener_.events, IsEmpty());
 }
 
 TEST_F(NameResolverTest, DestructionCancelsWhatIsInFlight) {
   open(fake_);
-  resolver_->watch("db.example.org");
+  resolver_->watch("db.example.org", kNs);
   turn();
   resolver_.reset();
   EXPECT_THAT(fake_.in_flight(), IsEmpty());
@@ -169,10 +181,10 @@ TEST_F(NameResolverTest, TheListenerMayWatchAndUnwatch) {
   open(fake_);
   listener_.then = [this](const ResolvedName& name) {
     if (name.host != "a.example.org") return;
-    resolver_->unwatch("a.example.org");
-    resolver_->watch("b.example.org");
+    resolver_->unwatch("a.example.org", kNs);
+    resolver_->watch("b.example.org", kNs);
   };
-  resolver_->watch("a.example.org");
+  resolver_->watch("a.example.org", kNs);
   turn();
   fake_.end("a.example.org AAAA", no_data());
   fake_.end("a.example.org A", answer_with("192.0.2.1"));
@@ -182,28 +194,89 @@ TEST_F(NameResolverTest, TheListenerMayWatchAndUnwatch) {
 
 TEST_F(NameResolverTest, TenThousandNamesStayWithinTheBound) {
   open(fake_);
-  for (int i = 0; i < 10'000; ++i) resolver_->watch(numbered("n", i, ".example.org"));
+  for (int i = 0; i < 10'000; ++i) resolver_->watch(numbered("n", i, ".example.org"), kNs);
   turn();
-  while (!fake_.flights.empty()) {
-    ASSERT_LE(fake_.flights.size(), 100u);
+  while (resolver_->counters().in_flight > 0) {
+    ASSERT_LE(resolver_->counters().in_flight, 100u);
     const std::string host = fake_.flights.front()->host;
     constexpr seconds kUntilLongAfter{3'600};
     fake_.end(host, host.ends_with(" A") ? answer_with("192.0.2.1", kUntilLongAfter)
                                          : no_data(kUntilLongAfter));
-    if (resolver_->counters().lookups >= 20'000 && fake_.flights.empty()) break;
+    uv_run(&loop_, UV_RUN_NOWAIT);
   }
   EXPECT_EQ(fake_.started, 20'000u);
+  // A batch of thousands of results is followed by a pause of 19 times its length.
+  EXPECT_TRUE(run_until([this] { return listener_.events.size() == 10'000; }, milliseconds{5'000}));
   EXPECT_THAT(listener_.events, SizeIs(10'000));
+}
+
+TEST_F(NameResolverTest, TellsManyResultsInFewBatches) {
+  open(fake_);
+  for (int i = 0; i < 1'000; ++i) resolver_->watch(numbered("n", i, ".example.org"), kNs);
+  turn();
+  // A commit of 3 ms, as a set of thousands of endpoints has.
+  listener_.then = [this, told = std::size_t{0}](const ResolvedName&) mutable {
+    if (listener_.batches == told) return;
+    told = listener_.batches;
+    const auto end = elapsed() + milliseconds{3};
+    while (elapsed() < end) {
+    }
+  };
+  const auto start = elapsed();
+  while (resolver_->counters().in_flight > 0) {
+    const std::string host = fake_.flights.front()->host;
+    fake_.end(host, host.ends_with(" A") ? answer_with("192.0.2.1") : no_data());
+    uv_run(&loop_, UV_RUN_NOWAIT);
+  }
+  EXPECT_TRUE(run_until([this] { return listener_.events.size() == 1'000; }, milliseconds{2'000}));
+  const auto took = std::chrono::duration_cast<milliseconds>(elapsed() - start).count();
+  EXPECT_LE(listener_.batches, static_cast<std::size_t>(2 + took / 50));
+}
+
+TEST_F(NameResolverTest, TellsEachNamespaceByItself) {
+  open(fake_);
+  resolver_->watch("db.example.org", kNs);
+  resolver_->watch("db.example.org", "bank");
+  turn();
+  EXPECT_THAT(fake_.in_flight(), SizeIs(2));
+  fake_.end("db.example.org A", answer_with("192.0.2.1"));
+  fake_.end("db.example.org AAAA", no_data());
+  turn();
+  EXPECT_THAT(listener_.events, testing::UnorderedElementsAre("db.example.org 192.0.2.1",
+                                                              "bank: db.example.org 192.0.2.1"));
+  // A namespace that begins to use a known name is told at once, alone.
+  resolver_->watch("db.example.org", "toys");
+  turn();
+  EXPECT_EQ(listener_.events.back(), "toys: db.example.org 192.0.2.1");
+  EXPECT_THAT(listener_.events, SizeIs(3));
+}
+
+TEST_F(NameResolverTest, TellsThatNamesBeyondTheLimitHaveFailed) {
+  ResolverPolicy policy;
+  policy.max_names_per_namespace = 1;
+  open(fake_, policy);
+  EXPECT_TRUE(resolver_->watch("a.example.org", kNs));
+  EXPECT_FALSE(resolver_->watch("b.example.org", kNs));
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("a.example.org A", "a.example.org AAAA"));
+  EXPECT_THAT(listener_.events, ElementsAre("b.example.org failed"));
+  ASSERT_THAT(resolver_->refused(), SizeIs(1));
+  EXPECT_EQ(resolver_->refused()[0].names, 1u);
+  resolver_->unwatch("a.example.org", kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("b.example.org A", "b.example.org AAAA"));
+  EXPECT_THAT(resolver_->refused(), IsEmpty());
 }
 
 TEST_F(NameResolverTest, RetryFailedAsksAgainSoon) {
   ResolverPolicy policy;
   policy.refresh.min_backoff = policy.refresh.max_backoff = milliseconds{600'000};
   open(fake_, policy);
-  resolver_->watch("db.example.org");
+  resolver_->watch("db.example.org", kNs);
   turn();
   fake_.end("db.example.org A", Answer{});
   fake_.end("db.example.org AAAA", Answer{});
+  turn();
   EXPECT_THAT(listener_.events, ElementsAre("db.example.org failed"));
   EXPECT_THAT(fake_.in_flight(), IsEmpty());
   resolver_->retry_failed();
@@ -217,7 +290,7 @@ TEST_F(NameResolverTest, FollowsAChangeAtTheServerWithinItsTtl) {
     return {reply_to(query).answer(query.qname, kA, 1, address_bytes(current)).bytes()};
   });
   open_cares(server.address());
-  resolver_->watch("db.example.org");
+  resolver_->watch("db.example.org", kNs);
   ASSERT_TRUE(run_until([this] { return listener_.events.size() == 1; }, milliseconds{2'000}));
   EXPECT_EQ(listener_.events[0], "db.example.org 192.0.2.1");
   current = "192.0.2.2";
@@ -233,7 +306,7 @@ TEST_F(NameResolverTest, ADeadServerIsSaidAndItsReturnIsSeen) {
     return {reply_to(query).answer(query.qname, kA, 60, address_bytes("192.0.2.1")).bytes()};
   });
   open_cares(server.address());
-  resolver_->watch("db.example.org");
+  resolver_->watch("db.example.org", kNs);
   ASSERT_TRUE(run_until([this] { return listener_.events.size() == 1; }, milliseconds{2'000}));
   EXPECT_EQ(listener_.events[0], "db.example.org failed");
   EXPECT_EQ(resolver_->status()[0].families[0].last_error,
@@ -251,7 +324,7 @@ TEST_F(NameResolverTest, ResolvesAThousandNamesThroughCares) {
     return {reply_to(query).answer(query.qname, kA, 3'600, address_bytes("192.0.2.1")).bytes()};
   });
   open_cares(server.address());
-  for (int i = 0; i < 1'000; ++i) resolver_->watch(numbered("n", i, ".example.org"));
+  for (int i = 0; i < 1'000; ++i) resolver_->watch(numbered("n", i, ".example.org"), kNs);
   EXPECT_TRUE(run_until([this] { return listener_.events.size() == 1'000; }, milliseconds{10'000}));
   EXPECT_EQ(resolver_->counters().failures, 0u);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/refresh_schedule.hpp"
 
 #include <gtest/gtest.h>
@@ -106,7 +107,7 @@ TEST(RefreshScheduleTest, LastGoodAnswerIsUsableUntilStaleEndsAndOnlyLimitedByFa
   EXPECT_EQ(schedule.unusable(kPolicy), kStart + seconds{10} + kPolicy.serve_stale);
 }
 
-// R34: failures do not move the end of what is stale.
+// Failures do not move the end of a stale answer's life.
 TEST(RefreshScheduleTest, StaleLifeIsAbsolute) {
   RefreshSchedule schedule(kStart);
   schedule.on_answer(kStart, seconds{10}, kPolicy, 0.5);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/resolver/scripted_server.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A DNS server on loopback, UDP and TCP on one port, that does what a test tells it to, wrong
 // things included.  Runs on the test's own loop.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolver/watched_names.hpp"
 
 #include <gmock/gmock.h>
@@ -48,7 +49,9 @@ std::string print(const ResolvedName& name) {
 // The engine with an upstream that answers from two maps; time passes only by advance().
 class WatchedNamesTest : public testing::Test {
  protected:
-  void watch(const std::string& host) { names_.watch(host, now_); }
+  void watch(const std::string& host, std::string_view ns = "shop") {
+    names_.watch(host, ns, now_);
+  }
 
   // Runs everything that is due up to `duration` from now, each lookup ending at once.
   void advance(milliseconds duration) {
@@ -92,8 +95,9 @@ TEST_F(WatchedNamesTest, AsksForBothFamiliesOnceAndTellsOnce) {
 }
 
 TEST_F(WatchedNamesTest, WatchingTwiceIsWatchingOnce) {
-  EXPECT_TRUE(names_.watch("db.example.org", now_));
-  EXPECT_FALSE(names_.watch("db.example.org", now_));
+  EXPECT_EQ(names_.watch("db.example.org", "shop", now_), WatchedNames::Watch::Begun);
+  EXPECT_EQ(names_.watch("db.example.org", "shop", now_), WatchedNames::Watch::Joined);
+  EXPECT_EQ(names_.watch("db.example.org", "bank", now_), WatchedNames::Watch::Joined);
   step();
   EXPECT_THAT(asked_, SizeIs(2));
 }
@@ -234,12 +238,12 @@ TEST_F(WatchedNamesTest, UnwatchCancelsAndLateAnswersAreIgnored) {
   watch("db.example.org");
   const auto due = names_.take_due(now_);
   EXPECT_EQ(names_.counters().in_flight, 2u);
-  EXPECT_THAT(names_.unwatch("db.example.org"), SizeIs(2));
+  EXPECT_THAT(names_.unwatch("db.example.org", "shop", now_).cancelled, SizeIs(2));
   EXPECT_EQ(names_.counters().in_flight, 0u);
   watch("db.example.org");  // the same name again is another watch
   EXPECT_FALSE(names_.finish(due[0].id, addresses({"192.0.2.9"}), now_));
   EXPECT_EQ(names_.find("db.example.org")->state, State::Pending);
-  EXPECT_THAT(names_.unwatch("other.example.org"), IsEmpty());
+  EXPECT_THAT(names_.unwatch("other.example.org", "shop", now_).cancelled, IsEmpty());
 }
 
 TEST_F(WatchedNamesTest, ServeStaleZeroFailsAtTheEndOfTheTtlNotBefore) {
@@ -277,7 +281,8 @@ TEST_F(WatchedNamesTest, NeverMoreThanTheBoundInFlight) {
 
 // Ten thousand names of one TTL are asked for once per TTL and family, spread over the jitter.
 TEST_F(WatchedNamesTest, TenThousandNamesAreRefreshedOncePerTtl) {
-  for (int i = 0; i < 10'000; ++i) watch(numbered("n", i, ".example.org"));
+  for (int i = 0; i < 10'000; ++i)
+    watch(numbered("n", i, ".example.org"), numbered("ns", i % 10, ""));
   a_ = addresses({"192.0.2.1"}, seconds{100});
   aaaa_ = addresses({"2001:db8::1"}, seconds{100});
   advance(seconds{1});
@@ -292,6 +297,78 @@ TEST_F(WatchedNamesTest, TenThousandNamesAreRefreshedOncePerTtl) {
   EXPECT_EQ(asked_.size(), 20'000u);
   for (const auto& [second, count] : per_second) EXPECT_LT(count, 2'500) << second;
   EXPECT_EQ(names_.counters().changes, 10'000u);
+}
+
+// Four thousand names of TTL 0 would need 8,000 lookups a second.
+TEST_F(WatchedNamesTest, LargeSetsAreRefreshedLessOften) {
+  for (int i = 0; i < 4'000; ++i) watch(numbered("n", i, ".example.org"));
+  a_ = addresses({"192.0.2.1"}, seconds{0});
+  aaaa_ = failure();
+  advance(seconds{1});
+  EXPECT_EQ(asked_.size(), 8'000u);
+  asked_.clear();
+  advance(seconds{100});
+  EXPECT_LE(asked_.size(), 200u * 101);
+  EXPECT_GE(asked_.size(), 150u * 100);
+}
+
+TEST_F(WatchedNamesTest, LookupsPerSecondAreBoundedWhateverComesAndGoes) {
+  for (int second = 0; second < 200; ++second) {
+    for (int i = 0; i < 1'000; ++i) watch(numbered("n", second * 1'000 + i, ".example.org"));
+    advance(seconds{1});
+    for (int i = 0; i < 1'000; ++i)
+      names_.unwatch(numbered("n", second * 1'000 + i, ".example.org"), "shop", now_);
+  }
+  EXPECT_LE(asked_.size(), policy_.namespace_lookups_burst + 200u * 200);
+}
+
+TEST_F(WatchedNamesTest, OneNamespaceDoesNotDelayAnother) {
+  a_ = aaaa_ = addresses({"192.0.2.1"}, seconds{0});
+  for (int i = 0; i < 10'000; ++i) watch(numbered("n", i, ".example.org"), "crowded");
+  // Lookups of the crowded namespace fill its share and do not end.
+  EXPECT_THAT(names_.take_due(now_), SizeIs(policy_.max_in_flight_per_namespace));
+  watch("db.example.org", "small");
+  const auto due = names_.take_due(now_);
+  ASSERT_THAT(due, SizeIs(2));
+  EXPECT_EQ(due[0].host, "db.example.org");
+}
+
+TEST_F(WatchedNamesTest, NamespacesTakeTurns) {
+  for (int i = 0; i < 1'000; ++i) watch(numbered("n", i, ".example.org"), "crowded");
+  for (int i = 0; i < 5; ++i) watch(numbered("m", i, ".example.org"), "small");
+  const auto due = names_.take_due(now_);
+  std::size_t small = 0;
+  for (std::size_t i = 0; i < 20; ++i) small += due[i].host.starts_with("m") ? 1 : 0;
+  EXPECT_EQ(small, 10u);
+}
+
+// A tenant that lists another's names does not make them wait with its own.
+TEST_F(WatchedNamesTest, SharedNamesCountAgainstTheNamespaceWithFewer) {
+  for (int i = 0; i < 10'000 - 1; ++i) watch(numbered("n", i, ".example.org"), "crowded");
+  watch("db.example.org", "crowded");
+  EXPECT_THAT(names_.take_due(now_), SizeIs(policy_.max_in_flight_per_namespace));
+  watch("db.example.org", "small");
+  const auto due = names_.take_due(now_);
+  ASSERT_THAT(due, SizeIs(2));
+  EXPECT_EQ(due[0].host, "db.example.org");
+  EXPECT_THAT(names_.unwatch("db.example.org", "small", now_).cancelled, IsEmpty());
+  EXPECT_NE(names_.find("db.example.org"), nullptr);
+  EXPECT_THAT(names_.unwatch("db.example.org", "crowded", now_).cancelled, SizeIs(2));
+  EXPECT_EQ(names_.find("db.example.org"), nullptr);
+}
+
+TEST_F(WatchedNamesTest, NamesBeyondTheLimitWaitForRoom) {
+  for (std::size_t i = 0; i < policy_.max_names_per_namespace; ++i)
+    watch(numbered("n", static_cast<int>(i), ".example.org"));
+  EXPECT_EQ(names_.watch("one.example.org", "shop", now_), WatchedNames::Watch::Refused);
+  EXPECT_EQ(names_.watch("two.example.org", "shop", now_), WatchedNames::Watch::Refused);
+  EXPECT_EQ(names_.counters().names_refused, 2u);
+  EXPECT_EQ(names_.watch("one.example.org", "bank", now_), WatchedNames::Watch::Begun);
+  EXPECT_THAT(names_.namespaces_of("one.example.org"), testing::ElementsAre("bank"));
+  EXPECT_EQ(names_.unwatch("n0.example.org", "shop", now_).begun, "one.example.org");
+  EXPECT_THAT(names_.namespaces_of("one.example.org"), testing::ElementsAre("bank", "shop"));
+  names_.unwatch("two.example.org", "shop", now_);
+  EXPECT_EQ(names_.counters().names_refused, 0u);
 }
 
 TEST_F(WatchedNamesTest, TheEndOfAnOutageIsNotWaitedFor) {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collects every YAML file below this folder: each document is one test."""
 
 import re

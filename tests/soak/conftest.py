@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long runs: `./dev soak SECONDS`.  Not part of the ordinary tests."""
 
 import os

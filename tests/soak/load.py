@@ -1,15 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a soak does to the daemon, each in a process of its own until it is stopped."""
 
-import multiprocessing
 import os
 import pathlib
-import random
 import re
 import socket
 import struct
 import subprocess
 import time
-import traceback
 
 import dns.message
 
@@ -17,48 +15,6 @@ from harness.dns_client import frame, open_tcp, read_frame
 from harness.real_servers import find_program
 
 IDLE_TIMEOUT = 2  # seconds; of the daemon's TCP connections
-_FORK = multiprocessing.get_context("fork")
-
-
-class Load:
-    """Calls `step(random, state)` again and again, at most `rate` times a second."""
-
-    def __init__(self, step, rate, *arguments):
-        self._stopping = _FORK.Event()
-        self._problems = _FORK.SimpleQueue()
-        self._steps = _FORK.Value("Q", 0)
-        self._process = _FORK.Process(target=self._run, args=(step, rate, arguments), daemon=True)
-        self._process.start()
-        self.name = step.__name__
-
-    def _run(self, step, rate, arguments):
-        chance, state = random.Random(os.getpid()), {}
-        next_at = time.monotonic()
-        while not self._stopping.is_set():
-            try:
-                problem = step(chance, state, *arguments)
-            except Exception:  # whatever it is, the test is to say it
-                problem = traceback.format_exc()
-            self._steps.value += 1
-            if problem:
-                self._problems.put(problem)
-                return
-            next_at = max(next_at + 1 / rate, time.monotonic() - 0.1)
-            time.sleep(max(0.0, next_at - time.monotonic()))
-
-    @property
-    def steps(self):
-        return self._steps.value
-
-    def stop(self):
-        """What went wrong; None if nothing did."""
-        self._stopping.set()
-        self._process.join(30)
-        died = self._process.exitcode != 0
-        self._process.kill()
-        if not self._problems.empty():
-            return f"{self.name}: {self._problems.get()}"
-        return f"{self.name}: ended with {self._process.exitcode}" if died else None
 
 
 def _socket(state, server, timeout=5.0):

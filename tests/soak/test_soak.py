@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything at once, for as long as one likes: no lost answer, no growth.  `./dev soak SECONDS`"""
 
 import pathlib
@@ -9,6 +10,8 @@ import time
 import yaml
 
 from harness.daemon import merge
+from harness.load import Load
+from harness.memory import resident
 from harness.ports import free_port
 from harness.scenario import write_atomically
 from harness.waiting import eventually, seconds
@@ -61,7 +64,7 @@ class Gauges:
         self._started = time.monotonic()
 
     def rss_kib(self):
-        return int(re.search(r"VmRSS:\s+(\d+)", (self._process / "status").read_text()).group(1))
+        return resident(self._process.name) // 1024
 
     def files(self):
         return len(list((self._process / "fd").iterdir()))
@@ -111,13 +114,13 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     local = [stable_name(i) for i in range(STABLE)]
     perf = [load.Dnsperf(daemon.server, [name for name, _ in local], tmp_path / "local", 3000, soak_seconds + 600),
             load.Dnsperf(daemon.server, CACHED, tmp_path / "cached", 1000, soak_seconds + 600)]
-    loads = [load.Load(load.right_answers, 200, daemon.server, local),
-             load.Load(load.right_answers, 100, daemon.server, FORWARDED),
-             load.Load(load.never_older, 100, daemon.server),
-             load.Load(load.unknown_names, 20, daemon.server, "missing.example.net."),
-             load.Load(load.unknown_names, 20, daemon.server, "shop.svc.cluster.local."),
-             load.Load(load.garbage, 200, daemon.server),
-             load.Load(load.tcp_churn, 30, daemon.server, *local[7])]
+    loads = [Load(load.right_answers, 200, daemon.server, local),
+             Load(load.right_answers, 100, daemon.server, FORWARDED),
+             Load(load.never_older, 100, daemon.server),
+             Load(load.unknown_names, 20, daemon.server, "missing.example.net."),
+             Load(load.unknown_names, 20, daemon.server, "shop.svc.cluster.local."),
+             Load(load.garbage, 200, daemon.server),
+             Load(load.tcp_churn, 30, daemon.server, *local[7])]
     began = time.monotonic()
     ticks = 0
     cache_when_warm = None
@@ -172,8 +175,8 @@ def test_a_thousand_reloads_at_20k_qps(workspace, tmp_path):
     local = [stable_name(i) for i in range(STABLE)]
     gauges = Gauges(daemon.pid)
     perf = load.Dnsperf(daemon.server, [name for name, _ in local], tmp_path / "local", 20000, 900)
-    checkers = [load.Load(load.right_answers, 200, daemon.server, local),
-                load.Load(load.never_older, 200, daemon.server)]
+    checkers = [Load(load.right_answers, 200, daemon.server, local),
+                Load(load.never_older, 200, daemon.server)]
     began = time.monotonic()
     try:
         for i in range(1000):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An upstream server for floods: raw octets, no library, one process of its own.
 
 Every name has one address, except those with a label `missing`, which do not exist.  The TTL is 1 s for names

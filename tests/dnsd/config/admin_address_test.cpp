@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/admin_address.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ TEST(AdminAddressTest, HoldsAPathToTheLengthThatTheKernelTakes) {
   EXPECT_TRUE(parse_admin_address(longest));
   const auto longer = parse_admin_address(longest + "a");
   ASSERT_FALSE(longer);
-  EXPECT_THAT(longer.error().message, HasSubstr("longer than the 107 octets"));
+  EXPECT_THAT(longer.error().message, HasSubstr("longer than the 107 bytes"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/cookie_secrets.hpp"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/load.hpp"
 
 #include <gmock/gmock.h>
@@ -102,10 +103,10 @@ mesh:
   endpoint_answers: false
   auto_allocate: hash
   vip_cidr_v4: 198.18.0.0/15
+  vip_namespace_quota: 100
   default_export_to: [".", shop]
   service_entry_visibility:
     defaultVisibility: NAMESPACE
-    applyToSidecars: true
     policies:
       - visibility: NONE
         matchingRules:
@@ -125,12 +126,12 @@ mesh:
   EXPECT_FALSE(c.mesh.endpoint_answers);
   EXPECT_EQ(c.mesh.auto_allocate, registry::AutoAllocate::Hash);
   EXPECT_EQ(c.mesh.vip_cidr_v4.to_string(), "198.18.0.0/15");
+  EXPECT_EQ(c.mesh.vip_namespace_quota, 100U);
   EXPECT_THAT(c.mesh.default_export_to, ElementsAre(".", "shop"));
   using registry::LabelSelector;
   using Operator = registry::LabelRequirement::Operator;
   const auto& visibility = c.mesh.service_entry_visibility;
   EXPECT_EQ(visibility.default_visibility, registry::Visibility::Namespace);
-  EXPECT_TRUE(visibility.apply_to_sidecars);
   ASSERT_THAT(visibility.policies, SizeIs(1));
   EXPECT_EQ(visibility.policies[0].visibility, registry::Visibility::None);
   EXPECT_THAT(
@@ -154,6 +155,7 @@ TEST(LoadTest, ReadsTheClient) {
 client:
   by_source_address: true
   unknown: refuse
+  workload_entry_namespaces: ["*", vms]
   default:
     namespace: shop
     labels: { b: "2", a: "1" }
@@ -164,6 +166,7 @@ client:
 )");
   EXPECT_TRUE(c.client.by_source_address);
   EXPECT_EQ(c.client.unknown, UnknownClient::Refuse);
+  EXPECT_THAT(c.client.workload_entry_namespaces, ElementsAre("*", "vms"));
   const ClientIdentityConfig& identity = c.client.default_identity;
   EXPECT_EQ(identity.ns, "shop");
   EXPECT_EQ(identity.labels, (registry::Labels{{"a", "1"}, {"b", "2"}}));
@@ -177,7 +180,7 @@ TEST(LoadTest, TakesTheNamespaceFromTheNodeId) {
   const Config c = good(
       "client: { default: { node_id: 'sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local' } }");
   EXPECT_EQ(c.client.default_identity.ns, "shop");
-  EXPECT_EQ(c.client.default_identity.node_id->pod_name(), "web-1");
+  EXPECT_EQ(c.client.default_identity.node_id->id, "web-1.shop");
   EXPECT_EQ(good("client: {default: {node_id: 'sidecar~10.0.0.1~w.shop~', namespace: shop}}")
                 .client.default_identity.ns,
             "shop");
@@ -289,6 +292,17 @@ TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
            "1: error: mesh.cluster_domain: ", "not a domain name"},
           {"mesh: { vip_cidr_v4: 'fc00::/48' }\n", "1: error: mesh.vip_cidr_v4: ", "is not IPv4"},
           {"mesh: { vip_cidr_v4: 240.0.0.0/31 }\n", "1: error: mesh.vip_cidr_v4: ", "4 to 30 bits"},
+          {"mesh: { vip_cidr_v4: 10.9.200.200/16 }\n",
+           "1: error: mesh.vip_cidr_v4: ", "has host bits set; write \"10.9.0.0/16\""},
+          {"mesh: { vip_cidr_v6: 'fd00:1::100/112' }\n",
+           "1: error: mesh.vip_cidr_v6: ", "has host bits set; write \"fd00:1::/112\""},
+          {"mesh: { vip_cidr_v4: 127.0.0.0/8 }\n", "1: error: mesh.vip_cidr_v4: ", "loopback"},
+          {"mesh: { vip_cidr_v4: 224.0.0.0/4 }\n", "1: error: mesh.vip_cidr_v4: ", "multicast"},
+          {"mesh: { vip_cidr_v6: 'ff02::/64' }\n", "1: error: mesh.vip_cidr_v6: ", "multicast"},
+          {"mesh: { vip_namespace_quota: 16777217 }\n",
+           "1: error: mesh.vip_namespace_quota: ", "16777216"},
+          {"client: { workload_entry_namespaces: [Shop] }\n",
+           "1: error: client.workload_entry_namespaces[0]: ", "neither \"*\" nor a namespace"},
           {"mesh: { default_export_to: [] }\n", "1: error: mesh.default_export_to: ", "for nobody"},
           {"mesh: { default_export_to: ['~', a] }\n",
            "1: error: mesh.default_export_to: ", "stand alone"},
@@ -455,7 +469,7 @@ TEST(LoadTest, CountsTheFindingsThatAreTooMany) {
   EXPECT_EQ(loaded.findings[100].to_string(), "m.yaml: error: and 900 more findings");
 }
 
-// reliability.md, R27.
+// Nesting, aliases and sizes without end stay within the bounds of the reader.
 TEST(LoadTest, EndsOnHostileText) {
   const std::string deep(100'000, '[');
   std::string wide = "upstream:\n  zones:\n";

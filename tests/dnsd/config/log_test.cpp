@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/log/log.hpp"
 
 #include <fcntl.h>
@@ -175,7 +176,7 @@ TEST(LogTest, FoldsRepeatedMessages) {
   EXPECT_THAT(lines[0], EndsWith("WARN upstream timed out try=0"));
 }
 
-// reliability.md, R58.
+// A log that nobody reads costs lines, not time.
 TEST(LogTest, LosesLinesAndNoTimeWhenNobodyReads) {
   const Pipe pipe;
   pipe.fill();

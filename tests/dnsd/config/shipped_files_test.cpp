@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // conf/meshdns.yaml and docs/configuration.md say what the loader does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/socket_address.hpp"
 
 #include <gmock/gmock.h>

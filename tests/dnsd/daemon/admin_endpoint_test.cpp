@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/admin_endpoint.hpp"
 
 #include <gmock/gmock.h>
@@ -61,6 +62,11 @@ class AdminEndpointTest : public testing::Test {
     ::close(fd);
     return -1;
   }
+  static bool connect(int fd, const AdminAddress& address) {
+    sockaddr_storage name{};
+    const socklen_t size = *std::get<SocketAddress>(address).to_sockaddr(name);
+    return ::connect(fd, reinterpret_cast<const sockaddr*>(&name), size) == 0;
+  }
   // The whole response to `request`, or "" when nobody listens there.
   std::string exchange(const AdminAddress& address, const std::string& request) {
     const int fd = connect_to(address);
@@ -89,6 +95,7 @@ class AdminEndpointTest : public testing::Test {
   static HttpRoutes routes() {
     HttpRoutes routes;
     routes["/hello"].get = [](const HttpRequest&) { return HttpResponse{.body = "hello\n"}; };
+    routes["/status"].status = [](const HttpRequest&) { return HttpResponse{.body = "status\n"}; };
     routes["/large"].get = [](const HttpRequest&) {
       return HttpResponse{.body = std::string(std::size_t{8} << 20, 'x')};
     };
@@ -138,13 +145,16 @@ TEST_F(AdminDescriptorsTest, AcceptsAgainOnceThereAreDescriptors) {
     if (has_connection) {
       EXPECT_THAT(request(kept), HasSubstr("hello\n"));
     }
-    const int waiting = connect_to(address);
+    const int waiting = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const std::uint64_t before = endpoint_.counters().accept_failures;
     {
       const test::FewDescriptors none(0);
-      for (int i = 0; i < 100; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
-      EXPECT_GT(endpoint_.counters().accept_failures, before);
-      EXPECT_LE(endpoint_.counters().accept_failures, before + 2) << "pauses, and does not spin";
+      ASSERT_TRUE(connect(waiting, address));
+      const auto start = std::chrono::steady_clock::now();
+      while (endpoint_.counters().accept_failures < before + 2 && is_within(start, kPatience)) {
+      }
+      EXPECT_GE(endpoint_.counters().accept_failures, before + 2) << "tries again";
+      EXPECT_FALSE(is_within(start, std::chrono::milliseconds(50))) << "pauses, and does not spin";
     }
     EXPECT_THAT(request(waiting), HasSubstr("hello\n")) << has_connection;
     ::close(waiting);
@@ -153,25 +163,96 @@ TEST_F(AdminDescriptorsTest, AcceptsAgainOnceThereAreDescriptors) {
   }
 }
 
-TEST_F(AdminDescriptorsTest, ServesThoseWhoWaitWhenAllConnectionsAreTaken) {
+TEST_F(AdminDescriptorsTest, TheOldestIdleConnectionMakesRoomForANewOne) {
   ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
   const AdminAddress address = *parse_admin_address(endpoint_.address());
   std::vector<int> taken;
   for (unsigned i = 0; i < HttpServer::kMaxConnections; ++i) taken.push_back(connect_to(address));
   for (const int fd : taken) EXPECT_THAT(request(fd), HasSubstr("hello\n"));
-  const int waiting = connect_to(address);
-  for (int i = 0; i < 100; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
-  ::close(taken.back());
-  EXPECT_THAT(request(waiting), HasSubstr("hello\n"));
-  taken.back() = waiting;
+  const int late = connect_to(address);
+  EXPECT_THAT(request(late), HasSubstr("hello\n"));
+  EXPECT_EQ(endpoint_.counters().evicted, 1U);
+  pollfd ended{.fd = taken.front(), .events = POLLRDHUP, .revents = 0};
+  EXPECT_EQ(::poll(&ended, 1, 1'000), 1);
   for (const int fd : taken) ::close(fd);
+  ::close(late);
+}
+
+// The owner's loop does not run in these: it is busy.
+class AdminBusyOwnerTest : public AdminEndpointTest {
+ protected:
+  static constexpr std::chrono::milliseconds kHandler{300};
+  AdminBusyOwnerTest() : AdminEndpointTest({.handler = kHandler}) {}
+
+  int ask(const std::string& path) {
+    const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+    const timeval patience{.tv_sec = 8, .tv_usec = 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const std::string text =
+        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+    return fd;
+  }
+  // The whole response; blocks.
+  static std::string response(int fd) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (ssize_t n = 0; (n = ::recv(fd, buffer.data(), buffer.size(), 0)) > 0;)
+      text.append(buffer.data(), static_cast<std::size_t>(n));
+    ::close(fd);
+    return text;
+  }
+};
+
+TEST_F(AdminBusyOwnerTest, StatusIsAnsweredAllTheSame) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  EXPECT_THAT(response(ask("/status")), HasSubstr("status\n"));
+  std::vector<int> waiting;
+  for (unsigned i = 0; i < HttpServer::kMaxQueued; ++i) waiting.push_back(ask("/hello"));
+  for (int i = 0; i < 200; ++i) EXPECT_THAT(response(ask("/status")), HasSubstr("status\n"));
+  for (const int fd : waiting) EXPECT_THAT(response(fd), StartsWith("HTTP/1.1 503 "));
+}
+
+TEST_F(AdminBusyOwnerTest, RequestsEndAtADeadline) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(response(ask("/hello")), StartsWith("HTTP/1.1 503 "));
+  EXPECT_FALSE(is_within(start, kHandler - std::chrono::milliseconds(50)));
+  EXPECT_EQ(endpoint_.counters().busy, 1U);
+  // Its handler is skipped when the owner comes round to it, and others run again.
+  uv_run(&loop_, UV_RUN_NOWAIT);
+  EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello\n"));
+}
+
+TEST_F(AdminBusyOwnerTest, RequestsBeyondTheQueueAreRefusedAtOnce) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  std::vector<int> waiting;
+  for (unsigned i = 0; i < 2 * HttpServer::kMaxQueued; ++i) waiting.push_back(ask("/hello"));
+  for (const int fd : waiting) EXPECT_THAT(response(fd), StartsWith("HTTP/1.1 503 "));
+  EXPECT_EQ(endpoint_.counters().busy, 2 * HttpServer::kMaxQueued);
+}
+
+TEST_F(AdminBusyOwnerTest, ClosesWhileRequestsWait) {
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+    std::vector<int> waiting;
+    for (int i = 0; i < 4; ++i) waiting.push_back(ask(i % 2 == 0 ? "/hello" : "/large"));
+    EXPECT_THAT(response(ask("/status")), HasSubstr("status\n"));
+    if (round % 2 == 0) uv_run(&loop_, UV_RUN_NOWAIT);
+    endpoint_.close();
+    for (const int fd : waiting) ::close(fd);
+  }
 }
 
 class AdminDeadlineTest : public AdminEndpointTest {
  protected:
   static constexpr std::chrono::milliseconds kRequest{100};
   static constexpr std::chrono::milliseconds kResponse{300};
-  AdminDeadlineTest() : AdminEndpointTest({kRequest, kResponse}) {}
+  AdminDeadlineTest()
+      : AdminEndpointTest({.request = kRequest,
+                           .response = kResponse,
+                           .bytes_per_second = std::size_t{1} << 40}) {}
 
   // Until the server ends the connection, doing `step` every millisecond; how long that took.
   std::chrono::milliseconds until_ended(int fd, const std::function<void()>& step) {
@@ -327,6 +408,20 @@ TEST_F(AdminEndpointTest, TakesAPostOnlyWhereItIsMeant) {
                "GET /change?to=x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(got, StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(got, HasSubstr("Allow: POST\r\n"));
+}
+
+TEST_F(AdminEndpointTest, RefusesHostsThatAreNotItsOwn) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const auto ask = [&](const std::string& headers) {
+    return exchange(*parse_admin_address(endpoint_.address()),
+                    "GET /status HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
+  };
+  EXPECT_THAT(ask("Host: [::1]:15054\r\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ask("Host: [::1].example.org\r\n"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask("Host:\r\n"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(ask(""), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask("Host: localhost\r\nhost: example.org\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask("Host: localhost\r\nHost: localhost\r\n"), StartsWith("HTTP/1.1 400 "));
 }
 
 // A page of elsewhere can make a browser send a POST to us, but not lie about where it comes from.

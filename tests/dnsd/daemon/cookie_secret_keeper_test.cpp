@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/failing_names.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/overload_watch.hpp"
 
 #include <gtest/gtest.h>

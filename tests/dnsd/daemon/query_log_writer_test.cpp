@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/query_log_writer.hpp"
 
 #include <gmock/gmock.h>

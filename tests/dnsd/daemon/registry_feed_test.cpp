@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/registry_feed.hpp"
 
 #include <gmock/gmock.h>
@@ -82,12 +83,12 @@ TEST_F(RegistryFeedTest, ServesAnEarlierRunUntilItsSourcesAreComplete) {
   EXPECT_FALSE(feed_.is_restored());
 }
 
-TEST_F(RegistryFeedTest, WhatASourceKeepsStaysAndWhatItNeverMentionsGoes) {
+TEST_F(RegistryFeedTest, KeepsOriginsThatASourceKeepsAndDropsThoseItNeverMentions) {
   deliver("cluster", true, {change("services", Effect::Keep)});
   EXPECT_THAT(known(), ElementsAre("old-file", "old-services"));
 }
 
-TEST_F(RegistryFeedTest, WhatASourceCountsAmongItsOwnStaysThoughItHasNothingToSayOfIt) {
+TEST_F(RegistryFeedTest, KeepsOriginsThatASourceCountsAsItsOwnWithoutAChange) {
   registry::SourceBatch batch;
   batch.source = "cluster";
   batch.complete = true;
@@ -105,8 +106,8 @@ TEST_F(RegistryFeedTest, TheStateOfASourceThatIsNoLongerConfiguredGoes) {
   EXPECT_FALSE(feed_.is_restored());
 }
 
-// files: conf and files: conf/a.yaml, say.
-TEST_F(RegistryFeedTest, WhatTwoSourcesHaveStaysUntilBothAreGone) {
+// Two `files` sources, one with a folder and one with a file of that folder.
+TEST_F(RegistryFeedTest, KeepsObjectsOfTwoSourcesUntilBothAreGone) {
   deliver("cluster", true, {});
   deliver("files", true, {change("a.yaml", Effect::Replace, "shared")});
   deliver("more files", true, {change("a.yaml", Effect::Replace, "shared")});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/upstream_servers.hpp"
 
 #include <gmock/gmock.h>
@@ -85,7 +86,7 @@ TEST_F(UpstreamServersTest, SaysWhyNobodyCanBeAsked) {
   EXPECT_THAT(warning_, HasSubstr("/0 names no server"));
   write(0, "nameserver 127.0.0.1\n");
   EXPECT_THAT(servers(), IsEmpty());
-  EXPECT_THAT(warning_, HasSubstr("/0 names only ourselves"));
+  EXPECT_THAT(warning_, HasSubstr("/0 names only this server"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/answer_builder.hpp"
 
 #include <gmock/gmock.h>
@@ -44,8 +45,12 @@ TEST(AnswerBuilderTest, FollowsTheChainInOrder) {
                        "d.example.org. 300 CNAME a.example.org."}),
              kNow);
   EXPECT_TRUE(message->has_alias());
-  EXPECT_THAT(message->alias_targets(),
-              ElementsAre(wire_name("b.example.org."), wire_name("c.example.net.")));
+  ASSERT_EQ(message->alias_count(), 2U);
+  EXPECT_EQ(message->alias(0).target, wire_name("b.example.org."));
+  EXPECT_EQ(message->alias(0).record, 0U);
+  EXPECT_EQ(message->alias(1).target, wire_name("c.example.net."));
+  EXPECT_EQ(message->alias(1).record, 1U);
+  EXPECT_EQ(message->record_ttl(1, kNow + 20'000, Freshness::Fresh), 100U);
   EXPECT_EQ(message->expires_at(), kNow + 60'000);
   EXPECT_THAT(
       texts(whole_reply(message, "a.example.org.").answer),
@@ -144,6 +149,88 @@ TEST(AnswerBuilderTest, PassesNameErrorOfAnAliasTarget) {
   EXPECT_NE(message->key().substr(message->name().size(), 2), std::string_view("\0\0", 2));
 }
 
+// A client must not take a name for existing because an upstream denies it and adds records of it.
+TEST(AnswerBuilderTest, NameErrorWithDataStaysANameErrorAndIsNotCached) {
+  for (const bool with_alias : {false, true}) {
+    auto from =
+        response(question("a.example.org."), {}, {"example.org. 300 SOA 60"}, Rcode::NxDomain);
+    if (with_alias) from.answer.push_back(record("a.example.org. 300 CNAME b.example.org."));
+    from.answer.push_back(
+        record(with_alias ? "b.example.org. 300 A 192.0.2.1" : "a.example.org. 300 A 192.0.2.1"));
+    const auto message = cached(from, kNow);
+    EXPECT_EQ(message->kind(), MessageKind::Negative);
+    EXPECT_FALSE(message->is_cacheable());
+    const auto reply = whole_reply(message, "a.example.org.");
+    EXPECT_EQ(reply.rcode, Rcode::NxDomain);
+    EXPECT_EQ(reply.answer.size(), with_alias ? 1U : 0U);
+    EXPECT_EQ(reply.authority.size(), 1U);
+  }
+}
+
+TEST(AnswerBuilderTest, PassesAdOfTrustedLinksOnly) {
+  auto from = response(question("a.example.org."), {"a.example.org. 300 A 192.0.2.1"});
+  from.authentic_data = true;
+  for (const bool trusted : {false, true}) {
+    const auto message = build_answer({from.question, false, false, {}, from, trusted}, {}, kNow);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(whole_reply(*message, "a.example.org.", Type::A, {.edns = true, .dnssec_ok = true})
+                  .authentic_data,
+              trusted);
+    EXPECT_FALSE(whole_reply(*message, "a.example.org.").authentic_data) << "not asked for";
+  }
+}
+
+TEST(AnswerBuilderTest, RelaysExtendedErrorsAsPlainTextOnly) {
+  struct {
+    const char* what;
+    std::string text;
+    std::string relayed;
+  } const cases[] = {
+      {"plain", "no luck today", "no luck today"},
+      {"beyond ASCII", "schade, sagt 東京", "schade, sagt 東京"},
+      {"cut character", "abc\xe6\x9d", ""},
+      {"Latin-1", "ung\xfcltig", ""},
+      {"overlong", "a\xc0\xafz", ""},
+      {"surrogate", "\xed\xa0\x80", ""},
+      {"beyond Unicode", "\xf4\x90\x80\x80", ""},
+      {"control characters", std::string("a\0b\nc\x1b[31m", 10), "a b c [31m"},
+      {"IPv4", "10.1.2.3 is down", "[address] is down"},
+      {"IPv4 and port", "from 10.1.2.3:53: refused", "from [address]:53: refused"},
+      {"end of sentence", "asked 10.1.2.3.", "asked [address]."},
+      {"IPv6", "[2001:db8::53]:853 (fe80::1%eth0)", "[address]:853 ([address])"},
+      {"brackets around IPv4", "[10.1.2.3]:53", "[address]:53"},
+      {"brackets and a zone", "[fe80::1%eth0]:53, fe80::1%br-lan.", "[address]:53, [address]."},
+      {"other brackets", "[10.1.2.3, 10.1.2.4]", "[[address], [address]]"},
+      {"a named port", "10.1.2.3:https, 2001:db8::53:domain", "[address]:https, [address]:domain"},
+      {"in front of a name", "10.1.2.3.example.org", "[address].example.org"},
+      {"behind a long text", std::string(400, '.') + " 10.1.2.3", std::string(255, '.')},
+      {"behind a word", "server=10.1.2.3,8.8.8.8", "server=[address],[address]"},
+      {"behind a colon", "server:10.1.2.3", "server:[address]"},
+      {"no address", "std::string at 12:30, v1.2.3, dead.beef",
+       "std::string at 12:30, v1.2.3, dead.beef"},
+  };
+  for (const auto& each : cases) {
+    auto from = response(question("a.example.org."), {"a.example.org. 300 A 192.0.2.1"});
+    from.extended_errors.emplace_back(std::uint16_t{0}, each.text);
+    EXPECT_EQ(cached(from, kNow)->ede_text(), each.relayed) << each.what;
+    const CacheKey key(from.question, false, false);
+    EXPECT_EQ(build_failure(key, {.text = each.text}, kNow)->ede_text(), each.relayed);
+  }
+}
+
+TEST(AnswerBuilderTest, CutsLongExtendedErrorsBetweenCharacters) {
+  for (std::size_t front = 0; front < 4; ++front) {
+    std::string text(front, 'x');
+    for (int i = 0; i < 200; ++i) text += "東";
+    auto from = response(question("a.example.org."), {"a.example.org. 300 A 192.0.2.1"});
+    from.extended_errors.emplace_back(std::uint16_t{0}, text);
+    const std::string relayed(cached(from, kNow)->ede_text());
+    EXPECT_LE(relayed.size(), 255U);
+    EXPECT_GE(relayed.size(), 252U);
+    EXPECT_EQ((relayed.size() - front) % 3, 0U);
+  }
+}
+
 TEST(AnswerBuilderTest, TakesReferralsAndOtherRcodesForUnusable) {
   auto referral = response(question("x.example.org."), {}, {"example.org. 300 NS ns.example.net."});
   referral.recursion_available = false;
@@ -166,7 +253,7 @@ TEST(AnswerBuilderTest, PassesSignaturesToDoAskersOnly) {
 
 TEST(AnswerBuilderTest, TakesDeniedAddressesOut) {
   AnswerRules rules;
-  rules.deny_answers = {*IpPrefix::parse("10.0.0.0/8")};
+  rules.denied = DeniedAddresses({*IpPrefix::parse("10.0.0.0/8")});
   const auto mixed =
       cached(response(question("m.example.org."),
                       {"m.example.org. 300 A 10.0.0.1", "m.example.org. 300 A 192.0.2.1"}),
@@ -182,7 +269,7 @@ TEST(AnswerBuilderTest, TakesDeniedAddressesOut) {
 // RFC 9460, section 7.3: a hint is as good to an attacker as an address.
 TEST(AnswerBuilderTest, TakesRecordsWithDeniedHintsOut) {
   AnswerRules rules;
-  rules.deny_answers = {*IpPrefix::parse("10.0.0.0/8"), *IpPrefix::parse("fc00::/7")};
+  rules.denied = DeniedAddresses({*IpPrefix::parse("10.0.0.0/8"), *IpPrefix::parse("fc00::/7")});
   struct {
     const char* name;
     std::string parameters;
@@ -223,14 +310,55 @@ TEST(AnswerBuilderTest, TakesOurOddCaseOutAgain) {
               ElementsAre("_a._TCP.example.org. 300 SRV 80 Host.example.org."));
 }
 
-TEST(AnswerBuilderTest, KeepsALargeSetWhole) {
+wire::ResponseMessage many_addresses(std::size_t count) {
   auto from = response(question("big.example.org."), {});
-  for (int i = 0; i < 3000; ++i)
+  for (std::size_t i = 0; i < count; ++i)
     from.answer.push_back(record("big.example.org. 300 A 10.1." + std::to_string(i / 250) + "." +
                                  std::to_string(i % 250)));
-  const auto reply = whole_reply(cached(from, kNow), "big.example.org.");
-  EXPECT_EQ(reply.answer.size(), 3000u);
+  return from;
+}
+
+TEST(AnswerBuilderTest, KeepsALargeSetWhole) {
+  const auto reply =
+      whole_reply(cached(many_addresses(kMaxRecordsPerSet), kNow), "big.example.org.");
+  EXPECT_EQ(reply.answer.size(), kMaxRecordsPerSet);
   EXPECT_FALSE(reply.truncated);
+}
+
+TEST(AnswerBuilderTest, CutsALargerSetUnlessItIsSigned) {
+  const auto from = many_addresses(kMaxRecordsPerSet + 1);
+  const auto reply = whole_reply(cached(from, kNow), "big.example.org.");
+  EXPECT_EQ(reply.answer.size(), kMaxRecordsPerSet);
+  EXPECT_FALSE(build_answer({from.question, true, false, {}, from}, {}, kNow).has_value());
+}
+
+TEST(AnswerBuilderTest, KeepsSomeSetsOfAny) {
+  auto from = response(question("any.example.org.", Type::Any), {});
+  for (unsigned type = 1000; type < 5000; ++type) {
+    auto each = record("any.example.org. 300 TXT x");
+    each.type = static_cast<Type>(type);
+    from.answer.push_back(each);
+  }
+  EXPECT_EQ(cached(from, kNow)->answer_count(), kMaxSetsOfAny);
+}
+
+// Names of many labels whose ends are alike, in all: the octets of the message bound the work.
+TEST(AnswerBuilderTest, WritesLongNamesThatShareTheirEndsAndReadsThemBack) {
+  std::string shared;
+  for (int i = 0; i < 110; ++i) shared += "a.";
+  auto from = response(question("mx.example.org.", Type::Mx), {});
+  for (int i = 0; i < 900; ++i) {
+    auto each = record("mx.example.org. 300 TXT x");
+    each.type = Type::Mx;
+    each.rdata = std::string("\0\1", 2) + wire_name((i % 2 == 0 ? "m" : "M") + std::to_string(i) +
+                                                    "." + shared + "example.org.");
+    from.answer.push_back(each);
+  }
+  const auto message = cached(from, kNow);
+  const auto reply = whole_reply(message, "mx.example.org.", Type::Mx);
+  ASSERT_GT(reply.answer.size(), 150U);
+  for (std::size_t i = 0; i < reply.answer.size(); ++i)
+    EXPECT_EQ(reply.answer[i].rdata, from.answer[i].rdata) << i;
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/cache.hpp"
 
 #include <gmock/gmock.h>
@@ -201,8 +202,7 @@ TEST_F(CacheTest, ServesStaleWhileRefreshIsPausedOnly) {
   EXPECT_FALSE(cache_.find_stale(key, kStart + 10'000 + 3'600'000));
 }
 
-// reliability.md, R34: what an upstream does not confirm ends in time, however often it is asked
-// for.
+// An entry that no upstream confirms ends in time, however often it is asked for.
 TEST_F(CacheTest, StaleLifeIsAbsoluteWhateverFailsAndWhoeverAsks) {
   store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
   const CacheKey key(question("www.example.org."), false, false);
@@ -223,6 +223,105 @@ TEST_F(CacheTest, StaleLifeIsAbsoluteWhateverFailsAndWhoeverAsks) {
   EXPECT_EQ(ask("www.example.org.", end), "miss");
   EXPECT_FALSE(cache_.find_stale(key, end));
   EXPECT_FALSE(cache_.peek(key, end).message);
+}
+
+// RFC 6895, section 3.1: every number is a type that a client can send, 0 too.
+TEST_F(CacheTest, AFailureOfOneTypeIsNoFailureOfTheOthers) {
+  for (unsigned type = 0; type <= 0xffff; type += type < 300 ? 1 : 97) {
+    if (type == static_cast<unsigned>(Type::A)) continue;
+    const CacheKey key(question("victim.example.org.", static_cast<Type>(type)), false, false);
+    cache_.store_failure(build_failure(key, {.text = "refused"}, kStart), kStart);
+    ASSERT_EQ(ask("victim.example.org.", kStart), "miss") << type;
+    ASSERT_FALSE(cache_.find(CacheKey(question("victim.example.org."), false, false), kStart));
+    ASSERT_FALSE(cache_.find_denial_above(
+        CacheKey(question("below.victim.example.org."), false, false), kStart));
+  }
+}
+
+TEST_F(CacheTest, NoQuestionHasTheKeyOfANameError) {
+  std::set<std::string> keys;
+  for (unsigned type = 0; type <= 0xffff; ++type)
+    for (const bool dnssec_ok : {false, true})
+      for (const bool checking_disabled : {false, true})
+        keys.emplace(CacheKey(question("a.example.org.", static_cast<Type>(type)), dnssec_ok,
+                              checking_disabled)
+                         .bytes());
+  EXPECT_EQ(keys.size(), 4U * 65536U);
+  std::set<std::string> name_errors;
+  for (const std::string& key : keys)
+    name_errors.emplace(CacheKey(std::string_view(key)).to_name_error().bytes());
+  EXPECT_EQ(name_errors.size(), 4U) << "one for each DO and CD";
+  for (const std::string& key : name_errors) EXPECT_FALSE(keys.contains(key));
+}
+
+// --- upstream.deny_answers ---
+
+UpstreamConfig denying(std::string_view prefix) {
+  UpstreamConfig config;
+  config.deny_answers = {*IpPrefix::parse(prefix)};
+  return config;
+}
+
+TEST_F(CacheTest, ForgetsWhatAReloadDenies) {
+  store(response(question("inside.example.org."), {"inside.example.org. 10 A 10.0.0.1"}), kStart);
+  store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
+  EXPECT_EQ(ask("inside.example.org.", kStart), "NOERROR [inside.example.org. 10 A 10.0.0.1]");
+  cache_.deny(DeniedAnswers(denying("10.0.0.0/8")));
+  EXPECT_EQ(ask("inside.example.org.", kStart), "miss");
+  EXPECT_EQ(ask("www.example.org.", kStart), "NOERROR [www.example.org. 10 A 192.0.2.1]");
+  cache_.deny(DeniedAnswers(denying("192.0.2.0/24")));
+  EXPECT_EQ(ask("www.example.org.", kStart), "miss");
+}
+
+TEST_F(CacheTest, DeniesWhatIsStoredUnderAnOlderRule) {
+  cache_.deny(DeniedAnswers(denying("10.0.0.0/8")));
+  // A flight that began before the reload.
+  store(response(question("late.example.org."), {"late.example.org. 10 A 10.0.0.1"}), kStart);
+  EXPECT_EQ(ask("late.example.org.", kStart), "miss");
+}
+
+TEST_F(CacheTest, ServesNothingDeniedStale) {
+  store(response(question("inside.example.org."), {"inside.example.org. 10 A 10.0.0.1"}), kStart);
+  cache_.deny(DeniedAnswers(denying("10.0.0.0/8")));
+  const CacheKey key(question("inside.example.org."), false, false);
+  const Millis later = kStart + 20'000;
+  store_failure("inside.example.org.", later);
+  EXPECT_EQ(ask("inside.example.org.", later), "SERVFAIL");
+  EXPECT_FALSE(cache_.find_stale(key, later));
+}
+
+TEST_F(CacheTest, DeniesAddressesBehindAliases) {
+  store(response(question("a.example.org."),
+                 {"a.example.org. 10 CNAME b.example.org.", "b.example.org. 10 A 10.0.0.1"}),
+        kStart);
+  cache_.deny(DeniedAnswers(denying("10.0.0.0/8")));
+  EXPECT_EQ(ask("a.example.org.", kStart), "miss");
+}
+
+TEST_F(CacheTest, DeniesNothingOfZonesWithServersOfTheirOwn) {
+  UpstreamConfig config = denying("10.0.0.0/8");
+  config.zones["corp.example"] = {};
+  store(response(question("www.corp.example."), {"www.corp.example. 10 A 10.0.0.1"}), kStart);
+  store(response(question("www.xcorp.example."), {"www.xcorp.example. 10 A 10.0.0.1"}), kStart);
+  cache_.deny(DeniedAnswers(config));
+  EXPECT_EQ(ask("www.corp.example.", kStart), "NOERROR [www.corp.example. 10 A 10.0.0.1]");
+  EXPECT_EQ(ask("www.xcorp.example.", kStart), "miss");
+  cache_.deny(DeniedAnswers(denying("10.0.0.0/8")));
+  EXPECT_EQ(ask("www.corp.example.", kStart), "miss") << "the zone has no servers any more";
+}
+
+TEST_F(CacheTest, DeniesWhatIsReadBackFromAFile) {
+  store(response(question("inside.example.org."), {"inside.example.org. 100 A 10.0.0.1"}), kStart);
+  store(response(question("www.example.org."), {"www.example.org. 100 A 192.0.2.1"}), kStart);
+  const auto block = cache_.save(1'000'000, kStart);
+  for (const bool denied_first : {true, false}) {
+    Cache next(config_);
+    if (denied_first) next.deny(DeniedAnswers(denying("10.0.0.0/8")));
+    EXPECT_EQ(next.load(block, 1'000'000, kStart), 2U);
+    if (!denied_first) next.deny(DeniedAnswers(denying("10.0.0.0/8")));
+    EXPECT_FALSE(next.find(CacheKey(question("inside.example.org."), false, false), kStart));
+    EXPECT_TRUE(next.find(CacheKey(question("www.example.org."), false, false), kStart));
+  }
 }
 
 TEST_F(CacheTest, SaysStaleInAnExtendedError) {
@@ -298,7 +397,7 @@ TEST_F(CacheTest, FlushesByNameAndZone) {
   EXPECT_EQ(cache_.flush_zone(wire_name("a.example.org.")), 1u);
   EXPECT_EQ(ask("b.a.example.org.", kStart), "miss");
   EXPECT_NE(ask("xa.example.org.", kStart), "miss");
-  EXPECT_EQ(cache_.flush_all(), 2u);
+  EXPECT_EQ(cache_.flush_zone(wire_name(".")), 2u);
   EXPECT_EQ(cache_.statistics().positive.bytes, 0u);
 }
 
@@ -308,7 +407,7 @@ TEST_F(CacheTest, ComesBackFromABlock) {
         kStart);
   store(response(question("short.example.org."), {"short.example.org. 5 A 192.0.2.1"}), kStart);
   std::vector<std::uint8_t> block = cache_.save(1'700'000'000, kStart + 1'000);
-  cache_.flush_all();
+  cache_.flush_zone(wire_name("."));
   const auto loaded = cache_.load(block, 1'700'000'009, 5'000);
   ASSERT_TRUE(loaded.has_value());
   EXPECT_EQ(*loaded, 1u);
@@ -322,9 +421,9 @@ TEST_F(CacheTest, ComesBackFromABlock) {
   for (std::size_t size = 0; size < block.size(); ++size)
     EXPECT_FALSE(cache_.load(std::span(block).first(size), 1'700'000'000, 5'000).has_value())
         << size;
-  // A clock that has gone back, or far ahead (reliability.md, R55).
+  // A wall clock that has gone back, or far ahead.
   EXPECT_EQ(*cache_.load(block, 1'000, 5'000), 2u);
-  cache_.flush_all();
+  cache_.flush_zone(wire_name("."));
   EXPECT_EQ(*cache_.load(block, 1'700'000'100, 5'000), 0u);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/datagram_sockets.hpp"
 
 #include <gtest/gtest.h>
@@ -100,7 +101,7 @@ TEST_F(DatagramSocketsTest, OpenMoreRatherThanChooseAmongFew) {
   EXPECT_FALSE(ports.contains(port_of(take())));
 }
 
-// R7, RFC 9715: DF is set, and no ICMP message that somebody forged lowers the path's MTU.
+// RFC 9715: DF is set, and no ICMP message that somebody forged lowers the path's MTU.
 TEST_F(DatagramSocketsTest, SendNoFragments) {
   int value = -1;
   socklen_t size = sizeof value;
@@ -111,7 +112,7 @@ TEST_F(DatagramSocketsTest, SendNoFragments) {
   EXPECT_EQ(value, IPV6_PMTUDISC_PROBE);
 }
 
-// R14: files and the admin endpoint have what is left.
+// The descriptors that are left are for files and the admin endpoint.
 TEST_F(DatagramSocketsTest, LeaveDescriptorsToOtherEnds) {
   const FewDescriptors few(300);
   sockets_.emplace(*reactor_, random_, *parse_socket_address("127.0.0.1:53"), kMaxIdle);

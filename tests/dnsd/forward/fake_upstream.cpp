@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/dnsd/forward/fake_upstream.hpp"
 
 #include <arpa/inet.h>
@@ -153,6 +154,18 @@ void FakeUpstream::shut() {
   open_.clear();
 }
 
+void FakeUpstream::end_connections(End end) {
+  for (const auto& each : open_) {
+    const linger reset{1, 0};
+    if (end == End::Reset)
+      setsockopt(each->watch.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    else
+      shutdown(each->watch.fd(), SHUT_WR);
+    each->watch.reset();
+  }
+  open_.clear();
+}
+
 std::size_t FakeUpstream::count(std::string_view name) const {
   return static_cast<std::size_t>(
       std::ranges::count_if(received, [&](const Received& each) { return each.name == name; }));
@@ -228,7 +241,11 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
   Behaviour behaviour = rule != rules_.end() ? rule->second : behaviour_;
   const bool concerns_all = behaviour == Behaviour::Dead || behaviour == Behaviour::Slow ||
                             behaviour == Behaviour::Loss30;
-  if (!name.ends_with("example.org") && !concerns_all) behaviour = Behaviour::Answer;
+  const bool has_cookies =
+      behaviour == Behaviour::BadCookie || behaviour == Behaviour::WithCookie ||
+      behaviour == Behaviour::ForgedNoCookie || behaviour == Behaviour::ForgedFormErr;
+  if (!name.ends_with("example.org") && !concerns_all)
+    behaviour = has_cookies ? Behaviour::WithCookie : Behaviour::Answer;
 
   const wire::ResponseMessage truth = reply_to(query, "192.0.2.1", ttl);
   wire::ResponseMessage lie = reply_to(query, "203.0.113.66", ttl);
@@ -299,17 +316,23 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
       return;
     case Behaviour::TruncateThenTcp:
     case Behaviour::TruncateThenLateTcp:
-      if (tcp) return reply(truth, behaviour == Behaviour::TruncateThenLateTcp ? 40 : 0);
+    case Behaviour::TruncateThenSlowTcp:
+      if (tcp)
+        return reply(truth, behaviour == Behaviour::TruncateThenLateTcp   ? 40
+                            : behaviour == Behaviour::TruncateThenSlowTcp ? 1'300
+                                                                          : 0);
       other.answer.clear();
       other.truncated = true;
       return reply(other);
     case Behaviour::Truncate:
     case Behaviour::TruncateNoTcp:
+    case Behaviour::TruncateThenHang:
       if (!tcp) {
         other.answer.clear();
         other.truncated = true;
         return reply(other);
       }
+      if (behaviour == Behaviour::TruncateThenHang) return;
       if (behaviour == Behaviour::TruncateNoTcp) {
         if (const auto open = connection.lock()) open->watch.reset();
         return;
@@ -361,6 +384,33 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
       }
       return send(message, connection, address);
     }
+    case Behaviour::NoCookieNoTcp:
+      if (!tcp) return reply(truth);
+      if (const auto open = connection.lock()) open->watch.reset();
+      return;
+    case Behaviour::WithCookie:
+    case Behaviour::ForgedNoCookie:
+    case Behaviour::ForgedFormErr: {
+      Octets message = to_wire(truth);
+      const std::string sent(reinterpret_cast<const char*>(query.edns.cookie.data()),
+                             query.has_edns ? query.edns.cookie_length : 0);
+      if (!sent.empty()) add_cookie(message, sent.substr(0, 8) + "servercookie1234");
+      if (tcp || behaviour == Behaviour::WithCookie) return send(message, connection, address);
+      if (behaviour == Behaviour::ForgedFormErr) {
+        // Whoever forged it also answers the query without EDNS that it may cause.
+        if (!query.has_edns) return reply(lie);
+        lie.answer.clear();
+        lie.has_edns = false;
+        lie.rcode = wire::Rcode::FormErr;
+        Octets bare = to_wire(lie);
+        bare.resize(wire::kHeaderSize);
+        bare[5] = 0;
+        send(bare, connection, address);
+      } else {
+        reply(lie);
+      }
+      return send(message, connection, address, kAfterLie);
+    }
     case Behaviour::WrongCookie:
     case Behaviour::BadCookie: {
       const std::string sent = received.back().cookie;
@@ -375,7 +425,9 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
           add_cookie(message, ours);
           return send(message, connection, address);
         }
-        return reply(truth);
+        Octets message = to_wire(truth);
+        add_cookie(message, ours);
+        return send(message, connection, address);
       }
       Octets message = to_wire(lie);
       if (tcp) return reply(truth);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A DNS server on loopback that behaves as it is told, on the test's own loop.
 #pragma once
 
@@ -34,7 +35,9 @@ enum class Behaviour {
   Truncate,             // TC over UDP, 300 records over TCP
   TruncateThenTcp,      // TC over UDP, the answer over TCP
   TruncateThenLateTcp,  // the same, 40 ms late
+  TruncateThenSlowTcp,  // the same, 1.3 s late: after the next try
   TruncateNoTcp,        // TC over UDP, TCP connections are cut
+  TruncateThenHang,     // TC over UDP, silence over TCP
   ServFail,
   Refused,
   NotImp,
@@ -48,6 +51,10 @@ enum class Behaviour {
   BareFormErrOnEdns,  // a header alone
   WrongCookie,        // a lie with another client cookie, then the answer
   BadCookie,          // BADCOOKIE until its server cookie comes back
+  WithCookie,         // the answer, with a cookie over any transport
+  ForgedNoCookie,     // over UDP a lie without a cookie, the answer with one 30 ms later
+  ForgedFormErr,      // the same with a bare FORMERR in place of the lie
+  NoCookieNoTcp,      // the answer over UDP, TCP connections are cut
 };
 
 struct Received {
@@ -73,6 +80,9 @@ class FakeUpstream final : private SocketHandler, private TimerHandler {
   // Stops and starts to listen on the same port; meanwhile the kernel refuses.
   void shut();
   void open();
+  // Ends the TCP connections that are open now.
+  enum class End : std::uint8_t { Close, Reset };
+  void end_connections(End end);
 
   // Queries for names below example.org: probes are not counted.
   std::vector<Received> received;

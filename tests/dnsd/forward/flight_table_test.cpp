@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/flight_table.hpp"
 
 #include <gmock/gmock.h>

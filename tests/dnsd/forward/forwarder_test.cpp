@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/forwarder.hpp"
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 
 #include "dnsd/wire/name_text.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
+#include "tests/dnsd/forward/forwarder_fixture.hpp"
 #include "tests/dnsd/forward/messages.hpp"
 #include "tests/dnsd/forward/shortages.hpp"
 
@@ -22,132 +24,6 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using wire::Rcode;
 using wire::Type;
-
-// What happens without waiting for anything, on a machine that is busy with other things; far below
-// the timeout that the tests configure.
-constexpr Millis kAtOnce = 1'500;
-constexpr std::chrono::milliseconds kTimeout{4'000};
-
-constexpr const char* kTruth = "NOERROR [www.example.org. 300 A 192.0.2.1]";
-
-class Events final : public ForwardListener {
- public:
-  void on_upstream_down(std::string_view, std::string_view) override { ++downs; }
-  void on_upstream_up(std::string_view) override { ++ups; }
-  void on_loop_found(std::string_view) override { ++loops; }
-  void on_loop_gone(std::string_view) override {}
-  void on_upstream_learned(std::string_view, std::string_view what) override {
-    learned.emplace_back(what);
-  }
-  int downs = 0;
-  int ups = 0;
-  int loops = 0;
-  std::vector<std::string> learned;
-};
-
-// The test's loop; turns while the test waits.
-class TestLoop {
- public:
-  TestLoop() {
-    uv_loop_init(&loop_);
-    uv_timer_init(&loop_, &tick_);
-    uv_timer_start(&tick_, [](uv_timer_t*) {}, 1, 1);
-  }
-  ~TestLoop() {
-    uv_close(reinterpret_cast<uv_handle_t*>(&tick_), nullptr);
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
-  }
-  uv_loop_t* get() { return &loop_; }
-  Millis now() { return uv_now(&loop_); }
-  bool run_until(const std::function<bool()>& done, Millis limit = 15'000) {
-    uv_update_time(&loop_);
-    const Millis end = now() + limit;
-    while (!done() && now() < end) uv_run(&loop_, UV_RUN_ONCE);
-    return done();
-  }
-  void run_for(Millis time) {
-    run_until([] { return false; }, time);
-  }
-
- private:
-  uv_loop_t loop_;
-  uv_timer_t tick_;
-};
-
-class ForwarderTest : public ::testing::Test {
- public:
-  ~ForwarderTest() override {
-    forwarder_.reset();
-    upstreams_.clear();
-  }
-
- protected:
-  FakeUpstream& add(Behaviour behaviour = Behaviour::Answer) {
-    upstreams_.push_back(std::make_unique<FakeUpstream>(loop_.get(), behaviour));
-    config_.servers.push_back(upstreams_.back()->server());
-    return *upstreams_.back();
-  }
-  void start() {
-    shared_ = std::make_shared<ForwardShared>(cache_config_, events_);
-    forwarder_ = std::make_unique<Forwarder>(loop_.get(), shared_, config_, cache_config_);
-  }
-
-  struct Answer {
-    std::string text;
-    Millis took = 0;
-    Outcome outcome;
-  };
-  static std::string describe(std::string_view name, const Outcome& outcome, Millis now) {
-    ClientQuery client(name, Type::A, {.edns = true});
-    const auto reply = client.reply(
-        outcome.message->write_reply(client.query, client.frame(65535), now, 0, outcome.freshness));
-    std::string text(wire::to_string(reply.rcode));
-    if (outcome.freshness == Freshness::Stale) text += " stale";
-    for (const auto& line : texts(reply.answer)) text += " [" + line + "]";
-    for (const auto& [code, what] : reply.extended_errors) text += " EDE " + std::to_string(code);
-    return text;
-  }
-  void resolve(std::string_view name, std::function<void(const Outcome&)> callback,
-               const char* client = "192.0.2.100") {
-    ForwardRequest request;
-    request.question = question(name);
-    request.client = *IpAddress::parse(client);
-    forwarder_->resolve(std::move(request), std::move(callback));
-  }
-  // Asks the forwarder, past the cache, and waits.
-  Answer ask(const std::string& name = "www.example.org.", Millis limit = 15'000) {
-    Answer answer;
-    bool done = false;
-    loop_.run_for(0);
-    const Millis start = loop_.now();
-    resolve(name, [&](const Outcome& outcome) {
-      EXPECT_FALSE(done) << "called back twice";
-      done = true;
-      answer.outcome = outcome;
-      answer.text = describe(name, outcome, loop_.now());
-    });
-    EXPECT_FALSE(done) << "called back from inside resolve()";
-    EXPECT_TRUE(loop_.run_until([&] { return done; }, limit)) << "no answer at all";
-    answer.took = loop_.now() - start;
-    return answer;
-  }
-  UpstreamStatus status(std::size_t index = 0) {
-    const std::string name = upstreams_[index]->server().to_string();
-    for (const UpstreamStatus& each : shared_->upstreams.status(loop_.now()))
-      if (each.name == name) return each;
-    ADD_FAILURE() << name;
-    return {};
-  }
-
-  TestLoop loop_;
-  Events events_;
-  UpstreamConfig config_;
-  CacheConfig cache_config_;
-  std::vector<std::unique_ptr<FakeUpstream>> upstreams_;
-  std::shared_ptr<ForwardShared> shared_;
-  std::unique_ptr<Forwarder> forwarder_;
-};
 
 // One upstream of each kind alone, and what a client then gets.
 struct Conduct {
@@ -314,8 +190,8 @@ TEST_F(ForwarderTest, AnswersFromTheCacheWhatAnotherHasJustStored) {
   EXPECT_EQ(upstream.count("www.example.org"), 1u);
 }
 
-// R1: ports and ids over 2,000 queries.  A chi-square over 16 equal classes stays below 45 but once
-// in 10,000 runs if they are uniform.
+// RFC 5452: ports and ids over 2,000 queries.  A chi-square over 16 equal classes stays below 45
+// but once in 10,000 runs if they are uniform.
 TEST_F(ForwarderTest, PortsAndIdsAreUniform) {
   FakeUpstream& upstream = add();
   start();
@@ -409,7 +285,7 @@ TEST_F(ForwarderTest, CopiesRecursionDesiredAndKeepsNothingWithoutIt) {
   EXPECT_EQ(shared_->cache.statistics().insertions, 0u);
 }
 
-// R39.
+// Retries make up for a loss of 30 %.
 TEST_F(ForwarderTest, LossIsNotLeftToTheClient) {
   add(Behaviour::Loss30);
   start();
@@ -441,7 +317,7 @@ TEST_F(ForwarderTest, LossAtBothUpstreamsIsMadeUpForAlmostAlways) {
   EXPECT_GE(good, 198);
 }
 
-// R38: round trips were short before.
+// An upstream that has become slow; round trips were short before.
 TEST_F(ForwarderTest, AsksNoUpstreamMoreThanThreeTimesASecond) {
   FakeUpstream& one = add();
   FakeUpstream& other = add();
@@ -457,7 +333,7 @@ TEST_F(ForwarderTest, AsksNoUpstreamMoreThanThreeTimesASecond) {
   }
 }
 
-// R35.
+// A dead upstream costs one try, and is used again when it is back.
 TEST_F(ForwarderTest, LeavesADeadUpstreamAndComesBackToIt) {
   FakeUpstream& dead = add(Behaviour::Dead);
   add();
@@ -479,8 +355,8 @@ TEST_F(ForwarderTest, LeavesADeadUpstreamAndComesBackToIt) {
   EXPECT_EQ(dead.received.size(), 1u) << "the first in the order is asked first again";
 }
 
-// R37: who asks shortly before the return hears of it.
-TEST_F(ForwarderTest, WhoIsDownAnswersIfBackInTime) {
+// A query from shortly before the return of the upstream gets its answer.
+TEST_F(ForwarderTest, AnswersFromADownUpstreamThatReturnsInTime) {
   FakeUpstream& upstream = add(Behaviour::Dead);
   config_.timeout = std::chrono::milliseconds(10'000);
   start();
@@ -496,7 +372,7 @@ TEST_F(ForwarderTest, WhoIsDownAnswersIfBackInTime) {
   EXPECT_THAT(answer, StartsWith("NOERROR"));
 }
 
-// R41.
+// SERVFAIL, REFUSED and NOTIMP of one upstream are not the final answer.
 TEST_F(ForwarderTest, GoesOnToTheNextOnBadRcodesAndPassesTheLast) {
   for (const Behaviour behaviour : {Behaviour::ServFail, Behaviour::Refused, Behaviour::NotImp}) {
     upstreams_.clear();
@@ -515,7 +391,7 @@ TEST_F(ForwarderTest, GoesOnToTheNextOnBadRcodesAndPassesTheLast) {
   }
 }
 
-// R41: one bad name never marks an upstream down.
+// One bad name never marks an upstream down.
 TEST_F(ForwarderTest, OneDeadNameDoesNotMakeTheUpstreamDead) {
   FakeUpstream& upstream = add();
   upstream.behave("dead.example.org", Behaviour::Dead);
@@ -530,7 +406,7 @@ TEST_F(ForwarderTest, OneDeadNameDoesNotMakeTheUpstreamDead) {
   EXPECT_LE(ask("good.example.org.").took, kAtOnce);
 }
 
-// R43.
+// ICMP "port unreachable" ends a try at once.
 TEST_F(ForwarderTest, FailsAtOnceWhenAllRefuse) {
   add().shut();
   add().shut();
@@ -540,7 +416,7 @@ TEST_F(ForwarderTest, FailsAtOnceWhenAllRefuse) {
   EXPECT_LE(answer.took, kAtOnce);
 }
 
-// R44: what we lack is held against nobody, and forgotten as soon as there is enough again.
+// A shortage in this process marks no upstream down, and leaves no trace once it is over.
 TEST_F(ForwarderTest, BlamesNoUpstreamForAShortageOfDescriptors) {
   add();
   add();
@@ -647,10 +523,10 @@ TEST_F(ForwarderTest, SaysThatNoUpstreamIsConfigured) {
   start();
   EXPECT_EQ(ask().text, "SERVFAIL EDE 22");
   EXPECT_THAT(std::string(ask("b.example.org.").outcome.message->ede_text()),
-              HasSubstr("no upstream is configured"));
+              HasSubstr("no upstream server is configured"));
 }
 
-// R36, R37 and RFC 8767.
+// RFC 8767.
 TEST_F(ForwarderTest, ServesStaleWhenAllAreDeadAndFreshWhenTheyAreBack) {
   FakeUpstream& upstream = add();
   upstream.ttl = 1;
@@ -707,7 +583,7 @@ TEST_F(ForwarderTest, RefreshesWithoutAnybodyWaiting) {
   EXPECT_EQ(shared_->cache.statistics().insertions, 2u);
 }
 
-// R15.
+// Over a limit, queries get an answer at once instead of a place in a queue.
 TEST_F(ForwarderTest, RejectsAtOnceWhatIsTooMuch) {
   add(Behaviour::Dead);
   config_.max_in_flight = 40;
@@ -847,6 +723,31 @@ TEST_F(ForwarderTest, DeniesWhatLiesBelowADeniedNameIfToldSo) {
   EXPECT_GE(upstream.count("a.b.gone.example.org"), 1u);
 }
 
+// The servers of a zone know names that the servers of the zone above deny.
+TEST_F(ForwarderTest, DeniesNothingBelowADeniedNameThatOtherServersAnswerFor) {
+  FakeUpstream& general = add(Behaviour::NxDomain);
+  FakeUpstream zone(loop_.get());
+  FakeUpstream deep(loop_.get(), Behaviour::NxDomain);
+  config_.zones["corp.example.org"] = {zone.server()};
+  config_.zones["deep.corp.example.org"] = {deep.server()};
+  cache_config_.nxdomain_cut = true;
+  start();
+  EXPECT_THAT(ask("example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_THAT(ask("corp.example.org.").text, StartsWith("NOERROR"));
+  EXPECT_THAT(ask("www.corp.example.org.").text, StartsWith("NOERROR"));
+  EXPECT_EQ(zone.count("www.corp.example.org"), 1u);
+  EXPECT_THAT(ask("www.example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_EQ(general.count("www.example.org"), 0u);
+  // The cut still holds among the names of one zone.
+  EXPECT_THAT(ask("gone.deep.corp.example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_THAT(ask("www.gone.deep.corp.example.org.").text, StartsWith("NXDOMAIN"));
+  EXPECT_EQ(deep.count("www.gone.deep.corp.example.org"), 0u);
+  // A zone that a reload adds is not denied by what the servers above it said before.
+  config_.zones["late.example.org"] = {zone.server()};
+  forwarder_->reconfigure(config_, cache_config_);
+  EXPECT_THAT(ask("www.late.example.org.").text, StartsWith("NOERROR"));
+}
+
 TEST_F(ForwarderTest, RefusesDeniedAddresses) {
   add();
   config_.deny_answers = {*IpPrefix::parse("192.0.2.0/24")};
@@ -863,7 +764,7 @@ TEST_F(ForwarderTest, FindsAnUpstreamThatLeadsBackToUs) {
   EXPECT_THAT(ask(name).text, StartsWith("SERVFAIL"));
   EXPECT_EQ(events_.loops, 1);
   EXPECT_THAT(std::string(ask("b.example.org.").outcome.message->ede_text()),
-              HasSubstr("leads back"));
+              HasSubstr("forwards back"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions, answers and queries for tests, from text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the system may run out of, as long as one of these lives.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DNS over TLS against a server of our own, with a certificate made for the test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,18 +18,10 @@
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/wire/octets.hpp"
 #include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/forward/silent_listener.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {
-
-class Quiet final : public ForwardListener {
- public:
-  void on_upstream_down(std::string_view, std::string_view) override {}
-  void on_upstream_up(std::string_view) override {}
-  void on_loop_found(std::string_view) override {}
-  void on_loop_gone(std::string_view) override {}
-  void on_upstream_learned(std::string_view, std::string_view) override {}
-};
 
 struct Certificate {
   Certificate() {
@@ -202,7 +195,7 @@ class TlsUpstreamTest : public ::testing::Test {
   std::string ca_file_ = certificate_.write();
   uv_loop_t loop_;
   uv_timer_t tick_;
-  Quiet quiet_;
+  SilentListener quiet_;
   UpstreamConfig config_;
   CacheConfig cache_config_;
   std::shared_ptr<ForwardShared> shared_;

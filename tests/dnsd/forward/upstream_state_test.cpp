@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/forward/upstream_state.hpp"
 
 #include <gtest/gtest.h>

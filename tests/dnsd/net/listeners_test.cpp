@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/listeners.hpp"
 
 #include <fcntl.h>
+
+#include <fstream>
 
 #include "serving.hpp"
 
@@ -26,6 +29,13 @@ TEST(ListenersTest, ShareOnePortAmongProtocolsAndWorkers) {
   }
 }
 
+std::string own_program() {
+  std::ifstream comm("/proc/self/comm");
+  std::string name;
+  std::getline(comm, name);
+  return name;
+}
+
 TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
   // A port that somebody has for himself.
   FileDescriptor taken(::socket(AF_INET, SOCK_DGRAM, 0));
@@ -39,9 +49,8 @@ TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
   const auto set = ListenerSet::open(std::vector{address}, 1);
   ASSERT_FALSE(set.has_value());
   EXPECT_EQ(set.error().message,
-            "cannot listen on " + address.to_string() +
-                " (UDP): Address already in use; another program has this port "
-                "(\"ss -lntup\" shows which)");
+            "cannot listen on " + address.to_string() + " (UDP): Address already in use; process " +
+                std::to_string(::getpid()) + " (" + own_program() + ") is using this port");
 
   // What else is wanted is opened, and what was there stays.
   const ListenerSet old = Serving::open({"127.0.0.1:0", "127.0.0.2:0"}, 2);
@@ -52,6 +61,40 @@ TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
   EXPECT_EQ(change.opened.size(), 1u);
   EXPECT_TRUE(change.closed.empty());
   EXPECT_EQ(change.set.listeners().size(), 3u);
+}
+
+TEST(ListenersTest, RefuseAnAddressOfAnotherSet) {
+  const ListenerSet first = Serving::open({"127.0.0.1:0", "[::1]:0"}, 2);
+  for (const Listener& listener : first.listeners())
+    for (const unsigned workers : {1U, 2U}) {
+      const auto second = ListenerSet::open(std::vector{listener.address}, workers);
+      ASSERT_FALSE(second.has_value()) << listener.address.to_string();
+      EXPECT_NE(second.error().message.find("in use"), std::string::npos);
+    }
+}
+
+// The sockets of an address that went away stay open until the last late reply is sent.
+TEST(ListenersTest, TakeAnAddressBackWhileItsOldSocketsAreOpen) {
+  const ListenerSet first = Serving::open({"127.0.0.1:0", "127.0.0.2:0"}, 2);
+  const SocketAddress address = first.addresses()[0];
+  const auto without = first.change_to(std::vector{first.addresses()[1]});
+  ASSERT_EQ(without.closed.size(), 1u);
+  const auto again = without.set.change_to(std::vector{address});
+  ASSERT_TRUE(again.failures.empty()) << again.failures[0].message;
+  EXPECT_EQ(again.opened, std::vector{address});
+}
+
+TEST(ListenersTest, OpenAWildcardBesideAnAddressThatItCovers) {
+  for (const char* const order : {"specific first", "wildcard first"}) {
+    SCOPED_TRACE(order);
+    const bool is_first = order[0] == 's';
+    const ListenerSet first = Serving::open({is_first ? "127.0.0.1:0" : "0.0.0.0:0"}, 2);
+    SocketAddress other = first.addresses()[0];
+    other.ip = *IpAddress::parse(is_first ? "0.0.0.0" : "127.0.0.1");
+    const auto change = first.change_to(std::vector{first.addresses()[0], other});
+    ASSERT_TRUE(change.failures.empty()) << change.failures[0].message;
+    EXPECT_EQ(change.set.listeners().size(), 2u);
+  }
 }
 
 TEST(ListenersTest, KeepTheSocketsOfUnchangedAddresses) {
@@ -125,7 +168,7 @@ int option_of(const ListenSocket& socket, int level, int option) {
   return value;
 }
 
-// R7, RFC 9715: replies of up to 1,232 octets fit into any path's packets, and no ICMP message that
+// RFC 9715: replies of up to 1,232 bytes fit into any path's packets, and no ICMP message that
 // somebody forged has the kernel cut them.
 TEST(ListenersTest, TakeNobodysWordForThePathsMtu) {
   std::vector<ListenerSet> sets = {Serving::open({"127.0.0.1:0", "[::1]:0", "[::]:0"}, 2)};
@@ -153,30 +196,6 @@ TEST(ListenersTest, RefuseInheritedFilesThatAreNoSockets) {
   const auto set = ListenerSet::adopt(std::move(sockets), 1);
   ASSERT_FALSE(set.has_value());
   EXPECT_NE(set.error().message.find("not a bound internet socket"), std::string::npos);
-}
-
-TEST(TcpBudgetTest, CountsByClientAndInAll) {
-  TcpLimits limits;
-  limits.max_connections = 3;
-  limits.max_connections_per_client = 2;
-  TcpBudget budget(limits);
-  const IpAddress a = *IpAddress::parse("192.0.2.1");
-  const IpAddress b = *IpAddress::parse("192.0.2.2");
-  using enum TcpBudget::Verdict;
-  EXPECT_EQ(budget.acquire(a), Granted);
-  EXPECT_EQ(budget.acquire(a), Granted);
-  EXPECT_EQ(budget.acquire(a), ClientShareInUse);
-  EXPECT_EQ(budget.acquire(b), Granted);
-  EXPECT_EQ(budget.acquire(b), AllInUse);
-  EXPECT_EQ(budget.open(), 3u);
-  EXPECT_EQ(budget.idle_timeout(), limits.busy_idle_timeout);
-  budget.release(a);
-  EXPECT_EQ(budget.acquire(b), Granted);
-  budget.release(a);
-  budget.release(b);
-  budget.release(b);
-  EXPECT_EQ(budget.open(), 0u);
-  EXPECT_EQ(budget.idle_timeout(), limits.idle_timeout);
 }
 
 }  // namespace

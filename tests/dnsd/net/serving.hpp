@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers with a trivial sink on real sockets, and clients to talk to them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <set>
 
 #include "serving.hpp"
@@ -247,7 +248,7 @@ TEST(TcpTest, StopsReadingFromWhoDoesNotReadAndGivesUpOnThem) {
   EXPECT_TRUE(other.ask(query_of(1)).has_value());
 }
 
-// R13: late replies are bounded, too.
+// Late replies are bounded, too.
 TEST(TcpTest, HoldsAQuarterMegabyteOfLateRepliesAndNoMore) {
   Serving server({"127.0.0.1:0"});
   TcpClient client(server.address(), 4096);
@@ -357,16 +358,34 @@ TEST(TcpTest, HoldsOneClientToItsShare) {
     clients.emplace_back(server.address("127.0.0.1"));
     ASSERT_TRUE(clients.back().ask(query_of(1)).has_value());
   }
+  // An idle one makes room, whichever worker has it.
   TcpClient fourth(server.address("127.0.0.1"));
-  EXPECT_TRUE(fourth.is_ended());
-  EXPECT_EQ(server.sum(&WorkerCounters::tcp_rejected_client), 1u);
-  clients.pop_back();
-  for (int i = 0; server.budget->open() > 2; ++i) {
-    ASSERT_LT(i, kPatienceMs);
-    ::poll(nullptr, 0, 1);
-  }
+  EXPECT_TRUE(fourth.ask(query_of(1)).has_value());
+  ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_evicted, 1));
+  clients.push_back(std::move(fourth));
+  EXPECT_EQ(std::erase_if(clients, [](TcpClient& c) { return !c.ask(query_of(1)).has_value(); }),
+            1u);
+  // Those that wait for answers stay.
+  const std::uint64_t asked = server.sum(&WorkerCounters::tcp_queries);
+  for (TcpClient& client : clients) client.send(query_of(2, "H"));
+  ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, asked + 3));
   TcpClient fifth(server.address("127.0.0.1"));
-  EXPECT_TRUE(fifth.ask(query_of(1)).has_value());
+  EXPECT_TRUE(fifth.is_ended());
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_rejected_client), 1u);
+  for (unsigned i : {0U, 1U}) server.on_worker(i, [&] { server.sinks[i]->release(); });
+  for (TcpClient& client : clients) EXPECT_TRUE(client.receive().has_value());
+}
+
+TEST(TcpTest, ServesANewConnectionBesideAThousandIdleOnesOfItsAddress) {
+  Serving server({"127.0.0.1:0"}, 2);
+  std::vector<TcpClient> idle;
+  for (int i = 0; i < 1000; ++i) idle.emplace_back(server.address());
+  for (unsigned i = 0; i < 20; ++i) {
+    TcpClient client(server.address());
+    EXPECT_TRUE(client.ask(query_of(i)).has_value());
+  }
+  EXPECT_LE(server.budget->open(), TcpLimits().max_connections_per_client);
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_rejected_client), 0u);
 }
 
 TEST(TcpTest, EvictsTheLongestIdleWhenAllAreInUse) {
@@ -405,7 +424,7 @@ TEST(TcpTest, RejectsWhenAllAreBusy) {
   EXPECT_TRUE(first.receive().has_value());
 }
 
-// R14: where files run out, accepting pauses; UDP and those who are connected do not notice.
+// When descriptors run out, accepting pauses; UDP and open connections go on.
 struct FewFiles {
   std::uint32_t reserved;
   Counter WorkerCounters::* counted;

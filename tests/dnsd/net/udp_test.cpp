@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <sys/resource.h>
 
 #include <set>
@@ -108,7 +109,7 @@ TEST(UdpTest, SpreadsOneClientOverAllWorkers) {
   EXPECT_EQ(answers.size(), 2u);
 }
 
-// R17: a listener that is answered by a listener never ends.
+// Two listeners that answer each other would never stop.
 TEST(UdpTest, DropsOwnListenersAsSource) {
   Serving server({"127.0.0.1:0", "127.0.0.1:0"});
   const int fd = server.listeners.listeners()[0].udp[0]->fd.get();

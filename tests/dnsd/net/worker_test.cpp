@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/worker.hpp"
 
 #include <atomic>
@@ -188,22 +189,6 @@ TEST(WorkerTest, KeepsTrafficThroughChangesOfListeners) {
   tcp.stop();
   EXPECT_EQ(udp.lost, 0u);
   EXPECT_EQ(tcp.lost, 0u);
-}
-
-// A planned restart: new sockets in the same SO_REUSEPORT group, then the old ones leave it.
-TEST(WorkerTest, LosesNoUdpQueryWhenOthersTakeOver) {
-  const SocketAddress address = Serving::open({"127.0.0.1:0"}, 1).addresses()[0];
-  auto current = std::make_unique<Serving>(std::vector<std::string>{address.to_string()}, 2);
-  Load udp(address, false);
-  for (int i = 0; i < 20; ++i) {
-    auto next = std::make_unique<Serving>(std::vector<std::string>{address.to_string()}, 2);
-    udp.wait_for_more(40);
-    current->stop(milliseconds(2000));
-    current = std::move(next);
-    udp.wait_for_more(40);
-  }
-  udp.stop();
-  EXPECT_EQ(udp.lost, 0u);
 }
 
 TEST(WorkerTest, SendsLateRepliesOfAListenerThatWentAway) {

@@ -1,5 +1,6 @@
-// ExternalName Services, and upstreams' aliases that lead to us (k8s-dns-semantics, section 4;
-// reliability.md, R9).
+// SPDX-License-Identifier: Apache-2.0
+// ExternalName Services (docs/semantics-kubernetes.md, "ExternalName Services"), and upstreams'
+// aliases that lead to registry names.
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {
@@ -79,7 +80,7 @@ TEST_F(AliasTest, CachedTargetNeedsNoUpstream) {
   EXPECT_TRUE(upstream_.asked.empty());
 }
 
-TEST_F(AliasTest, WhoAsksForTheAliasGetsJustThat) {
+TEST_F(AliasTest, QueryForTheAliasGetsOnlyTheAlias) {
   EXPECT_EQ(ask("plain.shop. CNAME"), "plain.shop. 5 CNAME www.example.org.");
   EXPECT_EQ(ask("plain.shop. ANY"), "plain.shop. 5 CNAME www.example.org.");
   EXPECT_TRUE(upstream_.asked.empty());

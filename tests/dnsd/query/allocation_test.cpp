@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the registry knows is answered without memory from the heap: counted, not believed.
 #include <cstdlib>
 #include <new>

@@ -1,4 +1,5 @@
-// Class CH and explanations (design, section 4; issue "explain").
+// SPDX-License-Identifier: Apache-2.0
+// Queries of class CH, and explanations.
 #include "dnsd/query/explanation.hpp"
 #include "tests/dnsd/query/query_fixture.hpp"
 

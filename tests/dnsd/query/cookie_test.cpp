@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries with a cookie (RFC 7873): who gets one of ours, and what it is good for.
 #include "tests/dnsd/query/query_fixture.hpp"
 
@@ -77,12 +78,12 @@ TEST_F(CookieTest, EveryKindOfAnswerHasIt) {
   EXPECT_EQ(message_.cookie.size(), 24U);
 }
 
-TEST_F(CookieTest, WhoSendsNoneGetsNone) {
+TEST_F(CookieTest, QueryWithoutACookieGetsNone) {
   ask("api.example.org. A", with_cookie(""));
   EXPECT_EQ(message_.cookie, "");
 }
 
-TEST_F(CookieTest, WhatIsNotOursIsAnsweredAllTheSame) {
+TEST_F(CookieTest, QueryWithAForeignCookieIsAnswered) {
   const std::string cookie = learned();
   for (const std::string& wrong :
        {with_bit_changed(cookie), cookie.substr(0, 16), cookie + "12345678"}) {
@@ -142,7 +143,7 @@ TEST_F(CookieTest, WithoutAQuestionAndAnAnswerItIsFormerr) {
   EXPECT_EQ(ask_cookie_only(""), "not aa, FORMERR");
   EXPECT_EQ(ask_cookie_only(kClientCookie, "127.0.0.1"), "not aa, FORMERR");
   EXPECT_EQ(message_.cookie, "");
-  EXPECT_EQ(ask_cookie_only(kClientCookie, "192.0.2.1"), "not aa, REFUSED, EDE 18");
+  EXPECT_EQ(ask_cookie_only(kClientCookie, "192.0.2.1"), "not aa, REFUSED");
 }
 
 TEST_F(CookieTest, OthersThanTheCurrentSecretAreAcceptedAndReplaced) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a QueryHandler works with, without sockets and without time: an upstream that answers from a
 // few lines when it is told to, replies that are kept, a clock that stands still.
 #pragma once

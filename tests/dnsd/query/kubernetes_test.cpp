@@ -1,5 +1,5 @@
-// The Kubernetes DNS-Based Service Discovery specification 1.1.0, and where CoreDNS differs from it
-// the side that k8s-dns-semantics recommends; one table a section of these notes.
+// SPDX-License-Identifier: Apache-2.0
+// Names of the cluster domain (docs/semantics-kubernetes.md).
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts file, overrides and DNS64: what this machine's operator makes of outside names.
 #include "dnsd/query/local_names.hpp"
 

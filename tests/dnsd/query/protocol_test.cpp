@@ -1,4 +1,5 @@
-// What comes before any name is looked at (reliability.md, table (c), column M).
+// SPDX-License-Identifier: Apache-2.0
+// The checks that come before the name is looked up.
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {
@@ -122,13 +123,95 @@ TEST_F(ProtocolTest, ClientsOutsideTheAllowedPrefixesAreRefused) {
   settings_ = QuerySettings::from(config);
   EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.2"}), "api.example.org. 30 A 10.0.0.7");
   EXPECT_EQ(ask("api.example.org. A", {.from = "2001:db8::1"}), "api.example.org. 30 A 10.0.0.7");
-  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.3"}), "not aa, REFUSED, EDE 18");
-  EXPECT_EQ(ask("www.example.org. A", {.from = "2001:db9::1"}), "not aa, REFUSED, EDE 18");
+  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.3"}), "not aa, REFUSED");
+  EXPECT_EQ(ask("www.example.org. A", {.from = "2001:db9::1"}), "not aa, REFUSED");
+  EXPECT_EQ(ask("www.example.org. A", {.tcp = true, .from = "2001:db9::1"}),
+            "not aa, REFUSED, EDE 18")
+      << "over TCP nobody forges an address: the reply says why";
+}
+
+// Whoever forges an address must not get more out of us than it puts in.
+TEST_F(ProtocolTest, RepliesToStrangersAreNoLargerThanTheQuery) {
+  Config config;
+  config.server.allow = {*IpPrefix::parse("127.0.0.0/8")};
+  settings_ = QuerySettings::from(config);
+  settings_.nsid = std::string(200, 'n');
+  settings_.cookies = CookieMode::On;
+  settings_.cookie_secrets = CookieSecrets{{1, 2, 3}, {}};
+  const std::vector<std::string> options = {
+      "",
+      std::string("\0\x03\0\0", 4),                           // NSID
+      std::string("\0\x0a\0\x08", 4) + "12345678",            // a client's cookie
+      std::string("\0\x0a\0\x18", 4) + std::string(24, 'c'),  // and a server's
+      std::string("\0\x0a\0\x05", 4) + "12345",               // a broken one
+      std::string("\0\x0b\0\0", 4),                           // keepalive
+      std::string("\0\x0c\0\x10", 4) + std::string(16, '\0')};
+  std::size_t replies = 0;
+  for (const int opcode : {0, 1, 2, 4, 5, 15})
+    for (const int questions : {0, 1, 2})
+      for (const int version : {-1, 0, 1})
+        for (const std::string& option : options)
+          for (const int type : {0, 1, 12, 16, 28, 33, 41, 128, 250, 251, 252, 255, 65535})
+            for (const int qclass : {0, 1, 3, 4, 255})
+              for (const char* name : {".", "a.", "api.example.org.", "whoami.meshdns."}) {
+                std::string octets("\x12\x34\0\0\0\0\0\0\0\0\0\0", 12);
+                octets[2] = static_cast<char>(opcode << 3);
+                octets[5] = static_cast<char>(questions);
+                octets[11] = version >= 0 ? 1 : 0;
+                if (questions > 0)
+                  octets += *wire::name_from_text(name) + static_cast<char>(type >> 8) +
+                            static_cast<char>(type) + '\0' + static_cast<char>(qclass);
+                if (version >= 0)
+                  octets += std::string("\0\0\x29\xff\xff\0", 6) + static_cast<char>(version) +
+                            std::string("\x80\0\0", 3) + static_cast<char>(option.size()) + option;
+                std::vector<std::uint8_t> buffer(kUdpBufferSize);
+                std::ranges::copy(octets, buffer.begin());
+                if (!ask_octets(buffer, octets.size(), {.from = "192.0.2.1"}).empty()) continue;
+                ++replies;
+                ASSERT_LE(reply_.size(), octets.size())
+                    << "opcode " << opcode << ", " << questions << " questions, EDNS " << version
+                    << ", type " << type << ", class " << qclass << ", name " << name;
+                if (version < 1) ASSERT_NE(reply_[3] & 0x0f, 0);
+              }
+  EXPECT_GT(replies, 10'000U);
+}
+
+TEST_F(ProtocolTest, RepliesToUnknownClientsAreNoLargerThanTheQuery) {
+  registry_.registry().set_clients({{}, true, registry::UnknownClient::Refuse});
+  for (const char* question : {"a. A", "api.example.org. A", "whoami.meshdns. CH TXT"})
+    for (const std::string& cookie : {std::string(), std::string(8, 'c')}) {
+      EXPECT_EQ(ask(question, {.cookie = cookie, .from = "10.4.0.1"}), "not aa, REFUSED");
+      const std::size_t name = std::string_view(question).find(' ') + 1;
+      const std::size_t query = 12 + name + 4 + 11 + (cookie.empty() ? 0 : 12);
+      EXPECT_LE(reply_.size(), query) << question;
+    }
+}
+
+// RFC 6895, section 3.1: 0 is reserved, 128 to 255 are meta-types and queries.
+TEST_F(ProtocolTest, TypesThatNoRecordHasAreRefusedAndNeverForwarded) {
+  for (int type = 0; type < 300; ++type) {
+    const std::string text = "TYPE" + std::to_string(type);
+    const bool invalid = type == 0 || (type >= 128 && type <= 248);
+    const bool refused = type == 41 || (type >= 249 && type <= 254);
+    for (const char* name : {"victim.example.net. ", "api.example.org. "}) {
+      const std::string got = ask_raw(name + text);
+      if (invalid || refused) {
+        ASSERT_EQ(got, "") << text;
+        EXPECT_EQ(summary(reply_), invalid ? "not aa, FORMERR, EDE 30" : "not aa, REFUSED, EDE 18")
+            << text;
+      }
+    }
+    if (invalid || refused) EXPECT_TRUE(upstream_.asked.empty()) << text;
+    upstream_.settle();
+    upstream_.asked.clear();
+  }
 }
 
 TEST_F(ProtocolTest, UnknownClientsCanBeRefused) {
   registry_.registry().set_clients({{}, true, registry::UnknownClient::Refuse});
-  EXPECT_EQ(ask("api.example.org. A", {.from = "10.4.0.1"}), "not aa, REFUSED, EDE 18");
+  EXPECT_EQ(ask("api.example.org. A", {.from = "10.4.0.1"}), "not aa, REFUSED");
+  EXPECT_EQ(ask("api.example.org. A", {.tcp = true, .from = "10.4.0.1"}),
+            "not aa, REFUSED, EDE 18");
 }
 
 TEST_F(ProtocolTest, NsidIsSentWhenConfiguredAndAskedFor) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A handler over a registry that is fed from manifests, and its answers as one line of text.
 //
 //   ask("web.shop. A")  ->  "web.shop. 5 A 10.96.0.1"          an authoritative answer

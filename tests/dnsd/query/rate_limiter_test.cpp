@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/rate_limiter.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Names of addresses (k8s-dns-semantics, section 7).
+// SPDX-License-Identifier: Apache-2.0
+// Reverse names (docs/semantics-kubernetes.md, "Reverse names").
 #include "dnsd/query/reverse_zone.hpp"
 #include "tests/dnsd/query/query_fixture.hpp"
 

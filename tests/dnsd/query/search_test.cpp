@@ -1,4 +1,5 @@
-// Search domains that resolvers append (design, section 4, step 4; istio-semantics, 9.4 and 15).
+// SPDX-License-Identifier: Apache-2.0
+// Search domains that resolvers append (docs/semantics-istio.md, "Search names").
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {

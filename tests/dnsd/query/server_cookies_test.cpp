@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/server_cookies.hpp"
 
 #include <gtest/gtest.h>
@@ -102,7 +103,7 @@ TEST(ServerCookiesTest, EveryBitCounts) {
   }
 }
 
-TEST(ServerCookiesTest, OfOtherLengthsAreNotOurs) {
+TEST(ServerCookiesTest, RefusesOtherLengths) {
   for (std::size_t size = 16; size <= 40; ++size) {
     Octets cookie = kCookie;
     cookie.resize(size);

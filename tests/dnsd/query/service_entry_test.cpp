@@ -1,4 +1,5 @@
-// Hosts that ServiceEntries declare (design, section 4; istio-semantics, sections 6 and 15).
+// SPDX-License-Identifier: Apache-2.0
+// Hosts that ServiceEntries declare (docs/semantics-istio.md, "Hosts" and "Addresses in answers").
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_settings.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries that are answered later: sets without addresses yet, upstreams, and their limits.
 #include "tests/dnsd/query/query_fixture.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages for tests, written with a comment per field.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/wire/response_message.hpp"
 
 #include <gtest/gtest.h>

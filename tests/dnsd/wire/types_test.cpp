@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/wire/types.hpp"
 
 #include <gtest/gtest.h>

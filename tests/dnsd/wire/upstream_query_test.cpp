@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dnsd/wire/upstream_query.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/base/ip_address.hpp"
 
 #include <gtest/gtest.h>
@@ -94,6 +95,15 @@ TEST(IpPrefixTest, RefusesWhatIsNoPrefix) {
        {"10.0.0.0/33", "2001:db8::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08",
         "10.0.0.0/8/8", "10.0.0.0/a", "/8", "10.0.0.0/ 8", "10.0.0.0/0008"})
     EXPECT_FALSE(IpPrefix::parse(text)) << text;
+}
+
+// Both are IPv6 text, so that the length is of 128 bits.
+TEST(IpPrefixTest, CountsTheBitsOfIPv6InAMappedPrefix) {
+  EXPECT_EQ(IpPrefix::parse("::ffff:10.0.0.0/104"), IpPrefix::parse("10.0.0.0/8"));
+  EXPECT_EQ(IpPrefix::parse("::ffff:0:0/96"), IpPrefix::parse("0.0.0.0/0"));
+  EXPECT_EQ(IpPrefix::parse("::ffff:192.0.2.1/128"), IpPrefix::parse("192.0.2.1"));
+  for (const char* const text : {"::ffff:10.0.0.0/8", "::ffff:10.0.0.0/95", "::ffff:10.0.0.0/129"})
+    EXPECT_FALSE(IpPrefix::parse(text).has_value()) << text;
 }
 
 TEST(IpPrefixTest, ContainsByTheBitsOfItsLength) {

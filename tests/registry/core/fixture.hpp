@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // A registry fed from manifest text, and what a client of it sees, as one line of text.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,19 +44,20 @@ class TestRegistry {
   CommitSummary add(const std::vector<Resource>& resources) {
     Transaction t;
     for (const auto& r : resources) t.upsert(r, registry_.origin("test.yaml"), 1);
-    return registry_.commit(std::move(t));
+    return commit(std::move(t));
   }
   CommitSummary remove(const ResourceKey& key) {
     Transaction t;
     t.remove(key, registry_.origin("test.yaml"));
-    return registry_.commit(std::move(t));
+    return commit(std::move(t));
   }
   void resolve(std::string host, const std::vector<std::string>& addresses,
                ResolvedName::State state = ResolvedName::State::Resolved) {
     ResolvedName name{std::move(host), state, {}};
     for (const auto& a : addresses) name.addresses.push_back(*IpAddress::parse(a));
     Transaction t;
-    t.set_resolved(name);
+    for (const auto& use : name_uses_)
+      if (use.name == name.host) t.set_resolved(use.ns, name);
     registry_.commit(std::move(t));
   }
   void be(ClientIdentity identity) {
@@ -86,7 +89,15 @@ class TestRegistry {
   View view() const { return View(*registry_.current(), *registry_.current()->default_client); }
 
  private:
+  CommitSummary commit(Transaction&& transaction) {
+    CommitSummary summary = registry_.commit(std::move(transaction));
+    for (const auto& use : summary.names_removed) name_uses_.erase(use);
+    name_uses_.insert(summary.names_added.begin(), summary.names_added.end());
+    return summary;
+  }
+
   Registry registry_;
+  std::set<NameUse> name_uses_;
 };
 
 }  // namespace meshdns::registry

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/registry.hpp"
 
 #include <algorithm>
@@ -33,6 +34,30 @@ TEST(RegistryTest, PrefersExactHostThenLongestWildcard) {
   EXPECT_EQ(r.ask("x.b.bar.com"), "wildcard vips 10.0.0.2");
   EXPECT_EQ(r.ask("a.b.bar.com"), "exact vips 10.0.0.3");
   EXPECT_EQ(r.ask("bar.com"), "none");
+}
+
+// "a" comes last by its name: only the creation time can prefer the other namespace.
+TEST(RegistryTest, PrefersTheOlderOfTwoNamespacesWhateverTheirCreationTimes) {
+  // In the order of age; "" is an object without creationTimestamp, which counts as the oldest.
+  const std::vector<std::string> times = {
+      "",
+      "0001-01-01T00:00:00Z",
+      "1969-12-31T23:59:58.5Z",
+      "1969-12-31T23:59:59.5Z",
+      "1970-01-01T00:00:00Z",
+      "1970-01-01T00:00:01Z",
+      "2026-01-31T12:00:00Z",
+      "9999-12-31T23:59:59Z",
+  };
+  for (std::size_t older = 0; older < times.size(); ++older) {
+    for (std::size_t younger = older + 1; younger < times.size(); ++younger) {
+      TestRegistry r;
+      r.load(entry("one", "a", vip("api.example.org", "10.0.0.1"), times[younger]) +
+             entry("two", "b", vip("api.example.org", "10.0.0.2"), times[older]));
+      EXPECT_EQ(r.ask("api.example.org"), "exact vips 10.0.0.2")
+          << "'" << times[older] << "' is older than '" << times[younger] << "'";
+    }
+  }
 }
 
 TEST(RegistryTest, MergesEntriesOfOneNamespaceIntoASet) {
@@ -99,9 +124,8 @@ TEST(RegistryTest, FollowsResolvedNames) {
                    "hosts: [rr.example.org], resolution: DNS_ROUND_ROBIN, endpoints: [{address: "
                    "a.example.net}], " +
                        std::string(kPorts)));
-  auto names = summary.names_added;
-  std::ranges::sort(names);
-  EXPECT_EQ(names, (std::vector<std::string>{"a.example.net", "b.example.net"}));
+  EXPECT_EQ(summary.names_added,
+            (std::vector<NameUse>{{"a.example.net", "x"}, {"b.example.net", "x"}}));
   EXPECT_EQ(r.ask("d.example.org"), "exact pending");
   r.resolve("a.example.net", {"192.0.2.1", "192.0.2.2"});
   EXPECT_EQ(r.ask("d.example.org"), "exact pending") << "the first answer waits for all names";
@@ -112,7 +136,128 @@ TEST(RegistryTest, FollowsResolvedNames) {
   r.resolve("b.example.net", {}, ResolvedName::State::Failed);
   EXPECT_EQ(r.ask("d.example.org"), "exact unresolvable");
   const auto gone = r.remove({Kind::ServiceEntry, "", "x", "d"});
-  EXPECT_EQ(gone.names_removed, std::vector<std::string>{"b.example.net"});
+  EXPECT_EQ(gone.names_removed, (std::vector<NameUse>{{"b.example.net", "x"}}));
+}
+
+TEST(RegistryTest, ResolvedNameReachesOnlyTheNamespaceThatIsTold) {
+  TestRegistry r;
+  const std::string spec =
+      "resolution: DNS, endpoints: [{address: a.example.net}], " + std::string(kPorts);
+  const auto summary = r.load(entry("d", "x", "hosts: [x.example.org], " + spec) +
+                              entry("e", "y", "hosts: [y.example.org], " + spec));
+  EXPECT_EQ(summary.names_added,
+            (std::vector<NameUse>{{"a.example.net", "x"}, {"a.example.net", "y"}}));
+  Transaction t;
+  t.set_resolved(
+      "y", {"a.example.net", ResolvedName::State::Resolved, {*IpAddress::parse("192.0.2.1")}});
+  EXPECT_EQ(r.registry().commit(std::move(t)).changed_hosts, 1u);
+  EXPECT_EQ(r.ask("x.example.org"), "exact pending");
+  EXPECT_EQ(r.ask("y.example.org"), "exact endpoints 192.0.2.1");
+}
+
+TEST(RegistryTest, NameThatMovesToAnotherHostStaysResolved) {
+  TestRegistry r;
+  const std::string spec =
+      "resolution: DNS, endpoints: [{address: a.example.net}], " + std::string(kPorts);
+  r.load(entry("d", "x", "hosts: [old.example.org], " + spec));
+  r.resolve("a.example.net", {"192.0.2.1"});
+  const auto moved = r.load(entry("d", "x", "hosts: [new.example.org], " + spec));
+  EXPECT_TRUE(moved.names_added.empty());
+  EXPECT_TRUE(moved.names_removed.empty());
+  EXPECT_EQ(r.ask("new.example.org"), "exact endpoints 192.0.2.1");
+}
+
+// A commit that changes addresses of one name of a large set derives the set once, and compares
+// its names without a search for each.
+TEST(RegistryTest, ManyResolvedNamesOfOneSetAreOneChange) {
+  constexpr int kNames = 1'000;
+  std::string endpoints;
+  for (int i = 0; i < kNames; ++i)
+    endpoints += "{address: n" + std::to_string(i) + ".example.net}, ";
+  TestRegistry r;
+  r.load(entry("d", "x",
+               "hosts: [d.example.org], resolution: DNS, endpoints: [" + endpoints + "], " +
+                   std::string(kPorts)));
+  Transaction t;
+  for (int i = 0; i < kNames; ++i)
+    t.set_resolved("x", {"n" + std::to_string(i) + ".example.net",
+                         ResolvedName::State::Resolved,
+                         {IpAddress::v4({192, 0, static_cast<std::uint8_t>(i / 250),
+                                         static_cast<std::uint8_t>(i % 250 + 1)})}});
+  EXPECT_EQ(r.registry().commit(std::move(t)).changed_hosts, 1u);
+  EXPECT_EQ(r.view().addresses(*r.view().lookup("d.example.org").service).v4.size(), 1'000u);
+}
+
+TEST(RegistryTest, VisitingClientsLeaveNothingBehind) {
+  TestRegistry r;
+  r.load(
+      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: default, namespace: "
+      "istio-system}\nspec: {egress: [{hosts: [\"./*\", \"shop/*\"]}]}\n---\n" +
+      entry("d", "shop", "hosts: [d.example.org], addresses: [10.0.0.1], " + std::string(kPorts)));
+  ClientIdentity identity;
+  identity.ns = "visitor";
+  r.registry().client_of(identity);
+  const std::size_t symbols = r.registry().symbols();
+  const std::size_t scopes = r.registry().scopes();
+  for (int i = 0; i < 10'000; ++i) {
+    identity.ns = identity.network = identity.cluster = "n" + std::to_string(i);
+    const auto client = r.registry().client_of(identity);
+    ASSERT_EQ(client->ns->text(), identity.ns);
+    ASSERT_TRUE(View(*r.registry().current(), *client).lookup("d.example.org"));
+  }
+  EXPECT_EQ(r.registry().symbols(), symbols);
+  EXPECT_EQ(r.registry().scopes(), scopes);
+}
+
+// Counts how often all addresses are assigned, which costs time linear in their number.
+class CountingVips final : public VipAllocator {
+ public:
+  explicit CountingVips(int& count) : count_(count) {}
+  std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
+                                    const std::vector<IpAddress>& taken) override {
+    ++count_;
+    return hash_.assign(requests, taken);
+  }
+
+ private:
+  int& count_;
+  HashVips hash_;
+};
+
+TEST(RegistryTest, AssignsVipsOnlyWhenHostsOrClaimsChange) {
+  MeshSettings settings;
+  settings.auto_allocate = AutoAllocate::Persistent;
+  TestRegistry r(settings);
+  int count = 0;
+  r.registry().set_vip_allocator(std::make_unique<CountingVips>(count));
+  const auto assigns = [&](const std::string& text) {
+    const int before = std::exchange(count, 0);
+    r.load(text);
+    return std::exchange(count, before) != 0;
+  };
+  const auto dns = [](std::string_view host, std::string_view more = "") {
+    return "hosts: [" + std::string(host) + "], resolution: DNS, " + std::string(kPorts) +
+           std::string(more);
+  };
+  EXPECT_TRUE(assigns(entry("a", "x", dns("a.example.org"))));
+  const std::string vip = r.ask("a.example.org");
+  EXPECT_NE(vip.find("240.240."), std::string::npos) << vip;
+  EXPECT_FALSE(assigns(entry("a", "x", dns("a.example.org", ", location: MESH_INTERNAL"))));
+  EXPECT_FALSE(assigns("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"));
+  EXPECT_EQ(r.ask("a.example.org"), vip);
+  // Two objects that swap their hosts in one commit ask for the same as before.
+  EXPECT_TRUE(assigns(entry("b", "x", dns("b.example.org"))));
+  EXPECT_FALSE(
+      assigns(entry("a", "x", dns("b.example.org")) + entry("b", "x", dns("a.example.org"))));
+  EXPECT_EQ(r.ask("a.example.org"), vip);
+  // The age decides who is first where two hosts collide.
+  EXPECT_TRUE(assigns(entry("a", "x", dns("b.example.org"), "2026-01-31T12:00:00Z")));
+  EXPECT_TRUE(assigns(entry("c", "y", dns("a.example.org"))));
+  EXPECT_TRUE(assigns(entry("v", "x", ::meshdns::registry::vip("v.example.org", "240.240.1.1"))));
+  EXPECT_TRUE(assigns(entry("v", "x", ::meshdns::registry::vip("v.example.org", "10.0.0.1"))));
+  const int before = count;
+  r.remove({Kind::ServiceEntry, "", "y", "c"});
+  EXPECT_EQ(count, before + 1);
 }
 
 TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
@@ -282,8 +427,7 @@ TEST(RegistryTest, TellsHandlersInOrderWithAViewAsNewAsTheEvent) {
                                             "1 delete a.example.org gone", "2 a.example.org"}));
 }
 
-// --- Order independence
-// ---------------------------------------------------------------------------------
+// --- Order independence --------------------------------------------------------------------------
 
 std::vector<Resource> mixed_resources(std::mt19937& random) {
   std::string text;

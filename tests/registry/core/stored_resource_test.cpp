@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/snapshot/stored_resource.hpp"
 
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/view/traffic_match.hpp"
 
 #include <gtest/gtest.h>
@@ -222,7 +223,7 @@ TEST_F(TrafficMatchTest, SelectedWorkloadsHaveTheirOwnPorts) {
             "details.example.org:9080 by HTTP host -> 10.3.0.1:9081");
 }
 
-TEST_F(TrafficMatchTest, WhatTheClientDoesNotSeeMatchesNothing) {
+TEST_F(TrafficMatchTest, HiddenServicesMatchNothing) {
   EXPECT_EQ(match("10.0.0.9", 443), "passthrough");
   EXPECT_EQ(match("10.0.0.9", 443, "", "hidden.example.org"), "passthrough");
   registry_.be_in("other");

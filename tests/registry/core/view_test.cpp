@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/view/view.hpp"
 
 #include <gtest/gtest.h>
+#include <random>
 
 #include "tests/registry/core/fixture.hpp"
 
@@ -29,6 +31,117 @@ TEST(ViewTest, TakesTheLikelyEntryForItsOwnNameOnly) {
   EXPECT_EQ(TestRegistry::describe(view, view.lookup("one.example.org")), "exact vips 192.0.2.1");
   EXPECT_EQ(TestRegistry::describe(view, view.lookup("two.example.org")), "exact vips 192.0.2.2");
   EXPECT_EQ(TestRegistry::describe(view, view.lookup("three.example.org")), "none");
+}
+
+// A host of many namespaces has an index, and its egress hosts are looked for once: the choice is
+// the one that a look at each service makes.
+TEST(ViewTest, ChoosesAmongManyNamespacesAsAmongFew) {
+  std::mt19937 random(7);
+  const auto any = [&](std::size_t below) { return random() % below; };
+  const auto word = [&](std::initializer_list<const char*> words) {
+    return std::string(words.begin()[any(words.size())]);
+  };
+  for (int round = 0; round < 60; ++round) {
+    TestRegistry registry;
+    std::string objects;
+    const std::size_t count = round % 2 == 0 ? 20 : 80;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string n = std::to_string(i);
+      if (any(5) == 0) continue;
+      objects +=
+          "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: e, "
+          "namespace: ns" +
+          n + ", creationTimestamp: \"2024-01-0" + std::to_string(1 + any(9)) +
+          "T00:00:00Z\"}, spec: {hosts: [api.example.org, "
+          "\"*.wild.example.org\"], addresses: [10.0.0." +
+          n + "], exportTo: [" + word({"\"*\"", "\".\"", "web", "web, ns1", "ns2"}) +
+          "], ports: [{number: " + word({"80", "90"}) + ", name: p, protocol: TCP}]}}\n---\n";
+    }
+    const auto hosts = [&] {
+      std::string list;
+      for (std::size_t i = 1 + any(4); i-- > 0;)
+        list += (list.empty() ? "\"" : ", \"") + word({"", "", "", "~"}) +
+                word({"*", ".", "ns3", "ns40"}) + "/" +
+                word({"*", "api.example.org", "*.example.org", "*.wild.example.org", "*.org"}) +
+                "\"";
+      return "hosts: [" + list + "]}";
+    };
+    std::string egress;
+    if (any(2) == 0) egress = "{port: {number: 80, protocol: TCP, name: p}, " + hosts();
+    if (any(2) == 0) egress += (egress.empty() ? "{" : ", {") + hosts();
+    if (!egress.empty())
+      objects +=
+          "{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: default, "
+          "namespace: web}, spec: {egress: [" +
+          egress + "]}}\n";
+    registry.load(objects);
+    for (const char* ns : {"web", "ns1", "ns2", "ns40"}) {
+      registry.be_in(ns);
+      const View view = registry.view();
+      for (const auto& [name, host] : {std::pair{"api.example.org", "api.example.org"},
+                                       {"x.wild.example.org", "*.wild.example.org"}}) {
+        const HostEntry* entry =
+            host[0] == '*' ? view.snapshot().find_wildcard(std::string_view(host).substr(2))
+                           : view.snapshot().find_host(host);
+        if (entry == nullptr) continue;
+        const ServiceRecord* best = nullptr;
+        const auto rank = [&](const ServiceRecord& r) {
+          return r.ns == view.client().ns ? 0 : r.is_public() ? 2 : 1;
+        };
+        for (const ServiceRecord* record : entry->records())
+          if (view.sees(entry->host(), *record) && (best == nullptr || rank(*record) < rank(*best)))
+            best = record;
+        EXPECT_EQ(view.lookup(name).service, best) << name << " for " << ns << "\n" << objects;
+      }
+    }
+  }
+}
+
+// An egress host is one thing to match with a walk over all of them and another with an index.
+TEST(ViewTest, SidecarsImportWhatOneOfTheirEgressHostsMatches) {
+  const struct {
+    const char* egress;
+    const char* seen;  // of the five hosts below, those that are seen
+  } rows[] = {
+      {R"({hosts: ["*/*"]})", "abcde"},
+      {R"({hosts: ["shop/*"]})", "ace"},
+      {R"({hosts: ["./*"]})", ""},
+      {R"({hosts: ["*/a.example.org"]})", "a"},
+      {R"({hosts: ["net/a.example.org", "*/*.x.example.org"]})", "de"},
+      {R"({hosts: ["*/*.example.org"]})", "abcde"},
+      {R"({hosts: ["*/*.w.x.example.org"]})", "e"},
+      {R"({hosts: ["shop/*.example.org", "net/b.example.org"]})", "abce"},
+      {R"({port: {number: 90, protocol: TCP, name: t}, hosts: ["*/*"]})", "bd"},
+      {R"({port: {number: 90, protocol: HTTP_PROXY, name: t}, hosts: ["*/*"]})", "abcde"},
+      {R"({port: {number: 70, protocol: TCP, name: t}, hosts: ["*/*"]}, {port: {number: 80, protocol: TCP, name: u}, hosts: ["*/*"]})",
+       "ace"},
+      {R"({hosts: ["~*/a.example.org", "~net/*.x.example.org", "*/*"]})", "bce"},
+      {R"({hosts: ["~*/*.example.org", "*/*"]})", ""},
+  };
+  const auto entry = [](const char* name, const char* ns, const char* host, const char* port) {
+    return std::string(
+               "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: ") +
+           name + ", namespace: " + ns + "}, spec: {hosts: [\"" + host +
+           "\"], addresses: [10.0.0.1], ports: [{number: " + port +
+           ", name: p, protocol: TCP}]}}\n---\n";
+  };
+  for (const auto& row : rows) {
+    TestRegistry registry;
+    registry.load(
+        entry("a", "shop", "a.example.org", "80") + entry("b", "net", "b.example.org", "90") +
+        entry("c", "shop", "c.example.org", "80") + entry("d", "net", "d.x.example.org", "90") +
+        entry("e", "shop", "*.w.x.example.org", "80"));
+    registry.load(
+        std::string("{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {name: "
+                    "default, namespace: web}, spec: {egress: [") +
+        row.egress + "]}}");
+    registry.be_in("web");
+    std::string seen;
+    for (const char* name : {"a.example.org", "b.example.org", "c.example.org", "d.x.example.org",
+                             "e.w.x.example.org"})
+      if (registry.ask(name) != "none") seen += name[0];
+    EXPECT_EQ(seen, row.seen) << row.egress;
+  }
 }
 
 // What lies below what, for a client whose Sidecar has the egress hosts.

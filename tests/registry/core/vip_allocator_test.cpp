@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/vip/vip_allocator.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -52,13 +54,13 @@ TEST(HashVipsTest, SlotsThatShareAnAddressTextInV6StayApartInV4) {
   EXPECT_EQ(assigned(both, "", "a44155.example.com").substr(0, 13), "240.240.31.17");
 }
 
-class PersistentVipsTest : public testing::Test {
+class PersistentVipFileTest : public testing::Test {
  protected:
-  PersistentVipsTest() {
+  PersistentVipFileTest() {
     std::string pattern = (std::filesystem::temp_directory_path() / "meshdns-vips-XXXXXX").string();
     directory_ = mkdtemp(pattern.data());
   }
-  ~PersistentVipsTest() override { std::filesystem::remove_all(directory_); }
+  ~PersistentVipFileTest() override { std::filesystem::remove_all(directory_); }
 
   PersistentVips open(std::string_view cidr = "10.99.0.0/24") {
     PersistentVipOptions options;
@@ -74,7 +76,7 @@ class PersistentVipsTest : public testing::Test {
   std::vector<std::string> reports_;
 };
 
-TEST_F(PersistentVipsTest, NeverMovesNorSharesAVipOverRandomHistoriesAndRestarts) {
+TEST_F(PersistentVipFileTest, NeverMovesNorSharesAVipOverRandomHistoriesAndRestarts) {
   std::mt19937 random(5);
   std::map<std::string, std::string>
       known;  // of hosts that were never away longer than the quarantine
@@ -101,7 +103,7 @@ TEST_F(PersistentVipsTest, NeverMovesNorSharesAVipOverRandomHistoriesAndRestarts
   EXPECT_TRUE(reports_.empty());
 }
 
-TEST_F(PersistentVipsTest, GivesAReturningHostItsOwnBackAndKeepsItFromOthersMeanwhile) {
+TEST_F(PersistentVipFileTest, GivesAReturningHostItsOwnBackAndKeepsItFromOthersMeanwhile) {
   PersistentVips vips = open("10.99.0.0/30");  // two addresses
   const auto first = vips.assign({{"ns", "a"}, {"ns", "b"}}, {});
   EXPECT_EQ(vips.assign({{"ns", "b"}, {"ns", "c"}}, {}).size(), 1U)
@@ -116,7 +118,7 @@ TEST_F(PersistentVipsTest, GivesAReturningHostItsOwnBackAndKeepsItFromOthersMean
             assigned(first, "ns", "a"));
 }
 
-TEST_F(PersistentVipsTest, AgreesBetweenTwoFreshNodesAndAvoidsClaimedAddresses) {
+TEST_F(PersistentVipFileTest, AgreesBetweenTwoFreshNodesAndAvoidsClaimedAddresses) {
   std::vector<VipRequest> requests;
   for (int i = 0; i < 100; ++i) requests.push_back({"ns", "h" + std::to_string(i)});
   const auto one = open().assign(requests, {});
@@ -126,8 +128,9 @@ TEST_F(PersistentVipsTest, AgreesBetweenTwoFreshNodesAndAvoidsClaimedAddresses) 
   for (const auto& a : open().assign(requests, {one[0].v4})) EXPECT_NE(a.v4, one[0].v4);
 }
 
-TEST_F(PersistentVipsTest, SetsADamagedFileAsideAndSaysSo) {
-  open().assign({{"ns", "a"}, {"ns", "b"}}, {});
+// A file that is damaged is not a first start: what it named has addresses that clients know.
+TEST_F(PersistentVipFileTest, GivesNoAddressesWhileItsFileIsDamaged) {
+  const auto given = open().assign({{"ns", "a"}, {"ns", "b"}}, {});
   const std::string path = directory_ + "/vips";
   std::string text;
   {
@@ -137,11 +140,44 @@ TEST_F(PersistentVipsTest, SetsADamagedFileAsideAndSaysSo) {
   for (std::size_t cut = 0; cut + 1 < text.size(); ++cut) {
     reports_.clear();
     std::ofstream(path, std::ios::trunc) << text.substr(0, cut);
-    const PersistentVips vips = open();
+    PersistentVips vips = open();
     ASSERT_EQ(reports_.size(), 1U) << "cut at " << cut;
-    EXPECT_NE(reports_[0].find("set aside"), std::string::npos);
-    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_NE(vips.trouble().find("is damaged"), std::string::npos);
+    EXPECT_TRUE(vips.assign({{"ns", "c"}}, {}).empty());
+    EXPECT_EQ(std::filesystem::file_size(path), cut) << "left as it is";
   }
+  std::ofstream(path, std::ios::trunc) << text;
+  EXPECT_EQ(open().assign({{"ns", "a"}, {"ns", "b"}}, {}), given) << "restored";
+}
+
+TEST_F(PersistentVipFileTest, GivesNoAddressesWhereItsFileCannotBeRead) {
+  const std::string path = directory_ + "/vips";
+  open().assign({{"ns", "a"}}, {});
+  std::filesystem::rename(path, directory_ + "/elsewhere");
+  const auto refuses = [&] {
+    PersistentVips vips = open();
+    return !vips.trouble().empty() && vips.assign({{"ns", "a"}}, {}).empty();
+  };
+  std::filesystem::create_symlink("elsewhere", path);
+  EXPECT_TRUE(refuses()) << "a link";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(refuses()) << "a FIFO, for which it does not wait";
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  EXPECT_TRUE(refuses()) << "a directory";
+}
+
+TEST_F(PersistentVipFileTest, WritesThroughNoLinkAndIntoNoFifo) {
+  const std::string path = directory_ + "/vips";
+  const std::string precious = directory_ + "/precious";
+  std::ofstream(precious) << "precious";
+  std::filesystem::create_symlink("precious", path + ".new");
+  EXPECT_EQ(open().assign({{"ns", "a"}}, {}).size(), 1U);
+  EXPECT_EQ(std::filesystem::file_size(precious), 8U);
+  ASSERT_EQ(mkfifo((path + ".new").c_str(), 0600), 0);
+  EXPECT_EQ(open().assign({{"ns", "b"}}, {}).size(), 1U);
+  EXPECT_TRUE(std::filesystem::is_regular_file(path));
 }
 
 }  // namespace

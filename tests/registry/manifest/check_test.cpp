@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/manifest/check.hpp"
 
 #include <gtest/gtest.h>
@@ -77,7 +78,7 @@ TEST_F(CheckTest, SameObjectInTwoFilesIsAWarning) {
   EXPECT_EQ(summary_.exit_status(), 0);
 }
 
-TEST_F(CheckTest, WhatCannotBeReadExitsWithTwo) {
+TEST_F(CheckTest, UnreadableFilesExitWithTwo) {
   EXPECT_EQ(check("/absent.yaml"),
             "absent.yaml: error: cannot be read: No such file or directory\n");
   EXPECT_EQ(summary_.exit_status(), 2);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a manifest gave, in a form that tests can compare.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/manifest/document.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ TEST(DocumentTest, DocumentsAreSeparate) {
 
 TEST(DocumentTest, ScalarsHaveTheirTypes) {
   std::vector<std::string> described;
-  ASSERT_TRUE(read_yaml_documents(
+  ASSERT_TRUE(read_handwritten_documents(
       "[a, \"1\", 1, -0x1F, 0o17, 1.5, .inf, 1e3, true, False, null, ~, '', 1.2.3.4, 10.0.0.0/8, "
       "2001:db8::1, 99999999999999999999, 1_000, yes, 2026-01-31, [], {}]",
       {}, [&](const Document& document) {
@@ -75,7 +76,7 @@ TEST(DocumentTest, ScalarsHaveTheirTypes) {
 
 TEST(DocumentTest, ScalarsConvertOnlyToWhatTheyAre) {
   bool called = false;
-  ASSERT_TRUE(read_yaml_documents(
+  ASSERT_TRUE(read_handwritten_documents(
       "s: word\nq: \"12\"\ni: -12\nh: 0xff\nmax: 9223372036854775807\nmin: -9223372036854775808\n"
       "over: 9223372036854775808\nb: true\nn: null\nblock: |\n  12\ntagged: !!str 12\n",
       {}, [&](const Document& document) {

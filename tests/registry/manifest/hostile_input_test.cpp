@@ -1,5 +1,5 @@
-// What a manifest may do to us: nothing but an error with its line (reliability: hostile
-// configuration).
+// SPDX-License-Identifier: Apache-2.0
+// A hostile manifest causes an error with its line and nothing else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(HostileInputTest, ValuesOfOneDocumentAreBounded) {
   const auto reads = [&](std::size_t count) {
     std::string text = "[";
     for (std::size_t i = 0; i + 1 < count; ++i) text += "0,";
-    return read_yaml_documents(text + "]", limits, [](const Document&) {}).has_value();
+    return read_documents(text + "]", limits, [](const Document&) {}).has_value();
   };
   EXPECT_TRUE(reads(100));
   EXPECT_FALSE(reads(101));

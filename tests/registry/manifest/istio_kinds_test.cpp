@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WorkloadEntry and Sidecar: each rule beside its nearest accepted neighbour.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/manifest/manifest.hpp"
 
 #include <gtest/gtest.h>
@@ -214,7 +215,7 @@ TEST(ManifestTest, TypesThatAreNotReadAreSaid) {
   }
 }
 
-TEST(ManifestTest, WhatIsNoObjectIsSaid) {
+TEST(ManifestTest, ReportsDocumentsThatAreNoObjects) {
   struct Case {
     std::string text;
     std::string place;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every refusal and warning of a ServiceEntry, each beside its nearest accepted neighbour.
 #include <gtest/gtest.h>
 
@@ -613,6 +614,21 @@ TEST(ServiceEntryTest, ObjectLevelRulesHaveTheirLines) {
        {"9 warning spec.ports[0].protocol"}},
   };
   for (const SpecCase& c : cases) expect_case(c, c.text);
+}
+
+TEST(ServiceEntryTest, KeepsACreationTimeOf1970ApartFromNone) {
+  const auto created = [](const std::string& metadata) {
+    return only<ServiceEntry>(read("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+                                   "metadata: {name: a" +
+                                   metadata +
+                                   "}\nspec: {hosts: [a.example.org], addresses: [10.0.0.1], "
+                                   "resolution: STATIC, ports: [{number: 80, name: http}]}\n"))
+        .meta.creation_time;
+  };
+  EXPECT_EQ(created(", creationTimestamp: \"1970-01-01T00:00:00Z\""), 0);
+  EXPECT_EQ(created(", creationTimestamp: \"1969-12-31T23:59:59.5Z\""), -1);
+  EXPECT_EQ(created(", creationTimestamp: null"), kUnknownCreationTime);
+  EXPECT_EQ(created(""), kUnknownCreationTime);
 }
 
 TEST(ServiceEntryTest, ReadsEveryFieldIntoCanonicalForm) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/file_source.hpp"
 
 #include <dirent.h>
@@ -540,7 +541,7 @@ TEST_F(FileSourceTest, ALinkThatLeadsNowhereKeepsTheState) {
 }
 
 // As root everything is readable; the threads of the pool follow seteuid.
-TEST_F(FileSourceTest, WhatMayNotBeReadIsSaidAndTheRestServed) {
+TEST_F(FileSourceTest, ReportsForbiddenFilesAndServesTheRest) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   fs::permissions(base_, fs::perms(0755));
   fs::create_directory(dir_ / "shop");
@@ -572,7 +573,7 @@ TEST_F(FileSourceTest, WhatMayNotBeReadIsSaidAndTheRestServed) {
   ASSERT_EQ(seteuid(0), 0);
 }
 
-TEST_F(FileSourceTest, WhatIsNoFileIsSaidAndDoesNotBlock) {
+TEST_F(FileSourceTest, ReportsIrregularFilesWithoutBlocking) {
   ASSERT_EQ(mkfifo((dir_ / "a.yaml").c_str(), 0600), 0);
   write(dir_ / "b.yaml", "web\n");
   open();
@@ -819,7 +820,8 @@ TEST_F(FileSourceTest, WithoutInotifyChangesAreFoundByPolling) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   source_->start();
   ASSERT_TRUE(becomes("a.yaml: v0"));
-  EXPECT_THAT(registry_.findings[dir_.string()][0].message, HasSubstr("looked at at intervals"));
+  EXPECT_THAT(registry_.findings[dir_.string()][0].message,
+              HasSubstr("fs.inotify.max_user_instances"));
   rename_over(dir_ / "a.yaml", "v1\n");
   EXPECT_TRUE(becomes("a.yaml: v1"));
   write(dir_ / "b.yaml", "w1\n");

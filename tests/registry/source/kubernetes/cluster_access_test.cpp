@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/cluster_access.hpp"
 
 #include <gmock/gmock.h>
@@ -38,17 +39,26 @@ TEST(KubeconfigTest, ReadsTheCurrentContext) {
 
 TEST(KubeconfigTest, DecodesData) {
   const auto access = parse_kubeconfig(
-      kubeconfig("server: \"https://a\", certificate-authority-data: YQ==, "
-                 "insecure-skip-tls-verify: true",
+      kubeconfig("server: \"https://a\", certificate-authority-data: YQ==",
                  "client-certificate-data: YWI=, client-key-data: YWJj, token: t, tokenFile: tok"),
       "/d");
   ASSERT_TRUE(access) << access.error().message;
   EXPECT_EQ(access->tls.ca_pem, "a");
   EXPECT_EQ(access->tls.certificate_pem, "ab");
   EXPECT_EQ(access->tls.key_pem, "abc");
-  EXPECT_TRUE(access->tls.is_unverified);
+  EXPECT_FALSE(access->tls.is_unverified);
   EXPECT_EQ(access->token, "t");
   EXPECT_EQ(access->token_file, "/d/tok");
+}
+
+TEST(KubeconfigTest, LeavesAServerUnverifiedOnlyWithoutAnAuthority) {
+  const std::string insecure = "server: \"https://a\", insecure-skip-tls-verify: true";
+  const auto access = parse_kubeconfig(kubeconfig(insecure, "token: t"), "/d");
+  ASSERT_TRUE(access) << access.error().message;
+  EXPECT_TRUE(access->tls.is_unverified);
+  for (const char* const authority :
+       {", certificate-authority-data: YQ==", ", certificate-authority: ca.crt"})
+    EXPECT_FALSE(parse_kubeconfig(kubeconfig(insecure + authority, "token: t"), "/d"));
 }
 
 TEST(KubeconfigTest, ReadsAnExecPlugin) {
@@ -76,7 +86,7 @@ TEST(KubeconfigTest, SaysWhatIsWrong) {
       {"", "empty"},
       {"kind: Config", "current-context"},
       {"current-context: x", "contexts: there is none named \"x\""},
-      {kubeconfig("server: ftp://x", ""), "no http or https URL"},
+      {kubeconfig("server: ftp://x", ""), "not an http or https URL"},
       {kubeconfig("server: \"https://a\", certificate-authority-data: \"%%%\"", ""), "base64"},
       {kubeconfig("server: \"https://a\"", "exec: {apiVersion: v7, command: x}"), "v7"},
       {kubeconfig("server: \"https://a\"", "auth-provider: {name: gcp}"), "exec"},

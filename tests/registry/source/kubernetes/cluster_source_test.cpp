@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/cluster_source.hpp"
 
 #include <gmock/gmock.h>
@@ -363,7 +364,7 @@ TEST_F(HostileObjectTest, IsNoReasonToPassOverOtherEvents) {
   transport_.begin(kServices);
   transport_.send(kServices, event("ADDED", service("web", 7)) + event("BOOKMARK", nested(100)));
   pass();
-  EXPECT_EQ(services().error, "an event of the watch is no JSON");
+  EXPECT_EQ(services().error, "an event of the watch is not JSON");
   EXPECT_FALSE(services().synced);
 }
 
@@ -505,6 +506,28 @@ TEST_F(ClusterSourceTest, OnlyOneAsksAServerThatIsAway) {
   transport_.begin("/");
   EXPECT_EQ(transport_.open(), 5U);
   EXPECT_TRUE(source_->status().cluster->reachable);
+}
+
+TEST_F(ClusterSourceTest, AsksAgainWhenDiscoveryGetsNoAnswer) {
+  source_->start();
+  ASSERT_EQ(transport_.paths.size(), 1U);
+  pass(19'000);
+  EXPECT_EQ(transport_.paths.size(), 1U);
+  pass(2'000);
+  EXPECT_THAT(source_->status().last_error, HasSubstr("silence for 20 s"));
+  EXPECT_EQ(transport_.distrusts, 1);
+  pass(5'000);
+  EXPECT_GT(transport_.paths.size(), 1U);
+}
+
+TEST_F(ClusterSourceTest, GivesUpADiscoveryThatDoesNotEnd) {
+  source_->start();
+  ASSERT_TRUE(transport_.begin("/apis/"));
+  const std::string part(1 << 20, 'x');
+  int parts = 0;
+  while (parts < 100 && transport_.send("/apis/", part)) ++parts;
+  EXPECT_LT(parts, 10);
+  EXPECT_THAT(source_->status().last_error, HasSubstr("an answer is longer than 8388608 bytes"));
 }
 
 TEST_F(ClusterSourceTest, AssumesWhatIsUsualWhereDiscoveryIsForbidden) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/credentials.hpp"
 
 #include <gmock/gmock.h>
@@ -6,8 +7,12 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <thread>
 
 #include "tests/registry/source/kubernetes/fake_api.hpp"
 
@@ -159,6 +164,83 @@ TEST_F(CredentialsTest, EndsAProgramThatTakesTooLong) {
                              [&](Result<std::string> result) { why = result.error().message; });
   uv_run(&loop_, UV_RUN_DEFAULT);
   EXPECT_THAT(why, HasSubstr("did not end in time"));
+}
+
+// What the program printed, or why there is nothing.
+std::string output_of(uv_loop_t* loop, ExecCommand command) {
+  std::string text;
+  const auto process = run_program(loop, std::move(command), [&](Result<std::string> result) {
+    text = result ? *result : "error: " + result.error().message;
+  });
+  uv_run(loop, UV_RUN_DEFAULT);
+  return text;
+}
+
+TEST_F(CredentialsTest, GivesAProgramNothingOfOurEnvironmentButPathAndHome) {
+  setenv("NOTIFY_SOCKET", "/run/notify", 1);
+  setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+  setenv("LISTEN_FDS", "2", 1);
+  ExecCommand command;
+  command.program = "/usr/bin/env";
+  command.environment = {{"FROM_FILE", "a"}, {"FROM_FILE", "b"}, {"HOME", "/home/plugin"}};
+  EXPECT_EQ(output_of(&loop_, command),
+            "FROM_FILE=b\nHOME=/home/plugin\nPATH=" + std::string(getenv("PATH")) + "\n");
+  for (const char* const name : {"NOTIFY_SOCKET", "AWS_SECRET_ACCESS_KEY", "LISTEN_FDS"})
+    unsetenv(name);
+}
+
+TEST_F(CredentialsTest, GivesAProgramThreeDescriptorsAndASessionOfItsOwn) {
+  // Not a shell, which opens descriptors and blocks signals of its own.
+  const auto run = [&](std::string program, std::vector<std::string> arguments) {
+    ExecCommand command;
+    command.program = std::move(program);
+    command.arguments = std::move(arguments);
+    return output_of(&loop_, std::move(command));
+  };
+  sigset_t mask;
+  sigset_t before;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &mask, &before);
+  std::signal(SIGPIPE, SIG_IGN);
+  const int left_open = dup(2);  // without close-on-exec
+  EXPECT_EQ(run("ls", {"/proc/self/fd"}), "0\n1\n2\n3\n") << "the last one is the directory";
+  const std::string signals = run("grep", {"-E", "Sig(Blk|Ign)", "/proc/self/status"});
+  std::istringstream ids(run("cut", {"-d ", "-f1,6", "/proc/self/stat"}));
+  close(left_open);
+  std::signal(SIGPIPE, SIG_DFL);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(signals, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+  pid_t pid = 0;
+  pid_t session = -1;
+  ids >> pid >> session;
+  EXPECT_EQ(pid, session);
+}
+
+TEST_F(CredentialsTest, EndsAProgramThatPrintsWithoutEnd) {
+  ExecCommand command;
+  command.program = write_program("exec yes\n");
+  EXPECT_THAT(output_of(&loop_, command), HasSubstr("printed more than 1048576 bytes"));
+}
+
+TEST_F(CredentialsTest, EndsWhatAProgramHasStarted) {
+  const std::string pid_file = (directory_ / "pid").string();
+  ExecCommand command;
+  command.program = write_program("sleep 1000 & echo $! > " + pid_file + "; wait\n");
+  command.timeout = Milliseconds(300);
+  EXPECT_THAT(output_of(&loop_, command), HasSubstr("did not end in time"));
+  pid_t child = 0;
+  std::ifstream(pid_file) >> child;
+  ASSERT_GT(child, 1);
+  // Init may not have reaped it yet.
+  const auto is_gone = [&] {
+    std::string name;
+    std::string state;
+    std::ifstream status("/proc/" + std::to_string(child) + "/stat");
+    return !(status >> name >> name >> state) || state == "Z" || state == "X";
+  };
+  for (int tries = 0; tries < 10'000 && !is_gone(); ++tries) std::this_thread::yield();
+  EXPECT_TRUE(is_gone());
 }
 
 }  // namespace

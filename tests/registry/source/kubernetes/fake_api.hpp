@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A clock that a test turns, and a server whose answers the test gives one by one.
 #pragma once
 

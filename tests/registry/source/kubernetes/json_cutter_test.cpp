@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/json_cutter.hpp"
 
 #include <gmock/gmock.h>
@@ -108,6 +109,27 @@ TEST(JsonCutterTest, BoundsWhatStandsAroundTheItems) {
   CutterLimits limits;
   limits.envelope_bytes = 100;
   EXPECT_FALSE(cut(Shape::List, "{\"metadata\":\"" + std::string(1'000, 'x'), 64, limits).good);
+}
+
+TEST(JsonCutterTest, GivesUpAnObjectThatDoesNotEnd) {
+  const std::string endless = R"({"items":[{"a":1},{"a":")" + std::string(400, 'x');
+  for (const std::size_t step : {1, 7, 1000}) {
+    JsonCutter cutter(Shape::List, {.object_bytes = 64, .hopeless_bytes = 200});
+    std::size_t fed = 0;
+    while (fed < endless.size() && cutter.feed(endless.substr(fed, step), [](auto...) {}))
+      fed += step;
+    EXPECT_LT(fed, endless.size()) << step;
+    EXPECT_EQ(cutter.why(), "an object is longer than 200 bytes");
+  }
+}
+
+TEST(JsonCutterTest, GivesUpWhereThereIsNothingButSpace) {
+  JsonCutter cutter(Shape::Sequence, {.hopeless_bytes = 200});
+  const std::string space(150, ' ');
+  EXPECT_TRUE(cutter.feed(space + "{}" + space, [](auto...) {}));
+  EXPECT_TRUE(cutter.feed("{}" + space, [](auto...) {})) << "counts anew behind each object";
+  EXPECT_FALSE(cutter.feed(space, [](auto...) {}));
+  EXPECT_EQ(cutter.why(), "there is nothing in 200 bytes");
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/reflector.hpp"
 
 #include <gmock/gmock.h>
@@ -369,6 +370,31 @@ TEST_F(ReflectorTest, GivesUpOnAServerThatDoesNotAnswer) {
   scheduler_.pass(options_.answer_limit);
   EXPECT_EQ(reflector_->status().trouble, Trouble::Unreachable);
   EXPECT_EQ(transport_.distrusts, 1);
+}
+
+TEST_F(ReflectorTest, GivesUpAListThatDoesNotEnd) {
+  options_.list_bytes = 10'000;
+  make();
+  sync();
+  transport_.end(kServices, fail("reset"));
+  reflector_->resync();
+  ASSERT_TRUE(transport_.begin(kServices));
+  ASSERT_TRUE(transport_.send(kServices, R"({"items":[)"));
+  int parts = 0;
+  while (parts < 500 && transport_.send(kServices, bare_object("new", parts) + ",")) ++parts;
+  EXPECT_LT(parts, 500);
+  EXPECT_THAT(reflector_->status().error, HasSubstr("the list is longer than 10000 bytes"));
+  EXPECT_EQ(names_.text(), "a b new") << "nothing is taken away by half a list";
+}
+
+TEST_F(ReflectorTest, GivesUpARefusalThatDoesNotEnd) {
+  reflector_->start();
+  ASSERT_TRUE(transport_.begin(kServices, 500));
+  int parts = 0;
+  while (parts < 1'000 && transport_.send(kServices, std::string(1'000, 'x'))) ++parts;
+  EXPECT_LT(parts, 100);
+  EXPECT_THAT(reflector_->status().error, HasSubstr("500 xxx"));
+  EXPECT_EQ(transport_.open(), 0U);
 }
 
 TEST_F(ReflectorTest, IsPatientWithASlowServer) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/watch_plan.hpp"
 
 #include <gmock/gmock.h>

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that the world can do to the daemon, at once and by chance, while probes check each answer.
+
+Upstream servers misbehave, configurations and files change, clients and admin callers are hostile.  Whatever happens,
+the daemon does not end, registry names are answered right, forwarded names are right or SERVFAIL in time, and at rest
+the daemon holds no more than before.
+"""
+
+import pathlib
+import random
+import time
+
+import yaml
+
+import clients
+import truth
+import turmoil
+from harness.kube_api import make_certificates
+from harness.load import Load
+from harness.memory import MEBIBYTE, resident
+from harness.ports import free_port
+from harness.preset import IS_RELEASE
+from harness.scenario import write_atomically
+from harness.waiting import eventually, seconds
+from unruly_upstream import UnrulyUpstreams
+
+UPSTREAMS = 3
+WARM_SHARE = 0.4  # of the time, until memory is measured for the first time
+MAX_MORE_FILES = 8
+MAX_GROWTH = 24 * MEBIBYTE  # allocators never give back all
+REST = 15  # seconds; longer than any connection, client's or upstream's, is kept idle
+
+
+class Chaos:
+    """The daemon, its upstreams, and the loads that run on them."""
+
+    def __init__(self, workspace, seed, scratch):
+        self.seed = seed
+        self.chance = random.Random(seed)
+        workspace.write("stable.yaml", *[truth.entry(name) for name in truth.stable_names()])
+        certificate, key = make_certificates(scratch)
+        self.upstreams = workspace.own(UnrulyUpstreams(UPSTREAMS, seed, certificate, key))
+        self.resources = workspace.resources
+        self.admin_port = free_port()
+        self.base = {"server": {"tcp": {"idle_timeout": "2s"}}, "log": {"level": "error"},
+                     "admin": {"listen": f"127.0.0.1:{self.admin_port}"}, "cache": {"size": "8MiB"},
+                     "upstream": {"tls": {"ca_file": str(certificate)}}}
+        (scratch / "state").mkdir()
+        self.base["state_dir"] = str(scratch / "state")
+        self.daemon = workspace.daemon(self.base, upstreams=[self.upstreams.plain(i) for i in range(UPSTREAMS)])
+        self.base = self.daemon.config
+        self.loads = []
+        self.counts = {}
+
+    def begin(self, part):
+        """`part` makes the steps differ from those of another part of the same run."""
+        daemon, server = self.daemon, self.daemon.server
+        extra = [f"127.0.0.1:{free_port()}", f"127.0.0.4:{server[1]}", f"[::1]:{free_port('::1')}"]
+        steps = [
+            (clients.registry_names, 100, server, truth.stable_names()),
+            (clients.names_of_moving_files, 20, server, truth.moving_names()),
+            (clients.forwarded_names, 20, server, truth.forwarded_names(), turmoil.longest_answer_time()),
+            (clients.datagrams, 30, server), (clients.connections, 30, server), (clients.crowd, 5, server),
+            (clients.admin_calls, 20, self.admin_port),
+            (turmoil.reloads, 1, daemon.config_path, daemon.pid, self.base, self.upstreams, extra),
+            (turmoil.file_changes, 5, self.resources), (turmoil.moods, 1, self.upstreams),
+        ]
+        self.loads = [Load(step, rate, *arguments, seed=f"{self.seed}-{part}") for step, rate, *arguments in steps]
+
+    def run_for(self, duration):
+        """Lets it all happen for so long, and ends it early when something has gone wrong."""
+        until = time.monotonic() + duration
+        while time.monotonic() < until and self.daemon.process.is_running() and not any(l.has_ended for l in self.loads):
+            time.sleep(0.1)
+        return self.end()
+
+    def end(self):
+        problems = [problem for problem in [load.stop() for load in self.loads] if problem]
+        for load in self.loads:
+            self.counts[load.name] = self.counts.get(load.name, 0) + load.steps
+        self.loads = []
+        return problems
+
+    def check(self, problems):
+        process, where = self.daemon.process, f"MESHDNS_CHAOS_SEED={self.seed}\n{self.log()}"
+        is_running = process.is_running()
+        assert is_running, f"the daemon has ended by itself, exit code {process.exit_code}; {where}"
+        assert not process.sanitizer_reports(), where
+        assert self.upstreams.is_alive(), "the upstreams have ended"
+        assert not problems, "\n".join(problems) + f"\n{where}"
+
+    def log(self):
+        """The end of the daemon's log, without the queries."""
+        return "\n".join([line for line in self.daemon.process.log_lines() if " INFO query " not in line][-60:])
+
+    def rest(self):
+        """Takes back what was changed; returns once every name is answered again and nothing is held for anybody."""
+        for i in range(UPSTREAMS):
+            self.upstreams.be(i, "well")
+        for file in self.resources.rglob("moving*"):
+            if not file.is_dir() or file.is_symlink():
+                file.unlink()
+        write_atomically(self.daemon.config_path, yaml.safe_dump(self.base))
+        self.daemon.reload()
+        for name in (truth.stable_names()[0], *truth.forwarded_names(8)):
+            eventually(lambda name=name: self._is_right(name), 30, interval=0.1)
+        began = time.monotonic()
+        eventually(lambda: time.monotonic() - began > REST and self.files() <= self.files_at_first + MAX_MORE_FILES,
+                   3 * REST, interval=0.2)
+
+    def _is_right(self, name):
+        addresses = self.daemon.ask(name, timeout=6).addresses()
+        assert addresses == [truth.address_of(name)], f"{name} at rest: {addresses}"
+
+    @property
+    def process_files(self):
+        return pathlib.Path("/proc") / str(self.daemon.pid)
+
+    def files(self):
+        return len(list((self.process_files / "fd").iterdir()))
+
+    def resident(self):
+        return resident(self.daemon.pid)
+
+    def note_files(self):
+        self.files_at_first = self.files()
+
+
+def test_chaos(workspace, chaos_seconds, chaos_seed, tmp_path):
+    chaos = Chaos(workspace, chaos_seed, tmp_path)
+    chaos.note_files()
+    try:
+        chaos.begin("warm")
+        chaos.check(chaos.run_for(WARM_SHARE * chaos_seconds))
+        chaos.rest()
+        warm, warm_files = chaos.resident(), chaos.files()
+        chaos.begin("on")
+        chaos.check(chaos.run_for((1 - WARM_SHARE) * chaos_seconds))
+        chaos.rest()
+    finally:
+        chaos.end()
+        print(f"{chaos_seconds} s; steps: " + ", ".join(f"{name} {count}" for name, count in chaos.counts.items()))
+    print(f"RSS {warm // 1024} KiB when warm, {chaos.resident() // 1024} KiB at the end; files {chaos.files_at_first} at first, "
+          f"{warm_files} when warm, {chaos.files()} at the end")
+    assert all(count >= chaos_seconds / seconds(2) for count in chaos.counts.values()), "a load was not one"
+    if IS_RELEASE:
+        assert chaos.resident() - warm < MAX_GROWTH

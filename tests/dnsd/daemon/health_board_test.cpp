@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/health_board.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace meshdns::dnsd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+class HealthBoardTest : public testing::Test {
+ protected:
+  unsigned health_after(milliseconds time) {
+    now_ += time;
+    return board_.health(now_).status;
+  }
+  HealthBoard::Time now_{seconds{1'000}};
+  HealthBoard board_{now_};
+};
+
+TEST_F(HealthBoardTest, IsHealthyWhileTheControlThreadIsBusyForSeconds) {
+  EXPECT_EQ(health_after(seconds{29}), 200U);
+  board_.beat(now_);
+  EXPECT_EQ(health_after(seconds{29}), 200U);
+}
+
+TEST_F(HealthBoardTest, FailsWhenTheControlThreadIsSilent) {
+  EXPECT_EQ(health_after(seconds{31}), 200U) << "the first check that finds it is confirmed first";
+  EXPECT_EQ(health_after(milliseconds{999}), 200U);
+  EXPECT_EQ(health_after(milliseconds{1}), 503U);
+  EXPECT_THAT(board_.health(now_).body, HasSubstr("silent for 32 s"));
+  board_.beat(now_);
+  EXPECT_EQ(health_after(seconds{1}), 200U);
+}
+
+TEST_F(HealthBoardTest, DoesNotBlameTheControlThreadForAStoppedProcess) {
+  EXPECT_EQ(health_after(seconds{3'600}), 200U);
+  board_.beat(now_);
+  EXPECT_EQ(health_after(seconds{1}), 200U);
+  EXPECT_EQ(health_after(seconds{3'600}), 200U) << "a second suspension is another silence";
+}
+
+TEST_F(HealthBoardTest, TellsWhatIsPublished) {
+  EXPECT_EQ(board_.readiness().status, 503U) << "before anything is published";
+  board_.publish("worker 1 hangs", {.body = "ready\n"});
+  EXPECT_EQ(board_.health(now_).status, 503U);
+  EXPECT_EQ(board_.health(now_).body, "worker 1 hangs\n");
+  EXPECT_EQ(board_.readiness().body, "ready\n");
+  board_.publish("", {.status = 503});
+  EXPECT_EQ(board_.health(now_).body, "ok\n");
+  EXPECT_EQ(board_.readiness().status, 503U);
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd

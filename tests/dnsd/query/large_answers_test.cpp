@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// What very large Services, crowds of names and long chains may cost: the answers, which stay whole
+// or a fair part, and the bounds.
+#include <set>
+
+#include "tests/dnsd/query/query_fixture.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+class LargeAnswersTest : public QueryFixture {
+ protected:
+  void SetUp() override {
+    registry::MeshSettings settings;
+    settings.reverse_zones = {"10.in-addr.arpa"};
+    settings.search_shortcut = registry::SearchShortcut::All;
+    configure(settings);
+    be_authority();
+    be_in("shop");
+  }
+  static std::string v4(std::size_t i) {
+    return "10.4." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1);
+  }
+  // `hostname` of the i-th endpoint; empty: none.
+  template <typename Hostname>
+  void headless(std::size_t endpoints, const Hostname& hostname, std::string_view more = {}) {
+    std::string yaml = R"(
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: shop }
+spec: { clusterIP: None, ports: [{ port: 80, name: http }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+addressType: IPv4
+ports: [{ port: 80, name: http }]
+endpoints:
+)";
+    for (std::size_t i = 0; i < endpoints; ++i) {
+      yaml += "- { addresses: [" + v4(i) + "]";
+      const std::string name = hostname(i);
+      if (!name.empty()) yaml += ", hostname: " + name;
+      yaml += " }\n";
+    }
+    load(yaml + std::string(more));
+  }
+  // The SRV targets of the last answer; each must be there once.
+  std::set<std::string> targets() const {
+    std::set<std::string> targets;
+    for (const auto& record : message_.answer) {
+      if (record.type != wire::Type::Srv) continue;
+      const auto added = targets.insert(wire::name_to_text(record.rdata.substr(6)));
+      EXPECT_TRUE(added.second) << *added.first;
+    }
+    return targets;
+  }
+};
+
+const auto kNoName = [](std::size_t) { return std::string(); };
+
+TEST_F(LargeAnswersTest, SrvOverTcpHasEveryEndpointAndItsAddress) {
+  headless(500, kNoName);
+  for (const char* question :
+       {"_http._tcp.db.shop.svc.cluster.local. SRV", "db.shop.svc.cluster.local. SRV"}) {
+    ask(question, {.tcp = true});
+    EXPECT_EQ(message_.answer.size(), 500U);
+    EXPECT_EQ(message_.additional.size(), 500U);
+    EXPECT_FALSE(message_.truncated);
+    const auto all = targets();
+    EXPECT_EQ(all.size(), 500U);
+    EXPECT_TRUE(all.contains("10-4-0-1.db.shop.svc.cluster.local."));
+    EXPECT_TRUE(all.contains("10-4-1-250.db.shop.svc.cluster.local."));
+    for (const auto& record : message_.additional)
+      EXPECT_TRUE(all.contains(wire::name_to_text(record.owner)));
+  }
+}
+
+TEST_F(LargeAnswersTest, SrvOverUdpShowsEachEndpointInTurn) {
+  headless(200, kNoName);
+  std::set<std::string> seen;
+  for (int i = 0; i < 250; ++i) {
+    ask("_http._tcp.db.shop.svc.cluster.local. SRV", {.bufsize = 512});
+    EXPECT_TRUE(message_.truncated);
+    seen.merge(targets());
+  }
+  EXPECT_EQ(seen.size(), 200U);
+}
+
+TEST_F(LargeAnswersTest, EveryEndpointHasItsNameAndItsPointer) {
+  headless(400, [](std::size_t i) { return i % 2 == 0 ? "member-" + std::to_string(i) : ""; });
+  EXPECT_EQ(ask("member-2.db.shop.svc.cluster.local. A"),
+            "member-2.db.shop.svc.cluster.local. 5 A 10.4.0.3");
+  EXPECT_EQ(ask("10-4-0-4.db.shop.svc.cluster.local. A"),
+            "10-4-0-4.db.shop.svc.cluster.local. 5 A 10.4.0.4");
+  EXPECT_EQ(ask("10-4-0-3.db.shop.svc.cluster.local. A"), "NXDOMAIN cluster.local.")
+      << "it has a name of its own";
+  EXPECT_EQ(ask("member-2.db.shop.svc.cluster.local. AAAA"), "NODATA cluster.local.");
+  EXPECT_EQ(ask("3.0.4.10.in-addr.arpa. PTR"),
+            "3.0.4.10.in-addr.arpa. 5 PTR member-2.db.shop.svc.cluster.local.");
+  EXPECT_EQ(ask("4.0.4.10.in-addr.arpa. PTR"),
+            "4.0.4.10.in-addr.arpa. 5 PTR 10-4-0-4.db.shop.svc.cluster.local.");
+  EXPECT_EQ(ask("0.4.10.in-addr.arpa. PTR"), "NODATA 10.in-addr.arpa.");
+  EXPECT_EQ(ask("200.4.10.in-addr.arpa. PTR"), "NXDOMAIN 10.in-addr.arpa.");
+}
+
+TEST_F(LargeAnswersTest, EndpointsOfOneNameAreOneTargetWithManyAddresses) {
+  headless(300, [](std::size_t) { return std::string("member"); });
+  ask("_http._tcp.db.shop.svc.cluster.local. SRV", {.tcp = true});
+  EXPECT_EQ(message_.answer.size(), 1U);
+  EXPECT_EQ(message_.additional.size(), 300U);
+  ask("member.db.shop.svc.cluster.local. A", {.tcp = true});
+  EXPECT_EQ(message_.answer.size(), 300U);
+  std::set<std::string> seen;
+  for (const auto& record : message_.answer) seen.insert(record.rdata);
+  EXPECT_EQ(seen.size(), 300U);
+  EXPECT_EQ(ask("member.db.shop.svc.cluster.local. AAAA"), "NODATA cluster.local.");
+}
+
+TEST_F(LargeAnswersTest, AnAddressInTwoSlicesIsGivenOnce) {
+  std::string again = R"(
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-2, namespace: shop, labels: { kubernetes.io/service-name: db } }
+addressType: IPv4
+ports: [{ port: 80, name: http }, { port: 81, name: more }]
+endpoints:
+)";
+  for (std::size_t i = 0; i < 100; ++i)
+    again += "- { addresses: [" + v4(i) + "], hostname: member }\n";
+  headless(100, [](std::size_t) { return std::string("member"); }, again);
+  for (int turn = 0; turn < 200; ++turn) {
+    ask("member.db.shop.svc.cluster.local. A", {.tcp = true});
+    std::set<std::string> seen;
+    for (const auto& record : message_.answer) EXPECT_TRUE(seen.insert(record.rdata).second);
+    EXPECT_EQ(seen.size(), 100U);
+    ask("db.shop.svc.cluster.local. SRV", {.tcp = true});
+    EXPECT_EQ(message_.answer.size(), 2U) << "ports 80 and 81";
+    ask("_http._tcp.db.shop.svc.cluster.local. SRV", {.tcp = true});
+    EXPECT_EQ(message_.answer.size(), 1U);
+  }
+}
+
+TEST_F(LargeAnswersTest, AMissingPortOrEndpointIsANameError) {
+  headless(300, kNoName);
+  for (const char* question :
+       {"_none._tcp.db.shop.svc.cluster.local. SRV", "_udp.db.shop.svc.cluster.local. SRV",
+        "nobody.db.shop.svc.cluster.local. A", "10-9-9-9.db.shop.svc.cluster.local. A"})
+    EXPECT_EQ(ask(question), "NXDOMAIN cluster.local.") << question;
+}
+
+TEST_F(LargeAnswersTest, EveryPortOfAServiceHasItsRecord) {
+  std::string ports;
+  for (int i = 1; i <= 300; ++i)
+    ports += (i > 1 ? ", " : "") + std::string("{ name: p") + std::to_string(i) +
+             ", port: " + std::to_string(i) + " }";
+  load(
+      "apiVersion: v1\nkind: Service\nmetadata: { name: web, namespace: shop }\n"
+      "spec: { clusterIP: 10.96.0.1, ports: [" +
+      ports + "] }\n");
+  ask("web.shop.svc.cluster.local. SRV", {.tcp = true});
+  EXPECT_EQ(message_.answer.size(), 300U);
+  EXPECT_EQ(message_.additional.size(), 1U);
+  ask("_p300._tcp.web.shop.svc.cluster.local. SRV");
+  ASSERT_EQ(message_.answer.size(), 1U);
+  EXPECT_EQ(message_.answer[0].rdata.substr(2, 4), std::string("\0\x64\x01\x2c", 4));
+}
+
+TEST_F(LargeAnswersTest, AnAddressOfVeryManyNamesGivesSomeOfThem) {
+  std::string yaml;
+  for (int i = 0; i < 700; ++i)
+    yaml += "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: e" +
+            std::to_string(i) + ", namespace: shop }\nspec: { hosts: [e" + std::to_string(i) +
+            ".example.org], addresses: [10.9.0.1], resolution: STATIC }\n";
+  load(yaml);
+  ask("1.0.9.10.in-addr.arpa. PTR", {.tcp = true});
+  EXPECT_EQ(message_.answer.size(), registry::View::kMaxReverseNames);
+}
+
+// A chain at each step of the search list would cost a look-up for each link.
+TEST_F(LargeAnswersTest, AQueryThatWantsTooMuchWorkIsServfail) {
+  registry::ClientIdentity identity;
+  identity.ns = "shop";
+  std::string yaml;
+  for (int i = 0; i < 30; ++i) {
+    const std::string domain = "d" + std::to_string(i) + ".svc.cluster.local";
+    identity.search.push_back(domain);
+    for (int link = 0; link < 6; ++link)
+      yaml += "---\napiVersion: v1\nkind: Service\nmetadata: { name: " +
+              (link == 0 ? std::string("x") : "c" + std::to_string(link)) + ", namespace: d" +
+              std::to_string(i) + " }\nspec: { type: ExternalName, externalName: " +
+              (link == 5 ? std::string("nobody.nowhere")
+                         : "c" + std::to_string(link + 1) + ".d" + std::to_string(i)) +
+              ".svc.cluster.local }\n";
+  }
+  load(yaml);
+  identity.search.insert(identity.search.begin(), "first.svc.cluster.local");
+  registry_.be(identity);
+  EXPECT_EQ(ask("x.first.svc.cluster.local. A"), "not aa, SERVFAIL, EDE 0");
+  EXPECT_EQ(handler().counters().overworked.value(), 1U);
+  EXPECT_EQ(ask_through("nobody.first.svc.cluster.local. A"), "NXDOMAIN cluster.local.")
+      << "the walk alone is no such work";
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd

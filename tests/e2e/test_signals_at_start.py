@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals that arrive while the daemon starts: none of them ends it but SIGTERM and SIGINT, which end it well.
+
+The times count from the daemon's first instruction, when it has blocked the signals.  Before that, the kernel and the
+dynamic loader have the process.
+"""
+
+import pathlib
+import signal
+import time
+
+import pytest
+import yaml
+
+from harness.daemon import ROOT, binary
+from harness.process import Process
+from harness.waiting import eventually
+
+DELAYS_MS = (0, 0.3, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+def is_held(pid, number):
+    """Whether the process blocks, ignores or handles the signal."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigBlk", "SigIgn", "SigCgt"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def start(workspace, name, **change):
+    home = workspace.path / name
+    home.mkdir()
+    path = home / "meshdns.yaml"
+    path.write_text(yaml.safe_dump(workspace.config({"server": {"listen": ["127.0.0.1:0"]}, **change}, ["127.0.0.1:9"])))
+    return workspace.own_process(Process([binary(), "run", "--config", path], name, cwd=ROOT))
+
+
+def send_after(process, delay_ms, number):
+    eventually(lambda: is_held(process.pid, signal.SIGHUP), 10, interval=0)
+    until = time.monotonic() + delay_ms / 1000
+    while time.monotonic() < until:
+        pass
+    process.send_signal(number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE])
+def test_survives_a_signal_at_any_time(workspace, number):
+    for delay in DELAYS_MS:
+        process = start(workspace, f"after-{delay}ms")
+        send_after(process, delay, number)
+        process.wait_for_line("ready:")
+        if number == signal.SIGHUP:
+            process.wait_for_line("reloading")
+        assert process.stop() == 0, process.log_tail()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ends_well_at_any_time(workspace, number):
+    for delay in DELAYS_MS:
+        process = start(workspace, f"after-{delay}ms")
+        send_after(process, delay, number)
+        assert process.wait(3) == 0, f"{delay} ms: {process.log_tail()}"
+
+
+def test_ends_well_while_a_source_is_silent(workspace):
+    """A start waits for its sources: here for an API server that nobody answers for."""
+    process = start(workspace, "silent", sources=[{"kubernetes": {"kubeconfig": str(workspace.path / "nothing")}}])
+    send_after(process, 100, signal.SIGTERM)
+    assert process.wait(3) == 0, process.log_tail()

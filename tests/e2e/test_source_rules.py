@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that every C++ file keeps, and that no compiler checks."""
+
+import re
+
+import pytest
+
+from harness.daemon import ROOT
+
+SOURCES = sorted(path for folder in ("dnsd", "loop", "registry", "resolver") for path in (ROOT / folder).rglob("*.[ch]pp"))
+LOOP_CALL = re.compile(r"(?<![\w:.>])(?:::)?((?:uv|epoll|inotify|eventfd|timerfd|signalfd)_?[a-z0-9_]*)\s*\(")
+# Those without a result, and those that libuv documents or implements as never failing.
+NEVER_FAIL = {
+    "uv_async_send", "uv_check_init", "uv_close", "uv_hrtime", "uv_now", "uv_pipe_init", "uv_poll_stop",
+    "uv_prepare_init", "uv_ref", "uv_run", "uv_stop", "uv_timer_init", "uv_timer_stop", "uv_unref", "uv_update_time",
+}
+
+
+def without_comments_and_strings(text):
+    """The text with comments and literals blanked out, line by line as before."""
+    pattern = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(pattern, lambda found: re.sub(r"[^\n]", " ", found.group()), text, flags=re.DOTALL)
+
+
+def is_statement(before):
+    """Whether an expression that follows `before` is a statement of its own: nobody takes its result."""
+    before = before.rstrip()
+    if before.endswith((";", "{", "}", "else", "do")):
+        return True
+    if not before.endswith(")"):
+        return False
+    depth = 0
+    for at in range(len(before) - 1, -1, -1):  # the keyword in front of the parentheses
+        depth += {")": 1, "(": -1}.get(before[at], 0)
+        if depth == 0:
+            return re.search(r"\b(if|for|while|switch)\s*(constexpr)?$", before[:at].rstrip()) is not None
+    return False
+
+
+def ignored_results(text):
+    """(line, function) of each call of the event loop whose result nobody takes."""
+    text = without_comments_and_strings(text)
+    return [(text.count("\n", 0, call.start()) + 1, call.group(1)) for call in LOOP_CALL.finditer(text)
+            if call.group(1) not in NEVER_FAIL and is_statement(text[:call.start()])]
+
+
+@pytest.mark.parametrize("text, functions", [
+    ("void f() { uv_poll_start(&p, 1, g); }", ["uv_poll_start"]),
+    ("{ if (ready)\n  uv_poll_start(&p, 1, g); }", ["uv_poll_start"]),
+    ("{ if (a) b();\n  else\n  uv_signal_init(&l, &s); }", ["uv_signal_init"]),
+    ("{ for (x : all()) epoll_ctl(e, 1, 2, 3); }", ["epoll_ctl"]),
+    ("{ ::epoll_ctl(e, 1, 2, 3); inotify_rm_watch(i, 1); }", ["epoll_ctl", "inotify_rm_watch"]),
+    ("{ check_loop(uv_timer_start(&t, f, 1, 0), why); }", []),
+    ("{ return uv_timer_start(&t, f, 1, 0); }", []),
+    ("{ const int error = uv_poll_init(l, &p, 3); }", []),
+    ("{ if (uv_loop_init(&l) != 0) return; uv_close(h, f); }", []),
+    ("{ (void)epoll_ctl(e, 1, 2, 3); // uv_poll_start(1);\n }", []),
+])
+def test_finds_ignored_results(text, functions):
+    assert [function for _, function in ignored_results(text)] == functions
+
+
+def test_no_result_of_the_event_loop_is_ignored():
+    found = [f"{path.relative_to(ROOT)}:{line}: {function}" for path in SOURCES
+             for line, function in ignored_results(path.read_text())]
+    assert not found, "check each result, or pass it to check_loop():\n" + "\n".join(found)

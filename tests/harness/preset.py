@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which build is under test.  Memory is that of the release: sanitizers have shadow memory and a quarantine of their own."""
+
+import os
+
+PRESET = os.environ.get("MESHDNS_PRESET", "release")
+IS_RELEASE = PRESET == "release"
+IS_SANITIZED = PRESET in ("asan-ubsan", "tsan")

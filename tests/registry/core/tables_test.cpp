@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each of the registry's tables by itself; workload_table_test.cpp has the one of workloads.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "registry/tables/claimant_table.hpp"
+#include "registry/tables/client_table.hpp"
+#include "registry/tables/endpoint_name_table.hpp"
+#include "registry/tables/host_marks.hpp"
+#include "registry/tables/host_table.hpp"
+#include "registry/tables/namespace_table.hpp"
+#include "registry/tables/non_terminal_table.hpp"
+#include "registry/tables/origin_table.hpp"
+#include "registry/tables/reverse_table.hpp"
+#include "registry/tables/sidecar_table.hpp"
+#include "registry/tables/vip_table.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+ServiceEntry service_entry(std::string name, std::vector<std::string> hosts = {}) {
+  ServiceEntry entry;
+  entry.meta.name = std::move(name);
+  entry.meta.ns = "shop";
+  entry.hosts = std::move(hosts);
+  entry.resolution = Resolution::Static;
+  return entry;
+}
+
+Pod pod(std::string name, std::string ns, std::string_view address) {
+  Pod pod;
+  pod.meta.name = std::move(name);
+  pod.meta.ns = std::move(ns);
+  pod.ips = {*IpAddress::parse(address)};
+  return pod;
+}
+
+StoredRef stored(const Resource& resource, OriginId origin = 0) {
+  return StoredResource::encode(resource, origin, 1);
+}
+
+// A record that answers with one virtual address; "" = none.
+Ref<const ServiceRecord> record(const SymbolRef& ns, std::string_view address,
+                                std::int64_t creation_time = 0) {
+  auto* record = new ServiceRecord;
+  Ref<const ServiceRecord> result(record);
+  record->ns = ns;
+  record->creation_time = creation_time;
+  if (address.empty()) return result;
+  const auto ip = *IpAddress::parse(address);
+  record->answer = AnswerKind::Vips;
+  record->has_single_v4 = true;
+  std::ranges::copy_n(ip.octets().begin() + 12, 4, record->single_v4.begin());
+  return result;
+}
+
+// --- OriginTable --------------------------------------------------------------------------------
+
+class OriginTableTest : public testing::Test {
+ protected:
+  // What an exchange tells: "old -> new" by origins' names.
+  OriginTable::Exchange noting() {
+    return [this](const StoredRef& before, const StoredRef& after) {
+      const auto origin_of = [&](const StoredRef& s) { return s ? names_.at(s->origin()) : "-"; };
+      heard_.push_back(origin_of(before) + " -> " + origin_of(after));
+    };
+  }
+  OriginId id_of(const std::string& name) {
+    const OriginId id = table_.id_of(name);
+    names_[id] = name;
+    return id;
+  }
+  Texts take_heard() { return std::exchange(heard_, {}); }
+
+  OriginTable table_;
+  std::map<OriginId, std::string> names_;
+  Texts heard_;
+};
+
+TEST_F(OriginTableTest, TheOriginOfTheLeastNameCounts) {
+  const OriginId b = id_of("b.yaml");
+  const OriginId a = id_of("a.yaml");
+  table_.upsert(stored(service_entry("api", {"old.example.org"}), b), noting());
+  EXPECT_EQ(take_heard(), Texts{"- -> b.yaml"});
+  table_.upsert(stored(service_entry("api", {"new.example.org"}), a), noting());
+  EXPECT_EQ(take_heard(), Texts{"b.yaml -> a.yaml"});
+  EXPECT_EQ(table_.upsert(stored(service_entry("api", {"other.example.org"}), b), noting()), 1U);
+  EXPECT_EQ(take_heard(), Texts{}) << "a.yaml's version goes on counting";
+  table_.remove(key_of(service_entry("api")), a, noting());
+  EXPECT_EQ(take_heard(), Texts{"a.yaml -> b.yaml"});
+  table_.remove(key_of(service_entry("api")), b, noting());
+  EXPECT_EQ(take_heard(), Texts{"b.yaml -> -"});
+  EXPECT_TRUE(table_.resources().empty());
+}
+
+TEST_F(OriginTableTest, AnEqualObjectIsNoChange) {
+  const OriginId a = id_of("a.yaml");
+  EXPECT_EQ(table_.upsert(stored(service_entry("api"), a), noting()), 1U);
+  EXPECT_EQ(table_.upsert(stored(service_entry("api"), a), noting()), 0U);
+  EXPECT_EQ(table_.remove(key_of(service_entry("web")), a, noting()), 0U);
+  EXPECT_EQ(take_heard(), Texts{"- -> a.yaml"});
+}
+
+TEST_F(OriginTableTest, RetainRemovesWhatIsNotListed) {
+  const OriginId a = id_of("a.yaml");
+  const OriginId b = id_of("b.yaml");
+  for (const char* name : {"one", "two", "three"})
+    table_.upsert(stored(service_entry(name), a), noting());
+  table_.upsert(stored(service_entry("four"), b), noting());
+  EXPECT_EQ(table_.retain(a, {hash_of(key_of(service_entry("two")))}, noting()), 2U);
+  EXPECT_EQ(table_.resources().size(), 2U);
+}
+
+TEST_F(OriginTableTest, PublishedNamesAreSharedUntilThereIsANewOne) {
+  id_of("a.yaml");
+  Snapshot first;
+  Snapshot second;
+  table_.publish_to(first);
+  table_.publish_to(second);
+  EXPECT_EQ(first.origins, second.origins);
+  id_of("b.yaml");
+  table_.publish_to(second);
+  EXPECT_EQ(second.origins->names, (Texts{"", "a.yaml", "b.yaml"}));
+  EXPECT_EQ(first.origins->names, (Texts{"", "a.yaml"}));
+}
+
+// --- HostTable ----------------------------------------------------------------------------------
+
+class RecordsTest : public testing::Test {
+ protected:
+  SymbolTable symbols_;
+  const SymbolRef shop_ = symbols_.intern("shop");
+  const SymbolRef web_ = symbols_.intern("web");
+};
+
+TEST_F(RecordsTest, HostTableKeepsOneRecordOfEachNamespaceTheOldestFirst) {
+  HostTable table;
+  EXPECT_EQ(table.put({shop_, "api.example.org"}, record(shop_, "10.0.0.1", 20)), 1U);
+  EXPECT_EQ(table.put({web_, "api.example.org"}, record(web_, "10.0.0.2", 10)), 2U);
+  EXPECT_EQ(table.put({shop_, "api.example.org"}, record(shop_, "10.0.0.3", 20)), 2U);
+  const HostEntry* entry = table.find("api.example.org");
+  ASSERT_NE(entry, nullptr);
+  ASSERT_EQ(entry->records().size(), 2U);
+  EXPECT_EQ(entry->records()[0]->ns, web_);
+  EXPECT_EQ(table.find({shop_, "api.example.org"})->single_v4[3], 3);
+  EXPECT_EQ(table.put({web_, "api.example.org"}, {}), 1U);
+  EXPECT_EQ(table.put({shop_, "api.example.org"}, {}), 0U);
+  EXPECT_EQ(table.find("api.example.org"), nullptr);
+}
+
+TEST_F(RecordsTest, HostTableTellsAWildcardFromTheHostAboveIt) {
+  HostTable table;
+  table.put({shop_, "*.example.org"}, record(shop_, "10.0.0.1"));
+  EXPECT_EQ(table.find("example.org"), nullptr);
+  EXPECT_NE(table.find("*.example.org"), nullptr);
+  Snapshot snapshot;
+  table.publish_to(snapshot);
+  EXPECT_TRUE(snapshot.hosts.empty());
+  EXPECT_NE(snapshot.find_wildcard("example.org"), nullptr);
+}
+
+// --- ReverseTable -------------------------------------------------------------------------------
+
+std::size_t hosts_at(const ReverseTable& table, std::string_view address) {
+  Snapshot snapshot;
+  table.publish_to(snapshot);
+  const std::uint64_t hash = hash_of(*IpAddress::parse(address));
+  const ReverseEntry* entry =
+      snapshot.reverse.find(hash, [&](const ReverseEntry& e) { return e.address_hash() == hash; });
+  return entry == nullptr ? 0 : entry->uses().size();
+}
+
+TEST_F(RecordsTest, ReverseTableCountsAHostOnceForEachRecord) {
+  ReverseTable table;
+  const auto shop = record(shop_, "10.0.0.1");
+  const auto web = record(web_, "10.0.0.1");
+  table.note("api.example.org", nullptr, shop.get());
+  table.note("api.example.org", nullptr, web.get());
+  EXPECT_EQ(hosts_at(table, "10.0.0.1"), 0U) << "before apply()";
+  table.apply();
+  EXPECT_EQ(hosts_at(table, "10.0.0.1"), 2U);
+  table.note("api.example.org", shop.get(), nullptr);
+  table.apply();
+  EXPECT_EQ(hosts_at(table, "10.0.0.1"), 1U);
+  const auto moved = record(web_, "10.0.0.2");
+  table.note("api.example.org", web.get(), moved.get());
+  table.apply();
+  EXPECT_EQ(hosts_at(table, "10.0.0.1"), 0U);
+  EXPECT_EQ(hosts_at(table, "10.0.0.2"), 1U);
+}
+
+// --- NonTerminalTable ---------------------------------------------------------------------------
+
+TEST_F(RecordsTest, NonTerminalTableHasTheNamesAboveHostsOfTheClusterDomain) {
+  NonTerminalTable table;
+  const auto shown = record(shop_, "10.0.0.1");
+  const auto published = [&] {
+    Snapshot snapshot;
+    table.publish_to(snapshot);
+    return snapshot;
+  };
+  const auto exchange = [&](std::string_view host, const ServiceRecord* before,
+                            const ServiceRecord* after) {
+    table.exchange({shop_, std::string(host)}, before, after, "cluster.local");
+  };
+  exchange("api.shop.svc.cluster.local", nullptr, shown.get());
+  exchange("web.shop.svc.cluster.local", nullptr, shown.get());
+  exchange("www.example.org", nullptr, shown.get());
+  EXPECT_NE(published().find_non_terminal("shop.svc.cluster.local"), nullptr);
+  EXPECT_EQ(published().find_non_terminal("svc.cluster.local"), nullptr);
+  EXPECT_EQ(published().find_non_terminal("example.org"), nullptr);
+  exchange("api.shop.svc.cluster.local", shown.get(), nullptr);
+  EXPECT_NE(published().find_non_terminal("shop.svc.cluster.local"), nullptr);
+  exchange("web.shop.svc.cluster.local", shown.get(), nullptr);
+  EXPECT_TRUE(published().non_terminals.empty());
+}
+
+// --- EndpointNameTable --------------------------------------------------------------------------
+
+Ref<const ServiceRecord> record_using(const SymbolRef& ns, Texts names) {
+  auto* record = new ServiceRecord;
+  Ref<const ServiceRecord> result(record);
+  record->ns = ns;
+  auto details = std::make_unique<ServiceRecord::Details>();
+  details->resolved_names = std::move(names);
+  record->details = std::move(details);
+  return result;
+}
+
+TEST_F(RecordsTest, EndpointNameTableTellsWhichUsesBeginAndCease) {
+  EndpointNameTable table;
+  const auto uses_a = record_using(shop_, {"a.example.net"});
+  table.exchange({shop_, "one.example.org"}, nullptr, uses_a.get());
+  table.exchange({shop_, "two.example.org"}, nullptr, uses_a.get());
+  EXPECT_EQ(table.take_difference().added, (std::vector<NameUse>{{"a.example.net", "shop"}}));
+  table.exchange({shop_, "one.example.org"}, uses_a.get(), nullptr);
+  EXPECT_TRUE(table.take_difference().removed.empty()) << "the other host still uses it";
+  // One host drops the name and another takes it.
+  table.exchange({shop_, "two.example.org"}, uses_a.get(), nullptr);
+  table.exchange({shop_, "three.example.org"}, nullptr, uses_a.get());
+  const auto moved = table.take_difference();
+  EXPECT_TRUE(moved.added.empty() && moved.removed.empty());
+  EXPECT_EQ(table.uses(), (std::set<NameUse>{{"a.example.net", "shop"}}));
+}
+
+TEST_F(RecordsTest, EndpointNameTableForgetsWhatAnUnusedNameResolvesTo) {
+  EndpointNameTable table;
+  const auto uses_a = record_using(shop_, {"a.example.net"});
+  const ResolvedName resolved{"a.example.net", ResolvedName::State::Resolved, {}};
+  std::set<HostKey> users;
+  table.resolve(shop_, resolved, users);
+  EXPECT_EQ(table.find("a.example.net"), nullptr) << "nobody uses it";
+  table.exchange({shop_, "one.example.org"}, nullptr, uses_a.get());
+  table.resolve(web_, resolved, users);
+  EXPECT_TRUE(users.empty()) << "no host of that namespace uses it";
+  table.resolve(shop_, resolved, users);
+  EXPECT_EQ(users, (std::set<HostKey>{{shop_, "one.example.org"}}));
+  EXPECT_NE(table.find("a.example.net"), nullptr);
+  table.exchange({shop_, "one.example.org"}, uses_a.get(), nullptr);
+  table.take_difference();
+  EXPECT_EQ(table.find("a.example.net"), nullptr);
+}
+
+// --- NamespaceTable, ClaimantTable, HostMarks ---------------------------------------------------
+
+TEST_F(RecordsTest, NamespaceTableHasTheLabels) {
+  NamespaceTable table;
+  Namespace object;
+  object.meta.labels = {{"team", "a"}};
+  table.put(shop_, object);
+  ASSERT_NE(table.labels_of("shop"), nullptr);
+  EXPECT_EQ(*table.labels_of("shop"), object.meta.labels);
+  table.erase(shop_);
+  EXPECT_EQ(table.labels_of("shop"), nullptr);
+}
+
+TEST_F(RecordsTest, ClaimantTableTellsTheHostsThatNameAnOwner) {
+  ClaimantTable table;
+  Texts heard;
+  const auto noting = [&](const HostKey& key) { heard.push_back(key.host); };
+  table.note_claimant({web_, "db.bank"}, true);
+  table.note_claimant({web_, "www.example.org"}, true);
+  Namespace bank;
+  bank.meta.name = "bank";
+  table.note_owner(bank, true, noting);
+  EXPECT_EQ(std::exchange(heard, {}), Texts{"db.bank"});
+  EXPECT_TRUE(table.owners().has_namespace("bank"));
+  table.note_claimant({web_, "db.bank"}, false);
+  table.note_owner(bank, false, noting);
+  EXPECT_EQ(heard, Texts{});
+}
+
+TEST_F(RecordsTest, HostMarksVisitEachHostOnceAndTheClusterSetLast) {
+  HostMarks marks;
+  const StoredRef entry = stored(service_entry("api"));
+  marks.mark(shop_, "api.shop.svc.clusterset.local");
+  marks.mark(shop_, "api.example.org", entry, true);
+  marks.mark(shop_, "api.shop.svc.cluster.local");
+  marks.mark(shop_, "api.example.org", entry, false);
+  Texts visited;
+  marks.take([&](const HostKey& key, const SourceChange& sources) {
+    visited.push_back(key.host);
+    if (key.host != "api.example.org") return;
+    EXPECT_TRUE(sources.added.empty());
+    EXPECT_EQ(sources.removed, std::vector<StoredRef>{entry}) << "the last word counts";
+  });
+  EXPECT_EQ(visited, (Texts{"api.example.org", "api.shop.svc.cluster.local",
+                            "api.shop.svc.clusterset.local"}));
+  marks.take([](const HostKey&, const SourceChange&) { FAIL(); });
+}
+
+// --- VipTable -----------------------------------------------------------------------------------
+
+// Gives every host one address and keeps what it was told.
+class NotingAllocator final : public VipAllocator {
+ public:
+  std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
+                                    const std::vector<IpAddress>& taken) override {
+    asked.clear();
+    for (const auto& request : requests) asked.push_back(request.host);
+    claimed = taken;
+    std::vector<VipAssignment> given;
+    for (const auto& request : requests)
+      given.push_back({request.ns, request.host, *IpAddress::parse("240.240.0.1"),
+                       *IpAddress::parse("2001:2::1")});
+    return given;
+  }
+  Texts asked;
+  std::vector<IpAddress> claimed;
+};
+
+TEST_F(RecordsTest, VipTableAsksForWhatIsWantedAndTellsWhatIsTaken) {
+  MeshSettings settings;
+  settings.auto_allocate = AutoAllocate::Persistent;
+  VipTable table(settings);
+  auto owned = std::make_unique<NotingAllocator>();
+  const NotingAllocator& allocator = *owned;
+  table.set_allocator(std::move(owned));
+  Texts changed;
+  const auto assign = [&] {
+    changed.clear();
+    table.assign(symbols_, [&](const HostKey& key) { changed.push_back(key.host); });
+  };
+  const Texts hosts{"api.example.org", "*.example.org"};
+  table.request(service_entry("api", hosts), hosts, true);
+  const Pod inside = pod("inside", "web", settings.vip_cidr_v4.address.to_string());
+  table.claim(inside, true);
+  table.claim(pod("outside", "web", "192.0.2.1"), true);
+  assign();
+  EXPECT_EQ(changed, Texts{"api.example.org"});
+  EXPECT_EQ(allocator.asked, Texts{"api.example.org"}) << "a wildcard gets none";
+  EXPECT_EQ(allocator.claimed, inside.ips);
+  EXPECT_EQ(table.addresses_of({shop_, "api.example.org"}).size(), 2U);
+  assign();
+  EXPECT_EQ(changed, Texts{}) << "nothing has changed";
+  table.claim(inside, false);
+  table.request(service_entry("api", hosts), hosts, false);
+  assign();
+  EXPECT_EQ(changed, Texts{"api.example.org"});
+  EXPECT_TRUE(allocator.claimed.empty());
+  EXPECT_TRUE(table.addresses_of({shop_, "api.example.org"}).empty());
+}
+
+TEST_F(RecordsTest, VipTableAssignsNothingWhenOff) {
+  MeshSettings settings;
+  settings.auto_allocate = AutoAllocate::Off;
+  const Texts hosts{"api.example.org"};
+  VipTable table(settings);
+  table.request(service_entry("api", hosts), hosts, true);
+  table.assign(symbols_, [](const HostKey&) { FAIL(); });
+}
+
+// --- SidecarTable, ClientTable ------------------------------------------------------------------
+
+Sidecar sidecar(std::string name, std::string ns, std::optional<Labels> selector = {},
+                std::int64_t creation_time = 0) {
+  Sidecar sidecar;
+  sidecar.meta.name = std::move(name);
+  sidecar.meta.ns = std::move(ns);
+  sidecar.meta.creation_time = creation_time;
+  sidecar.workload_selector = std::move(selector);
+  sidecar.egress.push_back({0, "", {"*/*.example.org"}});
+  return sidecar;
+}
+
+TEST_F(RecordsTest, SidecarTablePrefersSelectorThenAgeThenTheRootNamespace) {
+  SidecarTable table;
+  const SymbolRef root = symbols_.intern("istio-system");
+  const StoredRef of_root = stored(sidecar("root", "istio-system"));
+  const StoredRef young = stored(sidecar("young", "shop", {}, 20));
+  const StoredRef old = stored(sidecar("old", "shop", {}, 10));
+  const StoredRef chosen = stored(sidecar("chosen", "shop", Labels{{"app", "web"}}, 30));
+  table.add(root, of_root);
+  EXPECT_EQ(table.find({}, shop_, root), of_root);
+  for (const auto& s : {young, old, chosen}) table.add(shop_, s);
+  EXPECT_EQ(table.find({}, shop_, root), old);
+  EXPECT_EQ(table.find({{"app", "web"}}, shop_, root), chosen);
+  table.remove(shop_, old);
+  EXPECT_EQ(table.find({}, shop_, root), young);
+  EXPECT_EQ(table.find({}, web_, root), of_root);
+}
+
+TEST_F(RecordsTest, SidecarTableSharesScopesAndSweepsThoseOfNobody) {
+  SidecarTable table;
+  const StoredRef s = stored(sidecar("root", "istio-system"));
+  {
+    const auto scope = table.scope_of(s, shop_, symbols_);
+    EXPECT_EQ(table.scope_of(s, web_, symbols_), scope) << "it does not say \".\"";
+    table.sweep();
+    EXPECT_EQ(table.scopes(), 1U);
+  }
+  table.sweep();
+  EXPECT_EQ(table.scopes(), 0U);
+}
+
+class ClientTableTest : public RecordsTest {
+ protected:
+  ClientTableTest() { table_.use({ClientIdentity(), true, UnknownClient::Public}); }
+  StoredRef add(const Pod& pod) {
+    StoredRef s = stored(pod);
+    workloads_.add(symbols_.intern(pod.meta.ns), s, pod);
+    table_.link_workload(s, pod, true);
+    return s;
+  }
+  void remove(const StoredRef& s, const Pod& pod) {
+    workloads_.remove(symbols_.intern(pod.meta.ns), s, pod);
+    table_.link_workload(s, pod, false);
+  }
+  // The namespace of the client at the address, with "*" when a Sidecar restricts it.
+  std::string client_at(std::string_view address) {
+    table_.update();
+    Snapshot snapshot;
+    table_.publish_to(snapshot);
+    const Client* client = snapshot.client_at(*IpAddress::parse(address));
+    if (client == snapshot.public_client.get()) return "public";
+    return std::string(client->ns->text()) + (client->scope ? "*" : "");
+  }
+
+  const MeshSettings settings_;
+  WorkloadTable workloads_;
+  ClientTable table_{settings_, symbols_, workloads_};
+};
+
+TEST_F(ClientTableTest, FollowsThePodsOfAnAddress) {
+  EXPECT_EQ(client_at("10.0.0.1"), "public");
+  const Pod first = pod("a", "shop", "10.0.0.1");
+  const Pod second = pod("b", "web", "10.0.0.1");
+  const StoredRef stored_first = add(first);
+  EXPECT_EQ(client_at("10.0.0.1"), "shop");
+  const StoredRef stored_second = add(second);
+  EXPECT_EQ(client_at("10.0.0.1"), "public") << "two running Pods have it";
+  remove(stored_first, first);
+  EXPECT_EQ(client_at("10.0.0.1"), "web");
+  remove(stored_second, second);
+  EXPECT_EQ(client_at("10.0.0.1"), "public");
+  Snapshot snapshot;
+  table_.publish_to(snapshot);
+  EXPECT_TRUE(snapshot.pods.empty() && snapshot.clients.empty());
+}
+
+TEST_F(ClientTableTest, ASidecarReachesTheClientsOfItsNamespace) {
+  add(pod("a", "shop", "10.0.0.1"));
+  add(pod("b", "web", "10.0.0.2"));
+  EXPECT_EQ(client_at("10.0.0.1"), "shop");
+  const StoredRef of_shop = stored(sidecar("s", "shop"));
+  table_.link_sidecar(shop_, of_shop, true);
+  EXPECT_EQ(client_at("10.0.0.1"), "shop*");
+  EXPECT_EQ(client_at("10.0.0.2"), "web");
+  table_.link_sidecar(symbols_.intern("istio-system"), stored(sidecar("r", "istio-system")), true);
+  EXPECT_EQ(client_at("10.0.0.2"), "web*");
+  table_.link_sidecar(shop_, of_shop, false);
+  EXPECT_EQ(client_at("10.0.0.1"), "shop*") << "the root namespace's";
+}
+
+TEST_F(ClientTableTest, AVisitorLeavesNothingBehind) {
+  table_.update();
+  const std::size_t symbols = symbols_.size();
+  ClientIdentity identity;
+  identity.ns = "nowhere";
+  EXPECT_EQ(table_.visitor(identity)->search,
+            (Texts{"nowhere.svc.cluster.local", "svc.cluster.local", "cluster.local"}));
+  EXPECT_EQ(symbols_.size(), symbols);
+  EXPECT_EQ(table_.scopes(), 0U);
+}
+
+}  // namespace
+}  // namespace meshdns::registry
