@@ -138,7 +138,7 @@ MessageRef CachedMessage::create(const MessageParts& parts) {
   const std::size_t ede_text =
       parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0;
   std::size_t size = sizeof(CachedMessage) + parts.key.bytes().size() + ede_text + body +
-                     parts.ttl_offsets.size() * sizeof(std::uint16_t);
+                     (parts.ttl_offsets.size() + parts.pointers.size()) * sizeof(std::uint16_t);
   for (const MessageParts::Alias& alias : parts.aliases)
     size += sizeof(std::uint16_t) + 1 + alias.target.size();
   void* memory = message_memory::allocate(size);
@@ -163,6 +163,7 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
       authority_count_(parts.authority_count),
       run_begin_(parts.run_begin),
       run_count_(parts.run_count),
+      pointer_count_(static_cast<std::uint16_t>(parts.pointers.size())),
       kind_(parts.kind),
       ede_text_size_(static_cast<std::uint8_t>(
           parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0)),
@@ -179,9 +180,11 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
       static_cast<std::uint16_t>(parts.message.empty() ? 0 : parts.message.size() - question_end());
   if (body_size_ > 0) std::memcpy(at, parts.message.data() + question_end(), body_size_);
   at += body_size_;
-  if (!parts.ttl_offsets.empty())
-    std::memcpy(at, parts.ttl_offsets.data(), parts.ttl_offsets.size() * sizeof(std::uint16_t));
-  at += parts.ttl_offsets.size() * sizeof(std::uint16_t);
+  for (const auto* offsets : {&parts.ttl_offsets, &parts.pointers}) {
+    const std::size_t size = offsets->size() * sizeof(std::uint16_t);
+    if (size > 0) std::memcpy(at, offsets->data(), size);
+    at += size;
+  }
   assert(parts.ttl_offsets.size() == record_count() && parts.aliases.size() <= kMaxAliases);
   for (const MessageParts::Alias& alias : parts.aliases) {
     std::memcpy(at, &alias.record, sizeof alias.record);
@@ -217,20 +220,43 @@ std::array<std::uint16_t, 2> CachedMessage::copy_records(std::span<std::uint8_t>
                                                          Freshness freshness) const {
   assert(out.size() >= wire::kMinUdpPayload);
   std::memcpy(out.data() + wire::kHeaderSize, key().data(), key_size_ - 1u);
-  std::array<std::uint16_t, 2> counts{answer_count_, authority_count_};
-  if (question_end() + body_size_ <= out.size())
-    copy_whole(out.data(), rotation);
-  else
-    copy_fitting(out.data(), out.size(), rotation, counts);
-  age_ttls(out.data(), std::size_t{counts[0]} + counts[1], now, freshness);
-  return counts;
+  return copy(out.data() + question_end(), out.size() - question_end(), now, rotation, freshness)
+      .counts;
+}
+
+CachedMessage::Copied CachedMessage::copy_behind(std::span<std::uint8_t> room, std::size_t at,
+                                                 const NamePlaces& name, Millis now,
+                                                 std::uint32_t rotation,
+                                                 Freshness freshness) const {
+  assert(at <= kMaxOctetsBefore);
+  const Copied copied = copy(room.data(), room.size(), now, rotation, freshness);
+  move_pointers(room.data(), copied, at, name);
+  return copied;
+}
+
+// The sizes of names do not change, so every record keeps its distance from the first one.
+void CachedMessage::move_pointers(std::uint8_t* records, const Copied& copied, std::size_t at,
+                                  const NamePlaces& name) const {
+  constexpr std::size_t kPointerTypeClass = 6;
+  const std::size_t start = question_end();
+  const auto move = [&](std::size_t offset) {
+    std::uint8_t* const pointer = records + (offset - start);
+    const std::size_t pointee = load_u16(pointer) & 0x3fffu;
+    const std::size_t moved =
+        pointee < start ? name[pointee - wire::kHeaderSize] : pointee - start + at;
+    store_u16(pointer, static_cast<std::uint16_t>(0xc000u | moved));
+  };
+  for (std::size_t i = 0; i < std::size_t{copied.counts[0]} + copied.counts[1]; ++i)
+    if (record_begin(i) + kPointerTypeClass == ttl_offset(i)) move(record_begin(i));
+  for (std::size_t i = 0; i < pointer_count_ && pointer(i) < start + copied.size; ++i)
+    move(pointer(i));
 }
 
 std::uint32_t CachedMessage::age_at(Millis now) const {
   return static_cast<std::uint32_t>(now > received_at_ ? (now - received_at_) / 1000 : 0);
 }
 
-std::uint16_t CachedMessage::ttl_offset(std::size_t index) const {
+std::uint16_t CachedMessage::offset(std::size_t index) const {
   std::uint16_t offset;
   std::memcpy(&offset, body() + body_size_ + index * sizeof offset, sizeof offset);
   return offset;
@@ -264,9 +290,17 @@ std::size_t CachedMessage::record_begin(std::size_t index) const {
   return index == 0 ? question_end() : record_end(index - 1);
 }
 
-std::size_t CachedMessage::copy_whole(std::uint8_t* message, std::uint32_t rotation) const {
-  const std::size_t start = question_end();
-  std::memcpy(message + start, body(), body_size_);
+CachedMessage::Copied CachedMessage::copy(std::uint8_t* records, std::size_t room, Millis now,
+                                          std::uint32_t rotation, Freshness freshness) const {
+  const Copied copied =
+      body_size_ <= room ? Copied{copy_whole(records, rotation), {answer_count_, authority_count_}}
+                         : copy_fitting(records, room, rotation);
+  age_ttls(records, std::size_t{copied.counts[0]} + copied.counts[1], now, freshness);
+  return copied;
+}
+
+std::size_t CachedMessage::copy_whole(std::uint8_t* records, std::uint32_t rotation) const {
+  std::memcpy(records, body(), body_size_);
   if (run_count_ > 1) {
     const std::size_t shift = rotation % run_count_;
     if (shift != 0) {
@@ -274,48 +308,42 @@ std::size_t CachedMessage::copy_whole(std::uint8_t* message, std::uint32_t rotat
       const std::size_t record = record_end(run_begin_) - begin;
       const std::size_t first = shift * record;
       const std::size_t all = run_count_ * record;
-      const std::uint8_t* const run = body() + (begin - start);
-      std::memcpy(message + begin, run + first, all - first);
-      std::memcpy(message + begin + (all - first), run, first);
+      const std::size_t place = begin - question_end();
+      const std::uint8_t* const run = body() + place;
+      std::memcpy(records + place, run + first, all - first);
+      std::memcpy(records + place + (all - first), run, first);
     }
   }
-  return start + body_size_;
+  return body_size_;
 }
 
-std::size_t CachedMessage::copy_fitting(std::uint8_t* message, std::size_t limit,
-                                        std::uint32_t rotation,
-                                        std::array<std::uint16_t, 2>& counts) const {
-  const std::size_t records = std::size_t{answer_count_} + authority_count_;
+CachedMessage::Copied CachedMessage::copy_fitting(std::uint8_t* records, std::size_t room,
+                                                  std::uint32_t rotation) const {
   const std::size_t shift = run_count_ > 1 ? rotation % run_count_ : 0;
-  std::size_t size = question_end();
-  counts = {};
-  for (std::size_t i = 0; i < records; ++i) {
+  Copied copied;
+  for (std::size_t i = 0; i < record_count(); ++i) {
     std::size_t from = i;
     if (i >= run_begin_ && i < std::size_t{run_begin_} + run_count_)
       from = run_begin_ + (i - run_begin_ + shift) % run_count_;
     const std::size_t begin = record_begin(from);
     const std::size_t record = record_end(from) - begin;
-    if (size + record > limit) break;
+    if (copied.size + record > room) break;
     // Rotated records are of one size, so every record stays at an offset that pointers know.
-    std::memcpy(message + size, body() + (begin - question_end()), record);
-    size += record;
-    ++counts[i < answer_count_ ? 0 : 1];
+    std::memcpy(records + copied.size, body() + (begin - question_end()), record);
+    copied.size += record;
+    ++copied.counts[i < answer_count_ ? 0 : 1];
   }
-  return size;
+  return copied;
 }
 
-void CachedMessage::age_ttls(std::uint8_t* message, std::size_t records, Millis now,
+void CachedMessage::age_ttls(std::uint8_t* records, std::size_t count, Millis now,
                              Freshness freshness) const {
-  if (freshness == Freshness::Stale) {
-    for (std::size_t i = 0; i < records; ++i) store_u32(message + ttl_offset(i), kStaleTtl);
-    return;
-  }
-  const std::uint32_t age = age_at(now);
-  if (age == 0) return;
-  for (std::size_t i = 0; i < records; ++i) {
-    std::uint8_t* const at = message + ttl_offset(i);
+  const std::uint32_t age = freshness == Freshness::Stale ? 0 : age_at(now);
+  if (freshness == Freshness::Fresh && age == 0) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint8_t* const at = records + (ttl_offset(i) - question_end());
     const std::uint32_t ttl = load_u32(at);
-    store_u32(at, ttl > age ? ttl - age : 0);
+    store_u32(at, freshness == Freshness::Stale ? kStaleTtl : ttl > age ? ttl - age : 0);
   }
 }
 
@@ -344,15 +372,9 @@ std::size_t CachedMessage::write_reply(const wire::QueryMessage& query, const Re
     opt_size = kOptSize + opt.size();
   }
 
-  std::array<std::uint16_t, 2> counts{answer_count_, authority_count_};
-  std::size_t size;
-  if (question_end() + body_size_ + opt_size <= frame.limit) {
-    size = copy_whole(out, rotation);
-  } else {
-    size = copy_fitting(out, frame.limit - opt_size, rotation, counts);
-  }
-  age_ttls(out, std::size_t{counts[0]} + counts[1], now, freshness);
-
+  const Copied copied =
+      copy(out + question_end(), frame.limit - question_end() - opt_size, now, rotation, freshness);
+  const auto& counts = copied.counts;
   const bool truncated = counts[0] < answer_count_;
   const bool wants_ad = query.authentic_data || (query.has_edns && query.edns.dnssec_ok);
   store_u16(out, query.id);
@@ -366,6 +388,7 @@ std::size_t CachedMessage::write_reply(const wire::QueryMessage& query, const Re
   store_u16(out + 6, counts[0]);
   store_u16(out + 8, counts[1]);
   store_u16(out + 10, query.has_edns ? 1 : 0);
+  std::size_t size = question_end() + copied.size;
   if (query.has_edns) {
     const std::uint8_t* const end = write_opt(out + size, query.edns.dnssec_ok, opt);
     size = static_cast<std::size_t>(end - out);
@@ -381,8 +404,7 @@ std::vector<std::uint8_t> CachedMessage::assemble(Millis now, Freshness freshnes
   store_u16(message.data() + 6, answer_count_);
   store_u16(message.data() + 8, authority_count_);
   std::memcpy(message.data() + wire::kHeaderSize, key().data(), key_size_ - 1u);
-  copy_whole(message.data(), 0);
-  age_ttls(message.data(), std::size_t{answer_count_} + authority_count_, now, freshness);
+  copy(message.data() + question_end(), body_size_, now, 0, freshness);
   return message;
 }
 

@@ -151,6 +151,21 @@ class CachedMessage final : public RefCounted {
   // REQUIRES: out.size() >= kMinUdpPayload.
   std::array<std::uint16_t, 2> copy_records(std::span<std::uint8_t> out, Millis now,
                                             std::uint32_t rotation, Freshness freshness) const;
+  // For a reply whose names lie elsewhere: where each octet of the question's name, in wire form,
+  // lies in the reply.
+  using NamePlaces = std::array<std::uint16_t, wire::kMaxNameLength + 1>;
+  struct Copied {
+    std::size_t size = 0;                   // octets
+    std::array<std::uint16_t, 2> counts{};  // records of answer and authority
+  };
+  // Octets of a reply that may precede the records of copy_behind(): header, question, and as many
+  // aliases as a chain may have, all as long as names can be.
+  static constexpr std::size_t kMaxOctetsBefore = 3000;
+  // Writes as many whole records as fit `room`, which begins at offset `at` of a reply; pointers
+  // lead to the same names there.  TTLs as of now, addresses begun at `rotation`. REQUIRES: at <=
+  // kMaxOctetsBefore.
+  Copied copy_behind(std::span<std::uint8_t> room, std::size_t at, const NamePlaces& name,
+                     Millis now, std::uint32_t rotation, Freshness freshness) const;
   // The offset at which the records of copy_records() begin.
   std::size_t question_end() const { return wire::kHeaderSize + key_size_ - 1; }
 
@@ -174,18 +189,24 @@ class CachedMessage final : public RefCounted {
   }
   const char* aliases() const {
     return reinterpret_cast<const char*>(body()) + body_size_ +
-           record_count() * sizeof(std::uint16_t);
+           (record_count() + pointer_count_) * sizeof(std::uint16_t);
   }
   // Offset in the message of the TTL of record `index`; kept unaligned behind the body.
-  std::uint16_t ttl_offset(std::size_t index) const;
+  std::uint16_t ttl_offset(std::size_t index) const { return offset(index); }
+  std::uint16_t pointer(std::size_t index) const { return offset(record_count() + index); }
+  std::uint16_t offset(std::size_t index) const;
   std::vector<std::uint8_t> assemble(Millis now, Freshness freshness) const;
   std::uint32_t age_at(Millis now) const;  // whole seconds
   std::size_t record_end(std::size_t index) const;
   std::size_t record_begin(std::size_t index) const;
-  std::size_t copy_whole(std::uint8_t* message, std::uint32_t rotation) const;
-  std::size_t copy_fitting(std::uint8_t* message, std::size_t limit, std::uint32_t rotation,
-                           std::array<std::uint16_t, 2>& counts) const;
-  void age_ttls(std::uint8_t* message, std::size_t records, Millis now, Freshness freshness) const;
+  // Each takes the place of the first record; record offsets count from the message's first octet.
+  std::size_t copy_whole(std::uint8_t* records, std::uint32_t rotation) const;
+  Copied copy_fitting(std::uint8_t* records, std::size_t room, std::uint32_t rotation) const;
+  Copied copy(std::uint8_t* records, std::size_t room, Millis now, std::uint32_t rotation,
+              Freshness freshness) const;
+  void age_ttls(std::uint8_t* records, std::size_t count, Millis now, Freshness freshness) const;
+  void move_pointers(std::uint8_t* records, const Copied& copied, std::size_t at,
+                     const NamePlaces& name) const;
 
   // Constant after construction.
   std::uint32_t allocated_;
@@ -200,6 +221,7 @@ class CachedMessage final : public RefCounted {
   std::uint16_t authority_count_;
   std::uint16_t run_begin_;  // the records that rotate: equal owners, equal sizes
   std::uint16_t run_count_;
+  std::uint16_t pointer_count_;
   MessageKind kind_;
   std::uint8_t ede_text_size_;
   std::uint8_t alias_count_;

@@ -34,6 +34,8 @@ struct MessageParts {
   // Header (not used), question, records: offsets count from its first octet.
   std::vector<std::uint8_t> message;
   std::vector<std::uint16_t> ttl_offsets;  // one a record
+  // Compression pointers, in ascending order; without the owners that are only a pointer.
+  std::vector<std::uint16_t> pointers;
   std::uint16_t answer_count = 0;
   std::uint16_t authority_count = 0;
   std::uint16_t run_begin = 0;  // record index

@@ -10,7 +10,9 @@
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::size_t kMaxPointer = 0x3fff;
+// The last octet that a pointer of 14 bits can reach, less the room that a reply may need in front
+// of these records: its own question and a chain of aliases.
+constexpr std::size_t kMaxPointer = 0x3fff - CachedMessage::kMaxOctetsBefore;
 // What few answers go beyond.
 constexpr std::size_t kUsualSize = 256;
 
@@ -62,7 +64,7 @@ std::size_t name_size(std::string_view wire) {
 }  // namespace
 
 RecordWriter::RecordWriter(MessageParts& parts)
-    : out_(parts.message), ttl_offsets_(parts.ttl_offsets) {
+    : out_(parts.message), ttl_offsets_(parts.ttl_offsets), pointers_(parts.pointers) {
   const std::string_view key = parts.key.bytes();
   out_.reserve(kUsualSize);
   out_.assign(wire::kHeaderSize, 0);
@@ -80,6 +82,8 @@ bool RecordWriter::add(const wire::ResponseRecord& record, std::uint32_t ttl) {
   } else {
     last_owner_at_ = put_name(record.owner);
     last_owner_ = record.owner;
+    // An owner that is a pointer and nothing else is found without a note.
+    if (!pointers_.empty() && pointers_.back() == before) pointers_.pop_back();
   }
   put_u16(static_cast<std::uint16_t>(record.type));
   put_u16(static_cast<std::uint16_t>(record.rclass));
@@ -91,6 +95,7 @@ bool RecordWriter::add(const wire::ResponseRecord& record, std::uint32_t ttl) {
   if (out_.size() > wire::kMaxMessageSize) {
     out_.resize(before);
     forget_after(before);
+    while (!pointers_.empty() && pointers_.back() >= before) pointers_.pop_back();
     last_owner_at_ = 0;
     return false;
   }
@@ -102,6 +107,11 @@ bool RecordWriter::add(const wire::ResponseRecord& record, std::uint32_t ttl) {
 void RecordWriter::put_u16(std::uint16_t value) {
   out_.push_back(static_cast<std::uint8_t>(value >> 8));
   out_.push_back(static_cast<std::uint8_t>(value));
+}
+
+void RecordWriter::put_pointer(std::size_t pointee) {
+  pointers_.push_back(static_cast<std::uint16_t>(out_.size()));
+  put_u16(static_cast<std::uint16_t>(0xc000u | pointee));
 }
 
 std::uint16_t RecordWriter::put_name(std::string_view name) {
@@ -120,7 +130,7 @@ std::uint16_t RecordWriter::put_name(std::string_view name) {
   }
   const std::size_t octets = known != 0 ? suffixes.starts[written] : name.size();
   out_.insert(out_.end(), name.begin(), name.begin() + static_cast<std::ptrdiff_t>(octets));
-  if (known != 0) put_u16(static_cast<std::uint16_t>(0xc000u | known));
+  if (known != 0) put_pointer(known);
   for (std::size_t i = 0; i < written; ++i)
     remember(suffixes.hashes[i], begin + suffixes.starts[i]);
   return written == 0 ? known : reachable;

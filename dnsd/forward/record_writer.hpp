@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes records behind a question, names compressed, and notes where their TTLs lie.
+// Writes records behind a question, names compressed, and notes where their TTLs and their pointers
+// lie.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@ namespace meshdns::dnsd {
 
 class RecordWriter {
  public:
-  // Fills `parts.message` and `parts.ttl_offsets`.  REQUIRES: parts outlives this.
+  // Fills `parts.message`, `parts.ttl_offsets` and `parts.pointers`.  REQUIRES: parts outlives
+  // this.
   explicit RecordWriter(MessageParts& parts);
 
   // Appends the record with another TTL.  False, and nothing written, when the message would get
@@ -38,6 +40,7 @@ class RecordWriter {
   static constexpr std::size_t kMaxLookups = 4096;  // of a whole message
 
   void put_u16(std::uint16_t value);
+  void put_pointer(std::size_t pointee);
   // Returns where the name lies, for pointers; 0 = out of their reach.
   std::uint16_t put_name(std::string_view name);
   void put_rdata(const wire::ResponseRecord& record);
@@ -49,6 +52,7 @@ class RecordWriter {
 
   std::vector<std::uint8_t>& out_;
   std::vector<std::uint16_t>& ttl_offsets_;
+  std::vector<std::uint16_t>& pointers_;
   // The suffixes of names written so far: an open hash table of offsets.
   std::array<std::uint16_t, kSlots> offsets_{};  // 0 = free: no name lies in the header
   std::array<std::uint16_t, kSlots> tags_{};     // upper bits of the hash

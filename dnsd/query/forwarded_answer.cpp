@@ -34,6 +34,30 @@ std::size_t links_to_registry(const registry::View& view, Asked asked,
   return 0;
 }
 
+// Where each octet of the name at `owner` lies in the reply.
+CachedMessage::NamePlaces places_of(std::span<const std::uint8_t> reply, std::size_t owner) {
+  CachedMessage::NamePlaces places{};
+  std::size_t at = owner;
+  for (std::size_t i = 0; i < wire::kMaxNameLength;) {
+    while (reply[at] >= 0xc0) at = wire::load_u16(reply.data() + at) & std::size_t{0x3fff};
+    places[i] = static_cast<std::uint16_t>(at);
+    if (reply[at] == 0) break;
+    i += reply[at] + std::size_t{1};
+    at += reply[at] + std::size_t{1};
+  }
+  return places;
+}
+
+void write_as_it_is(const ForwardedPart& part, MessageWriter& writer,
+                    MessageWriter::NameRef owner) {
+  const CachedMessage& message = part.message;
+  const CachedMessage::Copied copied =
+      message.copy_behind(writer.unwritten(), writer.size(), places_of(writer.buffer(), owner),
+                          part.now, part.rotation, part.freshness);
+  writer.take_written(copied.size, copied.counts[0], copied.counts[1]);
+  if (copied.counts[0] < message.answer_count()) writer.set_truncated();
+}
+
 // A record of CachedMessage::copy_records(), as offsets.
 struct CopiedRecord {
   std::size_t owner = 0;
@@ -93,18 +117,17 @@ class CopiedRecords {
   std::string expanded_;
 };
 
-// Writes copied records into a reply whose names lie elsewhere: under the chain's last name, then
-// under the targets of the message's own aliases.
-class AnswerCopier {
+// Writes records with the addresses of DNS64, whose sizes differ from those of the message: under
+// the chain's last name, then under the targets of the message's own aliases.
+class AnswerTranslator {
  public:
-  AnswerCopier(CopiedRecords& records, const ForwardedPart& part, MessageWriter& writer,
-               MessageWriter::NameRef owner)
+  AnswerTranslator(CopiedRecords& records, const ForwardedPart& part, MessageWriter& writer,
+                   MessageWriter::NameRef owner)
       : records_(records), part_(part), writer_(writer), owner_(owner) {}
 
   // False: it does not fit.
   bool add(const CopiedRecord& record) {
     std::span<const std::uint8_t> data = records_.data(record);
-    if (part_.dns64 == nullptr) return add(record, record.type, record.ttl, data);
     const std::uint32_t ttl = std::min(record.ttl, part_.max_translated_ttl);
     if (is_signature_of_a(record.type, {reinterpret_cast<const char*>(data.data()), data.size()}))
       return true;
@@ -156,6 +179,30 @@ void write_authority(CopiedRecords& records, std::size_t count, MessageWriter& w
   }
 }
 
+// Copies no more of the message than there is room for: the cost is that of the reply, not that of
+// what an upstream once sent.
+void write_translated(const ForwardedPart& part, MessageWriter& writer,
+                      MessageWriter::NameRef owner) {
+  const CachedMessage& message = part.message;
+  const std::size_t size = std::clamp(message.question_end() + writer.room(), wire::kMinUdpPayload,
+                                      wire::kMaxMessageSize);
+  const auto copy = std::make_unique_for_overwrite<std::uint8_t[]>(size);
+  const std::span octets(copy.get(), size);
+  const auto counts = message.copy_records(octets, part.now, part.rotation, part.freshness);
+  CopiedRecords records(octets, message.question_end());
+  AnswerTranslator translator(records, part, writer, owner);
+  bool is_whole = counts[0] == message.answer_count();
+  for (std::size_t i = 0; i < counts[0]; ++i) {
+    if (translator.add(records.next())) continue;
+    is_whole = false;
+    break;
+  }
+  if (is_whole)
+    write_authority(records, counts[1], writer);
+  else
+    writer.set_truncated();
+}
+
 }  // namespace
 
 Reentry reenter_registry(const registry::View& view, const Asked& asked,
@@ -173,30 +220,14 @@ Reentry reenter_registry(const registry::View& view, const Asked& asked,
   return Reentry::Into;
 }
 
-// Copies no more of the message than there is room for: the cost is that of the reply, not that of
-// what an upstream once sent.
 void write_forwarded(const ForwardedPart& part, MessageWriter& writer,
                      MessageWriter::NameRef owner) {
-  const CachedMessage& message = part.message;
-  const std::size_t size = std::clamp(message.question_end() + writer.room(), wire::kMinUdpPayload,
-                                      wire::kMaxMessageSize);
-  const auto copy = std::make_unique_for_overwrite<std::uint8_t[]>(size);
-  const std::span octets(copy.get(), size);
-  const auto counts = message.copy_records(octets, part.now, part.rotation, part.freshness);
-  writer.set_rcode(message.rcode());
-  CopiedRecords records(octets, message.question_end());
-  AnswerCopier copier(records, part, writer, owner);
-  bool is_whole = counts[0] == message.answer_count();
-  for (std::size_t i = 0; i < counts[0]; ++i) {
-    if (copier.add(records.next())) continue;
-    is_whole = false;
-    break;
-  }
-  if (is_whole)
-    write_authority(records, counts[1], writer);
+  writer.set_rcode(part.message.rcode());
+  if (part.dns64 == nullptr)
+    write_as_it_is(part, writer, owner);
   else
-    writer.set_truncated();
-  write_extended_error(message, part.freshness, writer);
+    write_translated(part, writer, owner);
+  write_extended_error(part.message, part.freshness, writer);
 }
 
 void write_extended_error(const CachedMessage& message, Freshness freshness,

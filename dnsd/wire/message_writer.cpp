@@ -269,6 +269,14 @@ bool MessageWriter::add_record(Section section, NameRef owner, Type type, Class 
   return put_ref(owner) && record.begin(type, rclass, ttl) && put_octets(rdata) && record.done();
 }
 
+void MessageWriter::take_written(std::size_t octets, std::uint16_t answers,
+                                 std::uint16_t authorities) {
+  assert(octets <= room() && counts_[1] == 0 && counts_[2] == 0);
+  size_ += octets;
+  counts_[0] = static_cast<std::uint16_t>(counts_[0] + answers);
+  counts_[1] = authorities;
+}
+
 bool MessageWriter::put_octet(std::uint8_t value) {
   if (room() < 1) return false;
   buffer_[size_++] = value;

@@ -71,6 +71,10 @@ class MessageWriter {
                   std::uint32_t ttl, std::span<const std::uint8_t> rdata);
   bool add_record(Section section, NameRef owner, Type type, Class rclass, std::uint32_t ttl,
                   std::span<const std::uint8_t> rdata);
+  // For records that the caller writes: the memory behind those that are there, as much as may be
+  // taken; then how much was, and how many records of answer and authority lie in it.
+  std::span<std::uint8_t> unwritten() const { return buffer_.subspan(size_, room()); }
+  void take_written(std::size_t octets, std::uint16_t answers, std::uint16_t authorities);
   // Where `name` lies in the message if it (whole) has been written; else 0.
   NameRef find_name(std::string_view name) const;
 
