@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,8 +105,8 @@ class SrvWriter {
     weight_ = static_cast<std::uint16_t>(std::max<std::size_t>(1, 100 / targets));
   }
   // False: it does not fit, and the answer says so.
-  bool add(std::string_view label, std::uint16_t port, MessageWriter::NameRef* at) {
-    const bool is_label = label.find('.') == std::string_view::npos;
+  // `is_label`: `label` is one label, or none.
+  bool add(std::string_view label, bool is_label, std::uint16_t port, MessageWriter::NameRef* at) {
     const bool added = is_label ? writer_.add_srv_below(Section::Answer, owner_, ttl_,
                                                         {0, weight_, port}, label, wire_host_, at)
                                 : writer_.add_srv(Section::Answer, owner_, ttl_, 0, weight_, port,
@@ -150,7 +151,7 @@ void answer_service_ports(const ServicePorts& ports, const ServiceLabels& labels
       first_place(context.rotation.next(rotation_key(service, Type::Srv)), numbers.size());
   MessageWriter::NameRef at = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!writer.add({}, numbers[(start + i) % numbers.size()], &at)) break;
+    if (!writer.add({}, true, numbers[(start + i) % numbers.size()], &at)) break;
   if (at != 0) add_service_glue(context, service, at);
 }
 
@@ -172,7 +173,8 @@ class EndpointPorts {
     if (targets_.empty()) return;
     writer.share_among(targets_.size());
     for (Target& target : targets_) {
-      if (!writer.add(endpoints_.label(*target.named), target.port, &target.at)) break;
+      const Named& named = *target.named;
+      if (!writer.add(endpoints_.label(named), !named.has_dot, target.port, &target.at)) break;
       ++written_;
     }
     if (written_ <= kMaxGluedTargets) add_glue();
@@ -199,19 +201,33 @@ class EndpointPorts {
         first_place(context_.rotation.next(rotation_key(service_, Type::Srv)), all.size());
     const auto group = endpoints_.index().named(endpoints_.label(all[turn]));
     const auto start = static_cast<std::size_t>(group.data() - all.data());
-    std::string_view label;
+    const bool all_meant = are_all_meant(context_.view, endpoints_.index(), labels_);
+    targets_.reserve(std::min(most, all.size()));
+    const Named* last = nullptr;
     PortSet of_label;
     for (std::size_t i = 0; i < std::min(all.size(), kMaxVisited); ++i) {
-      const Named& each = all[(start + i) % all.size()];
-      if (endpoints_.label(each) != label) of_label.clear();
-      label = endpoints_.label(each);
-      const EndpointEntry& entry = endpoints_.entry(each);
-      if (!is_endpoint_meant(context_.view, entry, labels_)) continue;
-      ports_.for_each_port(entry, labels_, [&](std::uint16_t port) {
+      const std::size_t place = start + i < all.size() ? start + i : start + i - all.size();
+      const Named& each = all[place];
+      if (last == nullptr || !have_one_label(each, *last)) of_label.clear();
+      last = &each;
+      if (!all_meant && !is_endpoint_meant(context_.view, endpoints_.entry(each), labels_))
+        continue;
+      for (const std::uint16_t port : wanted_ports(each.subset))
         if (targets_.size() < most && of_label.add(port)) targets_.push_back({&each, port});
-      });
       if (targets_.size() == most) return;
     }
+  }
+  bool have_one_label(const Named& a, const Named& b) const {
+    return a.hash == b.hash && endpoints_.label(a) == endpoints_.label(b);
+  }
+  // Of neighbours, most have the same subset.
+  std::span<const std::uint16_t> wanted_ports(std::uint16_t subset) {
+    if (wanted_subset_ != subset) {
+      wanted_.clear();
+      ports_.for_each_port(subset, labels_, [&](std::uint16_t port) { wanted_.push_back(port); });
+      wanted_subset_ = subset;
+    }
+    return wanted_;
   }
 
   void add_glue() {
@@ -246,6 +262,8 @@ class EndpointPorts {
   AnswerContext& context_;
   const ServiceRecord& service_;
   const LabelledEndpoints endpoints_;
+  std::vector<std::uint16_t> wanted_;
+  std::optional<std::uint16_t> wanted_subset_;
   std::vector<Target> targets_;
   std::size_t written_ = 0;
 };

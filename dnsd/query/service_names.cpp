@@ -76,8 +76,8 @@ std::span<const ServicePort> ServicePorts::ports() const {
   return service_.ports->ports;
 }
 
-std::span<const ServicePort> ServicePorts::ports_of(const EndpointEntry& endpoint) const {
-  return dnsd::ports_of(*service_.endpoints(), endpoint.subset);
+std::span<const ServicePort> ServicePorts::ports_of(std::uint16_t subset) const {
+  return dnsd::ports_of(*service_.endpoints(), subset);
 }
 
 bool ServicePorts::is_wanted(const ServicePort& port, const ServiceLabels& labels) {
@@ -118,7 +118,7 @@ bool ServicePorts::has_targets(const ServiceLabels& labels) const {
   if (labels.kind == ServiceLabels::Kind::Endpoint) {
     bool found = false;
     for_each_endpoint_named(view_, service_, labels, [&](const EndpointEntry& entry) {
-      found = !ports_of(entry).empty();
+      found = !ports_of(entry.subset).empty();
       return !found;
     });
     return found;
@@ -131,6 +131,13 @@ bool is_endpoint_meant(const registry::View& view, const EndpointEntry& endpoint
   return view.reaches(endpoint) &&
          (labels.cluster.empty() ||
           (endpoint.cluster && endpoint.cluster->text() == labels.cluster));
+}
+
+bool are_all_meant(const registry::View& view, const EndpointIndex& endpoints,
+                   const ServiceLabels& labels) {
+  const auto kinds = endpoints.kinds();
+  return labels.cluster.empty() && kinds.size() <= kMaxKinds &&
+         std::ranges::all_of(kinds, [&](const auto& kind) { return view.reaches(kind.network); });
 }
 
 bool is_endpoint_named(const EndpointEntry& endpoint, std::string_view label,

@@ -40,19 +40,18 @@ class ServicePorts {
   bool has(std::string_view port, std::string_view protocol) const;
   // Whether `labels` has any SRV record.
   bool has_targets(const ServiceLabels& labels) const;
-  // Calls `visit(number)` for the service's own ports that `labels` means, or for those of an
-  // endpoint: Kind::Port is that port, all others are every port, unnamed ones too.
+  // Calls `visit(number)` for the service's own ports that `labels` means, or for those of a
+  // subset of its endpoints: Kind::Port is that port, all others are every port, unnamed ones too.
   template <typename Visit>
   void for_each_port(const ServiceLabels& labels, const Visit& visit) const;
   template <typename Visit>
-  void for_each_port(const registry::EndpointEntry& endpoint, const ServiceLabels& labels,
-                     const Visit& visit) const;
+  void for_each_port(std::uint16_t subset, const ServiceLabels& labels, const Visit& visit) const;
   // SRV records lead to the endpoints themselves, not to the service.
   bool are_per_endpoint() const;
 
  private:
   std::span<const registry::ServicePort> ports() const;
-  std::span<const registry::ServicePort> ports_of(const registry::EndpointEntry& endpoint) const;
+  std::span<const registry::ServicePort> ports_of(std::uint16_t subset) const;
   static bool is_wanted(const registry::ServicePort& port, const ServiceLabels& labels);
   // Whether the client reaches a ready endpoint that has a port for which `matches` holds.
   template <typename Matches>
@@ -71,6 +70,9 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
 // Whether the client may reach a ready endpoint, and it is of the cluster that `labels` names.
 bool is_endpoint_meant(const registry::View& view, const registry::EndpointEntry& endpoint,
                        const ServiceLabels& labels);
+// Whether it may reach all of them.  False also when that is not known without a look at each.
+bool are_all_meant(const registry::View& view, const registry::EndpointIndex& endpoints,
+                   const ServiceLabels& labels);
 
 // Whether `endpoint` is called `label`.  `address`: `label` read as a dashed address, if it is one.
 bool is_endpoint_named(const registry::EndpointEntry& endpoint, std::string_view label,
@@ -111,9 +113,9 @@ void ServicePorts::for_each_port(const ServiceLabels& labels, const Visit& visit
 }
 
 template <typename Visit>
-void ServicePorts::for_each_port(const registry::EndpointEntry& endpoint,
-                                 const ServiceLabels& labels, const Visit& visit) const {
-  for (const registry::ServicePort& port : ports_of(endpoint))
+void ServicePorts::for_each_port(std::uint16_t subset, const ServiceLabels& labels,
+                                 const Visit& visit) const {
+  for (const registry::ServicePort& port : ports_of(subset))
     if (is_wanted(port, labels)) visit(port.number);
 }
 

@@ -35,7 +35,8 @@ EndpointIndex::EndpointIndex(std::span<const EndpointEntry> entries, bool pod_na
     const std::string label = EndpointList::label_of(entries[i], pod_names);
     if (label.size() > 255) continue;
     named_.push_back({hash_of_label(label), entry, static_cast<std::uint32_t>(labels_.size()),
-                      static_cast<std::uint8_t>(label.size())});
+                      static_cast<std::uint8_t>(label.size()), label.contains('.'),
+                      entries[i].subset});
     labels_ += label;
   }
   std::ranges::sort(at_, {}, &At::hash);
@@ -54,9 +55,22 @@ EndpointIndex::EndpointIndex(std::span<const EndpointEntry> entries, bool pod_na
   const auto shared = std::ranges::adjacent_find(
       named_, [&](const Named& a, const Named& b) { return label(a) == label(b); });
   has_shared_labels_ = shared != named_.end();
+  put_labels_in_order();
   at_.shrink_to_fit();
   named_.shrink_to_fit();
-  labels_.shrink_to_fit();
+}
+
+void EndpointIndex::put_labels_in_order() {
+  std::string ordered;
+  std::size_t size = 0;
+  for (const Named& named : named_) size += named.label_size;
+  ordered.reserve(size);
+  for (Named& named : named_) {
+    const std::string_view text = label(named);
+    named.label_at = static_cast<std::uint32_t>(ordered.size());
+    ordered += text;
+  }
+  labels_ = std::move(ordered);
 }
 
 std::span<const EndpointIndex::Named> EndpointIndex::named(std::string_view wanted) const {

@@ -39,6 +39,9 @@ class EndpointIndex {
     std::uint32_t entry = 0;
     std::uint32_t label_at = 0;
     std::uint8_t label_size = 0;
+    bool has_dot = false;  // of a Pod's name: more than one label of DNS
+    // That of the entry: long answers need not look at entries, which lie all over the memory.
+    std::uint16_t subset = 0;
   };
   std::span<const Named> all() const { return named_; }
   std::span<const Named> named(std::string_view label) const;
@@ -64,10 +67,12 @@ class EndpointIndex {
   std::span<const At> at(const IpAddress& address) const;
 
  private:
+  void put_labels_in_order();
+
   std::vector<Named> named_;  // by hash, label, address
   std::vector<At> at_;        // by hash
   std::vector<Kind> kinds_;
-  std::string labels_;
+  std::string labels_;  // in the order of named_
   bool is_made_ = false;
   bool has_shared_labels_ = false;
 };
