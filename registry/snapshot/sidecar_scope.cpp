@@ -132,7 +132,13 @@ void EgressHosts::for_each_group(std::string_view host, Visit&& visit) const {
 
 std::span<const EgressHost> EgressHosts::of_namespace(const Group& group, const Symbol* ns) const {
   const auto of_group = std::span(hosts_).subspan(group.begin, group.end - group.begin);
-  return std::ranges::equal_range(of_group, ns, {}, [](const EgressHost& h) { return h.ns.get(); });
+  const auto get_ns = [](const EgressHost& host) { return host.ns.get(); };
+  const auto first = std::ranges::lower_bound(of_group, ns, {}, get_ns);
+  // Most namespaces have none, or one.
+  if (first == of_group.end() || first->ns.get() != ns) return {};
+  const auto second = std::next(first);
+  if (second == of_group.end() || second->ns.get() != ns) return {first, 1};
+  return {first, std::ranges::upper_bound(second, of_group.end(), ns, {}, get_ns)};
 }
 
 bool EgressHosts::allows(const Group& group, const ServiceRecord& record) const {
@@ -145,7 +151,8 @@ bool EgressHosts::allows(const Group& group, const ServiceRecord& record) const 
     if (hosts.front().port == 0) return true;
     return record.ports && have_common_port(hosts, record.ports->numbers);
   };
-  return is_allowed_by(of_namespace(group, nullptr)) ||
+  // Those for any namespace come first.
+  return (!hosts_[group.begin].ns && is_allowed_by(of_namespace(group, nullptr))) ||
          is_allowed_by(of_namespace(group, record.ns.get()));
 }
 
