@@ -42,9 +42,9 @@ std::vector<Type> types_for(std::string_view name) {
 
 // An explanation shows the beginning of an answer.  A plain query returns all of it.
 constexpr std::size_t kShownOctets = 512;
-constexpr std::size_t kShownRecords = 8;
+constexpr std::size_t kShownRecords = 4;
 
-// The records that this very decision is answered with.
+// The records that this very decision is answered with.  Aliases are among the facts already.
 std::vector<std::string> answer_records(const View& view, const AskedQuestion& question,
                                         const Decision& decision, const AliasChain& chain,
                                         const QuerySettings& settings) {
@@ -58,18 +58,19 @@ std::vector<std::string> answer_records(const View& view, const AskedQuestion& q
                         .name = question.query.qname(),
                         .question_size = question.query.qname_size,
                         .server_addresses = settings.server_addresses};
-  if (decision.verdict == Verdict::Forward || decision.verdict == Verdict::Wait)
-    chain.write(writer, context.owner);
-  else
-    write_resolution(decision, chain, context);
+  if (decision.verdict == Verdict::Forward || decision.verdict == Verdict::Wait) return {};
+  write_resolution(decision, chain, context);
   const auto reply = wire::parse_response(std::span(buffer).first(writer.finish()));
   std::vector<std::string> records;
   if (!reply) return records;
-  for (const auto* section : {&reply->answer, &reply->authority})
-    for (const auto& record : *section)
-      if (records.size() < kShownRecords) records.push_back(wire::record_to_text(record));
-  if (reply->truncated || reply->answer.size() + reply->authority.size() > records.size())
-    records.emplace_back("; and more");
+  std::vector<const wire::ResponseRecord*> shown;
+  for (std::size_t i = std::min(chain.size(), reply->answer.size()); i < reply->answer.size(); ++i)
+    shown.push_back(&reply->answer[i]);
+  for (const auto& record : reply->authority) shown.push_back(&record);
+  const bool are_all = !reply->truncated && shown.size() <= kShownRecords;
+  shown.resize(std::min(shown.size(), kShownRecords));
+  for (const auto* record : shown) records.push_back(wire::record_to_text(*record));
+  if (!are_all) records.emplace_back("; and more");
   return records;
 }
 
