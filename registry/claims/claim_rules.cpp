@@ -22,11 +22,11 @@ constexpr std::array kRules = {
               "cluster, or a wildcard over one of them",
               kAllowed, kRefused, true, "the name belongs to the cluster"},
     ClaimRule{Claim::ReservedName, "ServiceEntry",
-              "`localhost`, `in-addr.arpa`, `ip6.arpa` and what is below", kAllowed, kRefused, true,
+              "`localhost`, `in-addr.arpa`, `ip6.arpa` and names below", kAllowed, kRefused, true,
               "the name is reserved"},
     ClaimRule{Claim::OthersShortName, "ServiceEntry",
-              "the short name of another namespace's Service (`db.bank`, `db.bank.svc`), and what "
-              "is below",
+              "the short name of another namespace's Service (`db.bank`, `db.bank.svc`), and names "
+              "below",
               kYields, kRefused, true, "the name is a short name of another namespace's Services"},
     ClaimRule{Claim::ServiceAddress, "ServiceEntry",
               "traffic to an address of a Service or Pod (`explain --connect`)", kYields, kRefused,
