@@ -61,7 +61,7 @@ bool Deriver::may_have(const IpAddress& address) {
       (!settings_.vip_cidr_v4.contains(address) && !settings_.vip_cidr_v6.contains(address)))
     return true;
   details().notes.push_back(address.to_string() +
-                            " left out: " + std::string(rule_of(Claim::VipRange).reason));
+                            " ignored: " + std::string(rule_of(Claim::VipRange).reason));
   return false;
 }
 
@@ -168,11 +168,12 @@ void Deriver::add_pod(const Pod& pod, EndpointList& list) {
 void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool by_name,
                        bool healthy, EndpointList& list) {
   if (spec.address.empty()) {
-    details().notes.push_back("endpoint of network " + spec.network + " without address left out");
+    details().notes.push_back("endpoint of network " + spec.network +
+                              " ignored: it has no address");
     return;
   }
   if (spec.address.starts_with("unix://")) {
-    details().notes.push_back("endpoint " + spec.address + " left out: a Unix socket is no answer");
+    details().notes.push_back("endpoint " + spec.address + " ignored: it is a Unix socket");
     return;
   }
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
@@ -181,8 +182,7 @@ void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool
   } else if (by_name) {
     add_name(spec.address, entry, weight, spec.network, list);
   } else {
-    details().notes.push_back("endpoint " + spec.address +
-                              " left out: a name needs resolution DNS");
+    details().notes.push_back("endpoint " + spec.address + " ignored: a name needs resolution DNS");
   }
 }
 

@@ -54,8 +54,7 @@ Result<std::string> read_text(const std::string& path) {
     if (count < 0) return fail(reason_of(errno));
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > kMaxFileBytes)
-      return fail("larger than the 64 MiB that are read; split it into several files");
+    if (text.size() > kMaxFileBytes) return fail("larger than 64 MiB; split it into several files");
   }
 }
 
@@ -119,7 +118,7 @@ class Checker::Sink : public ManifestSink {
                   key.ns.empty() ? key.name : key.ns + "/" + key.name,
                   {},
                   "also defined at " + first->second.path + ":" +
-                      std::to_string(first->second.line) + "; only one of them counts"});
+                      std::to_string(first->second.line) + "; only one of them is used"});
   }
 
   // A statement of a ServiceEntry about a name.

@@ -50,14 +50,14 @@ Decoded judge_foreign_group(Report& report, const Field& root, const KindReader&
                             std::string_view api_version) {
   const std::string_view group = split_api_version(api_version).group;
   std::string message = quoted(api_version);
-  message += " is not read for this kind, only ";
+  message += " is not supported for this kind, only ";
   message += join(reader.group, reader.versions.front());
   const bool is_another_project =
       group.contains('.') && !group.ends_with(".istio.io") && !group.ends_with(".k8s.io");
   const Node* const value = root->find("apiVersion");
   const std::uint32_t line = value == nullptr ? root.line() : value->line();
   if (is_another_project) {
-    report.add(Severity::Warning, line, "apiVersion", message + "; the object is left out");
+    report.add(Severity::Warning, line, "apiVersion", message + "; the object is ignored");
     return {};
   }
   report.add(Severity::Error, line, "apiVersion", std::move(message));
@@ -70,7 +70,7 @@ bool is_known_version(Report& report, const Field& root, const KindReader& reade
   const std::string_view version = split_api_version(api_version).version;
   if (std::ranges::find(reader.versions, version) != reader.versions.end()) return true;
   std::string message = quoted(api_version);
-  message += " is not read; known are";
+  message += " is not supported; supported are";
   for (const std::string_view known : reader.versions) {
     message += known == reader.versions.front() ? " " : ", ";
     message += join(reader.group, known);
@@ -118,18 +118,17 @@ Decoded decode_object(const Node& object, const TypeMeta& type,
                  "expected an object with apiVersion, kind and metadata, got " +
                      std::string(object.describe()));
   if (type.kind.empty())
-    return fault(report, root, "kind",
-                 "the object does not say what it is; give apiVersion and kind");
+    return fault(report, root, "kind", "missing; an object needs apiVersion and kind");
 
   if (is_kind_without_bearing(type.kind)) return {};
   const KindReader* const any = find_reader_of_any_group(type.kind);
   if (any == nullptr) {
     report.add(Severity::Warning, root.line(), {},
-               "unknown kind, left out" + did_you_mean_kind(type.kind));
+               "unknown kind; the object is ignored" + did_you_mean_kind(type.kind));
     return {};
   }
   if (type.api_version.empty()) {
-    report.error(root, "apiVersion", "missing; give " + join(any->group, any->versions.front()));
+    report.error(root, "apiVersion", "missing; specify " + join(any->group, any->versions.front()));
     return {Decoded::Outcome::Refused, {}, {any->kind, options.cluster, {}, {}}};
   }
   const KindReader* const reader =

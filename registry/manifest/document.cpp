@@ -128,9 +128,9 @@ std::span<const DocumentProblem> JsonParser::problems() const { return builder_-
 
 std::expected<void, SyntaxError> check_size(std::string_view text, const DocumentLimits& limits) {
   if (text.size() <= limits.max_bytes) return {};
-  return std::unexpected(SyntaxError{
-      0, "the text has " + std::to_string(text.size()) + " octets, more than the " +
-             std::to_string(limits.max_bytes) + " that are read; split it into several files"});
+  return std::unexpected(
+      SyntaxError{0, "the text has " + std::to_string(text.size()) + " bytes; the limit is " +
+                         std::to_string(limits.max_bytes) + "; split it into several files"});
 }
 
 std::string_view without_byte_order_mark(std::string_view text) {

@@ -72,7 +72,7 @@ void Report::add(Severity severity, std::uint32_t line, std::string field, std::
   if (++count_ > kMaxFindings) return;
   if (count_ == kMaxFindings) {
     field.clear();
-    message = "more findings on this object are left out";
+    message = "more findings for this object are not shown";
     // The object may yet be refused for one of those that are not shown.
     severity = Severity::Warning;
   }

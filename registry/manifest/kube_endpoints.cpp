@@ -37,8 +37,8 @@ constexpr std::string_view kTriggerTime = "endpoints.kubernetes.io/last-change-t
 
 bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max) {
   if (!list || (*list)->size() <= max) return false;
-  report.error(*list, "has " + std::to_string((*list)->size()) + " elements, more than the " +
-                          std::to_string(max) + " that Kubernetes takes");
+  report.error(*list, "has " + std::to_string((*list)->size()) +
+                          " elements; Kubernetes allows at most " + std::to_string(max));
   return true;
 }
 
@@ -48,7 +48,7 @@ std::int64_t trigger_time_of(Object& object) {
   const auto time = parse_timestamp_ms(*text);
   if (!time)
     object.annotation_finding(Severity::Warning, kTriggerTime,
-                              quoted(*text) + " is no time such as 2026-01-31T12:00:00Z");
+                              quoted(*text) + " is not a time such as 2026-01-31T12:00:00Z");
   return time.value_or(0);
 }
 
@@ -63,7 +63,7 @@ std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional
     port.name = to_lower(read_string_or_empty(report, name));
     if (!port.name.empty() && !is_label(port.name))
       report.error(*name, quoted(port.name) +
-                              " is no port name: letters, digits and inner hyphens, 1 to 63");
+                              " is not a port name: 1 to 63 letters, digits and inner hyphens");
     port.protocol = read_kube_protocol(report, fields.get("protocol"));
     const auto number = fields.get("port");
     if (!number) return;
@@ -76,7 +76,7 @@ std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional
 std::string read_hostname(Report& report, const std::optional<Field>& field) {
   const std::string_view text = read_string_or_empty(report, field);
   if (!text.empty() && !is_label(text))
-    report.error(*field, quoted(text) + " is no label of a host name");
+    report.error(*field, quoted(text) + " is not a label of a host name");
   return to_lower(text);
 }
 
@@ -108,7 +108,7 @@ void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoi
   if (!at->is_mapping()) return;
   const auto addresses = fields.get("addresses");
   if (!addresses)
-    report.error(at, at.path("addresses"), "missing; an endpoint has at least one address");
+    report.error(at, at.path("addresses"), "missing; an endpoint needs at least one address");
   if (is_too_long(report, addresses, kMaxAddresses)) return;
   for_each_element(report, addresses, [&](const Field& address) {
     if (has_names) return;
@@ -125,13 +125,12 @@ void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoi
 
 bool read_has_names(Report& report, const Field& root, const std::optional<Field>& address_type) {
   if (!address_type) {
-    report.error(root, "addressType", "missing; give IPv4 or IPv6");
+    report.error(root, "addressType", "missing; specify IPv4 or IPv6");
     return false;
   }
   const auto choice = read_choice(report, *address_type, kAddressTypes);
   if (!choice || kAddressTypes[*choice] != "FQDN") return false;
-  report.warning(*address_type,
-                 "FQDN endpoints have no addresses to answer with; they are left out");
+  report.warning(*address_type, "FQDN endpoints have no addresses and are ignored");
   return true;
 }
 
@@ -164,7 +163,8 @@ Resource read_endpoint_slice(Object& object) {
     slice.service = *service;
   else
     object.report.add(Severity::Warning, object.root.line(), "metadata.labels",
-                      "no label kubernetes.io/service-name, so no Service has these endpoints");
+                      "the label kubernetes.io/service-name is missing, so the endpoints belong to "
+                      "no Service");
   const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
   EndpointSubset subset;
   const auto endpoints = fields.get("endpoints");

@@ -75,7 +75,7 @@ class ServiceReader {
     // The API takes an address for a name of digits; nothing can follow such an alias.
     if (IpAddress::parse(*text))
       return report_.warning(*name, quoted(*text) +
-                                        " is an IP address, so the alias leads nowhere; use a "
+                                        " is an IP address, which an alias cannot point to; use a "
                                         "Service without selector and an EndpointSlice");
     if (auto reason = why_no_fqdn(*text))
       return report_.error(*name, quoted(*text) + " " + *reason);
@@ -118,17 +118,17 @@ class ServiceReader {
     if (const auto number = fields.get("port"))
       port.number = read_port(report_, *number).value_or(0);
     else
-      report_.error(at, at.path("port"), "missing; give 1..65535");
+      report_.error(at, at.path("port"), "missing; specify 1..65535");
     port.protocol = read_kube_protocol(report_, fields.get("protocol"));
     const auto name = fields.get("name");
     port.name = to_lower(read_string_or_empty(report_, name));
     if (!port.name.empty() && !is_label(port.name))
       report_.error(*name, quoted(port.name) +
-                               " is no port name: letters, digits and inner hyphens, 1 to 63");
+                               " is not a port name: 1 to 63 letters, digits and inner hyphens");
     if (port.name.empty() && needs_name)
-      report_.error(at, at.path("name"), "missing; with several ports each has a name");
+      report_.error(at, at.path("name"), "missing; with several ports each needs a name");
     if (!port.name.empty() && !names_.insert(port.name).second)
-      report_.error(*name, quoted(port.name) + " is given twice; every port has its own name");
+      report_.error(*name, quoted(port.name) + " is given twice; port names must be unique");
     // A name leaves it to each Pod.
     if (const auto target = fields.get("targetPort"); target && (*target)->as_integer())
       port.target_port = (*target)->as_integer() == 0 ? 0 : read_port(report_, *target).value_or(0);
@@ -163,7 +163,7 @@ Resource read_service(Object& object) {
   KubeService service;
   const auto spec = fields.get("spec");
   if (!spec)
-    object.report.error(object.root, "spec", "missing; give at least ports or clusterIP: None");
+    object.report.error(object.root, "spec", "missing; specify at least ports or clusterIP: None");
   else if (!(*spec)->is_mapping())
     object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
   else

@@ -62,8 +62,8 @@ void read_creation_time(Object& object, const Fields& fields) {
         std::chrono::floor<std::chrono::seconds>(std::chrono::milliseconds(*time)).count();
   else
     object.report.warning(*created, quoted((*created)->text()) +
-                                        " is no time such as 2026-01-31T12:00:00Z; the object "
-                                        "counts as older than all others");
+                                        " is not a time such as 2026-01-31T12:00:00Z; the object "
+                                        "is treated as the oldest");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ void read_import(Report& report, const Field& spec, ServiceImport& import) {
     if (const auto number = port_fields.get("port"))
       port.number = read_port(report, *number).value_or(0);
     else
-      report.error(at, at.path("port"), "missing; give 1..65535");
+      report.error(at, at.path("port"), "missing; specify 1..65535");
     import.ports.push_back(std::move(port));
   });
 }
@@ -54,7 +54,7 @@ Resource read_service_import(Object& object) {
   if (const auto spec = fields.get("spec"))
     read_import(object.report, *spec, import);
   else
-    object.report.error(object.root, "spec", "missing; give type, ips and ports");
+    object.report.error(object.root, "spec", "missing; specify type, ips and ports");
   import.meta = std::move(object.meta);
   return import;
 }

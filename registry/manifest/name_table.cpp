@@ -24,16 +24,17 @@ class NameTableReader {
         sink_(sink),
         listener_([this](Finding&& finding) { sink_.on_finding(std::move(finding)); }) {}
 
-  // What is wrong with the document as a whole; nullopt after its hosts are handed over.
+  // Returns an error of the document as a whole, or nullopt after it has passed on the hosts.
   std::optional<SyntaxError> read(const Document& document) {
-    // A key that is given twice leaves open which one is meant, so the table is not to be trusted.
+    // A duplicate key makes the table ambiguous, so the whole table is refused.
     if (!document.problems.empty()) {
       const DocumentProblem& problem = document.problems.front();
       return SyntaxError{problem.line, problem.field + ": " + problem.message};
     }
     const std::vector<const Node*> tables = find_tables(document.root);
     if (tables.empty())
-      return SyntaxError{document.root.line(), R"(no NameTable: there is no mapping "table")"};
+      return SyntaxError{document.root.line(),
+                         R"(not a name table: the mapping "table" is missing)"};
     for (const Node* const table : tables) {
       const Field field(*table);
       for (const Node& info : *table) read_host(field, info);

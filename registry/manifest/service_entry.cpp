@@ -37,8 +37,8 @@ constexpr std::string_view kWaypointLabel = "istio.io/use-waypoint";
 
 bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max) {
   if (!list || (*list)->size() <= max) return false;
-  report.error(*list, "has " + std::to_string((*list)->size()) + " elements, more than the " +
-                          std::to_string(max) + " that Istio takes");
+  report.error(*list, "has " + std::to_string((*list)->size()) +
+                          " elements; Istio allows at most " + std::to_string(max));
   return true;
 }
 
@@ -94,14 +94,14 @@ class ServiceEntryReader {
       report_.error(*endpoints_, "cannot be given together with workloadSelector; remove one");
     if (entry_.resolution == Resolution::None)
       report_.warning(*selector,
-                      "has no use with resolution NONE, which sends a connection where "
-                      "it was going");
+                      "has no effect with resolution NONE: connections go to their "
+                      "original destination");
   }
 
   void read_hosts() {
     if (!hosts_ || ((*hosts_)->is_sequence() && (*hosts_)->size() == 0)) {
       const Field& at = hosts_ ? *hosts_ : spec_;
-      return report_.error(at, spec_.path("hosts"), "at least one host is needed");
+      return report_.error(at, spec_.path("hosts"), "needs at least one host");
     }
     if (is_too_long(report_, hosts_, kMaxHosts)) return;
     for_each_string(report_, hosts_,
@@ -110,21 +110,21 @@ class ServiceEntryReader {
 
   void read_host(const Field& at, std::string_view host) {
     if (host == "*")
-      return report_.error(
-          at, R"("*" would take every name there is; name a domain, as "*.example.org")");
+      return report_.error(at,
+                           R"("*" would match every name; write a domain, as in "*.example.org")");
     if (auto reason = why_no_wildcard_domain(host))
       return report_.error(at, quoted(host) + " " + *reason);
     const bool is_wildcard = host.starts_with('*');
     if (is_partial_wildcard(host) && entry_.resolution != Resolution::DynamicDns)
-      report_.warning(at, quoted(host) + R"( begins with a part of a label and matches no query; )"
-                                         R"(only whole labels do, as "*.example.org")");
+      report_.warning(at, quoted(host) + R"( has a partial wildcard and matches no query; )"
+                                         R"(use a whole label, as in "*.example.org")");
     if (entry_.resolution == Resolution::DynamicDns && !is_wildcard)
-      report_.error(at, quoted(host) + " has no wildcard, which resolution DYNAMIC_DNS needs");
+      report_.error(at, quoted(host) + " has no wildcard; resolution DYNAMIC_DNS needs one");
     const bool needs_name = resolves_names() && (!endpoints_ || (*endpoints_)->size() == 0);
     if (needs_name && is_wildcard)
-      report_.error(at, quoted(host) + " has a wildcard, and resolution " +
+      report_.error(at, quoted(host) + " has a wildcard, but resolution " +
                             std::string(to_string(entry_.resolution)) +
-                            " without endpoints looks the host itself up");
+                            " without endpoints resolves the host itself");
     std::string canonical = canonical_host(host);
     if (std::ranges::find(entry_.hosts, canonical) == entry_.hosts.end())
       entry_.hosts.push_back(std::move(canonical));
@@ -139,7 +139,7 @@ class ServiceEntryReader {
       entry_.addresses.push_back(*prefix);
       if (text.find('/') == std::string_view::npos) return;
       if (entry_.resolution == Resolution::None || entry_.resolution == Resolution::Static) return;
-      report_.error(at, quoted(text) + " is a CIDR, which only resolution NONE and STATIC allow");
+      report_.error(at, quoted(text) + " is a CIDR; only resolution NONE and STATIC allow it");
     });
   }
 
@@ -159,16 +159,16 @@ class ServiceEntryReader {
       if (port.number != 0 && !numbers_.insert(port.number).second)
         report_.error(*number, "port " + std::to_string(port.number) + " is given twice");
     } else {
-      report_.error(at, at.path("number"), "missing; give 1..65535");
+      report_.error(at, at.path("number"), "missing; specify 1..65535");
     }
     if (const auto name = fields.get("name")) {
       const std::string_view text = read_string_or_empty(report_, name);
       if ((*name)->as_string()) check_port_name(report_, *name, text);
       if (!text.empty() && !names_.emplace(text).second)
-        report_.error(*name, quoted(text) + " is given twice; every port has its own name");
+        report_.error(*name, quoted(text) + " is given twice; port names must be unique");
       port.name = to_lower(text);
     } else {
-      report_.error(at, at.path("name"), "missing; every port has a name");
+      report_.error(at, at.path("name"), "missing; every port needs a name");
     }
     const auto protocol = fields.get("protocol");
     port.protocol = read_istio_protocol(report_, protocol);
@@ -224,9 +224,9 @@ class ServiceEntryReader {
     if (node != nullptr && !node->is_null() && !node->as_string()) return;  // reported as a type
     if (IpAddress::parse(text)) return;
     if (text.starts_with(kUnixPrefix))
-      return report_.error(Field(at, *node), quoted(text) + " is a unix socket, which resolution " +
+      return report_.error(Field(at, *node), quoted(text) + " is a Unix socket; resolution " +
                                                  std::string(to_string(entry_.resolution)) +
-                                                 " cannot look up; use STATIC");
+                                                 " cannot resolve it; use STATIC");
     if (auto reason = why_no_fqdn(text)) {
       std::string message = quoted(text);
       message += " is neither an IP address nor a host name: it ";
@@ -240,8 +240,7 @@ class ServiceEntryReader {
     const Field field(at, *ports);
     for (const Node& port : *ports)
       if (is_label(port.key()) && !names_.contains(port.key()))
-        report_.error(Field(field, port),
-                      quoted(port.key()) + " is no port of this entry's spec.ports");
+        report_.error(Field(field, port), quoted(port.key()) + " is not a port in spec.ports");
   }
 
   void judge_resolution() {
@@ -318,7 +317,7 @@ class ServiceEntryReader {
   std::set<std::uint16_t> numbers_;
 };
 
-// What istiod's allocator wrote.  Nobody edits it, so a fault there does not refuse the entry.
+// Reads the addresses that istiod allocated.  Users do not edit them: errors are only warnings.
 void read_status(Object& object, const std::optional<Field>& status, ServiceEntry& entry) {
   if (!status || !(*status)->is_mapping()) return;
   const Node* const list = (*status)->find("addresses");
@@ -335,7 +334,7 @@ void read_status(Object& object, const std::optional<Field>& status, ServiceEntr
           {host == nullptr ? std::string() : canonical_host(host->text()), *ip});
     else
       object.report.add(Severity::Warning, at.line(), at.path("value"),
-                        "is no IP address; it is left out");
+                        "is not an IP address; it is ignored");
   }
 }
 
@@ -347,7 +346,7 @@ Resource read_service_entry(Object& object) {
   ServiceEntry entry;
   const auto spec = fields.get("spec");
   if (!spec)
-    object.report.error(object.root, "spec", "missing; give at least one host");
+    object.report.error(object.root, "spec", "missing; specify at least one host");
   else if (!(*spec)->is_mapping())
     object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
   else

@@ -77,7 +77,7 @@ class SidecarReader {
     const auto number = fields.get("number");
     if (!number || (*number)->as_integer() == 0) {
       if (may_be_zero) return 0;
-      report_.error(port, port.path("number"), "missing; give 1..65535");
+      report_.error(port, port.path("number"), "missing; specify 1..65535");
       return std::nullopt;
     }
     return read_port(report_, *number);
@@ -87,7 +87,7 @@ class SidecarReader {
     if (!bind) return;
     const auto text = read_string(report_, *bind);
     if (text && !text->empty() && !IpAddress::parse(*text))
-      report_.error(*bind, quoted(*text) + " is no IP address");
+      report_.error(*bind, quoted(*text) + " is not an IP address");
   }
 
   void read_ingress(const Field& at, std::set<std::int64_t>& ports) {
@@ -95,12 +95,13 @@ class SidecarReader {
     if (!at->is_mapping()) return;
     check_ip_bind(fields.get("bind"));
     const auto port = fields.get("port");
-    if (!port) return report_.error(at, at.path("port"), "missing; an ingress listener has a port");
+    if (!port)
+      return report_.error(at, at.path("port"), "missing; an ingress listener needs a port");
     EgressListener ignored;
     const auto number = read_listener_port(*port, ignored, false);
     if (number && !ports.insert(*number).second)
       report_.error(*port, port->path("number"),
-                    "port " + std::to_string(*number) + " has two listeners");
+                    "port " + std::to_string(*number) + " is used by two listeners");
   }
 
   void read_egress_listeners() {
@@ -135,7 +136,7 @@ class SidecarReader {
   void judge_portless(const Field& at, bool is_last) {
     if (!is_last)
       report_.error(at, at.path("port"),
-                    "missing; only the last listener may be without a port, as it takes the rest");
+                    "missing; only the last listener may omit it, to match all other traffic");
   }
 
   void read_egress_port(const Field& port, const std::optional<Field>& bind,
@@ -147,7 +148,7 @@ class SidecarReader {
       check_ip_bind(bind);
       if (!ports_.insert(*number).second)
         report_.error(port, port.path("number"),
-                      "port " + std::to_string(*number) + " has two listeners");
+                      "port " + std::to_string(*number) + " is used by two listeners");
       return;
     }
     const auto text = bind ? (*bind)->as_string() : std::nullopt;
@@ -156,13 +157,14 @@ class SidecarReader {
                            "port 0 is for unix sockets; give a port, or bind unix:///path");
     if (auto reason = why_no_unix_address(*text))
       report_.error(*bind, quoted(*text) + " " + *reason);
-    if (!sockets_.emplace(*text).second) report_.error(*bind, quoted(*text) + " has two listeners");
+    if (!sockets_.emplace(*text).second)
+      report_.error(*bind, quoted(*text) + " is used by two listeners");
   }
 
   void read_hosts(const Field& at, const std::optional<Field>& hosts, EgressListener& listener) {
     if (!hosts || ((*hosts)->is_sequence() && (*hosts)->size() == 0))
       return report_.error(hosts ? *hosts : at, at.path("hosts"),
-                           "at least one host is needed, as \"*/*\" or \"./*\"");
+                           "needs at least one host, as in \"*/*\" or \"./*\"");
     SeenHosts seen;
     for_each_string(report_, hosts, [&](const Field& host, std::string_view text) {
       read_host(host, text, seen, listener);
@@ -179,7 +181,8 @@ class SidecarReader {
                  EgressListener& listener) {
     const std::size_t slash = text.find('/');
     if (slash == std::string_view::npos)
-      return report_.error(at, quoted(text) + R"( is not of the form namespace/dnsName, as "./*")");
+      return report_.error(at,
+                           quoted(text) + R"( is not of the form namespace/dnsName, as in "./*")");
     const std::string_view ns = text.substr(0, slash);
     const std::string_view name = text.substr(slash + 1);
     if (!check_namespace(at, text, ns) || !check_name(at, text, name)) return;
@@ -205,7 +208,7 @@ class SidecarReader {
       return false;
     };
     if (name == "*") return true;
-    if (name.empty()) return refuse("has no name behind the slash");
+    if (name.empty()) return refuse("has no name after the slash");
     if (auto reason = why_no_wildcard_domain(name)) return refuse(*reason);
     if (is_partial_wildcard(name))
       return refuse(
@@ -220,7 +223,8 @@ class SidecarReader {
     auto& names = seen[ns == "." ? object_.meta.ns : std::move(ns)];
     const bool is_covered =
         name == "*" ? !names.empty() : names.contains(name) || names.contains("*");
-    if (is_covered) report_.warning(at, quoted(text) + " is given twice, or covered by another");
+    if (is_covered)
+      report_.warning(at, quoted(text) + " is given twice, or included in another host");
     names.insert(std::move(name));
   }
 
@@ -253,7 +257,7 @@ class SidecarReader {
     if (const auto number = port_fields.get("number"))
       read_port(report_, *number);
     else
-      report_.error(*port, port->path("number"), "missing; give 1..65535");
+      report_.error(*port, port->path("number"), "missing; specify 1..65535");
   }
 
   Object& object_;
@@ -273,7 +277,7 @@ Resource read_sidecar(Object& object) {
   Sidecar sidecar;
   const auto spec = fields.get("spec");
   if (!spec)
-    object.report.error(object.root, "spec", "missing; give at least one egress listener");
+    object.report.error(object.root, "spec", "missing; specify at least one egress listener");
   else if (!(*spec)->is_mapping())
     object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
   else

@@ -133,7 +133,7 @@ bool TreeBuilder::alias(std::string_view name, std::uint32_t line) {
   const Node& target = *anchor->node;
   const Extent extent = extent_of(target);
   if (extent.values > limits_.max_alias_values) {
-    problem(line, "alias " + quoted(name) + " stands for more than " +
+    problem(line, "alias " + quoted(name) + " expands to more than " +
                       std::to_string(limits_.max_alias_values) + " values; write them out");
     return scalar("", false, line);
   }
@@ -272,7 +272,7 @@ bool TreeBuilder::hand_over_element(const Frame& frame) {
   (*listener_)({*frame.node, own});
   // The index does not move: fields count the elements that stay in the tree.
   problems_.resize(frame.problems_before);
-  // What an anchor names must stay: an alias may come after the element.
+  // Keep values that have an anchor: an alias may come after the element.
   if (anchors_.size() == frame.anchors_before && frame.anchor.empty()) {
     arena_.rewind(frame.before);
     values_ = frame.values_before;

@@ -22,7 +22,7 @@ bool has_upper(std::string_view text) {
   return std::ranges::any_of(text, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
-// What is wrong with a label that is_label() refuses.
+// Returns the reason why is_label() refuses `label`.
 std::string label_fault(std::string_view label) {
   if (label.empty()) return "has an empty label";
   if (label.size() > kMaxLabelOctets) return "has a label of more than 63 octets";
@@ -30,7 +30,7 @@ std::string label_fault(std::string_view label) {
   if (label.find('_') != std::string_view::npos) return "has an underscore; use a hyphen";
   if (label.front() == '-' || label.back() == '-')
     return "has a label that begins or ends with a hyphen";
-  return "has a character that is no letter, digit or hyphen";
+  return "has a character that is not a letter, digit or hyphen";
 }
 
 std::string_view without_final_dot(std::string_view name) {
@@ -40,7 +40,7 @@ std::string_view without_final_dot(std::string_view name) {
 
 std::optional<std::string> why_too_long(std::string_view name) {
   if (without_final_dot(name).size() <= kMaxHostLength) return std::nullopt;
-  return "has more than 253 octets";
+  return "has more than 253 bytes";
 }
 
 // The labels of a name that the predicates refuse.
@@ -50,7 +50,7 @@ std::string first_label_fault(std::string_view name) {
     const std::size_t dot = rest.find('.');
     const std::string_view label = rest.substr(0, dot);
     if (!is_label(label)) return label_fault(label);
-    if (dot == std::string_view::npos) return "ends in a label that is a number";
+    if (dot == std::string_view::npos) return "ends in a numeric label";
     rest.remove_prefix(dot + 1);
   }
 }
@@ -89,7 +89,7 @@ std::optional<std::string> why_no_fqdn(std::string_view name) {
   if (auto reason = why_too_long(name)) return reason;
   if (is_fqdn(name)) return std::nullopt;
   if (IpAddress::parse(name)) return "is an IP address, not a name";
-  if (name.starts_with('*')) return "has a wildcard, where a full name is needed";
+  if (name.starts_with('*')) return "has a wildcard, but must be a full name";
   return first_label_fault(name);
 }
 
@@ -126,12 +126,12 @@ bool is_lower_subdomain(std::string_view name) {
 
 std::optional<std::string> why_no_lower_label(std::string_view name) {
   if (is_lower_label(name)) return std::nullopt;
-  return quoted(name) + " is no name of 1 to 63 lower-case letters, digits and inner hyphens";
+  return quoted(name) + " is not a name of 1 to 63 lower-case letters, digits and inner hyphens";
 }
 
 std::optional<std::string> why_no_lower_subdomain(std::string_view name) {
   if (is_lower_subdomain(name)) return std::nullopt;
-  return quoted(name) + " is no name of lower-case letters, digits, inner hyphens and dots";
+  return quoted(name) + " is not a name of lower-case letters, digits, inner hyphens and dots";
 }
 
 ProtocolClass protocol_class(std::string_view protocol) {
@@ -152,7 +152,7 @@ bool is_tcp_family(std::string_view protocol) {
 
 std::optional<std::string> why_no_unix_address(std::string_view address) {
   address.remove_prefix(kUnixPrefix.size());
-  if (address.empty()) return "names no socket";
+  if (address.empty()) return "does not name a socket";
   if (address.starts_with('@')) return std::nullopt;
   if (!address.starts_with('/') || address.ends_with('/'))
     return "is not an absolute path to a socket";
@@ -166,10 +166,10 @@ void check_workload_labels(Report& report, const std::optional<Field>& labels) {
   for (const Node& node : labels->node()) {
     const Field label(*labels, node);
     if (!is_label_key(node.key()))
-      report.error(label, quoted(node.key()) + " is no valid key of a label");
+      report.error(label, quoted(node.key()) + " is not a valid label key");
     const auto value = node.as_string();
     if (value && !value->empty() && !is_qualified_name(*value))
-      report.error(label, quoted(*value) + " is no valid value of a label");
+      report.error(label, quoted(*value) + " is not a valid label value");
   }
 }
 
@@ -186,12 +186,12 @@ std::optional<Labels> read_workload_selector(Report& report, const std::optional
   if (!labels_field || !(*labels_field)->is_mapping()) return labels;
   for (const Node& node : labels_field->node()) {
     const Field label(*labels_field, node);
-    if (node.key().empty()) report.error(label, "a label of a selector has no key");
+    if (node.key().empty()) report.error(label, "a label of the selector has an empty key");
     const auto contains_star = [](std::string_view text) {
       return text.find('*') != std::string_view::npos;
     };
     if (contains_star(node.key()) || contains_star(node.text()))
-      report.error(label, "selectors know no wildcards; name the label and its value");
+      report.error(label, "selectors do not support wildcards; write the whole key and value");
   }
   return labels;
 }
@@ -214,15 +214,15 @@ ExportTo read_export_to(Report& report, const std::optional<Field>& field, std::
     export_to.push_back(std::move(target));
   });
   if (!field || (*field)->size() < 2) return export_to;
-  if (has_public) report.error(*field, R"("*" already means everybody; leave the others out)");
-  if (has_none) report.error(*field, R"("~" means nobody and cannot stand beside others)");
+  if (has_public) report.error(*field, R"("*" includes all namespaces; remove the others)");
+  if (has_none) report.error(*field, R"("~" means no namespace; it must be the only value)");
   return export_to;
 }
 
 void check_port_name(Report& report, const Field& field, std::string_view name) {
   if (is_label(name)) return;
   report.error(field,
-               quoted(name) + " is no port name: letters, digits and inner hyphens, 1 to 63");
+               quoted(name) + " is not a port name: 1 to 63 letters, digits and inner hyphens");
 }
 
 std::string read_istio_protocol(Report& report, const std::optional<Field>& field) {
@@ -231,8 +231,8 @@ std::string read_istio_protocol(Report& report, const std::optional<Field>& fiel
       "HTTP2", "HTTPS", "TLS",  "MONGO",    "REDIS", "MYSQL"};
   const std::string_view text = read_string_or_empty(report, field);
   if (protocol_class(text) == ProtocolClass::Unknown)
-    report.error(*field,
-                 quoted(text) + " is no protocol that Istio knows" + did_you_mean(text, known));
+    report.error(*field, quoted(text) + " is not a protocol that Istio supports" +
+                             did_you_mean(text, known));
   std::string upper(text);
   for (char& c : upper)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
@@ -250,7 +250,7 @@ std::optional<IpAddress> read_ip(Report& report, const Field& field) {
   const auto text = read_string(report, field);
   if (!text) return std::nullopt;
   const auto address = IpAddress::parse(*text);
-  if (!address) report.error(field, quoted(*text) + " is no IP address");
+  if (!address) report.error(field, quoted(*text) + " is not an IP address");
   return address;
 }
 

@@ -82,10 +82,11 @@ void check_workload_address(Report& report, const Field& field, bool may_be_name
     const Node* const network = field->find("network");
     const bool has_network = network != nullptr && !network->text().empty() && !network->is_null();
     if (!has_network)
-      return report.error(field, field.path("address"), "missing; only with a network may it be");
+      return report.error(field, field.path("address"),
+                          "missing; it is optional only with a network");
     return report.add(Severity::Warning, field.line(), field.path("address"),
-                      "missing, so the endpoint can only be reached through the gateway of its "
-                      "network and is no answer");
+                      "missing, so the endpoint can be reached only through the gateway of its "
+                      "network and is not answered");
   }
   const Field address(field, *node);
   if (text.starts_with(kUnixPrefix)) {
@@ -95,7 +96,7 @@ void check_workload_address(Report& report, const Field& field, bool may_be_name
   }
   if (IpAddress::parse(text)) return;
   if (!may_be_name)
-    return report.error(address, quoted(text) + " is no IP address; names need resolution DNS");
+    return report.error(address, quoted(text) + " is not an IP address; names need resolution DNS");
   if (auto reason = why_no_fqdn(text))
     report.error(address,
                  quoted(text) + " is neither an IP address nor a host name: it " + *reason);
@@ -106,7 +107,7 @@ void check_unix_ports(Report& report, const Field& field) {
   const Node* const ports = field->find("ports");
   if (address == nullptr || ports == nullptr || ports->size() == 0) return;
   if (address->text().starts_with(kUnixPrefix))
-    report.error(Field(field, *ports), "a unix socket has no ports; remove them");
+    report.error(Field(field, *ports), "a Unix socket has no ports; remove them");
 }
 
 Resource read_workload_entry(Object& object) {
@@ -120,7 +121,7 @@ Resource read_workload_entry(Object& object) {
       check_unix_ports(object.report, *spec);
     }
   } else {
-    object.report.error(object.root, "spec", "missing; give at least an address");
+    object.report.error(object.root, "spec", "missing; specify at least an address");
   }
   const auto checked = object.annotation(kHealthChecks);
   if (checked && equals_ignoring_case(*checked, "true"))

@@ -124,7 +124,7 @@ class Matcher {
     if (const auto ip = IpAddress::parse(host)) {
       Connection by_address{*ip, connection_.port, "", ""};
       match_ = Matcher(view_, by_address).run();
-      note("the Host header is an address: taken like one");
+      note("the Host header is an address and is matched as an address");
       return;
     }
     Match match = view_.lookup(host);
@@ -134,7 +134,7 @@ class Matcher {
       match = view_.lookup(match.service->alias());
     }
     if (!match || match.service->answer == AnswerKind::Alias || match.how == Match::How::Below) {
-      note("no service of this client's view has the host " + host);
+      note("no service that the client sees has the host " + host);
       return;
     }
     const ServicePort* port = port_of(*match.service, connection_.port);
@@ -145,8 +145,8 @@ class Matcher {
     const Candidate candidate{match.entry->host(), match.service, port,
                               protocol_of(*match.service, *port)};
     if (candidate.protocol != Protocol::Http && candidate.protocol != Protocol::Sniffed)
-      note("port " + std::to_string(port->number) + " of it is " + port->protocol +
-           ": the mesh reads no Host header there");
+      note("its port " + std::to_string(port->number) + " is " + port->protocol +
+           ": the mesh does not read the Host header");
     take(TrafficMatch::Rule::HttpHost, candidate);
   }
 
@@ -212,7 +212,7 @@ class Matcher {
       const auto length = prefix_length(candidate);
       if (!length) {
         note(std::string(candidate.host) + " has the server name, but " +
-             connection_.address.to_string() + " is none of its addresses");
+             connection_.address.to_string() + " is not one of its addresses");
         continue;
       }
       const std::tuple rank(*length, !candidate.host.starts_with("*"), candidate.host.size());
@@ -246,9 +246,9 @@ class Matcher {
     const bool whole = best_length == (connection_.address.is_v4() ? 32 : 128);
     take(whole ? TrafficMatch::Rule::Address : TrafficMatch::Rule::AddressRange, *best);
     if (best->protocol == Protocol::Http)
-      note("an HTTP port: the Host header decides; say it with --host");
+      note("an HTTP port: the Host header decides; specify it with --host");
     if (best->protocol == Protocol::Tls)
-      note("a TLS port: the server name decides; say it with --sni");
+      note("a TLS port: the server name decides; specify it with --sni");
     return true;
   }
 
@@ -292,7 +292,7 @@ class Matcher {
     for (const Candidate& candidate : candidates_) {
       if (prefix_length(candidate) != -1) continue;
       if (candidate.protocol == Protocol::Http || candidate.protocol == Protocol::Tls) {
-        note(std::string(candidate.host) + " has the port, but its connections are told by " +
+        note(std::string(candidate.host) + " has the port, but its connections are matched by " +
              (candidate.protocol == Protocol::Http ? "the Host header" : "the server name"));
         continue;
       }
@@ -334,7 +334,7 @@ class Matcher {
             entry.address == connection_.address)
           add(entry.address.to_string(), target_of(*endpoints, entry, match_.port), entry.ready);
     }
-    if (match_.endpoints.empty()) note("its endpoints are not known here");
+    if (match_.endpoints.empty()) note("its endpoints are not known");
   }
 
   void add_endpoints_of(const ServiceEntry& entry) {

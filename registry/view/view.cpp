@@ -94,7 +94,7 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
   if (!ScopedHost(client_.scope.get(), host).imports(service)) {
     if (reason != nullptr)
       *reason = describe(client_.scope->source(), snapshot_) +
-                " does not import it: no egress host of it matches";
+                " does not import it: none of its egress hosts matches";
     return false;
   }
   return true;

@@ -178,7 +178,7 @@ TEST_F(TrafficMatchTest, TheServerNameDecidesForTls) {
   EXPECT_EQ(match("10.0.0.7", 443, "api.example.org"),
             "api.example.org:443 by TLS server name -> 10.1.0.1:443 10.1.0.2:443");
   EXPECT_EQ(match("192.0.2.1", 443, "api.example.org"), "passthrough");
-  EXPECT_TRUE(noted("none of its addresses"));
+  EXPECT_TRUE(noted("not one of its addresses"));
   EXPECT_EQ(match("10.0.0.7", 443, "www.example.net"), "passthrough");
   EXPECT_TRUE(noted("not the server name"));
 }

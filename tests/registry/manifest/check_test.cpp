@@ -56,7 +56,7 @@ TEST_F(CheckTest, WalksDirectoriesInOrder) {
   write(".data/e.yaml", "nonsense");
   write("notes.txt", "nonsense");
   EXPECT_EQ(check(""),
-            "b/c.yml:13: error: Service default/Bad: metadata.name: \"Bad\" is no name of 1 "
+            "b/c.yml:13: error: Service default/Bad: metadata.name: \"Bad\" is not a name of 1 "
             "to 63 lower-case letters, digits and inner hyphens\n"
             "b/d.json:1: warning: Namespace n: x: unknown field\n");
   EXPECT_EQ(summary_.to_string(), "5 resources, 1 errors, 1 warnings");
@@ -74,7 +74,7 @@ TEST_F(CheckTest, SameObjectInTwoFilesIsAWarning) {
   write("a.yaml", headless_service("a"));
   write("b.yaml", "# twice\n" + headless_service("a"));
   EXPECT_EQ(check(""), "b.yaml:2: warning: Service default/a: also defined at " + directory_ +
-                           "/a.yaml:1; only one of them counts\n");
+                           "/a.yaml:1; only one of them is used\n");
   EXPECT_EQ(summary_.exit_status(), 0);
 }
 

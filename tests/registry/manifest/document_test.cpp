@@ -140,7 +140,7 @@ TEST(DocumentTest, UnknownAliasMergeKeyAndTagAreProblems) {
             std::vector<std::string>{"3 c.<<: merge keys are not read; write the fields out"});
   EXPECT_TRUE(read_all("c: {\"<<\": 1}\n").problems.empty());
   EXPECT_EQ(read_all("a: !thing 1\n").problems,
-            std::vector<std::string>{"1 a: the tag \"!thing\" is not known; leave it out"});
+            std::vector<std::string>{"1 a: the tag \"!thing\" is not supported; remove it"});
   EXPECT_EQ(read_all("a: !!binary aGk=\n").problems.size(), 1U);
 }
 

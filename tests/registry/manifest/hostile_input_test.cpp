@@ -62,7 +62,7 @@ TEST(HostileInputTest, AliasesStandForFewValues) {
   const Collected collected = read(kGood + "---\n" + laughs + "---\n" + kGood);
   EXPECT_TRUE(collected.result);
   EXPECT_EQ(collected.resources.size(), 2U) << "the documents around it are served";
-  EXPECT_TRUE(collected.says("stands for more than 256 values")) << collected.all();
+  EXPECT_TRUE(collected.says("expands to more than 256 values")) << collected.all();
 }
 
 TEST(HostileInputTest, ManySmallAliasesAreBoundedTogether) {
@@ -101,7 +101,7 @@ TEST(HostileInputTest, TextIsBounded) {
   const std::string large(DocumentLimits().max_bytes + 1, '\n');
   const Collected collected = read(large);
   EXPECT_FALSE(collected.result);
-  EXPECT_TRUE(collected.says("67108865 octets")) << collected.all();
+  EXPECT_TRUE(collected.says("67108865 bytes")) << collected.all();
 }
 
 TEST(HostileInputTest, ValuesOfOneDocumentAreBounded) {

@@ -55,8 +55,8 @@ TEST(ManifestTest, OneBadObjectDoesNotTakeOthersDown) {
   EXPECT_EQ(collected.resources.size(), 2U);
   EXPECT_EQ(collected.refused, std::vector<std::string>{"6 ServiceEntry default/bad"});
   EXPECT_EQ(collected.all(),
-            "test.yaml:9: error: ServiceEntry default/bad: spec.hosts: at least one host is "
-            "needed\n");
+            "test.yaml:9: error: ServiceEntry default/bad: spec.hosts: needs at least one "
+            "host\n");
 }
 
 TEST(ManifestTest, ListsAreTakenApart) {
@@ -201,8 +201,8 @@ TEST(ManifestTest, TypesThatAreNotReadAreSaid) {
       {"v1", "ServiceEntry", "1 error apiVersion", "networking.istio.io/v1", true},
       {"security.istio.io/v1", "Sidecar", "1 error apiVersion", "networking.istio.io/v1", true},
       {"apps/v1", "Service", "1 error apiVersion", "only v1", true},
-      {"v2", "Service", "1 error apiVersion", "known are v1", true},
-      {"serving.knative.dev/v1", "Service", "1 warning apiVersion", "left out", false},
+      {"v2", "Service", "1 error apiVersion", "supported are v1", true},
+      {"serving.knative.dev/v1", "Service", "1 warning apiVersion", "ignored", false},
       {"discovery.k8s.io/v1alpha1", "EndpointSlice", "1 error apiVersion", "v1beta1", true},
   };
   for (const Case& c : cases) {

@@ -56,12 +56,12 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"numeric last label",
                  "hosts: [a.example.123]\n" + kStatic,
                  {"5 error spec.hosts[0]"},
-                 "is a number"},
+                 "numeric label"},
         SpecCase{"too long",
                  "hosts: [" + std::string(63, 'a') + "." + std::string(63, 'a') + "." +
                      std::string(63, 'a') + "." + std::string(62, 'a') + "]\n" + kStatic,
                  {"5 error spec.hosts[0]"},
-                 "253 octets"},
+                 "253 bytes"},
         SpecCase{"as long as may be",
                  "hosts: [" + std::string(63, 'a') + "." + std::string(63, 'a') + "." +
                      std::string(63, 'a') + "." + std::string(61, 'a') + "]\n" + kStatic,
@@ -338,7 +338,7 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"name",
                  endpoints("STATIC", "- address: b.example.org\n"),
                  {"9 error spec.endpoints[0].address"},
-                 "no IP address"},
+                 "not an IP address"},
         SpecCase{"address with port",
                  endpoints("STATIC", "- address: 10.0.0.1:80\n"),
                  {"9 error spec.endpoints[0].address"}},
@@ -705,7 +705,7 @@ TEST(ServiceEntryTest, MessagesOfOneObjectAreBounded) {
   for (int i = 0; i < 200; ++i) text += "- bad_" + std::to_string(i) + "\n";
   const Collected collected = read(entry(text));
   EXPECT_EQ(collected.findings.size(), 50U);
-  EXPECT_TRUE(collected.says("left out"));
+  EXPECT_TRUE(collected.says("not shown"));
   EXPECT_EQ(collected.refused.size(), 1U);
 }
 
