@@ -26,8 +26,8 @@ Result<AdminAddress> parse_admin_address(std::string_view text) {
   if (!path.starts_with('/') || path.ends_with('/') || path.find('\0') != std::string_view::npos)
     return fail(quoted(text) + " is not an absolute path; write unix:/run/meshdns/admin.sock");
   if (path.size() > UnixAddress::kMaxLength)
-    return fail(quoted(text) + " is longer than the " + std::to_string(UnixAddress::kMaxLength) +
-                " bytes that the path of a socket may have");
+    return fail(quoted(text) + " is longer than " + std::to_string(UnixAddress::kMaxLength) +
+                " bytes, the maximum for the path of a socket");
   return UnixAddress{std::string(path)};
 }
 

@@ -46,7 +46,7 @@ Result<UpstreamServer> parse_tls_server(std::string_view text) {
   const auto hash = text.find('#');
   if (hash == std::string_view::npos)
     return fail(quoted("tls://" + std::string(text)) +
-                " needs the name that its certificate is checked against, as in "
+                " needs the name in the certificate of the server, as in "
                 "\"tls://9.9.9.9#dns.quad9.net\"");
   const auto address = parse_destination(text.substr(0, hash), kDnsOverTlsPort);
   if (!address) return std::unexpected(address.error());

@@ -106,7 +106,7 @@ Codec<std::string> domain() {
 Codec<std::string> namespace_name() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (is_label(words) && to_lower(words) == words) return std::string(words);
-    return fail(quoted(words) + " is not a namespace's name");
+    return fail(quoted(words) + " is not the name of a namespace");
   };
   return text_value(parse, [](const std::string& name) { return name; });
 }
@@ -115,7 +115,7 @@ Codec<std::string> namespace_name() {
 Codec<std::string> namespace_or_all() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (words == "*" || (is_label(words) && to_lower(words) == words)) return std::string(words);
-    return fail(quoted(words) + R"( is neither "*" nor a namespace's name)");
+    return fail(quoted(words) + R"( is neither "*" nor the name of a namespace)");
   };
   return text_value(parse, [](const std::string& name) { return name; });
 }
@@ -145,13 +145,13 @@ Codec<std::vector<std::string>> zone_list(bool root_allowed) {
 Codec<registry::ExportTo> export_to() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (words == "." || words == "*" || words == "~" || is_label(words)) return std::string(words);
-    return fail(quoted(words) + R"( is none of ".", "*", "~" or a namespace's name)");
+    return fail(quoted(words) + R"( is neither ".", "*", "~" nor the name of a namespace)");
   };
   const auto entries = list(text_value(parse, [](const std::string& entry) { return entry; }));
-  return checked(non_empty(entries, R"(write ["*"] for everyone or ["~"] for nobody)"),
+  return checked(non_empty(entries, R"(write ["*"] for all namespaces or ["~"] for none)"),
                  [](const registry::ExportTo& value) -> std::string {
                    const bool hidden = std::ranges::find(value, "~") != value.end();
-                   return hidden && value.size() > 1 ? R"("~" must stand alone)" : "";
+                   return hidden && value.size() > 1 ? R"("~" must be the only value)" : "";
                  });
 }
 
@@ -227,7 +227,7 @@ Codec<ServerConfig> server() {
       field("listen", &ServerConfig::listen, listen),
       field("workers", &ServerConfig::workers, number(0, 1024)),
       field("allow", &ServerConfig::allow,
-            non_empty(list(prefix()), R"(write ["0.0.0.0/0", "::/0"] for everyone)")),
+            non_empty(list(prefix()), R"(write ["0.0.0.0/0", "::/0"] for all clients)")),
       field("chaos", &ServerConfig::chaos, enumeration<ChaosAccess>()),
       field("tcp", &ServerConfig::tcp, tcp()),
       field("nsid", &ServerConfig::nsid, text(128)),
@@ -281,8 +281,9 @@ Codec<registry::LabelRequirement> label_requirement() {
     } else if (node.find("operator") == nullptr) {
       place.at("operator").error(node.line(), "is missing: In, NotIn, Exists or DoesNotExist");
     } else if (takes_values == value->values.empty()) {
-      place.at("values").error(node.line(), takes_values ? "In and NotIn need at least one value"
-                                                         : "Exists and DoesNotExist take none");
+      place.at("values").error(node.line(), takes_values
+                                                ? "In and NotIn need at least one value"
+                                                : "Exists and DoesNotExist take no values");
     } else {
       return value;
     }
@@ -372,8 +373,8 @@ Codec<registry::MeshSettings> mesh() {
 // ---- client
 
 std::string complain_about_families(const std::vector<IpFamily>& families) {
-  if (families.size() == 2 && families[0] == families[1]) return "names one family twice";
-  return families.size() > 2 ? "there are only IPv4 and IPv6" : "";
+  if (families.size() == 2 && families[0] == families[1]) return "has the same family twice";
+  return families.size() > 2 ? "allows only IPv4 and IPv6" : "";
 }
 
 // A node id says the namespace; nobody shall have to guess which of two holds.
@@ -381,8 +382,8 @@ void check_identity(const ClientIdentityConfig& identity, const Node& node, cons
   const Node* ns = node.find("namespace");
   if (!identity.node_id || ns == nullptr || ns->text() == identity.node_id->ns()) return;
   place.at("node_id").error(line_of(node, "node_id"),
-                            "says namespace " + quoted(identity.node_id->ns()) +
-                                ", but the key `namespace` says " + quoted(ns->text()) +
+                            "has the namespace " + quoted(identity.node_id->ns()) +
+                                ", but the key `namespace` is " + quoted(ns->text()) +
                                 "; remove one of the two");
 }
 
@@ -391,7 +392,7 @@ Codec<std::optional<NodeId>> node_id() {
     auto id = parse_node_id(words);
     if (id && !is_label(id->ns()))
       return fail(quoted(words) +
-                  " names no namespace; write it as in "
+                  " has no namespace; write it as in "
                   "\"sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local\"");
     return id;
   };

@@ -38,11 +38,11 @@ Result<CookieSecrets> parse_cookie_secrets(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty()) continue;
     const auto secret = parse_secret(line);
-    if (!secret) return fail(std::to_string(number) + ": is not a secret of 32 hexadecimal digits");
-    if (other) return fail(std::to_string(number) + ": is a third secret; there may be two");
+    if (!secret) return fail(std::to_string(number) + ": not a secret of 32 hexadecimal digits");
+    if (other) return fail(std::to_string(number) + ": more than two secrets");
     (current ? other : current) = secret;
   }
-  if (!current) return fail("1: there is no secret; write one of 32 hexadecimal digits");
+  if (!current) return fail("1: no secret; write 32 hexadecimal digits");
   return CookieSecrets{*current, other};
 }
 

@@ -27,7 +27,8 @@ class Loader {
   void on_document(const registry::Document& document) {
     const registry::Node& root = document.root;
     if (std::exchange(have_document_, true))
-      return report(root.line(), "", "a second document; a configuration is one");
+      return report(root.line(), "",
+                    "a second document; the configuration must be a single document");
     for (const registry::DocumentProblem& problem : document.problems)
       report(problem.line, problem.field, problem.message);
     const schema::Place place(path_, findings_);
@@ -78,7 +79,7 @@ Result<LoadedConfig> reload_config(const std::string& path) {
   const auto text = read_text_file(path);
   if (!text) return std::unexpected(text.error());
   if (text->find_first_not_of(" \t\r\n") == std::string::npos)
-    return fail(path + ": error: is empty; a comment in it would mean all defaults");
+    return fail(path + ": error: is empty; for a configuration with all defaults, write a comment");
   return parse_config(*text, path);
 }
 

@@ -59,15 +59,15 @@ void wrong_type(const Node& node, const Place& place, std::string_view wanted) {
   message += node.describe();
   if (node.is_scalar() && !node.is_null() && wanted == "a list")
     message += "; write [" + quoted(node.text()) + "]";
-  if (node.is_null()) message += "; leave the key out for its default";
+  if (node.is_null()) message += "; remove the key to use its default";
   place.error(node.line(), std::move(message));
 }
 
 Codec<std::string> text(std::size_t max_length) {
   const auto parse = [=](std::string_view value) -> Result<std::string> {
     if (value.size() > max_length)
-      return fail("is longer than " + std::to_string(max_length) + " octets");
-    if (value.find('\0') != std::string_view::npos) return fail("has a NUL");
+      return fail("is longer than " + std::to_string(max_length) + " bytes");
+    if (value.find('\0') != std::string_view::npos) return fail("contains a NUL byte");
     return std::string(value);
   };
   return text_value(parse, [](const std::string& value) { return value; });
@@ -90,7 +90,7 @@ Codec<bool> boolean() {
 
 namespace {
 
-// What `parse` makes of a number's text; in quotes it would be text.
+// Reads a number with `parse`.  A number in quotes is text, and an error.
 template <typename V, typename Parse>
 std::optional<V> read_number(const Node& node, const Place& place, Parse parse) {
   if (!node.is_scalar() || node.is_null()) {
@@ -138,7 +138,7 @@ std::string unknown_key_message(std::string_view key, const std::vector<std::str
   if (!below.empty()) return "unknown key; did you mean " + below + "?";
   const auto near = nearest_word(key.substr(0, kMaxKeyCompared), here);
   if (near) return "unknown key; did you mean " + quoted(*near) + "?";
-  return "unknown key; known here: " + join(here);
+  return "unknown key; valid keys are: " + join(here);
 }
 
 std::vector<std::string> keys_of(const std::vector<AnyField>& fields) {

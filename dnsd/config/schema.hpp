@@ -157,7 +157,7 @@ Codec<E> enumeration() {
       choices += choices.empty() ? "" : ", ";
       choices += choice;
     }
-    return fail(quoted(name) + " is none of: " + choices);
+    return fail(quoted(name) + " is not one of: " + choices);
   };
   return text_value(parse, [](E value) { return std::string(name_of(value)); });
 }

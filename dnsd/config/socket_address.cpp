@@ -66,7 +66,8 @@ Result<SocketAddress> parse_ip_and_zone(std::string_view text) {
   if (percent == std::string_view::npos) return SocketAddress{*ip, 0, ""};
   const std::string_view zone = text.substr(percent + 1);
   if (!may_have_zone(*ip)) return fail(quoted(text) + " has a zone but is not link-local");
-  if (!is_zone(zone)) return fail(quoted(text) + " has a zone that names no interface");
+  if (!is_zone(zone))
+    return fail(quoted(text) + " has a zone that is not the name of an interface");
   return SocketAddress{*ip, 0, std::string(zone)};
 }
 
@@ -118,7 +119,7 @@ Result<unsigned> SocketAddress::to_sockaddr(sockaddr_storage& out) const {
   if (zone.empty()) return static_cast<unsigned>(sizeof *v6);
   unsigned index = ::if_nametoindex(zone.c_str());
   if (index == 0) std::from_chars(zone.data(), zone.data() + zone.size(), index);
-  if (index == 0) return fail(to_string() + ": this machine has no interface " + quoted(zone));
+  if (index == 0) return fail(to_string() + ": no such interface: " + quoted(zone));
   v6->sin6_scope_id = index;
   return static_cast<unsigned>(sizeof *v6);
 }

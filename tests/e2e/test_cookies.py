@@ -186,7 +186,7 @@ def test_a_reload_reads_the_secrets_again(start, workspace):
     secret.write_text("e5e9")
     daemon.reload()
     line = daemon.wait_for_log(r"cannot use server\.cookies\.secret_file", after=position)
-    assert "secret:1: is not a secret of 32 hexadecimal digits" in line and "e5e9" not in line
+    assert "secret:1: not a secret of 32 hexadecimal digits" in line and "e5e9" not in line
     assert is_good(first) and is_good(second)
 
 

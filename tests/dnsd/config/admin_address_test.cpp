@@ -33,7 +33,7 @@ TEST(AdminAddressTest, HoldsAPathToTheLengthThatTheKernelTakes) {
   EXPECT_TRUE(parse_admin_address(longest));
   const auto longer = parse_admin_address(longest + "a");
   ASSERT_FALSE(longer);
-  EXPECT_THAT(longer.error().message, HasSubstr("longer than the 107 bytes"));
+  EXPECT_THAT(longer.error().message, HasSubstr("longer than 107 bytes"));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST(SocketAddressTest, ResolvesTheZoneOnThisMachine) {
   EXPECT_EQ(reinterpret_cast<const sockaddr_in6&>(out).sin6_scope_id, 7U);
   const auto unknown = parse_socket_address("[fe80::1%nosuch0]:53")->to_sockaddr(out);
   ASSERT_FALSE(unknown);
-  EXPECT_THAT(unknown.error().message, HasSubstr("no interface \"nosuch0\""));
+  EXPECT_THAT(unknown.error().message, HasSubstr("no such interface: \"nosuch0\""));
 }
 
 }  // namespace
