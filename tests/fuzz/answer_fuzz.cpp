@@ -32,7 +32,7 @@ using namespace meshdns;
 using namespace meshdns::dnsd;
 using meshdns::fuzz::require;
 
-// What both registries have.
+// Resources of both registries.
 constexpr std::string_view kShown = R"(
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
 ---
@@ -63,7 +63,7 @@ constexpr std::string_view kShown = R"(
 {apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: open, namespace: web}, spec: {hosts: [open.example.org], ports: [{number: 443, name: tls, protocol: TLS}], resolution: NONE}}
 )";
 
-// What only the other one has, and none of the clients may see.
+// Resources of the second registry only; no client may see them.
 constexpr std::string_view kHidden = R"(
 {apiVersion: v1, kind: Service, metadata: {name: hidden, namespace: shop, annotations: {networking.istio.io/exportTo: "."}}, spec: {clusterIP: 10.96.66.1, ports: [{port: 80, name: http}]}}
 ---
@@ -90,7 +90,7 @@ constexpr std::string_view kHidden = R"(
 {apiVersion: v1, kind: Service, metadata: {name: elsewhere, namespace: shop, annotations: {networking.istio.io/exportTo: "."}}, spec: {type: ExternalName, externalName: www.example.com}}
 )";
 
-// What the Sidecar of one client keeps from it, and the others may see.
+// Resources that the Sidecar of one client does not import; the other clients may see them.
 constexpr std::string_view kOutOfScope = R"(
 {apiVersion: v1, kind: Service, metadata: {name: outside, namespace: shop}, spec: {clusterIP: 10.96.77.1, ports: [{port: 80, name: http}]}}
 ---

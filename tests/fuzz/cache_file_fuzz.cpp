@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   Cache again(settings());
   const auto reread = again.load(cache.save(kNow, kUptime), kNow, kUptime);
-  // What has a second left is gone by the time that it is read.
+  // An entry with a lifetime of one second may have expired when it is read.
   require(reread && *reread <= kept);
   return 0;
 }

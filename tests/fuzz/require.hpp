@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fuzz target promises: a broken promise ends the program, which is a finding.
+// Assertions of fuzz targets: a failed one ends the program, which the fuzzer reports.
 #pragma once
 
 #include <cstdlib>

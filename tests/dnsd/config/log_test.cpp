@@ -94,7 +94,7 @@ class Pipe {
     ::close(ends_[1]);
   }
   int write_end() const { return ends_[1]; }
-  // What is in the pipe now, line by line.
+  // Returns the lines that are in the pipe now.
   std::vector<std::string> read_lines() const {
     ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
     std::string text;

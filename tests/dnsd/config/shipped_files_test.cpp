@@ -100,7 +100,7 @@ TEST(ConfigurationPageTest, HasTheLoadersDefaults) {
   }
 }
 
-// What is fenced as yaml is a configuration that loads.
+// Every fenced YAML block is a valid configuration.
 TEST(ConfigurationPageTest, HasExamplesThatLoad) {
   const std::string text = read(kDocumentation);
   const std::regex block("```yaml\n([^`]*)```");

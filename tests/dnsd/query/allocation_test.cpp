@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the registry knows is answered without memory from the heap: counted, not believed.
+// Registry names are answered without heap allocations; the test counts them.
 #include <cstdlib>
 #include <new>
 

@@ -109,7 +109,7 @@ TEST_F(ChaosTest, OnlyTheOperatorHearsOfHiddenObjects) {
   EXPECT_THAT(ask("hidden.example.org. CH TXT", pod), Not(HasSubstr("10.0.0.9")));
   EXPECT_THAT(ask("outside.example.org. CH TXT", pod), Not(HasSubstr("net/outside")));
   EXPECT_THAT(ask("api.example.org. CH TXT", pod), HasSubstr("shop/api"));
-  // What others have asked, and how the upstreams are.
+  // Clients do not see queries of others or the state of upstream servers.
   EXPECT_THAT(ask("unknown.example.org. CH TXT", pod),
               AllOf(HasSubstr("A: forwarded"), Not(HasSubstr("cache")), Not(HasSubstr(" is up"))));
   EXPECT_THAT(ask("unknown.example.org. CH TXT", {.tcp = true}),

@@ -23,7 +23,7 @@ spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
   AskOptions with_cookie(std::string_view cookie, std::string_view from = kPod) {
     return {.cookie = std::string(cookie), .from = std::string(from)};
   }
-  // What the client has once it has asked, as it will send it.
+  // Returns the cookie that a client sends after its first answer.
   std::string learned(std::string_view from = kPod) {
     ask("api.example.org. A", with_cookie(kClientCookie, from));
     return message_.cookie;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a QueryHandler works with, without sockets and without time: an upstream that answers from a
-// few lines when it is told to, replies that are kept, a clock that stands still.
+// Fake parts for a QueryHandler, without sockets: an upstream with scripted answers, a sender that
+// records replies, and a clock that the test sets.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ inline wire::ResponseRecord record_from(std::string_view line) {
   return record;
 }
 
-// What an upstream says to one question.
+// The scripted reply of an upstream server to one question.
 struct UpstreamReply {
   wire::Rcode rcode = wire::Rcode::NoError;
   std::vector<std::string> answer = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What very large Services, crowds of names and long chains may cost: the answers, which stay whole
-// or a fair part, and the bounds.
+// Very large Services, addresses with many names and long chains: complete or fairly chosen
+// answers, and bounds for the work.
 #include <set>
 
 #include "tests/dnsd/query/query_fixture.hpp"

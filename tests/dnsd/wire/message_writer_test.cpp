@@ -47,7 +47,7 @@ std::vector<std::string> texts(const std::vector<ResponseRecord>& records) {
   return all;
 }
 
-// What ldns, as somebody else, reads in a message of ours.
+// Returns the records that ldns, as an independent parser, finds in our message.
 std::vector<std::string> read_by_ldns(std::span<const std::uint8_t> message,
                                       ldns_pkt_section section) {
   ldns_pkt* packet = nullptr;

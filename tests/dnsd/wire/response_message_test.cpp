@@ -237,7 +237,7 @@ TEST(ResponseMessageTest, BoundsTtls) {
 }
 
 TEST(ResponseMessageTest, KeepsUnknownTypesOctetForOctet) {
-  // What looks like a pointer in it is none (RFC 3597, section 4).
+  // Data of unknown types has no compression pointers (RFC 3597, section 4).
   const std::string rdata("\xc0\x0c\0\xff", 4);
   for (const Type type : {Type{65280}, Type::Https, Type::Rrsig, Type::Caa}) {
     const auto response = parse(answer_of(type, rdata));

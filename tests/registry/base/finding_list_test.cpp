@@ -31,7 +31,7 @@ TEST(FindingListTest, KeepsAllWhereTheyFit) {
   EXPECT_EQ(std::move(list).take().size(), 2U);
 }
 
-// Who asks whether anything is an error must not miss it.
+// An error that the list leaves out still makes the list an error.
 TEST(FindingListTest, IsAnErrorWhereOneIsLeftOut) {
   for (const Severity last : {Severity::Warning, Severity::Error}) {
     FindingList list(1);

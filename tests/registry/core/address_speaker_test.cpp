@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who the client of a source address is: the rules, and that no order of arrival changes them.
+// The client of a source address: the rules, and their independence of the order of arrival.
 #include "registry/claims/address_speaker.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may say what about which name or address: each row of the table, in both modes.
+// Claims to names and addresses: each row of the table, in both modes.
 #include <gmock/gmock.h>
 
 #include <algorithm>

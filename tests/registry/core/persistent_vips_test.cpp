@@ -111,7 +111,7 @@ class PersistentVipsTest : public testing::Test {
   std::vector<std::string> reports_;
 };
 
-// What must hold of each assignment, whatever came before.
+// The rules for each assignment, independent of history.
 class Model {
  public:
   explicit Model(const PersistentVipOptions& options)

@@ -63,7 +63,7 @@ Ref<const ServiceRecord> record(const SymbolRef& ns, std::string_view address,
 
 class OriginTableTest : public testing::Test {
  protected:
-  // What an exchange tells: "old -> new" by origins' names.
+  // Records exchanges as "old -> new", by the names of the origins.
   OriginTable::Exchange noting() {
     return [this](const StoredRef& before, const StoredRef& after) {
       const auto origin_of = [&](const StoredRef& s) { return s ? names_.at(s->origin()) : "-"; };

@@ -144,7 +144,7 @@ TEST(ViewTest, SidecarsImportWhatOneOfTheirEgressHostsMatches) {
   }
 }
 
-// What lies below what, for a client whose Sidecar has the egress hosts.
+// Names above and below the hosts that a Sidecar imports.
 TEST(ViewTest, ANameIsThereIfTheSidecarLetsAHostBelowItThrough) {
   constexpr const char* kServices = R"(
 apiVersion: v1

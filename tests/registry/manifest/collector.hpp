@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a manifest gave, in a form that tests can compare.
+// Collects the content of a manifest in a form that tests can compare.
 #pragma once
 
 #include <gtest/gtest.h>
