@@ -45,7 +45,7 @@ void Transaction::set_resolved(std::string_view ns, ResolvedName name) {
 
 // --- Registry::State ----------------------------------------------------------------------------
 
-// What one commit has touched so far.
+// The effects of one commit so far.
 struct Registry::Change {
   HostMarks hosts;
   bool wants_events = false;
@@ -315,7 +315,7 @@ CommitSummary Registry::finish(Change& change) {
 
 CommitSummary Registry::commit(Transaction&& transaction) {
   Change change;
-  // What each replaced origin goes on holding, as hashes of keys.
+  // The objects that each replaced origin keeps, as hashes of their keys.
   std::unordered_map<OriginId, std::vector<std::uint64_t>> replaced;
   for (const auto& [origin, keep] : transaction.replaced_)
     for (auto& kept = replaced[origin]; const auto& key : keep) kept.push_back(hash_of(key));

@@ -58,7 +58,7 @@ class Transaction {
   std::vector<std::pair<std::string, ResolvedName>> resolved_;  // by namespace
 };
 
-// What a commit changed.
+// The changes of one commit.
 struct CommitSummary {
   std::size_t changed_resources = 0;
   std::size_t changed_hosts = 0;

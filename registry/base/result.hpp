@@ -9,7 +9,7 @@
 
 namespace meshdns {
 
-// What went wrong, in words that an operator can act on: place, object, field, remedy.
+// The message of a failure, for operators: place, object, field, remedy.
 struct Error {
   std::string message;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which object says who the client of a source address is (rows Identity* of the claim rules).
+// The object that identifies the client of a source address (rows Identity* of the claim rules).
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which names belong to whom: the namespaces and Services that are known, and what a host name
-// claims of them.
+// The owners of names: the known namespaces and Services, and the claim of a host name to the names
+// of others.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@
 
 namespace meshdns::registry {
 
-// What deriving may ask of the rest of the registry.
+// The parts of the registry that derive() uses.
 struct DeriveContext {
   const MeshSettings* settings = nullptr;
   SymbolTable* symbols = nullptr;

@@ -22,7 +22,7 @@ namespace registry = meshdns::registry;
 
 namespace {
 
-// What a source says goes to the registry as one transaction.
+// Passes each batch of a source to the registry as one transaction.
 class Feed final : public registry::SourceSink {
  public:
   explicit Feed(registry::Registry& target) : target_(target) {}

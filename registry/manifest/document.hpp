@@ -119,7 +119,7 @@ struct DocumentLimits {
   bool split_lists = false;
 };
 
-// What the listener is given; valid only during the call.
+// The argument of the listener; valid only during the call.
 struct Document {
   const Node& root;
   std::span<const DocumentProblem> problems;
@@ -153,7 +153,7 @@ class JsonParser {
   // event that an object comes in, takes levels that max_depth does not mean.
   std::expected<const Node*, SyntaxError> parse(std::string_view text,
                                                 std::uint32_t envelope_levels = 0);
-  // What spoils parts of the latest tree (duplicate keys).
+  // Errors in parts of the latest tree (duplicate keys).
   std::span<const DocumentProblem> problems() const;
 
  private:

@@ -53,7 +53,7 @@ class Report {
   Report(std::string_view path, bool warn_unknown, const FindingListener& listener)
       : path_(path), warn_unknown_(warn_unknown), listener_(listener) {}
 
-  // What the findings to come are about.  REQUIRES: the texts outlive the report.
+  // Set the object that later findings name.  REQUIRES: the texts outlive the report.
   void set_kind(std::string_view kind) { kind_ = kind; }
   void set_object(std::string_view ns, std::string_view name) {
     namespace_ = ns;

@@ -11,7 +11,7 @@
 
 namespace meshdns::registry {
 
-// What a manifest said, in the order of the text.
+// Receives the content of a manifest, in the order of the text.
 class ManifestSink {
  public:
   virtual ~ManifestSink() = default;

@@ -27,7 +27,7 @@ struct Object {
   std::optional<std::string_view> label(std::string_view name) const;
 };
 
-// What a kind asks of metadata.name.
+// The rule of a kind for metadata.name.
 enum class NameRule : std::uint8_t { Label, Subdomain };
 
 // Fills object.meta and the rest that metadata says.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the resolver engine knows of one name that endpoint sets use.  The registry takes it as one
-// more input: it changes what the sets answer, in the same transaction as everything else.
+// The result of the resolver engine for one endpoint name.  It is an input of the registry: it
+// changes the addresses of endpoint sets, in a transaction like other changes.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,7 @@ struct WorkloadEntry {
   friend bool operator==(const WorkloadEntry&, const WorkloadEntry&) = default;
 };
 
-// What a selector sees of it: metadata.labels and, where they say nothing, spec.labels.
+// Labels for selectors: metadata.labels, and those of spec.labels with other keys.
 Labels selectable_labels(const WorkloadEntry& workload);
 
 struct EgressListener {
@@ -222,7 +222,7 @@ struct NameTableEntry {
 using Resource = std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod,
                               Namespace, ServiceExport, ServiceImport, NameTableEntry>;
 
-// What makes an object the same object: kind, cluster, namespace and name.
+// The identity of an object: kind, cluster, namespace and name.
 struct ResourceKey {
   Kind kind = Kind::ServiceEntry;
   std::string cluster;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks: an identity and what follows from it.  Computed when a Pod, WorkloadEntry, Sidecar or
+// A client: its identity and dependent settings.  Computed when a Pod, WorkloadEntry, Sidecar or
 // the configuration changes, never per query.  Immutable; any thread.
 #pragma once
 

@@ -40,8 +40,8 @@ class HashTrie {
     return nullptr;
   }
 
-  // What find() reads is fetched step by step, each of which reads what the one before has asked
-  // for: many hashes' waits for memory overlap when each step is done for all of them.
+  // Prefetches the memory that find() reads, in steps; each step reads the memory that the previous
+  // step prefetched.  Do each step for all hashes of a batch, so that the waits for memory overlap.
   void prefetch(std::uint64_t hash) const {
     const Leaf* const leaf = leaf_of(hash);
     if (leaf == nullptr) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which services an address belongs to.
+// The services of one address.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a snapshot holds of one host in one namespace: the merged, decided form that queries are
-// answered from.  Immutable; any thread; lives as long as a snapshot that contains it.
+// One host of one namespace in a snapshot: the merged service from which queries are answered.
+// Immutable; any thread; lives as long as a snapshot that contains it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which services a Sidecar lets through.
+// The services that a Sidecar imports.
 #pragma once
 
 #include <array>

@@ -17,7 +17,7 @@
 
 namespace meshdns::registry {
 
-// Who delivered a resource: a file, a cluster's API.  0 is none.
+// The origin of a resource: a file, or a collection of a cluster.  0 is none.
 using OriginId = std::uint32_t;
 
 // Appends the octets of one resource; any thread.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which hosts have an address: what PTR queries look up.
+// The hosts of each address, for PTR queries.
 //
 // Control thread; what it publishes is for any thread.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which service the mesh takes a connection for, and where it would send it: Istio's outbound
-// listeners in words.  For explanations only: it walks all hosts and allocates freely.
+// The service that the mesh selects for a connection, and its endpoints, by the rules of Istio's
+// outbound listeners.  For explanations only: it walks all hosts and allocates.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct TrafficMatch {
 };
 std::string_view to_string(TrafficMatch::Rule rule);
 
-// What the client of `view` would reach.
+// Returns the service that the client of `view` would reach.
 TrafficMatch match_traffic(const View& view, const Connection& connection);
 
 }  // namespace meshdns::registry

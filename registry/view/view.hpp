@@ -12,7 +12,7 @@
 
 namespace meshdns::registry {
 
-// What is known of a name, and how that was found.
+// The result of a lookup, and the rule that found it.
 struct Match {
   enum class How : std::uint8_t {
     None,      // nothing visible matches

@@ -38,8 +38,8 @@ struct PersistentVipOptions {
   std::string file;                      // empty = nothing is kept over a restart
   std::chrono::seconds quarantine{300};  // ten TTLs
   std::function<std::int64_t()> clock;   // Unix seconds
-  // What an operator should know: a file that was set aside, a range that is full, a write that
-  // failed.
+  // Receives messages for the operator: a renamed damaged file, a range without free addresses, a
+  // failed write.
   std::function<void(const std::string& message)> report;
 };
 
