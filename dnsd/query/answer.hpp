@@ -11,7 +11,7 @@
 
 namespace meshdns::dnsd {
 
-// What one reply is written with.
+// The context for writing one reply.
 struct AnswerContext {
   const registry::View& view;
   RotationTable& rotation;

@@ -16,7 +16,7 @@ std::string_view wire_name(const wire::QueryMessage& query) {
   return {reinterpret_cast<const char*>(query.question.data()), query.qname_size};
 }
 
-// Who asks from this host runs it.
+// Clients on loopback are operators of this host.
 Audience audience_of(const ChaosQuery& chaos) {
   return chaos.source.address.is_loopback() ? Audience::Operator : Audience::Client;
 }

@@ -38,7 +38,7 @@ bool is_unknown(const View& view, const Match& match) {
          match.service->answer == AnswerKind::NoReadyEndpoints;
 }
 
-// What becomes of a name that does not exist: denied where that is ours to do, else forwarded.
+// A name that does not exist is denied if meshdns is authoritative for it, else forwarded.
 Decision deny(const View& view, const Asked& asked, Decision decision) {
   decision.zone = zone_of(view, asked.name);
   if (is_unknown(view, decision.match)) [[unlikely]] {
@@ -301,7 +301,7 @@ std::optional<Decision> decide_search_alias(const View& view, const Asked& asked
   Asked target = asked;
   target.name = stripped;
   target.trace = nullptr;
-  // What is below a service, but not there, is not known.
+  // A name below a service that has no record is unknown.
   if (match.how == Match::How::Below &&
       decide_match(view, target, match).verdict == Verdict::NxDomain)
     return {};

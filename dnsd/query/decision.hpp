@@ -74,9 +74,9 @@ struct Asked {
   // The addresses of ns.dns.
   std::span<const IpAddress> server_addresses = {};
   registry::Trace* trace = nullptr;
-  // What the operator answers or denies of what would be forwarded; null = nothing.
+  // Local answers for names that would be forwarded; null = none.
   const LocalNames* local = nullptr;
-  // Where translated addresses have their names (dns64.hpp); null = no DNS64.
+  // The prefix of translated addresses (dns64.hpp); null = no DNS64.
   const IpPrefix* dns64 = nullptr;
 };
 

@@ -27,8 +27,8 @@ struct Explanation {
     std::string why;                   // "the host has no IPv6 address"
     std::string rcode;                 // "NOERROR"; empty where it is the upstream's to say
     std::vector<std::string> records;  // zone-file text of the answer section
-    // What the cache holds for it, where it is forwarded; for operators, since it tells what others
-    // have asked.
+    // The cache entry of a forwarded name; only for operators, because it shows queries of other
+    // clients.
     std::string cached;
   };
   std::string name;      // as asked, with the final dot
@@ -51,14 +51,14 @@ struct ExplainRequest {
 // An Error when `name` is none.
 Result<Explanation> explain(const ExplainRequest& request);
 
-// Who is told: an operator hears of what is hidden from the client, too.
+// The reader of an explanation: an operator also sees objects that are hidden from the client.
 enum class Audience : std::uint8_t { Client, Operator };
 
 // One fact per line, no colours.
 std::vector<std::string> to_lines(const Explanation& explanation, Audience audience);
 std::string to_json(const Explanation& explanation, Audience audience);
 
-// Who a client is taken for and what follows from it (whoami.meshdns), one fact a line.
+// The identity of a client and its settings (whoami.meshdns), one fact per line.
 std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
                                          const registry::Client& client, std::string_view address,
                                          Audience audience);

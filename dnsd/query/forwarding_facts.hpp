@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator wants to know of a name's way to an upstream: who is asked, how these servers
-// are, and what the cache holds.
+// Facts about the forwarding of a name, for operators: its upstream servers, their state, and its
+// cache entry.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operator of this machine answers or denies of the names that would be forwarded: the
-// hosts file and the overrides of the configuration.  The mesh's own names come before them.
+// Local answers for names that would be forwarded: the hosts file and the overrides of the
+// configuration.  Names of the mesh come before them.
 #pragma once
 
 #include <map>

@@ -12,8 +12,8 @@
 
 namespace meshdns::dnsd {
 
-// What a query asks for.  `odd_name`: room for kMaxNameLength + 1 octets, which the name may lie
-// in.
+// The question of a query.  `odd_name`: buffer of kMaxNameLength + 1 bytes that may hold the
+// name.
 Asked asked_of(const wire::QueryMessage& query, std::span<char> odd_name);
 
 // Decides about `asked`, or about chain.last() if `chain` is not empty, and follows aliases.  The

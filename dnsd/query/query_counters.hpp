@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one worker's query path counted.  Written by that worker alone, without locked instructions;
-// readable by any thread at any time.
+// Counters of the query path of one worker.  Only that worker writes them, without locked
+// instructions; any thread may read them.
 #pragma once
 
 #include <array>

@@ -375,7 +375,7 @@ Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_nam
   return asked;
 }
 
-// What is bound; with a wildcard listener, the address that was asked.
+// The bound addresses; with a wildcard listener, the destination address of the query.
 std::span<const IpAddress> QueryHandler::Impl::server_addresses(const ReplyTo& reply_to) const {
   if (!settings_.server_addresses.empty()) return settings_.server_addresses;
   const IpAddress& local = reply_to.client.local;

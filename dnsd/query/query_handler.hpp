@@ -5,7 +5,7 @@
 //     on_batch -> parse -> refuse | answer from the registry (no lock, no allocation)
 //                                 | from the cache | hold: wait for an upstream or a new snapshot
 //
-// What is answered is decided in decision.hpp; here is who asks, what waits, and what was counted.
+// decision.hpp decides about answers; the handler holds waiting queries and counts.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace meshdns::dnsd {
 
-// What a handler works with.  REQUIRES: all outlive it.
+// The parts that a handler uses.  REQUIRES: all outlive it.
 struct QueryHandlerParts {
   registry::Publisher& publisher;
   UpstreamAccess& upstream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the query log is told of each answer.
+// The fields of one answer for the query log.
 #pragma once
 
 #include <cstdint>

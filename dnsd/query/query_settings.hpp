@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the configuration says about answering, compiled for use per query.
+// The settings for answers, compiled from the configuration for fast use.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,7 @@ struct QuerySettings {
   // file.
   std::shared_ptr<const LocalNames> local;
 
-  // What cookies are made with; nullopt = none are answered.  The caller's to fill in, too.
+  // The secrets for cookies; nullopt = cookies are off.  Also set by the caller.
   std::optional<CookieSecrets> cookie_secrets;
 
   // Whether the cookie of such a client is answered with one of ours (RFC 7873).

@@ -33,7 +33,7 @@ struct QueryState {
   bool is_stranger = false;
   // The question's own name was answered here, not upstream: AA.
   bool authoritative = false;
-  // What the client's cookie is worth; nullopt: it has none, or is not answered with one.
+  // The result of checking the client's cookie; nullopt: no cookie, or cookies are off for it.
   std::optional<CookieCheck> cookie;
   // DNS64: the answer to AAAA in place of which addresses of IPv4 are translated; null = none yet.
   MessageRef without_ipv6;

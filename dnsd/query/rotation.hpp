@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which address of a set comes first: each equally often, or in proportion to its weight.
+// Selects the first address of a set: each equally often, or in proportion to its weight.
 //
 // A counter per set, in a table of the worker's own: exact where a shared counter would be a cache
 // line that all workers write, and random choice would be uneven over the few queries of a quiet

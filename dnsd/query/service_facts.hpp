@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator wants to know of a service and of a client, a fact a line.
+// Facts about a service and a client for operators, one per line.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies below a service's name: its endpoints ("web-0", "10-0-0-1"), and its ports, which SRV
-// gives (Kubernetes DNS-Based Service Discovery 1.1.0, sections 2.3.2 and 2.4.2).
+// Names below a service's name: its endpoints ("web-0", "10-0-0-1"), and its ports, which have SRV
+// records (Kubernetes DNS-Based Service Discovery 1.1.0, sections 2.3.2 and 2.4.2).
 #pragma once
 
 #include <cstdint>

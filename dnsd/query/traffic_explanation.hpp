@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which service a connection is taken for, as text (`meshdnsd explain --connect`) and as JSON
+// The service that is selected for a connection, as text (`meshdnsd explain --connect`) and as JSON
 // (/explain?connect=).
 #pragma once
 

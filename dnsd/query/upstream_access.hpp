@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the query path needs of forwarding: the cache for what is there, the forwarder for what is
-// not.  An interface, so that the query path is tested without sockets.
+// The access of the query path to the cache and the forwarder.  An interface, so that tests of the
+// query path need no sockets.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class UpstreamAccess {
   // As Cache::answer: replies to `query` if nobody need be asked.
   virtual Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
                             std::uint32_t rotation) = 0;
-  // What is known of `key` without asking: fresh, or stale while its refresh is paused.
+  // The cache entry of `key`: fresh, or stale while its refresh is paused.
   struct Known {
     MessageRef message;  // null: ask
     Freshness freshness = Freshness::Fresh;

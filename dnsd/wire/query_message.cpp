@@ -149,7 +149,7 @@ bool parse_opt(const std::uint8_t* fields, const std::uint8_t* rdata, std::size_
   edns.dnssec_ok = (fields[4] & 0x80) != 0;
   edns.nsid = edns.keepalive = edns.padding = false;
   edns.cookie_length = 0;
-  // What options of a later version look like is not ours to judge.
+  // Options of a later EDNS version can have another format, so they are not checked.
   return edns.version != 0 || parse_options(rdata, size, edns);
 }
 

@@ -13,7 +13,7 @@
 
 namespace meshdns::wire {
 
-// What the query's OPT record says (RFC 6891).
+// The OPT record of a query (RFC 6891).
 struct Edns {
   std::uint16_t udp_payload = 0;  // as sent; below 512 counts as 512
   std::uint8_t version = 0;
@@ -54,7 +54,7 @@ struct QueryMessage {
   Edns edns;
 };
 
-// What a query gets that is not simply answered.
+// The reply to a message, as decided by the parser.
 enum class ParseOutcome : std::uint8_t {
   Ok,
   Drop,        // shorter than a header, or a response (QR=1): no reply at all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What names and record data look like in a message: the part of reading that records share.
+// The format of names and record data in a message: the part of the parser that all records use.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,7 @@ std::string wire_form(const ResponseRecord& record) {
          record.rdata;
 }
 
-// What ldns separates by tabs and ends in a newline.
+// Replaces the tabs of ldns by spaces and removes its final newline.
 std::string tidied(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   for (char& c : text)
