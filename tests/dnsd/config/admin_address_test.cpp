@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(AdminAddressTest, PrintsWhatItReads) {
+TEST(AdminAddressTest, ReadsBackThePrintedForm) {
   for (const std::string_view text :
        {"127.0.0.1:15054", "[::1]:0", "unix:/run/meshdns/admin.sock", "unix:/a b"}) {
     const auto address = parse_admin_address(text);
@@ -20,7 +20,7 @@ TEST(AdminAddressTest, PrintsWhatItReads) {
   }
 }
 
-TEST(AdminAddressTest, RefusesWhatIsNoAddressAndNoAbsolutePath) {
+TEST(AdminAddressTest, RefusesTextThatIsNeitherAddressNorAbsolutePath) {
   using std::string_view_literals::operator""sv;
   for (const std::string_view text :
        {""sv, "unix:"sv, "unix:admin.sock"sv, "unix:/run/"sv, "/run/admin.sock"sv, "localhost:1"sv,
@@ -28,7 +28,7 @@ TEST(AdminAddressTest, RefusesWhatIsNoAddressAndNoAbsolutePath) {
     EXPECT_FALSE(parse_admin_address(text)) << text;
 }
 
-TEST(AdminAddressTest, HoldsAPathToTheLengthThatTheKernelTakes) {
+TEST(AdminAddressTest, LimitsThePathToTheKernelsMaximum) {
   const std::string longest = "unix:/" + std::string(UnixAddress::kMaxLength - 1, 'a');
   EXPECT_TRUE(parse_admin_address(longest));
   const auto longer = parse_admin_address(longest + "a");

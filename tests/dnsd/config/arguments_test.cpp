@@ -35,7 +35,7 @@ Parsed parse(std::initializer_list<const char*> words,
   return parsed;
 }
 
-TEST(ArgumentsTest, RunsWithOrWithoutTheWord) {
+TEST(ArgumentsTest, RunIsTheDefaultCommand) {
   for (const Parsed& parsed : {parse({"--config", "a.yaml"}), parse({"run", "--config", "a.yaml"}),
                                parse({"--config=a.yaml"}), parse({"--config", "a.yaml", "run"})}) {
     ASSERT_EQ(parsed.status, std::nullopt) << parsed.err;
@@ -89,7 +89,7 @@ TEST(ArgumentsTest, ExplainsAConnection) {
   EXPECT_EQ(parsed.arguments.explain.sni, "api.example.org");
 }
 
-TEST(ArgumentsTest, RefusesWhatMakesNoSense) {
+TEST(ArgumentsTest, RefusesInvalidArguments) {
   for (const Parsed& parsed : {
            parse({"explain", "--config", "a.yaml"}),
            parse({"explain", "--config", "a.yaml", "--connect", "10.0.0.1"}),

@@ -26,7 +26,7 @@ TEST(NodeIdTest, TakesTheNamespaceFromTheDomainBeforeTheId) {
   EXPECT_EQ(parse_node_id("sidecar~10.0.0.1~web~")->ns(), "");
 }
 
-TEST(NodeIdTest, SaysWhichPartIsWrong) {
+TEST(NodeIdTest, ErrorsNameTheInvalidPart) {
   struct Case {
     std::string_view text;
     std::string_view message;
@@ -65,7 +65,7 @@ TEST(UpstreamServerTest, PrintsTheFormWithPort) {
   }
 }
 
-TEST(UpstreamServerTest, RefusesWhatCannotBeAsked) {
+TEST(UpstreamServerTest, RefusesInvalidServers) {
   struct Case {
     std::string_view text;
     std::string_view message;

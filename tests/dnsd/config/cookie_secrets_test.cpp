@@ -35,7 +35,7 @@ TEST(CookieSecretsTest, ReadsOneOrTwo) {
   }
 }
 
-TEST(CookieSecretsTest, SaysWhichLineIsWrongAndNotWhatItIs) {
+TEST(CookieSecretsTest, ErrorsNameTheLineButNotTheSecret) {
   const std::string good = "e5e973e5a6b2a43f48e7dc849e37bfcf\n";
   const struct {
     std::string text;
@@ -58,7 +58,7 @@ TEST(CookieSecretsTest, SaysWhichLineIsWrongAndNotWhatItIs) {
   }
 }
 
-TEST(CookieSecretsTest, NamesTheFileThatIsMissing) {
+TEST(CookieSecretsTest, ErrorsNameAMissingFile) {
   EXPECT_THAT(read_cookie_secrets("/nonexistent/secret").error().message,
               StartsWith("/nonexistent/secret: "));
 }

@@ -36,13 +36,13 @@ Config good(std::string_view text) {
   return loaded.config;
 }
 
-TEST(LoadTest, IsTheDefaultsWhenNothingIsSaid) {
+TEST(LoadTest, EmptyValuesGiveTheDefaults) {
   for (const std::string_view text :
        {"", "# nothing\n", "---\n", "{}", "server:\nmesh: ~\nclient: {default: }\n"})
     EXPECT_EQ(good(text), Config()) << text;
 }
 
-TEST(LoadTest, HasTheContractsDefaults) {
+TEST(LoadTest, HasTheDocumentedDefaults) {
   const Config c = good("");
   EXPECT_EQ(c.server.listen.front().to_string(), "127.0.0.1:15053");
   EXPECT_EQ(c.server.workers, 0U);
@@ -243,7 +243,7 @@ struct Mistake {
   std::string_view message;
 };
 
-TEST(LoadTest, NamesLineKeyAndRemedyOfAMistake) {
+TEST(LoadTest, ErrorsNameLineKeyAndRemedy) {
   for (
       const Mistake& m : {
           Mistake{"server:\n  lisen: []\n", "2: error: server.lisen: ", "did you mean \"listen\"?"},
@@ -386,7 +386,7 @@ TEST(LoadTest, ReadsARateLimit) {
               ElementsAre(HasSubstr("server.rate_limit.ipv4_prefix")));
 }
 
-TEST(LoadTest, ReadsWhoseCookiesAreAnswered) {
+TEST(LoadTest, ReadsTheModesOfCookies) {
   EXPECT_EQ(good("server: {}").server.cookies, CookiesConfig{});
   const CookiesConfig cookies =
       good("server: { cookies: { mode: on, secret_file: /etc/meshdns/cookies } }").server.cookies;
@@ -410,7 +410,7 @@ TEST(LoadTest, ReportsEverythingInTheOrderOfTheText) {
                   StartsWith("m.yaml:5: error: server.listen[1]")));
 }
 
-TEST(LoadTest, WarnsOfAddressesThatARestartMoves) {
+TEST(LoadTest, WarnsAboutPersistentAddressesWithoutStateDir) {
   const LoadedConfig loaded = parse_config("mesh:\n  auto_allocate: persistent\n", "m.yaml");
   EXPECT_TRUE(loaded.valid());
   ASSERT_THAT(loaded.findings, SizeIs(1));
@@ -460,7 +460,7 @@ TEST(LoadTest, FindingsAreShortLinesOfPrintableText) {
   }
 }
 
-TEST(LoadTest, CountsTheFindingsThatAreTooMany) {
+TEST(LoadTest, CountsFindingsBeyondTheLimit) {
   std::string text;
   for (int i = 0; i < 1'000; ++i) text += "bogus" + std::to_string(i) + ": 1\n";
   const LoadedConfig loaded = parse_config(text, "m.yaml");
@@ -481,7 +481,7 @@ TEST(LoadTest, EndsOnHostileText) {
     EXPECT_THAT(findings(text), Not(IsEmpty()));
 }
 
-TEST(LoadTest, PrintsWhatItReadsBack) {
+TEST(LoadTest, ReadsBackThePrintedForm) {
   for (const std::string_view text : {
            "",
            "admin: {listen: ''}",
@@ -512,7 +512,7 @@ TEST(LoadTest, NamesTheSectionsThatAChangeTouches) {
       ElementsAre("log", "mesh", "sources", "cache", "state_dir"));
 }
 
-TEST(LoadTest, SaysWhichFileCannotBeRead) {
+TEST(LoadTest, ErrorsNameTheFileThatCannotBeRead) {
   EXPECT_EQ(load_config("/nonexistent/m.yaml").error().message,
             "/nonexistent/m.yaml: No such file or directory");
   EXPECT_THAT(load_config("/").error().message, HasSubstr("directory"));
@@ -521,7 +521,7 @@ TEST(LoadTest, SaysWhichFileCannotBeRead) {
   EXPECT_THAT(load_config(path).error().message, HasSubstr("larger than 1 MiB"));
 }
 
-TEST(LoadTest, AFileThatSaysNothingIsNoReload) {
+TEST(LoadTest, RefusesToReloadAnEmptyFile) {
   const std::string path = testing::TempDir() + "load_test_blank.yaml";
   for (const char* text : {"", " \n\t\r\n"}) {
     std::ofstream(path) << text;

@@ -196,7 +196,7 @@ void collect(const rapidjson::Value& node, const std::string& key, std::set<std:
 }
 
 // A key that is new in the schema must come into a table above.
-TEST(ConfigNumbersTest, KnowEveryNumberOfTheSchema) {
+TEST(ConfigNumbersTest, CoverEveryNumberOfTheSchema) {
   rapidjson::Document document;
   document.Parse(to_json(Config()).c_str());
   std::set<std::string> in_schema;
@@ -209,7 +209,7 @@ TEST(ConfigNumbersTest, KnowEveryNumberOfTheSchema) {
   EXPECT_EQ(in_schema, in_tables);
 }
 
-TEST(ConfigNumbersTest, TakeWhatIsInRangeAndRefuseWhatIsNot) {
+TEST(ConfigNumbersTest, AcceptOnlyNumbersInRange) {
   for (const auto* const table : {&whole_numbers(), &shares(), &durations(), &sizes()})
     for (const auto& [key, range] : *table) {
       for (const std::string& value : range.taken) expect_taken(key, value);

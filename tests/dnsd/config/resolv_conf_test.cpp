@@ -25,7 +25,7 @@ std::vector<std::string> texts(const std::vector<SocketAddress>& servers) {
   return result;
 }
 
-TEST(ResolvConfTest, ReadsWhatAStubWrites) {
+TEST(ResolvConfTest, ReadsTheFileOfAPod) {
   const ResolvConf conf = parse_resolv_conf(
       "# from a Pod\n"
       "search shop.svc.cluster.local svc.cluster.local Cluster.Local.\n"
@@ -46,7 +46,7 @@ TEST(ResolvConfTest, IsTheDefaultsWhenEmpty) {
   EXPECT_EQ(parse_resolv_conf("\n;comment\n#comment\n\n"), ResolvConf());
 }
 
-TEST(ResolvConfTest, SkipsLinesThatMakeNoSense) {
+TEST(ResolvConfTest, SkipsInvalidLines) {
   const ResolvConf conf = parse_resolv_conf(
       "nameserver\nnameserver localhost\nnameserver 10.0.0.256\nNAMESERVER 10.0.0.1\n"
       "nameserver 10.0.0.2:5353\nnameservers 10.0.0.3\nsearch a..b good.example\n"
@@ -64,7 +64,7 @@ TEST(ResolvConfTest, LetsTheLastOfSearchAndDomainWin) {
               ElementsAre("a.example"));
 }
 
-TEST(ResolvConfTest, BoundsEverything) {
+TEST(ResolvConfTest, LimitsAllValues) {
   std::string text = "options ndots:99 timeout:999\nsearch";
   for (int i = 0; i < 100; ++i) text += " d" + std::to_string(i) + ".example";
   for (int i = 0; i < 100; ++i) text += "\nnameserver 10.0.0." + std::to_string(i + 1);
@@ -76,12 +76,12 @@ TEST(ResolvConfTest, BoundsEverything) {
   EXPECT_EQ(conf.timeout, std::chrono::seconds(30));
 }
 
-TEST(ResolvConfTest, NamesAServerOnce) {
+TEST(ResolvConfTest, IgnoresDuplicateServers) {
   EXPECT_THAT(parse_resolv_conf("nameserver 10.0.0.1\nnameserver 10.0.0.1\n").nameservers,
               SizeIs(1));
 }
 
-TEST(ResolvConfTest, SaysWhichFileCannotBeRead) {
+TEST(ResolvConfTest, ErrorsNameTheFileThatCannotBeRead) {
   const auto conf = read_resolv_conf("/nonexistent/resolv.conf");
   ASSERT_FALSE(conf);
   EXPECT_EQ(conf.error().message, "/nonexistent/resolv.conf: No such file or directory");
@@ -94,7 +94,7 @@ struct OwnCase {
   bool is_own;
 };
 
-TEST(ExcludeOwnTest, RemovesWhatLeadsBackToUs) {
+TEST(ExcludeOwnTest, RemovesTheAddressesOfMeshdns) {
   const std::vector<IpAddress> local = {*IpAddress::parse("192.0.2.7"),
                                         *IpAddress::parse("2001:db8::7"),
                                         *IpAddress::parse("fe80::7")};

@@ -26,7 +26,7 @@ const std::string kDocumentation = MESHDNS_SOURCE_DIR "/docs/configuration.md";
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-TEST(ShippedConfigTest, IsTheDefaultsSaveTheSources) {
+TEST(ShippedConfigTest, HasTheDefaultsExceptForSources) {
   const auto loaded = load_config(kConfig);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_THAT(loaded->findings, IsEmpty());
@@ -90,7 +90,7 @@ std::string yaml_of(const Row& row) {
   return text + std::string(static_cast<std::size_t>(std::ranges::count(row.key, '.')), '}');
 }
 
-TEST(ConfigurationPageTest, HasTheLoadersDefaults) {
+TEST(ConfigurationPageTest, HasTheDefaultsOfTheLoader) {
   for (const Row& row : documented_keys()) {
     if (row.key.starts_with("sources.") || row.key.find(".policies.") != std::string::npos)
       continue;

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(SocketAddressTest, PrintsWhatItRead) {
+TEST(SocketAddressTest, ReadsBackThePrintedForm) {
   for (const std::string_view text :
        {"127.0.0.1:15053", "0.0.0.0:0", "[::]:53", "[2001:db8::1]:65535", "[fe80::1%eth0]:53",
         "[ff02::fb%lo]:5353"}) {
@@ -38,7 +38,7 @@ TEST(SocketAddressTest, GivesTheDefaultPortToABareAddress) {
   }
 }
 
-TEST(SocketAddressTest, RefusesWhatIsNoAddressWithPort) {
+TEST(SocketAddressTest, RefusesTextThatIsNotAnAddressWithPort) {
   for (const std::string_view text : {"",
                                       ":",
                                       ":53",
@@ -68,12 +68,12 @@ TEST(SocketAddressTest, RefusesWhatIsNoAddressWithPort) {
     EXPECT_FALSE(parse_socket_address(text)) << text;
 }
 
-TEST(SocketAddressTest, SaysHowToWriteTheMissingPort) {
+TEST(SocketAddressTest, SuggestsTheMissingPort) {
   EXPECT_THAT(parse_socket_address("::1").error().message, HasSubstr("\"[::1]:53\""));
   EXPECT_THAT(parse_socket_address("10.0.0.1").error().message, HasSubstr("\"10.0.0.1:53\""));
 }
 
-TEST(SocketAddressTest, FillsTheSystemsForm) {
+TEST(SocketAddressTest, ConvertsToASockaddr) {
   sockaddr_storage out{};
   ASSERT_EQ(parse_socket_address("192.0.2.1:53")->to_sockaddr(out).value_or(0),
             sizeof(sockaddr_in));

@@ -30,18 +30,18 @@ TEST(DurationTest, ReadsEveryUnit) {
     EXPECT_EQ(parse_duration(text).value_or(milliseconds(-1)), milliseconds(ms)) << text;
 }
 
-TEST(DurationTest, RefusesWhatHasNoUnitOrIsNoDuration) {
+TEST(DurationTest, RefusesTextThatIsNotADuration) {
   for (const std::string_view text :
        {"", "s", "2", "-2s", "+2s", "2 s", " 2s", "2s ", "2S", "1.5s", "2d", "2sec", "1h30", "0x2s",
         "99999999999999999999s", "18446744073709551615h", "87601h", "2s\n"})
     EXPECT_FALSE(parse_duration(text)) << text;
 }
 
-TEST(DurationTest, SaysWhatToWriteInsteadOfABareNumber) {
+TEST(DurationTest, SuggestsTheUnitForABareNumber) {
   EXPECT_THAT(parse_duration("5").error().message, HasSubstr("write 5s"));
 }
 
-TEST(DurationTest, PrintsWhatItReadsBack) {
+TEST(DurationTest, ReadsBackThePrintedForm) {
   for (const std::int64_t ms : {0, 1, 500, 999, 1000, 1500, 60'000, 61'000, 3'600'000, 5'400'000})
     EXPECT_EQ(parse_duration(format_duration(milliseconds(ms))).value_or(milliseconds(-1)),
               milliseconds(ms));
@@ -57,13 +57,13 @@ TEST(SizeTest, ReadsEveryUnit) {
   EXPECT_EQ(parse_size("1024GiB").value_or(0), 1ULL << 40);
 }
 
-TEST(SizeTest, RefusesOtherUnitsAndWhatDoesNotFit) {
+TEST(SizeTest, RefusesOtherUnitsAndLargerSizes) {
   for (const std::string_view text : {"", "MiB", "64MB", "64M", "64mib", "-1", "1.5MiB", "64 MiB",
                                       "64MiBB", "1025GiB", "18446744073709551615GiB"})
     EXPECT_FALSE(parse_size(text)) << text;
 }
 
-TEST(SizeTest, PrintsWhatItReadsBack) {
+TEST(SizeTest, ReadsBackThePrintedForm) {
   for (const std::uint64_t octets :
        {0ULL, 1ULL, 1000ULL, 1024ULL, 1536ULL, 64ULL << 20, 1ULL << 40})
     EXPECT_EQ(parse_size(format_size(octets)).value_or(7), octets);
@@ -91,7 +91,7 @@ TEST(DomainTest, ReturnsLowerCaseWithoutTheFinalDot) {
   EXPECT_EQ(parse_domain("_dns.example.org").value_or(""), "_dns.example.org");
 }
 
-TEST(DomainTest, RefusesWhatIsNoName) {
+TEST(DomainTest, RefusesInvalidNames) {
   const std::string long_label(64, 'a');
   const std::string long_name = [] {
     std::string name;
@@ -125,7 +125,7 @@ TEST(ZonesTest, CoversAPrefixBetweenLabelsWithSeveralZones) {
               ElementsAre("8.b.d.0.1.0.0.2.ip6.arpa", "9.b.d.0.1.0.0.2.ip6.arpa"));
 }
 
-TEST(ZonesTest, RefusesWhatIsNeitherZoneNorPrefix) {
+TEST(ZonesTest, RefusesInvalidZones) {
   for (const std::string_view text : {"", "10.0.0.0/33", "10.0.0/8", "/8", "a..b", "*.example.org"})
     EXPECT_FALSE(parse_zones(text)) << text;
 }

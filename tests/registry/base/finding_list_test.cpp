@@ -24,7 +24,7 @@ TEST(FindingListTest, KeepsTheFirstAndCountsTheRest) {
   EXPECT_EQ(findings[2].to_string(), "a.yaml: error: and 3 more findings");
 }
 
-TEST(FindingListTest, KeepsAllWhereTheyFit) {
+TEST(FindingListTest, KeepsAllIfTheyFit) {
   FindingList list(2);
   list.add(finding(Severity::Warning, "1"));
   list.add(finding(Severity::Warning, "2"));
@@ -32,7 +32,7 @@ TEST(FindingListTest, KeepsAllWhereTheyFit) {
 }
 
 // An error that the list leaves out still makes the list an error.
-TEST(FindingListTest, IsAnErrorWhereOneIsLeftOut) {
+TEST(FindingListTest, IsAnErrorIfAnOmittedFindingIsAnError) {
   for (const Severity last : {Severity::Warning, Severity::Error}) {
     FindingList list(1);
     list.add(finding(Severity::Warning, "1"));

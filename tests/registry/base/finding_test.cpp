@@ -19,7 +19,7 @@ TEST(FindingTest, PrintsPlaceObjectFieldAndMessage) {
             "that is not leftmost");
 }
 
-TEST(FindingTest, LeavesOutWhatIsNotKnownWithItsSeparator) {
+TEST(FindingTest, OmitsUnknownPartsWithTheirSeparators) {
   EXPECT_EQ((Finding{Severity::Warning, "a.yaml", 0, "", "", "", "empty"}).to_string(),
             "a.yaml: warning: empty");
   EXPECT_EQ((Finding{Severity::Error, "", 3, "Pod", "", "", "bad"}).to_string(),

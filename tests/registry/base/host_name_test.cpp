@@ -69,7 +69,7 @@ struct NameCase {
   bool is_wildcard_domain;
 };
 
-TEST(HostNameTest, NamesAreJudgedAsIstioDoes) {
+TEST(HostNameTest, AcceptsTheNamesThatIstioAccepts) {
   const std::array cases = {
       NameCase{"example.org", true, true},
       NameCase{"example.org.", true, true},
@@ -123,7 +123,7 @@ TEST(HostNameTest, EditDistanceCountsChangesWithoutCase) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
 }
 
-TEST(HostNameTest, NearestWordIsOfferedOnlyWhenItIsNear) {
+TEST(HostNameTest, SuggestsOnlySimilarWords) {
   const std::array<std::string_view, 3> known = {"hosts", "addresses", "resolution"};
   EXPECT_EQ(nearest_word("host", known), "hosts");
   EXPECT_EQ(nearest_word("adresses", known), "addresses");

@@ -31,7 +31,7 @@ TEST(IpAddressTest, PrintsInCanonicalForm) {
   EXPECT_EQ(ip("::ffff:192.0.2.1").to_string(), "192.0.2.1");
 }
 
-TEST(IpAddressTest, RefusesWhatIsNoPlainAddress) {
+TEST(IpAddressTest, RefusesTextThatIsNotAnAddress) {
   using namespace std::string_view_literals;
   for (const std::string_view text :
        {""sv, "192.0.2"sv, "192.0.2.256"sv, "192.0.02.1"sv, "192.0.2.1 "sv, " 192.0.2.1"sv,
@@ -90,7 +90,7 @@ TEST(IpPrefixTest, ParsesAddressAndLength) {
   EXPECT_FALSE(prefix("192.0.2.1/31").is_single());
 }
 
-TEST(IpPrefixTest, RefusesWhatIsNoPrefix) {
+TEST(IpPrefixTest, RefusesTextThatIsNotAPrefix) {
   for (const std::string_view text :
        {"10.0.0.0/33", "2001:db8::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08",
         "10.0.0.0/8/8", "10.0.0.0/a", "/8", "10.0.0.0/ 8", "10.0.0.0/0008"})

@@ -25,7 +25,7 @@ TEST(LimitKeyTest, IsTheNetworkOf64BitsOfIPv6) {
 }
 
 // 64:ff9b::/96 and the like are IPv6, whatever address they hold.
-TEST(LimitKeyTest, KeepsIPv6ApartFromTheIPv4ThatItHolds) {
+TEST(LimitKeyTest, DistinguishesIPv6FromTheContainedIPv4) {
   EXPECT_EQ(key_of("::192.0.2.7"), "::");
   EXPECT_EQ(key_of("64:ff9b::192.0.2.7"), "64:ff9b::");
 }

@@ -26,7 +26,7 @@ TEST(ResourcesTest, KeyIsKindClusterNamespaceAndName) {
   EXPECT_EQ((ResourceKey{Kind::Namespace, "", "", "shop"}).to_string(), "Namespace shop");
 }
 
-TEST(ResourcesTest, MetaIsReachedWhateverTheKind) {
+TEST(ResourcesTest, GivesTheMetadataOfEveryKind) {
   Resource resource = Namespace{};
   meta_of(resource).name = "shop";
   EXPECT_EQ(std::get<Namespace>(resource).meta.name, "shop");

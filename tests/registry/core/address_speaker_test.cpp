@@ -216,7 +216,7 @@ TEST_F(IdentityTest, ATerminatingPodIsNoEndpointAndHasNoPodName) {
   EXPECT_FALSE(registry_.view().pod_exists(kSharedAddress, "shop"));
 }
 
-TEST_F(IdentityTest, AWorkloadEntrySpeaksOnlyForListedNamespaces) {
+TEST_F(IdentityTest, WorkloadEntriesIdentifyClientsOnlyInListedNamespaces) {
   const std::string entry =
       "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w, namespace: "
       "evil}\nspec: {address: 10.4.0.7}\n---\n";
@@ -237,7 +237,7 @@ TEST_F(IdentityTest, MappedAddressesAreIpv4) {
 }
 
 // The registry's answer is a function of the objects that are there.
-TEST_F(IdentityTest, IsTheSameWhateverHasComeBefore) {
+TEST_F(IdentityTest, DoesNotDependOnHistory) {
   std::mt19937 random(11);
   std::map<std::string, Resource> objects;
   allow({"a", "b"});

@@ -90,7 +90,7 @@ TEST(ClaimRulesTest, OnlyTheRootNamespaceIsExempt) {
 
 // --- names
 
-TEST(ClaimsTest, KnowsWhoseNameAHostIs) {
+TEST(ClaimsTest, FindsTheOwnerOfAHostName) {
   NameOwners owners;
   for (const auto& resource : parse(kBankText + service_text("web", "shop", "10.96.0.2")))
     owners.add(resource, [](std::string_view) {});
@@ -190,7 +190,7 @@ TEST(ClaimsTest, NoEntryOfAnotherNamespaceTakesAShortNameInAnyMode) {
       }
 }
 
-TEST(ClaimsTest, StrictRefusesEveryTakeoverAlsoBeforeTheServiceIsThere) {
+TEST(ClaimsTest, StrictRefusesTakeoversEvenBeforeTheServiceExists) {
   const std::string bank = "apiVersion: v1\nkind: Namespace\nmetadata: {name: bank}\n---\n";
   for (const auto& host : kTakeovers) {
     TestRegistry r(settings_with(Claims::Strict));
@@ -238,7 +238,7 @@ TEST(ClaimsTest, AHostOfOneLabelComesBeforeAShortNameUnlessStrict) {
 }
 
 // A resolver appends one search domain; "example.com.web" is not what a client has typed.
-TEST(ClaimsTest, NoHostNamedAfterANamespaceTakesOutsideNamesFromItsClients) {
+TEST(ClaimsTest, AHostNamedAfterANamespaceDoesNotHideOutsideNames) {
   for (const std::string_view host : {"example.com.web", "*.com.web", "*.web"}) {
     TestRegistry r;
     r.load(entry_text("e", "evil", host, "10.6.6.6"));
@@ -249,13 +249,13 @@ TEST(ClaimsTest, NoHostNamedAfterANamespaceTakesOutsideNamesFromItsClients) {
   }
 }
 
-TEST(ClaimsTest, APortOfAShortNameIsTheServices) {
+TEST(ClaimsTest, PortsOfAShortNameBelongToTheService) {
   TestRegistry r;
   r.load(entry_text("e", "evil", "db.bank", "10.6.6.6") + kBankText);
   EXPECT_EQ(r.ask("_http._tcp.db.bank"), "below vips [_http._tcp] 10.96.0.1");
 }
 
-TEST(ClaimsTest, StrictHoldsForEntriesThatANameTableTellsOf) {
+TEST(ClaimsTest, StrictAppliesToEntriesOfANameTable) {
   const auto table = [](std::string host, bool kubernetes) {
     NameTableEntry name;
     name.meta.name = std::move(host);
@@ -281,7 +281,7 @@ TEST(ClaimsTest, StrictHoldsForEntriesThatANameTableTellsOf) {
   EXPECT_EQ(r.add({table("db.bank", false)}).refused.size(), 1U);
 }
 
-TEST(ClaimsTest, OutsideNamesWorkAsBefore) {
+TEST(ClaimsTest, OutsideNamesAreNotAffected) {
   TestRegistry r(settings_with(Claims::Strict));
   EXPECT_TRUE(r.load(kBankText + entry_text("a", "web", "api.example.org", "10.0.0.1") +
                      entry_text("w", "web", "*.wild.example.org", "10.0.0.2") +
@@ -345,7 +345,7 @@ TEST(ClaimsTest, ReverseNamesFollowTheTable) {
   }
 }
 
-TEST(ClaimsTest, NoCrowdOfClaimsMovesTheOwnersNameOut) {
+TEST(ClaimsTest, ManyClaimsDoNotDisplaceTheOwnersName) {
   std::string objects = kBankText + service_text("peers", "bank", "None") +
                         slice_text("peers", "bank", "10.4.0.1") +
                         pod_text("peer", "bank", "10.4.0.1");
@@ -381,7 +381,7 @@ TEST(ClaimsTest, NoCrowdOfClaimsMovesTheOwnersNameOut) {
 }
 
 // The claims of an address come and go; one more object of a host changes how it uses the address.
-TEST(ClaimsTest, ReverseNamesFollowChangesOfWhatUsesAnAddress) {
+TEST(ClaimsTest, ReverseNamesFollowTheUsersOfAnAddress) {
   TestRegistry r(settings_with(Claims::Strict));
   r.be_in("web");
   r.load(entry_text("e", "web", "db.web.svc.cluster.local", "10.96.0.9") +
@@ -405,7 +405,7 @@ TEST(ClaimsTest, HiddenServicesGuardTheirAddressesToo) {
   EXPECT_EQ(reverse_names(r, "10.96.0.1"), "");
 }
 
-TEST(ClaimsTest, TrafficToAServiceIsTheServices) {
+TEST(ClaimsTest, TrafficToAServiceAddressReachesTheService) {
   struct Case {
     Claims mode;
     std::string_view address;
@@ -448,7 +448,7 @@ TEST(ClaimsTest, OthersWorkloadsAreNoEndpoints) {
   }
 }
 
-TEST(ClaimsTest, AnAliasLeadsToNoHiddenName) {
+TEST(ClaimsTest, AnAliasDoesNotLeadToAHiddenName) {
   TestRegistry r;
   r.load(
       "apiVersion: v1\nkind: Service\nmetadata: {name: alias, namespace: web}\nspec: {type: "
@@ -471,7 +471,7 @@ TEST(ClaimsTest, StrictKeepsTheRangeOfPersistentVipsForTheAllocator) {
 
 // --- orders and changes
 
-TEST(ClaimsTest, TheRulingsAreAFunctionOfTheObjects) {
+TEST(ClaimsTest, RulingsDependOnTheObjectsOnly) {
   const std::vector<std::string> objects = {
       "apiVersion: v1\nkind: Namespace\nmetadata: {name: bank}\n---\n",
       service_text("db", "bank", "10.96.0.1"),
@@ -510,7 +510,7 @@ TEST(ClaimsTest, TheRulingsAreAFunctionOfTheObjects) {
   }
 }
 
-TEST(ClaimsTest, TheSerialTellsOfNoChange) {
+TEST(ClaimsTest, TheSerialDoesNotFollowChanges) {
   TestRegistry r;
   r.registry().set_serial(1'790'000'000);
   r.load(kBankText);

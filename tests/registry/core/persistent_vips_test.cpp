@@ -40,7 +40,7 @@ TEST(SlotSetTest, FindsTheNextMemberAsAPlainSetDoes) {
   }
 }
 
-TEST(VipRangeTest, CountsWhatBothPrefixesHaveAndIgnoresHostBits) {
+TEST(VipRangeTest, HasTheSizeOfTheSmallerPrefixAndIgnoresHostBits) {
   struct Case {
     std::string v4, v6;
     std::uint32_t capacity;
@@ -72,7 +72,7 @@ TEST(VipRangeTest, CountsWhatBothPrefixesHaveAndIgnoresHostBits) {
   }
 }
 
-TEST(VipRangeTest, FindsTheSlotOfEachAddressThatItGivesAndOfNoOther) {
+TEST(VipRangeTest, FindsTheSlotsOfItsOwnAddressesOnly) {
   const VipRange range(*IpPrefix::parse("10.9.200.200/20"), *IpPrefix::parse("fd00:1::100/118"));
   for (std::uint32_t slot = 0; slot < range.capacity(); ++slot) {
     ASSERT_EQ(range.slot_of(range.v4_of(slot)), slot);
@@ -193,7 +193,7 @@ class Model {
   std::map<IpAddress, Holder> held_;
 };
 
-TEST_F(PersistentVipsTest, KeepsItsPromisesOverRandomRangesClaimsHistoriesAndRestarts) {
+TEST_F(PersistentVipsTest, HoldsItsInvariantsOverRandomHistoriesAndRestarts) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -299,7 +299,7 @@ TEST_F(PersistentVipsTest, KeepsAddressesThatAWiderOrMovedRangeStillHas) {
   EXPECT_TRUE(reports_.empty()) << reports_[0];
 }
 
-TEST_F(PersistentVipsTest, ForgetsWhatANarrowerRangeHasNoRoomFor) {
+TEST_F(PersistentVipsTest, DropsAddressesOutsideANarrowerRange) {
   use("10.9.0.0/24", "fd00::/64");
   std::vector<VipRequest> requests;
   for (int i = 0; i < 100; ++i) requests.push_back({"ns", "h" + std::to_string(i)});

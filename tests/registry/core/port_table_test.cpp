@@ -10,7 +10,7 @@ namespace {
 
 std::vector<ServicePort> http(std::uint16_t number) { return {{number, number, "http", "HTTP"}}; }
 
-TEST(PortTableTest, GivesEqualListsOneObject) {
+TEST(PortTableTest, SharesEqualLists) {
   PortTable table;
   const auto a = table.intern(http(80));
   EXPECT_EQ(a, table.intern(http(80)));
@@ -22,7 +22,7 @@ TEST(PortTableTest, GivesEqualListsOneObject) {
   EXPECT_EQ(table.size(), 4U);
 }
 
-TEST(PortTableTest, ForgetsListsThatNobodyUses) {
+TEST(PortTableTest, ForgetsUnusedLists) {
   PortTable table;
   const auto kept = table.intern(http(80));
   for (std::uint16_t number = 1; number < 20'000; ++number)

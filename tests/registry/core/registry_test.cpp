@@ -91,7 +91,7 @@ TEST(RegistryTest, ChoosesOwnNamespaceThenServiceThenExportedThenOldest) {
   EXPECT_EQ(r.ask(host), "exact vips 10.6.6.6");
 }
 
-TEST(RegistryTest, HidesWhatIsNotExported) {
+TEST(RegistryTest, HidesServicesThatAreNotExported) {
   TestRegistry r;
   r.load(entry("dot", "egress", vip("dot.example.com", "10.0.0.1") + ", exportTo: [\".\"]") +
          entry("none", "egress", vip("none.example.com", "10.0.0.2") + ", exportTo: [\"~\"]") +
@@ -105,7 +105,7 @@ TEST(RegistryTest, HidesWhatIsNotExported) {
   EXPECT_EQ(r.ask("away.example.com"), "exact vips 10.0.0.3");
 }
 
-TEST(RegistryTest, ForwardsAnExplicitHostWithoutAddressThoughAWildcardMatches) {
+TEST(RegistryTest, ForwardsAnExactHostWithoutAddressEvenIfAWildcardMatches) {
   TestRegistry r;
   r.load(entry("w", "x", vip("*.bar.com", "10.0.0.1")) +
          entry("n", "x", "hosts: [n.bar.com], resolution: NONE, " + std::string(kPorts)));
@@ -139,7 +139,7 @@ TEST(RegistryTest, FollowsResolvedNames) {
   EXPECT_EQ(gone.names_removed, (std::vector<NameUse>{{"b.example.net", "x"}}));
 }
 
-TEST(RegistryTest, ResolvedNameReachesOnlyTheNamespaceThatIsTold) {
+TEST(RegistryTest, ResolvedNameReachesOnlyTheGivenNamespace) {
   TestRegistry r;
   const std::string spec =
       "resolution: DNS, endpoints: [{address: a.example.net}], " + std::string(kPorts);
@@ -188,7 +188,7 @@ TEST(RegistryTest, ManyResolvedNamesOfOneSetAreOneChange) {
   EXPECT_EQ(r.view().addresses(*r.view().lookup("d.example.org").service).v4.size(), 1'000u);
 }
 
-TEST(RegistryTest, VisitingClientsLeaveNothingBehind) {
+TEST(RegistryTest, ClientsOfExplanationsAreNotStored) {
   TestRegistry r;
   r.load(
       "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: default, namespace: "
@@ -287,7 +287,7 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3");
 }
 
-TEST(RegistryTest, KnowsServicesByTheirShortNamesAndWhatIsBelow) {
+TEST(RegistryTest, FindsServicesByShortNamesAndNamesBelow) {
   TestRegistry r;
   r.load(
       "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: "
@@ -351,7 +351,7 @@ TEST(RegistryTest, NarrowsByTheSidecarThatSelectsTheClient) {
   EXPECT_EQ(r.ask("b.example.org"), "exact vips 10.0.0.2");
 }
 
-TEST(RegistryTest, IdentifiesClientsByAddressAndSharedAddressesByNobody) {
+TEST(RegistryTest, IdentifiesClientsByUniqueAddresses) {
   TestRegistry r;
   ClientSettings clients;
   clients.by_source_address = true;
@@ -409,7 +409,7 @@ TEST(RegistryTest, SharesUnchangedEntriesBetweenGenerations) {
   EXPECT_EQ(TestRegistry::describe(old, old.lookup("b.example.org")), "exact vips 10.0.0.2");
 }
 
-TEST(RegistryTest, TellsHandlersInOrderWithAViewAsNewAsTheEvent) {
+TEST(RegistryTest, CallsHandlersInOrderWithAViewAsNewAsTheEvent) {
   TestRegistry r;
   std::vector<std::string> seen;
   r.registry().controller().append_service_handler([&](const ServiceEvent& e, const Snapshot& s) {
@@ -547,7 +547,7 @@ TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
   }
 }
 
-TEST(RegistryTest, RetainTakesAwayWhatAListDidNotHave) {
+TEST(RegistryTest, RetainRemovesObjectsThatAListDoesNotHave) {
   TestRegistry r;
   const std::string stays = entry("stays", "x", vip("stays.example.org", "10.0.0.1"));
   r.load(stays + entry("goes", "x", vip("goes.example.org", "10.0.0.2")));
@@ -567,7 +567,7 @@ TEST(RegistryTest, RetainTakesAwayWhatAListDidNotHave) {
 }
 
 // Two origins give one object: while one of them is read anew, the other's version comes and goes.
-TEST(RegistryTest, EndsWithTheLastWordOfATransactionThatChangesAnObjectTwice) {
+TEST(RegistryTest, TheLastChangeOfAnObjectInATransactionWins) {
   TestRegistry r;
   const auto upsert = [&](Transaction& t, std::string_view origin, std::string_view address) {
     for (const auto& resource :

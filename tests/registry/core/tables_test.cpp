@@ -106,7 +106,7 @@ TEST_F(OriginTableTest, AnEqualObjectIsNoChange) {
   EXPECT_EQ(take_heard(), Texts{"- -> a.yaml"});
 }
 
-TEST_F(OriginTableTest, RetainRemovesWhatIsNotListed) {
+TEST_F(OriginTableTest, RetainRemovesUnlistedObjects) {
   const OriginId a = id_of("a.yaml");
   const OriginId b = id_of("b.yaml");
   for (const char* name : {"one", "two", "three"})
@@ -116,7 +116,7 @@ TEST_F(OriginTableTest, RetainRemovesWhatIsNotListed) {
   EXPECT_EQ(table_.resources().size(), 2U);
 }
 
-TEST_F(OriginTableTest, PublishedNamesAreSharedUntilThereIsANewOne) {
+TEST_F(OriginTableTest, SharesPublishedNamesUntilANewOneIsAdded) {
   id_of("a.yaml");
   Snapshot first;
   Snapshot second;
@@ -153,7 +153,7 @@ TEST_F(RecordsTest, HostTableKeepsOneRecordOfEachNamespaceTheOldestFirst) {
   EXPECT_EQ(table.find("api.example.org"), nullptr);
 }
 
-TEST_F(RecordsTest, HostTableTellsAWildcardFromTheHostAboveIt) {
+TEST_F(RecordsTest, HostTableDistinguishesAWildcardFromItsParent) {
   HostTable table;
   table.put({shop_, "*.example.org"}, record(shop_, "10.0.0.1"));
   EXPECT_EQ(table.find("example.org"), nullptr);
@@ -232,7 +232,7 @@ Ref<const ServiceRecord> record_using(const SymbolRef& ns, Texts names) {
   return result;
 }
 
-TEST_F(RecordsTest, EndpointNameTableTellsWhichUsesBeginAndCease) {
+TEST_F(RecordsTest, EndpointNameTableReportsNewAndEndedUses) {
   EndpointNameTable table;
   const auto uses_a = record_using(shop_, {"a.example.net"});
   table.exchange({shop_, "one.example.org"}, nullptr, uses_a.get());
@@ -248,7 +248,7 @@ TEST_F(RecordsTest, EndpointNameTableTellsWhichUsesBeginAndCease) {
   EXPECT_EQ(table.uses(), (std::set<NameUse>{{"a.example.net", "shop"}}));
 }
 
-TEST_F(RecordsTest, EndpointNameTableForgetsWhatAnUnusedNameResolvesTo) {
+TEST_F(RecordsTest, EndpointNameTableForgetsAddressesOfUnusedNames) {
   EndpointNameTable table;
   const auto uses_a = record_using(shop_, {"a.example.net"});
   const ResolvedName resolved{"a.example.net", ResolvedName::State::Resolved, {}};
@@ -279,7 +279,7 @@ TEST_F(RecordsTest, NamespaceTableHasTheLabels) {
   EXPECT_EQ(table.labels_of("shop"), nullptr);
 }
 
-TEST_F(RecordsTest, ClaimantTableTellsTheHostsThatNameAnOwner) {
+TEST_F(RecordsTest, ClaimantTableFindsTheHostsThatNameAnOwner) {
   ClaimantTable table;
   Texts heard;
   const auto noting = [&](const HostKey& key) { heard.push_back(key.host); };
@@ -334,7 +334,7 @@ class NotingAllocator final : public VipAllocator {
   std::vector<IpAddress> claimed;
 };
 
-TEST_F(RecordsTest, VipTableAsksForWhatIsWantedAndTellsWhatIsTaken) {
+TEST_F(RecordsTest, VipTablePassesRequestsAndTakenAddressesToTheAllocator) {
   MeshSettings settings;
   settings.auto_allocate = AutoAllocate::Persistent;
   VipTable table(settings);
@@ -405,7 +405,7 @@ TEST_F(RecordsTest, SidecarTablePrefersSelectorThenAgeThenTheRootNamespace) {
   EXPECT_EQ(table.find({}, web_, root), of_root);
 }
 
-TEST_F(RecordsTest, SidecarTableSharesScopesAndSweepsThoseOfNobody) {
+TEST_F(RecordsTest, SidecarTableSharesScopesAndRemovesUnusedOnes) {
   SidecarTable table;
   const StoredRef s = stored(sidecar("root", "istio-system"));
   {
@@ -477,7 +477,7 @@ TEST_F(ClientTableTest, ASidecarReachesTheClientsOfItsNamespace) {
   EXPECT_EQ(client_at("10.0.0.1"), "shop*") << "the root namespace's";
 }
 
-TEST_F(ClientTableTest, AVisitorLeavesNothingBehind) {
+TEST_F(ClientTableTest, ClientsOfExplanationsAreNotStored) {
   table_.update();
   const std::size_t symbols = symbols_.size();
   ClientIdentity identity;

@@ -21,7 +21,7 @@ metadata: { name: two, namespace: shop }
 spec: { hosts: [two.example.org], addresses: [192.0.2.2], resolution: STATIC }
 )";
 
-TEST(ViewTest, TakesTheLikelyEntryForItsOwnNameOnly) {
+TEST(ViewTest, UsesAGivenEntryForItsOwnNameOnly) {
   TestRegistry registry;
   registry.load(kTwoHosts);
   const auto snapshot = registry.registry().current();
@@ -98,7 +98,7 @@ TEST(ViewTest, ChoosesAmongManyNamespacesAsAmongFew) {
 }
 
 // An egress host is one thing to match with a walk over all of them and another with an index.
-TEST(ViewTest, SidecarsImportWhatOneOfTheirEgressHostsMatches) {
+TEST(ViewTest, SidecarsImportServicesThatAnEgressHostMatches) {
   const struct {
     const char* egress;
     const char* seen;  // of the five hosts below, those that are seen
@@ -145,7 +145,7 @@ TEST(ViewTest, SidecarsImportWhatOneOfTheirEgressHostsMatches) {
 }
 
 // Names above and below the hosts that a Sidecar imports.
-TEST(ViewTest, ANameIsThereIfTheSidecarLetsAHostBelowItThrough) {
+TEST(ViewTest, ANameExistsIfTheSidecarImportsAHostBelowIt) {
   constexpr const char* kServices = R"(
 apiVersion: v1
 kind: Service
@@ -206,7 +206,7 @@ spec: { hosts: [a.b.c.cluster.local], addresses: [10.96.0.3], resolution: STATIC
 }
 
 // A listener's port says nothing of names above services: none is denied that may have one below.
-TEST(ViewTest, ANameIsThereIfAListenersPortMayLetAHostThrough) {
+TEST(ViewTest, ANameExistsIfAListenerPortMayImportAHostBelowIt) {
   TestRegistry registry;
   registry.load(R"(
 {apiVersion: v1, kind: Service, metadata: {name: api, namespace: shop}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}
@@ -220,7 +220,7 @@ TEST(ViewTest, ANameIsThereIfAListenersPortMayLetAHostThrough) {
   EXPECT_TRUE(view.namespace_exists("shop"));
 }
 
-TEST(ViewTest, ANameGoesWithTheLastHostBelowIt) {
+TEST(ViewTest, ANameDisappearsWithTheLastHostBelowIt) {
   TestRegistry registry;
   registry.be_in("web");
   const auto is_there = [&] {

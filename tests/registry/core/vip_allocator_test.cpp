@@ -76,7 +76,7 @@ class PersistentVipFileTest : public testing::Test {
   std::vector<std::string> reports_;
 };
 
-TEST_F(PersistentVipFileTest, NeverMovesNorSharesAVipOverRandomHistoriesAndRestarts) {
+TEST_F(PersistentVipFileTest, NeverMovesOrSharesAVipOverRandomHistoriesAndRestarts) {
   std::mt19937 random(5);
   std::map<std::string, std::string>
       known;  // of hosts that were never away longer than the quarantine
@@ -103,7 +103,7 @@ TEST_F(PersistentVipFileTest, NeverMovesNorSharesAVipOverRandomHistoriesAndResta
   EXPECT_TRUE(reports_.empty());
 }
 
-TEST_F(PersistentVipFileTest, GivesAReturningHostItsOwnBackAndKeepsItFromOthersMeanwhile) {
+TEST_F(PersistentVipFileTest, ReservesTheAddressOfARemovedHost) {
   PersistentVips vips = open("10.99.0.0/30");  // two addresses
   const auto first = vips.assign({{"ns", "a"}, {"ns", "b"}}, {});
   EXPECT_EQ(vips.assign({{"ns", "b"}, {"ns", "c"}}, {}).size(), 1U)
@@ -168,7 +168,7 @@ TEST_F(PersistentVipFileTest, GivesNoAddressesWhereItsFileCannotBeRead) {
   EXPECT_TRUE(refuses()) << "a directory";
 }
 
-TEST_F(PersistentVipFileTest, WritesThroughNoLinkAndIntoNoFifo) {
+TEST_F(PersistentVipFileTest, DoesNotFollowLinksOrWriteToFifos) {
   const std::string path = directory_ + "/vips";
   const std::string precious = directory_ + "/precious";
   std::ofstream(precious) << "precious";

@@ -104,7 +104,7 @@ TEST_F(WorkloadTableTest, FindsTheHostsThatSelectAWorkload) {
   EXPECT_EQ(selecting({{"app", "web"}, {"env", "prod"}}), Names{"prod.example.org"});
 }
 
-TEST_F(WorkloadTableTest, ForgetsNamespacesThatHaveNothingLeft) {
+TEST_F(WorkloadTableTest, ForgetsEmptyNamespaces) {
   add("a", {{"app", "web"}});
   add_selector("web.example.org", {{"app", "web"}});
   remove("a");

@@ -88,14 +88,14 @@ TEST_F(CheckTest, UnreadableFilesExitWithTwo) {
   EXPECT_EQ(summary_.exit_status(), 2);
 }
 
-TEST_F(CheckTest, LinksInACircleEnd) {
+TEST_F(CheckTest, EndsOnCircularLinks) {
   write("a/a.yaml", headless_service("a"));
   std::filesystem::create_directory_symlink(directory_, directory_ + "/a/loop");
   check("");
   EXPECT_TRUE(summary_.cannot_run);
 }
 
-TEST_F(CheckTest, OtherReadersServeOtherShapes) {
+TEST_F(CheckTest, UsesTheGivenReader) {
   write("ndsz.json", R"({"table": {"a.example.org": {"ips": ["10.0.0.1"]}}})");
   EXPECT_EQ(check("/ndsz.json", read_name_table), "");
   EXPECT_EQ(summary_.to_string(), "1 resources, 0 errors, 0 warnings");

@@ -74,7 +74,7 @@ TEST(DocumentTest, ScalarsHaveTheirTypes) {
                            "a string", "a string", "a list",    "a mapping"}));
 }
 
-TEST(DocumentTest, ScalarsConvertOnlyToWhatTheyAre) {
+TEST(DocumentTest, ScalarsConvertOnlyToTheirOwnType) {
   bool called = false;
   ASSERT_TRUE(read_handwritten_documents(
       "s: word\nq: \"12\"\ni: -12\nh: 0xff\nmax: 9223372036854775807\nmin: -9223372036854775808\n"
@@ -105,7 +105,7 @@ TEST(DocumentTest, ScalarsConvertOnlyToWhatTheyAre) {
   EXPECT_TRUE(called);
 }
 
-TEST(DocumentTest, KeyGivenTwiceIsAProblemWithBothLines) {
+TEST(DocumentTest, ReportsDuplicateKeysWithBothLines) {
   EXPECT_EQ(read_all("a:\n  b: 1\n  c: 2\n  b: 3\n").problems,
             std::vector<std::string>{"4 a.b: the key is given twice, first on line 2"});
   EXPECT_EQ(read_all("{\"a\": [{}, {\"x\": 1,\n\"x\": 2}]}").problems,
@@ -113,7 +113,7 @@ TEST(DocumentTest, KeyGivenTwiceIsAProblemWithBothLines) {
   EXPECT_EQ(read_all("a: {b: 1}\nc: {b: 1}\n").problems, std::vector<std::string>{});
 }
 
-TEST(DocumentTest, KeyGivenTwiceIsFoundInLargeMappings) {
+TEST(DocumentTest, FindsDuplicateKeysInLargeMappings) {
   for (const int size : {11, 12, 13, 1000}) {
     std::string text;
     for (int i = 0; i < size; ++i) text += "k" + std::to_string(i) + ": 1\n";
@@ -124,14 +124,14 @@ TEST(DocumentTest, KeyGivenTwiceIsFoundInLargeMappings) {
   }
 }
 
-TEST(DocumentTest, SmallAliasesAreWrittenOut) {
+TEST(DocumentTest, ExpandsSmallAliases) {
   EXPECT_EQ(read_all("a: &x\n  b: [1]\nc: *x\nd: &y v\ne: *y\n").text,
             "1  {4}\n1 /a {1}\n2 /a/b [1]\n2 /a/b[0] = 1\n3 /c {1}\n2 /c/b [1]\n2 /c/b[0] = 1\n"
             "4 /d = v\n5 /e = v\n");
   EXPECT_EQ(read_all("a: &x 1\nb: &x 2\nc: *x\n").text, "1  {3}\n1 /a = 1\n2 /b = 2\n3 /c = 2\n");
 }
 
-TEST(DocumentTest, UnknownAliasMergeKeyAndTagAreProblems) {
+TEST(DocumentTest, ReportsUnknownAliasesMergeKeysAndTags) {
   EXPECT_EQ(read_all("a: *x\n").problems,
             std::vector<std::string>{"1 a: alias \"x\" has no anchor before it"});
   EXPECT_EQ(read_all("a: &x {b: *x}\n").problems,
@@ -144,7 +144,7 @@ TEST(DocumentTest, UnknownAliasMergeKeyAndTagAreProblems) {
   EXPECT_EQ(read_all("a: !!binary aGk=\n").problems.size(), 1U);
 }
 
-TEST(DocumentTest, ListsAreHandedOverInParts) {
+TEST(DocumentTest, DeliversListsInParts) {
   DocumentLimits limits;
   limits.split_lists = true;
   const std::string item = "- {apiVersion: v1, kind: A, n: ";
@@ -156,7 +156,7 @@ TEST(DocumentTest, ListsAreHandedOverInParts) {
             "1  {2}\n1 /items [1]\n4 /items[0] {1}\n4 /items[0]/n = 3\n5 /kind = List\n");
 }
 
-TEST(DocumentTest, AliasReachesBackIntoAnElementThatWasHandedOver) {
+TEST(DocumentTest, AliasRefersToAnElementThatWasDelivered) {
   DocumentLimits limits;
   limits.split_lists = true;
   const Trees trees = read_all(

@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"5 warning spec.egress[0].hosts"}}),
     case_name);
 
-TEST(SidecarTest, ReadsWhatDecidesAView) {
+TEST(SidecarTest, ReadsTheFieldsThatDecideVisibility) {
   const auto result = only<Sidecar>(read(sidecar(
       "workloadSelector: {labels: {app: web}}\n"
       "egress:\n"

@@ -78,7 +78,7 @@ TEST(ServiceTest, EveryRuleHasItsFieldAndLine) {
               "apiVersion: v1\nkind: Service\nmetadata: {name: api.v1}\nspec: {}\n");
 }
 
-TEST(ServiceTest, ReadsWhatDnsAnswersWith) {
+TEST(ServiceTest, ReadsTheFieldsThatDnsUses) {
   const auto result = only<KubeService>(read(R"(
 apiVersion: v1
 kind: Service

@@ -39,7 +39,7 @@ TEST(ManifestTest, EmptyTextsHoldNothing) {
   }
 }
 
-TEST(ManifestTest, StampsClusterNetworkAndNamespace) {
+TEST(ManifestTest, SetsClusterNetworkAndNamespace) {
   const auto entry = only<ServiceEntry>(
       read(kEntry, {.path = "a", .cluster = "east", .network = "net", .default_namespace = "own"}));
   EXPECT_EQ(entry.meta.cluster, "east");
@@ -47,7 +47,7 @@ TEST(ManifestTest, StampsClusterNetworkAndNamespace) {
   EXPECT_EQ(entry.meta.ns, "own");
 }
 
-TEST(ManifestTest, OneBadObjectDoesNotTakeOthersDown) {
+TEST(ManifestTest, AnInvalidObjectDoesNotAffectOthers) {
   const std::string bad =
       "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: bad}\nspec: {}\n";
   const Collected collected = read(kEntry + "---\n" + bad + "---\n" + entry_named("c"));
@@ -59,7 +59,7 @@ TEST(ManifestTest, OneBadObjectDoesNotTakeOthersDown) {
             "host\n");
 }
 
-TEST(ManifestTest, ListsAreTakenApart) {
+TEST(ManifestTest, ReadsTheItemsOfLists) {
   std::string items;
   for (const char* name : {"a", "b"}) {
     std::string text = indent(entry_named(name), 2);
@@ -81,7 +81,7 @@ TEST(ManifestTest, ListsAreTakenApart) {
   }
 }
 
-TEST(ManifestTest, ItemsWithoutTypeHaveTheLists) {
+TEST(ManifestTest, ItemsInheritTheTypeOfTheirList) {
   const Collected collected = read(
       R"({"kind": "ServiceEntryList", "apiVersion": "networking.istio.io/v1", "metadata": {},
  "items": [
@@ -104,7 +104,7 @@ TEST(ManifestTest, EmptyAndNullListsHoldNothing) {
   }
 }
 
-TEST(ManifestTest, FaultInTheListItselfIsSaid) {
+TEST(ManifestTest, ReportsErrorsOfTheListItself) {
   const Collected collected = read(
       "apiVersion: v1\nkind: List\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n"
       "  metadata: {name: a}\n");
@@ -112,7 +112,7 @@ TEST(ManifestTest, FaultInTheListItselfIsSaid) {
   EXPECT_EQ(collected.resources.size(), 1U);
 }
 
-TEST(ManifestTest, JsonAndYamlSayTheSame) {
+TEST(ManifestTest, JsonAndYamlGiveEqualResources) {
   const std::string json = R"({
   "apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry",
   "metadata": {"name": "api", "labels": {"a": "b"}, "creationTimestamp": null},
@@ -139,7 +139,7 @@ spec:
   EXPECT_EQ(from_json, only<ServiceEntry>(read("# YAML\n" + json)));
 }
 
-TEST(ManifestTest, FaultsHaveTheSameLinesInJson) {
+TEST(ManifestTest, FindingsHaveTheSameLinesInJson) {
   const Collected collected = read(R"({
   "apiVersion": "networking.istio.io/v1",
   "kind": "ServiceEntry",
@@ -158,7 +158,7 @@ TEST(ManifestTest, FaultsHaveTheSameLinesInJson) {
                                       "8 error spec.hosts[1]"}));
 }
 
-TEST(ManifestTest, JsonTextsMayFollowEachOther) {
+TEST(ManifestTest, ReadsConsecutiveJsonTexts) {
   const std::string one = R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}})";
   const std::string two = R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"b"}})";
   const std::string yaml = "apiVersion: v1\nkind: Namespace\nmetadata: {name: c}\n";
@@ -173,7 +173,7 @@ TEST(ManifestTest, JsonTextsMayFollowEachOther) {
   EXPECT_EQ(read("{apiVersion: v1, kind: Namespace, metadata: {name: a}}").resources.size(), 1U);
 }
 
-TEST(ManifestTest, KindsWithoutBearingAreSilent) {
+TEST(ManifestTest, IgnoresIrrelevantKindsSilently) {
   for (const std::string_view kind :
        {"VirtualService", "DestinationRule", "Gateway", "Deployment", "ConfigMap", "Secret",
         "ServiceAccount", "CustomResourceDefinition", "HTTPRoute", "WorkloadGroup"}) {
@@ -184,7 +184,7 @@ TEST(ManifestTest, KindsWithoutBearingAreSilent) {
   }
 }
 
-TEST(ManifestTest, TypesThatAreNotReadAreSaid) {
+TEST(ManifestTest, ReportsUnsupportedTypes) {
   struct Case {
     std::string api_version;
     std::string kind;
@@ -215,7 +215,7 @@ TEST(ManifestTest, TypesThatAreNotReadAreSaid) {
   }
 }
 
-TEST(ManifestTest, ReportsDocumentsThatAreNoObjects) {
+TEST(ManifestTest, ReportsDocumentsThatAreNotObjects) {
   struct Case {
     std::string text;
     std::string place;
@@ -243,7 +243,7 @@ TEST(ManifestTest, ObjectDefinedTwiceIsAWarning) {
             "on line 1; the later one counts\n");
 }
 
-TEST(ManifestTest, SyntaxErrorKeepsWhatCameBefore) {
+TEST(ManifestTest, SyntaxErrorKeepsEarlierObjects) {
   const Collected collected =
       read(kEntry + "---\nkind: Service\nmetadata: {name: [}\n---\n" + kEntry);
   EXPECT_FALSE(collected.result);
@@ -279,7 +279,7 @@ TEST(DecodeTest, ObjectsOfTheApiAreReadWithoutWarnings) {
   EXPECT_EQ(decoded.outcome, Decoded::Outcome::Accepted);
 }
 
-TEST(DecodeTest, RefusedObjectIsNamedAsFarAsItIsReadable) {
+TEST(DecodeTest, NamesARefusedObjectIfItsNameIsReadable) {
   JsonParser parser;
   std::vector<std::string> findings;
   const auto object = parser.parse(

@@ -46,7 +46,7 @@ TEST(NameTableTest, ReadsTheDumpOfIstiodAndProtoNames) {
   EXPECT_TRUE(read_table(R"({"table": {}})").result);
 }
 
-TEST(NameTableTest, FaultyHostIsRefusedByItself) {
+TEST(NameTableTest, AnInvalidHostDoesNotAffectOthers) {
   const Collected collected = read_table(
       "{\"table\": {\n\"a_b.example.org\": {\"ips\": []},\n"
       "\"b.example.org\": {\"ips\": [\"x\"]},\n"
@@ -60,7 +60,7 @@ TEST(NameTableTest, FaultyHostIsRefusedByItself) {
   EXPECT_EQ(only<NameTableEntry>(collected).meta.name, "d.example.org");
 }
 
-TEST(NameTableTest, TextThatIsNoTableIsAnError) {
+TEST(NameTableTest, TextThatIsNotATableIsAnError) {
   for (const std::string_view text :
        {"", "{}", "[]", "{\"table\": []}", "{\"table\": {\"a.example.org\": {}", "table: {}",
         "{\"table\": {\"a.b\": {}, \"a.b\": {}}}", "{\"configs\": [{}]}", "{\"configs\": 7}"}) {

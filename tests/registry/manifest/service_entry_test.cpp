@@ -692,7 +692,7 @@ status:
                                         {"", *IpAddress::parse("2001:2::1")}}));
 }
 
-TEST(ServiceEntryTest, FaultyStatusIsLeftOutAndTheEntryServed) {
+TEST(ServiceEntryTest, IgnoresAnInvalidAddressInTheStatus) {
   const Collected collected = read(entry(kHost + kStatic) +
                                    "status:\n  addresses:\n  - {value: x}\n"
                                    "  - {value: 240.240.0.1}\n");

@@ -137,7 +137,7 @@ TEST(YamlReadersTest, RefuseTheSameTexts) {
   }
 }
 
-TEST(YamlReadersTest, BoundTheSameThings) {
+TEST(YamlReadersTest, HaveTheSameLimits) {
   std::string deep = "a: ";
   for (int i = 0; i < 10000; ++i) deep += "[";
   std::string billion = "a: &a [x, x, x, x, x, x, x, x, x]\n";
