@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The abstract model's Controller: tells handlers what has changed, one queue, in the order in
-// which they were attached; the snapshot that a handler is given is at least as new as its event.
+// Calls handlers for changes of services, in the order in which they were attached.  The snapshot
+// that a handler receives is at least as new as its event.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace meshdns::registry {
 enum class Event : std::uint8_t { Add, Update, Delete };
 std::string_view to_string(Event event);
 
-// A service (one host in one namespace) that came, changed or went.
+// A service (one host in one namespace) that was added, changed or removed.
 struct ServiceEvent {
   Event event;
   std::string host;
@@ -26,8 +26,8 @@ struct ServiceEvent {
   Ref<const ServiceRecord> after;   // null for Delete
 };
 
-// The event for handlers when a namespace's record of a host has become `after`; null = none.
-// Nothing when they could not tell a difference.
+// Returns the event for a change of a record from `before` to `after`; null = no record.  nullopt
+// if the handlers could not see a difference.
 std::optional<ServiceEvent> difference(std::string_view host, std::string_view ns,
                                        const Ref<const ServiceRecord>& before,
                                        const Ref<const ServiceRecord>& after);

@@ -90,7 +90,7 @@ struct Registry::State {
   std::shared_ptr<const Snapshot> snapshot();
 
   const std::shared_ptr<const MeshSettings> settings;
-  Snapshot facts;  // generation, serial and what is known of the sources; without tables
+  Snapshot facts;  // generation, serial and the state of the sources; without tables
   SymbolTable symbols;
   PortTable ports;
   OriginTable origins;
@@ -240,7 +240,7 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
   if (before || after) put(key, before, after, change);
 }
 
-// Puts a record into the tables that queries look at, and tells what that changes.
+// Puts a record into the tables for lookups, and notes the effects.
 void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& before,
                           const Ref<const ServiceRecord>& after, Change& change) {
   CommitSummary& summary = change.summary;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: takes resources in transactions and publishes snapshots.  Applying a change costs
-// as much as the change: what it touches is derived anew, all else is shared with the generation
-// before.
+// The registry: applies transactions of resources and publishes snapshots.  The cost of a commit is
+// proportional to the change: affected services are derived again, and all others are shared with
+// the previous generation.
 //
 //   Registry registry(settings);
 //   Transaction t;
@@ -9,7 +9,7 @@
 //   registry.commit(std::move(t));
 //   View view(*registry.current(), *registry.current()->default_client);
 //
-// Control thread, all of it; snapshots are for any thread.
+// Control thread only; any thread may use the snapshots.
 #pragma once
 
 #include <functional>
@@ -27,22 +27,22 @@
 
 namespace meshdns::registry {
 
-// Changes to be applied together.  Order counts: the last word on a key wins.
+// Changes that are applied together.  If a key changes more than once, the last change wins.
 class Transaction {
  public:
   void upsert(const Resource& resource, OriginId origin, std::uint32_t line);
   // An already encoded resource (state snapshot).
   void upsert(StoredRef resource);
-  // Octets of encode_resource().
+  // `encoded`: bytes from encode_resource().
   void upsert(std::string_view encoded, OriginId origin, std::uint32_t line);
   void remove(ResourceKey key, OriginId origin);
-  // All that `origin` holds and that is neither upserted in this transaction nor in `keep` goes.
+  // Removes the objects of `origin` that are neither upserted in this transaction nor in `keep`.
   void replace_origin(OriginId origin, std::vector<ResourceKey> keep);
-  // All that `origin` holds and whose hash_of(key) is not in `retained` goes: what this transaction
-  // upserts is to be listed, too.  REQUIRES: sorted.
+  // Removes the objects of `origin` whose hash_of(key) is not in `retained`; list the objects that
+  // this transaction upserts, too.  REQUIRES: `retained` is sorted.
   void retain(OriginId origin, std::vector<std::uint64_t> retained);
   // Sets the addresses of `name` for the endpoint sets of namespace `ns`.  Sets of other namespaces
-  // that use the name follow when this is called for them, or with their next change.
+  // get them with a call for that namespace or with their next change.
   void set_resolved(std::string_view ns, ResolvedName name);
   bool empty() const {
     return upserts_.empty() && removals_.empty() && replaced_.empty() && retained_.empty() &&
@@ -62,13 +62,13 @@ class Transaction {
 struct CommitSummary {
   std::size_t changed_resources = 0;
   std::size_t changed_hosts = 0;
-  // Names that endpoint sets of a namespace have begun or ceased to use: the resolver engine's work
-  // list. Sorted.
+  // Names that endpoint sets of a namespace now use, or no longer use: the work list of the
+  // resolver engine.  Sorted.
   std::vector<NameUse> names_added;
   std::vector<NameUse> names_removed;
-  // Of the names in use by what this commit derived: those whose order counts (DNS_ROUND_ROBIN).
+  // Endpoint names of the derived services whose order of addresses matters (DNS_ROUND_ROBIN).
   std::vector<std::string> names_in_order;
-  // Claims that `mesh.claims: strict` has begun to refuse.
+  // Claims that `mesh.claims: strict` refuses since this commit.
   struct RefusedClaim {
     std::string host;
     StoredRef source;
@@ -83,36 +83,36 @@ class Registry {
   explicit Registry(MeshSettings settings);
   ~Registry();
 
-  // Each derives everything anew and publishes.
+  // Each derives all services again and publishes a snapshot.
   CommitSummary set_settings(MeshSettings settings);
   void set_clients(ClientSettings clients);
-  // Facts about sources that change answers: see Snapshot.
+  // States of sources that change answers; see Snapshot.
   void set_state(bool authoritative, bool synced, bool from_state_dir);
   void set_endpoints_unknown(bool unknown);
-  // The SOA serial, 1 without it: see Snapshot::serial.
+  // Sets the SOA serial (default 1); see Snapshot::serial.
   void set_serial(std::uint32_t serial);
 
-  // The id of an origin's name; the same name gives the same id.
+  // Returns the id of the origin `name`; equal names have equal ids.
   OriginId origin(std::string_view name);
 
-  // Applies, publishes, then tells the Controller's handlers.  Never fails: resources have been
-  // validated, and an object of the same key from several origins is served from the origin whose
-  // name is the least.
+  // Applies a transaction, publishes a snapshot, then calls the handlers of the Controller.  Never
+  // fails: resources have been validated.  If several origins have an object, the version of the
+  // origin with the smallest name is used.
   CommitSummary commit(Transaction&& transaction);
 
   const std::shared_ptr<const Snapshot>& current() const { return current_; }
   Controller& controller() { return controller_; }
-  // Called with each new snapshot before handlers are told (the Publisher's place).
+  // `publish` is called with each new snapshot, before the handlers (for the Publisher).
   void set_publish(std::function<void(std::shared_ptr<const Snapshot>)> publish);
-  // The allocator of `auto_allocate`; replaces the one that the settings chose (persistent ones
-  // need a file, of which the registry knows nothing).
+  // Replaces the allocator of `auto_allocate` that the settings selected (persistent allocators
+  // need a file, which the registry does not have).
   CommitSummary set_vip_allocator(std::unique_ptr<VipAllocator> allocator);
-  // A client of that identity as of now, for explanations: what it sees, without being one of the
-  // snapshot's. Any identity may be asked for, as often as one likes: nothing is kept of it.
+  // Returns a client with that identity, for explanations.  It is not stored in the snapshot or in
+  // any table, so any number of identities may be used.
   Ref<const Client> client_of(const ClientIdentity& identity);
-  // How many words are interned.
+  // Number of interned words.
   std::size_t symbols() const;
-  // How many distinct Sidecar scopes are alive.
+  // Number of distinct Sidecar scopes in use.
   std::size_t scopes() const;
 
  private:

@@ -9,7 +9,7 @@
 namespace meshdns::registry {
 
 // The findings of one text: the first `max` of them, and how many more there were.  A text may be
-// wrong in every octet; nobody reads more, and they cost memory.
+// wrong in every byte; more findings are not useful and use memory.
 class FindingList {
  public:
   explicit FindingList(std::size_t max) : max_(max) {}

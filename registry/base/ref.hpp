@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intrusive reference counting for what snapshots share.  std::shared_ptr would cost 32 octets more
-// per object, which at 100,000 names is a twelfth of the whole budget.
+// Intrusive reference counting for the shared parts of snapshots.  std::shared_ptr would cost 32
+// octets more per object, which at 100,000 names is a twelfth of the whole budget.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class RefCounted {
   void add_ref() const { references_.fetch_add(1, std::memory_order_relaxed); }
   // True when this was the last one.
   bool drop_ref() const { return references_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
-  // Whether the one who asks holds the only reference, so that it may change the object in place.
+  // Whether the caller has the only reference, so that it may change the object in place.
   bool is_unique() const { return references_.load(std::memory_order_acquire) == 1; }
 
  protected:

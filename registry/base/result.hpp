@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values.  Everything that the world can do to us (a packet, a file, an API event) comes
-// back as a Result; assert is for what we promised ourselves.
+// Errors as values.  Failures outside the program (a packet, a file, an API event) are returned as
+// a Result; assert is for the promises of the program.
 #pragma once
 
 #include <expected>

@@ -17,7 +17,7 @@ bool is_listed(std::string_view ns, const std::vector<std::string>& workload_ent
 
 // The result of choose_speaker().
 struct AddressSpeaker {
-  const Resource* object = nullptr;  // of those that were given; null = nobody
+  const Resource* object = nullptr;  // one of the arguments; null = no client
   std::string why;                   // for operators
 };
 

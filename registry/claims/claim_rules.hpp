@@ -31,7 +31,7 @@ enum class Claim : std::uint8_t {
   OwnService,
   ReverseOfOthersAddress,
   HiddenAliasTarget,
-  // A WorkloadEntry about who the client of an address is.
+  // A WorkloadEntry that identifies the client of an address.
   Identity,
   IdentityUnlisted,
   IdentityOfPod,
@@ -40,8 +40,8 @@ enum class Claim : std::uint8_t {
 
 enum class Ruling : std::uint8_t {
   Allowed,
-  Yields,   // a Service that the client sees and that says otherwise wins
-  Refused,  // as if it had not been said
+  Yields,   // a conflicting Service that the client sees wins
+  Refused,  // the claim has no effect
 };
 std::string_view to_string(Ruling ruling);  // "allowed", "yields", "refused"
 

@@ -12,7 +12,7 @@ namespace meshdns::registry {
 
 class AddressSetBuilder {
  public:
-  // An address that comes again keeps its first weight: an answer has each address once
+  // A duplicate address keeps its first weight: an answer has each address once
   // (docs/semantics-istio.md, "Addresses in answers").
   void add(const IpAddress& address, std::uint32_t weight = 1);
   bool empty() const { return set_.empty(); }

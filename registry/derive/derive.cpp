@@ -96,7 +96,7 @@ void Deriver::set_exports(const ExportTo& declared, Visibility narrowed) {
   auto* set = new ExportSet;
   record_->exports = Ref<const ExportSet>(set);
   if (has("*")) {
-    // Narrowed: "*" has become the own namespace, or nobody.
+    // Narrowed: "*" has become the own namespace, or none.
     if (narrowed == Visibility::Namespace) set->namespaces.push_back(ns_);
     return;
   }

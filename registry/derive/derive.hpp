@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From resources to a ServiceRecord: what one host in one namespace answers, and why.
+// Derives a ServiceRecord from resources: the answer for one host in one namespace, with reasons.
 //
 // Pure functions of their arguments; the Registry decides when to call them.
 #pragma once

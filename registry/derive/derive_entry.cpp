@@ -11,7 +11,7 @@ void Deriver::from_name_table(const Stored<NameTableEntry>& names) {
   record_->provider = Provider::NameTable;
   record_->ttl_class = first.kubernetes ? TtlClass::Kubernetes : TtlClass::Vip;
   record_->resolution = Resolution::Static;
-  // istiod tells what a ServiceEntry says, so the same holds for it.
+  // The table has data of a ServiceEntry, so the same rules apply.
   if (!first.kubernetes && is_refused_claim()) return;
   AddressSetBuilder builder;
   for (const auto& [name, stored] : names)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry without the daemon: follows a folder of manifests and says what changes.
+// The registry without the daemon: watches a directory of manifests and prints changes.
 //
 //   build/registry_example FOLDER [HOST]
 //

@@ -40,7 +40,7 @@ class FileDescriptor {
 };
 
 Result<std::string> read_text(const std::string& path) {
-  // A pipe that nobody writes to must not hold us up.
+  // Opening a FIFO without a writer must not block.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return fail(reason_of(errno));
   struct stat status{};

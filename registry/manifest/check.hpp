@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `meshdnsd check`: reads files and directories of manifests and says what is wrong with them.
+// `meshdnsd check`: reads files and directories of manifests and reports their errors.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct CheckSummary {
   std::size_t resources = 0;  // objects of kinds that are read, good or refused
   std::size_t errors = 0;
   std::size_t warnings = 0;
-  bool cannot_run = false;  // something could not be read; a finding says what
+  bool cannot_run = false;  // a file could not be read; a finding has the reason
 
   std::string to_string() const;  // "3 resources, 1 errors, 0 warnings"
   // 0 without errors, 1 with errors, 2 when it could not run.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From one object, as a tree, to a resource.  For manifests and for what the Kubernetes API sends.
+// From one object, as a tree, to a resource.  For manifests and for objects of the Kubernetes API.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TypeMeta {
 struct Decoded {
   enum class Outcome : std::uint8_t {
     Accepted,  // `resource` is set
-    Refused,   // of a kind that is read, but faulty: `key` says as much as could be read
+    Refused,   // of a known kind, but invalid: `key` has the readable parts
     Ignored,   // of no bearing, or of a kind that is not known (then there was a warning)
     Faulty,    // no object at all: no kind, no apiVersion, no mapping
   };

@@ -77,7 +77,7 @@ class Report {
   bool is_refused() const { return refused_; }
 
  private:
-  // One object may be wrong in every line; nobody reads more than these, and they cost memory.
+  // One object may have errors in every line; more findings are not useful and use memory.
   static constexpr std::size_t kMaxFindings = 50;
 
   std::string_view path_;

@@ -30,7 +30,7 @@ struct Object {
 // The rule of a kind for metadata.name.
 enum class NameRule : std::uint8_t { Label, Subdomain };
 
-// Fills object.meta and the rest that metadata says.
+// Fills object.meta and the other fields from metadata.
 void read_metadata(Object& object, NameRule rule, bool is_namespaced, const DecodeOptions& options);
 
 // Each reads one kind.  What was wrong is in object.report; the result is only good when that

@@ -277,7 +277,7 @@ class ServiceEntryReader {
                     "istio.io/use-waypoint)");
   }
 
-  // Only HTTP's Host and TLS's SNI can tell several hosts apart behind one address.
+  // Only the Host header of HTTP and the SNI of TLS distinguish several hosts at one address.
   void judge_ports_of_hosts() {
     if (!hosts_ || (*hosts_)->size() < 2 || entry_.resolution == Resolution::None) return;
     if (!ports_ || !(*ports_)->is_sequence()) return;

@@ -40,12 +40,12 @@ class Arena {
 };
 
 // Builds one document at a time from a reader's events.  An event that returns false ends the
-// reading: error() says why.
+// reading: error() has the reason.
 class TreeBuilder {
  public:
   explicit TreeBuilder(const DocumentLimits& limits) : limits_(limits) {}
 
-  // For split_lists: who gets the elements.  Null: nobody, they stay in the tree.
+  // For split_lists: the receiver of the elements.  Null: they stay in the tree.
   void set_listener(const DocumentListener* listener) { listener_ = listener; }
 
   // How many levels around the next documents do not count against the bound.

@@ -31,7 +31,7 @@ std::optional<std::string> why_no_lower_subdomain(std::string_view name);
 // Protocols of Istio's ports; empty is sniffed and therefore known.
 enum class ProtocolClass : std::uint8_t { Unset, Tcp, Udp, Http, Tls, Unknown };
 ProtocolClass protocol_class(std::string_view protocol);
-// tcp, https, tls, mongo, redis, mysql: what Istio treats as TCP.
+// Whether Istio treats the protocol as TCP: tcp, https, tls, mongo, redis, mysql.
 bool is_tcp_family(std::string_view protocol);
 
 // "unix:///path" or "unix://@name".

@@ -13,7 +13,7 @@ namespace meshdns::registry {
 enum class ScalarTag { Plain, String, Unknown };
 ScalarTag scalar_tag(std::string_view tag);
 
-// True if `tag` says nothing, or that the node is of the core type `expected` ("map", "seq").
+// True if `tag` is empty or names the core type `expected` ("map", "seq").
 bool is_collection_tag(std::string_view tag, std::string_view expected);
 
 // The problem's message for a tag that is not known.

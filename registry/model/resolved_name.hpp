@@ -13,7 +13,7 @@ namespace meshdns::registry {
 
 struct ResolvedName {
   enum class State : std::uint8_t {
-    Pending,      // no lookup has ended yet: who asks waits
+    Pending,      // no lookup has ended yet: queries wait
     Resolved,     // `addresses` are the latest good answer
     NoAddresses,  // the name exists without addresses, or does not exist
     Failed,       // no good answer yet, or the last one is older than serve_stale

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The resources that the registry reads, reduced to the fields that have a bearing on names and
-// endpoints.  Plain values; what they hold has passed validation (registry/manifest/validate.hpp).
+// endpoints.  Plain values that have passed validation (registry/manifest/validate.hpp).
 // Field names follow networking.istio.io/v1, core/v1, discovery.k8s.io/v1 and
 // multicluster.x-k8s.io/v1alpha1.  All host names and labels of names are canonical (lower case, no
 // final dot).

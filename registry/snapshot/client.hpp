@@ -15,7 +15,7 @@
 
 namespace meshdns::registry {
 
-// The abstract model's Proxy: what a client is, before anything is looked up for it.
+// The identity of a client, before its settings are derived.
 struct ClientIdentity {
   std::string ns = "default";
   Labels labels;
@@ -35,7 +35,7 @@ struct ClientSettings {
   ClientIdentity default_identity;
   bool by_source_address = false;
   UnknownClient unknown = UnknownClient::Public;
-  // Namespaces whose WorkloadEntries say who a client is; "*" = all, empty = none.
+  // Namespaces whose WorkloadEntries identify clients; "*" = all, empty = none.
   std::vector<std::string> workload_entry_namespaces = {};
 };
 
@@ -51,7 +51,7 @@ struct Client final : RefCounted {
 // The client behind one source address.
 struct ClientEntry final : RefCounted {
   IpAddress address;
-  Ref<const Client> client;  // null: the address is shared and says nothing
+  Ref<const Client> client;  // null: the address is shared and identifies no client
   std::string why;           // how that was decided, for operators
 };
 

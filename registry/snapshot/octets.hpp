@@ -31,8 +31,8 @@ class Encoder {
   std::string& out_;
 };
 
-// Reads what Encoder wrote.  Anything else ends in bad(), with numbers 0 and texts empty from there
-// on.
+// Reads the output of Encoder.  Anything else ends in bad(), with numbers 0 and texts empty from
+// there on.
 class Decoder {
  public:
   explicit Decoder(std::string_view in) : in_(in) {}

@@ -16,7 +16,7 @@ namespace meshdns::registry {
 class PortTable {
  public:
   Ref<const PortList> intern(const std::vector<ServicePort>& ports);
-  // Lists held, those that nobody else uses any more included.
+  // Number of lists, including those without other users.
   std::size_t size() const { return lists_.size(); }
 
  private:

@@ -45,7 +45,7 @@ class Publisher {
   // Control thread.  Readers see it at their next current().  Snapshots that no reader holds any
   // more are freed here, on the control thread, never on a worker's.
   void publish(std::shared_ptr<const Snapshot> next);
-  // Frees what readers have left since; call it now and then when nothing is published.
+  // Frees snapshots that readers have left; call it from time to time if nothing is published.
   void collect();
   // The newest one.  Any thread.
   std::shared_ptr<const Snapshot> current() const;

@@ -20,7 +20,7 @@
 
 namespace meshdns::registry {
 
-// Where a service comes from; the order is the order of precedence within a namespace.
+// The kind of source of a service, in the order of precedence within a namespace.
 enum class Provider : std::uint8_t { Kubernetes, MultiCluster, NameTable, ServiceEntry };
 std::string_view to_string(Provider provider);
 
@@ -34,7 +34,7 @@ enum class AnswerKind : std::uint8_t {
   NoReadyEndpoints,  // a headless Service without ready endpoints: NXDOMAIN in our zone, else
                      // forwarded
   Forward,  // known and left to the upstream (NONE without addresses, endpoint_answers off, ...)
-  Pending,  // the endpoints' names have no answer yet: who asks waits
+  Pending,  // the endpoints' names have no answer yet: the query waits
   Unresolvable,  // all of the endpoints' names fail: SERVFAIL
 };
 std::string_view to_string(AnswerKind kind);
@@ -51,7 +51,7 @@ struct AddressSet {
   bool empty() const { return v4.empty() && v6.empty(); }
 };
 
-// AddressSet without its owner: what answering needs.
+// An AddressSet without its owner, for answers.
 struct AddressView {
   std::span<const std::array<std::uint8_t, 4>> v4;
   std::span<const std::array<std::uint8_t, 16>> v6;
@@ -146,7 +146,7 @@ class ServiceRecord final : public RefCounted {
   // For a client of `network` and `cluster` (null = none given: sees all).  Never allocates.
   AddressView addresses(const Symbol* network, const Symbol* cluster) const;
   bool is_public() const { return !exports; }
-  // Whether a ServiceEntry, or a host of a name table that stands for one, says all this.
+  // Whether the service comes from ServiceEntries, or from a name table host that counts as one.
   bool is_claim() const;
   // Whether the API server gave the service its addresses.
   bool has_cluster_ips() const {

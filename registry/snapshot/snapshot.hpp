@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One generation of everything that the daemon knows.  Immutable; any number of threads; a query
-// sees one from start to end.  Generations share all that did not change between them.
+// One generation of the registry's data.  Immutable; any number of threads.  A query uses one
+// snapshot from start to end.  Generations share their unchanged parts.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace meshdns::registry {
 
-// A Namespace that is known.
+// A known Namespace.
 struct NamespaceEntry final : RefCounted {
   SymbolRef name;
   Labels labels;
 };
 
-// A name below which there are hosts (RFC 4592, section 2.2.2), and who may know that.
+// A name with hosts below it (RFC 4592, section 2.2.2), and the clients that may see it.
 struct NonTerminal final : RefCounted {
   std::string name;
   std::vector<ExportScope> scopes;  // of the services of the hosts, each once
@@ -47,17 +47,17 @@ struct OriginNames final : RefCounted {
 
 struct Snapshot {
   std::uint64_t generation = 0;
-  // SOA serial: Unix seconds of the start.  It does not follow changes, since it would tell each
-  // client when something hidden from it changes.  Nobody compares serials: there are no zone
+  // SOA serial: Unix seconds of the start.  It does not follow changes, because it would show
+  // each client changes of hidden objects.  Serials are not compared, because there are no zone
   // transfers.
   std::uint32_t serial = 1;
-  // Whether the cluster domain's missing names are ours to deny (`authoritative`).
+  // Whether missing names of the cluster domain are denied (`authoritative`).
   bool authoritative = false;
   // false: a required source has not delivered yet; cluster names get SERVFAIL with EDE 14.
   bool synced = true;
   // The state is the one from `state_dir`, not yet confirmed by its sources.
   bool from_state_dir = false;
-  // A source may not read the endpoints of headless Services: one without any may well have some.
+  // A source has no permission to read endpoints: a headless Service without any may have some.
   bool endpoints_unknown = false;
 
   std::shared_ptr<const MeshSettings> settings;

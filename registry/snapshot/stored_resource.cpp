@@ -26,7 +26,7 @@ struct Reader : Decoder {
   static constexpr bool kReading = true;
 };
 
-// Writes down what the fields are instead of what is in them.
+// Writes the types of the fields instead of their values.
 class Describer {
  public:
   static constexpr bool kReading = false;

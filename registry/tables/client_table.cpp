@@ -133,7 +133,7 @@ Ref<const ClientEntry> ClientTable::client_entry(const IpAddress& address,
   return result;
 }
 
-// The client that the workload at its address says it is.
+// The client that the workload at its address identifies.
 ClientIdentity ClientTable::identity_of(const Resource& workload) const {
   ClientIdentity identity;
   identity.ipv4 = clients_.default_identity.ipv4;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Pods and WorkloadEntries that have an address, and the clients that an address, the
-// configuration and an explanation stand for.
+// The Pods and WorkloadEntries with an address, and the clients of addresses, of the configuration
+// and of explanations.
 //
-// Control thread; what it publishes is for any thread.
+// Control thread; any thread may read the published data.
 #pragma once
 
 #include <set>
@@ -21,24 +21,24 @@ namespace meshdns::registry {
 
 class ClientTable {
  public:
-  // REQUIRES: all outlive the table.  `workloads` are those that link_workload() hears of.
+  // REQUIRES: all outlive the table.  `workloads` has the arguments of link_workload().
   ClientTable(const MeshSettings& settings, SymbolTable& symbols, const WorkloadTable& workloads)
       : settings_(settings), symbols_(symbols), workloads_(workloads) {}
 
-  // Every client is made anew by the next update().
+  // The next update() makes all clients again.
   void use(ClientSettings clients);
   const ClientSettings& settings() const { return clients_; }
 
-  // `workload` is what `stored` decodes to: a WorkloadEntry or a Pod that comes (`add`) or goes.
+  // `workload` is the decoded `stored`: a WorkloadEntry or Pod that is added (`add`) or removed.
   void link_workload(const StoredRef& stored, const Resource& workload, bool add);
   void link_sidecar(const SymbolRef& ns, const StoredRef& sidecar, bool add);
-  // Makes those clients anew that depend on what has changed since the last call.
+  // Makes the clients again that depend on changes since the last call.
   void update();
 
-  // A client of that identity as of now, without being one of the snapshot's.  Adds nothing to the
-  // tables of symbols and scopes, which would grow with each name that is asked for.
+  // Returns a client with that identity that is not part of the snapshot.  Adds nothing to the
+  // tables of symbols and scopes, which would otherwise grow with each request.
   Ref<const Client> visitor(const ClientIdentity& identity) const;
-  // How many distinct Sidecar scopes are alive.
+  // Number of distinct Sidecar scopes in use.
   std::size_t scopes() const { return sidecars_.scopes(); }
   void publish_to(Snapshot& snapshot) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that endpoints are given by (`resolution: DNS`): which hosts use each, and what the
-// resolver engine has found it to be.
+// The names of endpoints (`resolution: DNS`): the hosts that use each, and its addresses from the
+// resolver engine.
 //
 // Control thread.
 #pragma once
@@ -29,23 +29,23 @@ struct NameUse {
 
 class EndpointNameTable {
  public:
-  // Keeps what another table knows of the names.
+  // Takes over the addresses of another table.
   void take_resolved(const EndpointNameTable& other) { resolved_ = other.resolved_; }
 
   // The namespace's record of a host has changed; null = none.
   void exchange(const HostKey& key, const ServiceRecord* before, const ServiceRecord* after);
-  // The uses that have begun and ceased since the last call, each list sorted.  A name that one
-  // host drops and another one of the namespace takes in between goes on as it is; a name that
-  // nobody uses any more is forgotten.
+  // Returns the uses that began and ended since the last call; both lists are sorted.  A name that
+  // moved from one host to another one of the namespace is in neither list.  Forgets names that no
+  // host uses.
   struct Difference {
     std::vector<NameUse> added;
     std::vector<NameUse> removed;
   };
   Difference take_difference();
-  // All that is in use now.
+  // All uses.
   std::set<NameUse> uses() const;
 
-  // Takes what `name` resolves to for the hosts of `ns`, if one uses it, and adds these to `users`.
+  // Sets the addresses of `name` for the hosts of `ns` that use it, and adds these to `users`.
   void resolve(const SymbolRef& ns, ResolvedName name, std::set<HostKey>& users);
   // Null: not resolved yet.
   const ResolvedName* find(std::string_view name) const;

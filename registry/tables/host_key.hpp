@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host in one namespace: what a record is about.
+// A host in one namespace: the key of a record.
 #pragma once
 
 #include <cstdint>

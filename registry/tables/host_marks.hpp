@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hosts that one commit has to derive anew, and the sources that each of them gains or loses.
+// The hosts that one commit must derive again, and the sources that each of them gains or loses.
 //
 // Control thread.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace meshdns::registry {
 
-// The changed sources of one host in one namespace.  The last word on a source wins.
+// The changed sources of one host in one namespace.  The last change of a source wins.
 struct SourceChange {
   void note(const StoredRef& source, bool is_added);
   std::vector<StoredRef> added;
@@ -23,7 +23,7 @@ struct SourceChange {
 
 class HostMarks {
  public:
-  // A null `source` says that something else about the host has changed.
+  // A null `source` means another change of the host.
   void mark(const SymbolRef& ns, std::string_view host, StoredRef source = {}, bool added = false);
   void mark(const HostKey& key) { mark(key.ns, key.host); }
 
@@ -38,8 +38,7 @@ class HostMarks {
     StoredRef source;
     bool added = false;
   };
-  // Side by side, not a map: at 100,000 hosts its nodes would lie between what stays, and leave the
-  // heap full of holes.
+  // Vectors, not a map: with 100,000 hosts the nodes of a map would fragment the heap.
   std::pmr::monotonic_buffer_resource texts_;
   std::vector<Mark> marks_;
 };

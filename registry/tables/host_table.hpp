@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of all hosts, exact ones and wildcards: what queries look up.
+// The records of all hosts, exact and wildcard, for lookups.
 //
-// Control thread; what it publishes is for any thread.
+// Control thread; any thread may read the published data.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class HostTable {
   // Null: the namespace has no such host.
   Ref<const ServiceRecord> find(const HostKey& key) const;
 
-  // Puts `record` in the place of the one that the namespace has for the host; null takes it away.
-  // Returns how many namespaces have the host now.
+  // Replaces the namespace's record of the host by `record`; null removes it.  Returns the number
+  // of namespaces that have the host.
   std::size_t put(const HostKey& key, const Ref<const ServiceRecord>& record);
 
   // Visits all hosts, in any order.

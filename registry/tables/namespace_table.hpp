@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Namespace objects: what rules with a namespaceSelector look at.
+// The Namespace objects, for rules with a namespaceSelector.
 //
-// Control thread; what it publishes is for any thread.
+// Control thread; any thread may read the published data.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ namespace meshdns::registry {
 
 class NamespaceTable {
  public:
-  // `name` is the object's.
+  // `name`: of the object.
   void put(const SymbolRef& name, const Namespace& object);
   void erase(const SymbolRef& name);
   // Null: there is no such object.

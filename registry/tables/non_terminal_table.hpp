@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names between hosts and the cluster domain: they exist, since there is something below them
-// (RFC 4592, section 2.2.2), for whoever sees one of the hosts.
+// The names between hosts and the cluster domain.  They exist because they have names below them
+// (RFC 4592, section 2.2.2), for clients that see one of the hosts.
 //
-// Control thread; what it publishes is for any thread.
+// Control thread; any thread may read the published data.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class NonTerminalTable {
   void publish_to(Snapshot& snapshot) const { snapshot.non_terminals = entries_; }
 
  private:
-  // How many services below a name are exported alike.
+  // Number of services below a name with equal exports.
   struct ScopeCount {
     ExportScope scope;
     std::uint32_t records;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects that each origin (a file, a collection of the API) holds.  Several origins may hold a
-// version of one object: that of the origin with the least name counts.
+// The objects of each origin (a file, a collection of the API).  If several origins have a version
+// of an object, the version of the origin with the smallest name is used.
 //
 // Control thread.
 #pragma once
@@ -20,19 +20,19 @@ namespace meshdns::registry {
 
 class OriginTable {
  public:
-  // Is told which version of an object counts from now on, in place of which: null = none.
+  // Called when the used version of an object changes from `before` to `after`; null = none.
   using Exchange = std::function<void(const StoredRef& before, const StoredRef& after)>;
 
-  // The id of an origin's name; the same name gives the same id.
+  // Returns the id of the origin `name`; equal names have equal ids.
   OriginId id_of(std::string_view name);
   // Takes over the names of another table with their ids.  REQUIRES: this one is empty.
   void take_names(const OriginTable& other);
 
-  // Each returns how many objects changed, whether or not another version counts now.  An object
-  // that its origin holds already in the same form is no change; only its line moves.
+  // Each returns the number of changed objects, including versions that are not used.  An object
+  // that its origin already has in the same form is no change; only its line is updated.
   std::size_t upsert(const StoredRef& resource, const Exchange& exchange);
   std::size_t remove(const ResourceKey& key, OriginId origin, const Exchange& exchange);
-  // Removes all that `origin` holds and whose hash_of(key) is not in `retained`.  REQUIRES: sorted.
+  // Removes the objects of `origin` whose hash_of(key) is not in `retained`.  REQUIRES: sorted.
   std::size_t retain(OriginId origin, const std::vector<std::uint64_t>& retained,
                      const Exchange& exchange);
 
@@ -41,7 +41,7 @@ class OriginTable {
   void publish_to(Snapshot& snapshot);
 
  private:
-  // The version of an object that counts.  `has_key` tells the object from others of its hash.
+  // The version of an object that is used.  `has_key` distinguishes objects with equal hashes.
   template <typename HasKey>
   StoredRef winner(std::uint64_t key_hash, const HasKey& has_key) const;
   void list(const StoredResource& resource, const StoredResource* in_place_of);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hosts of each address, for PTR queries.
 //
-// Control thread; what it publishes is for any thread.
+// Control thread; any thread may read the published data.
 #pragma once
 
 #include <compare>
@@ -16,17 +16,17 @@ namespace meshdns::registry {
 
 class ReverseTable {
  public:
-  // Notes that a namespace's record of the host (exact, no wildcard) has changed; null = none.
-  // Several namespaces' records may have an address: the host is counted once for each.
+  // Notes a change of a namespace's record of the host (exact, no wildcard); null = none.  If
+  // several namespaces' records have an address, the host is counted once for each.
   void note(std::string_view host, const ServiceRecord* before, const ServiceRecord* after);
-  // Applies what has been noted.
+  // Applies the noted changes.
   void apply();
   void publish_to(Snapshot& snapshot) const { snapshot.reverse = entries_; }
 
  private:
   struct Change {
     std::uint64_t address_hash;
-    bool removed;  // after what is added
+    bool removed;  // after the additions
     AddressUse use;
     auto operator<=>(const Change&) const = default;
   };

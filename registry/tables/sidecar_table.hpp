@@ -25,20 +25,20 @@ class SidecarTable {
   // `root`, the root namespace.  Null: none applies.
   StoredRef find(const Labels& client_labels, const SymbolRef& ns, const SymbolRef& root) const;
 
-  // The compiled form of `sidecar` for clients of `ns`; all clients for whom it means the same
-  // share it.
+  // The compiled form of `sidecar` for clients of `ns`; clients with equal forms share one
+  // object.
   Ref<const SidecarScope> scope_of(const StoredRef& sidecar, const SymbolRef& ns,
                                    SymbolTable& symbols);
-  // Forgets the scopes that no client has any more.
+  // Removes scopes without clients.
   void sweep();
-  // How many scopes are kept.
+  // Number of scopes.
   std::size_t scopes() const { return scopes_.size(); }
 
  private:
   StoredRef choose(const SymbolRef& ns, const Labels* client_labels) const;
 
   std::unordered_map<SymbolRef, std::vector<StoredRef>, SymbolHash> sidecars_;
-  // By Sidecar and, where it says ".", the client's namespace.
+  // By Sidecar and, if it has ".", the namespace of the client.
   std::map<std::pair<const StoredResource*, const Symbol*>, Ref<const SidecarScope>> scopes_;
 };
 

@@ -9,7 +9,7 @@
 namespace meshdns::registry {
 namespace {
 
-// The addresses that the object says are its own.
+// The addresses that the object claims.
 std::vector<IpAddress> claimed_by(const Resource& resource, const MeshSettings& settings) {
   std::vector<IpAddress> addresses;
   if (const auto* entry = std::get_if<ServiceEntry>(&resource)) {
@@ -25,7 +25,7 @@ std::vector<IpAddress> claimed_by(const Resource& resource, const MeshSettings& 
   return addresses;
 }
 
-// Counts one up or down; what has come to none is forgotten.
+// Increments or decrements a count; removes it at 0.
 void count(auto& counts, const auto& key, bool add) {
   if (add)
     ++counts[key];

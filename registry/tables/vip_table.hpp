@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The virtual addresses of `mesh.auto_allocate`: which hosts ask for one, which addresses are taken
-// by objects, and what the allocator has given.
+// The virtual addresses of `mesh.auto_allocate`: the hosts that need one, the addresses that
+// objects use, and the assignments of the allocator.
 //
 // Control thread.
 #pragma once
@@ -24,7 +24,7 @@ namespace meshdns::registry {
 
 class VipTable {
  public:
-  // Chooses the allocator of the settings; a persistent one comes by set_allocator().  REQUIRES:
+  // Selects the allocator of the settings; a persistent one is set by set_allocator().  REQUIRES:
   // `settings` outlive the table.
   explicit VipTable(const MeshSettings& settings);
 
@@ -32,14 +32,14 @@ class VipTable {
   // For a table of other settings; this one is of no use after that.
   std::unique_ptr<VipAllocator> take_allocator() { return std::move(allocator_); }
 
-  // An object comes (`add`) or goes: the addresses that it says are its own are not the
-  // allocator's to give.
+  // An object is added (`add`) or removed: the allocator must not assign the addresses that the
+  // object has.
   void claim(const Resource& resource, bool add);
-  // A ServiceEntry with these hosts comes or goes: those of them that want an address ask for one.
+  // A ServiceEntry with these hosts is added or removed; hosts without an address need one.
   void request(const ServiceEntry& entry, std::span<const std::string> hosts, bool add);
 
-  // Assigns anew when requests, claims or the allocator have changed.  Calls `changed` for each
-  // host whose addresses are others now.
+  // Assigns addresses if requests, claims or the allocator have changed.  Calls `changed` for each
+  // host with other addresses.
   void assign(SymbolTable& symbols, const std::function<void(const HostKey&)>& changed);
   // Empty: the host has none.
   std::vector<IpAddress> addresses_of(const HostKey& host) const;
@@ -65,8 +65,8 @@ class VipTable {
   std::map<Request, std::uint32_t> requests_;  // by how many ServiceEntries
   std::map<IpAddress, std::uint32_t> claims_;  // in the ranges, by how many objects
   std::unordered_map<HostKey, std::vector<IpAddress>, HostKeyHash> assigned_;
-  // The sum of the hashes of all requests and claims: an object that is replaced by one that asks
-  // for the same leaves it as it was, and costs no assignment of all.
+  // The sum of the hashes of all requests and claims.  If an object is replaced by one with the
+  // same requests, the sum does not change, and no new assignment is needed.
   std::uint64_t demand_ = 0;
   std::uint64_t demand_served_ = 0;  // at the last assignment
   bool has_new_allocator_ = false;

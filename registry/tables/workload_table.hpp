@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The WorkloadEntries and Pods of each namespace, and the hosts whose workloadSelector selects some
-// of them.  Finds workloads by selector and hosts by a workload's labels without a walk over all of
-// either: a namespace may have tens of thousands of workloads and hundreds of selectors.
+// of them.  Finds workloads by selector and hosts by a workload's labels without visiting all
+// of them: a namespace may have tens of thousands of workloads and hundreds of selectors.
 //
 // Labels are indexed only in namespaces that have had a selector, since most have none.
 // Control thread.
@@ -23,7 +23,7 @@ namespace meshdns::registry {
 
 class WorkloadTable {
  public:
-  // `workload` is what `stored` decodes to: a WorkloadEntry or a Pod of namespace `ns`.
+  // `workload` is the decoded `stored`: a WorkloadEntry or a Pod of namespace `ns`.
   void add(const SymbolRef& ns, const StoredRef& stored, const Resource& workload);
   void remove(const SymbolRef& ns, const StoredRef& stored, const Resource& workload);
 
@@ -32,7 +32,7 @@ class WorkloadTable {
                     std::vector<std::string> hosts);
   void remove_selector(const SymbolRef& ns, const StoredResource& entry, const Labels& selector);
 
-  // Visits the hosts of `ns` that select `workload`.  A host of several entries comes several
+  // Visits the hosts of `ns` that select `workload`; a host of several entries is visited several
   // times.
   void for_each_selecting(const SymbolRef& ns, const Resource& workload,
                           const std::function<void(std::string_view host)>& visit) const;

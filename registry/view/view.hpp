@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A snapshot as one client sees it: visibility (exportTo and Sidecar) applied, one namespace chosen
-// per host.  A lens, not a copy; make one per query.
+// per host.  It copies nothing; make one per query.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ struct Match {
 };
 std::string_view to_string(Match::How how);
 
-// Why candidates were taken or left, for explanations.  Filled only when somebody asks.
+// The reasons why candidates were chosen or not, for explanations.  Filled only on request.
 struct Trace {
   struct Step {
     std::string candidate;  // "ServiceEntry shop/api (shop.yaml:14)"
     std::string verdict;    // "hidden: exportTo does not include namespace web"
     bool hidden = false;    // the client may not learn of it
   };
-  // Candidates beyond these are left out, except the chosen one: a host may have thousands.
+  // Maximum number of candidates, besides the chosen one: a host may have thousands.
   static constexpr std::size_t kMaxSteps = 16;
   bool is_full() const { return steps.size() >= kMaxSteps; }
   std::vector<Step> steps;
@@ -60,14 +60,14 @@ class View {
   // lower case, no final dot; any text is safe.  Never allocates without a trace.
   Match lookup(std::string_view name, Trace* trace = nullptr) const;
 
-  // `mesh.search_shortcut`: what is known of `name` without the longest of the client's search
-  // domains that it ends in.  `stripped` is that name (part of `name`).  Shorter domains are not
-  // tried: a resolver appends one domain, and who types "example.org" must not be led to a host
+  // `mesh.search_shortcut`: looks up `name` without the longest search domain of the client with
+  // which it ends.  `stripped` is that name (part of `name`).  Shorter domains are not tried: a
+  // resolver appends one domain, and a query for "example.org" must not lead to a host
   // "example.org.NAMESPACE".
   Match lookup_search(std::string_view name, std::string_view* stripped,
                       Trace* trace = nullptr) const;
 
-  // The addresses that this client may be given.
+  // The addresses for answers to this client.
   AddressView addresses(const ServiceRecord& service) const {
     return service.addresses(client_.network.get(), client_.cluster.get());
   }
@@ -78,13 +78,14 @@ class View {
   }
   std::uint32_t ttl(const ServiceRecord& service) const;
 
-  // The namespace exists for this client: its object is known, or something in it is visible.
+  // Whether the namespace exists for this client: its object is known, or an object in it is
+  // visible.
   bool namespace_exists(std::string_view ns) const;
-  // Something that this client sees lies below `name`, which itself is no host.
+  // Whether this client sees a host below `name`, which itself is not a host.
   bool is_empty_non_terminal(std::string_view name) const;
-  // The address is one of a Service, of its endpoints or of a Pod, visible or not.
+  // Whether a Service, its endpoints or a Pod has the address, visible or not.
   bool is_cluster_address(const IpAddress& address) const;
-  // A running Pod of that address lives in `ns`.
+  // Whether `ns` has a running Pod with that address.
   bool pod_exists(const IpAddress& address, std::string_view ns) const;
 
   // The names of an address, as PTR gives them, visible ones only: services whose VIP it is, else
@@ -99,11 +100,11 @@ class View {
   static constexpr std::size_t kMaxReverseHosts = 128;
   static constexpr std::size_t kMaxReverseNames = 50;
   std::vector<ReverseName> reverse(const IpAddress& address) const;
-  // Whether reverse() would give any.  `hosts_left`: how many hosts may be looked at, counted down;
-  // at 0 the answer is yes.  Never allocates.
+  // Whether reverse() would return any name.  `hosts_left`: number of hosts that may be examined,
+  // counted down; at 0 the result is true.  Never allocates.
   bool has_reverse(const IpAddress& address, std::size_t& hosts_left) const;
 
-  // Both visibility rules for one record; `reason` (when given) says which one refused.
+  // Both visibility rules for one record; `reason` (if not null) gets the rule that refused.
   bool sees(std::string_view host, const ServiceRecord& service,
             std::string* reason = nullptr) const;
 
@@ -126,12 +127,12 @@ class View {
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
   const ServiceRecord* choose_of_many(const HostEntry& entry, const RecordIndex& index) const;
   void explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const;
-  // Whether a service of that export below the name is visible, as far as exports and exclusions
-  // tell.
+  // Whether a service with that export below the name is visible, by exports and exclusions
+  // alone.
   bool may_see_below(const NonTerminal& entry, const ExportScope& exports) const;
   bool may_import_below(const NonTerminal& entry, const SidecarScope& scope,
                         std::size_t looks) const;
-  // `looks`: how many services may be looked at, counted down.
+  // `looks`: number of services that may be examined, counted down.
   bool may_import_below(const NonTerminal& entry, const EgressHost& egress, bool is_narrower,
                         std::size_t& looks) const;
   // Whether the service's host, found for `name`, stands back behind a Service of another namespace

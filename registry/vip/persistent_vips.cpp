@@ -214,7 +214,7 @@ void PersistentVips::forget_all() {
   }
 }
 
-// A slot that nobody holds may be given out, unless a resource claims its address.
+// A free slot may be assigned unless a resource claims its address.
 void PersistentVips::offer(std::uint32_t slot) {
   withdraw(slot);
   if (!claimed_.contains(slot)) (by_slot_.contains(slot) ? remembered_ : unused_).insert(slot);
@@ -311,7 +311,7 @@ bool PersistentVips::is_over_quota(std::string_view ns) const {
   return held != held_.end() && held->second >= options_.namespace_quota;
 }
 
-// A host that has been away gets its own address back, if nobody claims it.
+// A host that returns gets its previous address back unless it is claimed.
 bool PersistentVips::take_back(const Key& key, Place& place) {
   if (place.released == 0) return true;
   if (claimed_.contains(place.slot)) return false;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// auto_allocate: persistent.  A VIP, once given to a host, is never moved: not by other hosts
-// coming or going, not by a restart.  The one exception is a resource that claims the very address.
+// auto_allocate: persistent.  An assigned VIP never moves, neither when other hosts are added or
+// removed nor after a restart.  The only exception is a resource that claims the same address.
 //
 // Places come from a hash of namespace and host, so that two fresh nodes with the same resources
 // agree; where two hosts collide, the older takes the place and the next free one is recorded for
 // the other.  The record is on disk (written whole, fsync, rename, checksum) before assign()
-// returns, hence before any client hears of an address.  A released address is nobody else's for
-// `quarantine`, in which caches forget it.  After that its host gets it back as long as no other
-// host has needed it; slots that no host remembers are given out first.
+// returns, hence before any client gets an address.  A released address is not assigned
+// to other hosts for `quarantine`, until caches have dropped it.  Later its host gets it back
+// unless another host needed it; slots that were never used are assigned first.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ struct PersistentVipOptions {
   // Most addresses that the hosts of one namespace hold, those in quarantine included, so that no
   // namespace can take the whole range; 0 = no limit.  A lower limit takes no address away.
   std::uint32_t namespace_quota = 16384;
-  std::string file;                      // empty = nothing is kept over a restart
+  std::string file;                      // empty = nothing survives a restart
   std::chrono::seconds quarantine{300};  // ten TTLs
   std::function<std::int64_t()> clock;   // Unix seconds
   // Receives messages for the operator: a renamed damaged file, a range without free addresses, a
@@ -46,17 +46,17 @@ struct PersistentVipOptions {
 // Control thread.  A change costs time linear in the number of hosts, also when the range is full.
 class PersistentVips final : public VipAllocator {
  public:
-  // Reads the file.  Where there is one that cannot be read, is damaged or foreign, no address is
-  // given out and the file stays as it is: other addresses than before would lead clients that
-  // remember the old ones astray.  It is reported, and trouble() says why.
-  // Addresses outside the range, which was another one then, are forgotten.
+  // Reads the file.  If it cannot be read, is damaged or belongs to another program, no address is
+  // assigned and the file does not change: new addresses would lead clients that still use the old
+  // ones to other hosts.  The problem is reported, and trouble() has the reason.
+  // Addresses outside the (changed) range are dropped.
   // REQUIRES: `options.clock` and `options.report` are set.
   explicit PersistentVips(PersistentVipOptions options);
 
   std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
                                     const std::vector<IpAddress>& taken) override;
 
-  // Why there are no addresses at all, with the remedy; empty: there are.
+  // The reason why no addresses are assigned, with the remedy; empty: they are.
   const std::string& trouble() const { return trouble_; }
 
  private:
