@@ -20,7 +20,7 @@ struct UnixAddress {
 
 using AdminAddress = std::variant<SocketAddress, UnixAddress>;
 
-// "127.0.0.1:15054", "unix:/run/meshdns/admin.sock": what parse_admin_address() reads.
+// "127.0.0.1:15054", "unix:/run/meshdns/admin.sock": the form that parse_admin_address() reads.
 std::string to_string(const AdminAddress& address);
 Result<AdminAddress> parse_admin_address(std::string_view text);
 

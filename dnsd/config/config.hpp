@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration of the daemon, as plain values: what docs/configuration.md describes, every
-// member at its default.  Whoever holds a Config holds something valid; load.hpp makes one from a
-// file.  Each section compares by value, so that a reload sees which of them changed.
+// The configuration of the daemon as plain values, described in docs/configuration.md.  Members
+// have their defaults.  A Config is always valid; load.hpp makes one from a file.  Each section
+// compares by value, so that a reload sees which of them changed.
 #pragma once
 
 #include <chrono>
@@ -171,7 +171,7 @@ struct UpstreamServer {
   UpstreamTransport transport = UpstreamTransport::Plain;
   SocketAddress address;
   std::string tls_name;  // checked against the certificate; never empty with Tls
-  // "10.0.0.53:53", "tls://9.9.9.9:853#dns.quad9.net": what the configuration accepts.
+  // "10.0.0.53:53", "tls://9.9.9.9:853#dns.quad9.net": the form in the configuration.
   std::string to_string() const;
   friend auto operator<=>(const UpstreamServer&, const UpstreamServer&) = default;
 };
@@ -239,7 +239,7 @@ struct Config {
   std::string state_dir;  // empty = none
   Dns64Config dns64;
   HostsConfig hosts;
-  std::map<std::string, Override> overrides;  // canonical suffix -> what is answered
+  std::map<std::string, Override> overrides;  // canonical suffix -> its answer
   friend bool operator==(const Config&, const Config&) = default;
 };
 

@@ -377,7 +377,7 @@ std::string complain_about_families(const std::vector<IpFamily>& families) {
   return families.size() > 2 ? "allows only IPv4 and IPv6" : "";
 }
 
-// A node id says the namespace; nobody shall have to guess which of two holds.
+// A node id has a namespace; a second namespace in the configuration must be equal.
 void check_identity(const ClientIdentityConfig& identity, const Node& node, const Place& place) {
   const Node* ns = node.find("namespace");
   if (!identity.node_id || ns == nullptr || ns->text() == identity.node_id->ns()) return;

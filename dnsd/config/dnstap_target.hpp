@@ -17,7 +17,7 @@ struct DnstapTarget {
   friend bool operator==(const DnstapTarget&, const DnstapTarget&) = default;
 };
 
-// "unix:/run/dnstap.sock", "file:/var/lib/meshdns/answers.fstrm": what parse_dnstap_target() reads.
+// "unix:/run/dnstap.sock", "file:/var/lib/meshdns/answers.fstrm": as parse_dnstap_target() reads.
 std::string to_string(const DnstapTarget& target);
 Result<DnstapTarget> parse_dnstap_target(std::string_view text);
 

@@ -22,7 +22,7 @@ struct HostsFile {
   std::size_t first_skipped = 0;  // the number of the first such line; 0 = none
 };
 
-// Never fails: what cannot be understood is skipped and counted.
+// Never fails: invalid lines are skipped and counted.
 HostsFile parse_hosts(std::string_view text);
 
 // An Error where the file cannot be read, or is larger than 32 MiB (a long list of blocked names

@@ -16,10 +16,10 @@ constexpr registry::DocumentLimits kLimits{
 
 constexpr std::size_t kMaxFindings = 100;
 
-// By line; what counts the rest comes last.
+// By line; the count of further findings is last.
 std::uint32_t place_of(const registry::Finding& finding) { return finding.line - 1; }
 
-// Collects what one text says.
+// Collects the findings of one text.
 class Loader {
  public:
   explicit Loader(std::string_view path) : path_(path) {}

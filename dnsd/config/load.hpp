@@ -20,23 +20,23 @@ struct LoadedConfig {
 };
 
 // Reads all of `text` and reports everything that is wrong with it, not only the first: unknown and
-// duplicate keys, wrong types, values out of range.  What the text does not say keeps its default;
-// an empty text is the default configuration.  Any text is safe.  `path` is for the findings.
+// duplicate keys, wrong types, values out of range.  Missing keys keep their defaults; an
+// empty text is the default configuration.  Any text is safe.  `path` is for the findings.
 LoadedConfig parse_config(std::string_view text, std::string_view path);
 
 // As parse_config.  An Error where the file cannot be read at all or is larger than 1 MiB.
 Result<LoadedConfig> load_config(const std::string& path);
 
-// As load_config, for who has a configuration already: a file that says nothing is an Error.  Most
-// often it is about to be written.
+// As load_config, for a reload: an empty file is an Error, because it is usually just being
+// written.
 Result<LoadedConfig> reload_config(const std::string& path);
 
 // Every key that the loader accepts, as "server.tcp.idle_timeout"; the keys of an element of
 // `sources` as "sources.files.path".  Sorted.
 std::vector<std::string> known_keys();
 
-// The configuration as JSON that parse_config reads back as the same Config (JSON is YAML): what
-// /config and `check` print.  It holds no secrets: credentials are in files, named here by path.
+// The configuration as JSON that parse_config reads back as the same Config (JSON is YAML), for
+// /config and `check`.  It has no secrets: credentials are in files, named here by path.
 std::string to_json(const Config& config);
 
 // The top-level sections in which the two differ ("server", "mesh", ...), for a reload's log line.

@@ -41,7 +41,7 @@ std::vector<SocketAddress> exclude_own(std::span<const SocketAddress> servers,
                                        std::span<const SocketAddress> listen,
                                        std::span<const IpAddress> local_addresses);
 
-// The addresses of this machine's interfaces, now; empty where the system does not tell.
+// The current addresses of this machine's interfaces; empty if the system call fails.
 std::vector<IpAddress> local_addresses();
 
 }  // namespace meshdns::dnsd

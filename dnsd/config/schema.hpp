@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vocabulary in which load.cpp says what a configuration looks like.  A Codec reads and prints
+// Types to describe the format of a configuration (config_schema.cpp).  A Codec reads and prints
 // one kind of value; a section is a list of fields, each a key, a member and a codec.  Reading,
 // printing, the list of known keys and the remedy for a misspelt one all come from that one table.
 #pragma once
@@ -53,7 +53,7 @@ class Place {
   registry::FindingList* findings_;
 };
 
-// Reports that `node` is not what is wanted.
+// Reports that `node` has the wrong type.
 void wrong_type(const Node& node, const Place& place, std::string_view wanted);
 
 template <typename V>
@@ -176,7 +176,7 @@ Codec<std::vector<V>> list(const Codec<V>& element) {
             for (const Node& item : node)
               if (auto value = element.read(item, place.at(index++)))
                 values.push_back(*std::move(value));
-            if (values.size() != node.size()) return std::nullopt;  // said by the element
+            if (values.size() != node.size()) return std::nullopt;  // reported by the element
             return values;
           },
           [=](Json& json, const std::vector<V>& values) {
@@ -187,7 +187,7 @@ Codec<std::vector<V>> list(const Codec<V>& element) {
           element.keys};
 }
 
-// As `codec`, but what `complain` says about a value ("" = nothing) is an error.
+// As `codec`, but a text of `complain` about a value ("" = none) is an error.
 template <typename V, typename Complain>
 Codec<V> checked(const Codec<V>& codec, Complain complain) {
   Codec<V> result = codec;
@@ -202,7 +202,7 @@ Codec<V> checked(const Codec<V>& codec, Complain complain) {
   return result;
 }
 
-// A list that must not be empty; `remedy` says what to write instead.
+// A list that must not be empty; `remedy` is appended to the error.
 template <typename V>
 Codec<std::vector<V>> non_empty(const Codec<std::vector<V>>& codec, std::string_view remedy) {
   return checked(codec, [=](const std::vector<V>& values) {

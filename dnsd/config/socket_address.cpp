@@ -47,7 +47,7 @@ Result<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
-// An interface name: what Linux accepts, and printable.
+// An interface name that Linux accepts, of printable characters.
 bool is_zone(std::string_view zone) {
   return !zone.empty() && zone.size() < IF_NAMESIZE &&
          std::ranges::all_of(

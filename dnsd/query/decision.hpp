@@ -27,12 +27,12 @@ enum class Verdict : std::uint8_t {
   ZoneSoa,            // the SOA of `zone`, as the answer
   ZoneNs,             // the name server of `zone`
   ServerAddresses,    // of the name server
-  Minimal,            // ANY: one record that says so (RFC 8482)
+  Minimal,            // ANY: one HINFO record (RFC 8482)
   NoData,
   NxDomain,
   LocalAddresses,  // those of `local`, of the asked family; there is at least one
   LocalPointers,   // PTR: the names of `local`
-  Denied,          // NXDOMAIN: the operator has overridden what is below `zone`
+  Denied,          // NXDOMAIN: an override of the operator for `zone`
   Refused,         // REFUSED: the same
   Forward,
   Wait,          // the addresses of match.service are being looked up for the first time

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DNS64 (RFC 6147): IPv6 addresses for what has IPv4 ones only, so that clients without IPv4 reach
-// it through a NAT64.  Of forwarded names; what the mesh answers is left as the mesh has it.
+// DNS64 (RFC 6147): IPv6 addresses for names with IPv4 addresses only, so that clients without IPv4
+// reach them through a NAT64.  For forwarded names only, not for names of the mesh.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ bool wants_translation(const wire::QueryMessage& query);
 // 5.1): no data, nothing but IPv4-mapped addresses, or an rcode other than NXDOMAIN.  A failure to
 // reach any upstream is not tried twice.
 bool lacks_ipv6(const CachedMessage& message);
-// How long what is made in place of it may be kept (section 5.1.7).
+// The TTL of translated records (section 5.1.7).
 std::uint32_t translated_ttl(const CachedMessage& denial, Millis now);
 
 // Whether a record of an answer to A has no place in one to AAAA: the signature of what is

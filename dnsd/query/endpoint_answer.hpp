@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers that name the endpoints of a Service: the addresses of one of them, and SRV records.  The
-// work is that of what fits into the reply, however many endpoints there are.
+// work depends on the size of the reply, not on the number of endpoints.
 #pragma once
 
 #include "dnsd/query/answer.hpp"

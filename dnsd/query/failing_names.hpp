@@ -34,7 +34,7 @@ class FailingNames {
 
   // Any thread.
   std::vector<Entry> list() const;
-  // Halves all counts: to be called every minute, so that what is over fades away.
+  // Halves all counts.  Call it every minute, so that old failures disappear.
   void fade();
 
  private:

@@ -22,7 +22,7 @@ Asked asked_of(const wire::QueryMessage& query, std::span<char> odd_name);
 // instead.  The decision refers to `chain`.
 Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& chain);
 
-// Writes the chain and what was decided at its end.  The context is that of the question.
+// Writes the chain and the decision at its end.  The context is that of the question.
 void write_resolution(const Decision& decision, const AliasChain& chain, AnswerContext& context);
 
 }  // namespace meshdns::dnsd

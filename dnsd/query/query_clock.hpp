@@ -18,9 +18,9 @@ class QueryClock {
   virtual Millis now() = 0;
   // Nanoseconds of the monotonic clock, read now: for durations.
   virtual std::uint64_t precise_now() = 0;
-  // Seconds of the Unix time: for what other servers are to understand.
+  // Unix time in seconds, for values that other servers read.
   virtual std::uint32_t unix_time() = 0;
-  // Calls `task` once at `when` or soon after; replaces what was asked for before.
+  // Calls `task` once at `when` or soon after; replaces the previous task.
   virtual void call_at(Millis when, std::function<void()> task) = 0;
   virtual void cancel() = 0;
   virtual void close() = 0;

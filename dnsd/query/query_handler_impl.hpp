@@ -99,7 +99,7 @@ class QueryHandler::Impl {
   HeldQuery* hold(QueryState& state, std::uint64_t& number);
   void on_outcome(std::uint64_t number, const Outcome& outcome);
   void decide_again(std::uint64_t number);
-  // Runs `answer` for a query that waits, and sends what it gives, unless it waits on.
+  // Runs `answer` for a waiting query and sends the reply, unless the query must wait longer.
   template <typename Answer>
   void continue_held(std::uint64_t number, Answer&& answer);
   void expire();
@@ -124,7 +124,7 @@ class QueryHandler::Impl {
   // Of the query under way.
   std::string_view identity_;
   std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
-  const registry::HostEntry* likely_ = nullptr;  // what is probably known of its name
+  const registry::HostEntry* likely_ = nullptr;  // the entry that lookup() will probably find
   std::uint64_t batch_started_ns_ = 0;
 
   // Reused from batch to batch.

@@ -34,7 +34,7 @@ struct AnsweredQuery {
   bool empty;  // no answer records
   std::size_t reply_size;
   AnswerSource source;
-  std::string_view upstream;  // who was asked; empty: nobody
+  std::string_view upstream;  // the upstream server; empty: none
   std::uint64_t duration_ns;
   std::span<const std::uint8_t> reply;  // as it is sent
 };

@@ -29,7 +29,7 @@ struct QueryState {
   std::uint64_t started_ns = 0;
   AliasChain chain;
   SearchWalk walk;
-  // The client is not in server.allow, or is nobody that the registry knows.
+  // The client is not in server.allow, or unknown to the registry.
   bool is_stranger = false;
   // The question's own name was answered here, not upstream: AA.
   bool authoritative = false;
@@ -38,7 +38,7 @@ struct QueryState {
   // DNS64: the answer to AAAA in place of which addresses of IPv4 are translated; null = none yet.
   MessageRef without_ipv6;
   AnswerSource source = AnswerSource::Registry;
-  std::string upstream;         // who was asked
+  std::string upstream;         // the upstream server
   std::uint32_t questions = 0;  // sent upstream for this query; limited
   Millis give_up_at = 0;        // no more of them after that; 0 = none was sent
   // Names that were decided about for this query, its aliases and its search walk included.
@@ -49,7 +49,7 @@ struct QueryState {
 
 // A query that waits, with all that its octets held.
 struct HeldQuery final : Recycled<HeldQuery> {
-  // Copies `from` and what it refers to.
+  // Copies `from` and the data that it refers to.
   explicit HeldQuery(const QueryState& from);
   HeldQuery(const HeldQuery&) = delete;
   HeldQuery& operator=(const HeldQuery&) = delete;

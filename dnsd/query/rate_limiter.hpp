@@ -23,7 +23,7 @@ class RateLimiter {
  public:
   enum class Verdict : std::uint8_t { Answer, Truncate, Drop };
 
-  // Forgets what was counted when the limit is another.  The only place that allocates.
+  // Resets all counts if the limit changes.  The only place that allocates.
   void configure(const RateLimitConfig& config);
   bool is_on() const { return interval_ns_ != 0; }
 

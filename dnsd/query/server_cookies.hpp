@@ -4,7 +4,7 @@
 //
 //     client cookie 8 | version 1 | reserved 3 | time 4 | hash 8: of all that and the address
 //
-// Nothing is kept for a client: what it sends back is made again and compared.
+// No state is kept for a client: the cookie is computed again and compared.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ using Cookie = std::array<std::uint8_t, 24>;  // the client's and ours
 
 enum class CookieCheck : std::uint8_t {
   ClientOnly,  // the client has none of ours yet
-  Invalid,     // made by nobody whose secret we know, for another address, or at another time
+  Invalid,     // made with another secret, for another address, or at another time
   Valid,
 };
 inline constexpr std::size_t kCookieChecks = 3;

@@ -17,7 +17,7 @@ inline constexpr std::string_view kNotSynced =
 // "ServiceEntry shop/api (shop.yaml:14)".
 std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source);
 
-// How it matched, where it comes from, who sees it, its addresses, TTL and endpoints.
+// The match, the source, the visibility, the addresses, the TTL and the endpoints.
 // REQUIRES: the match is visible to the view's client.
 std::vector<std::string> service_facts(const registry::View& view, const registry::Match& match);
 

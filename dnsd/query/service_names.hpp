@@ -29,7 +29,7 @@ struct ServiceLabels {
 };
 ServiceLabels read_service_labels(std::string_view below, const registry::ServiceRecord& service);
 
-// The ports of a service as one client sees them.  A lens: lives as long as what it was made of.
+// The ports of a service as one client sees them.  REQUIRES: outlived by its arguments.
 class ServicePorts {
  public:
   ServicePorts(const registry::View& view, const registry::ServiceRecord& service)

@@ -18,7 +18,7 @@ class UpstreamAccess {
  public:
   virtual ~UpstreamAccess() = default;
 
-  // As Cache::answer: replies to `query` if nobody need be asked.
+  // As Cache::answer: replies to `query` if the cache has an answer.
   virtual Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
                             std::uint32_t rotation) = 0;
   // The cache entry of `key`: fresh, or stale while its refresh is paused.
@@ -41,7 +41,7 @@ class UpstreamAccess {
 // The worker's own forwarder and the cache that all share.
 class ForwarderAccess final : public UpstreamAccess {
  public:
-  // REQUIRES: `forwarder` outlives this; `shared` is what it was built with.
+  // REQUIRES: `forwarder` outlives this; `shared` is the argument of its constructor.
   ForwarderAccess(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
       : forwarder_(forwarder), shared_(std::move(shared)) {}
 
