@@ -236,7 +236,7 @@ state_dir: /var/lib/meshdns
   EXPECT_EQ(c.state_dir, "/var/lib/meshdns");
 }
 
-// One mistake, and what is said about it.
+// One error and its message.
 struct Mistake {
   std::string_view text;
   std::string_view place;  // how the finding begins, after "m.yaml:"

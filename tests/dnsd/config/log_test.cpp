@@ -106,7 +106,7 @@ class Pipe {
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
     return lines;
   }
-  // As if nobody had read for a long time.
+  // Fills the pipe, as if it had not been read for a long time.
   void fill() const {
     ::fcntl(ends_[1], F_SETFL, O_NONBLOCK);
     const std::string block(4096, 'x');
@@ -176,7 +176,7 @@ TEST(LogTest, FoldsRepeatedMessages) {
   EXPECT_THAT(lines[0], EndsWith("WARN upstream timed out try=0"));
 }
 
-// A log that nobody reads costs lines, not time.
+// If the log is not read, lines are lost but writers do not wait.
 TEST(LogTest, LosesLinesAndNoTimeWhenNobodyReads) {
   const Pipe pipe;
   pipe.fill();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// conf/meshdns.yaml and docs/configuration.md say what the loader does.
+// conf/meshdns.yaml and docs/configuration.md agree with the loader.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

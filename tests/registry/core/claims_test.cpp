@@ -237,7 +237,7 @@ TEST(ClaimsTest, AHostOfOneLabelComesBeforeAShortNameUnlessStrict) {
   }
 }
 
-// A resolver appends one search domain; "example.com.web" is not what a client has typed.
+// A resolver appends one search domain; a client does not query "example.com.web".
 TEST(ClaimsTest, AHostNamedAfterANamespaceDoesNotHideOutsideNames) {
   for (const std::string_view host : {"example.com.web", "*.com.web", "*.web"}) {
     TestRegistry r;
@@ -270,7 +270,7 @@ TEST(ClaimsTest, StrictAppliesToEntriesOfANameTable) {
     EXPECT_EQ(r.add({table(host, false)}).refused.size(), 1U) << host;
     EXPECT_EQ(r.add({table(host, true)}).refused.size(), 0U) << host;
   }
-  // A Service that only the table tells of has its short name, too.
+  // A Service that only the name table has gets its short name, too.
   TestRegistry r(settings_with(Claims::Strict));
   NameTableEntry db;
   db.meta.name = "db.bank.svc.cluster.local";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A registry fed from manifest text, and what a client of it sees, as one line of text.
+// A registry with resources from manifest text, and the view of a client as one line of text.
 #pragma once
 
 #include <gtest/gtest.h>

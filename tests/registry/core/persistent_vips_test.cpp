@@ -163,7 +163,7 @@ class Model {
     ASSERT_NE(host_bits & mask, mask) << "the broadcast address";
   }
 
-  // Nobody is above the share, and who goes without does so for a reason.
+  // No namespace exceeds its quota, and each host without an address has a reason.
   void check_quota(const std::set<std::string>& wanted, const std::set<IpAddress>& claimed,
                    std::int64_t now) {
     std::map<std::string, std::uint32_t> held;

@@ -109,7 +109,7 @@ TEST(ReclamationTest, ForgetsDeletedNamespaces) {
   for (int number = 0; number < rounds(); ++number) {
     if (number == rounds() / 10) before = resident_kib();
     live_through(number);
-    // Beyond this number, the registry looks for symbols that nobody uses.
+    // Beyond this number, the registry removes unused symbols.
     ASSERT_LE(r.registry().symbols(), 2'000U) << "after " << number << " namespaces";
   }
   EXPECT_LE(r.registry().scopes(), 1U);

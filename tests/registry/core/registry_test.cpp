@@ -489,7 +489,7 @@ std::string everything(TestRegistry& r) {
   return all;
 }
 
-// Sanitizers make each round ten times as dear, and look for what the first ones show.
+// Sanitizers make each round ten times slower, and find their errors in the first rounds.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kHistories = 8;
 #else
@@ -539,7 +539,7 @@ TEST(RegistryPropertyTest, HistoriesEndInTheStateOfAFreshLoad) {
     for (auto& [key, resource] : live) resources.push_back(resource);
     fresh.add(resources);
     ASSERT_EQ(everything(r), everything(fresh)) << "round " << round;
-    // Nothing is left behind when all goes.
+    // The registry is empty when all objects are removed.
     for (auto& [key, resource] : live) r.remove(key);
     const auto& empty = *r.registry().current();
     EXPECT_TRUE(empty.hosts.empty() && empty.wildcards.empty() && empty.reverse.empty() &&
@@ -566,7 +566,7 @@ TEST(RegistryTest, RetainRemovesObjectsThatAListDoesNotHave) {
   EXPECT_EQ(r.ask("other.example.org"), "exact vips 10.0.0.3") << "another origin's";
 }
 
-// Two origins give one object: while one of them is read anew, the other's version comes and goes.
+// Two origins have one object: while one is read again, the other's version is used temporarily.
 TEST(RegistryTest, TheLastChangeOfAnObjectInATransactionWins) {
   TestRegistry r;
   const auto upsert = [&](Transaction& t, std::string_view origin, std::string_view address) {

@@ -316,7 +316,7 @@ TEST_F(RecordsTest, HostMarksVisitEachHostOnceAndTheClusterSetLast) {
 
 // --- VipTable -----------------------------------------------------------------------------------
 
-// Gives every host one address and keeps what it was told.
+// Assigns one address to every host and records its arguments.
 class NotingAllocator final : public VipAllocator {
  public:
   std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,

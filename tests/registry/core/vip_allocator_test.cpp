@@ -128,7 +128,7 @@ TEST_F(PersistentVipFileTest, AgreesBetweenTwoFreshNodesAndAvoidsClaimedAddresse
   for (const auto& a : open().assign(requests, {one[0].v4})) EXPECT_NE(a.v4, one[0].v4);
 }
 
-// A file that is damaged is not a first start: what it named has addresses that clients know.
+// A damaged file is not a first start: clients know the addresses of its hosts.
 TEST_F(PersistentVipFileTest, GivesNoAddressesWhileItsFileIsDamaged) {
   const auto given = open().assign({{"ns", "a"}, {"ns", "b"}}, {});
   const std::string path = directory_ + "/vips";

@@ -80,7 +80,7 @@ struct SpecCase {
   std::string says = {};  // a part of one message
 };
 
-// For `places` of what must have no finding.
+// The expected `places` of valid input.
 inline std::vector<std::string> none() { return {}; }
 
 // A case's name as a test's: "no host" is no_host.

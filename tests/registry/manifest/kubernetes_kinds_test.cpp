@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubernetes' kinds: what is used is checked, what real objects have does not warn.
+// Kinds of Kubernetes: used fields are checked, and fields of real objects do not warn.
 #include <gtest/gtest.h>
 
 #include "tests/registry/manifest/collector.hpp"

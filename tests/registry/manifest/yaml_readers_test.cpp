@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One line per value.  yaml-cpp does not tell how a null is written.
+// One line per value.  yaml-cpp does not preserve the spelling of a null.
 void print_tree(const Node& node, const std::string& path, std::string& out) {
   out += std::to_string(node.line()) + " " + path;
   if (node.is_null())
