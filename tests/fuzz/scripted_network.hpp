@@ -47,7 +47,7 @@ class ScriptedNetwork {
   // Sockets of the code under test that are open.
   std::size_t open_sockets() const { return peers_.size(); }
 
-  // What the code under test calls.
+  // Calls of the code under test.
   int open_socket(int domain, int type);
   void close_socket(int fd);
   int connect(int fd, std::uint16_t port);

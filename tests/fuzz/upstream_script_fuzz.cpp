@@ -176,7 +176,7 @@ class Play {
     is_asking_ = outer;
   }
 
-  // What a client does as soon as it has its answer.
+  // The next action of a client after its answer.
   void carry_on(ForwardRequest request, std::size_t worker, Then then) {
     switch (then) {
       case Then::Nothing:
