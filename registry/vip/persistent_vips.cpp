@@ -411,13 +411,13 @@ void PersistentVips::report_shortage(const Shortage& shortage) {
   if (shortage.full > 0 && !said_full_)
     options_.report("the range " + range_.to_string() +
                     " is full: " + std::to_string(shortage.full) +
-                    " hosts stay without a VIP; widen mesh.vip_cidr_v4 and mesh.vip_cidr_v6");
+                    " hosts have no VIP; widen mesh.vip_cidr_v4 and mesh.vip_cidr_v6");
   said_full_ = shortage.full > 0;
   if (shortage.over_quota > 0 && !said_over_quota_)
-    options_.report("namespace " + shortage.ns + " has all " +
+    options_.report("namespace " + shortage.ns + " has reached its quota of " +
                     std::to_string(options_.namespace_quota) +
-                    " VIPs of its share: " + std::to_string(shortage.over_quota) +
-                    " hosts stay without one; raise mesh.vip_namespace_quota");
+                    " VIPs: " + std::to_string(shortage.over_quota) +
+                    " hosts have no VIP; raise mesh.vip_namespace_quota");
   said_over_quota_ = shortage.over_quota > 0;
 }
 

@@ -251,7 +251,8 @@ TEST_F(PersistentVipsTest, NoNamespaceTakesTheWholeRange) {
   EXPECT_EQ(count["greedy"], 100);
   EXPECT_EQ(count["modest"], 50);
   ASSERT_EQ(reports_.size(), 1U);
-  EXPECT_NE(reports_[0].find("namespace greedy has all 100 VIPs"), std::string::npos)
+  EXPECT_NE(reports_[0].find("namespace greedy has reached its quota of 100 VIPs"),
+            std::string::npos)
       << reports_[0];
   EXPECT_NE(reports_[0].find("mesh.vip_namespace_quota"), std::string::npos);
 }
