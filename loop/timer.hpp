@@ -2,46 +2,30 @@
 // A timer of a libuv loop.
 #pragma once
 
-#include <uv.h>
-
 #include <chrono>
-#include <functional>
+
+#include "loop/handle.hpp"
 
 namespace meshdns::loop {
 
-// The loop's thread only.  The callback may stop, start or destroy the timer.
-class Timer {
+// The loop's thread only.  The callback may stop, start, close or destroy the timer (handle.hpp).
+class Timer : public Handle<uv_timer_t, void()> {
  public:
-  using Callback = std::function<void()>;
-
+  // Without a loop: open() comes first.
   Timer() = default;
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-  ~Timer() { stop(); }
+  Timer(uv_loop_t* loop, Callback callback) { open(loop, std::move(callback)); }
 
-  // Calls `callback` once after `delay`; what was started before is forgotten.
-  // REQUIRES: `loop` runs, or is run to its end, after stop().
-  void start(uv_loop_t* loop, std::chrono::milliseconds delay, Callback callback);
-  // Calls it every `interval`.
-  void repeat(uv_loop_t* loop, std::chrono::milliseconds interval, Callback callback);
-  // Nothing is called after this.
+  // Sets the callback.  A timer that was open is closed first.
+  void open(uv_loop_t* loop, Callback callback);
+
+  // REQUIRES for start() and repeat(): is_open().
+
+  // Calls back once after `delay`, and forgets what was started before.
+  void start(std::chrono::milliseconds delay);
+  // Calls back every `interval`, and forgets what was started before.
+  void repeat(std::chrono::milliseconds interval);
+  // Forgets what was started.  The timer may be started again.
   void stop();
-
-  // Returns whether a call is still to come.
-  bool is_active() const { return handle_ != nullptr && uv_is_active(as_handle()) != 0; }
-
- private:
-  // libuv keeps the handle until its close callback, which frees it.
-  struct Handle {
-    uv_timer_t timer{};
-    Callback callback;
-  };
-
-  void open(uv_loop_t* loop, std::chrono::milliseconds delay, std::chrono::milliseconds interval,
-            Callback callback);
-  uv_handle_t* as_handle() const { return reinterpret_cast<uv_handle_t*>(&handle_->timer); }
-
-  Handle* handle_ = nullptr;
 };
 
 }  // namespace meshdns::loop

@@ -22,19 +22,17 @@ void ConfigReloader::reload_soon(uv_loop_t* loop, std::function<void()> on_due) 
   on_due_ = std::move(on_due);
   looks_ = 0;
   text_ = read_text_file(path_).value_or("");
-  wait_for_steady_text(loop);
+  timer_.open(loop, [this] { wait_for_steady_text(); });
+  timer_.start(kSteady);
 }
 
-void ConfigReloader::wait_for_steady_text(uv_loop_t* loop) {
-  timer_.start(loop, kSteady, [this, loop] {
-    auto text = read_text_file(path_).value_or("");
-    const bool is_steady = text == text_;
-    text_ = std::move(text);
-    if (!is_steady && ++looks_ < kMaxLooks) return wait_for_steady_text(loop);
-    text_.clear();
-    timer_.stop();
-    on_due_();
-  });
+void ConfigReloader::wait_for_steady_text() {
+  auto text = read_text_file(path_).value_or("");
+  const bool is_steady = text == text_;
+  text_ = std::move(text);
+  if (!is_steady && ++looks_ < kMaxLooks) return timer_.start(kSteady);
+  text_.clear();
+  on_due_();
 }
 
 std::optional<Config> ConfigReloader::read() {

@@ -30,7 +30,7 @@ class ConfigReloader {
 
   // Calls `on_due` once the file has stopped changing.  Calls that come together are one reload.
   void reload_soon(uv_loop_t* loop, std::function<void()> on_due);
-  void stop() { timer_.stop(); }
+  void stop() { timer_.close(); }
 
   // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
   std::optional<Config> read();
@@ -39,7 +39,7 @@ class ConfigReloader {
   const ReloadStatus& status() const { return status_; }
 
  private:
-  void wait_for_steady_text(uv_loop_t* loop);
+  void wait_for_steady_text();
 
   const std::string path_;
   Log& log_;

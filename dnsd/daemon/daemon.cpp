@@ -207,8 +207,8 @@ void Daemon::wait_for_sources() {
   const auto limit = feed_.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
   if (limit.count() <= 0) return;
   bool over = false;
-  loop::Timer timer;
-  timer.start(&loop_, limit, [&over] { over = true; });
+  loop::Timer timer(&loop_, [&over] { over = true; });
+  timer.start(limit);
   while (!over && !sources_.are_complete() && !is_end_pending()) uv_run(&loop_, UV_RUN_ONCE);
 }
 
@@ -256,7 +256,8 @@ Result<void> Daemon::start_timers() {
       error != 0)
     return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
   handles_.push_back(as_handle(&drained_));
-  housekeeping_.repeat(&loop_, kHousekeeping, [this] { housekeep(); });
+  housekeeping_.open(&loop_, [this] { housekeep(); });
+  housekeeping_.repeat(kHousekeeping);
   const auto follow_resolv_conf = [this] {
     if (config_.upstream.servers.empty()) apply_upstream();
   };
@@ -497,7 +498,8 @@ void Daemon::stop() {
   if (!is_first || config_.server.lameduck.count() == 0) return drain_workers();
   phase_ = Phase::Lameduck;
   publish_health();
-  lameduck_.start(&loop_, config_.server.lameduck, [this] { drain_workers(); });
+  lameduck_.open(&loop_, [this] { drain_workers(); });
+  lameduck_.start(config_.server.lameduck);
 }
 
 void Daemon::drain_workers() {
@@ -511,8 +513,8 @@ void Daemon::drain_workers() {
 
 // Nothing is handed to workers that are about to end.
 void Daemon::stop_timers() {
-  housekeeping_.stop();
-  lameduck_.stop();
+  housekeeping_.close();
+  lameduck_.close();
   reloader_.stop();
   for (FilePoll& file : resolv_confs_) file.stop();
   local_names_.stop();
