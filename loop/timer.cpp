@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop/timer.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "loop/check_loop.hpp"
@@ -14,8 +15,9 @@ void Timer::open(uv_loop_t* loop, Callback callback) {
 }
 
 void Timer::start(std::chrono::milliseconds delay) {
-  check_loop(uv_timer_start(get(), call, static_cast<std::uint64_t>(delay.count()), 0),
-             "start a timer");
+  const auto wait =
+      static_cast<std::uint64_t>(std::max(delay.count(), std::chrono::milliseconds::rep{0}));
+  check_loop(uv_timer_start(get(), call, wait, 0), "start a timer");
 }
 
 void Timer::repeat(std::chrono::milliseconds interval) {

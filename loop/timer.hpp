@@ -20,7 +20,7 @@ class Timer : public Handle<uv_timer_t, void()> {
 
   // REQUIRES for start() and repeat(): is_open().
 
-  // Calls back once after `delay`, and forgets what was started before.
+  // Calls back once after `delay`, and forgets what was started before.  A negative delay is none.
   void start(std::chrono::milliseconds delay);
   // Calls back every `interval`, and forgets what was started before.
   void repeat(std::chrono::milliseconds interval);

@@ -65,6 +65,13 @@ TEST_F(TimerTest, ForgetsTheDelayBefore) {
   EXPECT_EQ(calls_, 1);
 }
 
+TEST_F(TimerTest, CallsAtOnceAfterANegativeDelay) {
+  Timer timer(&loop_, [&] { ++calls_; });
+  timer.start(milliseconds(-5));
+  uv_run(&loop_, UV_RUN_NOWAIT);
+  EXPECT_EQ(calls_, 1);
+}
+
 TEST_F(TimerTest, MayBeDestroyedInItsOwnCallback) {
   auto timer = std::make_unique<Timer>();
   timer->open(&loop_, [&, text = std::string(100, 'x')] {

@@ -1,48 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <uv.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "loop/check_loop.hpp"
+#include "loop/timer.hpp"
 #include "registry/source/kubernetes/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
 
-// The handle lives until libuv has closed it, the timer as long as its owner wants.
-struct Handle {
-  uv_timer_t timer{};
-  std::function<void()> work;
-};
-
 class UvTimer final : public Timer {
  public:
-  UvTimer(uv_loop_t* loop, Milliseconds delay, std::function<void()> work) : handle_(new Handle) {
-    handle_->work = std::move(work);
-    uv_timer_init(loop, &handle_->timer);
-    handle_->timer.data = handle_;
-    const auto wait = std::max(delay, Milliseconds(0));
+  UvTimer(uv_loop_t* loop, Milliseconds delay, std::function<void()> work)
+      : timer_(loop, std::move(work)) {
     uv_update_time(loop);
-    check_loop(uv_timer_start(
-                   &handle_->timer,
-                   [](uv_timer_t* timer) {
-                     // Moved out: the work may destroy the timer.
-                     const auto now = std::move(static_cast<Handle*>(timer->data)->work);
-                     now();
-                   },
-                   static_cast<std::uint64_t>(wait.count()), 0),
-               "start a timer");
+    timer_.start(delay);
   }
-  ~UvTimer() override {
-    uv_close(reinterpret_cast<uv_handle_t*>(&handle_->timer),
-             [](uv_handle_t* handle) { delete static_cast<Handle*>(handle->data); });
-  }
-  UvTimer(const UvTimer&) = delete;
-  UvTimer& operator=(const UvTimer&) = delete;
 
  private:
-  Handle* handle_;
+  loop::Timer timer_;
 };
 
 class UvScheduler final : public Scheduler {
