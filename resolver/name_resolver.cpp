@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolver/name_resolver.hpp"
 
-#include <uv.h>
-
 #include <algorithm>
 #include <map>
 #include <random>
 #include <utility>
 
-#include "loop/check_loop.hpp"
+#include "loop/timer.hpp"
 #include "resolver/result_batches.hpp"
 
 namespace meshdns::resolver {
@@ -34,17 +32,7 @@ class NameResolver::Engine {
         backend_(backend),
         clock_(std::move(clock)),
         listener_(listener),
-        timer_(new uv_timer_t) {
-    uv_timer_init(loop, timer_);
-    timer_->data = this;
-  }
-  ~Engine() {
-    lookups_.clear();
-    ended_.clear();
-    uv_timer_stop(timer_);
-    uv_close(reinterpret_cast<uv_handle_t*>(timer_),
-             [](uv_handle_t* handle) { delete reinterpret_cast<uv_timer_t*>(handle); });
-  }
+        timer_(loop, [this] { on_time(); }) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -135,24 +123,18 @@ class NameResolver::Engine {
     if (const auto results = results_.next())
       next = std::min(next.value_or(TimePoint::max()), *results);
     if (!ended_.empty()) next = TimePoint::min();
-    if (!next) {
-      uv_timer_stop(timer_);
-      return;
-    }
+    if (!next) return timer_.stop();
     const TimePoint now = clock_();
     const auto wait = *next <= now ? std::chrono::milliseconds{0}
                                    : std::chrono::ceil<std::chrono::milliseconds>(*next - now);
-    check_loop(uv_timer_start(
-                   timer_, [](uv_timer_t* timer) { static_cast<Engine*>(timer->data)->on_time(); },
-                   static_cast<std::uint64_t>(std::min(wait, kLongestSleep).count()), 0),
-               "start a timer");
+    timer_.start(std::min(wait, kLongestSleep));
   }
 
   WatchedNames names_;
   LookupBackend& backend_;
   Clock clock_;
   ResolverListener& listener_;
-  uv_timer_t* timer_;  // freed by its close callback
+  loop::Timer timer_;
   std::map<LookupId, std::unique_ptr<Lookup>> lookups_;
   std::vector<std::unique_ptr<Lookup>> ended_;  // destroyed in the next turn of the loop
   ResultBatches results_;
