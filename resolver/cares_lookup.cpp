@@ -21,7 +21,8 @@
 #include <span>
 #include <utility>
 
-#include "loop/check_loop.hpp"
+#include "loop/poll.hpp"
+#include "loop/timer.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/address_answer.hpp"
 #include "resolver/server_habits.hpp"
@@ -129,17 +130,9 @@ class CaresLookup final : public Lookup {
         host_(std::move(host)),
         family_(family),
         callback_(std::move(callback)),
-        timer_(new uv_timer_t) {
-    uv_timer_init(loop_, timer_);
-    timer_->data = this;
-  }
-  ~CaresLookup() override {
-    channel_.reset();
-    for (const auto& [fd, poll] : polls_) close_poll(poll);
-    uv_timer_stop(timer_);
-    uv_close(reinterpret_cast<uv_handle_t*>(timer_),
-             [](uv_handle_t* handle) { delete reinterpret_cast<uv_timer_t*>(handle); });
-  }
+        timer_(loop, [this] { on_timer(); }) {}
+  // The channel goes first: its end changes polls_.
+  ~CaresLookup() override { channel_.reset(); }
   CaresLookup(const CaresLookup&) = delete;
   CaresLookup& operator=(const CaresLookup&) = delete;
 
@@ -170,9 +163,7 @@ class CaresLookup final : public Lookup {
   void on_answer(int status, Bytes message);
 
   void on_socket(ares_socket_t fd, bool readable, bool writable);
-  void note_unwatched(int status);
   void on_poll(ares_socket_t fd, int status, int events);
-  static void close_poll(uv_poll_t* poll);
 
   static const ares_socket_functions kSocketFunctions;
   static ares_socket_t open_socket(int domain, int type, int protocol, void* self);
@@ -203,8 +194,8 @@ class CaresLookup final : public Lookup {
   bool is_without_edns_ = false;     // the server of this try does not know EDNS
   bool is_try_over_ = false;
   Channel channel_{nullptr, ares_destroy};
-  std::map<ares_socket_t, uv_poll_t*> polls_;  // freed by their close callbacks
-  uv_timer_t* timer_;                          // likewise
+  std::map<ares_socket_t, loop::Poll> polls_;
+  loop::Timer timer_;
   std::optional<Answer> answer_;
 };
 
@@ -366,7 +357,7 @@ void CaresLookup::settle() {
     if (is_try_over_) next_try();
   }
   if (!answer_) return arm();
-  uv_timer_stop(timer_);
+  timer_.stop();
   const LookupCallback callback = std::move(callback_);
   callback_ = nullptr;
   if (callback) callback(std::move(*answer_));
@@ -383,11 +374,7 @@ void CaresLookup::arm() {
     wait =
         std::min(wait, static_cast<std::uint64_t>(next->tv_sec * 1000 + next->tv_usec / 1000 + 1));
   }
-  check_loop(
-      uv_timer_start(
-          timer_, [](uv_timer_t* timer) { static_cast<CaresLookup*>(timer->data)->on_timer(); },
-          wait, 0),
-      "start a timer");
+  timer_.start(std::chrono::milliseconds(wait));
 }
 
 void CaresLookup::on_timer() {
@@ -399,39 +386,23 @@ void CaresLookup::on_timer() {
 }
 
 void CaresLookup::on_socket(ares_socket_t fd, bool readable, bool writable) {
-  const auto found = polls_.find(fd);
+  // c-ares closes the descriptor when this returns: the poll must be off it before.
   if (!readable && !writable) {
-    // c-ares closes the descriptor when this returns: the poll must be off it before.
-    if (found == polls_.end()) return;
-    close_poll(found->second);
-    polls_.erase(found);
+    polls_.erase(fd);
     return;
   }
-  uv_poll_t* poll = found == polls_.end() ? nullptr : found->second;
-  if (poll == nullptr) {
-    poll = new uv_poll_t;
-    if (const int status = uv_poll_init(loop_, poll, fd); status != 0) {
-      delete poll;
-      return note_unwatched(status);
+  loop::Poll& poll = polls_[fd];
+  if (!poll.is_open()) {
+    const int error =
+        poll.open(loop_, fd, [this, fd](int status, int events) { on_poll(fd, status, events); });
+    if (error != 0) {
+      polls_.erase(fd);
+      failure_ = std::string("cannot poll a socket: ") + uv_strerror(error);
+      is_try_over_ = true;
+      return;
     }
-    poll->data = this;
-    polls_.emplace(fd, poll);
   }
-  if (const int error =
-          uv_poll_start(poll, (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0),
-                        [](uv_poll_t* handle, int status, int events) {
-                          uv_os_fd_t ready = -1;
-                          check_loop(uv_fileno(reinterpret_cast<uv_handle_t*>(handle), &ready),
-                                     "tell the descriptor of a handle");
-                          static_cast<CaresLookup*>(handle->data)->on_poll(ready, status, events);
-                        });
-      error != 0)
-    note_unwatched(error);
-}
-
-void CaresLookup::note_unwatched(int status) {
-  failure_ = std::string("cannot poll a socket: ") + uv_strerror(status);
-  is_try_over_ = true;
+  poll.watch((readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0));
 }
 
 void CaresLookup::on_poll(ares_socket_t fd, int status, int events) {
@@ -441,12 +412,6 @@ void CaresLookup::on_poll(ares_socket_t fd, int status, int events) {
   if (answer_) return;
   ares_process_fd(channel_.get(), readable ? fd : ARES_SOCKET_BAD, writable ? fd : ARES_SOCKET_BAD);
   settle();
-}
-
-void CaresLookup::close_poll(uv_poll_t* poll) {
-  uv_poll_stop(poll);
-  uv_close(reinterpret_cast<uv_handle_t*>(poll),
-           [](uv_handle_t* handle) { delete reinterpret_cast<uv_poll_t*>(handle); });
 }
 
 ares_socket_t CaresLookup::open_socket(int domain, int type, int protocol, void* /*self*/) {
