@@ -3,13 +3,13 @@
 
 #include <sys/epoll.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "loop/check_loop.hpp"
+#include "loop/poll.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -23,20 +23,26 @@ std::unexpected<Error> fail_with_error(const char* what, int error) {
 
 }  // namespace
 
+// The callback of the poll shares it, because the listener may destroy the set.
 struct SocketSet::Engine {
-  uv_poll_t poll{};
-  int epoll = -1;
-  Listener listener;
-  bool is_closed = false;
+  explicit Engine(Listener listening) : listener(std::move(listening)) {}
+  ~Engine() {
+    if (epoll >= 0) ::close(epoll);
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   void turn();
-  static void close(Engine* engine);
+
+  int epoll = epoll_create1(EPOLL_CLOEXEC);
+  Listener listener;
+  loop::Poll poll;
 };
 
 // One event at a time: what the listener does may close a socket, and the next event must not be
 // that of a closed one, or of another that has its number.
 void SocketSet::Engine::turn() {
-  for (int left = kEventsPerTurn; left > 0 && !is_closed; --left) {
+  for (int left = kEventsPerTurn; left > 0 && poll.is_open(); --left) {
     epoll_event event{};
     const int count = epoll_wait(epoll, &event, 1, 0);
     check_loop(count >= 0 || errno == EINTR ? 0 : -errno, "read the events of connections");
@@ -47,35 +53,17 @@ void SocketSet::Engine::turn() {
   }
 }
 
-// The listener may be running: it goes with the handle.
-void SocketSet::Engine::close(Engine* engine) {
-  engine->is_closed = true;
-  uv_close(reinterpret_cast<uv_handle_t*>(&engine->poll), [](uv_handle_t* handle) {
-    auto* const closed = static_cast<Engine*>(handle->data);
-    ::close(closed->epoll);
-    delete closed;
-  });
-}
-
 Result<std::unique_ptr<SocketSet>> SocketSet::open(uv_loop_t* loop, Listener listener) {
-  auto engine = std::make_unique<Engine>();
-  engine->epoll = epoll_create1(EPOLL_CLOEXEC);
+  auto engine = std::make_shared<Engine>(std::move(listener));
   if (engine->epoll < 0) return fail_with_error("cannot watch connections", errno);
-  if (const int error = uv_poll_init(loop, &engine->poll, engine->epoll); error != 0) {
-    ::close(engine->epoll);
+  const auto turn = [engine](int, int) { engine->turn(); };
+  if (const int error = engine->poll.open(loop, engine->epoll, turn); error != 0)
     return fail_with_error("cannot watch connections", -error);
-  }
-  engine->listener = std::move(listener);
-  engine->poll.data = engine.get();
-  const int error = uv_poll_start(&engine->poll, UV_READABLE, [](uv_poll_t* poll, int, int) {
-    static_cast<Engine*>(poll->data)->turn();
-  });
-  std::unique_ptr<SocketSet> set(new SocketSet(engine.release()));
-  if (error != 0) return fail_with_error("cannot watch connections", -error);
-  return set;
+  engine->poll.watch(UV_READABLE);
+  return std::unique_ptr<SocketSet>(new SocketSet(std::move(engine)));
 }
 
-SocketSet::~SocketSet() { Engine::close(engine_); }
+SocketSet::~SocketSet() { engine_->poll.close(); }
 
 Result<void> SocketSet::watch(int socket, Readiness interest) {
   epoll_event event{};

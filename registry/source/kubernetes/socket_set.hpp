@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "registry/base/result.hpp"
 
@@ -41,9 +42,9 @@ class SocketSet {
 
  private:
   struct Engine;
-  explicit SocketSet(Engine* engine) : engine_(engine) {}
+  explicit SocketSet(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
-  Engine* engine_;  // libuv's; freed when its handle is closed
+  std::shared_ptr<Engine> engine_;
 };
 
 }  // namespace meshdns::registry::kubernetes
