@@ -12,18 +12,18 @@
 #include <map>
 #include <utility>
 
-#include "loop/check_loop.hpp"
+#include "loop/timer.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
 
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
-// Lives until libuv has closed all of its handles.
+// Lives until libuv has closed the handles of the process and of its output.
 struct Run {
   uv_process_t process{};
   uv_pipe_t output{};
-  uv_timer_t timer{};
+  loop::Timer timer;
   unsigned open_handles = 0;
   bool has_ended = false;  // the program
   bool output_ended = false;
@@ -46,7 +46,7 @@ struct Run {
   void close_all() {
     close(process);
     close(output);
-    close(timer);
+    timer.close();
   }
 
   // With all that it has started and that is still of its process group, unless it has ended.
@@ -90,7 +90,7 @@ class RunningProgram final : public ExecProcess {
     // The handle stays until the program is gone, so that no zombie does.
     run_->kill_group();
     run_->close(run_->output);
-    run_->close(run_->timer);
+    run_->timer.close();
   }
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
@@ -140,23 +140,12 @@ int read_output(Run& run) {
       });
 }
 
-int limit_time(Run& run, Milliseconds timeout) {
-  return uv_timer_start(
-      &run.timer,
-      [](uv_timer_t* timer) {
-        static_cast<Run*>(timer->data)->kill("the program did not end in time");
-      },
-      static_cast<std::uint64_t>(timeout.count()), 0);
-}
-
 // Tells from the loop, never from within run_program().
-void fail_later(Run& run, int error) {
+void fail_later(uv_loop_t* loop, Run& run, int error) {
   run.killed_why = std::string("the program cannot be started: ") + uv_strerror(error);
   run.has_ended = run.output_ended = true;
-  check_loop(uv_timer_start(
-                 &run.timer,
-                 [](uv_timer_t* timer) { static_cast<Run*>(timer->data)->finish_if_over(); }, 0, 0),
-             "start a timer");
+  run.timer.open(loop, [&run] { run.finish_if_over(); });
+  run.timer.start(Milliseconds(0));
 }
 
 }  // namespace
@@ -170,9 +159,8 @@ std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
     done(std::move(result));
   };
   uv_pipe_init(loop, &run->output, 0);
-  uv_timer_init(loop, &run->timer);
-  run->process.data = run->output.data = run->timer.data = run;
-  run->open_handles = 3;
+  run->process.data = run->output.data = run;
+  run->open_handles = 2;
 
   std::vector<std::string> arguments = std::move(command.arguments);
   arguments.insert(arguments.begin(), command.program);
@@ -205,11 +193,12 @@ std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
   (void)::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   int error = uv_spawn(loop, &run->process, &options);
   if (error != 0) {
-    fail_later(*run, error);
+    fail_later(loop, *run, error);
     return running;
   }
+  run->timer.open(loop, [run] { run->kill("the program did not end in time"); });
+  run->timer.start(command.timeout);
   error = read_output(*run);
-  if (error == 0) error = limit_time(*run, command.timeout);
   if (error != 0) run->kill(std::string("the program cannot be followed: ") + uv_strerror(error));
   return running;
 }
