@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "loop/check_loop.hpp"
+#include "loop/poll.hpp"
+#include "loop/timer.hpp"
 #include "registry/source/file_index.hpp"
 
 namespace meshdns::registry {
@@ -31,10 +33,6 @@ constexpr int kReadsPerWakeup = 16;
 
 constexpr std::uint32_t kNameEvents =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF;
-
-std::uint64_t ms(Milliseconds duration) {
-  return static_cast<std::uint64_t>(std::max(duration, Milliseconds{0}).count());
-}
 
 }  // namespace
 
@@ -63,14 +61,6 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   const SourceStatus& status() const { return status_; }
 
  private:
-  struct Timer {
-    uv_timer_t handle{};
-    std::shared_ptr<Engine> engine;
-  };
-  struct Poll {
-    uv_poll_t handle{};
-    std::shared_ptr<Engine> engine;
-  };
   struct Round {
     uv_work_t handle{};
     std::shared_ptr<Engine> engine;
@@ -83,9 +73,6 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   };
 
   Milliseconds now() const { return Milliseconds{uv_now(loop_)}; }
-  Timer* open_timer();
-  template <typename Handle>
-  static void close_handle(Handle*& handle);
 
   void hear_events();
   void on_events();
@@ -106,9 +93,10 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   SourceSink* sink_;  // nullptr once stopped
   SourceStatus status_;
 
-  Poll* events_ = nullptr;
-  Timer* round_timer_ = nullptr;
-  Timer* poll_timer_ = nullptr;
+  // Open from start() to stop().  Their callbacks own the engine.
+  loop::Poll events_;
+  loop::Timer round_timer_;
+  loop::Timer poll_timer_;
   WatchInterests watches_;
   std::map<WatchedName, Writer> writers_;
   bool running_ = false;
@@ -116,26 +104,10 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   std::optional<Milliseconds> wanted_at_;
 };
 
-FileSource::Engine::Timer* FileSource::Engine::open_timer() {
-  auto* timer = new Timer;
-  timer->engine = shared_from_this();
-  uv_timer_init(loop_, &timer->handle);
-  timer->handle.data = timer;
-  return timer;
-}
-
-template <typename Handle>
-void FileSource::Engine::close_handle(Handle*& handle) {
-  if (handle == nullptr) return;
-  uv_close(reinterpret_cast<uv_handle_t*>(&handle->handle),
-           [](uv_handle_t* closed) { delete static_cast<Handle*>(closed->data); });
-  handle = nullptr;
-}
-
 void FileSource::Engine::start() {
-  if (round_timer_ != nullptr) return;
-  round_timer_ = open_timer();
-  poll_timer_ = open_timer();
+  if (round_timer_.is_open()) return;
+  round_timer_.open(loop_, [engine = shared_from_this()] { engine->start_round(); });
+  poll_timer_.open(loop_, [engine = shared_from_this()] { engine->want_round(Milliseconds{0}); });
   hear_events();
   want_round(Milliseconds{0});
 }
@@ -146,18 +118,11 @@ void FileSource::Engine::hear_events() {
         inotify_error_ == EMFILE ? "there are too many inotify instances or open files"
                                  : std::strerror(inotify_error_),
         "raise the sysctl fs.inotify.max_user_instances, or the limit of open files");
-  auto poll = std::make_unique<Poll>();
-  if (const int error = uv_poll_init(loop_, &poll->handle, inotify_); error != 0)
+  const auto hear = [engine = shared_from_this()](int, int) { engine->on_events(); };
+  if (const int error = events_.open(loop_, inotify_, hear); error != 0)
     return index_.set_unheard(std::string("the event loop refuses it: ") + uv_strerror(error),
                               "raise the sysctl fs.epoll.max_user_watches");
-  events_ = poll.release();
-  events_->engine = shared_from_this();
-  events_->handle.data = events_;
-  check_loop(uv_poll_start(&events_->handle, UV_READABLE,
-                           [](uv_poll_t* handle, int, int) {
-                             static_cast<Poll*>(handle->data)->engine->on_events();
-                           }),
-             "watch inotify's events");
+  events_.watch(UV_READABLE);
 }
 
 void FileSource::Engine::rescan() {
@@ -167,9 +132,9 @@ void FileSource::Engine::rescan() {
 
 void FileSource::Engine::stop() {
   sink_ = nullptr;
-  close_handle(events_);
-  close_handle(round_timer_);
-  close_handle(poll_timer_);
+  events_.close();
+  round_timer_.close();
+  poll_timer_.close();
 }
 
 void FileSource::Engine::on_events() {
@@ -229,25 +194,18 @@ void FileSource::Engine::forget_quiet_writers() {
 // A round begins at the latest in so long, and never while one runs.  Large trees are looked at for
 // half of the time at most.
 void FileSource::Engine::want_round(Milliseconds in) {
-  if (sink_ == nullptr || round_timer_ == nullptr) return;
+  if (sink_ == nullptr || !round_timer_.is_open()) return;
   const Milliseconds at = now() + std::max(in, Milliseconds{0});
   if (wanted_at_ && *wanted_at_ <= at) return;
   wanted_at_ = at;
   if (running_) return;
-  check_loop(uv_timer_start(
-                 &round_timer_->handle,
-                 [](uv_timer_t* timer) {
-                   const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
-                   engine->start_round();
-                 },
-                 ms(at - now()), 0),
-             "start a timer");
+  round_timer_.start(at - now());
 }
 
 void FileSource::Engine::start_round() {
   if (running_ || sink_ == nullptr) return;
   wanted_at_.reset();
-  uv_timer_stop(&poll_timer_->handle);
+  poll_timer_.stop();
   forget_quiet_writers();
   auto* round = new Round;
   round->engine = shared_from_this();
@@ -285,15 +243,8 @@ void FileSource::Engine::finish_round(Round& round) {
   const auto wanted_at = std::exchange(wanted_at_, std::nullopt);
   if (wanted_at) want_round(std::max(*wanted_at - now(), took));
   if (outcome.again_in) want_round(*outcome.again_in);
-  const bool hears_all = events_ != nullptr && outcome.watched_wholly;
-  check_loop(uv_timer_start(
-                 &poll_timer_->handle,
-                 [](uv_timer_t* timer) {
-                   const std::shared_ptr<Engine> engine = static_cast<Timer*>(timer->data)->engine;
-                   engine->want_round(Milliseconds{0});
-                 },
-                 ms(hears_all ? options_.poll : options_.poll_without_inotify), 0),
-             "start a timer");
+  const bool hears_all = events_.is_open() && outcome.watched_wholly;
+  poll_timer_.start(hears_all ? options_.poll : options_.poll_without_inotify);
 }
 
 FileSource::FileSource(uv_loop_s* loop, FileSourceOptions options, FileReader reader,
