@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "dnsd/forward/cached_message.hpp"
+#include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
 
@@ -30,19 +31,17 @@ class QueryClock {
 class LoopClock final : public QueryClock {
  public:
   explicit LoopClock(uv_loop_t* loop);
-  // The handle is freed by its close callback, when the loop runs on.
-  ~LoopClock() override;
   Millis now() override { return uv_now(loop_); }
   std::uint64_t precise_now() override { return uv_hrtime(); }
   std::uint32_t unix_time() override;
   void call_at(Millis when, std::function<void()> task) override;
-  void cancel() override;
-  void close() override;
+  void cancel() override { timer_.stop(); }
+  void close() override { timer_.close(); }
 
  private:
-  struct Timer;
   uv_loop_t* loop_;
-  Timer* timer_;  // owned; null after close()
+  std::function<void()> task_;
+  loop::Timer timer_;
 };
 
 }  // namespace meshdns::dnsd
