@@ -13,6 +13,8 @@
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/recycled.hpp"
 #include "dnsd/forward/upstream_groups.hpp"
+#include "loop/check_loop.hpp"
+#include "loop/mailbox.hpp"
 #include "registry/base/limit_key.hpp"
 
 namespace meshdns::dnsd {
@@ -94,7 +96,7 @@ class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListen
   ForwardCounters counters_;
   Reactor reactor_;
   UpstreamGroups groups_;
-  std::shared_ptr<FlightMailbox> letterbox_;
+  std::shared_ptr<Letterbox> letterbox_;
 
   Millis timeout_ = 0;
   std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
@@ -210,17 +212,20 @@ void Forwarder::Impl::Pending::on_timer(Timer&) {
 // Takes results from other workers over to this one's thread.
 class Forwarder::Impl::Letterbox final : public FlightMailbox {
  public:
-  Letterbox(Impl& impl, std::shared_ptr<Reactor::Mailbox> mailbox)
-      : impl_(impl), mailbox_(std::move(mailbox)) {}
+  Letterbox(uv_loop_t* loop, Impl& impl) : impl_(impl) {
+    check_loop(mailbox_.open(loop), "be woken by other threads");
+    mailbox_.unref();
+  }
 
   void deliver(const std::string& flight_key, const FlightResult& result) override {
     // Runs only while the Impl lives: it closes the mailbox at its end.
-    mailbox_->post([&impl = impl_, flight_key, result] { impl.on_delivery(flight_key, result); });
+    mailbox_.post([&impl = impl_, flight_key, result] { impl.on_delivery(flight_key, result); });
   }
+  void close() { mailbox_.close(); }
 
  private:
   Impl& impl_;
-  std::shared_ptr<Reactor::Mailbox> mailbox_;
+  loop::Mailbox mailbox_;
 };
 
 Forwarder::Impl::Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
@@ -228,7 +233,7 @@ Forwarder::Impl::Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
     : shared_(std::move(shared)),
       reactor_(loop),
       groups_(reactor_, shared_->upstreams, *this),
-      letterbox_(std::make_shared<Letterbox>(*this, reactor_.mailbox())),
+      letterbox_(std::make_shared<Letterbox>(loop, *this)),
       later_timer_(reactor_, *this) {
   reconfigure(upstream, cache);
 }
@@ -264,6 +269,7 @@ void Forwarder::Impl::close() {
   } while (!later_.empty());
   groups_.close();
   later_timer_.stop();
+  letterbox_->close();
   reactor_.close();
 }
 
@@ -401,6 +407,7 @@ void Forwarder::Impl::on_flight_result(Pending& pending, const Flight& flight,
 }
 
 void Forwarder::Impl::on_delivery(const std::string& flight_key, const FlightResult& result) {
+  const auto this_turn = turn();
   const auto found = pending_.find(flight_key);
   if (found == pending_.end() || found->second->is_led_here()) return;
   end(*found->second, result.message, result.upstream);

@@ -24,85 +24,25 @@ std::uint64_t event_data(std::uint32_t slot, std::uint32_t generation) {
 
 }  // namespace
 
-struct Reactor::Handles {
-  uv_poll_t poll;
-  uv_timer_t timer;
-  uv_async_t async;
-  int open = 3;
-
-  template <typename Handle>
-  void close(Handle& handle) {
-    auto* const base = reinterpret_cast<uv_handle_t*>(&handle);
-    base->data = this;
-    uv_close(base, [](uv_handle_t* closed) {
-      auto* const self = static_cast<Handles*>(closed->data);
-      if (--self->open == 0) delete self;
-    });
-  }
-};
-
 Reactor::Reactor(uv_loop_t* loop)
     : loop_(loop),
-      handles_(new Handles),
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
-      first_free_(kNoSlot),
-      mailbox_(std::make_shared<Mailbox>()) {
+      timer_(loop, [this] { run_timers(); }),
+      first_free_(kNoSlot) {
   check_loop(epoll_fd_ >= 0 ? 0 : -errno, "make an epoll set");
-  handles_->poll.data = handles_->timer.data = handles_->async.data = this;
-  check_loop(uv_poll_init(loop_, &handles_->poll, epoll_fd_), "watch a descriptor");
-  check_loop(uv_poll_start(&handles_->poll, UV_READABLE,
-                           [](uv_poll_t* poll, int, int) {
-                             static_cast<Reactor*>(poll->data)->run_sockets();
-                           }),
+  check_loop(poll_.open(loop_, epoll_fd_, [this](int, int) { run_sockets(); }),
              "watch a descriptor");
-  uv_timer_init(loop_, &handles_->timer);
-  check_loop(
-      uv_async_init(loop_, &handles_->async,
-                    [](uv_async_t* async) { static_cast<Reactor*>(async->data)->run_tasks(); }),
-      "be woken by other threads");
-  // A timer or mailbox alone does not keep a loop alive.
-  uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->poll));
-  uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->timer));
-  uv_unref(reinterpret_cast<uv_handle_t*>(&handles_->async));
-  mailbox_->async_ = &handles_->async;
+  poll_.watch(UV_READABLE);
+  // Upstream queries alone do not keep the loop running.
+  poll_.unref();
+  timer_.unref();
 }
 
 void Reactor::close() {
-  if (handles_ == nullptr) return;
-  std::vector<std::move_only_function<void()>> dropped;
-  {
-    const std::lock_guard lock(mailbox_->mutex_);
-    mailbox_->async_ = nullptr;
-    dropped.swap(mailbox_->tasks_);
-  }
-  uv_poll_stop(&handles_->poll);
-  handles_->close(handles_->poll);
-  handles_->close(handles_->timer);
-  handles_->close(handles_->async);
-  handles_ = nullptr;
-  ::close(epoll_fd_);
-  epoll_fd_ = -1;
-}
-
-bool Reactor::Mailbox::post(std::move_only_function<void()> task) {
-  const std::lock_guard lock(mutex_);
-  if (async_ == nullptr) return false;
-  tasks_.push_back(std::move(task));
-  if (tasks_.size() == 1) uv_async_send(async_);
-  return true;
-}
-
-void Reactor::run_tasks() {
-  std::vector<std::move_only_function<void()>> tasks;
-  {
-    const std::lock_guard lock(mailbox_->mutex_);
-    tasks.swap(mailbox_->tasks_);
-  }
-  for (auto& task : tasks) {
-    if (handles_ == nullptr) return;
-    const RetireList::Turn turn(retired_);
-    task();
-  }
+  if (is_closed()) return;
+  poll_.close();
+  timer_.close();
+  ::close(std::exchange(epoll_fd_, -1));
 }
 
 bool Reactor::watch(int fd, std::uint32_t events, SocketHandler& handler, std::uint32_t& slot) {
@@ -142,26 +82,22 @@ bool Reactor::run_sockets() {
   for (int i = 0; i < count; ++i) {
     const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
     const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
-    if (handles_ == nullptr) return false;
+    if (is_closed()) return false;
     if (slots_[slot].generation != generation || slots_[slot].handler == nullptr) continue;
     const RetireList::Turn turn(retired_);
     slots_[slot].handler->on_socket(events[i].events);
   }
-  return handles_ != nullptr && count == kEventsPerCall;
+  return !is_closed() && count == kEventsPerCall;
 }
 
 void Reactor::arm() {
-  if (handles_ == nullptr) return;
+  if (is_closed()) return;
   if (timers_.empty()) return;  // fires once for nothing at worst
   const Millis first = timers_.begin()->first;
   if (armed_for_ != 0 && armed_for_ <= first) return;
   armed_for_ = first == 0 ? 1 : first;
   const Millis delay = first > now() ? first - now() : 0;
-  check_loop(
-      uv_timer_start(
-          &handles_->timer,
-          [](uv_timer_t* timer) { static_cast<Reactor*>(timer->data)->run_timers(); }, delay, 0),
-      "start a timer");
+  timer_.start(std::chrono::milliseconds(delay));
 }
 
 void Reactor::run_timers() {
@@ -173,7 +109,7 @@ void Reactor::run_timers() {
   for (int left = is_due ? kCallsBeforeTimers : 0; left > 0 && run_sockets();) --left;
   // Timers started meanwhile for now wait for the next round, so that no two can keep us here.
   for (std::size_t left = timers_.size(); left > 0 && !timers_.empty(); --left) {
-    if (handles_ == nullptr) return;
+    if (is_closed()) return;
     const auto first = timers_.begin();
     if (first->first > now_ms) break;
     Timer* const timer = first->second;

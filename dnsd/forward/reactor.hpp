@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of an event loop that the forwarder uses: sockets, timers and a mailbox, cheap enough to
-// use a socket for one query only.
+// The part of an event loop that the forwarder uses: sockets and timers, cheap enough to use a
+// socket for one query only.
 //
 // uv_poll costs three system calls more per socket than epoll itself (a trial ADD and DEL, and an
 // ioctl), and a uv handle must outlive its closing.  So our sockets are in an epoll set of their
-// own, which the uv loop sees as one descriptor; timers are a map with one uv_timer.
+// own, which the uv loop sees as one descriptor; timers are a map with one loop::Timer.
 #pragma once
 
 #include <uv.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dnsd/forward/cached_message.hpp"
 #include "dnsd/forward/lifetime.hpp"
+#include "loop/poll.hpp"
+#include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
 
@@ -95,7 +94,7 @@ class TimerHandler {
   ~TimerHandler() = default;
 };
 
-// The loop's thread only, but for post().  Each call of a handler or task is a turn (lifetime.hpp).
+// The loop's thread only.  Each call of a handler is a turn (lifetime.hpp).
 class Reactor {
  public:
   explicit Reactor(uv_loop_t* loop);
@@ -113,24 +112,9 @@ class Reactor {
   // callbacks run when the loop does, also after the Reactor is gone.
   void close();
 
-  // Hands a task to the loop's thread.  Any thread.
-  class Mailbox {
-   public:
-    // False: the reactor is closed and the task dropped.
-    bool post(std::move_only_function<void()> task);
-
-   private:
-    friend class Reactor;
-    std::mutex mutex_;
-    uv_async_t* async_ = nullptr;                         // guarded by mutex_; null = closed
-    std::vector<std::move_only_function<void()>> tasks_;  // guarded by mutex_
-  };
-  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
-
  private:
   friend class SocketWatch;
   friend class Timer;
-  struct Handles;
   struct Slot {
     SocketHandler* handler = nullptr;  // null = free
     std::uint32_t generation = 0;
@@ -139,23 +123,23 @@ class Reactor {
 
   // False: the system has no room; errno says why.
   bool watch(int fd, std::uint32_t events, SocketHandler& handler, std::uint32_t& slot);
+  bool is_closed() const { return epoll_fd_ < 0; }
   void change(int fd, std::uint32_t slot, std::uint32_t events);
   void unwatch(std::uint32_t slot);
   void arm();
   // True: there may be more that are ready.
   bool run_sockets();
   void run_timers();
-  void run_tasks();
 
   RetireList retired_;
   uv_loop_t* loop_;
-  Handles* handles_;  // deletes itself when the last of them is closed; null = closed
-  int epoll_fd_ = -1;
+  int epoll_fd_;       // -1 = closed
+  loop::Poll poll_;    // of epoll_fd_
+  loop::Timer timer_;  // for the first of timers_
   std::vector<Slot> slots_;
   std::uint32_t first_free_ = 0;
   std::multimap<Millis, Timer*> timers_;
   Millis armed_for_ = 0;  // 0 = not armed
-  std::shared_ptr<Mailbox> mailbox_;
 };
 
 }  // namespace meshdns::dnsd
