@@ -16,9 +16,11 @@
 #include <utility>
 
 #include "dnsd/admin/listening_socket.hpp"
-#include "dnsd/admin/loop_queue.hpp"
 #include "dnsd/admin/request_origin.hpp"
 #include "loop/check_loop.hpp"
+#include "loop/mailbox.hpp"
+#include "loop/poll.hpp"
+#include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -32,6 +34,8 @@ constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kBacklog = 128;
 // Connections accepted before those that are there get their turn again.
 constexpr int kAcceptsPerTurn = 16;
+// A page may take long to make: the loop does its other work before the next one.
+constexpr std::size_t kTasksPerTurn = 1;
 
 // The methods of a path, as the header Allow lists them.
 std::string allowed_methods(const HttpRoute& route) {
@@ -104,11 +108,6 @@ HttpRequest request_of(MHD_Connection* connection, const char* url, bool is_loca
       },
       &request.arguments);
   return request;
-}
-
-template <typename Handle>
-void close_handle(Handle& handle) {
-  uv_close(reinterpret_cast<uv_handle_t*>(&handle), nullptr);
 }
 
 }  // namespace
@@ -184,7 +183,7 @@ class HttpServer::Impl {
   void turn();
   void end_overdue();
   void wait();
-  std::optional<std::uint64_t> next_turn() const;
+  std::optional<std::chrono::milliseconds> next_turn() const;
 
   // Constant after start().
   ListeningSocket socket_;
@@ -196,17 +195,16 @@ class HttpServer::Impl {
   // Any thread.
   std::atomic<unsigned> queued_{0};  // jobs in to_owner_
 
-  // Owner's thread; push() from the server's.
-  std::unique_ptr<LoopQueue> to_owner_;
+  // Owner's thread; post() from the server's.
+  loop::Mailbox to_owner_;
   std::thread thread_;
 
   // Server's thread, from start() to the end of thread_.
-  std::unique_ptr<LoopQueue> to_server_;  // push() from the owner's thread
+  loop::Mailbox to_server_;  // post() from the owner's thread
   uv_loop_t loop_{};
-  uv_poll_t listener_{};
-  uv_poll_t descriptors_{};  // libmicrohttpd's own epoll descriptor
-  uv_timer_t timer_{};
-  int open_handles_ = 0;  // of timer_, descriptors_, listener_, in this order
+  loop::Poll listener_;
+  loop::Poll descriptors_;  // libmicrohttpd's own epoll descriptor
+  loop::Timer timer_;
   bool loop_open_ = false;
   bool is_ending_ = false;
   Connections connections_;
@@ -234,22 +232,19 @@ Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
                        MHD_OPTION_NOTIFY_COMPLETED, &Impl::on_completed, this, MHD_OPTION_END);
   if (daemon_ == nullptr) return refuse("cannot start the HTTP server");
   const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD);
-  uv_timer_init(&loop_, &timer_);
-  open_handles_ = 1;
   if (info == nullptr) return refuse("cannot poll the HTTP server");
-  if (const int error = uv_poll_init(&loop_, &descriptors_, info->epoll_fd); error != 0)
+  timer_.open(&loop_, [this] { turn(); });
+  const auto on_descriptors = [this](int, int) { turn(); };
+  if (const int error = descriptors_.open(&loop_, info->epoll_fd, on_descriptors); error != 0)
     return refuse_loop("cannot poll the HTTP server", error);
-  open_handles_ = 2;
-  if (const int error = uv_poll_init(&loop_, &listener_, socket_.fd()); error != 0)
+  const auto on_clients = [this](int, int) { accept_some(); };
+  if (const int error = listener_.open(&loop_, socket_.fd(), on_clients); error != 0)
     return refuse_loop("cannot poll the socket", error);
-  open_handles_ = 3;
-  listener_.data = descriptors_.data = timer_.data = this;
-  auto to_server = LoopQueue::open(&loop_);
-  if (!to_server) return refuse(to_server.error().message);
-  to_server_ = std::move(*to_server);
-  auto to_owner = LoopQueue::open(owner_loop);
-  if (!to_owner) return refuse(to_owner.error().message);
-  to_owner_ = std::move(*to_owner);
+  const std::string no_wakeup = "cannot wake an event loop from another thread";
+  if (const int error = to_server_.open(&loop_, kTasksPerTurn); error != 0)
+    return refuse_loop(no_wakeup, error);
+  if (const int error = to_owner_.open(owner_loop, kTasksPerTurn); error != 0)
+    return refuse_loop(no_wakeup, error);
   // Signals are the owner's.
   sigset_t all;
   sigset_t before;
@@ -268,10 +263,7 @@ Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
 
 void HttpServer::Impl::run() {
   pthread_setname_np(pthread_self(), "admin");
-  check_loop(
-      uv_poll_start(&descriptors_, UV_READABLE,
-                    [](uv_poll_t* poll, int, int) { static_cast<Impl*>(poll->data)->turn(); }),
-      "watch a descriptor");
+  descriptors_.watch(UV_READABLE);
   turn();
   uv_run(&loop_, UV_RUN_DEFAULT);
   end_all();
@@ -279,7 +271,7 @@ void HttpServer::Impl::run() {
 
 HttpServer::Impl::~Impl() {
   if (thread_.joinable()) {
-    to_server_->push([this] { uv_stop(&loop_); });
+    to_server_.post([this] { uv_stop(&loop_); });
     thread_.join();
   } else {
     end_all();
@@ -292,10 +284,10 @@ void HttpServer::Impl::end_all() {
     if (state.job) state.job->is_abandoned = true;
     if (state.phase == Phase::Waiting) MHD_resume_connection(connection);
   }
-  to_server_.reset();
-  if (open_handles_ >= 3) close_handle(listener_);
-  if (open_handles_ >= 2) close_handle(descriptors_);
-  if (open_handles_ >= 1) close_handle(timer_);
+  to_server_.close();
+  listener_.close();
+  descriptors_.close();
+  timer_.close();
   if (loop_open_) uv_run(&loop_, UV_RUN_DEFAULT);
   // After the poll handles: this closes the descriptors that they poll.
   if (daemon_ != nullptr) MHD_run(daemon_);
@@ -410,26 +402,15 @@ void HttpServer::Impl::end_overdue() {
 
 void HttpServer::Impl::wait() {
   if (now() < accept_again_at_)
-    uv_poll_stop(&listener_);
-  else if (uv_is_active(reinterpret_cast<uv_handle_t*>(&listener_)) == 0)
-    check_loop(uv_poll_start(&listener_, UV_READABLE,
-                             [](uv_poll_t* poll, int, int) {
-                               static_cast<Impl*>(poll->data)->accept_some();
-                             }),
-               "watch a descriptor");
+    listener_.watch(0);
+  else if (!listener_.is_active())
+    listener_.watch(UV_READABLE);
   const auto next = next_turn();
-  if (!next) {
-    uv_timer_stop(&timer_);
-    return;
-  }
-  check_loop(
-      uv_timer_start(
-          &timer_, [](uv_timer_t* timer) { static_cast<Impl*>(timer->data)->turn(); }, *next, 0),
-      "start a timer");
+  next ? timer_.start(*next) : timer_.stop();
 }
 
-// In milliseconds from now; nullopt: only when a socket calls.
-std::optional<std::uint64_t> HttpServer::Impl::next_turn() const {
+// From now; nullopt: only when a socket calls.
+std::optional<std::chrono::milliseconds> HttpServer::Impl::next_turn() const {
   std::uint64_t next = UINT64_MAX;
   MHD_UNSIGNED_LONG_LONG timeout = 0;
   if (MHD_get_timeout(daemon_, &timeout) == MHD_YES) next = timeout;
@@ -440,7 +421,7 @@ std::optional<std::uint64_t> HttpServer::Impl::next_turn() const {
     if (!state.is_ended) at(due(state));
   if (now() < accept_again_at_) at(accept_again_at_);
   if (next == UINT64_MAX) return std::nullopt;
-  return next;
+  return std::chrono::milliseconds(next);
 }
 
 // ---- what libmicrohttpd calls
@@ -559,10 +540,10 @@ MHD_Result HttpServer::Impl::hand_over(MHD_Connection* connection, const HttpHan
   state.job = std::make_shared<Job>();
   MHD_suspend_connection(connection);
   ++queued_;
-  to_owner_->push([this, job = state.job, &handler, request = std::move(request)] {
+  to_owner_.post([this, job = state.job, &handler, request = std::move(request)] {
     --queued_;
     if (job->is_abandoned) return;
-    to_server_->push(
+    to_server_.post(
         [this, job, response = handler(request)]() mutable { finish(job, std::move(response)); });
   });
   return MHD_YES;
