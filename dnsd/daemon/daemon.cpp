@@ -516,7 +516,7 @@ void Daemon::stop_timers() {
   housekeeping_.close();
   lameduck_.close();
   reloader_.stop();
-  for (FilePoll& file : resolv_confs_) file.stop();
+  for (FilePoll& file : resolv_confs_) file.close();
   local_names_.stop();
 }
 

@@ -7,28 +7,17 @@ namespace meshdns::dnsd {
 
 Result<void> FilePoll::start(uv_loop_t* loop, const std::string& path,
                              std::chrono::milliseconds interval, Callback on_change) {
-  stop();
-  auto handle = std::make_unique<Handle>();
-  handle->on_change = std::move(on_change);
-  if (const int error = uv_fs_poll_init(loop, &handle->poll); error != 0)
-    return fail("cannot watch " + path + ": " + uv_strerror(error));
-  handle_ = handle.release();
-  handle_->poll.data = handle_;
-  const int error = uv_fs_poll_start(
-      &handle_->poll,
-      [](uv_fs_poll_t* poll, int, const uv_stat_t*, const uv_stat_t*) {
-        static_cast<Handle*>(poll->data)->on_change();
-      },
-      path.c_str(), static_cast<unsigned>(interval.count()));
-  if (error == 0) return {};
-  stop();
+  const auto init = [loop](uv_fs_poll_t* poll) { return uv_fs_poll_init(loop, poll); };
+  int error = begin(std::move(on_change), init);
+  if (error == 0) {
+    const auto changed = [](uv_fs_poll_t* poll, int, const uv_stat_t*, const uv_stat_t*) {
+      call(poll);
+    };
+    error = uv_fs_poll_start(get(), changed, path.c_str(), static_cast<unsigned>(interval.count()));
+    if (error == 0) return {};
+    close();
+  }
   return fail("cannot watch " + path + ": " + uv_strerror(error));
-}
-
-void FilePoll::stop() {
-  if (handle_ == nullptr) return;
-  uv_close(reinterpret_cast<uv_handle_t*>(&std::exchange(handle_, nullptr)->poll),
-           [](uv_handle_t* closed) { delete static_cast<Handle*>(closed->data); });
 }
 
 void start_or_log(FilePoll& poll, uv_loop_t* loop, const std::string& path,

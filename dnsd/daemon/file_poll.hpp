@@ -2,14 +2,11 @@
 // Looks at a file at intervals and tells when it has changed, appeared or gone.
 #pragma once
 
-#include <uv.h>
-
 #include <chrono>
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "dnsd/log/log.hpp"
+#include "loop/handle.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {
@@ -18,28 +15,11 @@ namespace meshdns::dnsd {
 //
 // Each start() has a libuv handle of its own.  libuv 1.44 ends the process with an assertion when
 // one handle is stopped and started again while the thread pool still looks at the file.
-class FilePoll {
+class FilePoll : public loop::Handle<uv_fs_poll_t, void()> {
  public:
-  using Callback = std::function<void()>;
-
-  FilePoll() = default;
-  FilePoll(const FilePoll&) = delete;
-  FilePoll& operator=(const FilePoll&) = delete;
-  ~FilePoll() { stop(); }
-
   // Ends what was watched before.  An Error says why the file is not watched.
-  // REQUIRES: the loop runs, or is run to its end, after stop().
   Result<void> start(uv_loop_t* loop, const std::string& path, std::chrono::milliseconds interval,
                      Callback on_change);
-  // Nothing is called after this.
-  void stop();
-
- private:
-  struct Handle {
-    uv_fs_poll_t poll{};
-    Callback on_change;
-  };
-  Handle* handle_ = nullptr;  // freed by the loop after uv_close()
 };
 
 // Starts `poll`; logs the reason where that fails.

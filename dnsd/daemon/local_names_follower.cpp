@@ -20,7 +20,7 @@ void LocalNamesFollower::read(const Config& config) {
 
 void LocalNamesFollower::watch(uv_loop_t* loop, const Config& config,
                                std::function<void()> on_change) {
-  poll_.stop();
+  poll_.close();
   if (config.hosts.file.empty()) return;
   auto read_again = [this, &config, on_change = std::move(on_change)] {
     read(config);

@@ -23,7 +23,7 @@ class LocalNamesFollower {
   // Reads the file again when it has changed, and calls `on_change` then.  What was watched before
   // is left alone.  REQUIRES: `config` lives, and may change only with another call.
   void watch(uv_loop_t* loop, const Config& config, std::function<void()> on_change);
-  void stop() { poll_.stop(); }
+  void stop() { poll_.close(); }
 
   // Null: there are none.
   const std::shared_ptr<const LocalNames>& names() const { return names_; }

@@ -20,7 +20,7 @@ class FilePollTest : public testing::Test {
     write("a");
   }
   ~FilePollTest() override {
-    poll_.stop();
+    poll_.close();
     uv_run(&loop_, UV_RUN_DEFAULT);
     EXPECT_EQ(uv_loop_close(&loop_), 0);
     std::filesystem::remove(path_);
