@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "loop/check_loop.hpp"
+#include "loop/poll.hpp"
 
 #ifndef SO_DETACH_REUSEPORT_BPF
 #define SO_DETACH_REUSEPORT_BPF 68
@@ -111,9 +111,10 @@ void leave_group(const ListenSocket& socket) {
 
 }  // namespace
 
+// Owned by the callback of its poll, which goes when the loop has closed the handle: the socket may
+// be in use when it is closed.
 struct UdpServer::Socket {
-  UdpServer* server;
-  uv_poll_t poll;
+  loop::Poll poll;
   std::shared_ptr<ListenSocket> listen;
   std::uint32_t slot;
   int family;
@@ -150,18 +151,17 @@ int UdpServer::add(std::shared_ptr<ListenSocket> listen) {
     sockets_.emplace_back();
     generations_.push_back(0);
   }
-  auto socket = std::make_unique<Socket>();
-  socket->server = this;
+  const auto socket = std::make_shared<Socket>();
   socket->slot = static_cast<std::uint32_t>(slot);
   int domain = 0;
   socklen_t size = sizeof domain;
   ::getsockopt(listen->fd.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size);
   socket->family = domain;
   socket->listen = std::move(listen);
-  if (const int error = uv_poll_init(loop_, &socket->poll, socket->fd()); error != 0) return error;
-  socket->poll.data = socket.get();
-  check_loop(uv_poll_start(&socket->poll, UV_READABLE, on_readable), "watch a descriptor");
-  sockets_[slot] = std::move(socket);
+  const auto readable = [this, socket](int status, int) { on_readable(*socket, status); };
+  if (const int error = socket->poll.open(loop_, socket->fd(), readable); error != 0) return error;
+  socket->poll.watch(UV_READABLE);
+  sockets_[slot] = socket;
   return 0;
 }
 
@@ -184,7 +184,7 @@ void UdpServer::retire(const ListenSocket& listen) {
     // An inherited socket's queue is for the next process; ours ends with the socket.
     if (!listen.inherited) read_batches(*s, kBatchesOfRetired);
     s->retired = true;
-    uv_poll_stop(&s->poll);
+    s->poll.watch(0);
   }
 }
 
@@ -193,9 +193,8 @@ void UdpServer::close_retired() {
   for (auto& s : sockets_) {
     if (!s || !s->retired) continue;
     ++generations_[s->slot];
-    Socket* const closing = s.release();
-    uv_close(reinterpret_cast<uv_handle_t*>(&closing->poll),
-             [](uv_handle_t* handle) { delete static_cast<Socket*>(handle->data); });
+    s->poll.close();
+    s.reset();
   }
 }
 
@@ -211,17 +210,16 @@ void UdpServer::set_own_addresses(std::vector<SocketAddress> addresses) {
 
 // --- queries and their replies -------------------------------------------------------------------
 
-void UdpServer::on_readable(uv_poll_t* handle, int status, int) {
-  auto& socket = *static_cast<Socket*>(handle->data);
+void UdpServer::on_readable(Socket& socket, int status) {
   if (status < 0) {
     // libuv stops polling on a socket error; for UDP it concerns one packet, not the socket.
     int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    socket.server->counters_.udp_receive_errors.add();
-    check_loop(uv_poll_start(handle, UV_READABLE, on_readable), "watch a descriptor");
+    counters_.udp_receive_errors.add();
+    socket.poll.watch(UV_READABLE);
   }
-  socket.server->read_batches(socket, kBatchesPerTurn);
+  read_batches(socket, kBatchesPerTurn);
 }
 
 void UdpServer::read_batches(Socket& socket, unsigned most) {

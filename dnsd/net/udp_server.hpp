@@ -82,7 +82,7 @@ class UdpServer {
  private:
   struct Socket;
 
-  static void on_readable(uv_poll_t* handle, int status, int events);
+  void on_readable(Socket& socket, int status);
   void read_batches(Socket& socket, unsigned most);
   unsigned receive(Socket& socket);
   std::size_t accept_batch(const Socket& socket, unsigned received);
@@ -95,7 +95,7 @@ class UdpServer {
   uv_loop_t* loop_;
   WorkerCounters& counters_;
   QuerySink* sink_ = nullptr;
-  std::vector<std::unique_ptr<Socket>> sockets_;  // by slot; null = free
+  std::vector<std::shared_ptr<Socket>> sockets_;  // by slot; null = free
   std::vector<std::uint32_t> generations_;        // by slot
   std::vector<SocketAddress> own_addresses_;
 
