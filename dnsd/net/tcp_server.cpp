@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "loop/check_loop.hpp"
+#include "loop/poll.hpp"
 #include "registry/base/descriptor_limit.hpp"
 
 namespace meshdns::dnsd {
@@ -52,15 +52,15 @@ int highest_usable_fd(std::uint32_t reserved) {
 
 }  // namespace
 
+// Acceptors and connections are owned by the callbacks of their polls, which go when the loop has
+// closed the handles: both may be in use when they are closed.
 struct TcpServer::Acceptor {
-  TcpServer* server;
-  uv_poll_t poll;
+  loop::Poll poll;
   std::shared_ptr<ListenSocket> listen;
 };
 
 struct TcpServer::Connection {
-  TcpServer* server;
-  uv_poll_t poll;
+  loop::Poll poll;
   FileDescriptor fd;
   int watched = 0;  // libuv events polled for
   Client client;
@@ -113,45 +113,41 @@ TcpServer::TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<
       worker_(worker),
       limits_(budget_->limits()),
       max_accepted_fd_(highest_usable_fd(limits_.reserved_files)),
+      pause_timer_(loop, [this] { resume_accepting(); }),
       read_buffer_(new std::uint8_t[kShortRest + kReadSize]),
-      scratch_(new std::uint8_t[kScratchSize]) {
-  uv_timer_init(loop_, &pause_timer_);
-  pause_timer_.data = this;
-}
+      scratch_(new std::uint8_t[kScratchSize]) {}
 
 TcpServer::~TcpServer() = default;
 
 // --- listeners -----------------------------------------------------------------------------------
 
 int TcpServer::add(std::shared_ptr<ListenSocket> listen) {
-  auto acceptor = std::make_unique<Acceptor>();
-  acceptor->server = this;
+  const auto acceptor = std::make_shared<Acceptor>();
   acceptor->listen = std::move(listen);
-  const int error = uv_poll_init(loop_, &acceptor->poll, acceptor->listen->fd.get());
+  const auto acceptable = [this, acceptor](int status, int) { on_acceptable(*acceptor, status); };
+  const int error = acceptor->poll.open(loop_, acceptor->listen->fd.get(), acceptable);
   if (error != 0) return error;
-  acceptor->poll.data = acceptor.get();
-  if (paused_until_ == 0)
-    check_loop(uv_poll_start(&acceptor->poll, UV_READABLE, on_acceptable), "watch a descriptor");
-  acceptors_.push_back(acceptor.release());
+  if (paused_until_ == 0) acceptor->poll.watch(UV_READABLE);
+  acceptors_.push_back(acceptor);
   return 0;
 }
 
 bool TcpServer::has(const ListenSocket& listen) const {
   return std::any_of(acceptors_.begin(), acceptors_.end(),
-                     [&](const Acceptor* a) { return a->listen.get() == &listen; });
+                     [&](const auto& a) { return a->listen.get() == &listen; });
 }
 
 std::vector<const ListenSocket*> TcpServer::sockets() const {
   std::vector<const ListenSocket*> all;
-  for (const Acceptor* a : acceptors_) all.push_back(a->listen.get());
+  for (const auto& a : acceptors_) all.push_back(a->listen.get());
   return all;
 }
 
 void TcpServer::retire(const ListenSocket& listen) {
   const auto found = std::find_if(acceptors_.begin(), acceptors_.end(),
-                                  [&](const Acceptor* a) { return a->listen.get() == &listen; });
+                                  [&](const auto& a) { return a->listen.get() == &listen; });
   if (found == acceptors_.end()) return;
-  Acceptor* const acceptor = *found;
+  const std::shared_ptr<Acceptor> acceptor = *found;
   // Who is in the queue of a socket that closes is reset; an inherited one passes its queue on.
   if (!listen.inherited) {
     accept_waiting(*acceptor);
@@ -159,18 +155,16 @@ void TcpServer::retire(const ListenSocket& listen) {
     ::shutdown(listen.fd.get(), SHUT_RD);
   }
   acceptors_.erase(found);
-  uv_close(reinterpret_cast<uv_handle_t*>(&acceptor->poll),
-           [](uv_handle_t* handle) { delete static_cast<Acceptor*>(handle->data); });
+  acceptor->poll.close();
 }
 
-void TcpServer::on_acceptable(uv_poll_t* handle, int status, int) {
-  auto& acceptor = *static_cast<Acceptor*>(handle->data);
+void TcpServer::on_acceptable(Acceptor& acceptor, int status) {
   if (status < 0) {
-    acceptor.server->counters_.tcp_accept_errors.add();
-    acceptor.server->pause_accepting();
+    counters_.tcp_accept_errors.add();
+    pause_accepting();
     return;
   }
-  acceptor.server->accept_waiting(acceptor);
+  accept_waiting(acceptor);
 }
 
 void TcpServer::accept_waiting(Acceptor& acceptor) {
@@ -227,14 +221,13 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
         .add();
     return;
   }
-  auto c = std::make_unique<Connection>();
-  c->server = this;
+  const auto c = std::make_shared<Connection>();
   c->place = std::move(place);
-  if (uv_poll_init(loop_, &c->poll, fd.get()) != 0) {
+  const auto ready = [this, c](int status, int events) { on_ready(*c, status, events); };
+  if (c->poll.open(loop_, fd.get(), ready) != 0) {
     counters_.tcp_accept_errors.add();
     return;
   }
-  c->poll.data = c.get();
   c->client = {client, port, acceptor.listen->address.ip, true};
   if (acceptor.listen->wildcard) {
     sockaddr_storage local{};
@@ -253,7 +246,7 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
   ++open_;
   counters_.tcp_accepted.add();
   counters_.tcp_open.set(open_);
-  proceed(*c.release());
+  proceed(*c);
 }
 
 bool TcpServer::evict_longest_idle() {
@@ -281,32 +274,24 @@ void TcpServer::note_rest(Connection& c) {
 }
 
 void TcpServer::pause_accepting() {
-  for (Acceptor* a : acceptors_) uv_poll_stop(&a->poll);
+  for (const auto& a : acceptors_) a->poll.watch(0);
   paused_until_ = uv_now(loop_) + kAcceptPauseMs;
-  check_loop(
-      uv_timer_start(
-          &pause_timer_,
-          [](uv_timer_t* timer) { static_cast<TcpServer*>(timer->data)->resume_accepting(); },
-          kAcceptPauseMs, 0),
-      "start a timer");
+  pause_timer_.start(std::chrono::milliseconds(kAcceptPauseMs));
 }
 
 void TcpServer::resume_accepting() {
   paused_until_ = 0;
-  for (Acceptor* a : acceptors_)
-    check_loop(uv_poll_start(&a->poll, UV_READABLE, on_acceptable), "watch a descriptor");
+  for (const auto& a : acceptors_) a->poll.watch(UV_READABLE);
 }
 
 // --- one connection ------------------------------------------------------------------------------
 
-void TcpServer::on_ready(uv_poll_t* handle, int status, int events) {
-  auto& c = *static_cast<Connection*>(handle->data);
-  TcpServer& server = *c.server;
+void TcpServer::on_ready(Connection& c, int status, int events) {
   if (c.closed) return;
-  if (status < 0) return server.close(c);  // reset by the client
-  if ((events & UV_WRITABLE) != 0 && !server.write_output(c)) return server.close(c);
-  if ((events & UV_READABLE) != 0 && !server.read(c)) return server.close(c);
-  server.proceed(c);
+  if (status < 0) return close(c);  // reset by the client
+  if ((events & UV_WRITABLE) != 0 && !write_output(c)) return close(c);
+  if ((events & UV_READABLE) != 0 && !read(c)) return close(c);
+  proceed(c);
 }
 
 // False: the connection is broken.
@@ -505,10 +490,7 @@ void TcpServer::watch(Connection& c) {
   const int events = (reading ? UV_READABLE : 0) | (c.unsent() > 0 ? UV_WRITABLE : 0);
   if (events == c.watched) return;
   c.watched = events;
-  if (events == 0)
-    uv_poll_stop(&c.poll);
-  else
-    check_loop(uv_poll_start(&c.poll, events, on_ready), "watch a descriptor");
+  c.poll.watch(events);
 }
 
 bool TcpServer::may_take_query(const Connection& c) const {
@@ -630,14 +612,9 @@ void TcpServer::drain() {
 
 void TcpServer::close_all() {
   while (oldest_ != nullptr) close(*oldest_);
-  while (!acceptors_.empty()) {
-    Acceptor* const acceptor = acceptors_.back();
-    acceptors_.pop_back();
-    uv_close(reinterpret_cast<uv_handle_t*>(&acceptor->poll),
-             [](uv_handle_t* handle) { delete static_cast<Acceptor*>(handle->data); });
-  }
-  auto* const timer = reinterpret_cast<uv_handle_t*>(&pause_timer_);
-  if (uv_is_closing(timer) == 0) uv_close(timer, nullptr);
+  for (const auto& acceptor : acceptors_) acceptor->poll.close();
+  acceptors_.clear();
+  pause_timer_.close();
 }
 
 void TcpServer::link_newest(Connection& c) {
@@ -664,9 +641,8 @@ void TcpServer::close(Connection& c) {
   counters_.tcp_open.set(open_);
   held_ -= c.held;
   counters_.tcp_held.set(held_);
-  uv_close(reinterpret_cast<uv_handle_t*>(&c.poll),
-           [](uv_handle_t* handle) { delete static_cast<Connection*>(handle->data); });
-  c.fd.reset();  // after uv_close: libuv no longer looks at it
+  c.poll.close();
+  c.fd.reset();  // after the poll: libuv no longer looks at it
 }
 
 }  // namespace meshdns::dnsd

@@ -20,6 +20,7 @@
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/net/tcp_budget.hpp"
+#include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
 
@@ -64,8 +65,8 @@ class TcpServer {
   struct Acceptor;
   struct Connection;
 
-  static void on_acceptable(uv_poll_t* handle, int status, int events);
-  static void on_ready(uv_poll_t* handle, int status, int events);
+  void on_acceptable(Acceptor& acceptor, int status);
+  void on_ready(Connection& c, int status, int events);
 
   void accept_waiting(Acceptor& acceptor);
   bool leave_reserve(FileDescriptor& fd);
@@ -114,9 +115,9 @@ class TcpServer {
   bool draining_ = false;
   std::uint64_t grace_until_ = 0;  // loop time; of connections without a query, once draining
 
-  std::vector<Acceptor*> acceptors_;
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;
   std::uint64_t paused_until_ = 0;  // loop time; 0 = accepting
-  uv_timer_t pause_timer_;
+  loop::Timer pause_timer_;
 
   struct Slot {
     Connection* connection = nullptr;
