@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,26 +14,17 @@
 #include "dnsd/net/tcp_server.hpp"
 #include "dnsd/net/udp_server.hpp"
 #include "loop/check_loop.hpp"
+#include "loop/mailbox.hpp"
+#include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::uint64_t kTickMs = 250;
+constexpr std::chrono::milliseconds kTick{250};
 constexpr unsigned kTicksPerSecond = 4;
-constexpr std::uint64_t kDrainTickMs = 5;
+constexpr std::chrono::milliseconds kDrainTick{5};
 // How long a listener that was taken away still sends late replies.
 constexpr std::uint64_t kRetiredMs = 5000;
-
-template <typename Handle>
-uv_handle_t* as_handle(Handle* handle) {
-  return reinterpret_cast<uv_handle_t*>(handle);
-}
-
-void close_handle(uv_handle_t* handle) {
-  if (uv_is_closing(handle) == 0) uv_close(handle, nullptr);
-}
 
 // The sockets of one worker in a set.
 std::shared_ptr<ListenSocket> socket_of(const std::vector<std::shared_ptr<ListenSocket>>& sockets,
@@ -55,7 +45,7 @@ class Worker::Impl final : public ReplySender {
   std::chrono::milliseconds tcp_idle_timeout() const { return tcp_->idle_timeout(); }
 
   Result<void> start(const ListenerSet& listeners, QuerySink& sink);
-  void post(std::function<void()> task);
+  void post(std::move_only_function<void()> task);
   void change_listeners(const ListenerSet& listeners);
   void drain(std::chrono::milliseconds limit);
   void join();
@@ -69,7 +59,6 @@ class Worker::Impl final : public ReplySender {
 
  private:
   void run();
-  void run_tasks();
   void flush();
   void tick();
   int serve(const ListenerSet& listeners);
@@ -84,11 +73,11 @@ class Worker::Impl final : public ReplySender {
   // The worker's thread; the control thread before start().
   uv_loop_t loop_;
   bool loop_ready_ = false;
-  uv_async_t wake_;
+  loop::Mailbox mailbox_;  // post() from any thread
   uv_check_t after_poll_;
   uv_prepare_t before_poll_;
-  uv_timer_t timer_;
-  uv_timer_t drain_timer_;
+  loop::Timer timer_;
+  loop::Timer drain_timer_;
   std::unique_ptr<UdpServer> udp_;
   std::unique_ptr<TcpServer> tcp_;
   QuerySink* sink_ = nullptr;
@@ -98,10 +87,6 @@ class Worker::Impl final : public ReplySender {
   std::uint64_t drain_until_ = 0;
 
   std::thread thread_;  // control thread
-
-  std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;  // guarded by mutex_
-  bool ended_ = false;                        // guarded by mutex_
 };
 
 Worker::Impl::Impl(const WorkerOptions& options, std::shared_ptr<TcpBudget> budget)
@@ -111,18 +96,15 @@ int Worker::Impl::init_loop() {
   if (const int error = uv_loop_init(&loop_); error != 0) return error;
   loop_ready_ = true;
   loop_.data = this;
-  if (const int error = uv_async_init(
-          &loop_, &wake_,
-          [](uv_async_t* handle) { static_cast<Impl*>(handle->loop->data)->run_tasks(); });
-      error != 0) {
+  if (const int error = mailbox_.open(&loop_); error != 0) {
     check_loop(uv_loop_close(&loop_), "close: a handle is open");
     loop_ready_ = false;
     return error;
   }
   uv_check_init(&loop_, &after_poll_);
   uv_prepare_init(&loop_, &before_poll_);
-  uv_timer_init(&loop_, &timer_);
-  uv_timer_init(&loop_, &drain_timer_);
+  timer_.open(&loop_, [this] { tick(); });
+  drain_timer_.open(&loop_, [this] { drain_tick(); });
   udp_ = std::make_unique<UdpServer>(&loop_, counters_);
   tcp_ = std::make_unique<TcpServer>(&loop_, counters_, budget_, options_.index);
   budget_->join(options_.index, [this](const TcpBudget::ConnectionId& id) {
@@ -134,7 +116,7 @@ int Worker::Impl::init_loop() {
 Worker::Impl::~Impl() {
   if (!loop_ready_) return;
   budget_->leave(options_.index);
-  if (!ended_) {  // never started
+  if (timer_.is_open()) {  // never started
     udp_->close_all();
     tcp_->close_all();
     close_own_handles();
@@ -144,11 +126,11 @@ Worker::Impl::~Impl() {
 }
 
 void Worker::Impl::close_own_handles() {
-  close_handle(as_handle(&wake_));
-  close_handle(as_handle(&after_poll_));
-  close_handle(as_handle(&before_poll_));
-  close_handle(as_handle(&timer_));
-  close_handle(as_handle(&drain_timer_));
+  mailbox_.close();
+  uv_close(reinterpret_cast<uv_handle_t*>(&after_poll_), nullptr);
+  uv_close(reinterpret_cast<uv_handle_t*>(&before_poll_), nullptr);
+  timer_.close();
+  drain_timer_.close();
 }
 
 Result<void> Worker::Impl::start(const ListenerSet& listeners, QuerySink& sink) {
@@ -166,10 +148,7 @@ Result<void> Worker::Impl::start(const ListenerSet& listeners, QuerySink& sink) 
   check_loop(uv_prepare_start(&before_poll_,
                               [](uv_prepare_t* h) { static_cast<Impl*>(h->loop->data)->flush(); }),
              "call before each poll");
-  check_loop(uv_timer_start(
-                 &timer_, [](uv_timer_t* h) { static_cast<Impl*>(h->loop->data)->tick(); }, kTickMs,
-                 kTickMs),
-             "start a timer");
+  timer_.repeat(kTick);
 
   // Signals are the control thread's.
   sigset_t all;
@@ -191,30 +170,9 @@ void Worker::Impl::run() {
     pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
   }
   uv_run(&loop_, UV_RUN_DEFAULT);
-  std::vector<std::function<void()>> left;
-  {
-    const std::scoped_lock lock(mutex_);
-    ended_ = true;
-    left.swap(tasks_);
-  }
 }
 
-void Worker::Impl::post(std::function<void()> task) {
-  const std::scoped_lock lock(mutex_);
-  if (ended_) return;
-  tasks_.push_back(std::move(task));
-  // Under the lock, so that the handle is not closed meanwhile.
-  if (tasks_.size() == 1) uv_async_send(&wake_);
-}
-
-void Worker::Impl::run_tasks() {
-  std::vector<std::function<void()>> tasks;
-  {
-    const std::scoped_lock lock(mutex_);
-    tasks.swap(tasks_);
-  }
-  for (const auto& task : tasks) task();
-}
+void Worker::Impl::post(std::move_only_function<void()> task) { mailbox_.post(std::move(task)); }
 
 void Worker::Impl::flush() {
   udp_->flush();
@@ -276,11 +234,7 @@ void Worker::Impl::drain(std::chrono::milliseconds limit) {
     drain_until_ = uv_now(&loop_) + static_cast<std::uint64_t>(limit.count());
     serve(ListenerSet());
     tcp_->drain();
-    check_loop(
-        uv_timer_start(
-            &drain_timer_, [](uv_timer_t* h) { static_cast<Impl*>(h->loop->data)->drain_tick(); },
-            0, kDrainTickMs),
-        "start a timer");
+    drain_timer_.start(std::chrono::milliseconds(0));
   });
 }
 
@@ -288,7 +242,7 @@ void Worker::Impl::drain_tick() {
   flush();
   tcp_->sweep();
   const bool busy = sink_->in_flight() > 0 || tcp_->has_connections();
-  if (busy && uv_now(&loop_) < drain_until_) return;
+  if (busy && uv_now(&loop_) < drain_until_) return drain_timer_.start(kDrainTick);
   finish();
 }
 
@@ -324,7 +278,7 @@ std::chrono::milliseconds Worker::tcp_idle_timeout() const { return impl_->tcp_i
 Result<void> Worker::start(const ListenerSet& listeners, QuerySink& sink) {
   return impl_->start(listeners, sink);
 }
-void Worker::post(std::function<void()> task) { impl_->post(std::move(task)); }
+void Worker::post(std::move_only_function<void()> task) { impl_->post(std::move(task)); }
 void Worker::change_listeners(ListenerSet listeners) { impl_->change_listeners(listeners); }
 void Worker::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
 void Worker::join() { impl_->join(); }

@@ -48,7 +48,7 @@ class Worker {
 
   // Runs `task` on the worker's thread, in the order posted.  After the end of the loop tasks are
   // destroyed without having run.
-  void post(std::function<void()> task);
+  void post(std::move_only_function<void()> task);
   // Moves to another set of listeners: new sockets are served first, then the old ones are emptied
   // and closed.  Established TCP connections stay.  The returned flag of completion is not needed:
   // the sockets themselves were opened by the set.
