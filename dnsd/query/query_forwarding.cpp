@@ -3,7 +3,7 @@
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/dns64.hpp"
 #include "dnsd/query/forwarded_answer.hpp"
-#include "dnsd/query/query_handler_impl.hpp"
+#include "dnsd/query/query_handler.hpp"
 #include "dnsd/wire/name_text.hpp"
 
 namespace meshdns::dnsd {
@@ -19,8 +19,7 @@ constexpr std::uint32_t kMaxQuestions = 8;
 
 }  // namespace
 
-QueryHandler::Impl::Written QueryHandler::Impl::forward(QueryState& state, const View& view,
-                                                        Buffer buffer) {
+QueryHandler::Written QueryHandler::forward(QueryState& state, const View& view, Buffer buffer) {
   const bool plain = state.chain.empty();
   // All names of the walk are missing, too: what the upstream said of the first.
   if (plain && state.walk.is_over() && state.walk.denial)
@@ -41,8 +40,8 @@ QueryHandler::Impl::Written QueryHandler::Impl::forward(QueryState& state, const
 }
 
 // The usual case: the question itself, from the cache without a copy.
-QueryHandler::Impl::Written QueryHandler::Impl::forward_question(QueryState& state,
-                                                                 const View& view, Buffer buffer) {
+QueryHandler::Written QueryHandler::forward_question(QueryState& state, const View& view,
+                                                     Buffer buffer) {
   const Cache::Hit hit = parts_.upstream.answer(*state.query, frame_of(state, buffer),
                                                 parts_.clock.now(), rotation_.next());
   if (hit.refresh_due) parts_.upstream.refresh(request_of(state));
@@ -52,8 +51,7 @@ QueryHandler::Impl::Written QueryHandler::Impl::forward_question(QueryState& sta
   return use(state, view, *hit.message, hit.freshness, buffer);
 }
 
-std::size_t QueryHandler::Impl::answer_any_minimally(QueryState& state, const View& view,
-                                                     Buffer buffer) {
+std::size_t QueryHandler::answer_any_minimally(QueryState& state, const View& view, Buffer buffer) {
   state.source = AnswerSource::Refused;
   MessageWriter writer = begin_reply(state, buffer);
   AnswerContext context{
@@ -62,9 +60,9 @@ std::size_t QueryHandler::Impl::answer_any_minimally(QueryState& state, const Vi
   return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
 
-QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const View& view,
-                                                    const CachedMessage& message,
-                                                    Freshness freshness, Buffer buffer) {
+QueryHandler::Written QueryHandler::use(QueryState& state, const View& view,
+                                        const CachedMessage& message, Freshness freshness,
+                                        Buffer buffer) {
   if (freshness == Freshness::Stale) state.source = AnswerSource::Stale;
   // A reload may have switched DNS64 off while the addresses of IPv4 were asked for.
   if (state.without_ipv6 && (message.kind() != MessageKind::Positive || !settings_.dns64))
@@ -92,7 +90,7 @@ QueryHandler::Impl::Written QueryHandler::Impl::use(QueryState& state, const Vie
 }
 
 // DNS64: true when addresses of IPv4 are asked for in place of this answer.
-bool QueryHandler::Impl::asks_for_ipv4(QueryState& state, const CachedMessage& message) const {
+bool QueryHandler::asks_for_ipv4(QueryState& state, const CachedMessage& message) const {
   if (!settings_.dns64 || state.without_ipv6 || !wants_translation(*state.query) ||
       !lacks_ipv6(message))
     return false;
@@ -101,13 +99,13 @@ bool QueryHandler::Impl::asks_for_ipv4(QueryState& state, const CachedMessage& m
 }
 
 // There is no IPv4 either: what was said of IPv6 holds.
-std::size_t QueryHandler::Impl::relay_untranslated(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::relay_untranslated(QueryState& state, Buffer buffer) {
   const MessageRef denial = std::exchange(state.without_ipv6, nullptr);
   return relay(state, *denial, Freshness::Fresh, buffer);
 }
 
-std::size_t QueryHandler::Impl::relay(QueryState& state, const CachedMessage& message,
-                                      Freshness freshness, Buffer buffer) {
+std::size_t QueryHandler::relay(QueryState& state, const CachedMessage& message,
+                                Freshness freshness, Buffer buffer) {
   if (!state.chain.empty() || state.without_ipv6) return compose(state, message, freshness, buffer);
   const std::size_t size = message.write_reply(*state.query, frame_of(state, buffer),
                                                parts_.clock.now(), rotation_.next(), freshness);
@@ -115,8 +113,8 @@ std::size_t QueryHandler::Impl::relay(QueryState& state, const CachedMessage& me
 }
 
 // Our aliases, then the upstream's word on where they lead.
-std::size_t QueryHandler::Impl::compose(QueryState& state, const CachedMessage& message,
-                                        Freshness freshness, Buffer buffer) {
+std::size_t QueryHandler::compose(QueryState& state, const CachedMessage& message,
+                                  Freshness freshness, Buffer buffer) {
   MessageWriter writer = begin_reply(state, buffer);
   if (message.kind() == MessageKind::Failure) {
     state.source = AnswerSource::Failed;
@@ -145,7 +143,7 @@ std::size_t QueryHandler::Impl::compose(QueryState& state, const CachedMessage& 
   return count_reply(state, buffer, message.rcode(), writer.finish());
 }
 
-std::size_t QueryHandler::Impl::ask(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::ask(QueryState& state, Buffer buffer) {
   const Millis now = parts_.clock.now();
   if (state.give_up_at == 0)
     state.give_up_at = now + 2 * static_cast<Millis>(settings_.timeout.count());
@@ -164,7 +162,7 @@ std::size_t QueryHandler::Impl::ask(QueryState& state, Buffer buffer) {
   return kReplyLater;
 }
 
-ForwardRequest QueryHandler::Impl::request_of(const QueryState& state) const {
+ForwardRequest QueryHandler::request_of(const QueryState& state) const {
   const wire::QueryMessage& query = *state.query;
   ForwardRequest request;
   request.question = question_of(query);
@@ -177,7 +175,7 @@ ForwardRequest QueryHandler::Impl::request_of(const QueryState& state) const {
   return request;
 }
 
-ReplyFrame QueryHandler::Impl::frame_of(const QueryState& state, Buffer buffer) {
+ReplyFrame QueryHandler::frame_of(const QueryState& state, Buffer buffer) {
   const ReplyOptions wanted = options(state);
   return {.buffer = buffer,
           .limit = reply_limit(*state.query, state.is_tcp(), buffer.size()),

@@ -7,7 +7,6 @@
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/chaos.hpp"
 #include "dnsd/query/local_resolution.hpp"
-#include "dnsd/query/query_handler_impl.hpp"
 #include "dnsd/query/special_names.hpp"
 
 namespace meshdns::dnsd {
@@ -65,14 +64,14 @@ AnswerSource source_of(const Decision& decision) {
 
 }  // namespace
 
-std::size_t reply_limit(const QueryMessage& query, bool tcp, std::size_t capacity) {
+std::size_t QueryHandler::reply_limit(const QueryMessage& query, bool tcp, std::size_t capacity) {
   if (tcp) return std::min(wire::kMaxMessageSize, capacity);
   if (!query.has_edns) return wire::kMinUdpPayload;
   return std::clamp<std::size_t>(query.edns.udp_payload, wire::kMinUdpPayload,
                                  wire::kMaxUdpPayload);
 }
 
-QueryHandler::Impl::Impl(QueryHandlerParts parts, QuerySettings settings)
+QueryHandler::QueryHandler(QueryHandlerParts parts, QuerySettings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
       reader_(parts_.publisher),
@@ -80,20 +79,20 @@ QueryHandler::Impl::Impl(QueryHandlerParts parts, QuerySettings settings)
   limiter_.configure(settings_.rate_limit);
 }
 
-void QueryHandler::Impl::reconfigure(QuerySettings settings) {
+void QueryHandler::reconfigure(QuerySettings settings) {
   settings_ = std::move(settings);
   limiter_.configure(settings_.rate_limit);
 }
 
 // --- one query, or up to 64 ----------------------------------------------------------------------
 
-std::size_t QueryHandler::Impl::on_query(Buffer buffer, std::size_t size, const ReplyTo& reply_to) {
+std::size_t QueryHandler::on_query(Buffer buffer, std::size_t size, const ReplyTo& reply_to) {
   Datagram datagram{.buffer = buffer, .query_size = size, .reply_to = reply_to};
   on_batch({&datagram, 1});
   return datagram.reply_size;
 }
 
-void QueryHandler::Impl::on_batch(std::span<Datagram> batch) {
+void QueryHandler::on_batch(std::span<Datagram> batch) {
   while (!batch.empty()) {
     const std::size_t size = std::min(batch.size(), kBatchSize);
     answer_batch(batch.first(size));
@@ -102,7 +101,7 @@ void QueryHandler::Impl::on_batch(std::span<Datagram> batch) {
 }
 
 // All are parsed before any is looked up, so that the waits for memory overlap.
-void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
+void QueryHandler::answer_batch(std::span<Datagram> batch) {
   batch_started_ns_ = parts_.clock.precise_now();
   const Snapshot& snapshot = reader_.current();
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -131,7 +130,7 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
 
 // Each step reads what the one before it has asked for.  GCC takes a function that only prefetches
 // for one without effect, and leaves out the calls of it that it can see through.
-[[gnu::noipa]] void QueryHandler::Impl::fetch_ahead(std::size_t size, const Snapshot& snapshot) {
+[[gnu::noipa]] void QueryHandler::fetch_ahead(std::size_t size, const Snapshot& snapshot) {
   std::array<const registry::HostEntry* const*, kBatchSize> places;
   for (std::size_t i = 0; i < size; ++i)
     places[i] =
@@ -145,8 +144,8 @@ void QueryHandler::Impl::answer_batch(std::span<Datagram> batch) {
 }
 
 // Refusals first, in the order of the protocol's layers.
-std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
-                                       const Snapshot& snapshot, Buffer buffer) {
+std::size_t QueryHandler::answer(QueryState& state, ParseOutcome outcome, const Snapshot& snapshot,
+                                 Buffer buffer) {
   identity_ = {};
   held_number_ = 0;
   if (outcome == ParseOutcome::Drop) return kNoReply;
@@ -176,7 +175,7 @@ std::size_t QueryHandler::Impl::answer(QueryState& state, ParseOutcome outcome,
   return answer_question(state, snapshot, buffer);
 }
 
-void QueryHandler::Impl::check_cookie(QueryState& state) {
+void QueryHandler::check_cookie(QueryState& state) {
   const IpAddress& client = state.reply_to->client.address;
   if (!settings_.answers_cookies_of(client)) return;
   state.cookie = dnsd::check_cookie(cookie_of(*state.query), client, *settings_.cookie_secrets,
@@ -186,8 +185,7 @@ void QueryHandler::Impl::check_cookie(QueryState& state) {
 
 // Nothing when the client may have its answer.  An error is as short as a truncated answer would
 // be.  Whoever has a cookie of ours is really there, as over TCP.
-QueryHandler::Impl::Written QueryHandler::Impl::limit(QueryState& state, ParseOutcome outcome,
-                                                      Buffer buffer) {
+QueryHandler::Written QueryHandler::limit(QueryState& state, ParseOutcome outcome, Buffer buffer) {
   if (state.cookie == CookieCheck::Valid) return {};
   switch (limiter_.judge(state.reply_to->client.address, state.started_ns)) {
     case RateLimiter::Verdict::Answer:
@@ -207,15 +205,15 @@ QueryHandler::Impl::Written QueryHandler::Impl::limit(QueryState& state, ParseOu
 }
 
 // RFC 7873, section 5.4: a client that wants a cookie of ours, or to hear whether its one is good.
-std::size_t QueryHandler::Impl::answer_cookie_query(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::answer_cookie_query(QueryState& state, Buffer buffer) {
   if (state.is_stranger) return refuse(state, kNotAllowed, buffer);
   if (!state.cookie) return write_rcode(state, Rcode::FormErr, buffer);
   const bool is_bad = state.cookie == CookieCheck::Invalid;
   return write_rcode(state, is_bad ? Rcode::BadCookie : Rcode::NoError, buffer);
 }
 
-std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapshot& snapshot,
-                                                Buffer buffer) {
+std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& snapshot,
+                                          Buffer buffer) {
   const wire::Class qclass = state.query->qclass;
   if (qclass != wire::Class::In && qclass != wire::Class::Chaos)
     return refuse(state, "only classes IN and CH are served", buffer);
@@ -226,8 +224,8 @@ std::size_t QueryHandler::Impl::answer_question(QueryState& state, const Snapsho
   return resolve(state, View(snapshot, *client, likely_), buffer);
 }
 
-std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snapshot& snapshot,
-                                                   const registry::Client& client, Buffer buffer) {
+std::size_t QueryHandler::answer_class_chaos(QueryState& state, const Snapshot& snapshot,
+                                             const registry::Client& client, Buffer buffer) {
   if (!may_ask_chaos(settings_.chaos, state.reply_to->client.address))
     return refuse(state, "class CH is not served to this client (server.chaos)", buffer);
   state.source = AnswerSource::Chaos;
@@ -244,7 +242,7 @@ std::size_t QueryHandler::Impl::answer_class_chaos(QueryState& state, const Snap
 
 // --- the registry's answer -----------------------------------------------------------------------
 
-std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buffer buffer) {
+std::size_t QueryHandler::resolve(QueryState& state, const View& view, Buffer buffer) {
   std::array<char, wire::kMaxNameLength + 1> odd_name;
   for (;;) {
     if (state.decisions >= kMaxDecisions) return stop_working(state, buffer);
@@ -266,13 +264,13 @@ std::size_t QueryHandler::Impl::resolve(QueryState& state, const View& view, Buf
   }
 }
 
-std::size_t QueryHandler::Impl::stop_working(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::stop_working(QueryState& state, Buffer buffer) {
   counters_.overworked.add();
   return fail(state, wire::Ede::Other, "too many aliases and search domains for one query", buffer);
 }
 
-std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& view,
-                                               const Decision& decision, Buffer buffer) {
+std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
+                                         const Decision& decision, Buffer buffer) {
   const bool failure = is_failure(decision.verdict);
   state.source = source_of(decision);
   MessageWriter writer = begin_reply(state, buffer);
@@ -292,7 +290,7 @@ std::size_t QueryHandler::Impl::write_decision(QueryState& state, const View& vi
 
 // --- search walks --------------------------------------------------------------------------------
 
-void QueryHandler::Impl::begin_walk(QueryState& state, const View& view, const Decision& decision) {
+void QueryHandler::begin_walk(QueryState& state, const View& view, const Decision& decision) {
   if (view.settings().search_shortcut != registry::SearchShortcut::All) return;
   const bool unknown = !decision.match && (decision.verdict == Verdict::NxDomain ||
                                            decision.verdict == Verdict::Forward);
@@ -302,7 +300,7 @@ void QueryHandler::Impl::begin_walk(QueryState& state, const View& view, const D
   state.walk.begin(state.query->qname(), view.client().search);
 }
 
-void QueryHandler::Impl::walk_on(QueryState& state, const View& view) {
+void QueryHandler::walk_on(QueryState& state, const View& view) {
   state.chain.clear();
   state.without_ipv6 = nullptr;
   const std::string_view name = state.walk.next();
@@ -313,7 +311,7 @@ void QueryHandler::Impl::walk_on(QueryState& state, const View& view) {
 
 // --- refusals ------------------------------------------------------------------------------------
 
-MessageWriter QueryHandler::Impl::begin_reply(const QueryState& state, Buffer buffer) const {
+MessageWriter QueryHandler::begin_reply(const QueryState& state, Buffer buffer) const {
   MessageWriter writer(buffer, reply_limit(*state.query, state.is_tcp(), buffer.size()),
                        *state.query);
   if (is_kept_short(state)) return writer;
@@ -324,18 +322,18 @@ MessageWriter QueryHandler::Impl::begin_reply(const QueryState& state, Buffer bu
 
 // A stranger's address may be forged: over UDP it gets nothing that would make its reply larger
 // than its query, so neither options nor extended errors.
-bool QueryHandler::Impl::is_kept_short(const QueryState& state) {
+bool QueryHandler::is_kept_short(const QueryState& state) {
   return state.is_stranger && !state.is_tcp();
 }
 
-std::size_t QueryHandler::Impl::write_rcode(QueryState& state, Rcode rcode, Buffer buffer) {
+std::size_t QueryHandler::write_rcode(QueryState& state, Rcode rcode, Buffer buffer) {
   state.source = AnswerSource::Protocol;
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(rcode);
   return count_reply(state, buffer, rcode, writer.finish());
 }
 
-std::size_t QueryHandler::Impl::refuse(QueryState& state, std::string_view why, Buffer buffer) {
+std::size_t QueryHandler::refuse(QueryState& state, std::string_view why, Buffer buffer) {
   state.source = AnswerSource::Refused;
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(Rcode::Refused);
@@ -343,12 +341,12 @@ std::size_t QueryHandler::Impl::refuse(QueryState& state, std::string_view why, 
   return count_reply(state, buffer, Rcode::Refused, writer.finish());
 }
 
-std::size_t QueryHandler::Impl::refuse_unknown(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::refuse_unknown(QueryState& state, Buffer buffer) {
   state.is_stranger = true;
   return refuse(state, "no Pod or workload has this address", buffer);
 }
 
-std::size_t QueryHandler::Impl::reject_type(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::reject_type(QueryState& state, Buffer buffer) {
   state.source = AnswerSource::Protocol;
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(Rcode::FormErr);
@@ -356,8 +354,8 @@ std::size_t QueryHandler::Impl::reject_type(QueryState& state, Buffer buffer) {
   return count_reply(state, buffer, Rcode::FormErr, writer.finish());
 }
 
-std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::string_view why,
-                                     Buffer buffer) {
+std::size_t QueryHandler::fail(QueryState& state, wire::Ede code, std::string_view why,
+                               Buffer buffer) {
   state.source = AnswerSource::Failed;
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(Rcode::ServFail);
@@ -367,7 +365,7 @@ std::size_t QueryHandler::Impl::fail(QueryState& state, wire::Ede code, std::str
 
 // --- facts about a query -------------------------------------------------------------------------
 
-Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_name) const {
+Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) const {
   Asked asked = asked_of(*state.query, odd_name);
   asked.server_addresses = server_addresses(*state.reply_to);
   asked.local = settings_.local.get();
@@ -376,14 +374,14 @@ Asked QueryHandler::Impl::asked(const QueryState& state, std::span<char> odd_nam
 }
 
 // The bound addresses; with a wildcard listener, the destination address of the query.
-std::span<const IpAddress> QueryHandler::Impl::server_addresses(const ReplyTo& reply_to) const {
+std::span<const IpAddress> QueryHandler::server_addresses(const ReplyTo& reply_to) const {
   if (!settings_.server_addresses.empty()) return settings_.server_addresses;
   const IpAddress& local = reply_to.client.local;
   if (local.is_loopback() || local.is_unspecified()) return {};
   return {&local, 1};
 }
 
-ReplyOptions QueryHandler::Impl::options(const QueryState& state) const {
+ReplyOptions QueryHandler::options(const QueryState& state) const {
   ReplyOptions options;
   const QueryMessage& query = *state.query;
   if (!query.has_edns) return options;
@@ -400,30 +398,10 @@ ReplyOptions QueryHandler::Impl::options(const QueryState& state) const {
   return options;
 }
 
-DescribeForwarding QueryHandler::Impl::describe_forwarding() const {
+DescribeForwarding QueryHandler::describe_forwarding() const {
   return [this](std::string_view wire_name, wire::Type type) {
     return parts_.upstream.describe(wire_name, type, parts_.clock.now());
   };
 }
-
-// --- the public face -----------------------------------------------------------------------------
-
-QueryHandler::QueryHandler(QueryHandlerParts parts, QuerySettings settings)
-    : impl_(std::make_unique<Impl>(std::move(parts), std::move(settings))) {}
-QueryHandler::~QueryHandler() = default;
-
-std::size_t QueryHandler::on_query(std::span<std::uint8_t> buffer, std::size_t query_size,
-                                   const ReplyTo& reply_to) {
-  return impl_->on_query(buffer, query_size, reply_to);
-}
-void QueryHandler::on_batch(std::span<Datagram> batch) { impl_->on_batch(batch); }
-std::size_t QueryHandler::in_flight() const { return impl_->waiting(); }
-void QueryHandler::on_stop() { impl_->stop(); }
-void QueryHandler::on_snapshot() { impl_->on_snapshot(); }
-void QueryHandler::reconfigure(QuerySettings settings) { impl_->reconfigure(std::move(settings)); }
-void QueryHandler::set_log(QueryLog* log) { impl_->set_log(log); }
-const QueryCounters& QueryHandler::counters() const { return impl_->counters(); }
-std::optional<IpAddress> QueryHandler::take_limited() { return impl_->take_limited(); }
-FailingNames& QueryHandler::failing_names() { return impl_->failing_names(); }
 
 }  // namespace meshdns::dnsd

@@ -5,24 +5,33 @@
 //     on_batch -> parse -> refuse | answer from the registry (no lock, no allocation)
 //                                 | from the cache | hold: wait for an upstream or a new snapshot
 //
-// decision.hpp decides about answers; the handler holds waiting queries and counts.
+// decision.hpp decides about answers; the handler holds waiting queries and counts: answering is in
+// query_handler.cpp, forwarding in query_forwarding.cpp, waiting in query_waiting.cpp.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/decision.hpp"
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_log.hpp"
 #include "dnsd/query/query_settings.hpp"
+#include "dnsd/query/query_state.hpp"
+#include "dnsd/query/rate_limiter.hpp"
+#include "dnsd/query/reply_options.hpp"
+#include "dnsd/query/rotation.hpp"
 #include "dnsd/query/upstream_access.hpp"
+#include "dnsd/wire/message_writer.hpp"
 #include "registry/snapshot/publisher.hpp"
+#include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
 
@@ -45,14 +54,14 @@ class QueryHandler final : public QuerySink {
   static constexpr std::size_t kMaxWaitingPerClient = 4096;
 
   QueryHandler(QueryHandlerParts parts, QuerySettings settings);
-  ~QueryHandler() override;
+  ~QueryHandler() override = default;
   QueryHandler(const QueryHandler&) = delete;
   QueryHandler& operator=(const QueryHandler&) = delete;
 
   std::size_t on_query(std::span<std::uint8_t> buffer, std::size_t query_size,
                        const ReplyTo& reply_to) override;
   void on_batch(std::span<Datagram> batch) override;
-  std::size_t in_flight() const override;
+  std::size_t in_flight() const override { return held_.size(); }
   // Also closes the upstream and the clock.
   void on_stop() override;
 
@@ -61,17 +70,109 @@ class QueryHandler final : public QuerySink {
   void on_snapshot();
   // Takes over other settings; queries that wait keep their deadline.
   void reconfigure(QuerySettings settings);
-  void set_log(QueryLog* log);
+  void set_log(QueryLog* log) { parts_.log = log; }
 
   // Any thread.
-  const QueryCounters& counters() const;
-  FailingNames& failing_names();
+  const QueryCounters& counters() const { return counters_; }
+  FailingNames& failing_names() { return failing_names_; }
   // One of the clients that have been over their rate limit since the last call.
-  std::optional<IpAddress> take_limited();
+  std::optional<IpAddress> take_limited() { return limiter_.take_limited(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  using Buffer = std::span<std::uint8_t>;
+  static constexpr std::size_t kBatchSize = 64;
+  // nullopt: the chain or the walk has moved on, decide again.
+  using Written = std::optional<std::size_t>;
+
+  // --- answering ---
+  void answer_batch(std::span<Datagram> batch);
+  void fetch_ahead(std::size_t size, const registry::Snapshot& snapshot);
+  std::size_t answer(QueryState& state, wire::ParseOutcome outcome,
+                     const registry::Snapshot& snapshot, Buffer buffer);
+  void check_cookie(QueryState& state);
+  Written limit(QueryState& state, wire::ParseOutcome outcome, Buffer buffer);
+  std::size_t answer_cookie_query(QueryState& state, Buffer buffer);
+  std::size_t answer_question(QueryState& state, const registry::Snapshot& snapshot, Buffer buffer);
+  std::size_t answer_class_chaos(QueryState& state, const registry::Snapshot& snapshot,
+                                 const registry::Client& client, Buffer buffer);
+  std::size_t resolve(QueryState& state, const registry::View& view, Buffer buffer);
+  std::size_t stop_working(QueryState& state, Buffer buffer);
+  std::size_t write_decision(QueryState& state, const registry::View& view,
+                             const Decision& decision, Buffer buffer);
+  std::size_t refuse(QueryState& state, std::string_view why, Buffer buffer);
+  std::size_t refuse_unknown(QueryState& state, Buffer buffer);
+  std::size_t reject_type(QueryState& state, Buffer buffer);
+  // Octets of reply that the client takes.
+  static std::size_t reply_limit(const wire::QueryMessage& query, bool tcp, std::size_t capacity);
+  static bool is_kept_short(const QueryState& state);
+  std::size_t fail(QueryState& state, wire::Ede code, std::string_view why, Buffer buffer);
+  std::size_t write_rcode(QueryState& state, wire::Rcode rcode, Buffer buffer);
+  wire::MessageWriter begin_reply(const QueryState& state, Buffer buffer) const;
+  static void begin_walk(QueryState& state, const registry::View& view, const Decision& decision);
+  static void walk_on(QueryState& state, const registry::View& view);
+
+  Asked asked(const QueryState& state, std::span<char> odd_name) const;
+  std::span<const IpAddress> server_addresses(const ReplyTo& reply_to) const;
+  ReplyOptions options(const QueryState& state) const;
+  DescribeForwarding describe_forwarding() const;
+
+  // --- forwarding ---
+  Written forward(QueryState& state, const registry::View& view, Buffer buffer);
+  Written forward_question(QueryState& state, const registry::View& view, Buffer buffer);
+  std::size_t answer_any_minimally(QueryState& state, const registry::View& view, Buffer buffer);
+  Written use(QueryState& state, const registry::View& view, const CachedMessage& message,
+              Freshness freshness, Buffer buffer);
+  std::size_t relay(QueryState& state, const CachedMessage& message, Freshness freshness,
+                    Buffer buffer);
+  std::size_t compose(QueryState& state, const CachedMessage& message, Freshness freshness,
+                      Buffer buffer);
+  bool asks_for_ipv4(QueryState& state, const CachedMessage& message) const;
+  std::size_t relay_untranslated(QueryState& state, Buffer buffer);
+  std::size_t ask(QueryState& state, Buffer buffer);
+  ForwardRequest request_of(const QueryState& state) const;
+  ReplyFrame frame_of(const QueryState& state, Buffer buffer);
+
+  // --- waiting ---
+  std::size_t hold_for_snapshot(QueryState& state, Buffer buffer);
+  // The same query where it waits already; null: too many do.
+  HeldQuery* hold(QueryState& state, std::uint64_t& number);
+  void on_outcome(std::uint64_t number, const Outcome& outcome);
+  void decide_again(std::uint64_t number);
+  // Runs `answer` for a waiting query and sends the reply, unless the query must wait longer.
+  template <typename Answer>
+  void continue_held(std::uint64_t number, Answer&& answer);
+  void expire();
+  void arm_timer();
+
+  // --- counting ---
+  void count_request(const QueryState& state);
+  std::size_t count_reply(QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size);
+  void count_duration(std::uint64_t nanoseconds, std::uint64_t queries);
+  void log(const QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size) const;
+
+  QueryHandlerParts parts_;
+  QuerySettings settings_;
+  QueryCounters counters_;
+  FailingNames failing_names_;
+  RateLimiter limiter_;
+  HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
+  registry::Publisher::Reader reader_;
+  RotationTable rotation_;
+  bool stopped_ = false;
+
+  // Of the query under way.
+  std::string_view identity_;
+  std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
+  const registry::HostEntry* likely_ = nullptr;  // the entry that lookup() will probably find
+  std::uint64_t batch_started_ns_ = 0;
+
+  // Reused from batch to batch.
+  std::array<wire::QueryMessage, kBatchSize> messages_;
+  std::array<wire::ParseOutcome, kBatchSize> outcomes_;
+  std::array<std::uint64_t, kBatchSize> hashes_;
+  std::array<const registry::HostEntry*, kBatchSize> entries_;  // by fetch_ahead(); null = none
+  std::array<std::uint8_t, 256> options_;
+  std::vector<std::uint8_t> late_buffer_;
 };
 
 }  // namespace meshdns::dnsd

@@ -2,7 +2,7 @@
 // The part of QueryHandler that deals with queries that are answered later, and with counting.
 #include <algorithm>
 
-#include "dnsd/query/query_handler_impl.hpp"
+#include "dnsd/query/query_handler.hpp"
 #include "dnsd/wire/octets.hpp"
 
 namespace meshdns::dnsd {
@@ -16,7 +16,7 @@ constexpr std::uint8_t kAuthoritativeBit = 0x04;
 
 }  // namespace
 
-HeldQuery* QueryHandler::Impl::hold(QueryState& state, std::uint64_t& number) {
+HeldQuery* QueryHandler::hold(QueryState& state, std::uint64_t& number) {
   if (held_number_ != 0) {
     number = held_number_;
     return held_.find(number);
@@ -26,7 +26,7 @@ HeldQuery* QueryHandler::Impl::hold(QueryState& state, std::uint64_t& number) {
   return held;
 }
 
-std::size_t QueryHandler::Impl::hold_for_snapshot(QueryState& state, Buffer buffer) {
+std::size_t QueryHandler::hold_for_snapshot(QueryState& state, Buffer buffer) {
   std::uint64_t number = 0;
   HeldQuery* const held = hold(state, number);
   if (held == nullptr) {
@@ -43,7 +43,7 @@ std::size_t QueryHandler::Impl::hold_for_snapshot(QueryState& state, Buffer buff
 }
 
 template <typename Answer>
-void QueryHandler::Impl::continue_held(std::uint64_t number, Answer&& answer) {
+void QueryHandler::continue_held(std::uint64_t number, Answer&& answer) {
   HeldQuery* const held = held_.find(number);
   if (held == nullptr || stopped_) return;
   held_number_ = number;
@@ -60,7 +60,7 @@ void QueryHandler::Impl::continue_held(std::uint64_t number, Answer&& answer) {
   counters_.waiting.set(held_.size());
 }
 
-void QueryHandler::Impl::on_outcome(std::uint64_t number, const Outcome& outcome) {
+void QueryHandler::on_outcome(std::uint64_t number, const Outcome& outcome) {
   if (stopped_) return;
   continue_held(number, [&](HeldQuery& held, Buffer buffer) {
     held.state.source = AnswerSource::Forward;
@@ -76,7 +76,7 @@ void QueryHandler::Impl::on_outcome(std::uint64_t number, const Outcome& outcome
   });
 }
 
-void QueryHandler::Impl::decide_again(std::uint64_t number) {
+void QueryHandler::decide_again(std::uint64_t number) {
   continue_held(number, [&](HeldQuery& held, Buffer buffer) {
     held.state.chain.clear();
     held.state.walk = {};
@@ -87,14 +87,14 @@ void QueryHandler::Impl::decide_again(std::uint64_t number) {
   });
 }
 
-void QueryHandler::Impl::on_snapshot() {
+void QueryHandler::on_snapshot() {
   if (stopped_) return;
   for (const std::uint64_t number : held_.awaiting_snapshot(HeldQueries::kAll))
     decide_again(number);
   arm_timer();
 }
 
-void QueryHandler::Impl::expire() {
+void QueryHandler::expire() {
   for (const std::uint64_t number : held_.awaiting_snapshot(parts_.clock.now()))
     continue_held(number, [&](HeldQuery& held, Buffer buffer) {
       return fail(held.state, wire::Ede::NoReachableAuthority,
@@ -103,7 +103,7 @@ void QueryHandler::Impl::expire() {
   arm_timer();
 }
 
-void QueryHandler::Impl::arm_timer() {
+void QueryHandler::arm_timer() {
   const Millis deadline = held_.next_deadline();
   if (deadline == HeldQueries::kAll)
     parts_.clock.cancel();
@@ -111,7 +111,7 @@ void QueryHandler::Impl::arm_timer() {
     parts_.clock.call_at(deadline, [this] { expire(); });
 }
 
-void QueryHandler::Impl::stop() {
+void QueryHandler::on_stop() {
   stopped_ = true;
   held_.clear();
   parts_.upstream.close();
@@ -120,7 +120,7 @@ void QueryHandler::Impl::stop() {
 
 // --- counting ------------------------------------------------------------------------------------
 
-void QueryHandler::Impl::count_request(const QueryState& state) {
+void QueryHandler::count_request(const QueryState& state) {
   const Client& client = state.reply_to->client;
   counters_
       .requests[client.tcp][client.address.is_v6()][QueryCounters::type_slot(state.query->qtype)]
@@ -128,8 +128,8 @@ void QueryHandler::Impl::count_request(const QueryState& state) {
   if (state.query->has_edns && state.query->edns.dnssec_ok) counters_.do_requests.add();
 }
 
-std::size_t QueryHandler::Impl::count_reply(QueryState& state, Buffer reply, Rcode rcode,
-                                            std::size_t size) {
+std::size_t QueryHandler::count_reply(QueryState& state, Buffer reply, Rcode rcode,
+                                      std::size_t size) {
   counters_.responses[QueryCounters::rcode_slot(rcode)][static_cast<std::size_t>(state.source)]
       .add();
   if ((reply[2] & kTruncatedBit) != 0) counters_.truncated.add();
@@ -140,13 +140,12 @@ std::size_t QueryHandler::Impl::count_reply(QueryState& state, Buffer reply, Rco
   return size;
 }
 
-void QueryHandler::Impl::count_duration(std::uint64_t nanoseconds, std::uint64_t queries) {
+void QueryHandler::count_duration(std::uint64_t nanoseconds, std::uint64_t queries) {
   counters_.duration[QueryCounters::duration_bucket(nanoseconds)].add(queries);
   counters_.duration_sum_ns.add(nanoseconds * queries);
 }
 
-void QueryHandler::Impl::log(const QueryState& state, Buffer reply, Rcode rcode,
-                             std::size_t size) const {
+void QueryHandler::log(const QueryState& state, Buffer reply, Rcode rcode, std::size_t size) const {
   const wire::QueryMessage& query = *state.query;
   // The reply repeats the question as it was asked.
   const auto* const question = reinterpret_cast<const char*>(reply.data() + wire::kHeaderSize);
