@@ -7,15 +7,12 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "dnsd/net/tcp_server.hpp"
 #include "dnsd/net/udp_server.hpp"
 #include "loop/check_loop.hpp"
-#include "loop/mailbox.hpp"
-#include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -34,65 +31,21 @@ std::shared_ptr<ListenSocket> socket_of(const std::vector<std::shared_ptr<Listen
 
 }  // namespace
 
-class Worker::Impl final : public ReplySender {
- public:
-  Impl(const WorkerOptions& options, std::shared_ptr<TcpBudget> budget);
-  ~Impl() override;
-  int init_loop();
+Result<std::unique_ptr<Worker>> Worker::create(const WorkerOptions& options,
+                                               std::shared_ptr<TcpBudget> budget) {
+  std::unique_ptr<Worker> worker(new Worker(options, std::move(budget)));
+  if (const int error = worker->init_loop(); error != 0)
+    return fail("worker " + std::to_string(options.index) +
+                " cannot create its event loop: " + uv_strerror(error));
+  return worker;
+}
 
-  uv_loop_t* loop() { return &loop_; }
-  const WorkerCounters& counters() const { return counters_; }
-  std::chrono::milliseconds tcp_idle_timeout() const { return tcp_->idle_timeout(); }
-
-  Result<void> start(const ListenerSet& listeners, QuerySink& sink);
-  void post(std::move_only_function<void()> task);
-  void change_listeners(const ListenerSet& listeners);
-  void drain(std::chrono::milliseconds limit);
-  void join();
-
-  void send(const ReplyTo& reply_to, std::span<const std::uint8_t> message) override {
-    reply_to.client.tcp ? tcp_->send_later(reply_to, message) : udp_->send_later(reply_to, message);
-  }
-  void drop(const ReplyTo& reply_to) override {
-    if (reply_to.client.tcp) tcp_->drop(reply_to);
-  }
-
- private:
-  void run();
-  void flush();
-  void tick();
-  int serve(const ListenerSet& listeners);
-  void drain_tick();
-  void finish();
-  void close_own_handles();
-
-  const WorkerOptions options_;
-  std::shared_ptr<TcpBudget> budget_;
-  WorkerCounters counters_;
-
-  // The worker's thread; the control thread before start().
-  uv_loop_t loop_;
-  bool loop_ready_ = false;
-  loop::Mailbox mailbox_;  // post() from any thread
-  uv_check_t after_poll_;
-  uv_prepare_t before_poll_;
-  loop::Timer timer_;
-  loop::Timer drain_timer_;
-  std::unique_ptr<UdpServer> udp_;
-  std::unique_ptr<TcpServer> tcp_;
-  QuerySink* sink_ = nullptr;
-  unsigned ticks_ = 0;
-  std::uint64_t retired_at_ = 0;  // loop time; 0 = no listener waits to be closed
-  bool draining_ = false;
-  std::uint64_t drain_until_ = 0;
-
-  std::thread thread_;  // control thread
-};
-
-Worker::Impl::Impl(const WorkerOptions& options, std::shared_ptr<TcpBudget> budget)
+Worker::Worker(const WorkerOptions& options, std::shared_ptr<TcpBudget> budget)
     : options_(options), budget_(std::move(budget)) {}
 
-int Worker::Impl::init_loop() {
+std::chrono::milliseconds Worker::tcp_idle_timeout() const { return tcp_->idle_timeout(); }
+
+int Worker::init_loop() {
   if (const int error = uv_loop_init(&loop_); error != 0) return error;
   loop_ready_ = true;
   loop_.data = this;
@@ -113,7 +66,7 @@ int Worker::Impl::init_loop() {
   return 0;
 }
 
-Worker::Impl::~Impl() {
+Worker::~Worker() {
   if (!loop_ready_) return;
   budget_->leave(options_.index);
   if (timer_.is_open()) {  // never started
@@ -125,7 +78,7 @@ Worker::Impl::~Impl() {
   check_loop(uv_loop_close(&loop_), "close: a handle is open");
 }
 
-void Worker::Impl::close_own_handles() {
+void Worker::close_own_handles() {
   mailbox_.close();
   uv_close(reinterpret_cast<uv_handle_t*>(&after_poll_), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&before_poll_), nullptr);
@@ -133,7 +86,7 @@ void Worker::Impl::close_own_handles() {
   drain_timer_.close();
 }
 
-Result<void> Worker::Impl::start(const ListenerSet& listeners, QuerySink& sink) {
+Result<void> Worker::start(const ListenerSet& listeners, QuerySink& sink) {
   sink_ = &sink;
   udp_->set_sink(&sink);
   tcp_->set_sink(&sink);
@@ -143,11 +96,12 @@ Result<void> Worker::Impl::start(const ListenerSet& listeners, QuerySink& sink) 
   // Late replies are sent after what made them: callbacks of sockets run before the check, those of
   // timers before the prepare.
   check_loop(uv_check_start(&after_poll_,
-                            [](uv_check_t* h) { static_cast<Impl*>(h->loop->data)->flush(); }),
+                            [](uv_check_t* h) { static_cast<Worker*>(h->loop->data)->flush(); }),
              "call after each poll");
-  check_loop(uv_prepare_start(&before_poll_,
-                              [](uv_prepare_t* h) { static_cast<Impl*>(h->loop->data)->flush(); }),
-             "call before each poll");
+  check_loop(
+      uv_prepare_start(&before_poll_,
+                       [](uv_prepare_t* h) { static_cast<Worker*>(h->loop->data)->flush(); }),
+      "call before each poll");
   timer_.repeat(kTick);
 
   // Signals are the control thread's.
@@ -160,7 +114,7 @@ Result<void> Worker::Impl::start(const ListenerSet& listeners, QuerySink& sink) 
   return {};
 }
 
-void Worker::Impl::run() {
+void Worker::run() {
   pthread_setname_np(pthread_self(), ("worker-" + std::to_string(options_.index)).c_str());
   if (options_.cpu >= 0) {
     cpu_set_t cpus;
@@ -172,14 +126,22 @@ void Worker::Impl::run() {
   uv_run(&loop_, UV_RUN_DEFAULT);
 }
 
-void Worker::Impl::post(std::move_only_function<void()> task) { mailbox_.post(std::move(task)); }
+void Worker::post(std::move_only_function<void()> task) { mailbox_.post(std::move(task)); }
 
-void Worker::Impl::flush() {
+void Worker::send(const ReplyTo& reply_to, std::span<const std::uint8_t> message) {
+  reply_to.client.tcp ? tcp_->send_later(reply_to, message) : udp_->send_later(reply_to, message);
+}
+
+void Worker::drop(const ReplyTo& reply_to) {
+  if (reply_to.client.tcp) tcp_->drop(reply_to);
+}
+
+void Worker::flush() {
   udp_->flush();
   tcp_->flush();
 }
 
-void Worker::Impl::tick() {
+void Worker::tick() {
   tcp_->sweep();
   if (++ticks_ % kTicksPerSecond == 0) {
     counters_.heartbeat.add();
@@ -192,7 +154,7 @@ void Worker::Impl::tick() {
 }
 
 // New sockets first, then those that are no longer in the set.
-int Worker::Impl::serve(const ListenerSet& listeners) {
+int Worker::serve(const ListenerSet& listeners) {
   std::vector<SocketAddress> own;
   std::vector<const ListenSocket*> wanted;
   int first_error = 0;
@@ -221,14 +183,14 @@ int Worker::Impl::serve(const ListenerSet& listeners) {
   return first_error;
 }
 
-void Worker::Impl::change_listeners(const ListenerSet& listeners) {
+void Worker::change_listeners(ListenerSet listeners) {
   // Only this worker's sockets are kept by it: the set goes with the task.
-  post([this, listeners] {
+  post([this, listeners = std::move(listeners)] {
     if (!draining_) serve(listeners);
   });
 }
 
-void Worker::Impl::drain(std::chrono::milliseconds limit) {
+void Worker::drain(std::chrono::milliseconds limit) {
   post([this, limit] {
     if (std::exchange(draining_, true)) return;
     drain_until_ = uv_now(&loop_) + static_cast<std::uint64_t>(limit.count());
@@ -238,7 +200,7 @@ void Worker::Impl::drain(std::chrono::milliseconds limit) {
   });
 }
 
-void Worker::Impl::drain_tick() {
+void Worker::drain_tick() {
   flush();
   tcp_->sweep();
   const bool busy = sink_->in_flight() > 0 || tcp_->has_connections();
@@ -246,7 +208,7 @@ void Worker::Impl::drain_tick() {
   finish();
 }
 
-void Worker::Impl::finish() {
+void Worker::finish() {
   flush();
   udp_->close_all();
   tcp_->close_all();
@@ -254,34 +216,8 @@ void Worker::Impl::finish() {
   close_own_handles();
 }
 
-void Worker::Impl::join() {
+void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
-
-// --- the public face -----------------------------------------------------------------------------
-
-Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Worker::~Worker() = default;
-
-Result<std::unique_ptr<Worker>> Worker::create(const WorkerOptions& options,
-                                               std::shared_ptr<TcpBudget> budget) {
-  auto impl = std::make_unique<Impl>(options, std::move(budget));
-  if (const int error = impl->init_loop(); error != 0)
-    return fail("worker " + std::to_string(options.index) +
-                " cannot create its event loop: " + uv_strerror(error));
-  return std::unique_ptr<Worker>(new Worker(std::move(impl)));
-}
-
-uv_loop_t* Worker::loop() { return impl_->loop(); }
-ReplySender& Worker::replies() { return *impl_; }
-std::chrono::milliseconds Worker::tcp_idle_timeout() const { return impl_->tcp_idle_timeout(); }
-Result<void> Worker::start(const ListenerSet& listeners, QuerySink& sink) {
-  return impl_->start(listeners, sink);
-}
-void Worker::post(std::move_only_function<void()> task) { impl_->post(std::move(task)); }
-void Worker::change_listeners(ListenerSet listeners) { impl_->change_listeners(listeners); }
-void Worker::drain(std::chrono::milliseconds limit) { impl_->drain(limit); }
-void Worker::join() { impl_->join(); }
-const WorkerCounters& Worker::counters() const { return impl_->counters(); }
 
 }  // namespace meshdns::dnsd
