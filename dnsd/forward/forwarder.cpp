@@ -2,17 +2,11 @@
 #include "dnsd/forward/forwarder.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
-#include <unordered_map>
 #include <utility>
 
-#include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/forward/flight.hpp"
-#include "dnsd/forward/lifetime.hpp"
-#include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/recycled.hpp"
-#include "dnsd/forward/upstream_groups.hpp"
 #include "loop/check_loop.hpp"
 #include "loop/mailbox.hpp"
 #include "registry/base/limit_key.hpp"
@@ -36,107 +30,33 @@ std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
   return text;
 }
 
-struct Waiter {
-  OutcomeCallback callback;
-  IpAddress limit_key;  // of the client
-  Millis stale_at = 0;
-};
-
 }  // namespace
 
-class Forwarder::Impl final : private TimerHandler, private UpstreamGroupsListener {
- public:
-  Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared, const UpstreamConfig& upstream,
-       const CacheConfig& cache);
-  ~Impl() { close(); }
-
-  void resolve(ForwardRequest request, OutcomeCallback callback);
-  void refresh(const ForwardRequest& request);
-  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
-  void close();
-  Route route(std::string_view wire_name) const;
-  std::size_t pending() const { return waiting_; }
-  const ForwardCounters& counters() const { return counters_; }
-
- private:
-  class Pending;
-  class Letterbox;
-  struct Due {
-    Waiter waiter;
-    Outcome outcome;
-    std::string upstream;
-  };
-  enum class Purpose : std::uint8_t { Client, Refresh };
-
-  void on_timer(Timer& timer) override;
-  RetireList::Turn turn() { return RetireList::Turn(reactor_.retired()); }
-  void on_upstream_recovered() override { shared_->cache.note_recovery(reactor_.now()); }
-
-  // The question's entry, new or found; null: none, and `outcome` says why or what.
-  Pending* start(const ForwardRequest& request, const CacheKey& key, Purpose purpose,
-                 Outcome& outcome);
-  bool answer_at_once(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
-  bool deny_below_denied(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
-  void take_off(Pending& pending, const ForwardRequest& request);
-
-  bool has_room_for(const IpAddress& client) const;
-  Waiter make_waiter(const IpAddress& client, OutcomeCallback callback);
-  void answer(std::vector<Waiter> waiters, const Outcome& outcome);
-  void answer_later(Waiter waiter, Outcome outcome);
-  void answer_due();
-  Outcome refusal(const CacheKey& key, wire::Ede ede, std::string text) const;
-  Outcome refusal_or_stale(const CacheKey& key, FlightTable::Admission why);
-
-  void on_delivery(const std::string& flight_key, const FlightResult& result);
-  void on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,
-                        const std::string& upstream);
-  void end(Pending& pending, const MessageRef& message, std::string_view upstream);
-
-  std::shared_ptr<ForwardShared> shared_;
-  ForwardCounters counters_;
-  Reactor reactor_;
-  UpstreamGroups groups_;
-  std::shared_ptr<Letterbox> letterbox_;
-
-  Millis timeout_ = 0;
-  std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
-  AnswerRules rules_;
-  bool serve_stale_ = true;
-  bool nxdomain_cut_ = false;
-  bool closed_ = false;
-
-  std::unordered_map<std::string_view, Owned<Pending>> pending_;    // by their flight keys
-  std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;  // by limit_key_of()
-  std::size_t waiting_ = 0;
-  std::deque<Due> due_;    // answered before the turn ends
-  std::deque<Due> later_;  // becomes due when the timer fires
-  Timer later_timer_;
-};
-
 // A question that is being asked, by this worker or by another, and who waits for it here.
-class Forwarder::Impl::Pending final : public Recycled<Pending>,
-                                       public Retirable,
-                                       private FlightHost,
-                                       private TimerHandler {
+class Forwarder::Pending final : public Recycled<Pending>,
+                                 public Retirable,
+                                 private FlightHost,
+                                 private TimerHandler {
  public:
-  Pending(Impl& impl, const ForwardRequest& request, const CacheKey& cache_key, std::string flight)
-      : Retirable(impl.reactor_.retired()),
+  Pending(Forwarder& forwarder, const ForwardRequest& request, const CacheKey& cache_key,
+          std::string flight)
+      : Retirable(forwarder.reactor_.retired()),
         key(cache_key),
         flight_key(std::move(flight)),
         question{request.question, request.dnssec_ok, request.checking_disabled,
                  request.recursion_desired, limit_key_of(request.client)},
-        may_be_stale(impl.serve_stale_ && request.recursion_desired),
-        impl_(impl),
-        timer_(impl.reactor_, *this) {}
+        may_be_stale(forwarder.serve_stale_ && request.recursion_desired),
+        forwarder_(forwarder),
+        timer_(forwarder.reactor_, *this) {}
 
   void add(Waiter waiter) {
-    waiter.stale_at = impl_.reactor_.now() + kStaleAfter;
+    waiter.stale_at = forwarder_.reactor_.now() + kStaleAfter;
     waiters.push_back(std::move(waiter));
     arm();
   }
   // This worker asks.
   void lead(FlightPlan plan, const AnswerRules& rules) {
-    flight_ = make_owned<Flight>(impl_.reactor_, Weak<FlightHost>(*this, *this), question,
+    flight_ = make_owned<Flight>(forwarder_.reactor_, Weak<FlightHost>(*this, *this), question,
                                  std::move(plan), rules);
     flight_->start();
   }
@@ -161,13 +81,13 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
   }
 
   void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) override {
-    impl_.on_flight_result(*this, flight, message, upstream);
+    forwarder_.on_flight_result(*this, flight, message, upstream);
   }
   void on_upstream_doubted(const std::shared_ptr<Upstream>&) override {
-    impl_.groups_.note_doubt();
+    forwarder_.groups_.note_doubt();
   }
-  void on_upstream_recovered() override { impl_.on_upstream_recovered(); }
-  void on_shortage() override { bump(impl_.counters_.shortages); }
+  void on_upstream_recovered() override { forwarder_.on_upstream_recovered(); }
+  void on_shortage() override { bump(forwarder_.counters_.shortages); }
   void on_timer(Timer& timer) override;
 
   void arm() {
@@ -178,7 +98,7 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
     if (!timer_.is_running() || timer_.at() != next) timer_.start(next);
   }
 
-  Impl& impl_;
+  Forwarder& forwarder_;
   Owned<Flight> flight_;
   Timer timer_;
   Millis ends_at_ = 0;     // 0 = the flight says when
@@ -186,16 +106,16 @@ class Forwarder::Impl::Pending final : public Recycled<Pending>,
 };
 
 // RFC 8767, section 5: who has waited long enough gets what there was; the flight goes on.
-void Forwarder::Impl::Pending::on_timer(Timer&) {
-  const Millis now = impl_.reactor_.now();
+void Forwarder::Pending::on_timer(Timer&) {
+  const Millis now = forwarder_.reactor_.now();
   if (ends_at_ != 0 && now >= ends_at_) {
     const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NoReachableAuthority,
                            "no upstream server answered in time", true};
-    return impl_.end(*this, build_failure(key, text, now), {});
+    return forwarder_.end(*this, build_failure(key, text, now), {});
   }
   Outcome outcome;
   outcome.freshness = Freshness::Stale;
-  outcome.message = impl_.shared_->cache.find_stale(key, now);
+  outcome.message = forwarder_.shared_->cache.find_stale(key, now);
   no_stale_ = !outcome.message;
   std::vector<Waiter> served;
   if (!no_stale_) {
@@ -205,31 +125,33 @@ void Forwarder::Impl::Pending::on_timer(Timer&) {
     waiters.erase(waiters.begin(), end);
   }
   arm();
-  for (std::size_t i = 0; i < served.size(); ++i) bump(impl_.counters_.stale_answers);
-  impl_.answer(std::move(served), outcome);
+  for (std::size_t i = 0; i < served.size(); ++i) bump(forwarder_.counters_.stale_answers);
+  forwarder_.answer(std::move(served), outcome);
 }
 
 // Takes results from other workers over to this one's thread.
-class Forwarder::Impl::Letterbox final : public FlightMailbox {
+class Forwarder::Letterbox final : public FlightMailbox {
  public:
-  Letterbox(uv_loop_t* loop, Impl& impl) : impl_(impl) {
+  Letterbox(uv_loop_t* loop, Forwarder& forwarder) : forwarder_(forwarder) {
     check_loop(mailbox_.open(loop), "be woken by other threads");
     mailbox_.unref();
   }
 
   void deliver(const std::string& flight_key, const FlightResult& result) override {
-    // Runs only while the Impl lives: it closes the mailbox at its end.
-    mailbox_.post([&impl = impl_, flight_key, result] { impl.on_delivery(flight_key, result); });
+    // Runs only while the Forwarder lives: it closes the mailbox at its end.
+    mailbox_.post([&forwarder = forwarder_, flight_key, result] {
+      forwarder.on_delivery(flight_key, result);
+    });
   }
   void close() { mailbox_.close(); }
 
  private:
-  Impl& impl_;
+  Forwarder& forwarder_;
   loop::Mailbox mailbox_;
 };
 
-Forwarder::Impl::Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
-                      const UpstreamConfig& upstream, const CacheConfig& cache)
+Forwarder::Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
+                     const UpstreamConfig& upstream, const CacheConfig& cache)
     : shared_(std::move(shared)),
       reactor_(loop),
       groups_(reactor_, shared_->upstreams, *this),
@@ -238,7 +160,9 @@ Forwarder::Impl::Impl(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
   reconfigure(upstream, cache);
 }
 
-void Forwarder::Impl::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+Forwarder::~Forwarder() { close(); }
+
+void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
   const auto this_turn = turn();
   timeout_ = static_cast<Millis>(upstream.timeout.count());
   max_in_flight_ = upstream.max_in_flight;
@@ -254,7 +178,7 @@ void Forwarder::Impl::reconfigure(const UpstreamConfig& upstream, const CacheCon
   groups_.reconfigure(upstream);
 }
 
-void Forwarder::Impl::close() {
+void Forwarder::close() {
   const auto this_turn = turn();
   if (std::exchange(closed_, true)) return;
   const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NotReady, "shutting down", true};
@@ -273,14 +197,14 @@ void Forwarder::Impl::close() {
   reactor_.close();
 }
 
-Forwarder::Route Forwarder::Impl::route(std::string_view wire_name) const {
+Forwarder::Route Forwarder::route(std::string_view wire_name) const {
   const UpstreamGroup& group = groups_.group_of(wire_name);
   Route route{group.zone, {}};
   for (const auto& upstream : group.upstreams) route.servers.push_back(upstream->name());
   return route;
 }
 
-void Forwarder::Impl::resolve(ForwardRequest request, OutcomeCallback callback) {
+void Forwarder::resolve(ForwardRequest request, OutcomeCallback callback) {
   const auto this_turn = turn();
   bump(counters_.requests);
   const CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);
@@ -298,9 +222,10 @@ void Forwarder::Impl::resolve(ForwardRequest request, OutcomeCallback callback) 
   answer_later(std::move(waiter), std::move(outcome));
 }
 
-void Forwarder::Impl::refresh(const ForwardRequest& request) {
+void Forwarder::refresh(ForwardRequest request) {
   if (closed_) return;
   const auto this_turn = turn();
+  request.recursion_desired = true;
   const CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);
   bump(counters_.refreshes);
   Outcome unused;
@@ -309,8 +234,8 @@ void Forwarder::Impl::refresh(const ForwardRequest& request) {
 
 // What needs no upstream: our own loop check come back; what is stale when everybody is down or was
 // asked in vain just now.
-bool Forwarder::Impl::answer_at_once(const ForwardRequest& request, const CacheKey& key,
-                                     Outcome& outcome) {
+bool Forwarder::answer_at_once(const ForwardRequest& request, const CacheKey& key,
+                               Outcome& outcome) {
   const Millis now = reactor_.now();
   const std::string_view label = loop_label_of(request.question.name);
   if (!label.empty() && shared_->upstreams.note_came_back(label, now)) {
@@ -333,8 +258,8 @@ bool Forwarder::Impl::answer_at_once(const ForwardRequest& request, const CacheK
 
 // RFC 8020, section 2: what does not exist has nothing below it.  This holds only where the same
 // servers answer: those of a zone of upstream.zones know names that the servers above it deny.
-bool Forwarder::Impl::deny_below_denied(const ForwardRequest& request, const CacheKey& key,
-                                        Outcome& outcome) {
+bool Forwarder::deny_below_denied(const ForwardRequest& request, const CacheKey& key,
+                                  Outcome& outcome) {
   const Millis now = reactor_.now();
   const MessageRef denial = shared_->cache.find_denial_above(key, now);
   if (!denial || !groups_.is_same_group(denial->name(), request.question.name)) return false;
@@ -349,8 +274,8 @@ bool Forwarder::Impl::deny_below_denied(const ForwardRequest& request, const Cac
   return true;
 }
 
-Forwarder::Impl::Pending* Forwarder::Impl::start(const ForwardRequest& request, const CacheKey& key,
-                                                 Purpose purpose, Outcome& outcome) {
+Forwarder::Pending* Forwarder::start(const ForwardRequest& request, const CacheKey& key,
+                                     Purpose purpose, Outcome& outcome) {
   std::string flight_key = flight_key_of(key, request.recursion_desired);
   if (const auto found = pending_.find(flight_key); found != pending_.end()) {
     bump(counters_.joined);
@@ -383,7 +308,7 @@ Forwarder::Impl::Pending* Forwarder::Impl::start(const ForwardRequest& request, 
   return &pending;
 }
 
-void Forwarder::Impl::take_off(Pending& pending, const ForwardRequest& request) {
+void Forwarder::take_off(Pending& pending, const ForwardRequest& request) {
   UpstreamGroup& group = groups_.group_of(request.question.name);
   FlightPlan plan = groups_.plan_for(group);
   plan.deadline = reactor_.now() + timeout_;
@@ -392,8 +317,8 @@ void Forwarder::Impl::take_off(Pending& pending, const ForwardRequest& request) 
   pending.lead(std::move(plan), rules);
 }
 
-void Forwarder::Impl::on_flight_result(Pending& pending, const Flight& flight,
-                                       const MessageRef& message, const std::string& upstream) {
+void Forwarder::on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,
+                                 const std::string& upstream) {
   if (pending.question.recursion_desired) {
     if (message->kind() == MessageKind::Failure) {
       bump(counters_.failures);
@@ -406,14 +331,14 @@ void Forwarder::Impl::on_flight_result(Pending& pending, const Flight& flight,
   end(pending, message, upstream);
 }
 
-void Forwarder::Impl::on_delivery(const std::string& flight_key, const FlightResult& result) {
+void Forwarder::on_delivery(const std::string& flight_key, const FlightResult& result) {
   const auto this_turn = turn();
   const auto found = pending_.find(flight_key);
   if (found == pending_.end() || found->second->is_led_here()) return;
   end(*found->second, result.message, result.upstream);
 }
 
-void Forwarder::Impl::end(Pending& pending, const MessageRef& message, std::string_view upstream) {
+void Forwarder::end(Pending& pending, const MessageRef& message, std::string_view upstream) {
   Outcome outcome;
   outcome.message = message;
   outcome.upstream = upstream;
@@ -430,13 +355,13 @@ void Forwarder::Impl::end(Pending& pending, const MessageRef& message, std::stri
   answer(std::move(waiters), outcome);
 }
 
-bool Forwarder::Impl::has_room_for(const IpAddress& client) const {
+bool Forwarder::has_room_for(const IpAddress& client) const {
   if (waiting_ >= max_in_flight_ * kWaitersPerPlace) return false;
   const auto found = waiting_by_client_.find(limit_key_of(client));
   return found == waiting_by_client_.end() || found->second < max_in_flight_;
 }
 
-Waiter Forwarder::Impl::make_waiter(const IpAddress& client, OutcomeCallback callback) {
+Forwarder::Waiter Forwarder::make_waiter(const IpAddress& client, OutcomeCallback callback) {
   const IpAddress key = limit_key_of(client);
   ++waiting_;
   ++waiting_by_client_[key];
@@ -444,25 +369,25 @@ Waiter Forwarder::Impl::make_waiter(const IpAddress& client, OutcomeCallback cal
   return {std::move(callback), key};
 }
 
-void Forwarder::Impl::answer(std::vector<Waiter> waiters, const Outcome& outcome) {
+void Forwarder::answer(std::vector<Waiter> waiters, const Outcome& outcome) {
   for (Waiter& waiter : waiters)
     due_.push_back({std::move(waiter), outcome, std::string(outcome.upstream)});
   answer_due();
 }
 
-void Forwarder::Impl::answer_later(Waiter waiter, Outcome outcome) {
+void Forwarder::answer_later(Waiter waiter, Outcome outcome) {
   later_.push_back({std::move(waiter), std::move(outcome), {}});
   if (later_.size() == 1 && !closed_) later_timer_.start(reactor_.now());
 }
 
-void Forwarder::Impl::on_timer(Timer&) {
+void Forwarder::on_timer(Timer&) {
   std::ranges::move(later_, std::back_inserter(due_));
   later_.clear();
   answer_due();
 }
 
 // A callback may close the forwarder, which answers all that are left.
-void Forwarder::Impl::answer_due() {
+void Forwarder::answer_due() {
   while (!due_.empty()) {
     Due next = std::move(due_.front());
     due_.pop_front();
@@ -475,7 +400,7 @@ void Forwarder::Impl::answer_due() {
   }
 }
 
-Outcome Forwarder::Impl::refusal(const CacheKey& key, wire::Ede ede, std::string text) const {
+Outcome Forwarder::refusal(const CacheKey& key, wire::Ede ede, std::string text) const {
   Outcome outcome;
   outcome.message = build_failure(key, {wire::Rcode::ServFail, true, ede, std::move(text), false},
                                   reactor_.now());
@@ -483,7 +408,7 @@ Outcome Forwarder::Impl::refusal(const CacheKey& key, wire::Ede ede, std::string
 }
 
 // Over a limit, the answer comes at once.  A queue would only delay every client.
-Outcome Forwarder::Impl::refusal_or_stale(const CacheKey& key, FlightTable::Admission why) {
+Outcome Forwarder::refusal_or_stale(const CacheKey& key, FlightTable::Admission why) {
   bump(counters_.rejected);
   Outcome outcome;
   if (serve_stale_) outcome.message = shared_->cache.find_stale(key, reactor_.now());
@@ -498,27 +423,5 @@ Outcome Forwarder::Impl::refusal_or_stale(const CacheKey& key, FlightTable::Admi
                                                 : "too many questions in flight";
   return refusal(key, wire::Ede::Other, text);
 }
-
-Forwarder::Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
-                     const UpstreamConfig& upstream, const CacheConfig& cache)
-    : impl_(std::make_unique<Impl>(loop, std::move(shared), upstream, cache)) {}
-Forwarder::~Forwarder() = default;
-
-void Forwarder::resolve(ForwardRequest request, OutcomeCallback callback) {
-  impl_->resolve(std::move(request), std::move(callback));
-}
-void Forwarder::refresh(ForwardRequest request) {
-  request.recursion_desired = true;
-  impl_->refresh(request);
-}
-void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
-  impl_->reconfigure(upstream, cache);
-}
-void Forwarder::close() { impl_->close(); }
-Forwarder::Route Forwarder::route(std::string_view wire_name) const {
-  return impl_->route(wire_name);
-}
-std::size_t Forwarder::pending() const { return impl_->pending(); }
-const ForwardCounters& Forwarder::counters() const { return impl_->counters(); }
 
 }  // namespace meshdns::dnsd

@@ -8,17 +8,25 @@
 
 #include <uv.h>
 
+#include <atomic>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/forward/cache.hpp"
 #include "dnsd/forward/cached_message.hpp"
 #include "dnsd/forward/flight_table.hpp"
 #include "dnsd/forward/forward_listener.hpp"
+#include "dnsd/forward/lifetime.hpp"
+#include "dnsd/forward/reactor.hpp"
+#include "dnsd/forward/upstream_groups.hpp"
 #include "dnsd/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
@@ -64,7 +72,7 @@ struct ForwardCounters {
 };
 
 // One worker's thread only, unless said otherwise.
-class Forwarder {
+class Forwarder final : private TimerHandler, private UpstreamGroupsListener {
  public:
   // RFC 8767, section 5: a client that has waited this long gets a stale answer if there is one.
   static constexpr Millis kStaleAfter = 1'800;
@@ -101,12 +109,67 @@ class Forwarder {
   Route route(std::string_view wire_name) const;
 
   // Callbacks yet to come.
-  std::size_t pending() const;
-  const ForwardCounters& counters() const;  // any thread
+  std::size_t pending() const { return waiting_; }
+  const ForwardCounters& counters() const { return counters_; }  // any thread
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  class Pending;
+  class Letterbox;
+  struct Waiter {
+    OutcomeCallback callback;
+    IpAddress limit_key;  // of the client
+    Millis stale_at = 0;
+  };
+  struct Due {
+    Waiter waiter;
+    Outcome outcome;
+    std::string upstream;
+  };
+  enum class Purpose : std::uint8_t { Client, Refresh };
+
+  void on_timer(Timer& timer) override;
+  RetireList::Turn turn() { return RetireList::Turn(reactor_.retired()); }
+  void on_upstream_recovered() override { shared_->cache.note_recovery(reactor_.now()); }
+
+  // The question's entry, new or found; null: none, and `outcome` says why or what.
+  Pending* start(const ForwardRequest& request, const CacheKey& key, Purpose purpose,
+                 Outcome& outcome);
+  bool answer_at_once(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
+  bool deny_below_denied(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
+  void take_off(Pending& pending, const ForwardRequest& request);
+
+  bool has_room_for(const IpAddress& client) const;
+  Waiter make_waiter(const IpAddress& client, OutcomeCallback callback);
+  void answer(std::vector<Waiter> waiters, const Outcome& outcome);
+  void answer_later(Waiter waiter, Outcome outcome);
+  void answer_due();
+  Outcome refusal(const CacheKey& key, wire::Ede ede, std::string text) const;
+  Outcome refusal_or_stale(const CacheKey& key, FlightTable::Admission why);
+
+  void on_delivery(const std::string& flight_key, const FlightResult& result);
+  void on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,
+                        const std::string& upstream);
+  void end(Pending& pending, const MessageRef& message, std::string_view upstream);
+
+  std::shared_ptr<ForwardShared> shared_;
+  ForwardCounters counters_;
+  Reactor reactor_;
+  UpstreamGroups groups_;
+  std::shared_ptr<Letterbox> letterbox_;
+
+  Millis timeout_ = 0;
+  std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
+  AnswerRules rules_;
+  bool serve_stale_ = true;
+  bool nxdomain_cut_ = false;
+  bool closed_ = false;
+
+  std::unordered_map<std::string_view, Owned<Pending>> pending_;    // by their flight keys
+  std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;  // by limit_key_of()
+  std::size_t waiting_ = 0;
+  std::deque<Due> due_;    // answered before the turn ends
+  std::deque<Due> later_;  // becomes due when the timer fires
+  Timer later_timer_;
 };
 
 }  // namespace meshdns::dnsd
