@@ -67,7 +67,7 @@ class HttpServer {
   const AdminAddress& address() const;
 
  private:
-  class Impl;
+  class Impl;  // so that libmicrohttpd's header is included in one file only
   explicit HttpServer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
