@@ -68,11 +68,6 @@ std::string joined(std::span<const SocketAddress> addresses) {
   return text;
 }
 
-template <typename Handle>
-uv_handle_t* as_handle(Handle* handle) {
-  return reinterpret_cast<uv_handle_t*>(handle);
-}
-
 // Each question that waits for an upstream has a socket.  The soft limit, often 1,024, is there for
 // programs that call select().
 void raise_descriptor_limit() {
@@ -229,33 +224,24 @@ void Daemon::follow_state_dir() {
 
 Result<void> Daemon::start_signals() {
   const std::array<int, 3> numbers{SIGTERM, SIGINT, SIGHUP};
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (const int error = uv_signal_init(&loop_, &signals_[i]); error != 0)
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (const int error =
+            signals_[i].open(&loop_, numbers[i], [this](int number) { on_signal(number); });
+        error != 0)
       return fail(std::string("cannot receive signals: ") + uv_strerror(error));
-    signals_[i].data = this;
-    handles_.push_back(as_handle(&signals_[i]));
-    const int error = uv_signal_start(
-        &signals_[i],
-        [](uv_signal_t* handle, int number) {
-          auto* self = static_cast<Daemon*>(handle->data);
-          if (number == SIGHUP)
-            return self->reloader_.reload_soon(&self->loop_, [self] { self->reload(); });
-          self->log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
-          self->stop();
-        },
-        numbers[i]);
-    if (error != 0) return fail(std::string("cannot receive signals: ") + uv_strerror(error));
-  }
   release_signals();
   return {};
 }
 
+void Daemon::on_signal(int number) {
+  if (number == SIGHUP) return reloader_.reload_soon(&loop_, [this] { reload(); });
+  log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  stop();
+}
+
 Result<void> Daemon::start_timers() {
-  if (const int error =
-          uv_async_init(&loop_, &drained_, [](uv_async_t* async) { uv_stop(async->loop); });
-      error != 0)
+  if (const int error = from_workers_.open(&loop_); error != 0)
     return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
-  handles_.push_back(as_handle(&drained_));
   housekeeping_.open(&loop_, [this] { housekeep(); });
   housekeeping_.repeat(kHousekeeping);
   const auto follow_resolv_conf = [this] {
@@ -508,7 +494,7 @@ void Daemon::drain_workers() {
   publish_health();
   stop_timers();
   publisher_.set_listener({});
-  workers_.drain([this] { uv_async_send(&drained_); });
+  workers_.drain([this] { from_workers_.post([this] { uv_stop(&loop_); }); });
 }
 
 // Nothing is handed to workers that are about to end.
@@ -540,7 +526,8 @@ void Daemon::shut_down() {
   resolver_.reset();
   lookups_.reset();
   stop_timers();
-  for (uv_handle_t* handle : handles_) uv_close(handle, nullptr);
+  from_workers_.close();
+  for (Signal& signal : signals_) signal.close();
   uv_run(&loop_, UV_RUN_DEFAULT);
   check_loop(uv_loop_close(&loop_), "close: a handle is open");
 }

@@ -31,6 +31,7 @@
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/daemon/running_sources.hpp"
+#include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_directory.hpp"
 #include "dnsd/daemon/state_keeper.hpp"
 #include "dnsd/daemon/supervisor.hpp"
@@ -41,6 +42,7 @@
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
+#include "loop/mailbox.hpp"
 #include "loop/timer.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
@@ -115,6 +117,7 @@ class Daemon {
   void choose_vip_allocator();
   void follow_state_dir();
   Result<void> start_signals();
+  void on_signal(int number);
   Result<void> start_timers();
   void announce_when_ready();
   void update_state();
@@ -181,9 +184,8 @@ class Daemon {
   std::array<FilePoll, kResolvConfPaths.size()> resolv_confs_;
   loop::Timer lameduck_;
   loop::Timer housekeeping_;
-  uv_async_t drained_{};
-  std::array<uv_signal_t, 3> signals_{};
-  std::vector<uv_handle_t*> handles_;
+  loop::Mailbox from_workers_;
+  std::array<Signal, 3> signals_;
   // Addresses of the configuration that are not ours yet, with the reason; others serve meanwhile.
   std::vector<std::string> unbound_;
   Time bind_again_at_;

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <initializer_list>
+#include <utility>
 
 namespace meshdns::dnsd {
 namespace {
@@ -18,6 +19,14 @@ sigset_t held_signals() {
 }
 
 }  // namespace
+
+int Signal::open(uv_loop_t* loop, int number, Callback callback) {
+  const auto init = [loop](uv_signal_t* signal) { return uv_signal_init(loop, signal); };
+  int error = begin(std::move(callback), init);
+  if (error == 0) error = uv_signal_start(get(), call, number);
+  if (error != 0) close();
+  return error;
+}
 
 void hold_signals() {
   const sigset_t set = held_signals();

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals between the first instruction of main() and the event loop.
+// Signals, and what holds them between the first instruction of main() and the event loop.
 //
 // A signal whose handler is not installed yet would end the process.  So main() blocks the daemon's
 // signals first, and the daemon unblocks them once its loop handles them: those that came meanwhile
 // are handled then.
 #pragma once
 
+#include "loop/handle.hpp"
+
 namespace meshdns::dnsd {
+
+// A signal that the loop receives.  The loop's thread only.
+class Signal : public loop::Handle<uv_signal_t, void(int number)> {
+ public:
+  // Calls back at each signal `number`.  Returns libuv's error.
+  [[nodiscard]] int open(uv_loop_t* loop, int number, Callback callback);
+};
 
 // Blocks SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGPIPE.  REQUIRES: no other thread was
 // started.
