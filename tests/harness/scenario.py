@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import time
 
 import dns.message
 import dns.rcode
@@ -37,7 +38,12 @@ _API_VERSIONS = {
 }
 
 _SCENARIO_KEYS = {"name", "about", "config", "client", "clients", "resources", "files", "load",
-                  "upstream", "upstreams", "steps", "any_order", "log"}
+                  "upstream", "upstreams", "steps", "any_order", "log", "needs"}
+# What only the daemon has: files, signals, a log and a command line.
+_DAEMON_KEYS = {"files", "log"}
+_DAEMON_STEP_KEYS = {"check", "reload", "text", "wait_log"}
+# Time that a step may take when time is real.
+_MAX_REAL_SECONDS = 1.0
 _UPSTREAM_KEYS = {"records", "rules"}
 _QUERY_OPTIONS = {"edns", "bufsize", "do", "ad", "cd", "rd"}
 _STEP_KEYS = {
@@ -48,6 +54,7 @@ _STEP_KEYS = {
     "reload": {"reload"},
     "upstream": {"upstream", "index"},
     "wait_log": {"wait_log"},
+    "time_passes": {"time_passes"},
     "check": {"check", "exit", "output", "output_lacks"},
 }
 
@@ -85,6 +92,10 @@ def _validate(path, document):
         raise ScenarioError(f"{path}: a scenario needs `name` and `steps`")
     place = f"{path}: {document['name']}"
     _refuse_unknown(place, set(document), _SCENARIO_KEYS)
+    needs = document.get("needs")
+    used = _DAEMON_KEYS & set(document) | _DAEMON_STEP_KEYS & {k for s in document["steps"] for k in s}
+    if needs not in (None, "daemon") or (used and not needs):
+        raise ScenarioError(f"{place}: write `needs: daemon` for {sorted(used)}, and nothing else there")
     for number, step in enumerate(document["steps"], 1):
         kinds = [kind for kind in _STEP_KEYS if kind in step]
         if len(kinds) != 1:
@@ -105,6 +116,20 @@ def _refuse_unknown(place, keys, known):
     unknown = keys - known
     if unknown:
         raise ScenarioError(f"{place}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
+
+
+def duration(text):
+    """Seconds of "250ms", "30s", "2m" or "1h"; a number alone is seconds."""
+    match = re.fullmatch(r"([0-9.]+)(ms|s|m|h)?", str(text))
+    if not match:
+        raise ScenarioError(f"{text!r} is no time; write 250ms, 30s, 2m or 1h")
+    return float(match[1]) * {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def takes_too_long(scenario):
+    """Whether its time_passes steps add up to more than a test may wait."""
+    return sum(duration(step["time_passes"]) for step in scenario["steps"]
+               if "time_passes" in step) > _MAX_REAL_SECONDS
 
 
 def complete_resource(resource):
@@ -299,6 +324,10 @@ class ScenarioRun:
     def _do_upstream(self, step):
         _set_upstream(self.upstreams[step.get("index", 0)], step["upstream"])
         self._just_changed = True
+
+    @staticmethod
+    def _do_time_passes(step):
+        time.sleep(duration(step["time_passes"]))
 
     def _do_wait_log(self, step):
         self._any_daemon().wait_for_log(step["wait_log"])
