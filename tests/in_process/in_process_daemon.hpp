@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the daemon that answer queries, on one loop and without its threads, listeners and
+// files: the registry, the name resolver, the forwarder with its cache, and the query handler.
+// They are joined as in Daemon and WorkerUnit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/daemon/local_names_follower.hpp"
+#include "dnsd/daemon/registry_feed.hpp"
+#include "dnsd/forward/forward_listener.hpp"
+#include "dnsd/forward/forwarder.hpp"
+#include "dnsd/log/log.hpp"
+#include "dnsd/query/query_clock.hpp"
+#include "dnsd/query/query_handler.hpp"
+#include "dnsd/query/upstream_access.hpp"
+#include "registry/registry.hpp"
+#include "registry/snapshot/publisher.hpp"
+#include "resolver/cares_lookup.hpp"
+#include "resolver/name_resolver.hpp"
+#include "tests/in_process/fake_loop.hpp"
+
+namespace meshdns::dnsd::test {
+
+class InProcessDaemon final : private ReplySender, private ForwardListener {
+ public:
+  // REQUIRES: `loop` outlives it.
+  InProcessDaemon(FakeLoop& loop, Config config);
+  ~InProcessDaemon();
+
+  // Replaces everything that `file` said before.  Throws std::invalid_argument for text that is no
+  // manifest.
+  void write(const std::string& file, std::string_view manifest);
+  void remove(const std::string& file);
+
+  // The reply to `query`; empty when there is none within five seconds of fake time.
+  std::vector<std::uint8_t> ask(const std::vector<std::uint8_t>& query, const IpAddress& client,
+                                bool tcp);
+
+ private:
+  void send(const ReplyTo& reply_to, std::span<const std::uint8_t> message) override;
+  void drop(const ReplyTo& reply_to) override;
+  void on_upstream_down(std::string_view, std::string_view) override {}
+  void on_upstream_up(std::string_view) override {}
+  void on_loop_found(std::string_view) override {}
+  void on_loop_gone(std::string_view) override {}
+  void on_upstream_learned(std::string_view, std::string_view) override {}
+  void apply(registry::OriginChange&& change);
+  void settle();
+
+  FakeLoop& loop_;
+  Config config_;
+  UpstreamConfig upstream_config_;
+  Log log_;
+  registry::Registry registry_;
+  registry::Publisher publisher_;
+  RegistryFeed feed_;
+  LocalNamesFollower local_names_;
+  std::unique_ptr<resolver::CaresBackend> lookups_;
+  std::unique_ptr<resolver::NameResolver> resolver_;
+  std::shared_ptr<ForwardShared> forwarding_;
+  LoopClock clock_;
+  Forwarder forwarder_;
+  ForwarderAccess upstream_;
+  std::optional<QueryHandler> handler_;
+  bool is_snapshot_new_ = false;
+  std::uint32_t queries_ = 0;
+  std::map<std::uint32_t, std::vector<std::uint8_t>> replies_;
+};
+
+}  // namespace meshdns::dnsd::test
