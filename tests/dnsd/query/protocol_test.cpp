@@ -94,40 +94,11 @@ TEST_F(ProtocolTest, LaterEdnsVersionsGetBadvers) {
   EXPECT_TRUE(message_.has_edns);
 }
 
-TEST_F(ProtocolTest, RepliesHaveOptExactlyWhenAskedWithIt) {
-  ask("api.example.org. A");
-  EXPECT_TRUE(message_.has_edns);
-  EXPECT_EQ(message_.udp_payload, 1232);
-  ask("api.example.org. A", {.edns = false});
-  EXPECT_FALSE(message_.has_edns);
-}
-
 TEST_F(ProtocolTest, RecursionIsNotNeededForOwnNames) {
   EXPECT_EQ(ask("api.example.org. A", {.recursion_desired = false}),
             "api.example.org. 30 A 10.0.0.7");
   EXPECT_EQ(ask("www.example.org. A", {.recursion_desired = false}), "FORWARD");
   EXPECT_FALSE(upstream_.requests.back().recursion_desired);
-}
-
-TEST_F(ProtocolTest, TransfersAndOtherClassesAreRefused) {
-  for (const char* question :
-       {"cluster.local. AXFR", "api.example.org. IXFR", "example.org. TYPE253",
-        "example.org. TYPE254", "example.org. TYPE250", "api.example.org. HS A"})
-    EXPECT_EQ(ask(question), "not aa, REFUSED, EDE 18") << question;
-  EXPECT_TRUE(upstream_.asked.empty());
-}
-
-TEST_F(ProtocolTest, ClientsOutsideTheAllowedPrefixesAreRefused) {
-  Config config;
-  config.server.allow = {*IpPrefix::parse("127.0.0.2/32"), *IpPrefix::parse("2001:db8::/32")};
-  settings_ = QuerySettings::from(config);
-  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.2"}), "api.example.org. 30 A 10.0.0.7");
-  EXPECT_EQ(ask("api.example.org. A", {.from = "2001:db8::1"}), "api.example.org. 30 A 10.0.0.7");
-  EXPECT_EQ(ask("api.example.org. A", {.from = "127.0.0.3"}), "not aa, REFUSED");
-  EXPECT_EQ(ask("www.example.org. A", {.from = "2001:db9::1"}), "not aa, REFUSED");
-  EXPECT_EQ(ask("www.example.org. A", {.tcp = true, .from = "2001:db9::1"}),
-            "not aa, REFUSED, EDE 18")
-      << "over TCP nobody forges an address: the reply says why";
 }
 
 // Whoever forges an address must not get more out of us than it puts in.
@@ -207,13 +178,6 @@ TEST_F(ProtocolTest, TypesThatNoRecordHasAreRefusedAndNeverForwarded) {
   }
 }
 
-TEST_F(ProtocolTest, UnknownClientsCanBeRefused) {
-  registry_.registry().set_clients({{}, true, registry::UnknownClient::Refuse});
-  EXPECT_EQ(ask("api.example.org. A", {.from = "10.4.0.1"}), "not aa, REFUSED");
-  EXPECT_EQ(ask("api.example.org. A", {.tcp = true, .from = "10.4.0.1"}),
-            "not aa, REFUSED, EDE 18");
-}
-
 TEST_F(ProtocolTest, NsidIsSentWhenConfiguredAndAskedFor) {
   settings_.nsid = "node-7";
   std::vector<std::uint8_t> buffer(kUdpBufferSize);
@@ -226,12 +190,6 @@ TEST_F(ProtocolTest, NsidIsSentWhenConfiguredAndAskedFor) {
   ASSERT_EQ(ask_octets(buffer, sizeof query), "");
   const std::string octets(reply_.begin(), reply_.end());
   EXPECT_NE(octets.find(std::string("\0\x03\0\x06node-7", 10)), std::string::npos);
-}
-
-TEST_F(ProtocolTest, AnyOfOutsideNamesIsMinimalOverUdpAndForwardedOverTcp) {
-  EXPECT_EQ(ask("www.example.net. ANY"),
-            "not aa, www.example.net. 8482 HINFO \"ANY obsoleted\" \"See RFC 8482\"");
-  EXPECT_EQ(ask("www.example.net. ANY", {.tcp = true}), "FORWARD");
 }
 
 TEST_F(ProtocolTest, BatchesAreAnsweredOneByOne) {
