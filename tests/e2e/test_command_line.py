@@ -139,17 +139,18 @@ def test_answers_on_every_configured_address(workspace):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_drains_and_ends_with_zero(workspace, number):
-    upstream = workspace.upstream(["slow.example.org. A 192.0.2.1"],
-                                  [{"match": "slow.example.org.", "delay": 0.6}])
-    daemon = workspace.daemon(upstreams=[upstream])
+    upstream = workspace.upstream(rules=[{"match": "slow.example.org.", "drop": True}])
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "upstream": {"timeout": "4s"}},
+                              upstreams=[upstream])
     results = []
     asking = [threading.Thread(target=lambda t=t: results.append(daemon.ask("slow.example.org.", "A", t).addresses()))
               for t in ("udp", "tcp")]
     for thread in asking:
         thread.start()
-    eventually(lambda: len(upstream.received("slow.example.org.", "A")) >= 1, 3)
-    time.sleep(0.05)  # both clients' queries wait for the one upstream query
+    eventually(lambda: re.search(r"^meshdns_dns_waiting 2$", daemon.get("/metrics")[1], re.M), 3)
     daemon.process.send_signal(number)
+    daemon.wait_for_log(r"\bstopping\b")
+    upstream.set(["slow.example.org. A 192.0.2.1"])  # for the next try
     for thread in asking:
         thread.join()
     assert results == [["192.0.2.1"], ["192.0.2.1"]], "queries in flight were lost"

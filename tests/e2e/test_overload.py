@@ -10,6 +10,7 @@ import pytest
 
 from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
 from harness.ports import free_port
+from harness.supervisor import NotifySocket
 from harness.waiting import eventually
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
@@ -20,11 +21,15 @@ WIRE = Question("api.example.org.").to_message().to_wire()
 
 @pytest.fixture
 def start(workspace):
+    notify = workspace.own(NotifySocket(workspace.path / "notify"))
     workspace.write("api.yaml", API)
     silent = workspace.upstream(rules=[{"drop": True}])
 
     def start(change):
-        return workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, **change}, upstreams=[silent])
+        daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, **change}, upstreams=[silent],
+                                  env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "1000000"})
+        daemon.notify = notify
+        return daemon
     start.upstream = silent
     return start
 
@@ -39,6 +44,12 @@ def warnings(daemon, message):
     return [int(re.search(r"\bcount=(\d+)", line).group(1)) for line in lines]
 
 
+def wait_for_the_watch(daemon):
+    """The overload watch runs each second, right after the watchdog is fed: the second feed comes after a whole run."""
+    since = time.monotonic()
+    eventually(lambda: len(daemon.notify.messages("WATCHDOG", since)) >= 2, 10)
+
+
 def is_said(daemon, message, metric_name, provoke):
     """The first of it at once, whatever follows not before PAUSE is over."""
     started = time.monotonic()
@@ -48,7 +59,7 @@ def is_said(daemon, message, metric_name, provoke):
         before = metric(daemon, metric_name)
         provoke()
         eventually(lambda: metric(daemon, metric_name) > before)
-        time.sleep(1.0)  # the watch's own interval: it had the chance to say more
+        wait_for_the_watch(daemon)  # it had the chance to say more
     elapsed = time.monotonic() - started
     said = warnings(daemon, message)
     assert len(said) <= 1 + elapsed // PAUSE
