@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a test of each scenario below tests/scenarios that does not need the daemon.
 //   alias/01-external-name.yaml  ->  suite alias_01_external_name, a test per scenario
+// Arguments that are no options of GoogleTest are the files to take instead of all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,16 +57,22 @@ void register_file(const std::filesystem::path& file, const std::filesystem::pat
   }
 }
 
+// SKIP_RETURN_CODE in CMakeLists.txt.
+constexpr int kNothingToRun = 77;
+
 }  // namespace
 }  // namespace meshdns::dnsd::test
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const std::filesystem::path root = std::filesystem::path(MESHDNS_SOURCE_DIR) / "tests/scenarios";
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::vector<std::filesystem::path> files(argv + 1, argv + argc);
+  if (files.empty())
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
+      if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   std::ranges::sort(files);
   for (const auto& file : files) meshdns::dnsd::test::register_file(file, root);
+  if (testing::UnitTest::GetInstance()->total_test_count() == 0)
+    return meshdns::dnsd::test::kNothingToRun;
   return RUN_ALL_TESTS();
 }
