@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/server_cookies.hpp"
 
+#include <sodium/crypto_shorthash_siphash24.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "dnsd/query/siphash.hpp"
 #include "dnsd/wire/octets.hpp"
 
 namespace meshdns::dnsd {
@@ -21,14 +22,20 @@ constexpr std::int32_t kMaxAhead = 300;
 
 using Head = std::span<const std::uint8_t, kHashAt>;
 
-// RFC 9018, section 4.4.  The reserved octets go in as they are.
+// RFC 9018, section 4.4: SipHash-2-4.  The reserved octets are hashed as received.  The function
+// does not need sodium_init, which prepares random numbers and chooses CPU instructions for
+// other functions.
 std::array<std::uint8_t, 8> hash(Head head, const IpAddress& client, const CookieSecret& secret) {
   std::array<std::uint8_t, kHashAt + 16> message{};
   const std::span<const std::uint8_t> address =
       std::span(client.octets()).last(client.is_v4() ? 4 : 16);
   std::ranges::copy(head, message.begin());
   std::ranges::copy(address, message.begin() + kHashAt);
-  return siphash_2_4(secret, std::span(message).first(kHashAt + address.size()));
+  std::array<std::uint8_t, crypto_shorthash_siphash24_BYTES> result;
+  static_assert(std::tuple_size_v<CookieSecret> == crypto_shorthash_siphash24_KEYBYTES);
+  crypto_shorthash_siphash24(result.data(), message.data(), kHashAt + address.size(),
+                             secret.data());
+  return result;
 }
 
 // In serial numbers' arithmetic (RFC 1982), as RFC 9018 wants it.
