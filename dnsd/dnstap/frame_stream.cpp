@@ -113,7 +113,10 @@ void FrameStream::close() {
     closing_ = true;
   }
   changed_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  dropped_.fetch_add(queue_.size(), std::memory_order_relaxed);  // the thread has given up
+  queue_.clear();
 }
 
 // What is queued, as soon as there is something; nothing at the end, or after `limit`.
@@ -141,8 +144,10 @@ void FrameStream::run() {
   for (;;) {
     const bool last = is_closing();
     const std::deque<Frame> frames = take(kPause);
-    if (!frames.empty() && !write_frames(frames)) {
-      dropped_.fetch_add(frames.size(), std::memory_order_relaxed);
+    const std::size_t written = write_frames(frames);
+    written_.fetch_add(written, std::memory_order_relaxed);
+    if (written < frames.size()) {
+      dropped_.fetch_add(frames.size() - written, std::memory_order_relaxed);
       log_.write_folded(LogLevel::Warn, "lost dnstap frames because a write failed",
                         {{"to", to_string(target_)}});
       fd_.reset();
@@ -187,22 +192,20 @@ bool FrameStream::shake_hands() {
   return write_all(fd_.get(), control_frame(Control::Start));
 }
 
-bool FrameStream::write_frames(const std::deque<Frame>& frames) {
+std::size_t FrameStream::write_frames(const std::deque<Frame>& frames) {
   Octets out;
-  std::size_t count = 0;
-  const auto flush = [&] {
-    if (!write_all(fd_.get(), out)) return false;
-    written_.fetch_add(std::exchange(count, 0), std::memory_order_relaxed);
-    out.clear();
-    return true;
-  };
+  std::size_t gathered = 0;
+  std::size_t written = 0;
   for (const Frame& frame : frames) {
     put_u32(out, static_cast<std::uint32_t>(frame.size()));
     out.insert(out.end(), frame.begin(), frame.end());
-    ++count;
-    if (out.size() >= kWriteSize && !flush()) return false;
+    ++gathered;
+    if (out.size() < kWriteSize && gathered < frames.size()) continue;
+    if (!write_all(fd_.get(), out)) return written;
+    written = gathered;
+    out.clear();
   }
-  return flush();
+  return written;
 }
 
 void FrameStream::end_stream() {

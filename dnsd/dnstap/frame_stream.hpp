@@ -33,11 +33,12 @@ class FrameStream {
   FrameStream& operator=(const FrameStream&) = delete;
 
   void push(Frame frame);
-  // Writes what is queued, as far as it is taken within a second or two, and ends the stream.  What
-  // is pushed afterwards is lost, and not counted.
+  // Writes the queued frames and ends the stream.  A reader that hangs delays it by a few seconds
+  // at most; the remaining frames are dropped.  Frames pushed afterwards are not counted.
   void close();
 
   const DnstapTarget& target() const { return target_; }
+  // Each frame that was pushed is counted once, as written or as dropped.
   std::uint64_t written() const { return written_.load(std::memory_order_relaxed); }
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -45,7 +46,8 @@ class FrameStream {
   void run();
   bool open();
   bool shake_hands();
-  bool write_frames(const std::deque<Frame>& frames);
+  // Returns the number of frames that were written: fewer than all after an error.
+  std::size_t write_frames(const std::deque<Frame>& frames);
   void end_stream();
   std::deque<Frame> take(std::chrono::milliseconds limit);
 
