@@ -2,13 +2,14 @@
 #include "dnsd/dnstap/frame_stream.hpp"
 
 #include <fcntl.h>
+#include <fstrm.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "dnsd/net/file_descriptor.hpp"
 #include "dnsd/net/whole_io.hpp"
 
 namespace meshdns::dnsd {
@@ -26,53 +28,65 @@ using Octets = std::vector<std::uint8_t>;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kContentType = "protobuf:dnstap.Dnstap";
-constexpr std::uint32_t kFieldContentType = 1;
-enum class Control : std::uint32_t { Accept = 1, Start = 2, Stop = 3, Ready = 4, Finish = 5 };
-
-constexpr std::size_t kMaxControlSize = 512;
 constexpr milliseconds kPause{1'000};  // between two tries to connect
 constexpr timeval kPatience{1, 0};     // of one read or write at a socket
-constexpr std::size_t kWriteSize = std::size_t{64} << 10;
+// Of one call of write().  libfstrm would split more than 128 frames.
+constexpr std::size_t kMaxBatchFrames = 128;
+constexpr std::size_t kBatchSize = std::size_t{64} << 10;
 
-void put_u32(Octets& out, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8)
-    out.push_back(static_cast<std::uint8_t>(value >> shift));
+// --- A file descriptor as libfstrm's transport ---------------------------------------------------
+// The transports of libfstrm wait for a hanging reader without a limit.  Here, the socket's
+// timeouts apply.
+
+struct Transport {
+  FileDescriptor fd;
+  Octets gathered;
+};
+
+fstrm_res result(bool succeeded) { return succeeded ? fstrm_res_success : fstrm_res_failure; }
+
+fstrm_res open_transport(void* transport) {
+  return result(static_cast<bool>(static_cast<Transport*>(transport)->fd));
 }
 
-std::uint32_t get_u32(const std::uint8_t* at) {
-  return std::uint32_t{at[0]} << 24 | std::uint32_t{at[1]} << 16 | std::uint32_t{at[2]} << 8 |
-         at[3];
+fstrm_res close_transport(void* transport) {
+  static_cast<Transport*>(transport)->fd.reset();
+  return fstrm_res_success;
 }
 
-// A length of 0 announces a control frame: its own length, its type, its fields.
-Octets control_frame(Control type) {
-  const bool has_content_type = type == Control::Ready || type == Control::Start;
-  Octets out;
-  put_u32(out, 0);
-  put_u32(out, has_content_type ? static_cast<std::uint32_t>(12 + kContentType.size()) : 4);
-  put_u32(out, static_cast<std::uint32_t>(type));
-  if (has_content_type) {
-    put_u32(out, kFieldContentType);
-    put_u32(out, static_cast<std::uint32_t>(kContentType.size()));
-    out.insert(out.end(), kContentType.begin(), kContentType.end());
+fstrm_res destroy_transport(void* transport) {
+  delete static_cast<Transport*>(transport);
+  return fstrm_res_success;
+}
+
+fstrm_res read_transport(void* transport, void* data, std::size_t size) {
+  const std::span octets(static_cast<std::uint8_t*>(data), size);
+  const auto filled = read_fully(static_cast<Transport*>(transport)->fd.get(), octets);
+  return result(filled && *filled == size);
+}
+
+fstrm_res write_transport(void* transport, const iovec* pieces, int count) {
+  auto& [fd, gathered] = *static_cast<Transport*>(transport);
+  gathered.clear();
+  for (const iovec& piece : std::span(pieces, static_cast<std::size_t>(count))) {
+    const auto* begin = static_cast<const std::uint8_t*>(piece.iov_base);
+    gathered.insert(gathered.end(), begin, begin + piece.iov_len);
   }
-  return out;
+  return result(write_all(fd.get(), gathered));
 }
 
-bool fill(int fd, std::span<std::uint8_t> octets) {
-  const auto filled = read_fully(fd, octets);
-  return filled && *filled == octets.size();
+// A transport without a read function has no handshake: the writer only announces the stream.
+fstrm_rdwr* make_transport(FileDescriptor fd, DnstapTarget::Kind kind) {
+  fstrm_rdwr* transport = fstrm_rdwr_init(new Transport{std::move(fd), {}});
+  fstrm_rdwr_set_open(transport, open_transport);
+  fstrm_rdwr_set_close(transport, close_transport);
+  fstrm_rdwr_set_destroy(transport, destroy_transport);
+  fstrm_rdwr_set_write(transport, write_transport);
+  if (kind == DnstapTarget::Kind::Socket) fstrm_rdwr_set_read(transport, read_transport);
+  return transport;
 }
 
-// Whether the next thing that the reader says is this.
-bool read_control(int fd, Control wanted) {
-  std::array<std::uint8_t, 8> head;
-  if (!fill(fd, head) || get_u32(head.data()) != 0) return false;
-  const std::uint32_t size = get_u32(head.data() + 4);
-  if (size < 4 || size > kMaxControlSize) return false;
-  Octets body(size);
-  return fill(fd, body) && get_u32(body.data()) == static_cast<std::uint32_t>(wanted);
-}
+// --- Targets -------------------------------------------------------------------------------------
 
 FileDescriptor connect_to(const std::string& path) {
   FileDescriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -87,7 +101,20 @@ FileDescriptor connect_to(const std::string& path) {
   return fd;
 }
 
+FileDescriptor open_target(const DnstapTarget& target) {
+  if (target.kind == DnstapTarget::Kind::Socket) return connect_to(target.path);
+  // A file with two streams cannot be read, so it is truncated.  A FIFO without a reader must not
+  // block.
+  return FileDescriptor(
+      ::open(target.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0640));
+}
+
 }  // namespace
+
+// Ends the stream: STOP, and FINISH from a reader at a socket.
+void FrameStream::CloseWriter::operator()(fstrm_writer* writer) const {
+  fstrm_writer_destroy(&writer);
+}
 
 FrameStream::FrameStream(DnstapTarget target, Log& log) : target_(std::move(target)), log_(log) {
   thread_ = std::thread([this] { run(); });
@@ -137,82 +164,72 @@ void FrameStream::run() {
     const std::lock_guard lock(mutex_);
     return closing_;
   };
-  while (!fd_ && !open()) {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, kPause, [this] { return closing_; })) return;
-  }
+  if (!open_until_closing()) return;
   for (;;) {
     const bool last = is_closing();
-    const std::deque<Frame> frames = take(kPause);
+    std::deque<Frame> frames = take(kPause);
     const std::size_t written = write_frames(frames);
     written_.fetch_add(written, std::memory_order_relaxed);
     if (written < frames.size()) {
       dropped_.fetch_add(frames.size() - written, std::memory_order_relaxed);
       log_.write_folded(LogLevel::Warn, "lost dnstap frames because a write failed",
                         {{"to", to_string(target_)}});
-      fd_.reset();
-      while (!fd_ && !open()) {
-        std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, kPause, [this] { return closing_; })) return;
-      }
+      writer_.reset();
+      if (!open_until_closing()) return;
     }
     if (last && frames.empty()) break;
   }
-  end_stream();
+  writer_.reset();
+}
+
+// False: close() was called before the target could be opened.
+bool FrameStream::open_until_closing() {
+  while (!open()) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kPause, [this] { return closing_; })) return false;
+  }
+  return true;
 }
 
 bool FrameStream::open() {
-  if (target_.kind == DnstapTarget::Kind::File)
-    // Two streams in one file cannot be read: it begins anew.  A FIFO that nobody reads must not
-    // block.
-    fd_ = FileDescriptor(
-        ::open(target_.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0640));
-  else
-    fd_ = connect_to(target_.path);
-  if (!fd_) {
+  FileDescriptor fd = open_target(target_);
+  if (!fd) {
     log_.write_folded(LogLevel::Warn, "cannot open the dnstap target",
                       {{"to", to_string(target_)}, {"reason", std::strerror(errno)}});
     return false;
   }
-  if (shake_hands()) {
+  fstrm_writer_options* options = fstrm_writer_options_init();
+  fstrm_writer_options_add_content_type(options, kContentType.data(), kContentType.size());
+  fstrm_rdwr* transport = make_transport(std::move(fd), target_.kind);
+  writer_.reset(fstrm_writer_init(options, &transport));
+  fstrm_writer_options_destroy(&options);
+  if (fstrm_writer_open(writer_.get()) == fstrm_res_success) {
     log_.info("writing dnstap", {{"to", to_string(target_)}});
     return true;
   }
   log_.write_folded(LogLevel::Warn, "the reader of dnstap refused the stream",
                     {{"to", to_string(target_)}});
-  fd_.reset();
+  writer_.reset();
   return false;
 }
 
-bool FrameStream::shake_hands() {
-  if (target_.kind == DnstapTarget::Kind::Socket)
-    if (!write_all(fd_.get(), control_frame(Control::Ready)) ||
-        !read_control(fd_.get(), Control::Accept))
-      return false;
-  return write_all(fd_.get(), control_frame(Control::Start));
-}
-
-std::size_t FrameStream::write_frames(const std::deque<Frame>& frames) {
-  Octets out;
-  std::size_t gathered = 0;
+std::size_t FrameStream::write_frames(std::deque<Frame>& frames) {
+  std::vector<iovec> batch;
+  std::size_t batch_size = 0;
   std::size_t written = 0;
-  for (const Frame& frame : frames) {
-    put_u32(out, static_cast<std::uint32_t>(frame.size()));
-    out.insert(out.end(), frame.begin(), frame.end());
-    ++gathered;
-    if (out.size() < kWriteSize && gathered < frames.size()) continue;
-    if (!write_all(fd_.get(), out)) return written;
-    written = gathered;
-    out.clear();
+  for (Frame& frame : frames) {
+    batch.push_back({frame.data(), frame.size()});
+    batch_size += frame.size();
+    const bool is_full = batch_size >= kBatchSize || batch.size() == kMaxBatchFrames;
+    if (!is_full && written + batch.size() < frames.size()) continue;
+    if (fstrm_writer_writev(writer_.get(), batch.data(), static_cast<int>(batch.size())) !=
+        fstrm_res_success)
+      return written;
+    written += batch.size();
+    batch.clear();
+    batch_size = 0;
   }
   return written;
-}
-
-void FrameStream::end_stream() {
-  if (write_all(fd_.get(), control_frame(Control::Stop)) &&
-      target_.kind == DnstapTarget::Kind::Socket)
-    read_control(fd_.get(), Control::Finish);
-  fd_.reset();
 }
 
 }  // namespace meshdns::dnsd

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames to a reader over a Unix socket, or into a file, by the Frame Streams protocol
-// (farsightsec/fstrm): a length before each frame, a handshake with who listens at the socket.
+// Sends frames to a reader at a Unix socket or to a file, with the Frame Streams protocol of
+// libfstrm.
 //
-// A thread of its own writes; nobody waits for it.  While nobody reads, frames are kept up to a
-// bound, then lost and counted.  A socket that goes away is tried again every second.
+// A thread of its own writes, and no worker waits for it.  While there is no reader, frames are
+// queued up to a limit, then dropped and counted.  The thread connects again every second.
+//
+// The thread and its queue are not libfstrm's fstrm_iothr: that discards frames while there is no
+// reader and does not count them, and fstrm_iothr_destroy waits for a hanging reader for ever.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "dnsd/config/dnstap_target.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/net/file_descriptor.hpp"
+
+struct fstrm_writer;
 
 namespace meshdns::dnsd {
 
@@ -43,12 +48,15 @@ class FrameStream {
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
+  struct CloseWriter {
+    void operator()(fstrm_writer* writer) const;
+  };
+
   void run();
+  bool open_until_closing();
   bool open();
-  bool shake_hands();
   // Returns the number of frames that were written: fewer than all after an error.
-  std::size_t write_frames(const std::deque<Frame>& frames);
-  void end_stream();
+  std::size_t write_frames(std::deque<Frame>& frames);
   std::deque<Frame> take(std::chrono::milliseconds limit);
 
   // Constant after construction.
@@ -66,7 +74,7 @@ class FrameStream {
   bool closing_ = false;
 
   // The thread's.
-  FileDescriptor fd_;
+  std::unique_ptr<fstrm_writer, CloseWriter> writer_;  // null: not connected
   std::thread thread_;
 };
 

@@ -9,13 +9,13 @@
 
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "dnsd/net/file_descriptor.hpp"
 #include "dnsd/net/whole_io.hpp"
 
 namespace meshdns::dnsd {
@@ -85,6 +85,17 @@ TEST(FrameStreamTest, CountsEachFrameOnceAndEndsInTimeWhenTheReaderHangs) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   EXPECT_GT(stream.written(), 0U) << "the buffer of the socket takes a few";
   EXPECT_EQ(stream.written() + stream.dropped(), kFrames);
+}
+
+TEST(FrameStreamTest, SendsNothingToAReaderOfAnotherContentType) {
+  HangingReader reader("protobuf:other.Type");
+  Log log({.level = LogLevel::Off});
+  FrameStream stream(reader.target(), log);
+  stream.push(Octets(100));
+  reader.join();
+  stream.close();
+  EXPECT_EQ(stream.written(), 0U);
+  EXPECT_EQ(stream.dropped(), 1U);
 }
 
 }  // namespace
