@@ -5,9 +5,9 @@
 build_packages=(
   cmake ninja-build g++ pkg-config
   libc-ares-dev libcli11-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgtest-dev libldns-dev
-  libmicrohttpd-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
+  libmicrohttpd-dev libprotobuf-c-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
   libyaml-dev
-  prometheus-cpp-dev rapidjson-dev zlib1g-dev
+  prometheus-cpp-dev protobuf-c-compiler rapidjson-dev zlib1g-dev
 )
 test_packages=(
   bind9-dnsutils chromium clang-format-19 curl dnsperf git iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy

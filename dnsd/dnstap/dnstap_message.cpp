@@ -1,115 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/dnstap/dnstap_message.hpp"
 
+#include <dnstap.pb-c.h>
+
 #include <span>
 #include <string>
 
 namespace meshdns::dnsd {
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using std::chrono::system_clock;
 
-// Protocol Buffers' wire types.
-constexpr std::uint32_t kVarint = 0;
-constexpr std::uint32_t kLength = 2;
-constexpr std::uint32_t kFixed32 = 5;
-
-// Fields of dnstap.proto.
-constexpr std::uint32_t kIdentity = 1;
-constexpr std::uint32_t kVersion = 2;
-constexpr std::uint32_t kExtra = 3;
-constexpr std::uint32_t kMessage = 14;
-constexpr std::uint32_t kType = 15;
-constexpr std::uint32_t kMessageType = 1;
-constexpr std::uint32_t kSocketFamily = 2;
-constexpr std::uint32_t kSocketProtocol = 3;
-constexpr std::uint32_t kQueryAddress = 4;
-constexpr std::uint32_t kResponseAddress = 5;
-constexpr std::uint32_t kQueryPort = 6;
-constexpr std::uint32_t kQueryTimeSec = 8;
-constexpr std::uint32_t kQueryTimeNsec = 9;
-constexpr std::uint32_t kResponseTimeSec = 12;
-constexpr std::uint32_t kResponseTimeNsec = 13;
-constexpr std::uint32_t kResponseMessage = 14;
-// Its enumerators.
-constexpr std::uint64_t kTypeMessage = 1;
-constexpr std::uint64_t kClientResponse = 6;
-constexpr std::uint64_t kInet = 1;
-constexpr std::uint64_t kInet6 = 2;
-constexpr std::uint64_t kUdp = 1;
-constexpr std::uint64_t kTcp = 2;
-
-void put_varint(Octets& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
-  out.push_back(static_cast<std::uint8_t>(value));
+// protobuf-c does not write through the pointer.
+ProtobufCBinaryData octets(std::span<const std::uint8_t> value) {
+  return {value.size(), const_cast<std::uint8_t*>(value.data())};
 }
 
-void put(Octets& out, std::uint32_t field, std::uint64_t value) {
-  put_varint(out, field << 3 | kVarint);
-  put_varint(out, value);
+ProtobufCBinaryData text(std::string_view value) {
+  return octets({reinterpret_cast<const std::uint8_t*>(value.data()), value.size()});
 }
 
-void put(Octets& out, std::uint32_t field, std::span<const std::uint8_t> value) {
-  put_varint(out, field << 3 | kLength);
-  put_varint(out, value.size());
-  out.insert(out.end(), value.begin(), value.end());
+ProtobufCBinaryData address_octets(const IpAddress& address) {
+  return octets(std::span(address.octets()).subspan(address.is_v4() ? 12 : 0));
 }
 
-void put(Octets& out, std::uint32_t field, std::string_view value) {
-  put(out, field, std::span(reinterpret_cast<const std::uint8_t*>(value.data()), value.size()));
-}
+struct TimeParts {
+  std::uint64_t seconds;
+  std::uint32_t nanoseconds;
+};
 
-void put_fixed32(Octets& out, std::uint32_t field, std::uint32_t value) {
-  put_varint(out, field << 3 | kFixed32);
-  for (int shift = 0; shift < 32; shift += 8)
-    out.push_back(static_cast<std::uint8_t>(value >> shift));
-}
-
-void put_time(Octets& out, std::uint32_t field_sec, std::uint32_t field_nsec,
-              std::chrono::system_clock::time_point time) {
+TimeParts parts_of(system_clock::time_point time) {
   using namespace std::chrono;
   const auto since = duration_cast<nanoseconds>(time.time_since_epoch()).count();
-  put(out, field_sec, static_cast<std::uint64_t>(since / 1'000'000'000));
-  put_fixed32(out, field_nsec, static_cast<std::uint32_t>(since % 1'000'000'000));
+  return {static_cast<std::uint64_t>(since / 1'000'000'000),
+          static_cast<std::uint32_t>(since % 1'000'000'000)};
 }
 
-void put_address(Octets& out, std::uint32_t field, const IpAddress& address) {
-  const auto& octets = address.octets();
-  put(out, field, std::span(octets).subspan(address.is_v4() ? 12 : 0));
-}
-
-Octets message_of(const AnsweredQuery& answered,
-                  std::chrono::system_clock::time_point answered_at) {
+// Points into `answered`.
+Dnstap__Message client_response(const AnsweredQuery& answered,
+                                system_clock::time_point answered_at) {
   const Client& client = answered.client;
-  Octets out;
-  out.reserve(answered.reply.size() + 80);
-  put(out, kMessageType, kClientResponse);
-  put(out, kSocketFamily, client.address.is_v4() ? kInet : kInet6);
-  put(out, kSocketProtocol, client.tcp ? kTcp : kUdp);
-  put_address(out, kQueryAddress, client.address);
-  put_address(out, kResponseAddress, client.local);
-  put(out, kQueryPort, client.port);
-  const auto took = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+  const auto took = std::chrono::duration_cast<system_clock::duration>(
       std::chrono::nanoseconds(answered.duration_ns));
-  put_time(out, kQueryTimeSec, kQueryTimeNsec, answered_at - took);
-  put_time(out, kResponseTimeSec, kResponseTimeNsec, answered_at);
-  put(out, kResponseMessage, answered.reply);
-  return out;
+  const TimeParts asked = parts_of(answered_at - took);
+  const TimeParts replied = parts_of(answered_at);
+  Dnstap__Message message = DNSTAP__MESSAGE__INIT;
+  message.type = DNSTAP__MESSAGE__TYPE__CLIENT_RESPONSE;
+  message.has_socket_family = true;
+  message.socket_family =
+      client.address.is_v4() ? DNSTAP__SOCKET_FAMILY__INET : DNSTAP__SOCKET_FAMILY__INET6;
+  message.has_socket_protocol = true;
+  message.socket_protocol =
+      client.tcp ? DNSTAP__SOCKET_PROTOCOL__TCP : DNSTAP__SOCKET_PROTOCOL__UDP;
+  message.has_query_address = true;
+  message.query_address = address_octets(client.address);
+  message.has_response_address = true;
+  message.response_address = address_octets(client.local);
+  message.has_query_port = true;
+  message.query_port = client.port;
+  message.has_query_time_sec = true;
+  message.query_time_sec = asked.seconds;
+  message.has_query_time_nsec = true;
+  message.query_time_nsec = asked.nanoseconds;
+  message.has_response_time_sec = true;
+  message.response_time_sec = replied.seconds;
+  message.has_response_time_nsec = true;
+  message.response_time_nsec = replied.nanoseconds;
+  message.has_response_message = true;
+  message.response_message = octets(answered.reply);
+  return message;
 }
 
 }  // namespace
 
 std::vector<std::uint8_t> dnstap_message(const AnsweredQuery& answered, const DnstapServer& server,
-                                         std::chrono::system_clock::time_point answered_at) {
-  Octets out;
-  out.reserve(answered.reply.size() + 256);
-  put(out, kIdentity, server.identity);
-  put(out, kVersion, server.version);
-  put(out, kExtra,
-      "identity=" + std::string(answered.identity) +
-          " source=" + std::string(to_string(answered.source)));
-  put(out, kMessage, message_of(answered, answered_at));
-  put(out, kType, kTypeMessage);
+                                         system_clock::time_point answered_at) {
+  const std::string extra = "identity=" + std::string(answered.identity) +
+                            " source=" + std::string(to_string(answered.source));
+  Dnstap__Message message = client_response(answered, answered_at);
+  Dnstap__Dnstap frame = DNSTAP__DNSTAP__INIT;
+  frame.has_identity = true;
+  frame.identity = text(server.identity);
+  frame.has_version = true;
+  frame.version = text(server.version);
+  frame.has_extra = true;
+  frame.extra = text(extra);
+  frame.type = DNSTAP__DNSTAP__TYPE__MESSAGE;
+  frame.message = &message;
+  std::vector<std::uint8_t> out(dnstap__dnstap__get_packed_size(&frame));
+  dnstap__dnstap__pack(&frame, out.data());
   return out;
 }
 

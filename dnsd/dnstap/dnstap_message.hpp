@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer as dnstap has it (dnstap.info): a Protocol Buffers message `Dnstap` with a `Message` of
-// type CLIENT_RESPONSE inside.  Written by hand: these are two dozen fields, all known beforehand.
+// Encodes an answer as dnstap (schemas/dnstap.proto): a Protocol Buffers message `Dnstap` that
+// holds a `Message` of type CLIENT_RESPONSE.
 #pragma once
 
 #include <chrono>
