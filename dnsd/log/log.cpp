@@ -5,12 +5,18 @@
 #include <signal.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/details/thread_pool.h>
-#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 
+#include <array>
 #include <cassert>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 
-#include "dnsd/log/descriptor_sink.hpp"
+#include "dnsd/log/levels.hpp"
+#include "dnsd/log/line_format.hpp"
+#include "dnsd/log/line_writer.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -22,79 +28,125 @@ void block_all_signals() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-std::int64_t unix_ms_now() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+// Gives lines of one format to the writer.
+class LineSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  LineSink(LogFormat format, std::shared_ptr<LineWriter> writer)
+      : base_sink(make_line_formatter(format)), writer_(std::move(writer)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer_->write({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+  const std::shared_ptr<LineWriter> writer_;
+};
 
 }  // namespace
 
+// Two loggers for each format share one queue and its thread: a queued line keeps the format that
+// it was made for, and announcements have a level of their own.
 struct Log::Impl {
+  struct Loggers {
+    std::shared_ptr<spdlog::logger> lines;
+    std::shared_ptr<spdlog::logger> announcements;
+  };
+
+  // Not the queue that spdlog keeps for the whole process: the query log needs another one.
   Impl(int fd, std::size_t queue_length)
-      : sink(std::make_shared<DescriptorSink>(fd)),
-        pool(std::make_shared<spdlog::details::thread_pool>(queue_length, 1, block_all_signals)),
-        logger(std::make_shared<spdlog::async_logger>(
-            "meshdnsd", sink, pool, spdlog::async_overflow_policy::overrun_oldest)) {
-    logger->set_level(spdlog::level::trace);  // Log decides
+      : writer(std::make_shared<LineWriter>(fd)),
+        pool(std::make_shared<spdlog::details::thread_pool>(queue_length, 1, block_all_signals)) {
+    for (const LogFormat format : {LogFormat::Text, LogFormat::Json}) {
+      Loggers& loggers = of(format);
+      loggers.lines = std::make_shared<spdlog::async_logger>(
+          "log", std::make_shared<LineSink>(format, writer), pool,
+          spdlog::async_overflow_policy::overrun_oldest);
+      loggers.announcements = loggers.lines->clone("announcements");
+      loggers.announcements->set_level(spdlog::level::trace);
+    }
   }
-  // The thread first: each message in its queue holds the logger.
+  // The thread first: each message in its queue holds a logger.
   ~Impl() { pool.reset(); }
 
-  std::shared_ptr<DescriptorSink> sink;
+  Loggers& of(LogFormat format) { return loggers_of_formats[static_cast<std::size_t>(format)]; }
+
+  std::shared_ptr<LineWriter> writer;
   std::shared_ptr<spdlog::details::thread_pool> pool;
-  std::shared_ptr<spdlog::async_logger> logger;
+  std::array<Loggers, 2> loggers_of_formats;
   std::atomic<std::uint64_t> queued = 0;
 };
 
 Log::Log(const LogOptions& options)
-    : level_(options.level),
-      format_(options.format),
-      impl_(std::make_unique<Impl>(options.fd, options.queue_length)) {}
+    : format_(options.format), impl_(std::make_unique<Impl>(options.fd, options.queue_length)) {
+  set_level(options.level);
+}
 
 Log::~Log() {
   flush();
   // The pool's destructor waits for its thread, which must not wait for a blocked stderr.
-  impl_->sink->stop_waiting();
+  impl_->writer->stop_waiting();
 }
 
 void Log::write(LogLevel level, std::string_view message, LogFields fields) {
-  assert(level != LogLevel::Off);
-  if (enabled(level)) enqueue(level, message, fields, 0);
+  write(level, message, fields, 0);
 }
 
-void Log::announce(std::string_view message, LogFields fields) {
-  enqueue(LogLevel::Info, message, fields, 0);
+void Log::announce(std::string_view message, LogFields fields) { announce(message, fields, 0); }
+
+void Log::announce(std::string_view message, LogFields fields, std::uint64_t repeated) {
+  const LogFormat format = format_.load(std::memory_order_relaxed);
+  ++impl_->queued;
+  const std::string payload = log_payload(format, message, fields, repeated);
+  impl_->of(format).announcements->info(spdlog::string_view_t(payload));
 }
 
 void Log::write_folded(LogLevel level, std::string_view message, LogFields fields) {
-  assert(level != LogLevel::Off);
   if (!enabled(level)) return;
   if (const auto repeated = fold_.admit(message, std::chrono::steady_clock::now()))
-    enqueue(level, message, fields, *repeated);
+    write(level, message, fields, *repeated);
 }
 
 void Log::write_fold_counts() {
   for (const auto& folded : fold_.take_expired(std::chrono::steady_clock::now()))
-    enqueue(LogLevel::Info, folded.key, {}, folded.count);
+    announce(folded.key, {}, folded.count);
 }
 
-std::uint64_t Log::dropped() const { return impl_->pool->overrun_counter() + impl_->sink->lost(); }
+std::uint64_t Log::dropped() const {
+  return impl_->pool->overrun_counter() + impl_->writer->lost();
+}
 
 void Log::flush(std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const std::uint64_t queued = impl_->queued;
-  while (impl_->sink->handled() + impl_->pool->overrun_counter() < queued &&
+  while (impl_->writer->handled() + impl_->pool->overrun_counter() < queued &&
          std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void Log::enqueue(LogLevel level, std::string_view message, LogFields fields,
-                  std::uint64_t repeated) {
-  const std::string line = format_log_line(format_.load(std::memory_order_relaxed), level,
-                                           unix_ms_now(), message, fields, repeated);
+void Log::write(LogLevel level, std::string_view message, LogFields fields,
+                std::uint64_t repeated) {
+  assert(level != LogLevel::Off);
+  const LogFormat format = format_.load(std::memory_order_relaxed);
+  spdlog::logger& logger = *impl_->of(format).lines;
+  if (!logger.should_log(to_spdlog(level))) return;
   ++impl_->queued;
-  impl_->logger->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+  const std::string payload = log_payload(format, message, fields, repeated);
+  logger.log(to_spdlog(level), spdlog::string_view_t(payload));
+}
+
+bool Log::enabled(LogLevel level) const {
+  return impl_->of(format_.load(std::memory_order_relaxed)).lines->should_log(to_spdlog(level));
+}
+
+LogLevel Log::level() const {
+  return from_spdlog(impl_->of(format_.load(std::memory_order_relaxed)).lines->level());
+}
+
+void Log::set_level(LogLevel level) {
+  for (const auto& loggers : impl_->loggers_of_formats) loggers.lines->set_level(to_spdlog(level));
 }
 
 }  // namespace meshdns::dnsd

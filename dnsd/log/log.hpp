@@ -1,53 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log: lines of text or JSON on stderr that never make a query wait.
 //
-// A line is made by the caller and queued; one thread writes.  The queue is bounded, and so is a
-// write: when it is full or stderr is blocked, lines are dropped and counted;
-// callers never wait.
+// Levels, the queue, its thread and the formatter are spdlog's.  Log adds fields, the folding of
+// repeated messages, and writes that do not block.  When the queue is full or stderr is blocked,
+// lines are dropped and counted; callers never wait.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <variant>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/log/log_field.hpp"
 #include "dnsd/log/repeated_fold.hpp"
 
 namespace meshdns::dnsd {
-
-// One `key=value` of a line.  The text must live until the call that takes it returns.
-struct LogField {
-  using Value = std::variant<std::string_view, std::int64_t, std::uint64_t, double, bool>;
-
-  template <typename T>
-  LogField(std::string_view k, const T& v) : key(k), value(to_value(v)) {}
-
-  std::string_view key;
-  Value value;
-
- private:
-  template <typename T>
-  static Value to_value(const T& v) {
-    if constexpr (std::same_as<T, bool>)
-      return v;
-    else if constexpr (std::floating_point<T>)
-      return static_cast<double>(v);
-    else if constexpr (std::signed_integral<T>)
-      return static_cast<std::int64_t>(v);
-    else if constexpr (std::unsigned_integral<T>)
-      return static_cast<std::uint64_t>(v);
-    else
-      return std::string_view(v);
-  }
-};
-using LogFields = std::initializer_list<LogField>;
 
 struct LogOptions {
   LogLevel level = LogLevel::Info;
@@ -93,9 +63,9 @@ class Log {
   // Writes the counts of folded messages that did not come again.  To be called every few seconds.
   void write_fold_counts();
 
-  bool enabled(LogLevel level) const { return level >= level_.load(std::memory_order_relaxed); }
-  LogLevel level() const { return level_.load(std::memory_order_relaxed); }
-  void set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
+  bool enabled(LogLevel level) const;
+  LogLevel level() const;
+  void set_level(LogLevel level);
   void set_format(LogFormat format) { format_.store(format, std::memory_order_relaxed); }
 
   // Lines lost since the start: the queue was full, or the sink refused or blocked.
@@ -105,16 +75,12 @@ class Log {
 
  private:
   struct Impl;
-  void enqueue(LogLevel level, std::string_view message, LogFields fields, std::uint64_t repeated);
+  void write(LogLevel level, std::string_view message, LogFields fields, std::uint64_t repeated);
+  void announce(std::string_view message, LogFields fields, std::uint64_t repeated);
 
-  std::atomic<LogLevel> level_;
   std::atomic<LogFormat> format_;
   RepeatedFold fold_;
   std::unique_ptr<Impl> impl_;
 };
-
-// One line, without its newline, as Log writes it; `unix_ms` is the wall clock.
-std::string format_log_line(LogFormat format, LogLevel level, std::int64_t unix_ms,
-                            std::string_view message, LogFields fields, std::uint64_t repeated = 0);
 
 }  // namespace meshdns::dnsd

@@ -8,10 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <ctime>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "dnsd/log/line_format.hpp"
 #include "dnsd/log/printable.hpp"
 #include "registry/base/printable.hpp"
 
@@ -24,8 +28,6 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::int64_t kNow = 1'790'000'000'123;  // 2026-09-21T14:13:20.123Z
-
 TEST(PrintableTest, EscapesWhatATerminalOrAReaderCouldMistake) {
   EXPECT_EQ(printable("api.example.org"), "api.example.org");
   EXPECT_EQ(printable(std::string_view("a\0b\r\nERROR\t\x1b[2J\x7f\xff\\", 18)),
@@ -34,56 +36,35 @@ TEST(PrintableTest, EscapesWhatATerminalOrAReaderCouldMistake) {
   EXPECT_EQ(printable(""), "");
 }
 
-TEST(LogLineTest, IsTimeLevelMessageAndFieldsInText) {
+TEST(LogPayloadTest, IsMessageAndFieldsInText) {
   EXPECT_EQ(
-      format_log_line(LogFormat::Text, LogLevel::Warn, kNow, "upstream is down",
-                      {{"server", "10.0.0.53:53"}, {"failures", 3}, {"up", false}, {"share", 0.5}}),
-      "2026-09-21T14:13:20.123Z WARN upstream is down server=10.0.0.53:53 failures=3 up=false "
-      "share=0.5");
+      log_payload(LogFormat::Text, "upstream is down",
+                  {{"server", "10.0.0.53:53"}, {"failures", 3}, {"up", false}, {"share", 0.5}}, 2),
+      "upstream is down server=10.0.0.53:53 failures=3 up=false share=0.5 repeated=2");
 }
 
-TEST(LogLineTest, QuotesValuesThatWouldLookLikeMoreFields) {
-  EXPECT_THAT(format_log_line(LogFormat::Text, LogLevel::Info, kNow, "m",
-                              {{"a", "x y"}, {"b", "x=y"}, {"c", "say \"no\""}, {"d", ""}}),
-              EndsWith(R"( INFO m a="x y" b="x=y" c="say \034no\034" d="")"));
+TEST(LogPayloadTest, QuotesValuesThatWouldLookLikeMoreFields) {
+  EXPECT_EQ(log_payload(LogFormat::Text, "m",
+                        {{"a", "x y"}, {"b", "x=y"}, {"c", "say \"no\""}, {"d", ""}}),
+            R"(m a="x y" b="x=y" c="say \034no\034" d="")");
 }
 
-TEST(LogLineTest, IsOneJsonObject) {
-  const std::string line =
-      format_log_line(LogFormat::Json, LogLevel::Error, kNow, "bad \"name\"\n",
-                      {{"name", std::string("a\0\\b", 4)}, {"n", 7U}, {"d", -1}, {"ok", true}}, 4);
-  rapidjson::Document json;
-  ASSERT_FALSE(json.Parse(line.c_str()).HasParseError()) << line;
-  EXPECT_STREQ(json["time"].GetString(), "2026-09-21T14:13:20.123Z");
-  EXPECT_STREQ(json["level"].GetString(), "error");
-  EXPECT_STREQ(json["message"].GetString(), "bad \"name\"\\010");
-  EXPECT_STREQ(json["name"].GetString(), "a\\000\\092b");
-  EXPECT_EQ(json["n"].GetInt(), 7);
-  EXPECT_EQ(json["d"].GetInt(), -1);
-  EXPECT_TRUE(json["ok"].GetBool());
-  EXPECT_EQ(json["repeated"].GetInt(), 4);
+TEST(LogPayloadTest, IsTheMembersOfAJsonObject) {
+  EXPECT_EQ(log_payload(LogFormat::Json, "bad \"name\"\n",
+                        {{"name", std::string("a\0\\b", 4)},
+                         {"n", 7U},
+                         {"d", -1},
+                         {"ok", true},
+                         {"share", 1.0},
+                         {"none", std::numeric_limits<double>::quiet_NaN()}},
+                        4),
+            R"("message":"bad \"name\"\\010","name":"a\\000\\092b","n":7,"d":-1,"ok":true,)"
+            R"("share":1,"none":null,"repeated":4})");
 }
 
-TEST(LogLineTest, DoesNotEscapeAMessageTwice) {
+TEST(LogPayloadTest, DoesNotEscapeAMessageTwice) {
   const std::string message = "a.yaml: error: " + registry::quoted("x\n");
-  EXPECT_THAT(format_log_line(LogFormat::Text, LogLevel::Error, kNow, message, {}),
-              EndsWith(R"( ERROR a.yaml: error: "x\010")"));
-}
-
-TEST(LogLineTest, StaysShortAndWholeWhateverItHolds) {
-  const std::string long_text(100'000, '"');
-  const std::string binary(100'000, '\xff');
-  for (const LogFormat format : {LogFormat::Text, LogFormat::Json})
-    for (const std::string& text : {long_text, binary}) {
-      const std::string line =
-          format_log_line(format, LogLevel::Info, kNow, text,
-                          {{"a", text}, {"b", text}, {"c", text}, {"d", text}}, 9);
-      EXPECT_LE(line.size(), 4000U);
-      EXPECT_THAT(line, HasSubstr("repeated"));
-      if (format == LogFormat::Text) continue;
-      rapidjson::Document json;
-      EXPECT_FALSE(json.Parse(line.c_str()).HasParseError()) << line;
-    }
+  EXPECT_EQ(log_payload(LogFormat::Text, message, {}), R"(a.yaml: error: "x\010")");
 }
 
 class Pipe {
@@ -174,6 +155,57 @@ TEST(LogTest, FoldsRepeatedMessages) {
   const auto lines = pipe.read_lines();
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_THAT(lines[0], EndsWith("WARN upstream timed out try=0"));
+}
+
+// Returns the line that a log writes for one warning.
+std::string line_of(LogFormat format, std::string_view message, LogFields fields) {
+  const Pipe pipe;
+  {
+    Log log({.format = format, .fd = pipe.write_end()});
+    log.warn(message, fields);
+  }
+  const auto lines = pipe.read_lines();
+  EXPECT_EQ(lines.size(), 1U);
+  return lines.empty() ? "" : lines[0];
+}
+
+TEST(LogTest, WritesTimeInUtcAndLevel) {
+  const auto second_now = [] {
+    using std::chrono::system_clock;
+    const std::time_t now = system_clock::to_time_t(system_clock::now());
+    std::tm utc{};
+    ::gmtime_r(&now, &utc);
+    char text[20];
+    return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc));
+  };
+  for (const LogFormat format : {LogFormat::Text, LogFormat::Json}) {
+    const std::string before = second_now();
+    const std::string line = line_of(format, "m", {{"n", 1}});
+    const std::string after = second_now();
+    const bool is_text = format == LogFormat::Text;
+    const std::string time = line.substr(is_text ? 0 : 9, 24);
+    EXPECT_THAT(time, testing::MatchesRegex("[0-9-]{10}T[0-9:]{8}[.][0-9]{3}Z"));
+    EXPECT_GE(time.substr(0, 19), before);
+    EXPECT_LE(time.substr(0, 19), after);
+    EXPECT_EQ(line, is_text ? time + " WARN m n=1"
+                            : R"({"time":")" + time + R"(","level":"warn","message":"m","n":1})");
+  }
+}
+
+// A write of at most PIPE_BUF octets to a pipe is atomic.
+TEST(LogTest, KeepsLinesShortAndWholeForAnyText) {
+  const std::string long_text(100'000, '"');
+  const std::string binary(100'000, '\xff');
+  for (const LogFormat format : {LogFormat::Text, LogFormat::Json})
+    for (const std::string& text : {long_text, binary}) {
+      const std::string line =
+          line_of(format, text, {{"a", text}, {"b", text}, {"c", text}, {"d", text}, {"e", 1}});
+      EXPECT_LE(line.size(), 3960U);  // `repeated` adds up to 32
+      if (format == LogFormat::Text) continue;
+      rapidjson::Document json;
+      ASSERT_FALSE(json.Parse(line.c_str()).HasParseError()) << line;
+      EXPECT_EQ(json["e"].GetInt(), 1) << "a field that fits behind those that do not";
+    }
 }
 
 // If the log is not read, lines are lost but writers do not wait.

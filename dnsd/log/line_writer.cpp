@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/log/descriptor_sink.hpp"
+#include "dnsd/log/line_writer.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,21 +22,17 @@ bool is_socket(int fd) {
 
 }  // namespace
 
-DescriptorSink::DescriptorSink(int fd) : fd_(fd), is_socket_(is_socket(fd)) {}
+LineWriter::LineWriter(int fd) : fd_(fd), is_socket_(is_socket(fd)) {}
 
-void DescriptorSink::sink_it_(const spdlog::details::log_msg& message) {
-  std::string line;
-  line.reserve(message.payload.size() + 2);
-  if (mid_line_) line += '\n';
-  line.append(message.payload.data(), message.payload.size());
-  line += '\n';
-  if (!write_line(line)) ++lost_;
+void LineWriter::write(std::string_view line) {
+  const bool is_written = mid_line_ ? write_all('\n' + std::string(line)) : write_all(line);
+  if (!is_written) ++lost_;
   ++handled_;
 }
 
-bool DescriptorSink::write_line(std::string_view line) {
+bool LineWriter::write_all(std::string_view text) {
   const Deadline deadline = std::chrono::steady_clock::now() + kPatience;
-  for (std::string_view rest = line; !rest.empty();) {
+  for (std::string_view rest = text; !rest.empty();) {
     const bool writable = wait_writable(deadline);
     const long n = writable ? write_some(rest) : -1;
     if (n > 0) {
@@ -52,12 +48,12 @@ bool DescriptorSink::write_line(std::string_view line) {
 
 // A pipe that poll() calls writable takes PIPE_BUF octets without blocking, and no line is longer;
 // a socket may take less than a line, hence MSG_DONTWAIT.
-long DescriptorSink::write_some(std::string_view rest) const {
+long LineWriter::write_some(std::string_view rest) const {
   if (is_socket_) return ::send(fd_, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   return ::write(fd_, rest.data(), rest.size());
 }
 
-bool DescriptorSink::wait_writable(Deadline deadline) const {
+bool LineWriter::wait_writable(Deadline deadline) const {
   for (;;) {
     pollfd waited{fd_, POLLOUT, 0};
     const int slice = patient_ ? static_cast<int>(kSlice.count()) : 0;

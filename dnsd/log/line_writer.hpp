@@ -2,9 +2,6 @@
 // Writes the lines of the log's thread to a file descriptor.
 #pragma once
 
-#include <spdlog/details/null_mutex.h>
-#include <spdlog/sinks/base_sink.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,12 +10,14 @@
 namespace meshdns::dnsd {
 
 // Writes to a descriptor that somebody else may have blocked: a pipe nobody reads, a terminal on
-// hold, a full disk.  Never changes the descriptor's flags, which stderr shares with whoever
-// started us.  One thread calls log(); the rest is for any thread.
-class DescriptorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+// hold, a full disk.  Never changes the descriptor's flags, which stderr shares with the process
+// that started the daemon.  One thread calls write(); the rest is for any thread.
+class LineWriter {
  public:
-  explicit DescriptorSink(int fd);  // not owned
+  explicit LineWriter(int fd);  // not owned
 
+  // `line` ends with a newline.
+  void write(std::string_view line);
   // From now on a line that cannot be written at once is given up.
   void stop_waiting() { patient_ = false; }
   std::uint64_t handled() const { return handled_; }  // written or given up
@@ -27,9 +26,7 @@ class DescriptorSink final : public spdlog::sinks::base_sink<spdlog::details::nu
  private:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  void sink_it_(const spdlog::details::log_msg& message) override;
-  void flush_() override {}
-  bool write_line(std::string_view line);
+  bool write_all(std::string_view text);
   long write_some(std::string_view rest) const;
   bool wait_writable(Deadline deadline) const;
 
