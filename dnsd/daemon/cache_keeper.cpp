@@ -5,8 +5,8 @@
 
 #include <cstdio>
 
-#include "dnsd/daemon/durable_file.hpp"
 #include "dnsd/daemon/state_file.hpp"
+#include "registry/base/durable_file.hpp"
 
 namespace meshdns::dnsd {
 namespace {

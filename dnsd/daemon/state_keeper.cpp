@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "dnsd/daemon/durable_file.hpp"
 #include "dnsd/daemon/state_file.hpp"
-#include "dnsd/net/whole_io.hpp"
+#include "registry/base/durable_file.hpp"
+#include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "dnsd/net/file_descriptor.hpp"
+#include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {

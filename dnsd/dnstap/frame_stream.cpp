@@ -18,8 +18,8 @@
 #include <string_view>
 #include <utility>
 
-#include "dnsd/net/file_descriptor.hpp"
-#include "dnsd/net/whole_io.hpp"
+#include "registry/base/file_descriptor.hpp"
+#include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "dnsd/config/socket_address.hpp"
-#include "dnsd/net/file_descriptor.hpp"
+#include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "dnsd/net/counters.hpp"
-#include "dnsd/net/file_descriptor.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/net/tcp_budget.hpp"
 #include "loop/timer.hpp"
+#include "registry/base/file_descriptor.hpp"
 
 namespace meshdns::dnsd {
 

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "dnsd/net/file_descriptor.hpp"
-#include "dnsd/net/whole_io.hpp"
+#include "registry/base/file_descriptor.hpp"
+#include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

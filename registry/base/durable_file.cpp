@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/durable_file.hpp"
+#include "registry/base/durable_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "dnsd/net/whole_io.hpp"
+#include "registry/base/whole_io.hpp"
 
-namespace meshdns::dnsd {
+namespace meshdns {
 namespace {
 
 std::unexpected<Error> fail_with_errno(const std::string& what) {
@@ -93,4 +93,4 @@ Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size
   return octets;
 }
 
-}  // namespace meshdns::dnsd
+}  // namespace meshdns

@@ -8,7 +8,7 @@
 
 #include "registry/base/result.hpp"
 
-namespace meshdns::dnsd {
+namespace meshdns {
 
 // False when not all of it could be written; errno says why.  Any thread.
 bool write_all(int fd, std::span<const std::uint8_t> octets);
@@ -16,4 +16,4 @@ bool write_all(int fd, std::span<const std::uint8_t> octets);
 // Reads until `octets` is full or what is read ends; how much that was.  Any thread.
 Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets);
 
-}  // namespace meshdns::dnsd
+}  // namespace meshdns

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace meshdns::dnsd {
+namespace meshdns {
 
 class FileDescriptor {
  public:
@@ -33,4 +33,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace meshdns::dnsd
+}  // namespace meshdns

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/net/file_descriptor.hpp"
+#include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
 
-namespace meshdns::dnsd {
+namespace meshdns {
 
 // A file that takes the place of `path` once it is whole and on the disk.  Until then it is beside
 // it, as PATH.new, and what was there before stays; given up on the way, it leaves nothing behind.
@@ -45,4 +45,4 @@ Result<FileDescriptor> open_regular(const std::string& path);
 // An empty vector where there is no such file.  Errors as of open_regular().
 Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size);
 
-}  // namespace meshdns::dnsd
+}  // namespace meshdns

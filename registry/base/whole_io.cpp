@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/net/whole_io.hpp"
+#include "registry/base/whole_io.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-namespace meshdns::dnsd {
+namespace meshdns {
 
 bool write_all(int fd, std::span<const std::uint8_t> octets) {
   while (!octets.empty()) {
@@ -31,4 +31,4 @@ Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets) {
   return filled;
 }
 
-}  // namespace meshdns::dnsd
+}  // namespace meshdns
