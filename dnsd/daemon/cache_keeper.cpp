@@ -56,8 +56,8 @@ void CacheKeeper::load() {
   const std::size_t limit = 2 * forwarding_->cache.statistics().capacity_bytes + (1U << 20);
   const auto block = read_octets(file_, limit);
   if (!block) return log_.warn(block.error().message);
-  if (block->empty()) return;
-  const auto loaded = forwarding_->cache.load(*block, unix_now(), loop_now());
+  if (!*block || (*block)->empty()) return;
+  const auto loaded = forwarding_->cache.load(**block, unix_now(), loop_now());
   if (loaded)
     return log_.info("restored the cache of the last run", {{"answers", std::to_string(*loaded)}});
   const std::string aside = file_ + ".bad-" + std::to_string(unix_now());

@@ -77,15 +77,16 @@ Result<FileDescriptor> open_regular(const std::string& path) {
   return fd;
 }
 
-Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size) {
+Result<std::optional<std::vector<std::uint8_t>>> read_octets(const std::string& path,
+                                                             std::size_t max_size) {
   const auto opened = open_regular(path);
   if (!opened) return std::unexpected(opened.error());
   const FileDescriptor& fd = *opened;
-  if (!fd) return std::vector<std::uint8_t>();
+  if (!fd) return std::nullopt;
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return fail_with_errno("cannot read " + path);
   if (static_cast<std::uint64_t>(status.st_size) > max_size)
-    return fail(path + ": the file has a wrong size");
+    return fail(path + ": the file is larger than " + std::to_string(max_size) + " octets");
   std::vector<std::uint8_t> octets(static_cast<std::size_t>(status.st_size));
   const auto filled = read_fully(fd.get(), octets);
   if (!filled) return fail(path + ": " + filled.error().message);

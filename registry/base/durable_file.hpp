@@ -2,7 +2,9 @@
 // Files that survive a power cut: whole or as they were before.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,7 +44,9 @@ Result<void> write_durably(const std::string& path, std::span<const std::uint8_t
 // are Errors, as everything that is no regular file.  No descriptor: there is no such file.
 Result<FileDescriptor> open_regular(const std::string& path);
 
-// An empty vector where there is no such file.  Errors as of open_regular().
-Result<std::vector<std::uint8_t>> read_octets(const std::string& path, std::size_t max_size);
+// Returns the octets of `path`, or nullopt if there is no such file.  Errors are those of
+// open_regular(), or that the file is larger than `max_size`.
+Result<std::optional<std::vector<std::uint8_t>>> read_octets(const std::string& path,
+                                                             std::size_t max_size);
 
 }  // namespace meshdns

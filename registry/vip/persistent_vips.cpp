@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/vip/persistent_vips.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <sstream>
+
+#include "registry/base/durable_file.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -18,6 +15,8 @@ namespace {
 // Version 1 has no line with the range: its slots are those of the range that is configured.
 constexpr std::string_view kHeader = "meshdns-vips 2";
 constexpr std::string_view kHeader1 = "meshdns-vips 1";
+// 16 million places of a name of 253 octets; only a damaged file is larger.
+constexpr std::size_t kMaxFileSize = std::size_t{4} << 30;
 
 // Not the process's seeded hash: two nodes must agree.
 std::uint64_t place_hash(std::string_view key) {
@@ -51,8 +50,6 @@ std::optional<VipRange> parse_range(const std::string& line) {
   return VipRange(*first, *second);
 }
 
-std::string system_error(const std::string& what) { return what + ": " + std::strerror(errno); }
-
 }  // namespace
 
 PersistentVips::PersistentVips(PersistentVipOptions options)
@@ -71,39 +68,12 @@ PersistentVips::PersistentVips(PersistentVipOptions options)
   }
 }
 
-// The text; nullopt where there is no such file.
-Result<std::optional<std::string>> PersistentVips::load(const std::string& path) {
-  // Not through a link, nor from what could block or has no end.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0 && errno == ENOENT) return std::nullopt;
-  if (fd < 0) return fail(system_error("cannot read " + path));
-  struct stat status{};
-  std::string text;
-  ssize_t size = ::fstat(fd, &status);
-  if (size == 0 && S_ISREG(status.st_mode)) {
-    text.resize(static_cast<std::size_t>(status.st_size));
-    std::size_t filled = 0;
-    while (filled < text.size()) {
-      size = ::read(fd, text.data() + filled, text.size() - filled);
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) break;
-      filled += static_cast<std::size_t>(size);
-    }
-    text.resize(filled);
-  }
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  if (size < 0) return fail(system_error("cannot read " + path));
-  if (!S_ISREG(status.st_mode)) return fail("cannot read " + path + ": it is no regular file");
-  return text;
-}
-
 Result<void> PersistentVips::read_file() {
-  const auto text = load(options_.file);
-  if (!text) return std::unexpected(text.error());
-  if (!*text) return {};  // the first start
-  if (!parse(**text)) return fail(options_.file + " is damaged or not ours");
+  const auto octets = read_octets(options_.file, kMaxFileSize);
+  if (!octets) return std::unexpected(octets.error());
+  if (!*octets) return {};  // the first start
+  if (!parse({(*octets)->begin(), (*octets)->end()}))
+    return fail(options_.file + " is damaged or not ours");
   return {};
 }
 
@@ -172,35 +142,9 @@ std::string PersistentVips::print() const {
 }
 
 Result<void> PersistentVips::write_file() const {
-  const std::string temporary = options_.file + ".new";
   const std::string text = print();
-  // Never a link or a FIFO that somebody has put there: the file is always a new one.
-  ::unlink(temporary.c_str());
-  const int fd =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return fail(system_error("cannot write " + temporary));
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t n = ::write(fd, rest.data(), rest.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    rest.remove_prefix(static_cast<std::size_t>(n));
-  }
-  const bool good = rest.empty() && ::fsync(fd) == 0;
-  const int saved = errno;
-  ::close(fd);
-  errno = saved;
-  if (!good) return fail(system_error("cannot write " + temporary));
-  if (std::rename(temporary.c_str(), options_.file.c_str()) != 0)
-    return fail(system_error("cannot rename " + temporary));
-  // The rename itself must survive a power cut.
-  const std::string directory = options_.file.substr(0, options_.file.find_last_of('/') + 1);
-  if (const int dir = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC);
-      dir >= 0) {
-    ::fsync(dir);
-    ::close(dir);
-  }
-  return {};
+  return write_durably(options_.file,
+                       {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 
 void PersistentVips::forget_all() {

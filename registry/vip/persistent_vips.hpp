@@ -77,7 +77,6 @@ class PersistentVips final : public VipAllocator {
   };
 
   Result<void> read_file();
-  static Result<std::optional<std::string>> load(const std::string& path);
   Result<void> write_file() const;
   bool parse(const std::string& text);
   void restore(const Key& key, std::uint32_t slot, std::int64_t released);

@@ -166,6 +166,9 @@ TEST_F(PersistentVipFileTest, GivesNoAddressesWhereItsFileCannotBeRead) {
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   EXPECT_TRUE(refuses()) << "a directory";
+  std::filesystem::remove(path);
+  std::ofstream{path};
+  EXPECT_TRUE(refuses()) << "an empty file, which is not the first start";
 }
 
 TEST_F(PersistentVipFileTest, DoesNotFollowLinksOrWriteToFifos) {
