@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/base/whole_io.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,10 @@
 #include <string>
 
 namespace meshdns {
+
+FileDescriptor open_for_reading(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
 
 bool write_all(int fd, std::span<const std::uint8_t> octets) {
   while (!octets.empty()) {

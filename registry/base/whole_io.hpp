@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing all of something, whatever pieces the system takes it in.
+// Opens, reads and writes files and sockets as a whole.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
+#include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns {
 
+// Opens `path` for reading.  Never waits: for the writer of a FIFO, or for a terminal.  Follows
+// links.  An empty descriptor: errno says why.  Any thread.
+FileDescriptor open_for_reading(const std::string& path);
+
 // False when not all of it could be written; errno says why.  Any thread.
 bool write_all(int fd, std::span<const std::uint8_t> octets);
 
-// Reads until `octets` is full or what is read ends; how much that was.  Any thread.
+// Reads until `octets` is full or the input ends, and returns the number of octets.  After an
+// Error, errno says why, too.  Any thread.
 Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets);
 
 }  // namespace meshdns

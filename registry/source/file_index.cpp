@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/file_index.hpp"
 
-#include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +11,7 @@
 
 #include "registry/base/finding_list.hpp"
 #include "registry/base/hash.hpp"
+#include "registry/base/whole_io.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -27,20 +26,6 @@ constexpr int kMaxUnsteadyReads = 10;
 // Of one file.
 constexpr std::size_t kMaxFindings = 1'000;
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 struct FileText {
   std::string text;
   FileIdentity identity;  // before it was read
@@ -48,10 +33,9 @@ struct FileText {
 };
 
 Result<FileText> read_text(const std::string& path, std::size_t max_bytes) {
-  // A FIFO that took the file's place must not block.
-  const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const FileDescriptor fd = open_for_reading(path);
   struct stat status{};
-  if (fd.get() < 0 || fstat(fd.get(), &status) != 0)
+  if (!fd || fstat(fd.get(), &status) != 0)
     return fail(std::string("cannot be read: ") + std::strerror(errno) +
                 "; its last good state stays in use");
   if (!S_ISREG(status.st_mode)) return fail("is no regular file and is not read");
@@ -60,17 +44,12 @@ Result<FileText> read_text(const std::string& path, std::size_t max_bytes) {
                 " MiB and is not read; split it; its last good state stays in use");
   FileText file{std::string(static_cast<std::size_t>(status.st_size), '\0'),
                 FileIdentity::of(status), true};
-  std::size_t filled = 0;
-  while (filled < file.text.size()) {
-    const ssize_t count = read(fd.get(), file.text.data() + filled, file.text.size() - filled);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      return fail(std::string("cannot be read: ") + std::strerror(errno) +
-                  "; its last good state stays in use");
-    if (count == 0) break;
-    filled += static_cast<std::size_t>(count);
-  }
-  file.text.resize(filled);
+  const auto filled =
+      read_fully(fd.get(), {reinterpret_cast<std::uint8_t*>(file.text.data()), file.text.size()});
+  if (!filled)
+    return fail(std::string("cannot be read: ") + std::strerror(errno) +
+                "; its last good state stays in use");
+  file.text.resize(*filled);
   file.steady = fstat(fd.get(), &status) == 0 && FileIdentity::of(status) == file.identity;
   return file;
 }
