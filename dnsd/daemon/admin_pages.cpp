@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "dnsd/daemon/admin_routes.hpp"
-#include "dnsd/log/printable.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -246,7 +246,7 @@ void add_upstreams(std::string& page, Daemon& daemon) {
 void add_failing_names(std::string& page, const Daemon& daemon) {
   add_heading(page, "Names without an answer, lately", {"name", "rcode", "times"});
   for (const auto& entry : daemon.workers().failing_names(kFailingNames)) {
-    const std::string name = printable(entry.name) + ".";
+    const std::string name = registry::escape(entry.name) + ".";
     page +=
         fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
                     url_encoded(name), escaped(name), wire::to_string(entry.rcode), entry.count);

@@ -16,9 +16,9 @@
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_file.hpp"
 #include "dnsd/daemon/vip_setup.hpp"
-#include "dnsd/log/printable.hpp"
 #include "loop/check_loop.hpp"
 #include "registry/base/descriptor_limit.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -369,7 +369,7 @@ std::string Daemon::status_line() const {
   std::string line = state.ready ? "answering for " : "not ready; knows ";
   line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
           std::to_string(sources_.size()) + (sources_.size() == 1 ? " source" : " sources");
-  if (!state.reasons.empty()) line += "; " + printable(state.reasons.front());
+  if (!state.reasons.empty()) line += "; " + registry::escape(state.reasons.front());
   return line;
 }
 

@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "dnsd/log/levels.hpp"
-#include "dnsd/log/printable.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -31,7 +30,7 @@ std::string cut(std::string shown, std::size_t limit) {
 }
 
 std::string shown_value(std::string_view text) {
-  return cut(printable(text.substr(0, kMaxValue + 1)), kMaxValue);
+  return cut(registry::escape(text.substr(0, kMaxValue + 1)), kMaxValue);
 }
 
 // What a message quotes has been escaped already, and is not to be escaped again.

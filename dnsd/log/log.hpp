@@ -28,8 +28,8 @@ struct LogOptions {
 
 // Any thread, except where said.  A text line is `TIMESTAMP LEVEL message key=value...`, a JSON
 // line
-// {"time":...,"level":...,"message":...,KEY:VALUE...}; times are UTC.  Everything goes through
-// printable(), and a line is cut at 4,000 octets.
+// {"time":...,"level":...,"message":...,KEY:VALUE...}; times are UTC.  Text from outside is
+// escaped, and a line has less than 4,000 octets.
 class Log {
  public:
   explicit Log(const LogOptions& options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of others, made fit for one line of a message.
+// Makes text from outside safe to show: it cannot start a line, move a cursor or look like another
+// field.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,14 @@
 
 namespace meshdns::registry {
 
-// Control octets and those outside ASCII as \DDD, cut behind `max` octets of the text.  What is
-// printable stays as it is, a backslash, too: to do it twice does no harm.
+// For messages.  Replaces control octets and those outside ASCII by \DDD (decimal, as in RFC 1035,
+// section 5.1), and cuts the text behind `max` octets.  A backslash stays, so that a text that
+// quotes a printable() text can be made printable again.
 std::string printable(std::string_view text, std::size_t max = 100);
-// The same between double quotes.
+// printable() between double quotes.
 std::string quoted(std::string_view text, std::size_t max = 100);
+
+// For values.  Replaces the backslash, too, so that the result can be turned back.
+std::string escape(std::string_view text);
 
 }  // namespace meshdns::registry

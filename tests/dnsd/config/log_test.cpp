@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "dnsd/log/line_format.hpp"
-#include "dnsd/log/printable.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -27,14 +26,6 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
-
-TEST(PrintableTest, EscapesWhatATerminalOrAReaderCouldMistake) {
-  EXPECT_EQ(printable("api.example.org"), "api.example.org");
-  EXPECT_EQ(printable(std::string_view("a\0b\r\nERROR\t\x1b[2J\x7f\xff\\", 18)),
-            "a\\000b\\013\\010ERROR\\009\\027[2J\\127\\255\\092");
-  EXPECT_EQ(printable("%s%n"), "%s%n");
-  EXPECT_EQ(printable(""), "");
-}
 
 TEST(LogPayloadTest, IsMessageAndFieldsInText) {
   EXPECT_EQ(

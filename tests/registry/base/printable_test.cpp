@@ -24,5 +24,13 @@ TEST(PrintableTextTest, LeavesWhatIsEscapedAlready) {
   EXPECT_EQ(printable(once), once);
 }
 
+TEST(EscapeTest, EscapesControlOctetsAndTheBackslash) {
+  EXPECT_EQ(escape("api.example.org"), "api.example.org");
+  EXPECT_EQ(escape(std::string_view("a\0b\r\nERROR\t\x1b[2J\x7f\xff\\", 18)),
+            "a\\000b\\013\\010ERROR\\009\\027[2J\\127\\255\\092");
+  EXPECT_EQ(escape("%s%n"), "%s%n");
+  EXPECT_EQ(escape(""), "");
+}
+
 }  // namespace
 }  // namespace meshdns::registry
