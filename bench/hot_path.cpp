@@ -19,10 +19,10 @@
 #include "bench/entries.hpp"
 #include "bench/still_parts.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/types.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/registry.hpp"
+#include "wire/name_text.hpp"
+#include "wire/types.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::bench {
 namespace {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "bench/entries.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/registry.hpp"
 #include "registry/view/view.hpp"
+#include "wire/name_text.hpp"
+#include "wire/query_message.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::bench {
 namespace {

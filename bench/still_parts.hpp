@@ -15,8 +15,8 @@
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/upstream_access.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/response_message.hpp"
+#include "wire/name_text.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::bench {
 

@@ -25,9 +25,9 @@
 #include "bench/worst/shapes.hpp"
 #include "bench/worst/world.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/wire/types.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/registry.hpp"
+#include "wire/types.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::bench {
 

@@ -15,8 +15,8 @@
 #include "dnsd/daemon/admin_token.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
-#include "dnsd/wire/name_text.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

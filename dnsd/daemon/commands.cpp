@@ -15,12 +15,12 @@
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
-#include "dnsd/wire/name_text.hpp"
 #include "loop/check_loop.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/check.hpp"
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/file_source.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "dnsd/config/socket_address.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/types.hpp"
+#include "wire/name_text.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -6,8 +6,8 @@
 #include <initializer_list>
 
 #include "dnsd/config/resolv_conf.hpp"
-#include "dnsd/wire/name_text.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 

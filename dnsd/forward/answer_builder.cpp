@@ -7,8 +7,8 @@
 
 #include "dnsd/forward/record_writer.hpp"
 #include "dnsd/forward/relayed_text.hpp"
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

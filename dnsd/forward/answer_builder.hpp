@@ -12,7 +12,7 @@
 
 #include "dnsd/forward/cached_message.hpp"
 #include "dnsd/forward/denied_answers.hpp"
-#include "dnsd/wire/response_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -8,9 +8,9 @@
 
 #include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/forward/cache_shard.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

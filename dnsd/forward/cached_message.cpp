@@ -8,9 +8,9 @@
 
 #include "dnsd/forward/denied_answers.hpp"
 #include "dnsd/forward/message_parts.hpp"
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "dnsd/forward/message_memory.hpp"
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/response_message.hpp"
-#include "dnsd/wire/types.hpp"
 #include "registry/base/ref.hpp"
+#include "wire/query_message.hpp"
+#include "wire/response_message.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

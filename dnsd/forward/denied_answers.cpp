@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "dnsd/forward/embedded_ipv4.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/wire/types.hpp"
 #include "registry/base/ip_address.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

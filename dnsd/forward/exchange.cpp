@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "dnsd/forward/upstream.hpp"
-#include "dnsd/wire/octets.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 namespace {

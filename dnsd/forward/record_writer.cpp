@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

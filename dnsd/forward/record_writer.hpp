@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dnsd/forward/message_parts.hpp"
-#include "dnsd/wire/response_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd {
 

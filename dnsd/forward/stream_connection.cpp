@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -21,7 +21,7 @@
 #include "dnsd/forward/stream_connection.hpp"
 #include "dnsd/forward/upstream_cookies.hpp"
 #include "dnsd/forward/upstream_state.hpp"
-#include "dnsd/wire/response_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "dnsd/wire/name_text.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "dnsd/wire/message_writer.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -11,8 +11,8 @@
 #include "dnsd/query/endpoint_answer.hpp"
 #include "dnsd/query/local_names.hpp"
 #include "dnsd/query/name_buffer.hpp"
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "dnsd/query/decision.hpp"
 #include "dnsd/query/rotation.hpp"
-#include "dnsd/wire/message_writer.hpp"
+#include "wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dnsd/query/explanation.hpp"
-#include "dnsd/wire/name_text.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

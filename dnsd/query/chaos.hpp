@@ -9,9 +9,9 @@
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
-#include "dnsd/wire/message_writer.hpp"
-#include "dnsd/wire/query_message.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "wire/message_writer.hpp"
+#include "wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

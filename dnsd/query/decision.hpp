@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include "dnsd/wire/types.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/view/view.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

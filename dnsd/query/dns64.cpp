@@ -6,7 +6,7 @@
 
 #include "dnsd/forward/embedded_ipv4.hpp"
 #include "dnsd/query/reverse_zone.hpp"
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "dnsd/forward/cached_message.hpp"
-#include "dnsd/wire/query_message.hpp"
 #include "registry/base/ip_address.hpp"
+#include "wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -9,7 +9,7 @@
 
 #include "dnsd/query/name_buffer.hpp"
 #include "dnsd/query/service_names.hpp"
-#include "dnsd/wire/name_text.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -10,11 +10,11 @@
 #include "dnsd/query/local_resolution.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/query/service_facts.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/record_text.hpp"
-#include "dnsd/wire/response_message.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
+#include "wire/record_text.hpp"
+#include "wire/response_message.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 namespace {

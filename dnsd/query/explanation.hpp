@@ -9,9 +9,9 @@
 
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
-#include "dnsd/wire/types.hpp"
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/wire/message_writer.hpp"
-#include "dnsd/wire/types.hpp"
+#include "wire/message_writer.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

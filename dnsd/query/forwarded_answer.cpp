@@ -8,10 +8,10 @@
 #include <string>
 
 #include "dnsd/query/dns64.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
-#include "dnsd/wire/rdata_shape.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
+#include "wire/rdata_shape.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -7,7 +7,7 @@
 #include "dnsd/forward/cached_message.hpp"
 #include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/decision.hpp"
-#include "dnsd/wire/message_writer.hpp"
+#include "wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 

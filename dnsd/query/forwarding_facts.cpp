@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 namespace {

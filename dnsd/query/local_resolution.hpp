@@ -8,7 +8,7 @@
 #include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/decision.hpp"
-#include "dnsd/wire/query_message.hpp"
+#include "wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -10,7 +10,7 @@
 
 #include "dnsd/net/counters.hpp"
 #include "dnsd/query/server_cookies.hpp"
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -4,7 +4,7 @@
 #include "dnsd/query/dns64.hpp"
 #include "dnsd/query/forwarded_answer.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/wire/name_text.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -29,9 +29,9 @@
 #include "dnsd/query/reply_options.hpp"
 #include "dnsd/query/rotation.hpp"
 #include "dnsd/query/upstream_access.hpp"
-#include "dnsd/wire/message_writer.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "registry/view/view.hpp"
+#include "wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -11,8 +11,8 @@
 
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_counters.hpp"
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/types.hpp"
+#include "wire/query_message.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

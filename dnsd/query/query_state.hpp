@@ -18,7 +18,7 @@
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/search_walk.hpp"
 #include "dnsd/query/server_cookies.hpp"
-#include "dnsd/wire/query_message.hpp"
+#include "wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

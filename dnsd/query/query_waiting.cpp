@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

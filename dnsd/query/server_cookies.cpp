@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstring>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

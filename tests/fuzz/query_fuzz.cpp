@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "dnsd/query/server_cookies.hpp"
-#include "dnsd/wire/message_writer.hpp"
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/response_message.hpp"
 #include "tests/fuzz/require.hpp"
+#include "wire/message_writer.hpp"
+#include "wire/query_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace {
 

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <utility>
 
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "tests/in_process/records.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

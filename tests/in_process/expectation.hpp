@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/response_message.hpp"
 #include "tests/in_process/scripted_upstream.hpp"
+#include "wire/query_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd::test {
 

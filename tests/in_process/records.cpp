@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/wire/response_message.hpp"
 #include "tests/in_process/ldns.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd::test {
 

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "dnsd/wire/name_text.hpp"
 #include "tests/dnsd/forward/messages.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <array>
 
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
 #include "tests/dnsd/forward/messages.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

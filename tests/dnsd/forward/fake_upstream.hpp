@@ -12,7 +12,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
-#include "dnsd/wire/query_message.hpp"
+#include "wire/query_message.hpp"
 
 namespace meshdns::dnsd::test {
 

@@ -9,11 +9,11 @@
 #include <set>
 #include <thread>
 
-#include "dnsd/wire/name_text.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
 #include "tests/dnsd/forward/forwarder_fixture.hpp"
 #include "tests/dnsd/forward/messages.hpp"
 #include "tests/dnsd/forward/shortages.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

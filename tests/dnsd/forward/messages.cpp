@@ -5,10 +5,10 @@
 
 #include <sstream>
 
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "dnsd/forward/answer_builder.hpp"
 #include "dnsd/forward/cached_message.hpp"
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/response_message.hpp"
+#include "wire/query_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd::test {
 

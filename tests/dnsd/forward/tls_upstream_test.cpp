@@ -16,9 +16,9 @@
 #include <thread>
 
 #include "dnsd/forward/forwarder.hpp"
-#include "dnsd/wire/octets.hpp"
 #include "tests/dnsd/forward/messages.hpp"
 #include "tests/dnsd/forward/silent_listener.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

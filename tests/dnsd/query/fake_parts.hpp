@@ -18,8 +18,8 @@
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/upstream_access.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::dnsd {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "dnsd/forward/answer_builder.hpp"
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/response_message.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/name_text.hpp"
+#include "wire/response_message.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/wire/record_text.hpp"
-#include "dnsd/wire/response_message.hpp"
-#include "dnsd/wire/upstream_query.hpp"
 #include "registry/base/host_name.hpp"
 #include "tests/dnsd/query/fake_parts.hpp"
 #include "tests/registry/core/fixture.hpp"
+#include "wire/record_text.hpp"
+#include "wire/response_message.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 

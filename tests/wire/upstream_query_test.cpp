@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/upstream_query.hpp"
+#include "wire/upstream_query.hpp"
 
 #include <gtest/gtest.h>
 #include <ldns/ldns.h>

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "dnsd/wire/response_message.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::wire {
 

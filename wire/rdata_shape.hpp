@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::wire {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 #include <gtest/gtest.h>
 
-#include "dnsd/wire/record_text.hpp"
+#include "wire/record_text.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/response_message.hpp"
+#include "wire/response_message.hpp"
 
 #include <gtest/gtest.h>
 #include <ldns/ldns.h>
 
 #include <chrono>
 
-#include "dnsd/wire/record_text.hpp"
 #include "octets.hpp"
+#include "wire/record_text.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -8,9 +8,9 @@
 #include <span>
 #include <string_view>
 
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/types.hpp"
 #include "registry/base/ip_address.hpp"
+#include "wire/query_message.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::wire {
 

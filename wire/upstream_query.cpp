@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/upstream_query.hpp"
+#include "wire/upstream_query.hpp"
 
 #include <cstring>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::wire {
 namespace {

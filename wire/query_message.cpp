@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/query_message.hpp"
+#include "wire/query_message.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::wire {
 namespace {

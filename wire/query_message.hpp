@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::wire {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/response_message.hpp"
+#include "wire/response_message.hpp"
 
 #include <algorithm>
 
-#include "dnsd/wire/octets.hpp"
-#include "dnsd/wire/rdata_shape.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
+#include "wire/rdata_shape.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/types.hpp"
+#include "wire/types.hpp"
 
 #include <array>
 #include <charconv>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/message_writer.hpp"
+#include "wire/message_writer.hpp"
 
 #include <gtest/gtest.h>
 #include <ldns/ldns.h>
 
 #include <numeric>
 
-#include "dnsd/wire/record_text.hpp"
-#include "dnsd/wire/response_message.hpp"
 #include "octets.hpp"
+#include "wire/record_text.hpp"
+#include "wire/response_message.hpp"
 
 namespace meshdns::wire {
 namespace {

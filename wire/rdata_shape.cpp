@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/rdata_shape.hpp"
+#include "wire/rdata_shape.hpp"
 
 #include <array>
 
-#include "dnsd/wire/octets.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/query_message.hpp"
+#include "wire/query_message.hpp"
 
 #include <gtest/gtest.h>
 #include <ldns/ldns.h>

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/wire/types.hpp"
 #include "registry/base/result.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::wire {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/name_text.hpp"
+#include "wire/name_text.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "dnsd/wire/types.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/name_text.hpp"
+#include "wire/name_text.hpp"
 
 #include <gtest/gtest.h>
 #include <ldns/ldns.h>

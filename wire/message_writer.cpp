@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/message_writer.hpp"
+#include "wire/message_writer.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 
-#include "dnsd/wire/octets.hpp"
 #include "registry/base/host_name.hpp"
+#include "wire/octets.hpp"
 
 namespace meshdns::wire {
 namespace {

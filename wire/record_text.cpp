@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/wire/record_text.hpp"
+#include "wire/record_text.hpp"
 
 #include <ldns/ldns.h>
 
 #include <cstdlib>
 #include <memory>
 
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/octets.hpp"
-#include "dnsd/wire/rdata_shape.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
+#include "wire/rdata_shape.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/wire/name_text.hpp"
-#include "dnsd/wire/query_message.hpp"
-#include "dnsd/wire/types.hpp"
+#include "wire/name_text.hpp"
+#include "wire/query_message.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::wire {
 
