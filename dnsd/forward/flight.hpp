@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/upstream.hpp"
 

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {

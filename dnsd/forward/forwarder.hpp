@@ -18,10 +18,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dnsd/cache/answer_builder.hpp"
+#include "dnsd/cache/cache.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/forward/answer_builder.hpp"
-#include "dnsd/forward/cache.hpp"
-#include "dnsd/forward/cached_message.hpp"
 #include "dnsd/forward/flight_table.hpp"
 #include "dnsd/forward/forward_listener.hpp"
 #include "dnsd/forward/lifetime.hpp"

@@ -13,7 +13,7 @@
 #include <map>
 #include <vector>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/forward/lifetime.hpp"
 #include "loop/poll.hpp"
 #include "loop/timer.hpp"

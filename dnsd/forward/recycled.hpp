@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "dnsd/forward/free_memory.hpp"
+#include "dnsd/cache/free_memory.hpp"
 
 namespace meshdns::dnsd {
 

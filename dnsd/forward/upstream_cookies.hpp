@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/forward/random_pool.hpp"
 
 namespace meshdns::dnsd {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/forward/cached_message.hpp"
 #include "dnsd/forward/forward_listener.hpp"
 
 namespace meshdns::dnsd {

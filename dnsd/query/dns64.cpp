@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dnsd/forward/embedded_ipv4.hpp"
+#include "dnsd/cache/embedded_ipv4.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "wire/octets.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "registry/base/ip_address.hpp"
 #include "wire/query_message.hpp"
 

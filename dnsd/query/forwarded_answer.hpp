@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/decision.hpp"
 #include "wire/message_writer.hpp"

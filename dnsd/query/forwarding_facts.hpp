@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/forward/cache.hpp"
+#include "dnsd/cache/cache.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/forward/upstream_state.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "loop/timer.hpp"
 
 namespace meshdns::dnsd {

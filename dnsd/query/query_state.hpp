@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/forward/recycled.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/alias_chain.hpp"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 
 namespace meshdns::dnsd {
 

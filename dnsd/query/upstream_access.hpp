@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/forward/cache.hpp"
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cache.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 

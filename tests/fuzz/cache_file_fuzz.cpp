@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "dnsd/forward/cache.hpp"
+#include "dnsd/cache/cache.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace {

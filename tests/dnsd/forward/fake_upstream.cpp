@@ -12,7 +12,7 @@
 #include <array>
 
 #include "registry/base/host_name.hpp"
-#include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 #include "wire/octets.hpp"
 
 namespace meshdns::dnsd::test {

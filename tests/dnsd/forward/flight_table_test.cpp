@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

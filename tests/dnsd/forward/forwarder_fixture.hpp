@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "dnsd/forward/forwarder.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
-#include "tests/dnsd/forward/messages.hpp"
 
 namespace meshdns::dnsd::test {
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "tests/dnsd/cache/messages.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
 #include "tests/dnsd/forward/forwarder_fixture.hpp"
-#include "tests/dnsd/forward/messages.hpp"
 #include "tests/dnsd/forward/shortages.hpp"
 #include "wire/name_text.hpp"
 

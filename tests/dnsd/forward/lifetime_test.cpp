@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/forward/free_memory.hpp"
+#include "dnsd/cache/free_memory.hpp"
 #include "dnsd/forward/recycled.hpp"
 
 namespace meshdns::dnsd::test {

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "dnsd/forward/forwarder.hpp"
-#include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 #include "tests/dnsd/forward/silent_listener.hpp"
 #include "wire/octets.hpp"
 

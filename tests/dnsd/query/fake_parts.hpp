@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/upstream_access.hpp"

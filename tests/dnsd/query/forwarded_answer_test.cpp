@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/cache/answer_builder.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/name_text.hpp"
 #include "wire/response_message.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 
 namespace meshdns::dnsd {
 

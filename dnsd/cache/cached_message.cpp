@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/cached_message.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <new>
 
-#include "dnsd/forward/denied_answers.hpp"
-#include "dnsd/forward/message_parts.hpp"
+#include "dnsd/cache/denied_answers.hpp"
+#include "dnsd/cache/message_parts.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/octets.hpp"

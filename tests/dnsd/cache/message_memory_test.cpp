@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/message_memory.hpp"
+#include "dnsd/cache/message_memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/cache/answer_builder.hpp"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "dnsd/forward/record_writer.hpp"
-#include "dnsd/forward/relayed_text.hpp"
+#include "dnsd/cache/record_writer.hpp"
+#include "dnsd/cache/relayed_text.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/octets.hpp"
 

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <string_view>
 
-#include "dnsd/forward/cache.hpp"
-#include "dnsd/forward/cached_message.hpp"
-#include "dnsd/forward/zeroed_array.hpp"
+#include "dnsd/cache/cache.hpp"
+#include "dnsd/cache/cached_message.hpp"
+#include "dnsd/cache/zeroed_array.hpp"
 
 namespace meshdns::dnsd {
 

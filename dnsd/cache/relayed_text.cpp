@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/relayed_text.hpp"
+#include "dnsd/cache/relayed_text.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/denied_answers.hpp"
+#include "dnsd/cache/denied_answers.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "dnsd/forward/embedded_ipv4.hpp"
+#include "dnsd/cache/embedded_ipv4.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
 

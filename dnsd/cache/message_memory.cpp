@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/message_memory.hpp"
+#include "dnsd/cache/message_memory.hpp"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <new>
 
-#include "dnsd/forward/free_memory.hpp"
+#include "dnsd/cache/free_memory.hpp"
 
 namespace meshdns::dnsd::message_memory {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/forward/answer_builder.hpp"
-#include "dnsd/forward/cached_message.hpp"
+#include "dnsd/cache/answer_builder.hpp"
+#include "dnsd/cache/cached_message.hpp"
 #include "wire/query_message.hpp"
 #include "wire/response_message.hpp"
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/forward/message_memory.hpp"
+#include "dnsd/cache/message_memory.hpp"
 #include "registry/base/ref.hpp"
 #include "wire/query_message.hpp"
 #include "wire/response_message.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/embedded_ipv4.hpp"
+#include "dnsd/cache/embedded_ipv4.hpp"
 
 #include <cstdint>
 

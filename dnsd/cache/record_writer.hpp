@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/forward/message_parts.hpp"
+#include "dnsd/cache/message_parts.hpp"
 #include "wire/response_message.hpp"
 
 namespace meshdns::dnsd {

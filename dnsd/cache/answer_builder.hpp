@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/forward/cached_message.hpp"
-#include "dnsd/forward/denied_answers.hpp"
+#include "dnsd/cache/cached_message.hpp"
+#include "dnsd/cache/denied_answers.hpp"
 #include "wire/response_message.hpp"
 
 namespace meshdns::dnsd {

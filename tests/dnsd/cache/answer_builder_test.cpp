@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/answer_builder.hpp"
+#include "dnsd/cache/answer_builder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 #include "wire/name_text.hpp"
 
 namespace meshdns::dnsd::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/dnsd/forward/messages.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 
 #include <gtest/gtest.h>
 

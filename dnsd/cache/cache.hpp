@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/cache/cached_message.hpp"
+#include "dnsd/cache/denied_answers.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/forward/cached_message.hpp"
-#include "dnsd/forward/denied_answers.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/record_writer.hpp"
+#include "dnsd/cache/record_writer.hpp"
 
 #include <algorithm>
 #include <array>

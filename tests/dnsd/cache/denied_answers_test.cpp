@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/denied_answers.hpp"
+#include "dnsd/cache/denied_answers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/cache.hpp"
+#include "dnsd/cache/cache.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstring>
 
-#include "dnsd/forward/answer_builder.hpp"
-#include "dnsd/forward/cache_shard.hpp"
+#include "dnsd/cache/answer_builder.hpp"
+#include "dnsd/cache/cache_shard.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"

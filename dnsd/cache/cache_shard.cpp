@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/forward/cache_shard.hpp"
+#include "dnsd/cache/cache_shard.hpp"
 
 #include <algorithm>
 #include <bit>
