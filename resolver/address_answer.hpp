@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the addresses out of a DNS message, and nothing else.  Bounds-checked by itself: an
-// upstream or whoever forges one may send anything.
+// Reads the addresses out of a DNS message, and nothing else.  An upstream, or an attacker who
+// forges one, may send anything: wire::parse_response checks the whole message first.
 #pragma once
 
 #include <cstdint>

@@ -172,7 +172,9 @@ TEST_F(ProtocolTest, TypesThatNoRecordHasAreRefusedAndNeverForwarded) {
             << text;
       }
     }
-    if (invalid || refused) EXPECT_TRUE(upstream_.asked.empty()) << text;
+    if (invalid || refused) {
+      EXPECT_TRUE(upstream_.asked.empty()) << text;
+    }
     upstream_.settle();
     upstream_.asked.clear();
   }
@@ -208,12 +210,13 @@ TEST_F(ProtocolTest, BatchesAreAnsweredOneByOne) {
   }
   handler().on_batch(batch);
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (i % 10 == 9)
+    if (i % 10 == 9) {
       EXPECT_EQ(batch[i].reply_size, QuerySink::kNoReply);
-    else if (i % 2 == 1)
+    } else if (i % 2 == 1) {
       EXPECT_EQ(batch[i].reply_size, QuerySink::kReplyLater);
-    else
+    } else {
       EXPECT_EQ(wire::parse_response(std::span(buffers[i]).first(batch[i].reply_size))->id, i);
+    }
   }
   EXPECT_EQ(handler().in_flight(), 40U);
 }
