@@ -281,7 +281,7 @@ void FileIndex::complain(const std::string& path, std::string message) {
   complaints_.try_emplace(path, Complaint{std::move(message), true});
 }
 
-void FileIndex::set_unheard(std::string why, std::string remedy) {
+void FileIndex::set_unheard(const std::string& why, const std::string& remedy) {
   unheard_ = polled_instead(why, remedy);
 }
 

@@ -41,7 +41,7 @@ class FileIndex {
 
   // Says that nobody hears the events of `inotify`, and why; `remedy`: what to do about it.
   // REQUIRES: no round has begun.
-  void set_unheard(std::string why, std::string remedy);
+  void set_unheard(const std::string& why, const std::string& remedy);
 
   Outcome look(const Request& request);
 
