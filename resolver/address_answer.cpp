@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -45,11 +46,11 @@ std::string rcode_text(wire::Rcode rcode) {
 IpAddress address_of(const ResponseRecord& record) {
   if (record.type == Type::A) {
     std::array<std::uint8_t, 4> octets;
-    std::ranges::copy(record.rdata, octets.begin());
+    std::memcpy(octets.data(), record.rdata.data(), octets.size());
     return IpAddress::v4(octets);
   }
   std::array<std::uint8_t, 16> octets;
-  std::ranges::copy(record.rdata, octets.begin());
+  std::memcpy(octets.data(), record.rdata.data(), octets.size());
   return IpAddress::v6(octets);
 }
 
