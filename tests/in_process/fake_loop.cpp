@@ -22,6 +22,7 @@ int socket_to_itself() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (fd < 0) std::abort();
   if (bind(fd, any, size) != 0 || getsockname(fd, any, &size) != 0 || connect(fd, any, size) != 0)
     std::abort();
   return fd;

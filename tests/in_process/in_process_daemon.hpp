@@ -33,7 +33,7 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
  public:
   // REQUIRES: `loop` outlives it.
   InProcessDaemon(FakeLoop& loop, Config config);
-  ~InProcessDaemon();
+  ~InProcessDaemon() override;
 
   // Replaces everything that `file` said before.  Throws std::invalid_argument for text that is no
   // manifest.

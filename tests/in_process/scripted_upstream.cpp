@@ -289,6 +289,7 @@ ScriptedUpstream::ScriptedUpstream(FakeLoop& loop)
   for (int i = 0; i < kBindTries && port_ == 0; ++i) {
     const int udp = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const int tcp = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (udp < 0 || tcp < 0) throw std::runtime_error("no file descriptor is left");
     sockaddr_in address = loopback(0);
     socklen_t size = sizeof address;
     if (bind(udp, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
@@ -318,6 +319,7 @@ ScriptedUpstream::ScriptedUpstream(FakeLoop& loop)
         };
         const auto send_from_other_port = [peer](const Octets& message) {
           const int other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+          if (other < 0) return;
           sendto(other, message.data(), message.size(), 0, reinterpret_cast<const sockaddr*>(&peer),
                  sizeof peer);
           ::close(other);
