@@ -71,8 +71,9 @@ EgressHosts::EgressHosts(std::vector<EgressHost> hosts) : hosts_(std::move(hosts
     const EgressHost& host = hosts_[i];
     const bool begins =
         i == 0 || host.suffix != hosts_[i - 1].suffix || host.wildcard != hosts_[i - 1].wildcard;
-    if (begins) groups_.push_back({hash_of(host.suffix, host.wildcard), i, i});
+    if (begins) groups_.push_back({hash_of(host.suffix, host.wildcard), i, i, i});
     groups_.back().end = i + 1;
+    if (!host.ns) groups_.back().any_end = i + 1;
     if (begins && host.wildcard)
       wildcard_labels_.set(std::min(host.suffix.empty() ? 0 : count_labels(host.suffix),
                                     wildcard_labels_.size() - 1));
@@ -131,7 +132,7 @@ void EgressHosts::for_each_group(std::string_view host, Visit&& visit) const {
 }
 
 std::span<const EgressHost> EgressHosts::of_namespace(const Group& group, const Symbol* ns) const {
-  const auto of_group = std::span(hosts_).subspan(group.begin, group.end - group.begin);
+  const auto of_group = std::span(hosts_).subspan(group.any_end, group.end - group.any_end);
   const auto get_ns = [](const EgressHost& host) { return host.ns.get(); };
   const auto first = std::ranges::lower_bound(of_group, ns, {}, get_ns);
   // Most namespaces have none, or one.
@@ -151,8 +152,7 @@ bool EgressHosts::allows(const Group& group, const ServiceRecord& record) const 
     if (hosts.front().port == 0) return true;
     return record.ports && have_common_port(hosts, record.ports->numbers);
   };
-  // Those for any namespace come first.
-  return (!hosts_[group.begin].ns && is_allowed_by(of_namespace(group, nullptr))) ||
+  return is_allowed_by(for_any_namespace(group)) ||
          is_allowed_by(of_namespace(group, record.ns.get()));
 }
 
@@ -162,8 +162,8 @@ bool EgressHosts::has_all_below(std::string_view name, const Symbol* ns) const {
     return !hosts.empty() && hosts.front().port == 0;
   };
   for_each_wildcard(name, [&](const Group& group) {
-    found |=
-        has_every_port(of_namespace(group, nullptr)) || has_every_port(of_namespace(group, ns));
+    found |= has_every_port(for_any_namespace(group)) ||
+             (ns != nullptr && has_every_port(of_namespace(group, ns)));
   });
   return found;
 }

@@ -40,6 +40,7 @@ class EgressHosts {
   struct Group {
     std::uint64_t hash = 0;
     std::uint32_t begin = 0;
+    std::uint32_t any_end = 0;  // those for any namespace come first
     std::uint32_t end = 0;
   };
   // Calls `visit(group)` for each group whose name matches the host, or, for "*.suffix", all that
@@ -58,6 +59,10 @@ class EgressHosts {
   // Calls `visit(group)` for the wildcards over `suffix` or a name above it.
   template <typename Visit>
   void for_each_wildcard(std::string_view suffix, Visit&& visit) const;
+  std::span<const EgressHost> for_any_namespace(const Group& group) const {
+    return std::span(hosts_).subspan(group.begin, group.any_end - group.begin);
+  }
+  // REQUIRES: ns is not null.
   std::span<const EgressHost> of_namespace(const Group& group, const Symbol* ns) const;
 
   std::vector<EgressHost> hosts_;

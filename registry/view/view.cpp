@@ -17,7 +17,7 @@ constexpr std::size_t kNamespacesShown = 8;
 constexpr std::size_t kMaxNamespacesLookedAt = 1000;
 // Egress hosts and services that are looked at to learn whether something lies below a name.  A
 // look into the registry counts as many.
-constexpr std::size_t kMaxLooksBelow = 2048;
+constexpr std::size_t kMaxLooksBelow = 1024;
 constexpr std::size_t kLookIntoRegistry = 32;
 
 std::string describe(const StoredRef& source, const Snapshot& snapshot) {
