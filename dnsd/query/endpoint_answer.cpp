@@ -2,6 +2,7 @@
 #include "dnsd/query/endpoint_answer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <optional>
 #include <string>
@@ -170,9 +171,9 @@ class EndpointPorts {
   void answer() {
     SrvWriter writer(context_, service_, target_host(decision_));
     choose(std::min(writer.most(), kMaxTargets));
-    if (targets_.empty()) return;
-    writer.share_among(targets_.size());
-    for (Target& target : targets_) {
+    if (chosen_ == 0) return;
+    writer.share_among(chosen_);
+    for (Target& target : std::span(targets_).first(chosen_)) {
       const Named& named = *target.named;
       if (!writer.add(endpoints_.label(named), !named.has_dot, target.port, &target.at)) break;
       ++written_;
@@ -185,7 +186,7 @@ class EndpointPorts {
   struct Target {
     const Named* named;
     std::uint16_t port;
-    MessageWriter::NameRef at = 0;
+    MessageWriter::NameRef at;  // once it is written
   };
 
   std::span<const Named> named() const {
@@ -202,7 +203,6 @@ class EndpointPorts {
     const auto group = endpoints_.index().named(endpoints_.label(all[turn]));
     const auto start = static_cast<std::size_t>(group.data() - all.data());
     const bool all_meant = are_all_meant(context_.view, endpoints_.index(), labels_);
-    targets_.reserve(std::min(most, all.size()));
     const Named* last = nullptr;
     PortSet of_label;
     for (std::size_t i = 0; i < std::min(all.size(), kMaxVisited); ++i) {
@@ -213,8 +213,8 @@ class EndpointPorts {
       if (!all_meant && !is_endpoint_meant(context_.view, endpoints_.entry(each), labels_))
         continue;
       for (const std::uint16_t port : wanted_ports(each.subset))
-        if (targets_.size() < most && of_label.add(port)) targets_.push_back({&each, port});
-      if (targets_.size() == most) return;
+        if (chosen_ < most && of_label.add(port)) targets_[chosen_++] = {&each, port, 0};
+      if (chosen_ == most) return;
     }
   }
   bool have_one_label(const Named& a, const Named& b) const {
@@ -264,8 +264,10 @@ class EndpointPorts {
   const LabelledEndpoints endpoints_;
   std::vector<std::uint16_t> wanted_;
   std::optional<std::uint16_t> wanted_subset_;
-  std::vector<Target> targets_;
+  std::size_t chosen_ = 0;
   std::size_t written_ = 0;
+  // Not in the heap: so much memory would go back to the system after each answer.
+  std::array<Target, kMaxTargets> targets_;
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ using registry::ServiceRecord;
 using registry::View;
 
 // A headless Service may have thousands.
-constexpr std::size_t kMaxShown = 8;
+constexpr std::size_t kMaxShown = 5;
 
 std::string describe_match(const Match& match) {
   const std::string_view host = match.entry->host();

@@ -28,8 +28,9 @@ std::string_view transport_of(const ServicePort& port) {
 }
 
 bool is_port(const ServicePort& port, std::string_view name, std::string_view protocol) {
-  if (port.name.empty() || transport_of(port) != protocol) return false;
-  return name.empty() || port.name == name;
+  // The name first: of thousands of ports few have it.
+  if (port.name.empty() || (!name.empty() && port.name != name)) return false;
+  return transport_of(port) == protocol;
 }
 
 // A label with its underscore, and something behind it.
