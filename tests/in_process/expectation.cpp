@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/in_process/records.hpp"
+#include "tests/in_process/yaml_text.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
 #include "wire/upstream_query.hpp"
@@ -67,13 +68,6 @@ std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
   return text.empty() ? "nothing" : text;
-}
-
-std::vector<std::string> strings_of(const YAML::Node& list) {
-  std::vector<std::string> result;
-  if (list.IsScalar()) return {list.Scalar()};
-  for (const auto& each : list) result.push_back(each.Scalar());
-  return result;
 }
 
 void compare_section(const std::vector<Record>& found, const std::string& section,

@@ -13,10 +13,6 @@
 namespace meshdns::dnsd::test {
 namespace {
 
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }  // NOLINT: ldns allocates with malloc
-};
-
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ struct FreeRecord {
   void operator()(ldns_rr* record) const { ldns_rr_free(record); }
 };
 using RecordPtr = std::unique_ptr<ldns_rr, FreeRecord>;
+struct FreeText {
+  void operator()(char* text) const { std::free(text); }  // NOLINT: ldns allocates with malloc
+};
 
 // Owner and names in lower case; rdata as ldns writes it.
 struct Record {

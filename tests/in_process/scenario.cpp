@@ -52,12 +52,6 @@ std::vector<YAML::Node> nodes_of(const YAML::Node& list) {
   return result;
 }
 
-std::vector<std::string> strings_of(const YAML::Node& list) {
-  std::vector<std::string> result;
-  for (const auto& each : list) result.push_back(each.Scalar());
-  return result;
-}
-
 // "30s", "2m", "250ms"; a number without unit is seconds.
 std::chrono::milliseconds duration_of(const std::string& text) {
   std::size_t end = 0;

@@ -26,10 +26,6 @@ constexpr int kBindTries = 50;
 
 using Octets = std::vector<std::uint8_t>;
 
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }  // NOLINT: ldns allocates with malloc
-};
-
 std::string name_of(const ldns_rdf* name) {
   const std::unique_ptr<char, FreeText> text(ldns_rdf2str(name));
   return lower(text.get());

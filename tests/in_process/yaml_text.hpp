@@ -9,6 +9,8 @@
 
 namespace meshdns::dnsd::test {
 
+// The strings of a list; one string alone is a list of one.
+std::vector<std::string> strings_of(const YAML::Node& list);
 // `node` as JSON, with text and numbers told apart as YAML does.
 std::string json_text(const YAML::Node& node);
 // The resources as one manifest; an apiVersion that is left out is the one of the kind.
