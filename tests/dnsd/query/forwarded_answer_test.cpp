@@ -22,7 +22,7 @@ using wire::ResponseMessage;
 using wire::ResponseRecord;
 using wire::Type;
 
-constexpr Millis kNow = 1000;
+constexpr Millis kReceived = 1000;
 
 class RandomMessages {
  public:
@@ -116,8 +116,8 @@ struct AliasReply {
     chain.add({}, target, 5);
     wire::MessageWriter::NameRef owner = 0;
     EXPECT_TRUE(chain.write(writer, owner));
-    write_forwarded({.message = message, .now = kNow + age * Millis{1000}, .rotation = 3}, writer,
-                    owner);
+    write_forwarded({.message = message, .now = kReceived + age * Millis{1000}, .rotation = 3},
+                    writer, owner);
     buffer.resize(writer.finish());
     const auto parsed = wire::parse_response(buffer);
     EXPECT_TRUE(parsed.has_value()) << parsed.error().message;
@@ -139,12 +139,12 @@ TEST(ForwardedAnswerTest, RecordsBehindAnAliasAreThoseOfTheCache) {
     const auto message = build_answer(
         UpstreamAnswer{
             .question = sent.question, .sent_name = sent.question_name, .response = sent},
-        {}, kNow);
+        {}, kReceived);
     if (!message) continue;
     const auto age = static_cast<std::uint32_t>(random.below(20));
     const AliasReply got(**message, target, random.below(7) + 1, kLimits[random.below(3)], age);
     const ResponseMessage expected =
-        (*message)->expand(kNow + age * Millis{1000}, Freshness::Fresh);
+        (*message)->expand(kReceived + age * Millis{1000}, Freshness::Fresh);
 
     auto answer = texts(got.reply.answer);
     while (!answer.empty() && answer.front().find(" 5 CNAME ") != std::string::npos)

@@ -142,7 +142,9 @@ TEST_F(ProtocolTest, RepliesToStrangersAreNoLargerThanTheQuery) {
                 ASSERT_LE(reply_.size(), octets.size())
                     << "opcode " << opcode << ", " << questions << " questions, EDNS " << version
                     << ", type " << type << ", class " << qclass << ", name " << name;
-                if (version < 1) ASSERT_NE(reply_[3] & 0x0f, 0);
+                if (version < 1) {
+                  ASSERT_NE(reply_[3] & 0x0f, 0);
+                }
               }
   EXPECT_GT(replies, 10'000U);
 }

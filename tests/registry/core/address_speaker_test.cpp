@@ -139,7 +139,7 @@ TEST(AddressSpeakerTest, TheOrderOfTheObjectsDoesNotMatter) {
   std::mt19937 random(3);
   for (int round = 0; round < 500; ++round) {
     std::vector<Resource> objects;
-    for (unsigned i = random() % 6; i > 0; --i) {
+    for (unsigned i = static_cast<unsigned>(random()) % 6; i > 0; --i) {
       const std::string ns(1, static_cast<char>('a' + random() % 3));
       const std::string name = "o" + std::to_string(i);
       const std::int64_t created = random() % 3;

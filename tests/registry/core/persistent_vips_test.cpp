@@ -22,7 +22,7 @@ TEST(SlotSetTest, FindsTheNextMemberAsAPlainSetDoes) {
     SlotSet slots(bound);
     std::set<std::uint32_t> model;
     for (int step = 0; step < 3'000; ++step) {
-      const std::uint32_t slot = random() % bound;
+      const auto slot = static_cast<std::uint32_t>(random() % bound);
       if (random() % 2 == 0) {
         slots.insert(slot);
         model.insert(slot);
@@ -30,7 +30,7 @@ TEST(SlotSetTest, FindsTheNextMemberAsAPlainSetDoes) {
         slots.erase(slot);
         model.erase(slot);
       }
-      const std::uint32_t from = random() % bound;
+      const auto from = static_cast<std::uint32_t>(random() % bound);
       const auto it = model.lower_bound(from);
       const auto expected = it != model.end() ? std::optional(*it)
                             : model.empty()   ? std::nullopt
@@ -129,12 +129,14 @@ class Model {
       check_address(a.v4, v4_, claimed, used);
       check_address(a.v6, v6_, claimed, used);
       const auto was = held_.find(a.v4);
-      if (was != held_.end() && now < was->second.until)
+      if (was != held_.end() && now < was->second.until) {
         ASSERT_EQ(was->second.host, host) << a.v4.to_string() << " is in quarantine or held";
+      }
       const auto before = given_.find(host);
       if (before != given_.end() && !claimed.contains(before->second.v4) &&
-          !claimed.contains(before->second.v6))
+          !claimed.contains(before->second.v6)) {
         ASSERT_EQ(before->second, a) << host << " moved";
+      }
     }
     for (const auto& [host, a] : given_)
       if (!given.contains(host) || given.at(host).v4 != a.v4)
@@ -176,7 +178,9 @@ class Model {
       unusable.insert(*range_.slot_of(address));
     }
     for (const auto& [ns, count] : held)
-      if (quota_ != 0) ASSERT_LE(count, quota_) << ns;
+      if (quota_ != 0) {
+        ASSERT_LE(count, quota_) << ns;
+      }
     for (const auto& host : wanted) {
       if (given_.contains(host)) continue;
       const bool over = quota_ != 0 && held[host.substr(0, host.find('/'))] >= quota_;
@@ -311,7 +315,9 @@ TEST_F(PersistentVipsTest, DropsAddressesOutsideANarrowerRange) {
   for (const auto& a : after) {
     ASSERT_TRUE(options_.v4.contains(a.v4)) << a.v4.to_string();
     const auto& old = before.at(a.ns + "/" + a.host).v4;
-    if (options_.v4.contains(old) && old.octets()[15] != 127) EXPECT_EQ(a.v4, old) << a.host;
+    if (options_.v4.contains(old) && old.octets()[15] != 127) {
+      EXPECT_EQ(a.v4, old) << a.host;
+    }
   }
   EXPECT_TRUE(reports_.empty()) << reports_[0];
 }
