@@ -42,6 +42,7 @@ std::string scalar_text(const YAML::Node& node) {
 }  // namespace
 
 std::vector<std::string> strings_of(const YAML::Node& list) {
+  if (!list) return {};
   if (list.IsScalar()) return {list.Scalar()};
   std::vector<std::string> result;
   for (const auto& each : list) result.push_back(each.Scalar());

@@ -9,7 +9,7 @@
 
 namespace meshdns::dnsd::test {
 
-// The strings of a list; one string alone is a list of one.
+// The strings of a list; one string alone is a list of one, and a key that is missing an empty one.
 std::vector<std::string> strings_of(const YAML::Node& list);
 // `node` as JSON, with text and numbers told apart as YAML does.
 std::string json_text(const YAML::Node& node);
