@@ -92,7 +92,7 @@ const EgressHosts::Group* EgressHosts::find(std::string_view suffix, bool wildca
   for (std::size_t slot = hash & (slots_.size() - 1); slots_[slot] != kNone;
        slot = (slot + 1) & (slots_.size() - 1)) {
     const Group& group = groups_[slots_[slot]];
-    const EgressHost& first = hosts_[group.begin];
+    const EgressHost& first = first_of(group);
     if (group.hash == hash && first.suffix == suffix && first.wildcard == wildcard) return &group;
   }
   return nullptr;
@@ -102,7 +102,7 @@ template <typename Visit>
 void EgressHosts::for_each_wildcard(std::string_view suffix, Visit&& visit) const {
   if (groups_.size() <= kFewGroups) {
     for (const Group& group : groups_)
-      if (const EgressHost& first = hosts_[group.begin];
+      if (const EgressHost& first = first_of(group);
           first.wildcard && (first.suffix.empty() || is_at_or_below(suffix, first.suffix)))
         visit(group);
     return;
@@ -121,7 +121,7 @@ void EgressHosts::for_each_group(std::string_view host, Visit&& visit) const {
   if (host.starts_with("*.")) return for_each_wildcard(host.substr(2), visit);
   if (groups_.size() <= kFewGroups) {
     for (const Group& group : groups_)
-      if (const EgressHost& first = hosts_[group.begin];
+      if (const EgressHost& first = first_of(group);
           first.wildcard ? first.suffix.empty() || is_below(host, first.suffix)
                          : first.suffix == host)
         visit(group);
@@ -142,10 +142,16 @@ std::span<const EgressHost> EgressHosts::of_namespace(const Group& group, const 
   return {first, std::ranges::upper_bound(second, of_group.end(), ns, {}, get_ns)};
 }
 
+bool EgressHosts::allows(std::string_view host, const ServiceRecord& record) const {
+  if (hosts_.empty()) return false;
+  bool found = false;
+  for_each_group(host, [&](const Group& group) { found = found || allows(group, record); });
+  return found;
+}
+
 bool EgressHosts::allows(const Group& group, const ServiceRecord& record) const {
   // Most names stand alone and for every port.
-  if (const EgressHost& first = hosts_[group.begin];
-      group.end - group.begin == 1 && first.port == 0)
+  if (const EgressHost& first = first_of(group); group.end - group.begin == 1 && first.port == 0)
     return !first.ns || first.ns == record.ns;
   const auto is_allowed_by = [&](std::span<const EgressHost> hosts) {
     if (hosts.empty()) return false;
@@ -201,6 +207,11 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   scope->excluded_ = EgressHosts(std::move(excluded));
   scope->included_ = EgressHosts(std::move(included));
   return result;
+}
+
+bool SidecarScope::imports(std::string_view host, const ServiceRecord& record) const {
+  if (!excluded_.empty() && excluded_.allows(host, record)) return false;
+  return included_.allows(host, record) || imports_namespace(record.ns.get());
 }
 
 bool ScopedHost::any_allows(const EgressHosts& hosts, Groups& found,

@@ -47,6 +47,8 @@ class EgressHosts {
   // it stands for: "*.a.com" takes in "*.b.a.com".
   template <typename Visit>
   void for_each_group(std::string_view host, Visit&& visit) const;
+  // Whether any of them lets that service of the host through.
+  bool allows(std::string_view host, const ServiceRecord& record) const;
   // Whether one of the group lets a service of that namespace with those ports through.
   bool allows(const Group& group, const ServiceRecord& record) const;
   // Whether a wildcard for every port takes in all hosts of that namespace below `name`.
@@ -55,6 +57,8 @@ class EgressHosts {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+  // REQUIRES: a group of these hosts.  Not by operator[], which would check that for each query.
+  const EgressHost& first_of(const Group& group) const { return *(hosts_.begin() + group.begin); }
   const Group* find(std::string_view suffix, bool wildcard) const;
   // Calls `visit(group)` for the wildcards over `suffix` or a name above it.
   template <typename Visit>
@@ -79,6 +83,8 @@ class SidecarScope final : public RefCounted {
   // `client_ns` resolves ".".
   static Ref<const SidecarScope> compile(const Sidecar& sidecar, const SymbolRef& client_ns,
                                          SymbolTable& symbols, StoredRef source);
+  // Whether a service of the host is imported.  ScopedHost asks faster about many of one host.
+  bool imports(std::string_view host, const ServiceRecord& record) const;
   // Whether it imports that namespace as a whole, exclusions aside.
   bool imports_namespace(const Symbol* ns) const { return all_ || whole_namespaces_.contains(ns); }
   // Whether an exclusion takes away all hosts of that namespace below `name`.

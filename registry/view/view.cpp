@@ -91,7 +91,7 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
           ", only " + describe_exports(service);
     return false;
   }
-  if (!ScopedHost(client_.scope.get(), host).imports(service)) {
+  if (client_.scope && !client_.scope->imports(host, service)) {
     if (reason != nullptr)
       *reason = describe(client_.scope->source(), snapshot_) +
                 " does not import it: none of its egress hosts matches";

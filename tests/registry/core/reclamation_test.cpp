@@ -82,7 +82,9 @@ TEST(ReclamationTest, FreesSnapshotsThatWorkersHaveLeft) {
     r.load(entry_text("shop", "10.0.0." + std::to_string(round % 250 + 1)));
     // The registry's own, and one that each worker holds; the two that it held before go with the
     // next publication.
-    if (round % 100 == 0) ASSERT_LE(alive(), 5U) << "after " << round << " commits";
+    if (round % 100 == 0) {
+      ASSERT_LE(alive(), 5U) << "after " << round << " commits";
+    }
   }
   publisher.collect();
   EXPECT_LE(alive(), 5U);
