@@ -16,7 +16,6 @@
 namespace meshdns::resolver {
 namespace {
 
-using wire::ResponseMessage;
 using wire::ResponseRecord;
 using wire::Type;
 

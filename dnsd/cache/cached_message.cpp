@@ -190,8 +190,7 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
     std::memcpy(at, &alias.record, sizeof alias.record);
     at[sizeof alias.record] = static_cast<char>(alias.target.size());
     at += sizeof alias.record + 1;
-    std::memcpy(at, alias.target.data(), alias.target.size());
-    at += alias.target.size();
+    at = std::ranges::copy(alias.target, at).out;
   }
 }
 
