@@ -6,15 +6,6 @@ import random
 
 import pytest
 
-from harness.workspace import Workspace
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    space = Workspace(tmp_path)
-    yield space
-    space.close()
-
 
 @pytest.fixture
 def chaos_seconds():

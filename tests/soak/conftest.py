@@ -5,15 +5,6 @@ import os
 
 import pytest
 
-from harness.workspace import Workspace
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    space = Workspace(tmp_path)
-    yield space
-    space.close()
-
 
 @pytest.fixture
 def soak_seconds():
