@@ -13,7 +13,7 @@ namespace {
 // The last octet that a pointer of 14 bits can reach, less the room that a reply may need in front
 // of these records: its own question and a chain of aliases.
 constexpr std::size_t kMaxPointer = 0x3fff - CachedMessage::kMaxOctetsBefore;
-// What few answers go beyond.
+// Most answers are smaller.
 constexpr std::size_t kUsualSize = 256;
 
 // A name in wire form, cut into labels, with the hash of each suffix: that of its octets from the

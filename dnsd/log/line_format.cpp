@@ -33,7 +33,7 @@ std::string shown_value(std::string_view text) {
   return cut(registry::escape(text.substr(0, kMaxValue + 1)), kMaxValue);
 }
 
-// What a message quotes has been escaped already, and is not to be escaped again.
+// Names that a message quotes have been escaped already and must not be escaped again.
 std::string shown_message(std::string_view text) {
   return cut(registry::printable(text, kMaxMessage), kMaxMessage);
 }
@@ -86,7 +86,7 @@ void put_text(JsonWriter& json, std::string_view text) {
   json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
 }
 
-// What `field` adds to the object: comma, quotes, colon and value.
+// Size that a field adds to the object: comma, quotes, colon and value.
 std::size_t json_size(std::string_view key, std::string_view shown, bool is_text) {
   const auto escapes = std::ranges::count_if(shown, [](char c) { return c == '"' || c == '\\'; });
   return key.size() + 4 + shown.size() +

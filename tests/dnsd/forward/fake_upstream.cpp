@@ -397,7 +397,7 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
       if (!sent.empty()) add_cookie(message, sent.substr(0, 8) + "servercookie1234");
       if (tcp || behaviour == Behaviour::WithCookie) return send(message, connection, address);
       if (behaviour == Behaviour::ForgedFormErr) {
-        // Whoever forged it also answers the query without EDNS that it may cause.
+        // The forger also answers the query without EDNS that this reply may cause.
         if (!query.has_edns) return reply(lie);
         lie.answer.clear();
         lie.has_edns = false;

@@ -16,8 +16,8 @@
 
 namespace meshdns::dnsd::test {
 
-// What happens without waiting for anything, on a machine that is busy with other things; far below
-// the timeout that the tests configure.
+// Limit for steps that wait for nothing, on a machine that is busy with other things; far below the
+// timeout that the tests configure.
 inline constexpr Millis kAtOnce = 1'500;
 inline constexpr std::chrono::milliseconds kTimeout{4'000};
 

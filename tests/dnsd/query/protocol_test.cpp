@@ -101,7 +101,7 @@ TEST_F(ProtocolTest, RecursionIsNotNeededForOwnNames) {
   EXPECT_FALSE(upstream_.requests.back().recursion_desired);
 }
 
-// Whoever forges an address must not get more out of us than it puts in.
+// A client with a forged address must not make us send more than it sends.
 TEST_F(ProtocolTest, RepliesToStrangersAreNoLargerThanTheQuery) {
   Config config;
   config.server.allow = {*IpPrefix::parse("127.0.0.0/8")};

@@ -166,7 +166,7 @@ TEST_F(CredentialsTest, EndsAProgramThatTakesTooLong) {
   EXPECT_THAT(why, HasSubstr("did not end in time"));
 }
 
-// What the program printed, or why there is nothing.
+// Returns the output of the program, or the reason why there is none.
 std::string output_of(uv_loop_t* loop, ExecCommand command) {
   std::string text;
   const auto process = run_program(loop, std::move(command), [&](Result<std::string> result) {
