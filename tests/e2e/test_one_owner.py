@@ -46,7 +46,7 @@ def v4(host, port):
     return f"{host}:{port}"
 
 
-# What the first one has, what the second one wants, and where both would be asked.
+# Addresses of the first daemon, addresses that the second one wants, and where a client asks both.
 OVERLAPS = {
     "the same address": ("127.0.0.1:{port}", "127.0.0.1:{port}", "127.0.0.1"),
     "the wildcard first": ("0.0.0.0:{port}", "127.0.0.1:{port}", "127.0.0.1"),
@@ -131,7 +131,7 @@ def test_a_reload_onto_an_address_of_another_daemon_is_refused(workspace):
     second.wait_for_log(rf"cannot listen on {re.escape(v4(*first.server))}.*process {first.pid} ", after=position)
     answers(first.server, 20)
     answers(second.server, 20)
-    # What the first one gives up, the second one gets.
+    # The second daemon gets the address that the first one gives up.
     workspace.forget(first)
     first.stop()
     second.wait_for_log(rf"listening address={re.escape(v4(*first.server))}", limit=15, after=position)

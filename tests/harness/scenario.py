@@ -39,7 +39,7 @@ _API_VERSIONS = {
 
 _SCENARIO_KEYS = {"name", "about", "config", "client", "clients", "resources", "files", "load",
                   "upstream", "upstreams", "steps", "any_order", "log", "needs"}
-# What only the daemon has: files, signals, a log and a command line.
+# Keys that need the daemon: files, signals, a log and a command line.
 _DAEMON_KEYS = {"files", "log"}
 _DAEMON_STEP_KEYS = {"check", "reload", "text", "wait_log"}
 # Time that a step may take when time is real.
