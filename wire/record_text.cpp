@@ -49,13 +49,15 @@ std::string generic_text(const ResponseRecord& record) {
   return text;
 }
 
-std::string wire_form(const ResponseRecord& record) {
+// The record with the root as its owner: ldns takes much longer for the text of a long name than
+// name_to_text().
+std::string wire_form_at_root(const ResponseRecord& record) {
   std::uint8_t fields[10];
   store_u16(fields, static_cast<std::uint16_t>(record.type));
   store_u16(fields + 2, static_cast<std::uint16_t>(record.rclass));
   store_u32(fields + 4, record.ttl);
   store_u16(fields + 8, static_cast<std::uint16_t>(record.rdata.size()));
-  return record.owner + std::string(reinterpret_cast<const char*>(fields), sizeof fields) +
+  return std::string(1, '\0') + std::string(reinterpret_cast<const char*>(fields), sizeof fields) +
          record.rdata;
 }
 
@@ -73,7 +75,7 @@ std::string record_to_text(const ResponseRecord& record) {
   const bool checked = is_wire_name(record.owner) && record.rdata.size() <= 0xffff &&
                        has_known_shape(record.type, record.rclass, record.rdata);
   if (!checked) return generic_text(record);
-  const std::string wire = wire_form(record);
+  const std::string wire = wire_form_at_root(record);
   ldns_rr* parsed = nullptr;
   std::size_t position = 0;
   if (ldns_wire2rr(&parsed, reinterpret_cast<const std::uint8_t*>(wire.data()), wire.size(),
@@ -81,7 +83,8 @@ std::string record_to_text(const ResponseRecord& record) {
     return generic_text(record);
   const std::unique_ptr<ldns_rr, FreeRr> rr(parsed);
   const std::unique_ptr<char, FreeText> text(ldns_rr2str(rr.get()));
-  return text ? tidied(text.get()) : generic_text(record);
+  if (!text || text.get()[0] != '.') return generic_text(record);
+  return name_to_text(record.owner) + tidied(text.get() + 1);
 }
 
 }  // namespace meshdns::wire

@@ -44,28 +44,29 @@ std::vector<Type> types_for(std::string_view name) {
 constexpr std::size_t kShownOctets = 512;
 constexpr std::size_t kShownRecords = 4;
 
-// The records that this very decision is answered with.  Aliases are among the facts already.
-std::vector<std::string> answer_records(const View& view, const AskedQuestion& question,
-                                        const Decision& decision, const AliasChain& chain,
-                                        const QuerySettings& settings) {
-  std::vector<std::uint8_t> buffer(kShownOctets);
+// The records that this very decision is answered with.  Aliases are among the facts already:
+// `wire_name` is the name at the end of the chain.
+std::vector<std::string> answer_records(const ExplainRequest& request, const View& view,
+                                        std::string_view wire_name, const Decision& decision,
+                                        Type type, RotationTable& rotation) {
+  if (decision.verdict == Verdict::Forward || decision.verdict == Verdict::Wait) return {};
+  AskedQuestion question;
+  make_question(wire_name, type, question);
+  std::array<std::uint8_t, kShownOctets> buffer;
   wire::MessageWriter writer(buffer, buffer.size(), question.query);
-  RotationTable rotation(1);
   AnswerContext context{.view = view,
                         .rotation = rotation,
                         .writer = writer,
-                        .type = question.query.qtype,
+                        .type = type,
                         .name = question.query.qname(),
                         .question_size = question.query.qname_size,
-                        .server_addresses = settings.server_addresses};
-  if (decision.verdict == Verdict::Forward || decision.verdict == Verdict::Wait) return {};
-  write_resolution(decision, chain, context);
+                        .server_addresses = request.settings.server_addresses};
+  write_answer(decision, context);
   const auto reply = wire::parse_response(std::span(buffer).first(writer.finish()));
   std::vector<std::string> records;
   if (!reply) return records;
   std::vector<const wire::ResponseRecord*> shown;
-  for (std::size_t i = std::min(chain.size(), reply->answer.size()); i < reply->answer.size(); ++i)
-    shown.push_back(&reply->answer[i]);
+  for (const auto& record : reply->answer) shown.push_back(&record);
   for (const auto& record : reply->authority) shown.push_back(&record);
   const bool are_all = !reply->truncated && shown.size() <= kShownRecords;
   shown.resize(std::min(shown.size(), kShownRecords));
@@ -144,7 +145,7 @@ bool would_walk(const View& view, const Decision& decision, std::string_view nam
 }
 
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,
-                  Explanation& explanation) {
+                  RotationTable& rotation, Explanation& explanation) {
   AskedQuestion question;
   make_question(wire_name, type, question);
   const View view(request.snapshot, request.client);
@@ -168,16 +169,16 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
            "alone"});
   }
   const bool decided = decision.verdict != Verdict::Forward && decision.verdict != Verdict::Wait;
+  const std::string end = wire_of(chain, wire_name);
   Explanation::Answer answer{
       .type = type,
       .verdict = std::string(to_string(decision.verdict)),
       .why = std::string(decision.why),
       .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
-      .records = answer_records(view, question, decision, chain, request.settings),
+      .records = answer_records(request, view, end, decision, type, rotation),
       .cached = {}};
   if (decision.verdict == Verdict::Forward && request.forwarding)
-    add_forwarding(request.forwarding(lower_case(wire_of(chain, wire_name)), type), answer,
-                   explanation);
+    add_forwarding(request.forwarding(lower_case(end), type), answer, explanation);
   explanation.answers.push_back(std::move(answer));
 }
 
@@ -193,7 +194,8 @@ Result<Explanation> explain(const ExplainRequest& request) {
   explanation.identity = identity_of(request.client);
   std::vector<Type> types = request.types;
   if (types.empty()) types = types_for(question.query.qname());
-  for (const Type type : types) explain_type(request, *wire_name, type, explanation);
+  RotationTable rotation(1);
+  for (const Type type : types) explain_type(request, *wire_name, type, rotation, explanation);
   return explanation;
 }
 
