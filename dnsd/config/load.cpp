@@ -11,7 +11,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-constexpr registry::DocumentLimits kLimits{
+const registry::DocumentLimits kLimits{
     .max_bytes = std::size_t{1} << 20, .max_depth = 32, .max_values = 200'000};
 
 constexpr std::size_t kMaxFindings = 100;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -117,6 +118,8 @@ struct DocumentLimits {
   // Hand over the elements of `items` of a List (and of a list at the top) one at a time as soon as
   // each is read, when they name their own kind; they are then absent from the document itself.
   bool split_lists = false;
+  // Once this is requested, the reading ends with an error at the next collection.
+  std::stop_token stop = {};
 };
 
 // The argument of the listener; valid only during the call.

@@ -140,6 +140,7 @@ Result<void> read_manifest(std::string_view text, const ManifestOptions& options
   ManifestReader reader(options, sink);
   DocumentLimits limits;
   limits.split_lists = true;
+  limits.stop = options.stop;
   const ReadResult read =
       read_documents(text, limits, [&](const Document& document) { reader.on_document(document); });
   if (read) return {};

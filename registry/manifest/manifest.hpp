@@ -3,6 +3,8 @@
 // to resources and findings.  No files, no clock, no log here; any thread.
 #pragma once
 
+#include <stop_token>
+#include <string>
 #include <string_view>
 
 #include "registry/base/finding.hpp"
@@ -28,6 +30,7 @@ struct ManifestOptions {
   std::string cluster;  // stamped on every object's meta
   std::string network;
   std::string default_namespace = "default";  // for namespaced objects without one
+  std::stop_token stop = {};  // once requested, the reading ends soon and with an error
 };
 
 // Reads every document.  A syntax error is one finding with its line; documents before it are

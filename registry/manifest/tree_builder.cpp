@@ -84,6 +84,7 @@ bool TreeBuilder::start(Node::Type type, std::uint32_t line) {
   if (expects_key()) return fail_at(line, "a key of a mapping must be plain text");
   if (frames_.size() >= limits_.max_depth + envelope_levels_)
     return fail_at(line, "nested more than " + std::to_string(limits_.max_depth) + " levels deep");
+  if (limits_.stop.stop_requested()) return fail_at(line, "the reading was stopped");
   Frame frame;
   frame.before = arena_.mark();
   frame.values_before = values_;

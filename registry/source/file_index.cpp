@@ -200,6 +200,7 @@ void FileIndex::remove(std::map<std::string, File>::iterator file, Outcome& outc
 void FileIndex::read_pending(const Request& request, Outcome& outcome) {
   std::size_t resources = 0;
   while (next_pending_ < pending_.size()) {
+    if (options_.manifest.stop.stop_requested()) return;  // nobody wants what was read
     if (!complete_ && resources >= kFirstPortion) return;
     const std::size_t before = outcome.batch.changes.size();
     consider(pending_[next_pending_++], request, outcome);

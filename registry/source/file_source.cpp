@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "loop/check_loop.hpp"
@@ -34,6 +35,11 @@ constexpr int kReadsPerWakeup = 16;
 constexpr std::uint32_t kNameEvents =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF;
 
+FileSourceOptions stoppable(FileSourceOptions options, std::stop_token stop) {
+  options.manifest.stop = std::move(stop);
+  return options;
+}
+
 }  // namespace
 
 // The control thread's half: hears, waits for calm, sends rounds to the workers and hands over what
@@ -45,7 +51,7 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
         options_(options),
         inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)),
         inotify_error_(inotify_ < 0 ? errno : 0),
-        index_(std::move(options), std::move(reader), inotify_),
+        index_(stoppable(std::move(options), stopping_.get_token()), std::move(reader), inotify_),
         sink_(&sink) {
     status_.name = options_.name;
   }
@@ -89,8 +95,9 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   const FileSourceOptions options_;
   const int inotify_;
   const int inotify_error_;
-  FileIndex index_;   // the worker's while running_
-  SourceSink* sink_;  // nullptr once stopped
+  std::stop_source stopping_;  // ends the round that is running
+  FileIndex index_;            // the worker's while running_
+  SourceSink* sink_;           // nullptr once stopped
   SourceStatus status_;
 
   // Open from start() to stop().  Their callbacks own the engine.
@@ -132,6 +139,7 @@ void FileSource::Engine::rescan() {
 
 void FileSource::Engine::stop() {
   sink_ = nullptr;
+  stopping_.request_stop();
   events_.close();
   round_timer_.close();
   poll_timer_.close();

@@ -6,6 +6,7 @@ dynamic loader have the process.
 """
 
 import pathlib
+import shutil
 import signal
 import time
 
@@ -16,6 +17,16 @@ from harness.daemon import ROOT, binary
 from harness.process import Process
 from harness.waiting import eventually
 
+ENTRY = """---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {{name: e{number}, namespace: shop, creationTimestamp: 2024-01-01T00:00:00Z}}
+spec:
+  hosts: [h{number}.example.org]
+  addresses: [192.0.2.1]
+  ports: [{{number: 80, name: http, protocol: HTTP}}]
+  resolution: STATIC
+"""
 DELAYS_MS = (0, 0.3, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
@@ -66,3 +77,18 @@ def test_ends_well_while_a_source_is_silent(workspace):
     process = start(workspace, "silent", sources=[{"kubernetes": {"kubeconfig": str(workspace.path / "nothing")}}])
     send_after(process, 100, signal.SIGTERM)
     assert process.wait(3) == 0, process.log_tail()
+
+
+def test_ends_well_while_a_large_source_is_read(workspace):
+    """Seconds of reading are given up, not waited for."""
+    tree = workspace.path / "tree"
+    tree.mkdir()
+    with (tree / "a.yaml").open("w") as file:
+        file.writelines(ENTRY.format(number=number) for number in range(200_000))
+    for name in ("b.yaml", "c.yaml"):
+        shutil.copy(tree / "a.yaml", tree / name)
+    for delay in (300, 1_500):
+        process = start(workspace, f"large-{delay}ms", sources=[{"files": {"path": str(tree)}}])
+        send_after(process, delay, signal.SIGTERM)
+        assert process.wait(3) == 0, f"{delay} ms: {process.log_tail()}"
+        assert not any("ready:" in line for line in process.log_lines()), process.log_tail()

@@ -184,6 +184,27 @@ TEST(JsonParserTest, TextsAreParsedOneAfterTheOther) {
   EXPECT_TRUE(parser.problems().empty());
 }
 
+TEST(DocumentTest, StopsWhenAsked) {
+  std::stop_source stopping;
+  DocumentLimits limits;
+  limits.split_lists = true;
+  for (const std::string_view text :
+       {"a: {}\n---\nb: {}\n---\nc: {}\n", "{\"a\":{}} {\"b\":{}} {\"c\":{}}",
+        "- {apiVersion: v1, kind: A}\n- {apiVersion: v1, kind: B}\n"}) {
+    stopping = std::stop_source();
+    limits.stop = stopping.get_token();
+    int documents = 0;
+    const auto stop_at_first = [&](const Document&) {
+      ++documents;
+      stopping.request_stop();
+    };
+    const ReadResult result = read_documents(text, limits, stop_at_first);
+    ASSERT_FALSE(result) << text;
+    EXPECT_EQ(result.error().message, "the reading was stopped");
+    EXPECT_EQ(documents, 1) << text;
+  }
+}
+
 TEST(TimestampTest, ReadsRfc3339) {
   EXPECT_EQ(parse_timestamp_ms("1970-01-01T00:00:00Z"), 0);
   EXPECT_EQ(parse_timestamp_ms("2026-01-31T12:00:00Z"), 1769860800000);

@@ -878,5 +878,27 @@ spec:
   source_.reset();
 }
 
+// A process that is to end does not wait until gigabytes have been read.
+TEST_F(FileSourceTest, GivesUpTheReadingWhenItEnds) {
+  for (const char* name : {"a.yaml", "b.yaml"}) std::ofstream(dir_ / name) << "api\n";
+  std::atomic<int> begun = 0;
+  std::atomic<bool> was_stopped = false;
+  const auto read_slowly = [&](std::string_view, const ManifestOptions& manifest, ManifestSink&) {
+    ++begun;
+    for (int i = 0; i < 2'000 && !manifest.stop.stop_requested(); ++i)
+      std::this_thread::sleep_for(milliseconds{5});
+    was_stopped = manifest.stop.stop_requested();
+    return Result<void>();
+  };
+  source_ = std::make_unique<FileSource>(&loop_, options(dir_), read_slowly, registry_);
+  source_->start();
+  ASSERT_TRUE(run_until([&] { return begun == 1; }));
+  source_.reset();
+  ASSERT_TRUE(run_until([&] { return was_stopped.load(); }));
+  run_for(milliseconds{100});
+  EXPECT_EQ(begun, 1) << "the second file was read";
+  EXPECT_EQ(registry_.batches, 0);
+}
+
 }  // namespace
 }  // namespace meshdns::registry
