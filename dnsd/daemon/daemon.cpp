@@ -43,8 +43,9 @@ constexpr std::chrono::seconds kBindAgain{5};
 // may be draining its queries.
 constexpr std::chrono::seconds kBindWait{3};
 constexpr std::chrono::milliseconds kBindRetry{50};
-// When we say that we are ready though a source is not: what does not depend on it is answered.
-constexpr std::chrono::seconds kReadyAnyway{5};
+// When the log and the supervisor hear that we answer, though a source has not been read: what does
+// not depend on it is answered.
+constexpr std::chrono::seconds kServingAnyway{5};
 
 unsigned worker_count(const ServerConfig& server) {
   return server.workers != 0 ? server.workers : std::max(1U, std::thread::hardware_concurrency());
@@ -60,6 +61,10 @@ TcpLimits tcp_limits(const ServerConfig& server) {
   // What clients hold for minutes must not be what questions to upstreams need for milliseconds.
   limits.reserved_files = std::max(limits.reserved_files, descriptor_limit() / 4);
   return limits;
+}
+
+std::string_view first_reason(const Readiness& readiness) {
+  return readiness.reasons.empty() ? std::string_view() : readiness.reasons.front();
 }
 
 std::string joined(std::span<const SocketAddress> addresses) {
@@ -348,18 +353,24 @@ void Daemon::publish_health() {
   health_.publish(workers_.complaint(), readiness_response(readiness()));
 }
 
-// Once, when there is something to answer from and somebody to answer.
+// Says once that everything is answered, when the sources have been read.  If they take long, says
+// before it, once, that the rest is.
 void Daemon::announce_when_ready() {
-  if (announced_ || workers_.size() == 0) return;
-  if (!sources_.are_known() && std::chrono::steady_clock::now() - started_ < kReadyAnyway) return;
-  announced_ = true;
+  if (announced_ == Announced::Ready || workers_.size() == 0) return;
+  const bool is_ready = sources_.are_known();
+  if (!is_ready && (announced_ == Announced::Serving ||
+                    std::chrono::steady_clock::now() - started_ < kServingAnyway))
+    return;
+  if (announced_ == Announced::Nothing) supervisor_.ready(status_line());
+  announced_ = is_ready ? Announced::Ready : Announced::Serving;
   const auto& snapshot = *registry_.current();
-  log_.announce("ready: listen=" + joined(listeners_.addresses()) +
-                " workers=" + std::to_string(workers_.size()) +
-                " resources=" + std::to_string(snapshot.resources.size()) +
-                " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
-                " admin=" + admin_.address());
-  supervisor_.ready(status_line());
+  const std::string facts =
+      "listen=" + joined(listeners_.addresses()) + " workers=" + std::to_string(workers_.size()) +
+      " resources=" + std::to_string(snapshot.resources.size()) +
+      " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
+      " admin=" + admin_.address();
+  if (is_ready) return log_.announce("ready: " + facts);
+  log_.warn("not ready yet: " + facts, {{"reason", first_reason(readiness())}});
 }
 
 // The line that `systemctl status` shows.

@@ -190,7 +190,8 @@ class Daemon {
   std::vector<std::string> unbound_;
   Time bind_again_at_;
   Time bind_until_;  // during the start; the past if nothing waits
-  bool announced_ = false;
+  enum class Announced : std::uint8_t { Nothing, Serving, Ready };
+  Announced announced_ = Announced::Nothing;
 };
 
 }  // namespace meshdns::dnsd

@@ -92,3 +92,15 @@ def test_ends_well_while_a_large_source_is_read(workspace):
         send_after(process, delay, signal.SIGTERM)
         assert process.wait(3) == 0, f"{delay} ms: {process.log_tail()}"
         assert not any("ready:" in line for line in process.log_lines()), process.log_tail()
+
+
+def test_is_ready_when_the_sources_are_read(workspace):
+    """After five seconds the log says that names which need no source are answered; readiness comes later."""
+    late = workspace.path / "late.yaml"
+    process = start(workspace, "late", sources=[{"files": {"path": str(late)}}])
+    line = process.wait_for_line("not ready yet: listen=", 15)
+    assert "not read yet" in line and "WARN" in line
+    assert not any("INFO ready:" in line for line in process.log_lines())
+    late.write_text(ENTRY.format(number=1))
+    assert "resources=1 hosts=1" in process.wait_for_line(r"\bready: listen=", 15)
+    assert process.stop() == 0, process.log_tail()

@@ -64,7 +64,7 @@ class Daemon:
         self.config_path.write_text(text)
 
     def wait_until_ready(self):
-        line = self.process.wait_for_line(r"\bready:", 15.0)
+        line = self.process.wait_for_line(r"\bready:|not ready yet:", 15.0)
         bound = re.search(r'listen="?\[?"?([^\s",\]]+:\d+)', line)
         configured = self.config["server"]["listen"][0]
         host, _, port = (bound.group(1) if bound else configured).rpartition(":")
