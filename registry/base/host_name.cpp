@@ -93,16 +93,21 @@ bool is_wildcard_domain(std::string_view name) {
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);  // the row before `row`
   std::vector<std::size_t> row(b.size() + 1);
+  std::vector<std::size_t> next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
+  const auto is_same = [](char x, char y) { return to_lower(x) == to_lower(y); };
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
+    next[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (to_lower(a[i]) == to_lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, diagonal + 1, row[j] + 1});
+      const std::size_t changed = row[j] + (is_same(a[i], b[j]) ? 0 : 1);
+      next[j + 1] = std::min({changed, row[j + 1] + 1, next[j] + 1});
+      const bool is_swap = i > 0 && j > 0 && is_same(a[i], b[j - 1]) && is_same(a[i - 1], b[j]);
+      if (is_swap) next[j + 1] = std::min(next[j + 1], before[j - 1] + 1);
     }
+    std::swap(before, row);
+    std::swap(row, next);
   }
   return row.back();
 }

@@ -3,6 +3,7 @@
 // Free functions on text rather than a wrapper type: a query's name is compared where it lies.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,21 +39,27 @@ bool is_fqdn(std::string_view name);
 // As is_fqdn, but the first label may be "*", "*x" or "*-x".
 bool is_wildcard_domain(std::string_view name);
 
-// The edit distance's nearest of `known`, if near enough to be a typing error.
+// The one of `known` that a typing error has turned into `word`; nullopt when none is near enough,
+// or when two are equally near.  Letters' case is no difference.  Near is one edit, two in words of
+// eight letters and more, and none in words of fewer than three: a wrong guess is worse than none.
 template <typename Range>
 std::optional<std::string> nearest_word(std::string_view word, const Range& known);
+// The number of letters that are inserted, left out, changed, or swapped with the next one.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 template <typename Range>
 std::optional<std::string> nearest_word(std::string_view word, const Range& known) {
+  const std::size_t max_distance = word.size() < 3 ? 0 : word.size() < 8 ? 1 : 2;
   std::optional<std::string> best;
-  std::size_t best_distance = word.size() / 3 + 2;
-  for (const auto& candidate : known) {
+  std::size_t best_distance = max_distance + 1;
+  for (const std::string_view candidate : known) {
+    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
+    if (longer - shorter > max_distance) continue;
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = std::string(candidate);
-    }
+    if (distance > best_distance || distance > max_distance) continue;
+    const bool is_tie = distance == best_distance;
+    best_distance = distance;
+    best = is_tie ? std::nullopt : std::optional<std::string>(candidate);
   }
   return best;
 }

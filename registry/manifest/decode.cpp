@@ -45,24 +45,66 @@ Decoded fault(Report& report, const Field& at, std::string field, std::string me
   return {Decoded::Outcome::Faulty, {}, {}};
 }
 
+std::uint32_t line_of_version(const Field& root) {
+  const Node* const value = root->find("apiVersion");
+  return value == nullptr ? root.line() : value->line();
+}
+
+// Another project's group, so far as its name shows.
+bool is_foreign_group(std::string_view group) {
+  return group.contains('.') && !group.ends_with(".istio.io") && !group.ends_with(".k8s.io");
+}
+
+std::string did_you_mean_group(std::string_view group) {
+  const auto nearest = nearest_group(group);
+  return nearest ? "; did you mean " + quoted(*nearest) + "?" : std::string();
+}
+
 // A kind of ours under a group that is not: another project's kind of that name, or a slip.
 Decoded judge_foreign_group(Report& report, const Field& root, const KindReader& reader,
                             std::string_view api_version) {
   const std::string_view group = split_api_version(api_version).group;
+  const std::string guess = did_you_mean_group(group);
   std::string message = quoted(api_version);
   message += " is not supported for this kind, only ";
   message += join(reader.group, reader.versions.front());
-  const bool is_another_project =
-      group.contains('.') && !group.ends_with(".istio.io") && !group.ends_with(".k8s.io");
-  const Node* const value = root->find("apiVersion");
-  const std::uint32_t line = value == nullptr ? root.line() : value->line();
-  if (is_another_project) {
-    report.add(Severity::Warning, line, "apiVersion", message + "; the object is ignored");
+  if (is_foreign_group(group)) {
+    report.add(Severity::Warning, line_of_version(root), "apiVersion",
+               message + "; the object is ignored" + guess);
     return {};
   }
-  report.add(Severity::Error, line, "apiVersion", std::move(message));
+  report.add(Severity::Error, line_of_version(root), "apiVersion", message + guess);
   return {
       Decoded::Outcome::Refused, {}, {.kind = reader.kind, .cluster = {}, .ns = {}, .name = {}}};
+}
+
+Decoded warn_of_unknown_kind(Report& report, const Field& root, const TypeMeta& type) {
+  const std::string_view group = split_api_version(type.api_version).group;
+  if (is_watched_group(group))
+    report.add(Severity::Warning, root.line(), {},
+               "unknown kind; the object is ignored" + did_you_mean_kind(group, type.kind));
+  else
+    report.add(
+        Severity::Warning, line_of_version(root), "apiVersion",
+        quoted(group) + " is an unknown group; the object is ignored" + did_you_mean_group(group));
+  return {};
+}
+
+// Kinds without bearing, and other projects' own: those of groups that are not read, unless the
+// group is misspelt.  `any` is the reader of kinds of that name, if there is one.
+bool is_of_no_concern(const TypeMeta& type, const KindReader* any) {
+  if (is_kind_without_bearing(type.kind)) return true;
+  const std::string_view group = split_api_version(type.api_version).group;
+  if (is_watched_group(group) || nearest_group(group)) return false;
+  // Many projects have a kind Service or Namespace.
+  return any == nullptr || (any->group.empty() && is_foreign_group(group));
+}
+
+// Whether a document's faults leave it open what kind of object it is.
+bool is_type_in_doubt(std::span<const DocumentProblem> problems) {
+  return std::ranges::any_of(problems, [](const DocumentProblem& problem) {
+    return problem.field == "kind" || problem.field == "apiVersion";
+  });
 }
 
 bool is_known_version(Report& report, const Field& root, const KindReader& reader,
@@ -75,9 +117,7 @@ bool is_known_version(Report& report, const Field& root, const KindReader& reade
     message += known == reader.versions.front() ? " " : ", ";
     message += join(reader.group, known);
   }
-  const Node* const value = root->find("apiVersion");
-  report.add(Severity::Error, value == nullptr ? root.line() : value->line(), "apiVersion",
-             std::move(message));
+  report.add(Severity::Error, line_of_version(root), "apiVersion", std::move(message));
   return false;
 }
 
@@ -111,6 +151,9 @@ Decoded decode_object(const Node& object, const TypeMeta& type,
   const Field root(object);
   report.set_kind(type.kind);
   name_object(report, object);
+  const KindReader* const any = find_reader_of_any_group(type.kind);
+  const bool is_ignored = !type.kind.empty() && is_of_no_concern(type, any);
+  if (is_ignored && !is_type_in_doubt(problems)) return {};
   for (const DocumentProblem& problem : problems)
     report.add(Severity::Error, problem.line, printable(problem.field, 200), problem.message);
   if (!object.is_mapping())
@@ -120,13 +163,8 @@ Decoded decode_object(const Node& object, const TypeMeta& type,
   if (type.kind.empty())
     return fault(report, root, "kind", "missing; an object needs apiVersion and kind");
 
-  if (is_kind_without_bearing(type.kind)) return {};
-  const KindReader* const any = find_reader_of_any_group(type.kind);
-  if (any == nullptr) {
-    report.add(Severity::Warning, root.line(), {},
-               "unknown kind; the object is ignored" + did_you_mean_kind(type.kind));
-    return {};
-  }
+  if (is_ignored) return {};
+  if (any == nullptr) return warn_of_unknown_kind(report, root, type);
   if (type.api_version.empty()) {
     report.error(root, "apiVersion", "missing; specify " + join(any->group, any->versions.front()));
     return {Decoded::Outcome::Refused, {}, {any->kind, options.cluster, {}, {}}};

@@ -33,7 +33,8 @@ struct Decoded {
   enum class Outcome : std::uint8_t {
     Accepted,  // `resource` is set
     Refused,   // of a known kind, but invalid: `key` has the readable parts
-    Ignored,   // of no bearing, or of a kind that is not known (then there was a warning)
+    Ignored,   // of no bearing, or of a kind that is not known (there was a warning where its
+               // group is one of those that are read)
     Faulty,    // no object at all: no kind, no apiVersion, no mapping
   };
   Outcome outcome = Outcome::Ignored;
@@ -42,7 +43,8 @@ struct Decoded {
 };
 
 // Reads `object`, whose kind is in itself.  Findings go to `listener` during the call.  `problems`
-// are the faults of the document that holds the object (duplicate keys): any refuses it.
+// are the faults of the document that holds the object (duplicate keys): any refuses it, where its
+// kind is one that is read.
 Decoded decode_object(const Node& object, std::span<const DocumentProblem> problems,
                       const DecodeOptions& options, const FindingListener& listener);
 

@@ -35,6 +35,32 @@ bool is_name_of(std::string_view given, std::string_view known, bool snake_case)
   return given == known || (snake_case && is_snake_case_of(given, known));
 }
 
+std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> names) {
+  if (word.size() > kMaxWordToCorrect) return std::nullopt;
+  return nearest_word(word, names);
+}
+
+std::string guess_text(std::string_view guess) {
+  std::string out = "; did you mean \"";
+  out += guess;
+  return out += "\"?";
+}
+
+// YAML 1.1's other words for booleans, which kubectl and istioctl read as such.
+std::optional<bool> old_bool_word(const Node& node) {
+  if (!node.is_scalar() || node.is_quoted()) return std::nullopt;
+  const std::string_view text = node.text();
+  const auto is_any_of = [&](auto... words) { return ((text == words) || ...); };
+  if (is_any_of("yes", "Yes", "YES", "on", "On", "ON")) return true;
+  if (is_any_of("no", "No", "NO", "off", "Off", "OFF")) return false;
+  return std::nullopt;
+}
+
+// Text that ends in a colon, where YAML takes it for a key: "2001:db8::" at the end of a line.
+bool is_text_taken_for_a_key(const Node& node) {
+  return node.is_mapping() && node.size() == 1 && node.begin()->is_null();
+}
+
 std::string article_error(std::string_view expected, const Field& field) {
   std::string message = "expected ";
   message += expected;
@@ -68,14 +94,19 @@ std::string Field::path(std::string_view child) const {
 }
 
 void Report::add(Severity severity, std::uint32_t line, std::string field, std::string message) {
-  if (severity == Severity::Error) refused_ = true;
-  if (++count_ > kMaxFindings) return;
-  if (count_ == kMaxFindings) {
-    field.clear();
-    message = "more findings for this object are not shown";
-    // The object may yet be refused for one of those that are not shown.
-    severity = Severity::Warning;
-  }
+  const bool is_error = severity == Severity::Error;
+  refused_ |= is_error;
+  const std::size_t count = is_error ? ++errors_ : ++warnings_;
+  const std::size_t max = is_error ? kMaxErrors : kMaxWarnings;
+  if (count < max) return hand_on(severity, line, std::move(field), std::move(message));
+  if (count > max) return;
+  hand_on(severity, line, {},
+          is_error ? "more errors of this object are not shown"
+                   : "more warnings of this object are not shown");
+}
+
+void Report::hand_on(Severity severity, std::uint32_t line, std::string field,
+                     std::string message) {
   std::string object = printable(namespace_);
   if (!object.empty()) object += '/';
   object += printable(name_);
@@ -113,8 +144,7 @@ void Fields::check_names(Report& report) const {
     if (known == names_.names.end()) {
       // Looking for the nearest name costs more than all the rest.
       if (!report.is_full())
-        report.warning(Field(*mapping_, value),
-                       "unknown field" + did_you_mean(value.key(), names_.names));
+        report.warning(Field(*mapping_, value), "unknown field" + guess_at(value.key()));
       continue;
     }
     const auto index = static_cast<std::size_t>(known - names_.names.begin());
@@ -123,6 +153,15 @@ void Fields::check_names(Report& report) const {
     seen_again[index] = seen[index];
     seen[index] = true;
   }
+}
+
+// A field that is there already was not meant.
+std::string Fields::guess_at(std::string_view name) const {
+  const auto guess = nearest(name, names_.names);
+  if (!guess) return {};
+  for (const Node& value : mapping_->node())
+    if (is_name_of(value.key(), *guess, names_.snake_case)) return {};
+  return guess_text(*guess);
 }
 
 // Whether a field that is there several times has been given in both spellings.  The very same key
@@ -141,13 +180,17 @@ void Fields::check_spellings(Report& report, std::string_view name) const {
 std::optional<std::string_view> read_string(Report& report, const Field& field) {
   if (const auto text = field->as_string()) return text;
   std::string message = article_error("a string", field);
-  if (field->is_scalar() && !field->is_null()) message += "; put it in quotes";
+  if (is_text_taken_for_a_key(field.node()))
+    message += "; put " + quoted(std::string(field->begin()->key()) + ":") + " in quotes";
+  else if (field->is_scalar() && !field->is_null())
+    message += "; put it in quotes";
   report.error(field, std::move(message));
   return std::nullopt;
 }
 
 std::optional<bool> read_bool(Report& report, const Field& field) {
   if (const auto value = field->as_bool()) return value;
+  if (const auto value = old_bool_word(field.node())) return value;
   report.error(field, article_error("true or false", field));
   return std::nullopt;
 }
@@ -200,12 +243,8 @@ Labels read_labels(Report& report, const std::optional<Field>& field) {
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) {
-  if (word.size() > kMaxWordToCorrect) return {};
-  const auto nearest = nearest_word(word, names);
-  if (!nearest) return {};
-  std::string out = "; did you mean \"";
-  out += *nearest;
-  return out += "\"?";
+  const auto guess = nearest(word, names);
+  return guess ? guess_text(*guess) : std::string();
 }
 
 std::optional<std::size_t> read_choice(Report& report, const Field& field,
@@ -221,6 +260,12 @@ std::optional<std::size_t> read_choice(Report& report, const Field& field,
   }
   report.error(field, message + did_you_mean(*text, names));
   return std::nullopt;
+}
+
+std::size_t read_choice_or_first(Report& report, const std::optional<Field>& field,
+                                 std::span<const std::string_view> names) {
+  if (!field || (*field)->as_string() == "") return 0;
+  return read_choice(report, *field, names).value_or(0);
 }
 
 }  // namespace meshdns::registry

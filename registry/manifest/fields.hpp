@@ -71,14 +71,18 @@ class Report {
   void add(Severity severity, std::uint32_t line, std::string field, std::string message);
 
   bool warns_unknown() const { return warn_unknown_; }
-  // Whether further findings would not be handed on.
-  bool is_full() const { return count_ >= kMaxFindings; }
+  // Whether further warnings would not be handed on.
+  bool is_full() const { return warnings_ >= kMaxWarnings; }
   // Whether an error was found, so that the object is not taken.
   bool is_refused() const { return refused_; }
 
  private:
-  // One object may have errors in every line; more findings are not useful and use memory.
-  static constexpr std::size_t kMaxFindings = 50;
+  // One object may have faults in every line; more findings are not useful and use memory.
+  // Warnings never keep an error from being handed on.
+  static constexpr std::size_t kMaxWarnings = 50;
+  static constexpr std::size_t kMaxErrors = 1'000;
+
+  void hand_on(Severity severity, std::uint32_t line, std::string field, std::string message);
 
   std::string_view path_;
   std::string_view kind_;
@@ -86,7 +90,8 @@ class Report {
   std::string_view name_;
   bool warn_unknown_;
   bool refused_ = false;
-  std::size_t count_ = 0;
+  std::size_t warnings_ = 0;
+  std::size_t errors_ = 0;
   const FindingListener& listener_;
 };
 
@@ -108,6 +113,7 @@ class Fields {
  private:
   void check_names(Report& report) const;
   void check_spellings(Report& report, std::string_view name) const;
+  std::string guess_at(std::string_view name) const;
 
   const Field* mapping_;
   FieldNames names_;
@@ -149,11 +155,15 @@ void for_each_string(Report& report, const std::optional<Field>& list, Visitor&&
   });
 }
 
-// `; did you mean "x"?` when one of the names is near, else nothing.
+// `; did you mean "x"?` when one of the names is near (nearest_word), else nothing.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> names);
 
 // One of the names of an enumeration; the index of it.
 std::optional<std::size_t> read_choice(Report& report, const Field& field,
                                        std::span<const std::string_view> names);
+// The same for an enumeration of Kubernetes, which defaults to its first name: absent and empty
+// mean that.
+std::size_t read_choice_or_first(Report& report, const std::optional<Field>& field,
+                                 std::span<const std::string_view> names);
 
 }  // namespace meshdns::registry

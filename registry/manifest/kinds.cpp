@@ -5,6 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "registry/base/host_name.hpp"
+
 namespace meshdns::registry {
 
 namespace {
@@ -15,6 +17,8 @@ constexpr std::array<std::string_view, 2> kDiscoveryVersions = {"v1", "v1beta1"}
 // v1alpha2 is what some controllers still write; the fields we read are the same.
 constexpr std::array<std::string_view, 4> kMulticlusterVersions = {"v1", "v1beta1", "v1alpha1",
                                                                    "v1alpha2"};
+
+constexpr std::size_t kMaxGroupToCorrect = 64;
 
 constexpr std::string_view kIstioGroup = "networking.istio.io";
 constexpr std::string_view kMulticlusterGroup = "multicluster.x-k8s.io";
@@ -119,6 +123,20 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
     "WorkloadGroup",
 });
 
+// Of the kinds without bearing, those of watched groups.
+constexpr auto kCoreKinds = std::to_array<std::string_view>(
+    {"ConfigMap", "Event", "LimitRange", "Node", "PersistentVolume", "PersistentVolumeClaim",
+     "PodTemplate", "ReplicationController", "ResourceQuota", "Secret", "ServiceAccount"});
+constexpr auto kIstioKinds =
+    std::to_array<std::string_view>({"DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig",
+                                     "VirtualService", "WorkloadGroup"});
+
+std::span<const std::string_view> other_kinds_of(std::string_view group) {
+  if (group.empty()) return kCoreKinds;
+  if (group == kIstioGroup) return kIstioKinds;
+  return {};
+}
+
 }  // namespace
 
 const KindReader* find_reader(std::string_view group, std::string_view kind) {
@@ -138,11 +156,24 @@ bool is_kind_without_bearing(std::string_view kind) {
   return std::ranges::find(kWithoutBearing, kind) != kWithoutBearing.end();
 }
 
-std::string did_you_mean_kind(std::string_view kind) {
-  std::vector<std::string_view> names;
-  for (const KindReader& reader : kReaders) names.push_back(to_string(reader.kind));
-  names.insert(names.end(), kWithoutBearing.begin(), kWithoutBearing.end());
+bool is_watched_group(std::string_view group) {
+  return std::ranges::find(kReaders, group, &KindReader::group) != kReaders.end();
+}
+
+std::string did_you_mean_kind(std::string_view group, std::string_view kind) {
+  const auto others = other_kinds_of(group);
+  std::vector<std::string_view> names(others.begin(), others.end());
+  for (const KindReader& reader : kReaders)
+    if (reader.group == group) names.push_back(to_string(reader.kind));
   return did_you_mean(kind, names);
+}
+
+std::optional<std::string> nearest_group(std::string_view group) {
+  std::vector<std::string_view> groups;
+  for (const KindReader& reader : kReaders)
+    if (!reader.group.empty() && std::ranges::find(groups, reader.group) == groups.end())
+      groups.push_back(reader.group);
+  return nearest_word(group.substr(0, kMaxGroupToCorrect), groups);
 }
 
 }  // namespace meshdns::registry

@@ -28,7 +28,12 @@ const KindReader* find_reader_of_any_group(std::string_view kind);
 // Kinds that often stand in the same files and say nothing about names: VirtualService, Deployment.
 bool is_kind_without_bearing(std::string_view kind);
 
-// `; did you mean "Service"?` from all known kinds.
-std::string did_you_mean_kind(std::string_view kind);
+// Groups of kinds that are read.
+bool is_watched_group(std::string_view group);
+
+// `; did you mean "Service"?` from the kinds of that group.
+std::string did_you_mean_kind(std::string_view group, std::string_view kind);
+// The watched group that a typing error has turned into `group`.
+std::optional<std::string> nearest_group(std::string_view group);
 
 }  // namespace meshdns::registry

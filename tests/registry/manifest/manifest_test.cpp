@@ -184,6 +184,42 @@ TEST(ManifestTest, IgnoresIrrelevantKindsSilently) {
   }
 }
 
+TEST(ManifestTest, IgnoresOtherProjectsKindsSilently) {
+  for (const auto& [api_version, kind] :
+       {std::pair("example.org/v1", "Gadget"), std::pair("kyverno.io/v1", "ClusterPolicy"),
+        std::pair("serving.knative.dev/v1", "Service"), std::pair("apps/v1", "StatefulSets"),
+        std::pair("operator.istio.io/v1", "Thing"), std::pair("batch/v1", "Servce")}) {
+    const Collected collected = read("apiVersion: " + std::string(api_version) + "\nkind: " + kind +
+                                     "\nmetadata: {name: a}\nspec: {a: 1, a: 2}\n");
+    EXPECT_EQ(collected.all(), "");
+    EXPECT_TRUE(collected.resources.empty() && collected.refused.empty());
+  }
+}
+
+TEST(ManifestTest, FaultsOfIgnoredKindsAreTheirReaders) {
+  const std::string ignored =
+      "apiVersion: apps/v1\nkind: Deployment\nspec: {a: 1, a: 2, b: !x 1}\n";
+  EXPECT_EQ(read(ignored).all(), "");
+  EXPECT_EQ(read(ignored + "kind: Service\n").places(),
+            (std::vector<std::string>{"3 error spec.b", "3 error spec.a", "4 error kind"}))
+      << "which kind it is, is in doubt";
+}
+
+TEST(ManifestTest, GuessesOnlyWhatIsNearAndMissing) {
+  const auto says = [](std::string_view spec) {
+    return read("apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIP: None, " +
+                std::string(spec) + "}\n")
+        .all();
+  };
+  EXPECT_NE(says("selectors: {}").find("did you mean \"selector\"?"), std::string::npos);
+  EXPECT_NE(says("prots: []").find("did you mean \"ports\"?"), std::string::npos);
+  for (const std::string_view spec : {"tier: a", "labels: {}", "name: a", "namespace: a",
+                                      "clusterIp: a", "replicas: 1", "x: 1"}) {
+    EXPECT_NE(says(spec).find("unknown field"), std::string::npos) << spec;
+    EXPECT_EQ(says(spec).find("did you mean"), std::string::npos) << says(spec);
+  }
+}
+
 TEST(ManifestTest, ReportsUnsupportedTypes) {
   struct Case {
     std::string api_version;
@@ -194,7 +230,16 @@ TEST(ManifestTest, ReportsUnsupportedTypes) {
   };
   const std::vector<Case> cases = {
       {"v1", "Servce", "1 warning ", "did you mean \"Service\"?", false},
-      {"example.org/v1", "Gadget", "1 warning ", "unknown kind", false},
+      {"networking.istio.io/v1", "ServiceEntri", "1 warning ", "did you mean \"ServiceEntry\"?",
+       false},
+      {"networking.istio.io/v1", "virtualservice", "1 warning ", "did you mean \"VirtualService\"?",
+       false},
+      {"discovery.k8s.io/v1", "Gadget", "1 warning ", "unknown kind; the object is ignored", false},
+      {"networking.istio.oi/v1", "Gadget", "1 warning apiVersion",
+       "did you mean \"networking.istio.io\"?", false},
+      {"networking.istio.oi/v1", "ServiceEntry", "1 warning apiVersion",
+       "did you mean \"networking.istio.io\"?", false},
+      {"example.org/v1", "ServiceEntry", "1 warning apiVersion", "the object is ignored", false},
       {"networking.istio.io/v2", "ServiceEntry", "1 error apiVersion",
        "networking.istio.io/v1beta1", true},
       {"networking.istio.io", "ServiceEntry", "1 error apiVersion", "networking.istio.io/v1", true},
@@ -202,7 +247,6 @@ TEST(ManifestTest, ReportsUnsupportedTypes) {
       {"security.istio.io/v1", "Sidecar", "1 error apiVersion", "networking.istio.io/v1", true},
       {"apps/v1", "Service", "1 error apiVersion", "only v1", true},
       {"v2", "Service", "1 error apiVersion", "supported are v1", true},
-      {"serving.knative.dev/v1", "Service", "1 warning apiVersion", "ignored", false},
       {"discovery.k8s.io/v1alpha1", "EndpointSlice", "1 error apiVersion", "v1beta1", true},
   };
   for (const Case& c : cases) {

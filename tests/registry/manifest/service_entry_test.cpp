@@ -581,9 +581,9 @@ TEST(ServiceEntryTest, ObjectLevelRulesHaveTheirLines) {
        {"3 warning metadata.creationTimestamp"}},
       {"null time", head + "metadata: {name: api, creationTimestamp: null}\n" + spec, {}},
       {"unknown top field",
-       head + "metadata: {name: api}\nspce: {}\n" + spec,
-       {"4 warning spce"},
-       "\"spec\""},
+       head + "metadata: {name: api}\nstaus: {}\n" + spec,
+       {"4 warning staus"},
+       "\"status\""},
       {"dry-run annotation",
        head + "metadata:\n  name: api\n  annotations:\n    istio.io/dry-run: \"true\"\n" + spec,
        {"6 error metadata.annotations.istio.io/dry-run"}},
@@ -700,13 +700,28 @@ TEST(ServiceEntryTest, IgnoresAnInvalidAddressInTheStatus) {
   EXPECT_EQ(only<ServiceEntry>(collected).status_addresses.size(), 1U);
 }
 
-TEST(ServiceEntryTest, MessagesOfOneObjectAreBounded) {
-  std::string text = "hosts:\n";
-  for (int i = 0; i < 200; ++i) text += "- bad_" + std::to_string(i) + "\n";
+TEST(ServiceEntryTest, WarningsOfOneObjectAreBounded) {
+  std::string text = "hosts: [a.example.org, bad_host]\n";
+  for (int i = 0; i < 200; ++i) text += "unknown" + std::to_string(i) + ": 1\n";
   const Collected collected = read(entry(text));
-  EXPECT_EQ(collected.findings.size(), 50U);
-  EXPECT_TRUE(collected.says("not shown"));
+  EXPECT_EQ(collected.findings.size(), 51U);
+  EXPECT_TRUE(collected.says("more warnings of this object are not shown"));
+  EXPECT_TRUE(collected.says("error: ServiceEntry shop/api: spec.hosts[1]")) << collected.all();
   EXPECT_EQ(collected.refused.size(), 1U);
+}
+
+TEST(ServiceEntryTest, ErrorsOfOneObjectAreBoundedLater) {
+  for (const int count : {200, 256}) {
+    std::string text = "hosts:\n";
+    for (int i = 0; i < count; ++i) text += "- bad_" + std::to_string(i) + "\n";
+    EXPECT_EQ(read(entry(text)).findings.size(), static_cast<std::size_t>(count));
+  }
+  std::string text = "hosts: [a.example.org]\nports:\n";
+  for (int i = 0; i < 2'000; ++i)
+    text += "- {number: 0, protocol: HTTP, name: p" + std::to_string(i) + "}\n";
+  const Collected collected = read(entry(text));
+  EXPECT_EQ(collected.findings.size(), 1'000U);
+  EXPECT_TRUE(collected.says("more errors of this object are not shown"));
 }
 
 }  // namespace
