@@ -133,9 +133,9 @@ using ReadResult = std::expected<void, SyntaxError>;
 
 // Every document of YAML text (of which JSON is nearly a part) in order; those that are empty are
 // left out.  Documents before a syntax error have been handed over when it is returned.  UTF-8
-// only. Anchors and aliases work within `max_alias_values`; merge keys, tags of one's own and keys
-// that are not scalars are problems.  Read by yaml-cpp, for what people write by hand and is small;
-// read_documents is for manifests.
+// only. Anchors and aliases work within `max_alias_values`, and so do merge keys (<<: *base); tags
+// of one's own are problems, and keys that are not scalars end the reading.  Read by yaml-cpp, for
+// what people write by hand and is small; read_documents is for manifests.
 ReadResult read_handwritten_documents(std::string_view text, const DocumentLimits& limits,
                                       const DocumentListener& listener);
 

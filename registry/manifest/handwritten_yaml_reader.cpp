@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "registry/base/utf8.hpp"
+#include "registry/manifest/plain_colons.hpp"
 #include "registry/manifest/tree_builder.hpp"
 #include "registry/manifest/yaml_tags.hpp"
 
@@ -42,8 +43,8 @@ std::vector<std::uint32_t> separator_lines(std::string_view text) {
 // Feeds the builder.  Its functions throw Stopped when the builder takes no more.
 class TreeEvents : public YAML::EventHandler {
  public:
-  TreeEvents(std::string_view text, TreeBuilder& builder)
-      : separators_(separator_lines(text)), builder_(builder) {}
+  TreeEvents(PlainColons& colons, TreeBuilder& builder)
+      : colons_(colons), separators_(separator_lines(colons.text())), builder_(builder) {}
 
   // yaml-cpp begins a document wherever the one before it ends, at a wrong indentation, too.
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -65,7 +66,7 @@ class TreeEvents : public YAML::EventHandler {
     name_next(anchor);
     const ScalarTag known = scalar_tag(tag);
     if (known == ScalarTag::Unknown) builder_.problem(line_of(mark), unknown_tag(tag));
-    go_on(builder_.scalar(value, known == ScalarTag::String, note_line(mark)));
+    go_on(builder_.scalar(colons_.restore(value), known == ScalarTag::String, note_line(mark)));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     go_on(builder_.alias(anchor_names_[anchor], note_line(mark)));
@@ -109,6 +110,7 @@ class TreeEvents : public YAML::EventHandler {
     if (!is_collection_tag(tag, expected)) builder_.problem(line_of(mark), unknown_tag(tag));
   }
 
+  PlainColons& colons_;
   std::vector<std::uint32_t> separators_;
   std::uint32_t latest_line_ = 0;  // of the values so far
   TreeBuilder& builder_;
@@ -133,8 +135,10 @@ ReadResult read_handwritten_yaml(std::string_view text, TreeBuilder& builder) {
                                        "not UTF-8 text: " + std::string(bad->reason)});
   }
   // yaml-cpp takes the end of the text for a closing quote, but not the end of the document.
-  std::istringstream stream(std::string(text) + (text.ends_with('\n') ? "...\n" : "\n...\n"));
-  TreeEvents events(text, builder);
+  PlainColons colons(text);
+  std::istringstream stream(std::string(colons.text()) +
+                            (text.ends_with('\n') ? "...\n" : "\n...\n"));
+  TreeEvents events(colons, builder);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(events)) {

@@ -100,8 +100,9 @@ bool TreeBuilder::start(Node::Type type, std::uint32_t line) {
 
 bool TreeBuilder::end() {
   assert(!frames_.empty());
+  if (frames_.back().node->is_mapping()) check_unique_keys(*frames_.back().node);
+  if (!merge(frames_.back())) return false;
   Frame frame = std::move(frames_.back());
-  if (frame.node->is_mapping()) check_unique_keys(*frame.node);
   frames_.pop_back();
   if (problems_.size() > kMaxProblems)
     return fail_at(frame.node->line(), "the document has too many faults");
@@ -183,7 +184,7 @@ bool TreeBuilder::take_key(std::string_view text, bool quoted, std::uint32_t lin
   frame.key_line = line;
   frame.has_key = true;
   next_anchor_.clear();
-  if (text == "<<" && !quoted) problem(line, "merge keys are not read; write the fields out");
+  frame.is_merge_key = text == "<<" && !quoted;
   return true;
 }
 
@@ -201,14 +202,58 @@ bool TreeBuilder::attach(Node* node) {
     return true;
   }
   Frame& frame = frames_.back();
+  if (frame.is_merge_key)
+    take_merged(*node);
+  else
+    link(frame, node);
+  ++frame.index;
+  frame.has_key = false;
+  frame.is_merge_key = false;
+  return true;
+}
+
+void TreeBuilder::link(Frame& frame, Node* node) {
   if (frame.last == nullptr)
     frame.node->first_ = node;
   else
     frame.last->next_ = node;
   frame.last = node;
   ++frame.node->size_;
-  ++frame.index;
-  frame.has_key = false;
+}
+
+// The value of a merge key: a mapping, or a list of mappings.
+void TreeBuilder::take_merged(Node& value) {
+  std::vector<const Node*>& merged = frames_.back().merged;
+  if (value.is_mapping()) {
+    merged.push_back(&value);
+    return;
+  }
+  const auto is_mapping = [](const Node& element) { return element.is_mapping(); };
+  if (!value.is_sequence() || !std::all_of(value.begin(), value.end(), is_mapping))
+    return problem(value.line(), "a merge key takes a mapping, or a list of mappings");
+  for (const Node& element : value) merged.push_back(&element);
+}
+
+// Adds what the values of merge keys have and the mapping lacks.  Earlier values come before later
+// ones, and keys of the mapping itself before all.
+bool TreeBuilder::merge(Frame& frame) {
+  if (frame.merged.empty()) return true;
+  merged_keys_.clear();
+  for (const Node& value : *frame.node) merged_keys_.insert(value.key());
+  return std::ranges::all_of(frame.merged,
+                             [&](const Node* source) { return add_absent(frame, *source); });
+}
+
+// The copies count as values of the document.
+bool TreeBuilder::add_absent(Frame& frame, const Node& source) {
+  for (const Node& value : source) {
+    if (!merged_keys_.insert(value.key()).second) continue;
+    Node* const copy = make_node(value.type_, value.line());
+    if (copy == nullptr) return false;
+    *copy = value;
+    copy->next_ = nullptr;
+    link(frame, copy);
+  }
   return true;
 }
 

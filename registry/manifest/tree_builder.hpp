@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "registry/manifest/document.hpp"
@@ -77,6 +78,8 @@ class TreeBuilder {
     std::string_view key;   // under which the next child goes
     std::uint32_t key_line = 0;
     bool has_key = false;
+    bool is_merge_key = false;        // of the next child: "<<"
+    std::vector<const Node*> merged;  // the values of merge keys
     std::string anchor;
     // Where to go back to when this is an element that is handed over by itself.
     Arena::Mark before;
@@ -103,6 +106,10 @@ class TreeBuilder {
   bool attach(Node* node);
   bool register_anchor(std::string name, const Node* node);
   Extent extent_of(const Node& node) const;
+  void take_merged(Node& value);
+  bool merge(Frame& frame);
+  bool add_absent(Frame& frame, const Node& source);
+  void link(Frame& frame, Node* node);
   void check_unique_keys(const Node& mapping);
   bool is_list_element() const;
   bool hand_over_element(const Frame& frame);
@@ -116,6 +123,7 @@ class TreeBuilder {
   std::vector<Anchor> anchors_;
   std::vector<DocumentProblem> problems_;
   std::vector<const Node*> keys_scratch_;
+  std::unordered_set<std::string_view> merged_keys_;
   std::string next_anchor_;
   const Node* root_ = nullptr;
   std::size_t values_ = 0;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "registry/manifest/plain_colons.hpp"
 #include "registry/manifest/tree_builder.hpp"
 #include "registry/manifest/yaml_tags.hpp"
 
@@ -43,7 +44,7 @@ std::string_view as_text(const yaml_char_t* text) {
 class YamlReader {
  public:
   YamlReader(std::string_view text, std::uint32_t first_line, TreeBuilder& builder)
-      : text_(text), first_line_(first_line), builder_(builder) {}
+      : colons_(text), text_(colons_.text()), first_line_(first_line), builder_(builder) {}
 
   ReadResult run() {
     auto storage = std::make_unique<yaml_parser_t>();
@@ -127,7 +128,7 @@ class YamlReader {
       else
         quoted = tag == ScalarTag::String;
     }
-    return builder_.scalar(text, quoted, line);
+    return builder_.scalar(colons_.restore(text), quoted, line);
   }
 
   void note_properties(const yaml_char_t* anchor, const yaml_char_t* tag, std::string_view expected,
@@ -137,6 +138,7 @@ class YamlReader {
       builder_.problem(line, unknown_tag(as_text(tag)));
   }
 
+  PlainColons colons_;
   std::string_view text_;
   std::uint32_t first_line_;
   TreeBuilder& builder_;

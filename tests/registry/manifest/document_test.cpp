@@ -131,14 +131,40 @@ TEST(DocumentTest, ExpandsSmallAliases) {
   EXPECT_EQ(read_all("a: &x 1\nb: &x 2\nc: *x\n").text, "1  {3}\n1 /a = 1\n2 /b = 2\n3 /c = 2\n");
 }
 
-TEST(DocumentTest, ReportsUnknownAliasesMergeKeysAndTags) {
+TEST(DocumentTest, MergesMappings) {
+  EXPECT_EQ(read_all("a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n").text,
+            "1  {2}\n1 /a {2}\n1 /a/b = 1\n1 /a/c = 2\n2 /d {2}\n4 /d/c = 3\n1 /d/b = 1\n")
+      << "a key of the mapping itself wins, wherever it stands";
+  EXPECT_EQ(read_all("- &x {a: 1}\n- &y {a: 2, b: 3}\n- {<<: [*x, *y]}\n").text,
+            "1  [3]\n1 [0] {1}\n1 [0]/a = 1\n2 [1] {2}\n2 [1]/a = 2\n2 [1]/b = 3\n"
+            "3 [2] {2}\n1 [2]/a = 1\n2 [2]/b = 3\n")
+      << "the earlier mapping wins";
+  EXPECT_EQ(read_all("<<: {a: {b: 1}}\n").text, "1  {1}\n1 /a {1}\n1 /a/b = 1\n");
+  EXPECT_EQ(read_all("<<: &x {a: 1}\nb: *x\n").text, "1  {2}\n2 /b {1}\n1 /b/a = 1\n1 /a = 1\n");
+}
+
+TEST(DocumentTest, MergedMappingsCanBeMergedAgain) {
+  const Trees trees = read_all("- &a {x: 1}\n- &b {<<: *a, y: 2}\n- {<<: *b, z: 3}\n");
+  EXPECT_TRUE(trees.problems.empty());
+  EXPECT_NE(trees.text.find("3 [2] {3}\n3 [2]/z = 3\n2 [2]/y = 2\n1 [2]/x = 1\n"),
+            std::string::npos)
+      << trees.text;
+}
+
+TEST(DocumentTest, ReportsMergesOfOtherValues) {
+  for (const std::string text : {"<<: 1\n", "<<:\n", "<<: [1]\n", "<<: [[]]\n"})
+    EXPECT_EQ(read_all(text).problems,
+              std::vector<std::string>{"1 <<: a merge key takes a mapping, or a list of mappings"})
+        << text;
+  EXPECT_EQ(read_all("a: &x {<<: *x}\n").problems.size(), 2U);
+  EXPECT_TRUE(read_all("c: {\"<<\": 1}\n").problems.empty()) << "an ordinary key in quotes";
+}
+
+TEST(DocumentTest, ReportsUnknownAliasesAndTags) {
   EXPECT_EQ(read_all("a: *x\n").problems,
             std::vector<std::string>{"1 a: alias \"x\" has no anchor before it"});
   EXPECT_EQ(read_all("a: &x {b: *x}\n").problems,
             std::vector<std::string>{"1 a.b: alias \"x\" has no anchor before it"});
-  EXPECT_EQ(read_all("a: &x {b: 1}\nc:\n  <<: *x\n").problems,
-            std::vector<std::string>{"3 c.<<: merge keys are not read; write the fields out"});
-  EXPECT_TRUE(read_all("c: {\"<<\": 1}\n").problems.empty());
   EXPECT_EQ(read_all("a: !thing 1\n").problems,
             std::vector<std::string>{"1 a: the tag \"!thing\" is not supported; remove it"});
   EXPECT_EQ(read_all("a: !!binary aGk=\n").problems.size(), 1U);

@@ -76,6 +76,25 @@ TEST(HostileInputTest, ManySmallAliasesAreBoundedTogether) {
   EXPECT_NE(result.error().message.find("too many values"), std::string::npos);
 }
 
+TEST(HostileInputTest, MergesAreBoundedTogether) {
+  std::string text = "a: &a {";
+  for (int i = 0; i < 200; ++i) text += "k" + std::to_string(i) + ": 1, ";
+  text += "}\nb: [";
+  for (int i = 0; i < 30'000; ++i) text += "{<<: *a},";
+  text += "]\n";
+  const auto result = read_documents(text, {}, [](const Document&) {});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("values"), std::string::npos) << result.error().message;
+}
+
+TEST(HostileInputTest, MergesOfManyMappingsTakeLinearTime) {
+  std::string text = "a: &a {b: 1, c: 2}\nb:\n  <<: [";
+  for (int i = 0; i < 200'000; ++i) text += "*a,";
+  text += "]\n";
+  for (int i = 0; i < 200'000; ++i) text += "  k" + std::to_string(i) + ": 1\n";
+  EXPECT_TRUE(read_documents(text, {}, [](const Document&) {}));
+}
+
 TEST(HostileInputTest, AliasesDoNotEvadeTheDepth) {
   std::string text = "a0: &a0 " + nested(30, "[", "]") + "\n";
   text += "b: " + nested(40, "[", "");

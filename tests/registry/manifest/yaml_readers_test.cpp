@@ -106,6 +106,7 @@ TEST(YamlReadersTest, GiveOneTreeForEachFeatureOfYaml) {
                                  "a: !!str 12\nb: !!int 12\nc: ! 12\nd: !own 12\n",
                                  "a: !!map {b: c}\nb: !!seq [c]\nc: !own [d]\n",
                                  "<<: {a: 1}\nb: 2\n",
+                                 "a: &x {b: 1}\nc: {<<: *x, d: 2}\n",
                                  "a: 1\na: 2\n",
                                  "? a\n: b\n",
                                  "\"quoted key\": 1\n",
@@ -123,6 +124,46 @@ TEST(YamlReadersTest, GiveOneTreeForEachFeatureOfYaml) {
                                  "a: [1,\n  2,\n  3]\nb: 4\n"}) {
     expect_same(text, text);
   }
+}
+
+// The text of a value, as both readers have it.
+std::string value_of(const std::string& text, const std::string& path) {
+  expect_same(text, text);
+  const Reading reading = read_by(read_documents, text);
+  EXPECT_TRUE(reading.is_readable) << text;
+  const std::string start = "1 " + path + " plain ";
+  const std::size_t at = reading.trees.find(start);
+  if (at == std::string::npos) return "none of " + reading.trees;
+  const std::size_t from = at + start.size();
+  return reading.trees.substr(from, reading.trees.find('\n', from) - from);
+}
+
+TEST(YamlReadersTest, ReadUnquotedAddressesInFlowCollections) {
+  EXPECT_EQ(value_of("a: [2001:db8::]\n", "/a/0"), "2001:db8::");
+  EXPECT_EQ(value_of("a: [2001:db8::/32]\n", "/a/0"), "2001:db8::/32");
+  EXPECT_EQ(value_of("a: [fe80::, 192.0.2.1]\n", "/a/0"), "fe80::");
+  EXPECT_EQ(value_of("a: [fe80::, 192.0.2.1]\n", "/a/1"), "192.0.2.1");
+  EXPECT_EQ(value_of("a: [fe80::,x]\n", "/a/0"), "fe80::");
+  EXPECT_EQ(value_of("a: [x,::1]\n", "/a/1"), "::1");
+  EXPECT_EQ(value_of("a: [::1, 2001:db8::]\n", "/a/0"), "::1");
+  EXPECT_EQ(value_of("a: [::]\n", "/a/0"), "::");
+  EXPECT_EQ(value_of("a: [ ::, x ]\n", "/a/0"), "::");
+  EXPECT_EQ(value_of("a: [::ffff:192.0.2.1]\n", "/a/0"), "::ffff:192.0.2.1");
+  EXPECT_EQ(value_of("a: {b: ::1}\n", "/a/b"), "::1");
+  EXPECT_EQ(value_of("a: {b: fe80::, c: d}\n", "/a/b"), "fe80::");
+  EXPECT_EQ(value_of("a: {b: [2001:db8::], c: ::}\n", "/a/c"), "::");
+  EXPECT_EQ(value_of("a: ::1\n", "/a"), "::1");
+}
+
+TEST(YamlReadersTest, LeaveOtherColonsAlone) {
+  for (const std::string text :
+       {"a: {\"b\":1}\n", "a: {\"b\":}\n", "a: {'b':}\n", "a: {\"b\": [],\"c\":{}}\n",
+        "a: \"x:]\"\nb: 'y:,'\nc: \"::1\"\n", "# [a:]\na: 1 # ::1]\n", "a: |\n  b: [::1]\n  c:,\n",
+        "a: b:]\n", "a::b: c\n", "a: [b: c, d: ]\n", "? ::1\n: b\n", "{a: b, c: [d: e]}\n"})
+    expect_same(text, text);
+  const Reading literal = read_by(read_documents, "a: |\n  [::1]\nb: \"x::]\"\n");
+  EXPECT_NE(literal.trees.find("string [::1]\n"), std::string::npos) << literal.trees;
+  EXPECT_NE(literal.trees.find("string x::]\n"), std::string::npos) << literal.trees;
 }
 
 TEST(YamlReadersTest, RefuseTheSameTexts) {
