@@ -51,8 +51,8 @@ class ServiceReader {
       : report_(object.report), spec_(spec), fields_(object.report, spec, {kSpecNames}) {}
 
   KubeService read() {
-    if (const auto type = fields_.get("type"))
-      service_.type = static_cast<ServiceType>(read_choice(report_, *type, kTypes).value_or(0));
+    service_.type =
+        static_cast<ServiceType>(read_choice_or_first(report_, fields_.get("type"), kTypes));
     service_.selector = read_labels(report_, fields_.get("selector"));
     service_.publish_not_ready_addresses =
         read_bool_or(report_, fields_.get("publishNotReadyAddresses"), false);
@@ -77,7 +77,7 @@ class ServiceReader {
       return report_.warning(*name, quoted(*text) +
                                         " is an IP address, which an alias cannot point to; use a "
                                         "Service without selector and an EndpointSlice");
-    if (auto reason = why_no_fqdn(*text))
+    if (auto reason = why_no_external_name(*text))
       return report_.error(*name, quoted(*text) + " " + *reason);
     service_.external_name = canonical_host(*text);
   }

@@ -20,8 +20,7 @@ constexpr std::array<std::string_view, 2> kTypes = {"ClusterSetIP", "Headless"};
 
 void read_import(Report& report, const Field& spec, ServiceImport& import) {
   const Fields fields(report, spec, {kImportNames});
-  if (const auto type = fields.get("type"))
-    import.headless = kTypes[read_choice(report, *type, kTypes).value_or(0)] == "Headless";
+  import.headless = kTypes[read_choice_or_first(report, fields.get("type"), kTypes)] == "Headless";
   for_each_element(report, fields.get("ips"), [&](const Field& at) {
     if (const auto ip = read_ip(report, at)) import.ips.push_back(*ip);
   });

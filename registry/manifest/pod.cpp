@@ -67,10 +67,8 @@ void check_label(Report& report, const std::optional<Field>& field) {
 }
 
 void read_dns(Report& report, const Fields& spec, Pod& pod) {
-  if (const auto policy = spec.get("dnsPolicy")) {
-    const auto choice = read_choice(report, *policy, kDnsPolicies);
-    pod.dns_policy_none = choice && kDnsPolicies[*choice] == "None";
-  }
+  const auto policy = read_choice_or_first(report, spec.get("dnsPolicy"), kDnsPolicies);
+  pod.dns_policy_none = kDnsPolicies[policy] == "None";
   const auto config = spec.get("dnsConfig");
   if (!config) return;
   const Fields fields(report, *config, {kDnsConfigNames});
@@ -100,7 +98,8 @@ void read_ips(Report& report, const Field& status, Pod& pod) {
     const Field field(status, *list);
     for_each_element(report, field, [&](const Field& at) {
       const Node* const ip = at->find("ip");
-      if (ip == nullptr) return report.error(at, at.path("ip"), "missing");
+      // The API has an address that is not there yet as an empty one.
+      if (ip == nullptr || ip->is_null() || ip->as_string() == "") return;
       if (const auto address = read_ip(report, Field(at, *ip))) pod.ips.push_back(*address);
     });
   }

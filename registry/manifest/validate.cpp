@@ -63,17 +63,21 @@ bool is_qualified_name(std::string_view text) {
       text, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
+// Unlike a host's, the last label may be a number.
+bool are_labels(std::string_view name) {
+  for (std::size_t from = 0; from <= name.size();) {
+    const std::size_t dot = std::min(name.find('.', from), name.size());
+    if (!is_label(name.substr(from, dot - from))) return false;
+    from = dot + 1;
+  }
+  return true;
+}
+
 bool is_label_key(std::string_view key) {
   const std::size_t slash = key.find('/');
   if (slash == std::string_view::npos) return is_qualified_name(key);
   const std::string_view prefix = key.substr(0, slash);
-  // Unlike a host's, a prefix's last label may be a number, hence label by label.
-  if (prefix.size() > kMaxHostLength) return false;
-  for (std::size_t from = 0; from <= prefix.size();) {
-    const std::size_t dot = std::min(prefix.find('.', from), prefix.size());
-    if (!is_label(prefix.substr(from, dot - from))) return false;
-    from = dot + 1;
-  }
+  if (prefix.size() > kMaxHostLength || !are_labels(prefix)) return false;
   return is_qualified_name(key.substr(slash + 1));
 }
 
@@ -91,6 +95,12 @@ std::optional<std::string> why_no_fqdn(std::string_view name) {
   if (IpAddress::parse(name)) return "is an IP address, not a name";
   if (name.starts_with('*')) return "has a wildcard, but must be a full name";
   return first_label_fault(name);
+}
+
+std::optional<std::string> why_no_external_name(std::string_view name) {
+  if (auto reason = why_too_long(name)) return reason;
+  if (!IpAddress::parse(name) && are_labels(without_final_dot(name))) return std::nullopt;
+  return why_no_fqdn(name);
 }
 
 std::optional<std::string> why_no_wildcard_domain(std::string_view name) {
@@ -241,9 +251,7 @@ std::string read_istio_protocol(Report& report, const std::optional<Field>& fiel
 
 std::string read_kube_protocol(Report& report, const std::optional<Field>& field) {
   static constexpr std::array<std::string_view, 3> known = {"TCP", "UDP", "SCTP"};
-  if (!field) return "TCP";
-  const auto choice = read_choice(report, *field, known);
-  return std::string(known[choice.value_or(0)]);
+  return std::string(known[read_choice_or_first(report, field, known)]);
 }
 
 std::optional<IpAddress> read_ip(Report& report, const Field& field) {

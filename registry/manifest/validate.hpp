@@ -17,6 +17,8 @@ namespace meshdns::registry {
 // Istio's FQDN: labels of letters, digits and inner hyphens, the last one not all digits; a final
 // dot is allowed.
 std::optional<std::string> why_no_fqdn(std::string_view name);
+// A Service's externalName: an FQDN, but the last label may be all digits.
+std::optional<std::string> why_no_external_name(std::string_view name);
 // An FQDN whose first label may be a wildcard: "*", "*x", "*-x".  A lone "*" passes.
 std::optional<std::string> why_no_wildcard_domain(std::string_view name);
 // "*x.example.org": allowed by Istio and never matched in DNS.
@@ -53,7 +55,7 @@ void check_port_name(Report& report, const Field& field, std::string_view name);
 // A protocol that Istio knows; upper case.
 std::string read_istio_protocol(Report& report, const std::optional<Field>& field);
 
-// TCP, UDP or SCTP; absent is TCP.
+// TCP, UDP or SCTP; absent and empty are TCP.
 std::string read_kube_protocol(Report& report, const std::optional<Field>& field);
 std::optional<IpAddress> read_ip(Report& report, const Field& field);
 
