@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// networking.istio.io Sidecar: the egress listeners, which decide what a client may see, and as
-// much of the rest as Istio's validation needs to refuse what istiod would refuse.
+// networking.istio.io Sidecar: the egress listeners, which decide what a client may see, and the
+// rest (see also sidecar_inbound.hpp) so far as istiod refuses an object for a fault in it.
 #include <array>
 #include <map>
 #include <set>
 
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
+#include "registry/manifest/sidecar_inbound.hpp"
 #include "registry/manifest/validate.hpp"
 
 namespace meshdns::registry {
@@ -48,6 +49,8 @@ class SidecarReader {
       if (at->is_null()) return report_.error(at, "an element of the list is null");
       read_ingress(at, ports);
     });
+    if (const auto pool = fields_.get("inboundConnectionPool"))
+      check_connection_pool(report_, *pool);
     read_egress_listeners();
     read_policy();
     return std::move(sidecar_);
@@ -97,11 +100,24 @@ class SidecarReader {
     const auto port = fields.get("port");
     if (!port)
       return report_.error(at, at.path("port"), "missing; an ingress listener needs a port");
-    EgressListener ignored;
-    const auto number = read_listener_port(*port, ignored, false);
+    EgressListener listener;
+    const auto number = read_listener_port(*port, listener, false);
     if (number && !ports.insert(*number).second)
       report_.error(*port, port->path("number"),
                     "port " + std::to_string(*number) + " is used by two listeners");
+    if (const auto capture = fields.get("captureMode"))
+      read_choice(report_, *capture, kCaptureModes);
+    if (const auto endpoint = fields.get("defaultEndpoint"))
+      check_default_endpoint(report_, *endpoint);
+    if (const auto tls = fields.get("tls")) check_ingress_tls(report_, *tls, listener.protocol);
+    if (const auto pool = fields.get("connectionPool")) read_ingress_pool(*pool, listener.protocol);
+  }
+
+  void read_ingress_pool(const Field& pool, std::string_view protocol) {
+    check_connection_pool(report_, pool);
+    const Node* const http = pool->find("http");
+    if (http != nullptr && !http->is_null() && protocol_class(protocol) != ProtocolClass::Http)
+      report_.warning(Field(pool, *http), "has no effect: the port's protocol is not HTTP");
   }
 
   void read_egress_listeners() {
@@ -250,6 +266,10 @@ class SidecarReader {
     const std::string_view text = read_string_or_empty(report_, host);
     if (auto reason = why_no_fqdn(text))
       report_.error(host ? *host : proxy, proxy.path("host"), quoted(text) + " " + *reason);
+    const auto subset = fields.get("subset");
+    const std::string_view subset_name = read_string_or_empty(report_, subset);
+    if (!subset_name.empty() && !is_label(subset_name))
+      report_.error(*subset, quoted(subset_name) + " is not the name of a subset");
     const auto port = fields.get("port");
     if (!port) return report_.error(proxy, proxy.path("port"), "missing");
     const Fields port_fields(report_, *port, {kProxyPortNames});
