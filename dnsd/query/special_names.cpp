@@ -3,17 +3,16 @@
 
 #include <array>
 
-#include "registry/base/host_name.hpp"
+#include "registry/base/special_names.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::array<std::string_view, 4> kSpecialNames = {"localhost", "invalid", "onion", "alt"};
+constexpr std::string_view kLocalhost = "localhost";
 
 Decision decide_localhost(wire::Type type) {
-  Decision decision{.verdict = Verdict::NoData,
-                    .zone = kSpecialNames[0],
-                    .why = "localhost is this host (RFC 6761)"};
+  Decision decision{
+      .verdict = Verdict::NoData, .zone = kLocalhost, .why = "localhost is this host (RFC 6761)"};
   if (type == wire::Type::Any) {
     decision.verdict = Verdict::Minimal;
   } else if (type == wire::Type::A) {
@@ -28,12 +27,6 @@ Decision decide_localhost(wire::Type type) {
   return decision;
 }
 
-std::string_view special_zone_of(std::string_view name) {
-  for (const std::string_view special : kSpecialNames)
-    if (is_at_or_below(name, special)) return special;
-  return {};
-}
-
 }  // namespace
 
 bool is_special_name(std::string_view name) {
@@ -46,7 +39,7 @@ bool is_special_name(std::string_view name) {
 
 Decision decide_special(const Asked& asked) {
   const std::string_view zone = special_zone_of(asked.name);
-  if (zone == kSpecialNames[0]) return decide_localhost(asked.type);
+  if (zone == kLocalhost) return decide_localhost(asked.type);
   return {.verdict = Verdict::NxDomain,
           .zone = zone,
           .why = "special-use name, never forwarded (RFC 6761, 7686, 9476)"};

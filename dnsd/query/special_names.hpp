@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that never leave this host and that no resource may claim: localhost and invalid (RFC
-// 6761), onion (RFC 7686), alt (RFC 9476).
+// Answers to the names that never leave this host (registry/base/special_names.hpp).
 #pragma once
 
 #include <string_view>
