@@ -254,7 +254,7 @@ void FileIndex::take_text(const std::string& path, File& file, std::string_view 
   const Result<void> result = reader_(text, manifest, collector);
   change.findings = collector.take_findings();
   if (!result && change.findings.empty())
-    change.findings.push_back(finding_of(path, {result.error().message, true}));
+    change.findings.push_back(finding_of(path, {result.error().message}));
   file.broken = !result;
   file.restored = false;
   file.has_findings = !change.findings.empty();
@@ -279,7 +279,7 @@ void FileIndex::remove_renamed(std::uint64_t hash, Outcome& outcome) {
 }
 
 void FileIndex::complain(const std::string& path, std::string message) {
-  complaints_.try_emplace(path, Complaint{std::move(message), true});
+  complaints_.try_emplace(path, Complaint{std::move(message)});
 }
 
 void FileIndex::set_unheard(const std::string& why, const std::string& remedy) {
@@ -288,8 +288,8 @@ void FileIndex::set_unheard(const std::string& why, const std::string& remedy) {
 
 Complaint FileIndex::polled_instead(const std::string& why, const std::string& remedy) const {
   return {"cannot be watched with inotify: " + why + "; it is polled every " +
-              std::to_string(options_.poll_without_inotify.count()) + " ms instead; " + remedy,
-          false};
+              std::to_string(options_.poll_without_inotify.count()) + " ms instead",
+          remedy, false};
 }
 
 // An origin has one change in a batch: a file that is read again says all that is to be said.
@@ -324,7 +324,7 @@ Finding FileIndex::finding_of(const std::string& path, const Complaint& complain
   Finding finding;
   finding.severity = complaint.hides_files ? Severity::Error : Severity::Warning;
   finding.path = path;
-  finding.message = complaint.message;
+  finding.message = complaint.message();
   return finding;
 }
 
@@ -342,7 +342,7 @@ SourceStatus FileIndex::status() const {
   }
   for (const auto& [path, complaint] : complaints_) {
     status.broken += complaint.hides_files ? 1 : 0;
-    status.last_error = path + " " + complaint.message;
+    status.last_error = path + " " + complaint.message();
   }
   return status;
 }

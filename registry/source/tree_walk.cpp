@@ -65,17 +65,18 @@ class Walker {
     struct stat status{};
     const int error = root.error != 0 ? root.error : stat_of(root.path, status);
     if (error != 0) {
-      complain(options_.path,
-               std::string(error == ENOENT ? "does not exist" : std::strerror(error)) +
-                   "; its last good state stays in use until it is back");
+      complain(options_.path, error == ENOENT ? "does not exist" : std::strerror(error),
+               "its last good state stays in use until it is back");
       return std::move(walk_);
     }
     walk_.root_found = true;
     walk_.root = FileIdentity::of(status);
-    if (S_ISDIR(status.st_mode))
+    if (S_ISDIR(status.st_mode)) {
+      pass_ancestors(root.path);
       enter(options_.path, root.path, status, 0);
-    else
+    } else {
       take_file(options_.path, root.place, status);
+    }
     return std::move(walk_);
   }
 
@@ -99,12 +100,13 @@ class Walker {
   // watches every name on the way: any of them may be swapped.
   Target follow(const std::string& start, std::string_view path);
   int watch(const std::string& directory, std::uint32_t events);
+  void pass_ancestors(const std::string& root);
   void enter(const std::string& visible, const std::string& real, const struct stat& status,
              std::size_t depth);
   void visit(const std::string& visible, const std::string& real, const std::string& name,
              int watch, std::size_t depth);
   void take_file(const std::string& visible, const WatchedName& place, const struct stat& status);
-  void complain(const std::string& path, std::string message, bool hides_files = true);
+  void complain(const std::string& path, std::string reason, std::string outcome = {});
 
   const FileSourceOptions& options_;
   int inotify_;
@@ -165,21 +167,34 @@ int Walker::watch(const std::string& directory, std::uint32_t events) {
   return watch;
 }
 
+// Notes the directories that hold `root`: a link to one of them is a circle.
+void Walker::pass_ancestors(const std::string& root) {
+  for (std::filesystem::path at(root); at.has_relative_path();) {
+    at = at.parent_path();
+    struct stat status{};
+    if (stat_of(at.string(), status) == 0) seen_directories_.insert({status.st_dev, status.st_ino});
+  }
+}
+
 void Walker::enter(const std::string& visible, const std::string& real, const struct stat& status,
                    std::size_t depth) {
   if (!seen_directories_.insert({status.st_dev, status.st_ino}).second) return;
   if (depth > options_.max_depth)
-    return complain(visible, "lies deeper than " + std::to_string(options_.max_depth) +
-                                 " directories and is not read; make the tree flatter");
-  if (seen_directories_.size() > options_.max_directories)
-    return complain(visible, "is beyond the " + std::to_string(options_.max_directories) +
-                                 " directories that one source reads; divide the source");
+    return complain(
+        visible,
+        "lies deeper than " + std::to_string(options_.max_depth) + " directories and is not read",
+        "make the tree flatter");
+  if (++walk_.directories > options_.max_directories)
+    return complain(options_.path,
+                    "holds more than " + std::to_string(options_.max_directories) +
+                        " directories; those from " + visible + " on are not read",
+                    "divide the source");
   const int watch_of_it = watch(real, kDirectoryEvents | kContentEvents);
   if (watch_of_it >= 0) walk_.watches[watch_of_it].whole = true;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(real.c_str()), closedir);
   if (!directory)
-    return complain(visible, std::string("cannot be read: ") + std::strerror(errno) +
-                                 "; the last good state of its files stays in use");
+    return complain(visible, std::string("cannot be read: ") + std::strerror(errno),
+                    "the last good state of its files stays in use");
   std::vector<std::string> names;
   while (const dirent* entry = readdir(directory.get()))
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
@@ -200,8 +215,8 @@ void Walker::visit(const std::string& visible, const std::string& real, const st
   const bool is_ours = has_ending(name, options_.endings);
   if (target.error != 0) {
     if (is_ours)
-      complain(visible_path, std::string("the link leads nowhere: ") + std::strerror(target.error) +
-                                 "; the last good state of this name stays in use");
+      complain(visible_path, std::string("the link leads nowhere: ") + std::strerror(target.error),
+               "the last good state of this name stays in use");
     return;
   }
   if (S_ISDIR(status.st_mode)) return enter(visible_path, target.path, status, depth + 1);
@@ -213,14 +228,15 @@ void Walker::take_file(const std::string& visible, const WatchedName& place,
   if (!S_ISREG(status.st_mode)) return complain(visible, "is no regular file and is not read");
   if (!seen_files_.insert({status.st_dev, status.st_ino}).second) return;
   if (walk_.files.size() == options_.max_files)
-    return complain(options_.path, "holds more than " + std::to_string(options_.max_files) +
-                                       " files; those from " + visible +
-                                       " on are not read; divide the source");
+    return complain(options_.path,
+                    "holds more than " + std::to_string(options_.max_files) +
+                        " files; those from " + visible + " on are not read",
+                    "divide the source");
   walk_.files.push_back({visible, FileIdentity::of(status), place});
 }
 
-void Walker::complain(const std::string& path, std::string message, bool hides_files) {
-  walk_.complaints.try_emplace(path, Complaint{std::move(message), hides_files});
+void Walker::complain(const std::string& path, std::string reason, std::string outcome) {
+  walk_.complaints.try_emplace(path, Complaint{std::move(reason), std::move(outcome)});
 }
 
 std::int64_t to_ns(const timespec& time) {

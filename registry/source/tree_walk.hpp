@@ -52,8 +52,11 @@ struct FoundFile {
 
 // Something that cannot be looked at.
 struct Complaint {
-  std::string message;
-  bool hides_files = true;  // what was known at or below its path may still be there
+  std::string reason;
+  std::string outcome = {};  // what a source does about it; may be empty
+  bool hides_files = true;   // what was known at or below its path may still be there
+
+  std::string message() const { return outcome.empty() ? reason : reason + "; " + outcome; }
   friend bool operator==(const Complaint&, const Complaint&) = default;
 };
 
@@ -61,6 +64,7 @@ struct TreeWalk {
   bool root_found = false;
   FileIdentity root;
   std::vector<FoundFile> files;                 // every file once, in the order of names
+  std::size_t directories = 0;                  // those beyond max_directories are counted, too
   std::map<std::string, Complaint> complaints;  // by path
   WatchInterests watches;
   bool watched_wholly = true;  // false: inotify has no room; only polling sees everything
@@ -68,6 +72,8 @@ struct TreeWalk {
 
 // `inotify` is inotify_init1's descriptor, to which the watches are added before the directory they
 // belong to is read, so that no change falls between; -1 = none.
+// Every directory is entered once, by whatever links it can be reached, and one that holds the tree
+// itself not at all: links in a circle end, and so does a link to the parent.
 TreeWalk walk_tree(const FileSourceOptions& options, int inotify);
 
 bool has_ending(std::string_view name, const std::vector<std::string>& endings);

@@ -605,6 +605,29 @@ TEST_F(FileSourceTest, LimitsOfTheTreeAreSaid) {
   EXPECT_THAT(registry_.findings[dir_.string()][0].message, HasSubstr("more than 2 files"));
 }
 
+TEST_F(FileSourceTest, MoreDirectoriesThanAllowedAreSaidOnce) {
+  FileSourceOptions limited = options(dir_);
+  limited.max_directories = 2;
+  for (const char* name : {"x", "y", "z"}) {
+    fs::create_directory(dir_ / name);
+    write(dir_ / name / "a.yaml", std::string(name) + "\n");
+  }
+  open(limited);
+  EXPECT_TRUE(becomes("x/a.yaml: x"));
+  EXPECT_THAT(registry_.findings[dir_.string()][0].message,
+              HasSubstr("more than 2 directories; those from " + (dir_ / "y").string() + " on"));
+  EXPECT_THAT(registry_.findings_of("z"), IsEmpty());
+}
+
+TEST_F(FileSourceTest, ALinkToTheParentIsNotFollowed) {
+  fs::create_directory(dir_ / "shop");
+  write(dir_ / "shop" / "a.yaml", "api\n");
+  write(dir_ / "outside.yaml", "outside\n");
+  fs::create_symlink("..", dir_ / "shop" / "up");
+  open(options(dir_ / "shop"));
+  EXPECT_TRUE(becomes("a.yaml: api"));
+}
+
 TEST_F(FileSourceTest, LinksInCirclesAndToTheSamePlaceAreReadOnce) {
   fs::create_directory(dir_ / "shop");
   write(dir_ / "shop" / "a.yaml", "api\n");
