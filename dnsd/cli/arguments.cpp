@@ -119,6 +119,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   CLI::App* check = app.add_subcommand("check", "validate the configuration and resources");
   add_config_option(*check, arguments);
   check->add_option("PATH", arguments.paths, "files or directories of resources");
+  check->add_flag("--strict", arguments.strict, "treat warnings as errors");
   CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
   add_config_option(*explain, arguments);
   add_explain_options(*explain, arguments, raw);

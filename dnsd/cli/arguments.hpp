@@ -34,6 +34,7 @@ struct Arguments {
   Command command = Command::Run;
   std::string config;  // path; empty only for `check` with paths: the default configuration
   std::vector<std::string> paths;  // `check`
+  bool strict = false;             // `check`: warnings are errors
   ExplainArguments explain;
 };
 

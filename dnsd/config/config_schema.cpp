@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dnsd/config/values.hpp"
+#include "registry/base/special_names.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -663,6 +664,14 @@ void print_override(Json& json, const Override& value) {
   print_text(json, value.action == OverrideAction::NxDomain ? "nxdomain" : "refused");
 }
 
+// Special-use names come before overrides.
+void warn_of_special_name(std::string_view suffix, std::uint32_t line, const Place& at) {
+  const std::string_view zone = special_zone_of(suffix);
+  if (!zone.empty())
+    at.warn(line, "has no effect: " + std::string(zone) + " is a special-use name, which meshdns " +
+                      (zone == "localhost" ? "answers with the loopback addresses" : "denies"));
+}
+
 Codec<Overrides> overrides() {
   return {[](const Node& node, const Place& place) -> std::optional<Overrides> {
             if (node.is_null()) return Overrides();
@@ -675,6 +684,7 @@ Codec<Overrides> overrides() {
               const Place at = place.at(entry.key());
               const auto suffix = parse_domain(entry.key());
               if (!suffix) at.error(entry.line(), suffix.error().message);
+              if (suffix) warn_of_special_name(*suffix, entry.line(), at);
               auto value = read_override(entry, at);
               if (suffix && value && !result.emplace(*suffix, *std::move(value)).second)
                 at.error(entry.line(), "suffix " + quoted(*suffix) + " is listed twice");

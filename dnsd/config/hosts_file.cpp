@@ -18,13 +18,13 @@ std::string_view without_zone(std::string_view address) {
 }
 
 // False when a part of the line cannot be understood; the rest of it counts.
-bool read_line(std::string_view line, HostsFile& out) {
+bool read_line(std::string_view line, std::uint32_t number, HostsFile& out) {
   line = line.substr(0, line.find('#'));
   const std::string_view first = take_word(line);
   if (first.empty()) return true;
   const auto address = IpAddress::parse(without_zone(first));
   if (!address) return false;
-  HostsFile::Entry entry{*address, {}};
+  HostsFile::Entry entry{*address, number, {}};
   bool good = true;
   for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
     auto name = parse_domain(word);
@@ -42,9 +42,9 @@ bool read_line(std::string_view line, HostsFile& out) {
 
 HostsFile parse_hosts(std::string_view text) {
   HostsFile hosts;
-  for (std::size_t number = 1; !text.empty(); ++number) {
+  for (std::uint32_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    if (!read_line(text.substr(0, end), hosts)) {
+    if (!read_line(text.substr(0, end), number, hosts)) {
       ++hosts.skipped;
       if (hosts.first_skipped == 0) hosts.first_skipped = number;
     }

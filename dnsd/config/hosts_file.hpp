@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ namespace meshdns::dnsd {
 struct HostsFile {
   struct Entry {
     IpAddress address;
+    std::uint32_t line = 0;          // 1-based
     std::vector<std::string> names;  // canonical; at least one
   };
   std::vector<Entry> entries;     // in the order of the file

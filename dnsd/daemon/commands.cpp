@@ -17,8 +17,9 @@
 #include "dnsd/query/traffic_explanation.hpp"
 #include "loop/check_loop.hpp"
 #include "registry/base/printable.hpp"
-#include "registry/manifest/check.hpp"
 #include "registry/manifest/name_table.hpp"
+#include "registry/source/advice.hpp"
+#include "registry/source/check.hpp"
 #include "registry/source/file_source.hpp"
 #include "wire/name_text.hpp"
 
@@ -26,30 +27,29 @@ namespace meshdns::dnsd {
 namespace {
 
 // Prints findings and errors, each on one line that no terminal could mistake for anything else.
+// Every error, but no more warnings than a person reads: those that are left out are counted.
 class Lines {
  public:
   explicit Lines(std::ostream& out) : out_(out) {}
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
   ~Lines() {
-    if (left_out_ > 0) out_ << "and " << left_out_ << " more findings\n";
+    if (left_out_ > 0) out_ << "and " << left_out_ << " more warnings\n";
   }
   void print(std::string_view line) { out_ << registry::printable(line, kMaxLine) << '\n'; }
   void print(const registry::Finding& finding) {
-    if (printed_ == kMaxFindings) {
+    if (finding.severity == registry::Severity::Warning && warnings_++ >= kMaxWarnings)
       ++left_out_;
-      return;
-    }
-    ++printed_;
-    print(finding.to_string());
+    else
+      print(finding.to_string());
   }
 
  private:
   static constexpr std::size_t kMaxLine = 2'000;
-  static constexpr std::size_t kMaxFindings = 1'000;
+  static constexpr std::size_t kMaxWarnings = 1'000;
 
   std::ostream& out_;
-  std::size_t printed_ = 0;
+  std::size_t warnings_ = 0;
   std::size_t left_out_ = 0;
 };
 
@@ -142,39 +142,50 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
   return status;
 }
 
+void check_sources(const Config& config, registry::Checker& checker) {
+  for (const auto& source : config.sources) {
+    if (const auto* files = std::get_if<FilesSource>(&source)) checker.check(files->path);
+    if (const auto* table = std::get_if<NameTableSource>(&source))
+      checker.check(table->path, registry::read_name_table);
+  }
+}
+
+// The names of the hosts file that special-use names come before.
+void check_hosts_file(const std::string& path, registry::Checker& checker) {
+  if (path.empty()) return;
+  const auto hosts = read_hosts_file(path);
+  if (!hosts)
+    return checker.add({registry::Severity::Warning, path, 0, {}, {}, {}, hosts.error().message});
+  for (const auto& entry : hosts->entries) {
+    if (entry.address.is_loopback()) continue;
+    for (const auto& name : entry.names)
+      if (std::string reason = registry::why_never_answered(name); !reason.empty())
+        checker.add({registry::Severity::Warning, path, entry.line, {}, {}, {}, std::move(reason)});
+  }
+}
+
 int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  std::optional<Config> config(std::in_place);
-  bool config_errors = false;
-  std::size_t config_error_count = 0;
+  auto lines = std::make_optional<Lines>(out);
+  registry::Checker checker(
+      arguments.strict ? registry::Strictness::WarningsAreErrors : registry::Strictness::Usual,
+      [&](const registry::Finding& finding) { lines->print(finding); });
+  LoadedConfig loaded;
   if (!arguments.config.empty()) {
-    auto loaded = load_config(arguments.config);
-    if (!loaded) {
-      Lines(err).print(loaded.error().message);
+    auto read = load_config(arguments.config);
+    if (!read) {
+      Lines(err).print(read.error().message);
       return kExitUsage;
     }
-    Lines lines(out);
-    for (const auto& finding : loaded->findings) {
-      lines.print(finding);
-      config_error_count += finding.severity == registry::Severity::Error ? 1 : 0;
-    }
-    config_errors = !loaded->valid();
-    config = std::move(loaded->config);
+    loaded = *std::move(read);
+    for (const auto& finding : loaded.findings) checker.add(finding);
   }
-  auto lines = std::make_optional<Lines>(out);
-  registry::Checker checker({}, [&](const registry::Finding& finding) { lines->print(finding); });
   for (const auto& path : arguments.paths) checker.check(path);
-  if (arguments.paths.empty() && !config_errors)
-    for (const auto& source : config->sources) {
-      if (const auto* files = std::get_if<FilesSource>(&source)) checker.check(files->path);
-      if (const auto* table = std::get_if<NameTableSource>(&source))
-        checker.check(table->path, registry::read_name_table);
-    }
-  checker.check_claims(config->mesh);
+  if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
+  if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
+  checker.check_claims(loaded.config.mesh);
   lines.reset();
-  registry::CheckSummary summary = checker.summary();
-  summary.errors += config_error_count;
-  out << summary.to_string() << '\n';
-  return summary.exit_status();
+  out << checker.summary().to_string() << '\n';
+  return checker.summary().exit_status();
 }
 
 // Who is explained to: an IP address (by its Pod, or a client of that address), or a namespace.

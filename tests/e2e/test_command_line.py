@@ -57,11 +57,39 @@ def test_check_has_the_exit_codes_of_the_contract(tmp_path):
         result = run_tool("check", *paths)
         assert result.returncode == code, result
         assert re.fullmatch(last_line, result.stdout.splitlines()[-1]), result
+    assert run_tool("check", "--strict", good).returncode == 0
+    strict = run_tool("check", "--strict", odd)
+    assert strict.returncode == 1
+    assert strict.stdout.splitlines()[-1] == "1 resources, 1 errors, 0 warnings"
     missing = run_tool("check", tmp_path / "absent.yaml")
     assert missing.returncode == 2
     assert "absent.yaml" in missing.stderr + missing.stdout
     finding = next(line for line in run_tool("check", bad).stdout.splitlines() if "error:" in line)
     assert re.match(rf"{re.escape(str(bad))}:\d+: error: ServiceEntry shop/bad: spec\.hosts\[0\]: \S", finding)
+
+
+def test_check_ends_where_links_go_in_circles(tmp_path):
+    (tmp_path / "good.yaml").write_text(to_yaml([API]))
+    for name in ("here", "again"):
+        (tmp_path / name).symlink_to(".")
+    (tmp_path / "parent").symlink_to("..")
+    result = run_tool("check", tmp_path)
+    assert result.returncode == 0, result
+    assert result.stdout == "1 resources, 0 errors, 0 warnings\n"
+
+
+def test_check_warns_of_special_names_in_the_configuration(tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n192.0.2.1 a.example.org b.onion\n::1 c.localhost\n192.0.2.2 c.localhost\n")
+    config = tmp_path / "meshdns.yaml"
+    config.write_text(f"hosts: {{file: {hosts}}}\noverrides:\n  x.alt: [192.0.2.1]\n  example.net: nxdomain\n")
+    result = run_tool("check", "--config", config)
+    assert result.returncode == 0, result
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"{config}:3: warning: overrides.x.alt: has no effect: alt ")
+    assert lines[1].startswith(f'{hosts}:2: warning: "b.onion" is never answered from here')
+    assert lines[2].startswith(f'{hosts}:4: warning: "c.localhost" is never answered from here')
+    assert lines[3] == "0 resources, 0 errors, 3 warnings"
 
 
 def test_check_names_the_hosts_that_strict_claims_refuse(tmp_path):

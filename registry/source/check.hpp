@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,34 +27,41 @@ struct CheckSummary {
   int exit_status() const;
 };
 
+enum class Strictness : std::uint8_t { Usual, WarningsAreErrors };
+
 class Checker {
  public:
   using FindingListener = std::function<void(const Finding&)>;
   using Reader = Result<void> (*)(std::string_view, const ManifestOptions&, ManifestSink&);
 
-  // Findings go to `listener` as they are found.  `options.path` is not used.
-  Checker(ManifestOptions options, FindingListener listener);
+  // Findings go to `listener` as they are found.
+  Checker(Strictness strictness, FindingListener listener);
   ~Checker();
 
   // A file of any name, or a directory: its files *.yaml, *.yml and *.json that do not begin with a
-  // dot, in the order of their names, and so on in its directories.
+  // dot, in the order of their names, and so on in its directories, as a file source finds them
+  // (registry/source/tree_walk.hpp).  A directory without any such file is a warning, and so is one
+  // that is larger than a source may be; it is checked nevertheless.
   void check(const std::string& path, Reader reader = read_manifest);
 
   // Says which hosts of all that has been checked `mesh.claims: strict` refuses; nothing with other
   // settings.  Call it last.
   void check_claims(const MeshSettings& settings);
 
+  // Counts a finding, also one from elsewhere, and hands it to the listener.
+  void add(Finding finding);
+
   const CheckSummary& summary() const { return summary_; }
 
  private:
   class Sink;
 
-  void check_directory(const std::string& path, Reader reader, unsigned depth);
+  void check_directory(const std::string& path, Reader reader);
   void check_file(const std::string& path, Reader reader);
-  void cannot_read(const std::string& path, const std::string& reason);
-  void add(const Finding& finding);
+  void cannot_run(const std::string& path, std::string message);
+  void warn(const std::string& path, std::string message);
 
-  ManifestOptions options_;
+  Strictness strictness_;
   FindingListener listener_;
   CheckSummary summary_;
   std::unique_ptr<Sink> sink_;

@@ -1,66 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/manifest/check.hpp"
+#include "registry/source/check.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <system_error>
 #include <vector>
 
+#include "registry/base/whole_io.hpp"
 #include "registry/claims/name_owners.hpp"
+#include "registry/source/advice.hpp"
+#include "registry/source/file_source.hpp"
+#include "registry/source/tree_walk.hpp"
 
 namespace meshdns::registry {
 
 namespace {
 
-constexpr unsigned kMaxDepth = 32;
+// Trees beyond these bounds are no manifests; the file system as a whole, say.
+constexpr std::size_t kMaxFiles = 1'000'000;
+constexpr std::size_t kMaxDirectories = 200'000;
 constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 
 std::string reason_of(int error) { return std::generic_category().message(error); }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Result<std::string> read_text(const std::string& path) {
-  // Opening a FIFO without a writer must not block.
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return fail(reason_of(errno));
+  const FileDescriptor file = open_for_reading(path);
   struct stat status{};
-  if (fstat(file.get(), &status) != 0) return fail(reason_of(errno));
+  if (!file || fstat(file.get(), &status) != 0) return fail(reason_of(errno));
   if (!S_ISREG(status.st_mode)) return fail("neither a file nor a directory");
   std::string text;
-  std::array<char, 65536> buffer;
+  std::array<std::uint8_t, 65536> buffer;
   for (;;) {
-    const ssize_t count = read(file.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail(reason_of(errno));
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
+    const auto count = read_fully(file.get(), buffer);
+    if (!count) return fail(reason_of(errno));
+    text.append(reinterpret_cast<const char*>(buffer.data()), *count);
     if (text.size() > kMaxFileBytes) return fail("larger than 64 MiB; split it into several files");
+    if (*count < buffer.size()) return text;
   }
 }
 
-bool is_manifest_name(const std::string& name) {
-  constexpr std::array<std::string_view, 3> endings = {".yaml", ".yml", ".json"};
-  return std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); });
+// "*.yaml, *.yml or *.json"
+std::string patterns_of(const std::vector<std::string>& endings) {
+  std::string out;
+  for (std::size_t i = 0; i < endings.size(); ++i) {
+    if (i > 0) out += i + 1 == endings.size() ? " or " : ", ";
+    out += "*" + endings[i];
+  }
+  return out;
 }
 
 }  // namespace
@@ -73,6 +64,7 @@ class Checker::Sink : public ManifestSink {
   void start_file(const std::string& path) { path_ = path; }
   void on_resource(Resource&& resource, std::uint32_t line) override {
     note(key_of(resource), line);
+    for (Advice& advice : advice_on(resource)) warn(key_of(resource), line, std::move(advice));
     owners_.add(resource, [](std::string_view) {});
     if (auto* entry = std::get_if<ServiceEntry>(&resource)) {
       claims_.push_back({path_, line, key_of(resource), std::move(entry->hosts)});
@@ -97,7 +89,7 @@ class Checker::Sink : public ManifestSink {
       }
   }
   void on_refused(const ResourceKey& key, std::uint32_t line) override { note(key, line); }
-  void on_finding(Finding&& finding) override { checker_.add(finding); }
+  void on_finding(Finding&& finding) override { checker_.add(std::move(finding)); }
 
  private:
   struct Place {
@@ -111,14 +103,16 @@ class Checker::Sink : public ManifestSink {
     const auto [first, is_new] = places_.try_emplace(key, Place{path_, line});
     // Twice in one file is the reader's to say.
     if (is_new || first->second.path == path_) return;
-    checker_.add({Severity::Warning,
-                  path_,
-                  line,
-                  std::string(to_string(key.kind)),
-                  key.ns.empty() ? key.name : key.ns + "/" + key.name,
-                  {},
-                  "also defined at " + first->second.path + ":" +
-                      std::to_string(first->second.line) + "; only one of them is used"});
+    warn(key, line,
+         {{},
+          "also defined at " + first->second.path + ":" + std::to_string(first->second.line) +
+              "; only one of them is used"});
+  }
+
+  void warn(const ResourceKey& key, std::uint32_t line, Advice advice) {
+    checker_.add({Severity::Warning, path_, line, std::string(to_string(key.kind)),
+                  key.ns.empty() ? key.name : key.ns + "/" + key.name, std::move(advice.field),
+                  std::move(advice.message)});
   }
 
   // A statement of a ServiceEntry about a name.
@@ -146,8 +140,8 @@ int CheckSummary::exit_status() const {
   return errors > 0 ? 1 : 0;
 }
 
-Checker::Checker(ManifestOptions options, FindingListener listener)
-    : options_(std::move(options)),
+Checker::Checker(Strictness strictness, FindingListener listener)
+    : strictness_(strictness),
       listener_(std::move(listener)),
       sink_(std::make_unique<Sink>(*this)) {}
 
@@ -156,8 +150,8 @@ Checker::~Checker() = default;
 void Checker::check(const std::string& path, Reader reader) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (error) return cannot_read(path, error.message());
-  if (std::filesystem::is_directory(status)) return check_directory(path, reader, 0);
+  if (error) return cannot_run(path, "cannot be read: " + error.message());
+  if (std::filesystem::is_directory(status)) return check_directory(path, reader);
   check_file(path, reader);
 }
 
@@ -165,41 +159,46 @@ void Checker::check_claims(const MeshSettings& settings) {
   if (settings.claims == Claims::Strict) sink_->check_claims(settings);
 }
 
-void Checker::check_directory(const std::string& path, Reader reader, unsigned depth) {
-  // Also where links go round in circles.
-  if (depth > kMaxDepth) return cannot_read(path, "directories more than 32 levels deep");
-  std::error_code error;
-  std::vector<std::filesystem::directory_entry> entries;
-  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
-       at.increment(error))
-    if (!at->path().filename().native().starts_with('.')) entries.push_back(*at);
-  if (error) return cannot_read(path, error.message());
-  std::ranges::sort(entries);
-  for (const auto& entry : entries) {
-    const std::string& name = entry.path().native();
-    std::error_code unreadable;
-    if (entry.is_directory(unreadable))
-      check_directory(name, reader, depth + 1);
-    else if (is_manifest_name(name))
-      check_file(name, reader);
-  }
+void Checker::check_directory(const std::string& path, Reader reader) {
+  const FileSourceOptions of_source;
+  FileSourceOptions options;
+  options.path = path;
+  options.max_files = kMaxFiles;
+  options.max_directories = kMaxDirectories;
+  const TreeWalk tree = walk_tree(options, -1);
+  for (const FoundFile& file : tree.files) check_file(file.path, reader);
+  for (const auto& [where, complaint] : tree.complaints) cannot_run(where, complaint.reason);
+  if (tree.files.empty() && tree.complaints.empty())
+    warn(path, "holds no file named " + patterns_of(options.endings));
+  if (tree.directories > of_source.max_directories)
+    warn(path, "holds " + std::to_string(tree.directories) + " directories; a source reads only " +
+                   std::to_string(of_source.max_directories) + " of them; divide it");
+  if (tree.files.size() > of_source.max_files)
+    warn(path, "holds " + std::to_string(tree.files.size()) + " files; a source reads only " +
+                   std::to_string(of_source.max_files) + " of them; divide it");
 }
 
 void Checker::check_file(const std::string& path, Reader reader) {
   const Result<std::string> text = read_text(path);
-  if (!text) return cannot_read(path, text.error().message);
-  options_.path = path;
+  if (!text) return cannot_run(path, "cannot be read: " + text.error().message);
+  ManifestOptions options;
+  options.path = path;
   sink_->start_file(path);
   // A text that cannot be read to its end has left a finding.
-  static_cast<void>(reader(*text, options_, *sink_));
+  static_cast<void>(reader(*text, options, *sink_));
 }
 
-void Checker::cannot_read(const std::string& path, const std::string& reason) {
+void Checker::cannot_run(const std::string& path, std::string message) {
   summary_.cannot_run = true;
-  add({Severity::Error, path, 0, {}, {}, {}, "cannot be read: " + reason});
+  add({Severity::Error, path, 0, {}, {}, {}, std::move(message)});
 }
 
-void Checker::add(const Finding& finding) {
+void Checker::warn(const std::string& path, std::string message) {
+  add({Severity::Warning, path, 0, {}, {}, {}, std::move(message)});
+}
+
+void Checker::add(Finding finding) {
+  if (strictness_ == Strictness::WarningsAreErrors) finding.severity = Severity::Error;
   ++(finding.severity == Severity::Error ? summary_.errors : summary_.warnings);
   listener_(finding);
 }
