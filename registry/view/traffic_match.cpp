@@ -81,8 +81,7 @@ class Matcher {
       match_http_host();
     } else {
       collect();
-      const bool found = (!connection_.server_name.empty() && match_server_name()) ||
-                         match_address() || match_headless_endpoint() || match_port();
+      const bool found = match_vip() || match_headless_endpoint() || match_range() || match_port();
       if (!found) match_.rule = TrafficMatch::Rule::Passthrough;
     }
     if (match_.service != nullptr) add_endpoints();
@@ -127,6 +126,7 @@ class Matcher {
       note("the Host header is an address and is matched as an address");
       return;
     }
+    if (match_below_headless(host)) return;
     Match match = view_.lookup(host);
     for (int i = 0; i < kMaxAliases && match && match.service->answer == AnswerKind::Alias; ++i) {
       note(std::string(match.entry->host()) + " is an ExternalName: an extra match of " +
@@ -148,6 +148,19 @@ class Matcher {
       note("its port " + std::to_string(port->number) + " is " + port->protocol +
            ": the mesh does not read the Host header");
     take(TrafficMatch::Rule::HttpHost, candidate);
+  }
+
+  // The Host header of a headless Service may be the name of one of its endpoints, or any other
+  // below its own.
+  bool match_below_headless(std::string_view host) {
+    const Match match = view_.lookup(host);
+    if (!match || match.how != Match::How::Below || !match.service->headless) return false;
+    const ServicePort* const port = port_of(*match.service, connection_.port);
+    if (port == nullptr) return false;
+    const Protocol protocol = protocol_of(*match.service, *port);
+    if (protocol != Protocol::Http && protocol != Protocol::Sniffed) return false;
+    take(TrafficMatch::Rule::HttpHost, {match.entry->host(), match.service, port, protocol});
+    return true;
   }
 
   // The length of the longest prefix of the candidate that has the address; nullopt: none has;
@@ -202,54 +215,87 @@ class Matcher {
     return found;
   }
 
-  bool match_server_name() {
-    const std::string name = without_port(connection_.server_name);
+  int whole_length() const { return connection_.address.is_v4() ? 32 : 128; }
+
+  // A listener of its own at each VIP: whatever comes to it is the service's, TLS as well as TCP.
+  bool match_vip() {
     const Candidate* best = nullptr;
-    std::tuple<int, bool, std::size_t> best_rank;
     for (const Candidate& candidate : candidates_) {
-      if (candidate.protocol != Protocol::Tls && candidate.protocol != Protocol::Sniffed) continue;
-      if (!host_matches(candidate.host, name)) continue;
+      if (prefix_length(candidate) != whole_length()) continue;
+      if (best == nullptr)
+        best = &candidate;
+      else
+        note_second(candidate, *best);
+    }
+    if (best == nullptr) return false;
+    take(TrafficMatch::Rule::Address, *best);
+    if (best->protocol == Protocol::Http)
+      note("an HTTP port: the Host header decides; specify it with --host");
+    if (best->protocol == Protocol::Tls && !connection_.server_name.empty())
+      note("a TLS port at a VIP: the address decides, the server name does not");
+    return true;
+  }
+
+  void note_second(const Candidate& candidate, const Candidate& first) {
+    note(std::string(candidate.host) + " has the address, too, but " + std::string(first.host) +
+         " comes first");
+  }
+
+  // All services without a VIP share the listener of their port.  The longest range of addresses
+  // counts most in it, the server name of TLS next.
+  bool match_range() {
+    const std::vector<std::string> names = server_names();
+    const Candidate* best = nullptr;
+    std::tuple<int, bool, bool, std::size_t> best_rank;
+    for (const Candidate& candidate : candidates_) {
+      const bool is_tls = candidate.protocol == Protocol::Tls;
+      if (is_tls && !names_match(candidate, names)) continue;
       const auto length = prefix_length(candidate);
-      if (!length) {
+      if (!length && is_tls)
         note(std::string(candidate.host) + " has the server name, but " +
              connection_.address.to_string() + " is not one of its addresses");
-        continue;
-      }
-      const std::tuple rank(*length, !candidate.host.starts_with("*"), candidate.host.size());
+      if (!length || (*length < 0 && !is_tls)) continue;
+      const std::tuple rank(*length, is_tls, is_tls && !candidate.host.starts_with("*"),
+                            is_tls ? candidate.host.size() : 0);
+      if (best != nullptr && rank == best_rank) note_second(candidate, *best);
       if (best != nullptr && rank <= best_rank) continue;
       best = &candidate;
       best_rank = rank;
     }
-    if (best != nullptr) take(TrafficMatch::Rule::ServerName, *best);
-    return best != nullptr;
-  }
-
-  bool match_address() {
-    const Candidate* best = nullptr;
-    int best_length = -1;
-    for (const Candidate& candidate : candidates_) {
-      const int length = prefix_length(candidate).value_or(-1);
-      if (length < 0) continue;
-      if (candidate.protocol == Protocol::Tls && !connection_.server_name.empty()) {
-        note(std::string(candidate.host) + " has the address, but not the server name");
-        continue;
-      }
-      if (length <= best_length) {
-        note(std::string(candidate.host) + " has the address, too, but " + std::string(best->host) +
-             " comes first");
-        continue;
-      }
-      best = &candidate;
-      best_length = length;
-    }
     if (best == nullptr) return false;
-    const bool whole = best_length == (connection_.address.is_v4() ? 32 : 128);
-    take(whole ? TrafficMatch::Rule::Address : TrafficMatch::Rule::AddressRange, *best);
+    take(best->protocol == Protocol::Tls ? TrafficMatch::Rule::ServerName
+                                         : TrafficMatch::Rule::AddressRange,
+         *best);
     if (best->protocol == Protocol::Http)
       note("an HTTP port: the Host header decides; specify it with --host");
-    if (best->protocol == Protocol::Tls)
-      note("a TLS port: the server name decides; specify it with --sni");
     return true;
+  }
+
+  // The server name, and the targets of the ExternalName Services that have it: an alias is an
+  // extra match of its target.
+  std::vector<std::string> server_names() {
+    if (connection_.server_name.empty()) return {};
+    std::vector<std::string> names{without_port(connection_.server_name)};
+    Match match = view_.lookup(names.front());
+    for (int i = 0; i < kMaxAliases && match && match.service->answer == AnswerKind::Alias; ++i) {
+      names.emplace_back(match.service->alias());
+      note(std::string(match.entry->host()) + " is an ExternalName: an extra match of " +
+           names.back());
+      match = view_.lookup(match.service->alias());
+    }
+    return names;
+  }
+
+  // Whether the client's server name is the candidate's.  Says why not where only that is missing.
+  bool names_match(const Candidate& candidate, const std::vector<std::string>& names) {
+    const bool matches = std::ranges::any_of(
+        names, [&](const std::string& name) { return host_matches(candidate.host, name); });
+    if (matches || prefix_length(candidate).value_or(-1) < 0) return matches;
+    note(std::string(candidate.host) +
+         (names.empty()
+              ? " has the address range, but the server name decides; specify it with --sni"
+              : " has the address range, but not the server name"));
+    return false;
   }
 
   // A headless Service has a listener per endpoint, at the Service's port; clients that follow its
@@ -270,12 +316,23 @@ class Matcher {
         if (port.number != connection_.port &&
             target_of(endpoints, entry, port) != connection_.port)
           continue;
+        if (!has_listener_per_endpoint(service, port)) continue;
         take(TrafficMatch::Rule::HeadlessEndpoint,
              {host_of(service), &service, &port, Protocol::Tcp});
         return true;
       }
     }
     return false;
+  }
+
+  // Not of HTTP ports: those are matched by the Host header, whatever the address.
+  bool has_listener_per_endpoint(const ServiceRecord& service, const ServicePort& port) {
+    const Protocol protocol = protocol_of(service, port);
+    if (protocol == Protocol::Http)
+      note(std::string(host_of(service)) +
+           " has the endpoint, but its port is HTTP: the Host header decides; specify it with "
+           "--host");
+    return protocol != Protocol::Http && protocol != Protocol::Udp;
   }
 
   std::string_view host_of(const ServiceRecord& service) const {
@@ -330,11 +387,18 @@ class Matcher {
     if (has_entry) return;
     if (const EndpointList* endpoints = match_.service->endpoints()) {
       for (const EndpointEntry& entry : endpoints->entries)
-        if (match_.rule != TrafficMatch::Rule::HeadlessEndpoint ||
-            entry.address == connection_.address)
+        if (!goes_to_original_address(*endpoints) || entry.address == connection_.address)
           add(entry.address.to_string(), target_of(*endpoints, entry, match_.port), entry.ready);
     }
     if (match_.endpoints.empty()) note("its endpoints are not known");
+  }
+
+  // A headless Service's connections are not distributed: each goes where it was meant to.
+  bool goes_to_original_address(const EndpointList& endpoints) const {
+    if (match_.rule == TrafficMatch::Rule::HeadlessEndpoint) return true;
+    return match_.service->headless &&
+           std::ranges::find(endpoints.entries, connection_.address, &EndpointEntry::address) !=
+               endpoints.entries.end();
   }
 
   void add_endpoints_of(const ServiceEntry& entry) {

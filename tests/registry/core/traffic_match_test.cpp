@@ -116,6 +116,33 @@ apiVersion: v1
 kind: Service
 metadata: { name: alias, namespace: shop }
 spec: { type: ExternalName, externalName: api.example.org }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: wiki, namespace: shop }
+spec: { type: ExternalName, externalName: de.wikipedia.org }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: pages, namespace: shop }
+spec: { clusterIP: None, ports: [{ port: 8080, name: http }, { port: 8443, name: https }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: pages-1, namespace: shop, labels: { kubernetes.io/service-name: pages } }
+addressType: IPv4
+ports: [{ port: 8080, name: http }, { port: 8443, name: https }]
+endpoints: [{ addresses: [10.6.0.1], hostname: pages-0 }, { addresses: [10.6.0.2] }]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: range, namespace: shop }
+spec:
+  hosts: [range.example.org]
+  addresses: [10.8.0.0/16]
+  ports: [{ number: 8443, name: tls, protocol: TLS }]
+  resolution: STATIC
+  endpoints: [{ address: 10.1.2.1 }]
 )";
 
 class TrafficMatchTest : public testing::Test {
@@ -175,12 +202,30 @@ TEST_F(TrafficMatchTest, TheServerNameDecidesForTls) {
   EXPECT_EQ(match("192.0.2.1", 443, "DE.wikipedia.org"),
             "de.wikipedia.org:443 by TLS server name -> de.wikipedia.org:443");
   EXPECT_EQ(match("192.0.2.1", 443, "wikipedia.org"), "passthrough");
-  EXPECT_EQ(match("10.0.0.7", 443, "api.example.org"),
-            "api.example.org:443 by TLS server name -> 10.1.0.1:443 10.1.0.2:443");
   EXPECT_EQ(match("192.0.2.1", 443, "api.example.org"), "passthrough");
   EXPECT_TRUE(noted("not one of its addresses"));
-  EXPECT_EQ(match("10.0.0.7", 443, "www.example.net"), "passthrough");
+  EXPECT_EQ(match("10.8.1.1", 8443, "range.example.org"),
+            "range.example.org:8443 by TLS server name -> 10.1.2.1:8443");
+  EXPECT_EQ(match("10.8.1.1", 8443, "www.example.net"), "passthrough");
   EXPECT_TRUE(noted("not the server name"));
+  EXPECT_EQ(match("10.8.1.1", 8443), "passthrough");
+  EXPECT_TRUE(noted("--sni"));
+}
+
+TEST_F(TrafficMatchTest, TheServerNameDoesNotMatterAtAVip) {
+  for (const char* sni : {"", "api.example.org", "www.example.net", "de.wikipedia.org"}) {
+    EXPECT_EQ(match("10.0.0.7", 443, sni),
+              "api.example.org:443 by address and port -> 10.1.0.1:443 10.1.0.2:443")
+        << sni;
+    EXPECT_EQ(noted("the address decides"), !std::string_view(sni).empty());
+  }
+}
+
+TEST_F(TrafficMatchTest, AnAliasIsAnExtraServerNameOfItsTarget) {
+  for (const char* sni : {"wiki", "wiki.shop.svc.cluster.local"})
+    EXPECT_EQ(match("192.0.2.1", 443, sni),
+              "de.wikipedia.org:443 by TLS server name -> de.wikipedia.org:443");
+  EXPECT_TRUE(noted("ExternalName"));
 }
 
 TEST_F(TrafficMatchTest, TheHostDecidesForHttpWhateverTheAddress) {
@@ -210,6 +255,20 @@ TEST_F(TrafficMatchTest, EndpointsOfHeadlessServicesAreMatchedOneByOne) {
             "db.shop.svc.cluster.local:5432 by endpoint of a headless service -> 10.5.0.2:15432");
   EXPECT_EQ(match("10.5.0.9", 5432), "passthrough");
   EXPECT_EQ(match("10.4.0.1", 8080), "passthrough") << "not of a Service with a clusterIP";
+}
+
+TEST_F(TrafficMatchTest, TheHostDecidesForHttpOfHeadlessServices) {
+  EXPECT_EQ(match("10.6.0.1", 8080), "passthrough");
+  EXPECT_TRUE(noted("the Host header decides"));
+  for (const char* host : {"pages.shop.svc.cluster.local", "pages-0.pages.shop.svc.cluster.local"})
+    EXPECT_EQ(match("10.6.0.2", 8080, "", host),
+              "pages.shop.svc.cluster.local:8080 by HTTP host -> 10.6.0.2:8080")
+        << host;
+  EXPECT_EQ(match("203.0.113.1", 8080, "", "pages"),
+            "pages.shop.svc.cluster.local:8080 by HTTP host -> 10.6.0.1:8080 10.6.0.2:8080");
+  EXPECT_EQ(match("10.6.0.1", 8443, "anything.example.net"),
+            "pages.shop.svc.cluster.local:8443 by endpoint of a headless service -> 10.6.0.1:8443")
+      << "TLS is matched by the endpoint";
 }
 
 TEST_F(TrafficMatchTest, AnEntryWithoutAddressesOwnsItsPort) {
