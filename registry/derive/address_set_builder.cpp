@@ -6,7 +6,7 @@
 namespace meshdns::registry {
 
 void AddressSetBuilder::add(const IpAddress& address, std::uint32_t weight) {
-  if (!seen_.insert(address).second) return;
+  if (address.is_unspecified() || !seen_.insert(address).second) return;
   weighted_ |= weight != 1;
   if (address.is_v4()) {
     std::array<std::uint8_t, 4> octets;

@@ -13,7 +13,7 @@ namespace meshdns::registry {
 class AddressSetBuilder {
  public:
   // A duplicate address keeps its first weight: an answer has each address once
-  // (docs/semantics-istio.md, "Addresses in answers").
+  // (docs/semantics-istio.md, "Addresses in answers").  The unspecified address is none.
   void add(const IpAddress& address, std::uint32_t weight = 1);
   bool empty() const { return set_.empty(); }
   AddressSet take();

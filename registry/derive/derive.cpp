@@ -25,7 +25,8 @@ Sources decode_sources(std::span<const StoredRef> stored) {
 
 Ref<const ServiceRecord> Deriver::run(std::span<const StoredRef> stored) {
   const Sources sources = decode_sources(stored);
-  const auto services = sources.all<KubeService>();
+  auto services = sources.all<KubeService>();
+  leave_out_manifests(services);
   const auto entries = sources.all<ServiceEntry>();
   if (const auto imports = sources.all<ServiceImport>(); !imports.empty()) {
     from_imports(imports);

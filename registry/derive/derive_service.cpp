@@ -27,6 +27,15 @@ void Deriver::from_services(const Stored<KubeService>& services,
   answer_cluster_ips(services);
 }
 
+void Deriver::leave_out_manifests(Stored<KubeService>& services) {
+  const std::size_t left_out =
+      std::erase_if(services, [](const auto& s) { return s.first->is_manifest; });
+  if (left_out > 0)
+    details().notes.emplace_back(
+        "no clusterIP: a manifest, not an object read from a cluster; the name is treated as "
+        "unknown");
+}
+
 std::vector<ServicePort> Deriver::merged_ports(const Stored<KubeService>& services) {
   std::vector<ServicePort> ports;
   for (const auto& [service, stored] : services)
@@ -147,6 +156,7 @@ void Deriver::from_exports(const Stored<ServiceExport>& exports) {
   auto services = sources.all<KubeService>();
   auto slices = sources.all<EndpointSlice>();
   std::erase_if(services, std::not_fn(is_exported));
+  leave_out_manifests(services);
   std::erase_if(slices, std::not_fn(is_exported));
   // The specification does not let an ExternalName be exported.
   std::erase_if(services, [](const auto& s) { return s.first->type == ServiceType::ExternalName; });

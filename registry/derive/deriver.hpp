@@ -77,6 +77,8 @@ class Deriver {
   void from_services(const Stored<KubeService>& services, const Stored<ServiceEntry>& decorators,
                      const Stored<EndpointSlice>& slices);
 
+  // Removes Services of which nothing is known, and notes that.
+  void leave_out_manifests(Stored<KubeService>& services);
   static std::vector<ServicePort> merged_ports(const Stored<KubeService>& services);
 
   void set_alias(const KubeService& service);

@@ -123,7 +123,11 @@ bool is_known_version(Report& report, const Field& root, const KindReader& reade
 
 Decoded read_with(const KindReader& reader, Report& report, const Field& root,
                   std::string_view api_version, const DecodeOptions& options) {
-  Object object{report, root, api_version, {}};
+  Object object{.report = report,
+                .root = root,
+                .api_version = api_version,
+                .meta = {},
+                .from_file = options.from_file};
   read_metadata(object, reader.name_rule, reader.is_namespaced, options);
   ResourceKey key{reader.kind, object.meta.cluster, object.meta.ns, object.meta.name};
   if (!is_known_version(report, root, reader, api_version))
@@ -147,7 +151,7 @@ Decoded decode_object(const Node& object, std::span<const DocumentProblem> probl
 Decoded decode_object(const Node& object, const TypeMeta& type,
                       std::span<const DocumentProblem> problems, const DecodeOptions& options,
                       const FindingListener& listener) {
-  Report report(options.path, options.warn_unknown_fields, listener);
+  Report report(options.path, options.from_file, listener);
   const Field root(object);
   report.set_kind(type.kind);
   name_object(report, object);

@@ -19,9 +19,9 @@ struct DecodeOptions {
   std::string cluster;  // stamped on meta
   std::string network;
   std::string default_namespace = "default";
-  // Whether fields that are not known are warned of.  Off for the API, whose server knows more
-  // fields than we do.
-  bool warn_unknown_fields = true;
+  // Written by hand, perhaps.  False for objects of the API: its server knows more fields than we
+  // do, and what an object lacks is yet to come.
+  bool from_file = true;
 };
 
 struct TypeMeta {

@@ -48,7 +48,10 @@ constexpr std::string_view kExportTo = "networking.istio.io/exportTo";
 class ServiceReader {
  public:
   ServiceReader(Object& object, const Field& spec)
-      : report_(object.report), spec_(spec), fields_(object.report, spec, {kSpecNames}) {}
+      : report_(object.report),
+        spec_(spec),
+        fields_(object.report, spec, {kSpecNames}),
+        from_file_(object.from_file) {}
 
   KubeService read() {
     service_.type =
@@ -61,6 +64,8 @@ class ServiceReader {
       read_external_name();
     else
       read_cluster_ips();
+    service_.is_manifest = from_file_ && service_.type != ServiceType::ExternalName &&
+                           !service_.headless && service_.cluster_ips.empty();
     return std::move(service_);
   }
 
@@ -99,10 +104,11 @@ class ServiceReader {
       service_.headless = true;
       return;
     }
-    if (const auto ip = IpAddress::parse(text))
-      service_.cluster_ips.push_back(*ip);
-    else
-      report_.error(at, quoted(text) + " is neither an IP address nor None");
+    const auto ip = IpAddress::parse(text);
+    if (!ip) return report_.error(at, quoted(text) + " is neither an IP address nor None");
+    if (ip->is_unspecified())
+      return report_.warning(at, quoted(text) + " is the unspecified address; it is left out");
+    service_.cluster_ips.push_back(*ip);
   }
 
   void read_ports() {
@@ -138,6 +144,7 @@ class ServiceReader {
   Report& report_;
   const Field& spec_;
   Fields fields_;
+  bool from_file_;
   KubeService service_;
   std::set<std::string> names_;
 };

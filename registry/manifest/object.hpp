@@ -19,6 +19,7 @@ struct Object {
   ObjectMeta meta;
   const Node* annotations = nullptr;  // a mapping, or null
   bool is_being_deleted = false;      // metadata.deletionTimestamp is set
+  bool from_file = true;              // DecodeOptions::from_file
 
   // The text of an annotation; nullopt when it is absent or no string.
   std::optional<std::string_view> annotation(std::string_view name) const;

@@ -144,6 +144,9 @@ struct KubeService {
   Labels selector;
   bool publish_not_ready_addresses = false;
   ExportTo export_to;  // annotation networking.istio.io/exportTo
+  // From a file, neither headless nor an ExternalName, and without an address: a manifest that no
+  // API server has taken.  Nothing is known of the Service but that somebody wants it.
+  bool is_manifest = false;
   friend bool operator==(const KubeService&, const KubeService&) = default;
 };
 

@@ -182,7 +182,7 @@ void body(A& a, Sidecar& v) {
 template <typename A>
 void body(A& a, KubeService& v) {
   fields(a, v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
-         v.publish_not_ready_addresses, v.export_to);
+         v.publish_not_ready_addresses, v.export_to, v.is_manifest);
 }
 template <typename A>
 void body(A& a, EndpointSlice& v) {

@@ -26,6 +26,7 @@ TEST(ServiceTest, EveryRuleHasItsFieldAndLine) {
       {"cluster IP", "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n", {}},
       {"no address yet", "spec: {clusterIP: \"\", ports: [{port: 80}]}\n", {}},
       {"headless", "spec: {clusterIP: None}\n", {}},
+      {"unspecified cluster IP", "spec: {clusterIP: 0.0.0.0}\n", {"4 warning spec.clusterIP"}},
       {"bad cluster IP", "spec: {clusterIP: none}\n", {"4 error spec.clusterIP"}},
       {"bad cluster IPs",
        "spec:\n  clusterIPs:\n  - 10.96.0.1\n  - x\n",

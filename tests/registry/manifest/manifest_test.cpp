@@ -296,10 +296,30 @@ TEST(ManifestTest, SyntaxErrorKeepsEarlierObjects) {
   EXPECT_TRUE(collected.result.error().message.starts_with("test.yaml:7: "));
 }
 
+TEST(DecodeTest, AServiceWithoutAnAddressIsAManifestUnlessItIsOfTheApi) {
+  const auto is_manifest = [](std::string_view spec, bool from_file) {
+    JsonParser parser;
+    const auto object =
+        parser.parse(R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"api"},"spec":{)" +
+                     std::string(spec) + "}}");
+    const DecodeOptions options{.path = "test", .from_file = from_file};
+    const Decoded decoded = decode_object(**object, {}, options, [](Finding&&) {});
+    return std::get<KubeService>(*decoded.resource).is_manifest;
+  };
+  const std::string_view ports = R"("ports":[{"port":80}])";
+  EXPECT_TRUE(is_manifest(ports, true));
+  EXPECT_FALSE(is_manifest(ports, false));
+  EXPECT_TRUE(is_manifest(R"("clusterIP":"")", true));
+  EXPECT_TRUE(is_manifest(R"("clusterIP":"0.0.0.0")", true));
+  EXPECT_FALSE(is_manifest(R"("clusterIP":"None")", true));
+  EXPECT_FALSE(is_manifest(R"("clusterIP":"10.96.0.1")", true));
+  EXPECT_FALSE(is_manifest(R"("type":"ExternalName","externalName":"a.example.org")", true));
+}
+
 TEST(DecodeTest, ObjectsOfTheApiAreReadWithoutWarnings) {
   JsonParser parser;
   DecodeOptions options{.path = "kubernetes", .cluster = "east", .network = "net"};
-  options.warn_unknown_fields = false;
+  options.from_file = false;
   std::vector<std::string> findings;
   const FindingListener listener = [&](Finding&& finding) {
     findings.push_back(finding.to_string());
