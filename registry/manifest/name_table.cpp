@@ -81,9 +81,7 @@ class NameTableReader {
 
   static void read_info(Report& report, const Field& info, NameTableEntry& entry) {
     const Fields fields(report, info, kInfoFields);
-    for_each_element(report, fields.get("ips"), [&](const Field& at) {
-      if (const auto ip = read_ip(report, at)) entry.ips.push_back(*ip);
-    });
+    read_ips(report, fields.get("ips"), entry);
     entry.kubernetes = read_string_or_empty(report, fields.get("registry")) == "Kubernetes";
     entry.short_name = to_lower(read_string_or_empty(report, fields.get("shortname")));
     entry.meta.ns = to_lower(read_string_or_empty(report, fields.get("namespace")));
@@ -92,6 +90,23 @@ class NameTableReader {
         return report.error(at, quoted(text) + " " + *reason);
       entry.alt_hosts.push_back(canonical_host(text));
     });
+  }
+
+  // The host keeps its good addresses.  It is refused if it has none but texts that are no
+  // addresses: without one it would be forwarded.
+  static void read_ips(Report& report, const std::optional<Field>& list, NameTableEntry& entry) {
+    bool has_no_address = false;
+    for_each_string(report, list, [&](const Field& at, std::string_view text) {
+      const auto ip = IpAddress::parse(text);
+      has_no_address |= !ip;
+      if (!ip)
+        report.warning(at, quoted(text) + " is not an IP address; it is left out");
+      else if (ip->is_unspecified())
+        report.warning(at, quoted(text) + " is the unspecified address; it is left out");
+      else
+        entry.ips.push_back(*ip);
+    });
+    if (has_no_address && entry.ips.empty()) report.error(*list, "has no good address");
   }
 
   const ManifestOptions& options_;

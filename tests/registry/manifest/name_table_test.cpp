@@ -54,10 +54,28 @@ TEST(NameTableTest, AnInvalidHostDoesNotAffectOthers) {
       "\"d.example.org\": {\"ips\": [], \"ip\": []}}}");
   EXPECT_TRUE(collected.result);
   EXPECT_EQ(collected.places(),
-            (std::vector<std::string>{"2 error ", "3 error b.example.org.ips[0]",
-                                      "4 error c.example.org", "5 warning d.example.org.ip"}));
+            (std::vector<std::string>{"2 error ", "3 warning b.example.org.ips[0]",
+                                      "3 error b.example.org.ips", "4 error c.example.org",
+                                      "5 warning d.example.org.ip"}));
   EXPECT_EQ(collected.refused.size(), 3U);
   EXPECT_EQ(only<NameTableEntry>(collected).meta.name, "d.example.org");
+}
+
+TEST(NameTableTest, AHostKeepsItsGoodAddresses) {
+  const Collected collected = read_table(
+      "{\"table\": {\n\"a.example.org\": {\"ips\": [\"10.0.0.1\", \"10.0.0\", \"::\", "
+      "\"fd00::1\"]}}}");
+  EXPECT_TRUE(collected.result);
+  EXPECT_EQ(collected.places(), (std::vector<std::string>{"2 warning a.example.org.ips[1]",
+                                                          "2 warning a.example.org.ips[2]"}));
+  EXPECT_EQ(only<NameTableEntry>(collected).ips,
+            (std::vector<IpAddress>{*IpAddress::parse("10.0.0.1"), *IpAddress::parse("fd00::1")}));
+}
+
+TEST(NameTableTest, TheUnspecifiedAddressIsNone) {
+  const Collected collected = read_table(R"({"table": {"a.example.org": {"ips": ["0.0.0.0"]}}})");
+  EXPECT_TRUE(collected.refused.empty());
+  EXPECT_TRUE(only<NameTableEntry>(collected).ips.empty());
 }
 
 TEST(NameTableTest, TextThatIsNotATableIsAnError) {
