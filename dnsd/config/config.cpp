@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/config.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "dnsd/config/enum_names.hpp"
@@ -32,6 +34,18 @@ std::optional<std::array<std::string_view, 4>> split_node_id(std::string_view te
     if (tilde != std::string_view::npos) text.remove_prefix(tilde + 1);
   }
   return parts;
+}
+
+Result<std::vector<IpAddress>> parse_addresses_of_node(std::string_view text) {
+  std::vector<IpAddress> addresses;
+  for (const auto part : std::views::split(text, ',')) {
+    const std::string_view word(part.begin(), part.end());
+    const auto ip = IpAddress::parse(word);
+    if (!ip) return fail(quoted(word) + " in the node id is not an IP address");
+    addresses.push_back(*ip);
+  }
+  if (addresses.empty()) return fail("\"\" in the node id is not an IP address");
+  return addresses;
 }
 
 Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t default_port) {
@@ -87,8 +101,28 @@ std::string NodeId::ns() const {
   return dot == std::string::npos ? std::string() : id.substr(dot + 1);
 }
 
+std::vector<IpFamily> NodeId::families() const {
+  std::vector<IpFamily> families;
+  if (std::ranges::any_of(ips, &IpAddress::is_v4)) families.push_back(IpFamily::IPv4);
+  if (std::ranges::any_of(ips, &IpAddress::is_v6)) families.push_back(IpFamily::IPv6);
+  return families;
+}
+
+std::vector<std::string> NodeId::search() const {
+  if (count_labels(domain) < 2) return {};
+  std::vector<std::string> list = {domain};
+  const std::string_view parent = parent_of(domain);
+  if (!parent.starts_with("svc.")) return list;
+  list.emplace_back(parent);
+  list.emplace_back(parent_of(parent));
+  return list;
+}
+
 std::string NodeId::to_string() const {
-  return type + "~" + ip.to_string() + "~" + id + "~" + domain;
+  std::string text = type;
+  char separator = '~';
+  for (const IpAddress& ip : ips) text += std::exchange(separator, ',') + ip.to_string();
+  return text + "~" + id + "~" + domain;
 }
 
 Result<NodeId> parse_node_id(std::string_view text) {
@@ -99,8 +133,8 @@ Result<NodeId> parse_node_id(std::string_view text) {
     return fail(quoted(type) +
                 " is not a proxy type; write sidecar, router, waypoint, ztunnel or "
                 "agentgateway");
-  const auto ip = IpAddress::parse(ip_text);
-  if (!ip) return fail(quoted(ip_text) + " in the node id is not an IP address");
+  auto ips = parse_addresses_of_node(ip_text);
+  if (!ips) return std::unexpected(ips.error());
   if (id.empty()) return fail(quoted(text) + " has an empty ID; write POD.NAMESPACE");
   std::string domain;
   if (!domain_text.empty()) {
@@ -108,7 +142,7 @@ Result<NodeId> parse_node_id(std::string_view text) {
     if (!parsed) return std::unexpected(parsed.error());
     domain = *std::move(parsed);
   }
-  return NodeId{std::string(type), *ip, std::string(id), std::move(domain)};
+  return NodeId{std::string(type), *std::move(ips), std::string(id), std::move(domain)};
 }
 
 std::string UpstreamServer::to_string() const {

@@ -108,18 +108,24 @@ std::string_view to_string(IpFamily family);
 
 // An Istio node id, `Type~IP~ID~Domain`.
 struct NodeId {
-  std::string type;  // sidecar, router, waypoint, ztunnel, agentgateway, ingress
-  IpAddress ip;
-  std::string id;      // "web-1.shop"
-  std::string domain;  // "shop.svc.cluster.local", canonical; may be empty
+  std::string type;            // sidecar, router, waypoint, ztunnel, agentgateway, ingress
+  std::vector<IpAddress> ips;  // at least one; of one family or of both
+  std::string id;              // "web-1.shop"
+  std::string domain;          // "shop.svc.cluster.local", canonical; may be empty
   // The first label of the domain, as Istio reads it; with a domain of less than two labels, what
   // follows the last dot of the id.  May be empty.
   std::string ns() const;
+  // The families of its addresses, IPv4 first.
+  std::vector<IpFamily> families() const;
+  // The search list that the domain gives: the domain and, where its second label is "svc", what
+  // follows its first and its second label.  Empty with a domain of less than two labels.
+  std::vector<std::string> search() const;
   std::string to_string() const;
   friend bool operator==(const NodeId&, const NodeId&) = default;
 };
 
-// "sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local".  The Error names the part that is wrong.
+// "sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local"; several addresses are separated by commas.
+// The Error names the part that is wrong.
 Result<NodeId> parse_node_id(std::string_view text);
 
 // The identity of a client whose source address gives none.
@@ -130,7 +136,8 @@ struct ClientIdentityConfig {
   std::string cluster;
   std::vector<std::string> search;  // canonical domains; empty = from the namespace
   std::vector<IpFamily> ip_families = {IpFamily::IPv4, IpFamily::IPv6};
-  std::optional<NodeId> node_id;  // `ns` already follows it
+  // `ns` already follows it, and `ip_families` where the key is left out.
+  std::optional<NodeId> node_id;
   friend bool operator==(const ClientIdentityConfig&, const ClientIdentityConfig&) = default;
 };
 
@@ -141,6 +148,7 @@ struct ClientConfig {
   bool by_source_address = false;
   UnknownClient unknown = UnknownClient::Public;
   std::vector<std::string> workload_entry_namespaces;  // "*" = all
+  std::vector<std::string> node_search;                // canonical domains
   ClientIdentityConfig default_identity;               // key `default`
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };

@@ -417,7 +417,9 @@ Codec<ClientIdentityConfig> client_identity() {
   const auto read_keys = codec.read;
   codec.read = [=](const Node& node, const Place& place) {
     auto identity = read_keys(node, place);
-    if (identity && identity->node_id) identity->ns = identity->node_id->ns();
+    if (!identity || !identity->node_id) return identity;
+    identity->ns = identity->node_id->ns();
+    if (node.find("ip_families") == nullptr) identity->ip_families = identity->node_id->families();
     return identity;
   };
   return codec;
@@ -429,6 +431,7 @@ Codec<ClientConfig> client() {
       field("unknown", &ClientConfig::unknown, enumeration<UnknownClient>()),
       field("workload_entry_namespaces", &ClientConfig::workload_entry_namespaces,
             list(namespace_or_all())),
+      field("node_search", &ClientConfig::node_search, list(domain())),
       field("default", &ClientConfig::default_identity, client_identity()),
   });
 }

@@ -10,6 +10,7 @@ registry::ClientSettings client_settings(const ClientConfig& config) {
   registry::ClientSettings settings;
   settings.by_source_address = config.by_source_address;
   settings.workload_entry_namespaces = config.workload_entry_namespaces;
+  settings.node_search = config.node_search;
   switch (config.unknown) {
     case UnknownClient::Public:
       settings.unknown = registry::UnknownClient::Public;
@@ -32,6 +33,13 @@ registry::ClientSettings client_settings(const ClientConfig& config) {
   identity.search = from.search;
   identity.ipv4 = has(IpFamily::IPv4);
   identity.ipv6 = has(IpFamily::IPv6);
+  if (!from.node_id) return settings;
+  identity.narrowed_by_sidecars = from.node_id->type == "sidecar";
+  if (!identity.search.empty()) return settings;
+  identity.search = from.node_id->search();
+  if (!identity.search.empty())
+    identity.search.insert(identity.search.end(), config.node_search.begin(),
+                           config.node_search.end());
   return settings;
 }
 

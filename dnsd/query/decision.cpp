@@ -78,7 +78,8 @@ bool client_takes(const View& view, Type type) {
 Decision decide_addresses(const View& view, const Asked& asked, const Match& match,
                           AnswerKind kind) {
   if (!client_takes(view, asked.type))
-    return no_data(view, asked, match, "the client does not take addresses of this family");
+    return no_data(view, asked, match,
+                   "the client has no address of this family, and so gets none");
   if (kind == AnswerKind::Pending)
     return {.verdict = Verdict::Wait,
             .match = match,

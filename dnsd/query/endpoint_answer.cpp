@@ -133,10 +133,11 @@ void add_service_glue(AnswerContext& context, const ServiceRecord& service,
                       MessageWriter::NameRef owner) {
   const registry::AddressView addresses = context.view.addresses(service);
   const std::uint32_t ttl = context.view.ttl(service);
+  const registry::ClientIdentity& client = context.view.client().identity;
   for (const auto& address : addresses.v4)
-    if (!context.writer.add_a(Section::Additional, owner, ttl, address)) return;
+    if (client.ipv4 && !context.writer.add_a(Section::Additional, owner, ttl, address)) return;
   for (const auto& address : addresses.v6)
-    if (!context.writer.add_aaaa(Section::Additional, owner, ttl, address)) return;
+    if (client.ipv6 && !context.writer.add_aaaa(Section::Additional, owner, ttl, address)) return;
 }
 
 void answer_service_ports(const ServicePorts& ports, const ServiceLabels& labels,
@@ -242,6 +243,7 @@ class EndpointPorts {
   // False: there is no room for more.
   bool add_glue(const Target& target) {
     const std::uint32_t ttl = context_.view.ttl(service_);
+    const registry::ClientIdentity& client = context_.view.client().identity;
     const auto shared = endpoints_.index().has_shared_labels()
                             ? endpoints_.index().named(endpoints_.label(*target.named))
                             : std::span(target.named, 1);
@@ -249,6 +251,7 @@ class EndpointPorts {
     for (const Named& each : shared.first(std::min(shared.size(), kMaxGlue))) {
       const EndpointEntry& entry = endpoints_.entry(each);
       if (!context_.view.reaches(entry) || (last != nullptr && *last == entry.address)) continue;
+      if (!(entry.address.is_v4() ? client.ipv4 : client.ipv6)) continue;
       if (!context_.writer.add_address(Section::Additional, target.at, ttl, entry.address))
         return false;
       last = &entry.address;

@@ -24,6 +24,8 @@ struct ClientIdentity {
   std::vector<std::string> search;  // canonical; empty = the namespace's three
   bool ipv4 = true;
   bool ipv6 = true;
+  // Sidecar resources narrow the view of sidecars only, not of gateways, waypoints and ztunnels.
+  bool narrowed_by_sidecars = true;
   std::string description = "client.default";  // "Pod shop/web-1"
   friend bool operator==(const ClientIdentity&, const ClientIdentity&) = default;
 };
@@ -37,6 +39,8 @@ struct ClientSettings {
   UnknownClient unknown = UnknownClient::Public;
   // Namespaces whose WorkloadEntries identify clients; "*" = all, empty = none.
   std::vector<std::string> workload_entry_namespaces = {};
+  // Canonical; the kubelet appends those of its node to the search list of each Pod.
+  std::vector<std::string> node_search = {};
 };
 
 struct Client final : RefCounted {

@@ -146,14 +146,29 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
   identity.description =
       std::string(to_string(kind_of(workload))) + " " + meta.ns + "/" + meta.name;
   if (const auto* pod = std::get_if<Pod>(&workload)) {
-    if (!pod->dns_policy_none) identity.search = search_list_of(meta.ns, settings_.cluster_domain);
+    if (!pod->dns_policy_none) identity.search = search_list_of_pod(meta.ns);
     identity.search.insert(identity.search.end(), pod->searches.begin(), pod->searches.end());
+    // The API gives a Pod one address of each family that it has.
+    identity.ipv4 = std::ranges::any_of(pod->ips, &IpAddress::is_v4);
+    identity.ipv6 = std::ranges::any_of(pod->ips, &IpAddress::is_v6);
   } else {
     const auto& entry = std::get<WorkloadEntry>(workload);
     identity.labels = selectable_labels(entry);
+    identity.search = search_list_of(meta.ns, settings_.cluster_domain);
     if (!entry.spec.network.empty()) identity.network = entry.spec.network;
   }
   return identity;
+}
+
+std::vector<std::string> ClientTable::search_list_of_pod(std::string_view ns) const {
+  auto list = search_list_of(ns, settings_.cluster_domain);
+  list.insert(list.end(), clients_.node_search.begin(), clients_.node_search.end());
+  return list;
+}
+
+StoredRef ClientTable::sidecar_of(const ClientIdentity& identity, const SymbolRef& ns) const {
+  if (!identity.narrowed_by_sidecars) return {};
+  return sidecars_.find(identity.labels, ns, symbols_.intern(settings_.root_namespace));
 }
 
 Ref<const Client> ClientTable::make(const ClientIdentity& identity) {
@@ -161,8 +176,7 @@ Ref<const Client> ClientTable::make(const ClientIdentity& identity) {
     return text.empty() ? SymbolRef() : symbols_.intern(text);
   };
   const SymbolRef ns = symbols_.intern(identity.ns);
-  const StoredRef sidecar =
-      sidecars_.find(identity.labels, ns, symbols_.intern(settings_.root_namespace));
+  const StoredRef sidecar = sidecar_of(identity, ns);
   return describe(identity, ns, intern(identity.network), intern(identity.cluster),
                   sidecar ? sidecars_.scope_of(sidecar, ns, symbols_) : Ref<const SidecarScope>());
 }
@@ -174,8 +188,7 @@ Ref<const Client> ClientTable::visitor(const ClientIdentity& identity) const {
     return known ? known : SymbolRef(new Symbol(text));
   };
   const SymbolRef ns = look_up(identity.ns);
-  const StoredRef sidecar =
-      sidecars_.find(identity.labels, ns, symbols_.intern(settings_.root_namespace));
+  const StoredRef sidecar = sidecar_of(identity, ns);
   Ref<const SidecarScope> scope;
   if (sidecar)
     scope = SidecarScope::compile(std::get<Sidecar>(sidecar->decode()), ns, symbols_, sidecar);
@@ -194,9 +207,7 @@ Ref<const Client> ClientTable::describe(const ClientIdentity& identity, const Sy
   client->network = network;
   client->cluster = cluster;
   client->scope = std::move(scope);
-  const auto search = identity.search.empty()
-                          ? search_list_of(identity.ns, settings_.cluster_domain)
-                          : identity.search;
+  const auto search = identity.search.empty() ? search_list_of_pod(identity.ns) : identity.search;
   for (const auto& text : search) {
     const std::string suffix = canonical_host(text);
     if (!suffix.empty() && std::ranges::find(client->search, suffix) == client->search.end())

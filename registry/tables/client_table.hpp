@@ -49,6 +49,10 @@ class ClientTable {
   Ref<const ClientEntry> client_entry(const IpAddress& address,
                                       const std::vector<StoredRef>& objects);
   ClientIdentity identity_of(const Resource& workload) const;
+  // The search list of a Pod that has none of its own.
+  std::vector<std::string> search_list_of_pod(std::string_view ns) const;
+  // The Sidecar that narrows the client's view; null = none.
+  StoredRef sidecar_of(const ClientIdentity& identity, const SymbolRef& ns) const;
   Ref<const Client> make(const ClientIdentity& identity);
   Ref<const Client> describe(const ClientIdentity& identity, const SymbolRef& ns,
                              const SymbolRef& network, const SymbolRef& cluster,

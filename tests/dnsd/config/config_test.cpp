@@ -7,13 +7,14 @@
 namespace meshdns::dnsd {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(NodeIdTest, ReadsTheFourParts) {
   const auto id = parse_node_id("sidecar~10.60.1.6~web-1.shop~Shop.svc.cluster.local.");
   ASSERT_TRUE(id) << id.error().message;
   EXPECT_EQ(id->type, "sidecar");
-  EXPECT_EQ(id->ip, *IpAddress::parse("10.60.1.6"));
+  EXPECT_THAT(id->ips, ElementsAre(*IpAddress::parse("10.60.1.6")));
   EXPECT_EQ(id->ns(), "shop");
   EXPECT_EQ(id->to_string(), "sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local");
 }
@@ -24,6 +25,26 @@ TEST(NodeIdTest, TakesTheNamespaceFromTheDomainBeforeTheId) {
   EXPECT_EQ(parse_node_id("sidecar~10.0.0.1~web.v1.shop~")->ns(), "shop");
   EXPECT_EQ(parse_node_id("sidecar~10.0.0.1~web.v1.shop~local")->ns(), "shop");
   EXPECT_EQ(parse_node_id("sidecar~10.0.0.1~web~")->ns(), "");
+}
+
+TEST(NodeIdTest, ItsFamiliesAreThoseOfItsAddresses) {
+  const auto families = [](std::string_view text) { return parse_node_id(text)->families(); };
+  EXPECT_THAT(families("sidecar~10.0.0.1~web.shop~"), ElementsAre(IpFamily::IPv4));
+  EXPECT_THAT(families("sidecar~fd00::1~web.shop~"), ElementsAre(IpFamily::IPv6));
+  EXPECT_THAT(families("sidecar~fd00::1,10.0.0.1~web.shop~"),
+              ElementsAre(IpFamily::IPv4, IpFamily::IPv6));
+  EXPECT_EQ(parse_node_id("sidecar~fd00::1,10.0.0.1~web.shop~")->to_string(),
+            "sidecar~fd00::1,10.0.0.1~web.shop~");
+}
+
+TEST(NodeIdTest, ItsDomainGivesASearchList) {
+  const auto search = [](std::string_view text) { return parse_node_id(text)->search(); };
+  EXPECT_THAT(search("sidecar~10.0.0.1~web.shop~shop.svc.corp.example"),
+              ElementsAre("shop.svc.corp.example", "svc.corp.example", "corp.example"));
+  EXPECT_THAT(search("sidecar~10.0.0.1~web.shop~vms.corp.example"),
+              ElementsAre("vms.corp.example"));
+  EXPECT_TRUE(search("sidecar~10.0.0.1~web.shop~local").empty());
+  EXPECT_TRUE(search("sidecar~10.0.0.1~web.shop~").empty());
 }
 
 TEST(NodeIdTest, ErrorsNameTheInvalidPart) {
@@ -37,6 +58,7 @@ TEST(NodeIdTest, ErrorsNameTheInvalidPart) {
                                       {"proxy~10.0.0.1~web.shop~a.b", "proxy type"},
                                       {"sidecar~10.0.0~web.shop~a.b", "not an IP address"},
                                       {"sidecar~~web.shop~a.b", "not an IP address"},
+                                      {"sidecar~10.0.0.1,~web.shop~a.b", "not an IP address"},
                                       {"sidecar~10.0.0.1~~a.b", "empty ID"},
                                       {"sidecar~10.0.0.1~web.shop~a..b", "not a domain"}}) {
     const auto id = parse_node_id(text);

@@ -190,6 +190,18 @@ TEST(LoadTest, TakesTheNamespaceFromTheNodeId) {
                                 HasSubstr("remove one of the two"))));
 }
 
+TEST(LoadTest, TakesTheFamiliesFromTheNodeIdUnlessTheyAreNamed) {
+  const auto families = [](std::string_view keys) {
+    return good("client: {default: {" + std::string(keys) + "}}")
+        .client.default_identity.ip_families;
+  };
+  EXPECT_THAT(families("node_id: 'sidecar~10.60.1.6~web.shop~'"), ElementsAre(IpFamily::IPv4));
+  EXPECT_THAT(families("node_id: 'sidecar~fd00::6,10.60.1.6~web.shop~'"),
+              ElementsAre(IpFamily::IPv4, IpFamily::IPv6));
+  EXPECT_THAT(families("node_id: 'sidecar~10.60.1.6~web.shop~', ip_families: [IPv6]"),
+              ElementsAre(IpFamily::IPv6));
+}
+
 TEST(LoadTest, ReadsSources) {
   const Config c = good(R"(
 sources:
