@@ -417,6 +417,13 @@ wire::Rcode rcode_of(Verdict verdict) {
                                                                     : wire::Rcode::NoError;
 }
 
+bool is_unknown_name(const Decision& decision) {
+  const Match& match = decision.match;
+  return (decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Forward) &&
+         (!match ||
+          (match.how == Match::How::Below && match.service->provider != Provider::ServiceEntry));
+}
+
 std::string_view zone_of(const View& view, std::string_view name) {
   if (is_in_cluster_domain(view, name)) return view.settings().cluster_domain;
   if (is_below(name, registry::kClusterSetDomain)) return registry::kClusterSetDomain;

@@ -62,7 +62,14 @@ struct Decision {
   IpAddress address = {};
   std::string_view why = {};          // a literal, for explanations and extended errors
   const LocalEntry* local = nullptr;  // LocalAddresses, LocalPointers
+  // `zone` is one of the locally served zones, empty by definition (locally_served.hpp).
+  bool is_empty_zone = false;
 };
+
+// Whether nobody knows the name, here at least: it may be one that a search list has made.  A name
+// below a Service that has no such name is unknown: the Service may be called like a top-level
+// domain.
+bool is_unknown_name(const Decision& decision);
 
 struct Asked {
   std::string_view name = {};  // lower case, no final dot; empty = the root

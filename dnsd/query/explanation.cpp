@@ -117,9 +117,7 @@ void add_search(const View& view, std::string_view name, const Decision& decisio
   const std::string_view domain = search_domain_of(view, name);
   if (domain.empty() || is_service_name(view, name)) return;
   const std::string_view meant = name.substr(0, name.size() - domain.size() - 1);
-  const bool is_unknown = !decision.match && (decision.verdict == Verdict::Forward ||
-                                              decision.verdict == Verdict::NxDomain);
-  if (chain.empty() && !is_unknown) return;
+  if (chain.empty() && !is_unknown_name(decision)) return;
   explanation.facts.push_back(
       {fmt::format("search: ends in {}, which the client's search list appends: {}. is what was "
                    "typed, perhaps, without its final dot",
@@ -139,9 +137,8 @@ void add_facts(const View& view, const registry::Trace& trace, const Decision& d
 }
 
 bool would_walk(const View& view, const Decision& decision, std::string_view name) {
-  return view.settings().search_shortcut == registry::SearchShortcut::All && !decision.match &&
-         (decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Forward) &&
-         !search_domain_of(view, name).empty();
+  return view.settings().search_shortcut == registry::SearchShortcut::All &&
+         is_unknown_name(decision) && !search_domain_of(view, name).empty();
 }
 
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,

@@ -292,10 +292,8 @@ std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
 
 void QueryHandler::begin_walk(QueryState& state, const View& view, const Decision& decision) {
   if (view.settings().search_shortcut != registry::SearchShortcut::All) return;
-  const bool unknown = !decision.match && (decision.verdict == Verdict::NxDomain ||
-                                           decision.verdict == Verdict::Forward);
-  if (!unknown || !state.chain.empty() || state.walk.is_active() || state.walk.is_over() ||
-      state.query->has_odd_octets || state.query->qtype == Type::Any)
+  if (!is_unknown_name(decision) || !state.chain.empty() || state.walk.is_active() ||
+      state.walk.is_over() || state.query->has_odd_octets || state.query->qtype == Type::Any)
     return;
   state.walk.begin(state.query->qname(), view.client().search);
 }
