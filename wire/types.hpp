@@ -92,6 +92,7 @@ enum class Ede : std::uint16_t {
   NoReachableAuthority = 22,
   NetworkError = 23,
   InvalidData = 24,
+  Synthesized = 29,
   InvalidQueryType = 30,  // RFC 9824, section 3.5
 };
 

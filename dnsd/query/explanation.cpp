@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "dnsd/query/known_names.hpp"
 #include "dnsd/query/local_resolution.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/query/service_facts.hpp"
@@ -165,6 +166,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
           {"search_shortcut all: the rest of the client's search list is tried, then the name "
            "alone"});
   }
+  if (!chain.empty()) point_at(chain, asked);
+  asked.trace = nullptr;
   const bool decided = decision.verdict != Verdict::Forward && decision.verdict != Verdict::Wait;
   const std::string end = wire_of(chain, wire_name);
   Explanation::Answer answer{
@@ -174,6 +177,9 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
       .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
       .records = answer_records(request, view, end, decision, type, rotation),
       .cached = {}};
+  if (decision.verdict == Verdict::Forward && is_known_name(view, asked))
+    answer.why +=
+        "; NXDOMAIN from there becomes NODATA: the client knows this name or one below it";
   if (decision.verdict == Verdict::Forward && request.forwarding)
     add_forwarding(request.forwarding(lower_case(end), type), answer, explanation);
   explanation.answers.push_back(std::move(answer));

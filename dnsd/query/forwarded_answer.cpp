@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dnsd/query/dns64.hpp"
+#include "dnsd/query/known_names.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
@@ -30,6 +31,10 @@ std::size_t links_to_registry(const registry::View& view, Asked asked,
     if (!wire::host_from_wire(message.alias(i).target, host)) continue;
     asked.name = host;
     if (decide(view, asked).verdict != Verdict::Forward) return i + 1;
+    // A name error is one of the chain's last name.
+    const bool is_denied =
+        i + 1 == message.alias_count() && message.rcode() == wire::Rcode::NxDomain;
+    if (is_denied && is_known_name(view, asked)) return i + 1;
   }
   return 0;
 }

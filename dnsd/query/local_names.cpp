@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dnsd/config/values.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "registry/base/host_name.hpp"
 
@@ -23,6 +24,10 @@ bool has_family(const LocalEntry& entry, Type type) {
   return std::ranges::any_of(entry.addresses, [&](const IpAddress& address) {
     return address.is_v4() == (type == Type::A);
   });
+}
+
+std::string reverse_name_of(const IpAddress& address) {
+  return parse_zones(address.to_string() + (address.is_v4() ? "/32" : "/128"))->front();
 }
 
 // The addresses of a name as an answer to `type`.  `zone`: whose SOA says that there are none.
@@ -52,6 +57,23 @@ LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Overr
     }
   for (const auto& [suffix, value] : overrides)
     overrides_.emplace(suffix, Overriding{value.action, {value.addresses, {}}});
+  for (const auto& [name, entry] : by_name_) note_ancestors(name);
+  for (const auto& [address, entry] : by_address_) note_ancestors(reverse_name_of(address));
+  for (const auto& [suffix, overriding] : overrides_)
+    if (overriding.action == OverrideAction::Addresses) note_ancestors(suffix);
+  std::ranges::sort(ancestors_);
+  const auto repeated = std::ranges::unique(ancestors_);
+  ancestors_.erase(repeated.begin(), repeated.end());
+  ancestors_.shrink_to_fit();
+}
+
+void LocalNames::note_ancestors(std::string_view name) {
+  for (name = parent_of(name); !name.empty(); name = parent_of(name))
+    ancestors_.push_back(hash_bytes(name));
+}
+
+bool LocalNames::has_name_below(std::string_view name) const {
+  return std::ranges::binary_search(ancestors_, hash_bytes(name));
 }
 
 std::optional<Decision> LocalNames::decide(const Asked& asked) const {

@@ -33,6 +33,9 @@ class LocalNames {
   // below its suffix.
   std::optional<Decision> decide(const Asked& asked) const;
 
+  // Whether a name of the hosts file, or the reverse name of one of its addresses, lies below.
+  bool has_name_below(std::string_view name) const;
+
   std::size_t hosts() const { return by_name_.size(); }
   bool empty() const { return by_name_.empty() && by_address_.empty() && overrides_.empty(); }
 
@@ -48,6 +51,8 @@ class LocalNames {
   template <typename Value>
   using ByName = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
 
+  void note_ancestors(std::string_view name);
+
   std::optional<Decision> decide_host(const Asked& asked) const;
   std::optional<Decision> decide_pointer(const Asked& asked) const;
   std::optional<Decision> decide_override(const Asked& asked) const;
@@ -55,6 +60,8 @@ class LocalNames {
   ByName<LocalEntry> by_name_;
   std::unordered_map<IpAddress, LocalEntry> by_address_;
   ByName<Overriding> overrides_;
+  // Hashes of the names above these, sorted: lists of blocked names are long.
+  std::vector<std::uint64_t> ancestors_;
 };
 
 }  // namespace meshdns::dnsd

@@ -67,13 +67,15 @@ Asked asked_of(const wire::QueryMessage& query, std::span<char> odd_name) {
           .has_odd_labels = query.has_odd_octets};
 }
 
+void point_at(const AliasChain& chain, Asked& asked) {
+  asked.name = chain.last();
+  asked.is_target = true;
+  asked.has_odd_labels = false;
+}
+
 Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& chain) {
   for (;;) {
-    if (!chain.empty()) {
-      asked.name = chain.last();
-      asked.is_target = true;
-      asked.has_odd_labels = false;
-    }
+    if (!chain.empty()) point_at(chain, asked);
     Decision decision = decide(view, asked);
     if (add_translated_pointer(view, asked, decision, chain)) continue;
     if (!is_alias(decision)) return decision;

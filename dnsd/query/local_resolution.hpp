@@ -16,6 +16,9 @@ namespace meshdns::dnsd {
 // name.
 Asked asked_of(const wire::QueryMessage& query, std::span<char> odd_name);
 
+// Makes `asked` a question for chain.last().  REQUIRES: `chain` is not empty, and outlives it.
+void point_at(const AliasChain& chain, Asked& asked);
+
 // Decides about `asked`, or about chain.last() if `chain` is not empty, and follows aliases.  The
 // decision is about chain.last() then, or about the question if `chain` is still empty.  Never
 // Alias or SearchAlias: AliasItself (CNAME or ANY was asked: the chain is the answer) or AliasLoop

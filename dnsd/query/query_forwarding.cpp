@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of QueryHandler that deals with what the registry leaves to an upstream.
+#include <array>
+
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/dns64.hpp"
 #include "dnsd/query/forwarded_answer.hpp"
+#include "dnsd/query/known_names.hpp"
+#include "dnsd/query/local_resolution.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "wire/name_text.hpp"
 
@@ -16,6 +20,9 @@ using wire::Type;
 
 // Limit of questions sent upstream for one query.
 constexpr std::uint32_t kMaxQuestions = 8;
+
+constexpr std::string_view kKnownName =
+    "an upstream's NXDOMAIN or alias does not hold for a name that is known here";
 
 }  // namespace
 
@@ -46,6 +53,8 @@ QueryHandler::Written QueryHandler::forward_question(QueryState& state, const Vi
                                                 parts_.clock.now(), rotation_.next());
   if (hit.refresh_due) parts_.upstream.refresh(request_of(state));
   state.source = hit.freshness == Freshness::Stale ? AnswerSource::Stale : AnswerSource::Cache;
+  if (hit.size != 0 && hit.rcode == Rcode::NxDomain && knows_name(state, view))
+    return deny_type(state, view, buffer);
   if (hit.size != 0) return count_reply(state, buffer, hit.rcode, hit.size);
   if (!hit.message) return ask(state, buffer);
   return use(state, view, *hit.message, hit.freshness, buffer);
@@ -69,24 +78,64 @@ QueryHandler::Written QueryHandler::use(QueryState& state, const View& view,
     return relay_untranslated(state, buffer);
   if (asks_for_ipv4(state, message)) return {};
   if (message.kind() == MessageKind::Failure) return relay(state, message, freshness, buffer);
-  if (state.walk.is_active() && message.rcode() == Rcode::NxDomain) {
-    if (state.chain.empty()) state.walk.denial = MessageRef(&message);
-    walk_on(state, view);
+  if (message.has_alias() && state.query->qtype != Type::Cname)
+    return use_alias(state, view, message, freshness, buffer);
+  if (message.rcode() != Rcode::NxDomain) return relay(state, message, freshness, buffer);
+  if (knows_name(state, view)) return deny_type(state, view, buffer);
+  return use_denial(state, view, message, buffer);
+}
+
+QueryHandler::Written QueryHandler::use_alias(QueryState& state, const View& view,
+                                              const CachedMessage& message, Freshness freshness,
+                                              Buffer buffer) {
+  std::array<char, wire::kMaxNameLength + 1> odd_name;
+  Asked asked = asked_last(state, odd_name);
+  state.decisions += static_cast<std::uint32_t>(message.alias_count());
+  // A cache in front of us would follow the alias for addresses, too, and so lose ours.
+  if (has_own_addresses(view, asked)) return deny_type(state, view, buffer);
+  const Reentry reentry =
+      reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
+  if (reentry == Reentry::Loop)
+    return fail(state, wire::Ede::Other, "the chain of aliases has no end", buffer);
+  if (reentry == Reentry::Into) {
+    state.without_ipv6 = nullptr;
     return {};
   }
-  if (message.has_alias() && state.query->qtype != Type::Cname) {
-    state.decisions += static_cast<std::uint32_t>(message.alias_count());
-    const Asked asked{.name = {}, .type = state.query->qtype, .local = settings_.local.get()};
-    const Reentry reentry =
-        reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
-    if (reentry == Reentry::Into) {
-      state.without_ipv6 = nullptr;
-      return {};
-    }
-    if (reentry == Reentry::Loop)
-      return fail(state, wire::Ede::Other, "the chain of aliases has no end", buffer);
-  }
+  if (message.rcode() == Rcode::NxDomain) return use_denial(state, view, message, buffer);
   return relay(state, message, freshness, buffer);
+}
+
+// The upstream's name error, which is never stale: the next name of a walk is tried.
+QueryHandler::Written QueryHandler::use_denial(QueryState& state, const View& view,
+                                               const CachedMessage& message, Buffer buffer) {
+  if (!state.walk.is_active()) return relay(state, message, Freshness::Fresh, buffer);
+  if (state.chain.empty()) state.walk.denial = MessageRef(&message);
+  walk_on(state, view);
+  return {};
+}
+
+bool QueryHandler::knows_name(const QueryState& state, const View& view) const {
+  std::array<char, wire::kMaxNameLength + 1> odd_name;
+  const Asked asked = asked_last(state, odd_name);
+  return !asked.name.empty() && is_known_name(view, asked);
+}
+
+// The name has no records of this type, whatever the upstream says of the name itself.
+QueryHandler::Written QueryHandler::deny_type(QueryState& state, const View& view, Buffer buffer) {
+  std::array<char, wire::kMaxNameLength + 1> odd_name;
+  const Asked last = asked_last(state, odd_name);
+  // The registry may have learnt of the name while the upstream was asked.
+  if (decide(view, last).verdict != Verdict::Forward) {
+    state.without_ipv6 = nullptr;
+    return {};
+  }
+  const Decision decision{.verdict = Verdict::NoData, .zone = zone_of(view, last.name)};
+  MessageWriter writer = begin_reply(state, buffer);
+  writer.set_authoritative(true);
+  AnswerContext context = context_of(state, view, writer);
+  write_resolution(decision, state.chain, context);
+  writer.set_extended_error(wire::Ede::Synthesized, kKnownName);
+  return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
 
 // DNS64: true when addresses of IPv4 are asked for in place of this answer.

@@ -275,13 +275,7 @@ std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
   state.source = source_of(decision);
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_authoritative(state.authoritative && !failure);
-  AnswerContext context{.view = view,
-                        .rotation = rotation_,
-                        .writer = writer,
-                        .type = state.query->qtype,
-                        .name = state.query->qname(),
-                        .question_size = state.query->qname_size,
-                        .server_addresses = server_addresses(*state.reply_to)};
+  AnswerContext context = context_of(state, view, writer);
   write_resolution(decision, state.chain, context);
   if (view.snapshot().from_state_dir && state.source == AnswerSource::Registry) [[unlikely]]
     writer.set_extended_error(wire::Ede::StaleAnswer, kFromEarlierRun);
@@ -369,6 +363,23 @@ Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) con
   asked.local = settings_.local.get();
   if (settings_.dns64) asked.dns64 = &*settings_.dns64;
   return asked;
+}
+
+Asked QueryHandler::asked_last(const QueryState& state, std::span<char> odd_name) const {
+  Asked last = asked(state, odd_name);
+  if (!state.chain.empty()) point_at(state.chain, last);
+  return last;
+}
+
+AnswerContext QueryHandler::context_of(const QueryState& state, const View& view,
+                                       MessageWriter& writer) {
+  return {.view = view,
+          .rotation = rotation_,
+          .writer = writer,
+          .type = state.query->qtype,
+          .name = state.query->qname(),
+          .question_size = state.query->qname_size,
+          .server_addresses = server_addresses(*state.reply_to)};
 }
 
 // The bound addresses; with a wildcard listener, the destination address of the query.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/answer.hpp"
 #include "dnsd/query/decision.hpp"
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_clock.hpp"
@@ -112,6 +113,10 @@ class QueryHandler final : public QuerySink {
   static void walk_on(QueryState& state, const registry::View& view);
 
   Asked asked(const QueryState& state, std::span<char> odd_name) const;
+  // The same for the last name of the chain.
+  Asked asked_last(const QueryState& state, std::span<char> odd_name) const;
+  AnswerContext context_of(const QueryState& state, const registry::View& view,
+                           wire::MessageWriter& writer);
   std::span<const IpAddress> server_addresses(const ReplyTo& reply_to) const;
   ReplyOptions options(const QueryState& state) const;
   DescribeForwarding describe_forwarding() const;
@@ -122,6 +127,12 @@ class QueryHandler final : public QuerySink {
   std::size_t answer_any_minimally(QueryState& state, const registry::View& view, Buffer buffer);
   Written use(QueryState& state, const registry::View& view, const CachedMessage& message,
               Freshness freshness, Buffer buffer);
+  Written use_alias(QueryState& state, const registry::View& view, const CachedMessage& message,
+                    Freshness freshness, Buffer buffer);
+  Written use_denial(QueryState& state, const registry::View& view, const CachedMessage& message,
+                     Buffer buffer);
+  bool knows_name(const QueryState& state, const registry::View& view) const;
+  Written deny_type(QueryState& state, const registry::View& view, Buffer buffer);
   std::size_t relay(QueryState& state, const CachedMessage& message, Freshness freshness,
                     Buffer buffer);
   std::size_t compose(QueryState& state, const CachedMessage& message, Freshness freshness,

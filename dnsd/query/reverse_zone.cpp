@@ -122,6 +122,12 @@ std::string_view reverse_zone_of(const View& view, std::string_view name) {
   return longest;
 }
 
+bool has_known_address_below(const View& view, std::string_view name) {
+  const auto reverse = parse_reverse_name(name);
+  return reverse && reverse->missing > 0 &&
+         has_address_below(view, *reverse, is_at_or_below(name, kInAddrArpa));
+}
+
 Decision decide_reverse(const View& view, const Asked& asked) {
   Decision decision{.verdict = Verdict::NxDomain,
                     .zone = reverse_zone_of(view, asked.name),

@@ -68,7 +68,7 @@ struct Snapshot {
   HashTrie<PodEntry> pods;
   HashTrie<ClientEntry> clients;  // by source address; only with by_source_address
   HashTrie<StoredResource> resources;
-  HashTrie<NonTerminal> non_terminals;  // inside the cluster domain
+  HashTrie<NonTerminal> non_terminals;  // above hosts
   Ref<const Client> default_client;     // client.default
   Ref<const Client> public_client;      // sees public services only
   Ref<const OriginNames> origins;

@@ -2,6 +2,8 @@
 #include "registry/tables/non_terminal_table.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "registry/base/host_name.hpp"
 
@@ -9,37 +11,50 @@ namespace meshdns::registry {
 
 void NonTerminalTable::exchange(const HostKey& key, const ServiceRecord* before,
                                 const ServiceRecord* after, std::string_view cluster_domain) {
-  if (!is_below(key.host, cluster_domain)) return;
+  const bool in_cluster = is_below(key.host, cluster_domain);
   const auto scope_of = [&](const ServiceRecord* r) -> std::optional<ExportScope> {
     if (r == nullptr || r->placeholder) return std::nullopt;
+    // Whether the name of such a host exists is for the upstream to say.
+    if (!in_cluster && r->answer == AnswerKind::Forward) return std::nullopt;
     return ExportScope{key.ns, r->exports};
   };
   const auto was = scope_of(before);
   const auto is = scope_of(after);
   if (was == is) return;
-  const std::string svc = "svc." + std::string(cluster_domain);
-  for (std::string_view name = parent_of(key.host); is_below(name, cluster_domain) && name != svc;
-       name = parent_of(name))
+  for (std::string_view name = parent_of(key.host); !name.empty(); name = parent_of(name))
     count(name, was, is);
+}
+
+// Of the scopes of one namespace, which are neighbours: the one that equals `scope`, or the place
+// for it.
+std::vector<NonTerminalTable::ScopeCount>::iterator NonTerminalTable::place_of(
+    const ExportScope& scope, std::vector<ScopeCount>& counts) {
+  const auto of_namespace =
+      std::ranges::equal_range(counts, scope.ns.get(), std::less<>(),
+                               [](const ScopeCount& count) { return count.scope.ns.get(); });
+  return std::ranges::find(of_namespace, scope, &ScopeCount::scope);
 }
 
 void NonTerminalTable::count(std::string_view name, const std::optional<ExportScope>& before,
                              const std::optional<ExportScope>& after) {
   auto& counts = counts_[std::string(name)];
-  const auto count_of = [&](const ExportScope& scope) {
-    return std::ranges::find(counts, scope, &ScopeCount::scope);
-  };
-  const std::size_t size = counts.size();
-  if (before)
-    if (const auto count = count_of(*before); --count->records == 0) counts.erase(count);
-  bool changed = counts.size() != size;
+  bool changed = false;
+  const auto note_change = [&](std::size_t place) { changed |= place < kMaxPublished; };
+  if (before) {
+    const auto count = place_of(*before, counts);
+    if (--count->records == 0) {
+      note_change(static_cast<std::size_t>(count - counts.begin()));
+      counts.erase(count);
+    }
+  }
   if (after) {
-    const auto count = count_of(*after);
-    changed |= count == counts.end();
-    if (count == counts.end())
-      counts.push_back({*after, 1});
-    else
+    const auto count = place_of(*after, counts);
+    if (count != counts.end() && count->scope == *after) {
       ++count->records;
+    } else {
+      note_change(static_cast<std::size_t>(count - counts.begin()));
+      counts.insert(count, {*after, 1});
+    }
   }
   if (changed) put(name, counts);
   if (counts.empty()) counts_.erase(std::string(name));
@@ -55,7 +70,8 @@ void NonTerminalTable::put(std::string_view name, const std::vector<ScopeCount>&
   auto* entry = new NonTerminal;
   const Ref<const NonTerminal> replacement(entry);
   entry->name = name;
-  for (const auto& count : counts) entry->scopes.push_back(count.scope);
+  for (const auto& count : std::span(counts).first(std::min(counts.size(), kMaxPublished)))
+    entry->scopes.push_back(count.scope);
   entries_.put(hash, replacement, same);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names between hosts and the cluster domain.  They exist because they have names below them
-// (RFC 4592, section 2.2.2), for clients that see one of the hosts.
+// The names above hosts, without the root.  They exist because they have names below them (RFC
+// 4592, section 2.2.2), for clients that see one of the hosts.
 //
 // Control thread; any thread may read the published data.
 #pragma once
@@ -20,8 +20,12 @@ namespace meshdns::registry {
 
 class NonTerminalTable {
  public:
+  // Scopes of one name that are published.  A top-level domain may have a scope of every namespace;
+  // a client that sees none of so many is taken to see one.
+  static constexpr std::size_t kMaxPublished = 1025;
+
   // The namespace's record of a host has changed; null = none.  Hosts outside of the cluster domain
-  // have no part in it, nor has "svc", which is always there.
+  // that are forwarded have no part in it.
   void exchange(const HostKey& key, const ServiceRecord* before, const ServiceRecord* after,
                 std::string_view cluster_domain);
   void publish_to(Snapshot& snapshot) const { snapshot.non_terminals = entries_; }
@@ -33,6 +37,8 @@ class NonTerminalTable {
     std::uint32_t records;
   };
 
+  static std::vector<ScopeCount>::iterator place_of(const ExportScope& scope,
+                                                    std::vector<ScopeCount>& counts);
   void count(std::string_view name, const std::optional<ExportScope>& before,
              const std::optional<ExportScope>& after);
   void put(std::string_view name, const std::vector<ScopeCount>& counts);

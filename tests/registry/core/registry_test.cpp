@@ -91,6 +91,54 @@ TEST(RegistryTest, ChoosesOwnNamespaceThenServiceThenExportedThenOldest) {
   EXPECT_EQ(r.ask(host), "exact vips 10.6.6.6");
 }
 
+TEST(RegistryTest, AServiceThatWaitsForItsAddressIsKnownAndAManifestIsNot) {
+  KubeService service;
+  service.meta.name = "web";
+  service.meta.ns = "shop";
+  TestRegistry r;
+  r.add({service});
+  EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact no address");
+  service.is_manifest = true;
+  r.add({service});
+  EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
+  EXPECT_EQ(r.ask("web.shop"), "none");
+  EXPECT_FALSE(r.view().namespace_exists("shop"));
+}
+
+TEST(RegistryTest, NamesAboveHostsExistForClientsThatSeeOne) {
+  TestRegistry r;
+  r.load(entry("a", "x", vip("api.mesh.example", "10.0.0.1") + ", exportTo: [\".\"]") +
+         entry("w", "y", vip("*.wild.internal", "10.0.0.2")) +
+         entry("n", "y", "hosts: [none.other.test], resolution: NONE"));
+  const auto exist = [&](std::string_view ns, std::vector<std::string_view> names) {
+    r.be_in(std::string(ns));
+    return std::ranges::all_of(
+        names, [&](std::string_view name) { return r.view().is_empty_non_terminal(name); });
+  };
+  EXPECT_TRUE(exist("x", {"mesh.example", "example", "wild.internal", "internal"}));
+  EXPECT_TRUE(exist("y", {"wild.internal", "internal"}));
+  for (const std::string_view hidden :
+       {"mesh.example", "example", "other.test", "api.mesh.example"})
+    EXPECT_FALSE(exist("y", {hidden})) << hidden;
+  r.remove({Kind::ServiceEntry, {}, "x", "a"});
+  EXPECT_FALSE(exist("x", {"example"}));
+}
+
+TEST(RegistryTest, ANameAboveTheHostsOfVeryManyNamespacesExists) {
+  TestRegistry r;
+  std::string text;
+  for (int i = 0; i < 1100; ++i) {
+    const std::string number = std::to_string(i);
+    text += entry("a", "ns-" + number,
+                  vip("h" + number + ".example.org", "10.0.0.1") + ", exportTo: [\".\"]");
+  }
+  r.load(text);
+  r.be_in("ns-1099");
+  EXPECT_TRUE(r.view().is_empty_non_terminal("example.org"));
+  for (int i = 0; i < 1100; ++i) r.remove({Kind::ServiceEntry, {}, "ns-" + std::to_string(i), "a"});
+  EXPECT_FALSE(r.view().is_empty_non_terminal("example.org"));
+}
+
 TEST(RegistryTest, HidesServicesThatAreNotExported) {
   TestRegistry r;
   r.load(entry("dot", "egress", vip("dot.example.com", "10.0.0.1") + ", exportTo: [\".\"]") +

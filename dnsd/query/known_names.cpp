@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/query/known_names.hpp"
+
+#include "dnsd/query/local_names.hpp"
+#include "dnsd/query/name_buffer.hpp"
+#include "dnsd/query/reverse_zone.hpp"
+#include "dnsd/query/service_names.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::Match;
+using registry::View;
+using wire::Type;
+
+bool is_answered(const View& view, Asked asked, Type type) {
+  asked.type = type;
+  asked.trace = nullptr;
+  const Verdict verdict = decide(view, asked).verdict;
+  return verdict != Verdict::Forward && verdict != Verdict::NxDomain &&
+         verdict != Verdict::Denied && verdict != Verdict::Refused;
+}
+
+// "svc", "shop" and "shop.svc", above the short names of Services.
+bool has_short_name_below(const View& view, std::string_view name) {
+  const bool ends_in_svc = name == "svc" || name.ends_with(".svc");
+  if (count_labels(name) > (ends_in_svc ? 2U : 1U)) return false;
+  NameBuffer relative;
+  NameBuffer full;
+  return view.is_empty_non_terminal(
+      full.join(ends_in_svc ? name : relative.join(name, "svc"), view.settings().cluster_domain));
+}
+
+// "_tcp.api.example.org", above the ports of a host.
+bool has_port_below(const View& view, std::string_view name) {
+  if (!name.starts_with('_')) return false;
+  const std::string_view host = parent_of(name);
+  const Match match = view.lookup(host);
+  if (!match || match.how == Match::How::Below) return false;
+  const ServiceLabels labels =
+      read_service_labels(name.substr(0, name.size() - host.size() - 1), *match.service);
+  return labels.kind == ServiceLabels::Kind::Protocol &&
+         ServicePorts(view, *match.service).has(labels.port, labels.protocol);
+}
+
+}  // namespace
+
+bool has_known_name_below(const View& view, const Asked& asked) {
+  const std::string_view name = asked.name;
+  return view.is_empty_non_terminal(name) ||
+         (!asked.is_target && has_short_name_below(view, name)) || has_port_below(view, name) ||
+         (is_reverse_name(name) && has_known_address_below(view, name)) ||
+         (asked.local != nullptr && asked.local->has_name_below(name));
+}
+
+bool has_own_addresses(const View& view, const Asked& asked) {
+  return is_answered(view, asked, Type::A);
+}
+
+bool is_known_name(const View& view, const Asked& asked) {
+  if (is_answered(view, asked, Type::A)) return true;
+  if (asked.name.starts_with('_') && is_answered(view, asked, Type::Srv)) return true;
+  return !asked.has_odd_labels && has_known_name_below(view, asked);
+}
+
+}  // namespace meshdns::dnsd
