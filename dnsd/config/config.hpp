@@ -189,12 +189,17 @@ Result<UpstreamServer> parse_upstream_server(std::string_view text);
 enum class UpstreamPolicy : std::uint8_t { Fastest, Sequential, RoundRobin, Random, Parallel };
 std::string_view to_string(UpstreamPolicy policy);
 
+// Reverse names of private addresses and their like (dnsd/query/locally_served.hpp): answered here,
+// or forwarded.
+enum class LocallyServed : std::uint8_t { Answer, Forward };
+
 struct UpstreamConfig {
   std::vector<UpstreamServer> servers;  // empty = those of /etc/resolv.conf minus ourselves
   UpstreamPolicy policy = UpstreamPolicy::Fastest;
   // Canonical zone name -> its servers; the longest suffix wins.  A prefix as key ("10.0.0.0/8")
   // has become its reverse zone.
   std::map<std::string, std::vector<UpstreamServer>> zones;
+  LocallyServed locally_served_zones = LocallyServed::Answer;
   std::chrono::milliseconds timeout{2000};  // of one query, all tries together
   std::uint32_t max_in_flight = 4096;       // forwarded questions at a time; beyond: SERVFAIL, EDE
   bool case_randomization = true;           // 0x20

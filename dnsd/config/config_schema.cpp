@@ -580,6 +580,8 @@ Codec<UpstreamConfig> upstream() {
       field("servers", &UpstreamConfig::servers, list(upstream_server())),
       field("policy", &UpstreamConfig::policy, enumeration<UpstreamPolicy>()),
       field("zones", &UpstreamConfig::zones, zones()),
+      field("locally_served_zones", &UpstreamConfig::locally_served_zones,
+            enumeration<LocallyServed>()),
       field("timeout", &UpstreamConfig::timeout, duration(10ms, 1min)),
       field("max_in_flight", &UpstreamConfig::max_in_flight, number(1, 1'000'000)),
       field("case_randomization", &UpstreamConfig::case_randomization, boolean()),

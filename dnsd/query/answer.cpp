@@ -109,6 +109,13 @@ void write_soa_by_name(AnswerContext& context, std::string_view zone, Section se
                          view.snapshot().serial, kRefresh, kRetry, kExpire, ttl);
 }
 
+// RFC 6303, section 3.  The TTL is ours: an address that becomes known has a name at once.
+void write_soa_of_empty_zone(AnswerContext& context, std::string_view zone, Section section) {
+  const std::uint32_t ttl = negative_ttl(context.view);
+  context.writer.add_soa(section, zone, std::min(ttl, kMaxSoaTtl), zone, "nobody.invalid", 1, 3600,
+                         1200, 604800, ttl);
+}
+
 // --- addresses -----------------------------------------------------------------------------------
 
 template <std::size_t N>
@@ -215,11 +222,12 @@ void answer_server_addresses(AnswerContext& context, MessageWriter::NameRef owne
 void answer_ns(const Decision& decision, AnswerContext& context) {
   NameBuffer name;
   MessageWriter::NameRef at = 0;
+  const std::string_view server =
+      decision.is_empty_zone ? decision.zone : name.join("ns.dns", decision.zone);
   if (!context.writer.add_name_record(Section::Answer, context.owner, Type::Ns,
-                                      context.view.settings().ttl.kubernetes,
-                                      name.join("ns.dns", decision.zone), &at))
+                                      context.view.settings().ttl.kubernetes, server, &at))
     return context.writer.set_truncated();
-  answer_server_addresses(context, at, Section::Additional);
+  if (!decision.is_empty_zone) answer_server_addresses(context, at, Section::Additional);
 }
 
 void answer_minimal(AnswerContext& context) {
@@ -235,6 +243,7 @@ void answer_minimal(AnswerContext& context) {
 
 void answer_nodata(const Decision& decision, AnswerContext& context) {
   write_soa(context, decision.zone, Section::Authority);
+  if (decision.is_empty_zone) context.writer.set_extended_error(wire::Ede::Other, decision.why);
 }
 
 void answer_failure(wire::Ede code, std::string_view why, AnswerContext& context) {
@@ -247,6 +256,7 @@ void answer_failure(wire::Ede code, std::string_view why, AnswerContext& context
 std::uint32_t negative_ttl(const registry::View& view) { return view.settings().ttl.negative; }
 
 void write_soa(AnswerContext& context, std::string_view zone, Section section) {
+  if (context.is_empty_zone) return write_soa_of_empty_zone(context, zone, section);
   if (context.owner == MessageWriter::kQuestionName)
     write_soa_at_question(context, zone, section);
   else
@@ -257,10 +267,12 @@ void answer_nxdomain(const Decision& decision, AnswerContext& context) {
   context.writer.set_rcode(wire::Rcode::NxDomain);
   write_soa(context, decision.zone, Section::Authority);
   // The name is known and denied all the same: say why.
-  if (decision.match) context.writer.set_extended_error(wire::Ede::Other, decision.why);
+  if (decision.match || decision.is_empty_zone)
+    context.writer.set_extended_error(wire::Ede::Other, decision.why);
 }
 
 void write_answer(const Decision& decision, AnswerContext& context) {
+  context.is_empty_zone = decision.is_empty_zone;
   switch (decision.verdict) {
     case Verdict::Addresses:
       return answer_addresses(decision, context);

@@ -22,6 +22,7 @@ struct AnswerContext {
   wire::MessageWriter::NameRef owner = wire::MessageWriter::kQuestionName;
   std::size_t question_size = 0;  // of the question's name in wire form
   std::span<const IpAddress> server_addresses = {};
+  bool is_empty_zone = false;  // Decision::is_empty_zone, set by write_answer()
 };
 
 // Writes records, rcode and extended error of every verdict but Alias, SearchAlias, Forward and

@@ -6,6 +6,7 @@
 
 #include "dnsd/query/cluster_zone.hpp"
 #include "dnsd/query/local_names.hpp"
+#include "dnsd/query/locally_served.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/query/service_names.hpp"
 #include "dnsd/query/special_names.hpp"
@@ -436,6 +437,9 @@ Decision decide(const View& view, const Asked& asked) {
   Decision decision = decide_by_registry(view, asked);
   if (decision.verdict == Verdict::Forward && asked.local != nullptr) [[unlikely]]
     if (const auto local = asked.local->decide(asked)) decision = *local;
+  if (decision.verdict == Verdict::Forward && asked.served != nullptr && !decision.match &&
+      !is_fallthrough(view, asked.name))
+    if (const auto served = asked.served->decide(view, asked)) decision = *served;
   return decision;
 }
 

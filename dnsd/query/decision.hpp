@@ -43,6 +43,7 @@ std::string_view to_string(Verdict verdict);
 bool is_failure(Verdict verdict);  // SERVFAIL or REFUSED
 wire::Rcode rcode_of(Verdict verdict);
 
+class LocallyServedZones;
 class LocalNames;
 struct LocalEntry;
 
@@ -83,6 +84,8 @@ struct Asked {
   registry::Trace* trace = nullptr;
   // Local answers for names that would be forwarded; null = none.
   const LocalNames* local = nullptr;
+  // Zones that are not forwarded though nobody has declared them; null = none.
+  const LocallyServedZones* served = nullptr;
   // The prefix of translated addresses (dns64.hpp); null = no DNS64.
   const IpPrefix* dns64 = nullptr;
 };

@@ -151,6 +151,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
   Asked asked = asked_of(question.query, odd_name);
   asked.server_addresses = request.settings.server_addresses;
   asked.local = request.settings.local.get();
+  asked.served = request.settings.served.get();
   if (request.settings.dns64) asked.dns64 = &*request.settings.dns64;
   registry::Trace trace;
   const bool first = explanation.answers.empty();

@@ -35,8 +35,8 @@ bool is_alias(const Decision& decision) {
 // The name of a translated address leads to that of the address it stands for.
 bool add_translated_pointer(const registry::View& view, const Asked& asked,
                             const Decision& decision, AliasChain& chain) {
-  if (asked.dns64 == nullptr || decision.verdict != Verdict::Forward || decision.match ||
-      asked.type != wire::Type::Ptr)
+  const bool is_unknown = decision.verdict == Verdict::Forward || decision.is_empty_zone;
+  if (asked.dns64 == nullptr || !is_unknown || decision.match || asked.type != wire::Type::Ptr)
     return false;
   const std::string target = translated_pointer(*asked.dns64, asked.name);
   return !target.empty() && chain.add({}, target, view.settings().ttl.endpoint);

@@ -59,6 +59,7 @@ AnswerSource source_of(const Decision& decision) {
   if (is_local(decision.verdict)) return AnswerSource::Local;
   if (is_failure(decision.verdict)) return AnswerSource::Failed;
   if (decision.match) return AnswerSource::Registry;
+  if (decision.is_empty_zone) return AnswerSource::Special;
   return is_special_name(decision.zone) ? AnswerSource::Special : AnswerSource::ClusterZone;
 }
 
@@ -361,6 +362,7 @@ Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) con
   Asked asked = asked_of(*state.query, odd_name);
   asked.server_addresses = server_addresses(*state.reply_to);
   asked.local = settings_.local.get();
+  asked.served = settings_.served.get();
   if (settings_.dns64) asked.dns64 = &*settings_.dns64;
   return asked;
 }

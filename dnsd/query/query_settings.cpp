@@ -67,6 +67,7 @@ QuerySettings QuerySettings::from(const Config& config) {
   settings.cookies = config.server.cookies.mode;
   settings.timeout = config.upstream.timeout;
   settings.dns64 = config.dns64.prefix;
+  settings.served = std::make_shared<const LocallyServedZones>(config.upstream);
   settings.server_version = "meshdns " MESHDNS_VERSION;
   settings.server_identity = host_name();
   for (const SocketAddress& listen : config.server.listen)

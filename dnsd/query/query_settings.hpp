@@ -13,6 +13,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/cookie_secrets.hpp"
 #include "dnsd/query/local_names.hpp"
+#include "dnsd/query/locally_served.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
@@ -46,6 +47,7 @@ struct QuerySettings {
   // The hosts file and the overrides; null = neither.  The caller's to fill in: from() reads no
   // file.
   std::shared_ptr<const LocalNames> local;
+  std::shared_ptr<const LocallyServedZones> served;  // null = none
 
   // The secrets for cookies; nullopt = cookies are off.  Also set by the caller.
   std::optional<CookieSecrets> cookie_secrets;

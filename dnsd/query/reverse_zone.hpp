@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of addresses: in-addr.arpa and ip6.arpa (RFC 1035, section 3.5; RFC 3596, section 2.5).
 //
-// An address that the client may see under some name always answers.  Beyond that, only the zones
-// declared in mesh.reverse_zones are denied here; every other reverse name, the private ones of RFC
-// 6303 included, is the upstream's, since this host cannot know who else numbers there.
+// An address that the client may see under some name always answers.  Beyond that, the zones
+// declared in mesh.reverse_zones are denied here; every other reverse name is the upstream's, but
+// for the locally served ones (locally_served.hpp).
 #pragma once
 
 #include <optional>
