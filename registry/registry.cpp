@@ -77,7 +77,9 @@ struct Registry::State {
   void link_service_entry(const ServiceEntry& entry, const StoredRef& stored, bool add,
                           Change& change);
   void link_workload(const Resource& workload, const StoredRef& stored, bool add, Change& change);
+  void link_sidecar(const StoredRef& stored, bool add);
   void link_namespace(const Namespace& object, bool add, Change& change);
+  void note_pod_names(std::string_view ns);
   void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
 
   DeriveContext derive_context();
@@ -118,7 +120,7 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
     case Kind::Pod:
       return link_workload(resource, stored, add, change);
     case Kind::Sidecar:
-      return clients.link_sidecar(symbols.intern(stored->ns()), stored, add);
+      return link_sidecar(stored, add);
     case Kind::Namespace:
       return link_namespace(std::get<Namespace>(resource), add, change);
     case Kind::ServiceExport:
@@ -174,6 +176,22 @@ void Registry::State::link_workload(const Resource& workload, const StoredRef& s
   workloads.for_each_selecting(ns, workload,
                                [&](std::string_view host) { change.hosts.mark(ns, host); });
   clients.link_workload(stored, workload, add);
+  if (stored->kind() == Kind::Pod && settings->pods == PodNames::Verified)
+    note_pod_names(stored->ns());
+}
+
+// Endpoints may have names like 10-0-0-1.shop.pod.cluster.local.
+void Registry::State::note_pod_names(std::string_view ns) {
+  if (!endpoint_names.empty())
+    endpoint_names.note_below(std::string(ns) + ".pod." + settings->cluster_domain);
+}
+
+void Registry::State::link_sidecar(const StoredRef& stored, bool add) {
+  if (stored->ns() == settings->root_namespace)
+    endpoint_names.note_all();
+  else
+    endpoint_names.note_namespace(stored->ns());
+  clients.link_sidecar(symbols.intern(stored->ns()), stored, add);
 }
 
 void Registry::State::link_namespace(const Namespace& object, bool add, Change& change) {
@@ -182,6 +200,7 @@ void Registry::State::link_namespace(const Namespace& object, bool add, Change& 
     namespaces.put(name, object);
   else
     namespaces.erase(name);
+  note_pod_names(object.meta.name);
   if (settings->service_entry_visibility.policies.empty()) return;
   hosts.for_each([&](const HostEntry& entry) {
     for (const ServiceRecord* record : entry.records()) change.hosts.mark(record->ns, entry.host());
@@ -198,7 +217,9 @@ DeriveContext Registry::State::derive_context() {
                                      const std::function<void(const Resource&)>& visit) {
     workloads.for_each_selected(ns, selector, visit);
   };
-  context.resolved = [this](std::string_view name) { return endpoint_names.find(name); };
+  context.resolved = [this](std::string_view ns, std::string_view name) {
+    return endpoint_names.find(ns, name);
+  };
   context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
   context.vips = [this](std::string_view ns, std::string_view host) {
     return vips.addresses_of({symbols.intern(ns), std::string(host)});
@@ -217,9 +238,13 @@ void Registry::State::rederive_marked(Change& change) {
     rederive(key, sources, context, change);
   });
   reverse.apply();
-  auto [added, removed] = endpoint_names.take_difference();
-  change.summary.names_added = std::move(added);
-  change.summary.names_removed = std::move(removed);
+  EndpointNameTable::Difference names = endpoint_names.take_difference();
+  CommitSummary& summary = change.summary;
+  summary.names_added = std::move(names.added);
+  summary.names_removed = std::move(names.removed);
+  summary.names_touched = std::move(names.touched);
+  summary.namespaces_touched = std::move(names.touched_namespaces);
+  summary.all_names_touched = names.all_touched;
 }
 
 void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
@@ -248,6 +273,7 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (!is_wildcard(key.host)) reverse.note(key.host, before.get(), after.get());
   non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
   endpoint_names.exchange(key, before.get(), after.get());
+  endpoint_names.note_host(key, before.get(), after.get(), settings->cluster_domain);
   if (change.wants_events)
     if (auto event = difference(key.host, key.ns->text(), before, after))
       change.events.push_back(std::move(*event));
@@ -295,6 +321,20 @@ OriginId Registry::origin(std::string_view name) { return state_->origins.id_of(
 
 Ref<const Client> Registry::client_of(const ClientIdentity& identity) {
   return state_->clients.visitor(identity);
+}
+
+std::vector<std::string> Registry::endpoint_names_of(std::string_view ns) const {
+  const SymbolRef symbol = state_->symbols.find(ns);
+  return symbol ? state_->endpoint_names.names_of(symbol) : std::vector<std::string>();
+}
+
+std::vector<std::string> Registry::namespaces_with_endpoint_names() const {
+  return state_->endpoint_names.namespaces();
+}
+
+bool Registry::has_endpoint_name(const ServiceRecord& service, std::string_view host,
+                                 std::string_view name) const {
+  return state_->endpoint_names.is_user({service.ns, std::string(host)}, name);
 }
 
 std::size_t Registry::symbols() const { return state_->symbols.size(); }
@@ -369,6 +409,7 @@ CommitSummary Registry::set_settings(MeshSettings settings) {
   summary.names_removed.clear();
   std::ranges::set_difference(after, before, std::back_inserter(summary.names_added));
   std::ranges::set_difference(before, after, std::back_inserter(summary.names_removed));
+  summary.all_names_touched = true;
   return summary;
 }
 

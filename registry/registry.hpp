@@ -41,8 +41,8 @@ class Transaction {
   // Removes the objects of `origin` whose hash_of(key) is not in `retained`; list the objects that
   // this transaction upserts, too.  REQUIRES: `retained` is sorted.
   void retain(OriginId origin, std::vector<std::uint64_t> retained);
-  // Sets the addresses of `name` for the endpoint sets of namespace `ns`.  Sets of other namespaces
-  // get them with a call for that namespace or with their next change.
+  // Sets what `name` resolves to for the endpoint sets of namespace `ns`, and only for these: a
+  // name of the mesh may be another service's in another namespace.
   void set_resolved(std::string_view ns, ResolvedName name);
   bool empty() const {
     return upserts_.empty() && removals_.empty() && replaced_.empty() && retained_.empty() &&
@@ -66,6 +66,11 @@ struct CommitSummary {
   // resolver engine.  Sorted.
   std::vector<NameUse> names_added;
   std::vector<NameUse> names_removed;
+  // Uses whose names may have another result in the mesh since this commit: all of these
+  // namespaces', or all that there are.  Sorted; without those that began or ended.
+  std::vector<NameUse> names_touched;
+  std::vector<std::string> namespaces_touched;
+  bool all_names_touched = false;
   // Endpoint names of the derived services whose order of addresses matters (DNS_ROUND_ROBIN).
   std::vector<std::string> names_in_order;
   // Claims that `mesh.claims: strict` refuses since this commit.
@@ -110,6 +115,12 @@ class Registry {
   // Returns a client with that identity, for explanations.  It is not stored in the snapshot or in
   // any table, so any number of identities may be used.
   Ref<const Client> client_of(const ClientIdentity& identity);
+  // The endpoint names that services of a namespace use, and the namespaces that have any.
+  std::vector<std::string> endpoint_names_of(std::string_view ns) const;
+  std::vector<std::string> namespaces_with_endpoint_names() const;
+  // Whether the service, which is one of `host`, has the name among its endpoints.
+  bool has_endpoint_name(const ServiceRecord& service, std::string_view host,
+                         std::string_view name) const;
   // Number of interned words.
   std::size_t symbols() const;
   // Number of distinct Sidecar scopes in use.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The resolver engine: keeps every name that endpoint sets use resolved, ahead of their queries.
-// One lookup per name and family however many sets use it, refreshed before its TTL ends; on
-// failure the last good addresses stay, and the next try backs off.
+// Names of the mesh are answered by the mesh, for each namespace as its clients see it; all others
+// are looked up.  One lookup per name and family however many sets use it, refreshed before its TTL
+// ends; on failure the last good addresses stay, and the next try backs off.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "registry/model/resolved_name.hpp"
 #include "resolver/lookup.hpp"
+#include "resolver/mesh_names.hpp"
 #include "resolver/watched_names.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
@@ -34,18 +36,24 @@ class ResolverListener {
 // Control thread.  `loop` must run on for the handles to close after destruction.
 class NameResolver {
  public:
-  // REQUIRES: `backend` and `listener` outlive the resolver.
+  // REQUIRES: all outlive the resolver.  `mesh`: null = no name is one of the mesh.
   NameResolver(uv_loop_s* loop, LookupBackend& backend, ResolverPolicy policy, Clock clock,
-               ResolverListener& listener);
+               ResolverListener& listener, MeshNames* mesh = nullptr);
   ~NameResolver();
 
   // Namespace `ns` uses the name from now on; the caller counts its uses there. `host` is canonical
   // and no IP address. The first result comes through the listener, never from within watch().
-  // Returns whether the name is looked up: a namespace that has too many is told that it has
-  // failed, until it has fewer.
+  // Returns false for a name that should be looked up and is not: a namespace that has too many is
+  // told that it has failed, until it has fewer.
   bool watch(std::string_view host, std::string_view ns);
   // Nothing is told to `ns` about the name any more; cancels its lookups when nobody uses it.
   void unwatch(std::string_view host, std::string_view ns);
+  // What the mesh says of a watched name may have changed; of all names of the namespace; of all
+  // names.  Asks the mesh soon, and tells the listener what is new: at once, or less often for a
+  // namespace whose results take long to tell.
+  void recheck(std::string_view host, std::string_view ns);
+  void recheck_namespace(std::string_view ns);
+  void recheck_all();
   // For a watched name that a DNS_ROUND_ROBIN set uses: the order of its latest answer is told,
   // too.
   void watch_order(std::string_view host, bool order_counts);
@@ -56,7 +64,7 @@ class NameResolver {
 
   // nullptr when it is not watched; valid until the next call of any other function.
   const registry::ResolvedName* find(std::string_view host) const;
-  std::vector<NameStatus> status() const;     // sorted by host
+  std::vector<NameStatus> status() const;     // sorted by host, then namespace
   std::vector<RefusedNames> refused() const;  // sorted by namespace
   ResolverCounters counters() const;
 

@@ -5,14 +5,14 @@
 
 namespace meshdns::resolver {
 
-void ResultBatches::add(std::string_view ns, std::string_view host) {
+bool ResultBatches::add(std::string_view ns, std::string_view host) {
   auto& tenant = tenants_[std::string(ns)];
   if (!tenant) {
     tenant = std::make_unique<Tenant>();
     tenant->ns = ns;
   }
   if (tenant->hosts.empty()) queue_of(*tenant).emplace(tenant->due, tenant.get());
-  tenant->hosts.emplace(host);
+  return tenant->hosts.emplace(host).second;
 }
 
 void ResultBatches::remove(std::string_view ns, std::string_view host) {

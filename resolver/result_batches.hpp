@@ -37,8 +37,9 @@ class ResultBatches {
     std::vector<std::string> hosts;  // sorted
   };
 
-  // Notes that what `host` resolves to has changed for `ns`.
-  void add(std::string_view ns, std::string_view host);
+  // Notes that what `host` resolves to has changed for `ns`, or may have.  Returns false if that
+  // was noted already.
+  bool add(std::string_view ns, std::string_view host);
   // Forgets what was noted.
   void remove(std::string_view ns, std::string_view host);
   // Returns one batch that is due, those of namespaces whose last one was not long first.

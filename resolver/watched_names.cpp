@@ -17,9 +17,14 @@ constexpr std::chrono::milliseconds kRecoverySpread{1'000};
 // The next outage that ends hastens nobody before that: an upstream that fails and answers in turns
 // must not have all failed names asked for again and again.
 constexpr std::chrono::seconds kRecoveryPause{5};
+constexpr std::string_view kNoAddress = "the name has no address";
 
 std::chrono::milliseconds until(TimePoint then, TimePoint now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(then - now);
+}
+
+bool is_unresolved(ResolvedName::State state) {
+  return state == ResolvedName::State::Failed || state == ResolvedName::State::NoAddresses;
 }
 
 bool is_same_set(std::vector<IpAddress> a, std::vector<IpAddress> b) {
@@ -199,7 +204,7 @@ void WatchedNames::forget(Entry& entry, std::vector<LookupId>& cancelled) {
     --entry.payer->in_flight;
   }
   --entry.payer->paid;
-  if (entry.name.state == ResolvedName::State::Failed) --names_failed_;
+  if (is_unresolved(entry.name.state)) --names_failed_;
   by_watch_.erase(entry.watch);
 }
 
@@ -301,7 +306,8 @@ void WatchedNames::record(Half& half, Answer&& answer, TimePoint now) {
     return;
   }
   half.good = answer.status;
-  half.last_error.clear();
+  half.last_error =
+      answer.status == Answer::Status::NoName ? "the name does not exist (NXDOMAIN)" : "";
   half.addresses = std::move(answer.addresses);
   if (answer.status == Answer::Status::Addresses) {
     half.schedule.on_answer(now, answer.ttl, policy_.refresh, chance());
@@ -371,8 +377,16 @@ ResolvedName WatchedNames::evaluate(const Entry& entry, TimePoint now) const {
     if (waits) name.addresses.clear();
   } else if (!pending) {
     name.state = has_failed ? ResolvedName::State::Failed : ResolvedName::State::NoAddresses;
+    name.reason = reason_of(entry);
   }
   return name;
+}
+
+// Why neither family has an address.
+std::string WatchedNames::reason_of(const Entry& entry) {
+  for (const Half& half : entry.halves)
+    if (!half.last_error.empty()) return half.last_error;
+  return std::string(kNoAddress);
 }
 
 // Whether there is something to tell.
@@ -381,8 +395,8 @@ bool WatchedNames::publish(Entry& entry, TimePoint now) {
   const bool same_state = name.state == entry.name.state;
   const bool same_set = is_same_set(name.addresses, entry.name.addresses);
   const bool same_order = name.addresses == entry.name.addresses;
-  if (name.state == ResolvedName::State::Failed && !same_state) ++names_failed_;
-  if (entry.name.state == ResolvedName::State::Failed && !same_state) --names_failed_;
+  if (is_unresolved(name.state)) ++names_failed_;
+  if (is_unresolved(entry.name.state)) --names_failed_;
   entry.name = std::move(name);
   if (same_state && same_set && (same_order || !entry.order_counts)) return false;
   ++changes_;
@@ -404,6 +418,15 @@ std::optional<TimePoint> WatchedNames::next_wakeup() const {
 const ResolvedName* WatchedNames::find(std::string_view host) const {
   const auto found = entries_.find(host);
   return found == entries_.end() ? nullptr : &found->second->name;
+}
+
+bool WatchedNames::is_watched(std::string_view host, std::string_view ns) const {
+  const auto tenant = tenants_.find(ns);
+  if (tenant == tenants_.end()) return false;
+  if (tenant->second->refused.contains(host)) return true;
+  const auto found = entries_.find(host);
+  return found != entries_.end() && std::ranges::find(found->second->users, tenant->second.get()) !=
+                                        found->second->users.end();
 }
 
 std::vector<std::string> WatchedNames::namespaces_of(std::string_view host) const {
@@ -441,8 +464,11 @@ std::vector<NameStatus> WatchedNames::status(TimePoint now) const {
   std::vector<NameStatus> names;
   names.reserve(entries_.size());
   for (const auto& [host, entry] : entries_) {
-    NameStatus& status = names.emplace_back(entry->name, std::vector<FamilyStatus>{});
+    NameStatus& status = names.emplace_back(entry->name, std::vector<FamilyStatus>{}, "");
     for (const Half& half : entry->halves) status.families.push_back(status_of(half, now));
+    if (entry->name.state != ResolvedName::State::NoAddresses) continue;
+    for (FamilyStatus& family : status.families)
+      if (family.last_error.empty()) family.last_error = kNoAddress;
   }
   std::ranges::sort(names, {},
                     [](const NameStatus& status) -> std::string_view { return status.name.host; });

@@ -49,13 +49,15 @@ struct FamilyStatus {
   bool stale = false;  // in use beyond their TTL
   std::optional<std::chrono::milliseconds> expires_in;
   std::chrono::milliseconds next_refresh_in{0};
-  std::string last_error;  // of the last failed lookup; empty once one succeeded
+  // Why the last lookup brought no address; empty if the other family has some instead.
+  std::string last_error;
   std::uint64_t lookups = 0;
   std::uint64_t failures = 0;
 };
 struct NameStatus {
   registry::ResolvedName name;
-  std::vector<FamilyStatus> families;
+  std::vector<FamilyStatus> families;  // empty: the mesh answers, for namespace `ns`
+  std::string ns{};
 };
 
 struct ResolverCounters {
@@ -64,7 +66,7 @@ struct ResolverCounters {
   std::uint64_t changes = 0;  // sets of addresses or states that changed
   std::size_t names = 0;
   std::size_t in_flight = 0;
-  std::size_t names_failed = 0;   // in state Failed
+  std::size_t names_failed = 0;   // without an address: in state Failed or NoAddresses
   std::size_t names_refused = 0;  // uses beyond max_names_per_namespace
 };
 
@@ -128,6 +130,8 @@ class WatchedNames {
   std::optional<TimePoint> next_wakeup() const;
 
   const registry::ResolvedName* find(std::string_view host) const;
+  // Whether the namespace uses `host`, looked up or refused.
+  bool is_watched(std::string_view host, std::string_view ns) const;
   // The namespaces that use `host`, less those that are refused.
   std::vector<std::string> namespaces_of(std::string_view host) const;
   std::vector<RefusedNames> refused() const;            // sorted by namespace
@@ -157,6 +161,7 @@ class WatchedNames {
   void record(Half& half, Answer&& answer, TimePoint now);
   void plan(const Entry& entry, Half& half, TimePoint now);
   void unplan(const Entry& entry, Half& half);
+  static std::string reason_of(const Entry& entry);
   registry::ResolvedName evaluate(const Entry& entry, TimePoint now) const;
   bool publish(Entry& entry, TimePoint now);
   FamilyStatus status_of(const Half& half, TimePoint now) const;

@@ -417,7 +417,9 @@ void collect_registry(Collection& to, Daemon& daemon) {
 void collect_resolver(Collection& to, const resolver::ResolverCounters& resolver) {
   to.gauges("resolver_names", "Number of endpoint names that are kept resolved.")
       .add(resolver.names);
-  to.gauges("resolver_names_failed", "Number of endpoint names without a usable answer.")
+  to.gauges("resolver_names_failed",
+            "Number of endpoint names without an address: they do not exist, have none, or "
+            "their lookups fail.")
       .add(resolver.names_failed);
   to.gauges("resolver_names_refused",
             "Number of endpoint names that are not looked up because their namespace has too many.")

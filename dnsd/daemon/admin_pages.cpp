@@ -281,7 +281,7 @@ void add_unresolved(std::string& page, const Daemon& daemon) {
   if (failed.empty()) return;
   add_heading(page, "Endpoints whose names do not resolve", {"name", "last error"});
   for (std::size_t i = 0; i < std::min(failed.size(), kMistakes); ++i) {
-    std::string error;
+    std::string error = failed[i].name.reason;
     for (const auto& family : failed[i].families)
       if (error.empty()) error = family.last_error;
     add_row(page, {failed[i].name.host, error.empty() ? "no addresses" : error});

@@ -310,6 +310,11 @@ HttpResponse show_resolver(const Daemon& daemon) {
       json.StartObject();
       put(json, "host", status.name.host);
       put(json, "state", state_name(status.name.state));
+      put(json, "by", status.ns.empty() ? "upstream" : "mesh");
+      put(json, "namespace", status.ns);  // of names of the mesh, which each sees in its way
+      put_list(json, "addresses", status.name.addresses,
+               [&](const IpAddress& address) { put(json, address.to_string()); });
+      put(json, "lastError", status.name.reason);
       put_list(json, "families", status.families,
                [&](const resolver::FamilyStatus& family) { put_family(json, family); });
       json.EndObject();

@@ -99,6 +99,7 @@ Daemon::Daemon(std::string config_path, Config config, Log& log)
       cookie_secrets_(log, started_),
       publisher_(registry_.current()),
       feed_(registry_, log),
+      mesh_names_(registry_),
       state_directory_(log),
       state_keeper_(registry_, feed_, log),
       query_logging_(log),
@@ -130,6 +131,7 @@ Result<void> Daemon::start() {
   forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
   cache_keeper_.open(state_directory_.path(), forwarding_);
   local_names_.read(config_);
+  mesh_names_.set_local(local_names_.names());
   read_cookie_secrets();
   update_state();
   if (auto opened = open_listeners(); !opened) return opened;
@@ -190,7 +192,7 @@ Result<void> Daemon::start_resolver() {
   lookups_ = std::move(*backend);
   resolver_ = std::make_unique<resolver::NameResolver>(
       &loop_, *lookups_, resolver::ResolverPolicy{},
-      [] { return std::chrono::steady_clock::now(); }, feed_);
+      [] { return std::chrono::steady_clock::now(); }, feed_, &mesh_names_);
   feed_.set_resolver(resolver_.get());
   return {};
 }
@@ -341,8 +343,10 @@ Readiness Daemon::readiness() const {
 
 void Daemon::update_state() {
   const bool was_restored = registry_.current()->from_state_dir;
+  const std::uint64_t before = registry_.current()->generation;
   registry_.set_state(is_authority(config_), sources_.are_known(), feed_.is_restored());
   registry_.set_endpoints_unknown(feed_.lacks_endpoints());
+  if (registry_.current()->generation != before && resolver_) resolver_->recheck_all();
   if (was_restored && !feed_.is_restored())
     log_.info("all sources have been read; dropped resources that were only in the saved state");
   announce_when_ready();
@@ -477,6 +481,8 @@ QuerySettings Daemon::make_query_settings() const {
 void Daemon::apply_query_settings() {
   query_settings_ = make_query_settings();
   workers_.reconfigure(query_settings_);
+  mesh_names_.set_local(local_names_.names());
+  resolver_->recheck_all();
 }
 
 void Daemon::tell_of_memory() const {

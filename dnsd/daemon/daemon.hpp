@@ -30,6 +30,7 @@
 #include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
+#include "dnsd/daemon/registry_names.hpp"
 #include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_directory.hpp"
@@ -153,6 +154,7 @@ class Daemon {
   CookieSecretKeeper cookie_secrets_;
   registry::Publisher publisher_;
   RegistryFeed feed_;
+  RegistryNames mesh_names_;
   StateDirectory state_directory_;
   StateKeeper state_keeper_;
   std::string vip_trouble_;  // why persistent VIPs are off

@@ -205,12 +205,20 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
                         "a namespace has too many DNS endpoint names; endpoints of names over the "
                         "limit have no addresses",
                         {{"namespace", use.ns}});
+  for (const auto& use : summary.names_touched) resolver_->recheck(use.name, use.ns);
+  for (const auto& ns : summary.namespaces_touched) resolver_->recheck_namespace(ns);
+  if (summary.all_names_touched) resolver_->recheck_all();
   for (const auto& name : summary.names_in_order) resolver_->watch_order(name, true);
 }
 
 void RegistryFeed::on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) {
   registry::Transaction transaction;
-  for (auto& name : names) transaction.set_resolved(ns, std::move(name));
+  for (auto& name : names) {
+    if (!name.reason.empty() && name.state != registry::ResolvedName::State::Pending)
+      log_.write_folded(LogLevel::Warn, "an endpoint name has no address",
+                        {{"name", name.host}, {"namespace", ns}, {"reason", name.reason}});
+    transaction.set_resolved(ns, std::move(name));
+  }
   follow(registry_.commit(std::move(transaction)));
 }
 

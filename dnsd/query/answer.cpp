@@ -244,6 +244,8 @@ void answer_minimal(AnswerContext& context) {
 void answer_nodata(const Decision& decision, AnswerContext& context) {
   write_soa(context, decision.zone, Section::Authority);
   if (decision.is_empty_zone) context.writer.set_extended_error(wire::Ede::Other, decision.why);
+  if (decision.match.service != nullptr && has_unresolved_names(*decision.match.service))
+    context.writer.set_extended_error(wire::Ede::Other, decision.why);
 }
 
 void answer_failure(wire::Ede code, std::string_view why, AnswerContext& context) {

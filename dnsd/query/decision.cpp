@@ -91,7 +91,11 @@ Decision decide_addresses(const View& view, const Asked& asked, const Match& mat
             .why = "none of the names of its endpoints can be resolved"};
   const registry::AddressView addresses = view.addresses(*match.service);
   const bool found = asked.type == Type::A ? !addresses.v4.empty() : !addresses.v6.empty();
-  if (!found) return no_data(view, asked, match, "the host has no address of this family");
+  if (!found)
+    return no_data(view, asked, match,
+                   has_unresolved_names(*match.service)
+                       ? "none of the names of its endpoints exists or has an address"
+                       : "the host has no address of this family");
   return {.verdict = Verdict::Addresses,
           .match = match,
           .why = kind == AnswerKind::Vips ? "its virtual addresses" : "its endpoints"};
@@ -295,7 +299,7 @@ bool is_others_subtree(const View& view, const Asked& asked, std::string_view st
 std::optional<Decision> decide_search_alias(const View& view, const Asked& asked,
                                             const Match& closest) {
   const bool allowed = view.settings().search_shortcut != registry::SearchShortcut::Off &&
-                       !asked.is_target && !asked.has_odd_labels;
+                       !asked.is_target && !asked.is_absolute && !asked.has_odd_labels;
   if (!allowed) return {};
   std::string_view stripped;
   const Match match = view.lookup_search(asked.name, &stripped, asked.trace);
@@ -423,6 +427,11 @@ bool is_unknown_name(const Decision& decision) {
   return (decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Forward) &&
          (!match ||
           (match.how == Match::How::Below && match.service->provider != Provider::ServiceEntry));
+}
+
+bool has_unresolved_names(const ServiceRecord& service) {
+  return service.answer == AnswerKind::NoAddress && service.details &&
+         !service.details->resolved_names.empty();
 }
 
 std::string_view zone_of(const View& view, std::string_view name) {

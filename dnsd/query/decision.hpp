@@ -77,6 +77,8 @@ struct Asked {
   wire::Type type = wire::Type::A;
   // The target of an alias: an absolute name, so that short forms and search domains do not count.
   bool is_target = false;
+  // Search domains do not count; short forms do.
+  bool is_absolute = false;
   // Labels that no host name can have were replaced by "*": only wildcards may match.
   bool has_odd_labels = false;
   // The addresses of ns.dns.
@@ -92,6 +94,9 @@ struct Asked {
 
 // Never allocates without a trace (but for reverse names).
 Decision decide(const registry::View& view, const Asked& asked);
+
+// Whether the service has no address because its endpoints' names do not exist or have none.
+bool has_unresolved_names(const registry::ServiceRecord& service);
 
 // The zone of ours that `name` is in: the cluster domain, clusterset.local, or the longest declared
 // reverse zone; empty = none.

@@ -61,7 +61,8 @@ std::string_view describe_kind(const View& view, const ServiceRecord& service) {
     case AnswerKind::Alias:
       return "an alias";
     case AnswerKind::NoAddress:
-      return "no address yet";
+      return has_unresolved_names(service) ? "none of its endpoints' names has an address"
+                                           : "no address yet";
     case AnswerKind::NoReadyEndpoints:
       return "no ready endpoints";
     case AnswerKind::Forward:

@@ -33,8 +33,8 @@ struct DeriveContext {
   std::function<void(const SymbolRef& ns, const Labels& selector,
                      const std::function<void(const Resource&)>&)>
       for_each_selected;
-  // Null when the name is not resolved yet.
-  std::function<const ResolvedName*(std::string_view host)> resolved;
+  // What an endpoint name of the namespace resolves to; null when it is not resolved yet.
+  std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
   // Labels of a namespace, for serviceEntryVisibility; null when unknown.
   std::function<const Labels*(std::string_view ns)> namespace_labels;
   // The allocator's addresses for a host; empty when it has none.

@@ -5,6 +5,12 @@
 #include "registry/derive/deriver.hpp"
 
 namespace meshdns::registry {
+namespace {
+
+// Names without addresses that explanations tell of; there may be thousands.
+constexpr std::size_t kMaxNotesOfNames = 16;
+
+}  // namespace
 
 void Deriver::from_name_table(const Stored<NameTableEntry>& names) {
   const NameTableEntry& first = *names.front().first;
@@ -198,11 +204,18 @@ void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string
   list.entries.push_back(std::move(e));
 }
 
+void Deriver::note_resolved(const ResolvedName& name) {
+  if (name.links > details_.name_links) details().name_links = name.links;
+  if (!name.reason.empty() && details_.notes.size() < kMaxNotesOfNames)
+    details().notes.push_back("endpoint " + name.host + ": " + name.reason);
+}
+
 void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
                        std::string_view network, EndpointList& list) {
   if (!with_names_) return;
   if (seen_names_.emplace(name).second) details().resolved_names.emplace_back(name);
-  const ResolvedName* resolved = context_.resolved(name);
+  const ResolvedName* resolved = context_.resolved(ns_->text(), name);
+  if (resolved != nullptr) note_resolved(*resolved);
   if (resolved == nullptr || resolved->state == ResolvedName::State::Pending) {
     pending_ = true;
     return;

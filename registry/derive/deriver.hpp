@@ -148,6 +148,9 @@ class Deriver {
   void add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,
                    const ServiceEntry& entry, bool ready, EndpointList& list);
 
+  // Keeps what the record tells of the name, besides its addresses.
+  void note_resolved(const ResolvedName& name);
+
   void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
                 std::string_view network, EndpointList& list);
 

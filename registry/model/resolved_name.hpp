@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result of the resolver engine for one endpoint name.  It is an input of the registry: it
-// changes the addresses of endpoint sets, in a transaction like other changes.
+// The result of the resolver engine for one endpoint name of a namespace.  It is an input of the
+// registry: it changes the addresses of endpoint sets, in a transaction like other changes.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,12 @@ struct ResolvedName {
   State state = State::Pending;
   // In the order of the latest answer, IPv4 and IPv6 mixed as they came (A first); unique.
   std::vector<IpAddress> addresses;
+  // Number of services of the mesh that the addresses came through, one behind the other; one more
+  // than kMaxLinks if the name leads back to itself.
+  static constexpr std::uint8_t kMaxLinks = 8;
+  std::uint8_t links = 0;
+  std::vector<std::string> via{};  // the aliases that the name led through, canonical
+  std::string reason{};            // NoAddresses, Failed: why; for explanations
   friend bool operator==(const ResolvedName&, const ResolvedName&) = default;
 };
 

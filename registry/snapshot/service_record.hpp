@@ -118,6 +118,7 @@ class ServiceRecord final : public RefCounted {
     std::string alias;                        // ExternalName's target, canonical
     std::string short_name;                   // NameTable: "svc" or "pod.svc"
     std::vector<std::string> resolved_names;  // names that the endpoints use
+    std::uint8_t name_links = 0;              // the most ResolvedName::links of any of them
     std::vector<StoredRef> more_sources;      // beyond the first
     std::vector<std::string> notes;           // for explain: "unix endpoint left out"
   };

@@ -48,6 +48,7 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
       registry_(config_.mesh),
       publisher_(registry_.current()),
       feed_(registry_, log_),
+      mesh_names_(registry_),
       local_names_(log_),
       forwarding_(
           std::make_shared<ForwardShared>(config_.cache, static_cast<ForwardListener&>(*this))),
@@ -67,9 +68,10 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
   lookups_ = std::move(*lookups);
   resolver_ = std::make_unique<resolver::NameResolver>(
       loop.get(), *lookups_, resolver::ResolverPolicy{},
-      [] { return std::chrono::steady_clock::now(); }, feed_);
+      [] { return std::chrono::steady_clock::now(); }, feed_, &mesh_names_);
   feed_.set_resolver(resolver_.get());
   local_names_.read(config_);
+  mesh_names_.set_local(local_names_.names());
   QuerySettings settings = QuerySettings::from(config_);
   settings.local = local_names_.names();
   handler_.emplace(QueryHandlerParts{publisher_, upstream_, *this, clock_, nullptr, {}},

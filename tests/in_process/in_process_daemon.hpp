@@ -15,6 +15,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
+#include "dnsd/daemon/registry_names.hpp"
 #include "dnsd/forward/forward_listener.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
@@ -62,6 +63,7 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
   registry::Registry registry_;
   registry::Publisher publisher_;
   RegistryFeed feed_;
+  RegistryNames mesh_names_;
   LocalNamesFollower local_names_;
   std::unique_ptr<resolver::CaresBackend> lookups_;
   std::unique_ptr<resolver::NameResolver> resolver_;

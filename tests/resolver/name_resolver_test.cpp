@@ -79,6 +79,28 @@ class RecordingListener final : public ResolverListener {
   std::function<void(const ResolvedName&)> then;
 };
 
+// Answers the names that a test gives it, in every namespace; all others lead outside.
+class FakeMesh final : public MeshNames {
+ public:
+  MeshAnswer find(std::string_view, std::string_view host) override {
+    ++asked;
+    const auto known = answers.find(std::string(host));
+    return known == answers.end() ? MeshAnswer{std::string(host)} : known->second;
+  }
+  std::vector<std::string> names_of(std::string_view) const override { return names; }
+  std::vector<std::string> namespaces() const override { return {std::string(kNs)}; }
+  void know(const std::string& host, const char* address) {
+    answers[host] = {"", {host, ResolvedName::State::Resolved, {*IpAddress::parse(address)}}};
+  }
+  void lead(const std::string& host, const std::string& target) {
+    answers[host] = {target};
+    answers[host].result.via = {target};
+  }
+  std::map<std::string, MeshAnswer> answers;
+  std::vector<std::string> names;
+  std::size_t asked = 0;
+};
+
 Answer answer_with(const char* text, seconds ttl = seconds{60}) {
   Answer answer;
   answer.status = Answer::Status::Addresses;
@@ -107,7 +129,7 @@ class NameResolverTest : public testing::Test {
   void open(LookupBackend& backend, ResolverPolicy policy = {}) {
     resolver_ = std::make_unique<NameResolver>(
         &loop_, backend, policy, [this] { return now_ + TimePoint::duration(elapsed()); },
-        listener_);
+        listener_, &mesh_);
   }
   void open_cares(const std::string& server) {
     CaresOptions options;
@@ -139,6 +161,7 @@ class NameResolverTest : public testing::Test {
   TimePoint now_{};
   FakeBackend fake_;
   RecordingListener listener_;
+  FakeMesh mesh_;
   std::unique_ptr<CaresBackend> cares_;
   std::unique_ptr<NameResolver> resolver_;
 };
@@ -266,6 +289,113 @@ TEST_F(NameResolverTest, TellsThatNamesBeyondTheLimitHaveFailed) {
   turn();
   EXPECT_THAT(fake_.in_flight(), ElementsAre("b.example.org A", "b.example.org AAAA"));
   EXPECT_THAT(resolver_->refused(), IsEmpty());
+}
+
+TEST_F(NameResolverTest, TheMeshAnswersItsNames) {
+  open(fake_);
+  mesh_.know("web.shop.svc.cluster.local", "10.0.0.1");
+  EXPECT_TRUE(resolver_->watch("web.shop.svc.cluster.local", kNs));
+  EXPECT_THAT(listener_.events, IsEmpty()) << "told from the loop";
+  turn();
+  EXPECT_THAT(listener_.events, ElementsAre("web.shop.svc.cluster.local 10.0.0.1"));
+  EXPECT_EQ(fake_.started, 0u);
+  ASSERT_THAT(resolver_->status(), SizeIs(1));
+  EXPECT_EQ(resolver_->status()[0].ns, kNs);
+  EXPECT_EQ(resolver_->counters().names, 1u);
+  resolver_->unwatch("web.shop.svc.cluster.local", kNs);
+  EXPECT_EQ(resolver_->counters().names, 0u);
+}
+
+TEST_F(NameResolverTest, ARecheckTellsOnlyWhatIsNew) {
+  open(fake_);
+  mesh_.know("web", "10.0.0.1");
+  mesh_.names = {"web"};
+  resolver_->watch("web", kNs);
+  turn();
+  resolver_->recheck("web", kNs);
+  resolver_->recheck_namespace(kNs);
+  turn();
+  EXPECT_THAT(listener_.events, SizeIs(1)) << "the mesh says the same";
+  mesh_.know("web", "10.0.0.2");
+  resolver_->recheck("web", kNs);
+  turn();
+  mesh_.know("web", "10.0.0.3");
+  resolver_->recheck_all();
+  turn();
+  EXPECT_THAT(listener_.events, ElementsAre("web 10.0.0.1", "web 10.0.0.2", "web 10.0.0.3"));
+}
+
+TEST_F(NameResolverTest, ManyRechecksOfANameAskTheMeshOnce) {
+  open(fake_);
+  mesh_.know("web", "10.0.0.1");
+  resolver_->watch("web", kNs);
+  turn();
+  const std::size_t asked = mesh_.asked;
+  for (int i = 0; i < 1'000; ++i) resolver_->recheck("web", kNs);
+  turn();
+  EXPECT_EQ(mesh_.asked, asked + 1);
+}
+
+TEST_F(NameResolverTest, ANameThatTheMeshTakesOverIsLookedUpNoLonger) {
+  open(fake_);
+  resolver_->watch("db.example.org", kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), SizeIs(2));
+  mesh_.know("db.example.org", "10.0.0.1");
+  resolver_->recheck("db.example.org", kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+  EXPECT_THAT(listener_.events, ElementsAre("db.example.org 10.0.0.1"));
+  mesh_.answers.clear();
+  resolver_->recheck("db.example.org", kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
+}
+
+TEST_F(NameResolverTest, NamesThatLeadToOneTargetShareItsLookup) {
+  open(fake_);
+  mesh_.lead("one.shop", "db.example.org");
+  mesh_.lead("two.shop", "db.example.org");
+  for (const char* name : {"one.shop", "two.shop", "db.example.org"}) resolver_->watch(name, kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
+  fake_.end("db.example.org A", answer_with("192.0.2.1"));
+  fake_.end("db.example.org AAAA", no_data());
+  turn();
+  EXPECT_THAT(listener_.events,
+              testing::UnorderedElementsAre("one.shop 192.0.2.1", "two.shop 192.0.2.1",
+                                            "db.example.org 192.0.2.1"));
+  resolver_->unwatch("db.example.org", kNs);
+  resolver_->unwatch("one.shop", kNs);
+  EXPECT_NE(resolver_->find("db.example.org"), nullptr);
+  resolver_->unwatch("two.shop", kNs);
+  EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
+}
+
+TEST_F(NameResolverTest, ATargetOutlivesTheNamesThatLeadToIt) {
+  open(fake_);
+  mesh_.lead("one.shop", "db.example.org");
+  for (const char* name : {"db.example.org", "one.shop"}) resolver_->watch(name, kNs);
+  resolver_->unwatch("one.shop", kNs);
+  EXPECT_NE(resolver_->find("db.example.org"), nullptr);
+  resolver_->unwatch("db.example.org", kNs);
+  EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
+}
+
+TEST_F(NameResolverTest, SaysWhyANameHasNoAddress) {
+  open(fake_);
+  resolver_->watch("gone.example.org", kNs);
+  turn();
+  Answer denied = no_data();
+  denied.status = Answer::Status::NoName;
+  fake_.end("gone.example.org A", denied);
+  fake_.end("gone.example.org AAAA", denied);
+  turn();
+  EXPECT_EQ(resolver_->counters().names_failed, 1u);
+  const auto status = resolver_->status();
+  ASSERT_THAT(status, SizeIs(1));
+  EXPECT_EQ(status[0].name.reason, "the name does not exist (NXDOMAIN)");
+  EXPECT_EQ(status[0].families[0].last_error, "the name does not exist (NXDOMAIN)");
 }
 
 TEST_F(NameResolverTest, RetryFailedAsksAgainSoon) {

@@ -254,16 +254,95 @@ TEST_F(RecordsTest, EndpointNameTableForgetsAddressesOfUnusedNames) {
   const ResolvedName resolved{"a.example.net", ResolvedName::State::Resolved, {}};
   std::set<HostKey> users;
   table.resolve(shop_, resolved, users);
-  EXPECT_EQ(table.find("a.example.net"), nullptr) << "nobody uses it";
+  EXPECT_EQ(table.find("shop", "a.example.net"), nullptr) << "nobody uses it";
   table.exchange({shop_, "one.example.org"}, nullptr, uses_a.get());
   table.resolve(web_, resolved, users);
   EXPECT_TRUE(users.empty()) << "no host of that namespace uses it";
   table.resolve(shop_, resolved, users);
   EXPECT_EQ(users, (std::set<HostKey>{{shop_, "one.example.org"}}));
-  EXPECT_NE(table.find("a.example.net"), nullptr);
+  EXPECT_NE(table.find("shop", "a.example.net"), nullptr);
   table.exchange({shop_, "one.example.org"}, uses_a.get(), nullptr);
   table.take_difference();
-  EXPECT_EQ(table.find("a.example.net"), nullptr);
+  EXPECT_EQ(table.find("shop", "a.example.net"), nullptr);
+}
+
+// The names of `table` that a change of `host` concerns.
+Texts touched_by(EndpointNameTable& table, const HostKey& host, Provider provider) {
+  auto* record = new ServiceRecord;
+  const Ref<const ServiceRecord> after(record);
+  record->ns = host.ns;
+  record->provider = provider;
+  table.take_difference();
+  table.note_host(host, nullptr, after.get(), "cluster.local");
+  Texts names;
+  for (const auto& use : table.take_difference().touched) names.push_back(use.ns + "/" + use.name);
+  return names;
+}
+
+TEST_F(RecordsTest, EndpointNameTableFindsTheNamesThatAHostMayAnswer) {
+  EndpointNameTable table;
+  const auto users = record_using(
+      shop_, {"api.example.org", "x.api.example.org", "otherapi.example.org", "web", "web.shop",
+              "web.shop.svc", "db-0.web.shop.svc", "web.shop.svc.cluster.local",
+              "db-0.web.shop.svc.cluster.local", "10-0-0-1.shop.pod.cluster.local"});
+  table.exchange({shop_, "one.example.org"}, nullptr, users.get());
+  const auto entry = [&](const std::string& host) {
+    return touched_by(table, {web_, host}, Provider::ServiceEntry);
+  };
+  EXPECT_EQ(entry("api.example.org"), (Texts{"shop/api.example.org"}));
+  EXPECT_EQ(entry("*.example.org"),
+            (Texts{"shop/api.example.org", "shop/otherapi.example.org", "shop/x.api.example.org"}));
+  EXPECT_EQ(entry("*.api.example.org"), (Texts{"shop/x.api.example.org"}));
+  EXPECT_EQ(entry("example.org"), Texts{});
+  EXPECT_EQ(touched_by(table, {shop_, "web.shop.svc.cluster.local"}, Provider::Kubernetes),
+            (Texts{"shop/10-0-0-1.shop.pod.cluster.local", "shop/db-0.web.shop.svc",
+                   "shop/db-0.web.shop.svc.cluster.local", "shop/web", "shop/web.shop",
+                   "shop/web.shop.svc", "shop/web.shop.svc.cluster.local"}));
+}
+
+TEST_F(RecordsTest, EndpointNameTableFollowsAliases) {
+  EndpointNameTable table;
+  const auto users = record_using(shop_, {"outside.shop"});
+  table.exchange({shop_, "one.example.org"}, nullptr, users.get());
+  std::set<HostKey> told;
+  ResolvedName name{"outside.shop", ResolvedName::State::Resolved, {}};
+  name.via = {"api.example.org"};
+  table.resolve(shop_, name, told);
+  EXPECT_EQ(touched_by(table, {web_, "api.example.org"}, Provider::ServiceEntry),
+            (Texts{"shop/outside.shop"}));
+  name.via = {"db.example.org"};
+  table.resolve(shop_, name, told);
+  EXPECT_EQ(touched_by(table, {web_, "api.example.org"}, Provider::ServiceEntry), Texts{});
+  table.exchange({shop_, "one.example.org"}, users.get(), nullptr);
+  EXPECT_EQ(touched_by(table, {web_, "db.example.org"}, Provider::ServiceEntry), Texts{});
+}
+
+TEST_F(RecordsTest, EndpointNameTableLeavesAHostsOwnNameOut) {
+  EndpointNameTable table;
+  const auto own = record_using(shop_, {"api.example.org"});
+  table.exchange({shop_, "api.example.org"}, nullptr, own.get());
+  EXPECT_EQ(touched_by(table, {shop_, "api.example.org"}, Provider::ServiceEntry), Texts{});
+  EXPECT_EQ(touched_by(table, {web_, "api.example.org"}, Provider::ServiceEntry),
+            (Texts{"shop/api.example.org"}));
+  table.exchange({shop_, "other.example.org"}, nullptr, own.get());
+  EXPECT_EQ(touched_by(table, {shop_, "api.example.org"}, Provider::ServiceEntry),
+            (Texts{"shop/api.example.org"}))
+      << "another host uses it, too";
+}
+
+TEST_F(RecordsTest, EndpointNameTableListsVeryManyTouchedNamesAsOne) {
+  EndpointNameTable table;
+  Texts names;
+  for (int i = 0; i < 5'000; ++i) names.push_back("n" + std::to_string(i) + ".example.org");
+  const auto users = record_using(shop_, names);
+  table.exchange({shop_, "one.example.org"}, nullptr, users.get());
+  table.take_difference();
+  table.note_host({web_, "*.example.org"}, nullptr, record_using(web_, {}).get(), "cluster.local");
+  const auto difference = table.take_difference();
+  EXPECT_TRUE(difference.all_touched);
+  EXPECT_TRUE(difference.touched.empty());
+  EXPECT_EQ(table.names_of(shop_).size(), 5'000u);
+  EXPECT_EQ(table.namespaces(), Texts{"shop"});
 }
 
 // --- NamespaceTable, ClaimantTable, HostMarks ---------------------------------------------------

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/registry_names.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "dnsd/query/cluster_zone.hpp"
+#include "dnsd/query/local_resolution.hpp"
+#include "dnsd/query/service_names.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::ResolvedName;
+using registry::View;
+using resolver::MeshAnswer;
+using State = ResolvedName::State;
+
+// Addresses of one family that are taken, as of a name that is looked up outside: a host may have
+// thousands of endpoints, and thousands of hosts may have its name as theirs.
+constexpr std::size_t kMaxAddresses = 256;
+
+// Whether somebody outside may be asked for the name.
+bool may_ask(const View& view, std::string_view name) {
+  if (!view.snapshot().authoritative || !is_in_cluster_domain(view, name)) return true;
+  return std::ranges::any_of(view.settings().fallthrough,
+                             [&](const std::string& zone) { return is_at_or_below(name, zone); });
+}
+
+// The addresses of one family, at most kMaxAddresses.
+class Taken {
+ public:
+  Taken(bool is_v4, std::vector<IpAddress>& to) : is_v4_(is_v4), to_(to) {}
+  void add(const IpAddress& address) {
+    if (!is_full() && address.is_v4() == is_v4_ &&
+        std::ranges::find(to_.end() - count_, to_.end(), address) == to_.end()) {
+      to_.push_back(address);
+      ++count_;
+    }
+  }
+  bool is_full() const { return count_ == kMaxAddresses; }
+
+ private:
+  bool is_v4_;
+  std::ptrdiff_t count_ = 0;
+  std::vector<IpAddress>& to_;
+};
+
+void take_addresses(const View& view, const Decision& decision, Taken taken) {
+  switch (decision.verdict) {
+    case Verdict::Addresses: {
+      const registry::AddressView addresses = view.addresses(*decision.match.service);
+      for (const auto& octets : addresses.v4) taken.add(IpAddress::v4(octets));
+      for (const auto& octets : addresses.v6) taken.add(IpAddress::v6(octets));
+      return;
+    }
+    case Verdict::EndpointAddresses: {
+      const registry::ServiceRecord& service = *decision.match.service;
+      for_each_endpoint_named(view, service, read_service_labels(decision.below, service),
+                              [&](const registry::EndpointEntry& endpoint) {
+                                taken.add(endpoint.address);
+                                return !taken.is_full();
+                              });
+      return;
+    }
+    case Verdict::LocalAddresses:
+      for (const IpAddress& address : decision.local->addresses) taken.add(address);
+      return;
+    case Verdict::Address:
+      taken.add(decision.address);
+      return;
+    default:
+      return;
+  }
+}
+
+// Where a name without addresses stands.
+State state_of(const View& view, const Decision& decision) {
+  switch (decision.verdict) {
+    case Verdict::Wait:
+      return State::Pending;
+    case Verdict::NotReady:
+      return view.snapshot().synced ? State::Failed : State::Pending;
+    case Verdict::Unresolvable:
+      return State::Failed;
+    default:
+      return State::NoAddresses;
+  }
+}
+
+MeshAnswer leading_to(std::string_view target, std::vector<std::string> via) {
+  MeshAnswer answer{std::string(target)};
+  answer.result.via = std::move(via);
+  return answer;
+}
+
+// One more than the endpoint names of the service have, whose own addresses may come through
+// further services.
+std::uint8_t links_through(const Decision& decision) {
+  if (decision.match.service == nullptr || !decision.match.service->details) return 0;
+  const auto& details = *decision.match.service->details;
+  if (details.resolved_names.empty()) return 0;
+  return std::min<std::uint8_t>(details.name_links + 1, ResolvedName::kMaxLinks + 1);
+}
+
+void add_family(const View& view, const Decision& decision, wire::Type type, ResolvedName& name) {
+  name.links = std::max(name.links, links_through(decision));
+  take_addresses(view, decision, Taken(type == wire::Type::A, name.addresses));
+  name.state = name.addresses.empty() ? state_of(view, decision) : State::Resolved;
+  name.reason = name.addresses.empty() ? std::string(decision.why) : "";
+}
+
+// Services whose endpoint names lead in a circle would hand the addresses on for ever.  Each link
+// counts, so that a circle ends like a chain that is too long.
+void end_circle(ResolvedName& name) {
+  if (name.links <= ResolvedName::kMaxLinks) return;
+  name.state = State::NoAddresses;
+  name.addresses.clear();
+  name.reason = "its endpoint names lead in a circle, or through more than 8 services";
+}
+
+}  // namespace
+
+const registry::Client& RegistryNames::client_of(std::string_view ns) {
+  const std::uint64_t generation = registry_.current()->generation;
+  if (std::exchange(generation_, generation) != generation) clients_.clear();
+  if (const auto known = clients_.find(ns); known != clients_.end()) return *known->second;
+  registry::ClientIdentity identity;
+  identity.ns = ns;
+  return *clients_.emplace(ns, registry_.client_of(identity)).first->second;
+}
+
+bool RegistryNames::is_own_name(const View& view, const Decision& decision,
+                                std::string_view host) const {
+  const registry::ServiceRecord* const service = decision.match.service;
+  return service != nullptr && service->ns->text() == view.client().ns->text() &&
+         registry_.has_endpoint_name(*service, decision.match.entry->host(), host);
+}
+
+MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host) {
+  const View view(*registry_.current(), client_of(ns));
+  MeshAnswer answer;
+  answer.result.host = host;
+  for (const wire::Type type : {wire::Type::A, wire::Type::Aaaa}) {
+    AliasChain chain;
+    Decision decision = resolve_locally(
+        view, {.name = host, .type = type, .is_absolute = true, .local = local_.get()}, chain);
+    const std::string_view last = chain.empty() ? host : chain.last();
+    answer.result.via.clear();
+    for (std::size_t i = 0; i < chain.size(); ++i) answer.result.via.emplace_back(chain.target(i));
+    if (decision.verdict == Verdict::Forward || is_own_name(view, decision, host)) {
+      if (may_ask(view, last)) return leading_to(last, std::move(answer.result.via));
+      decision = {.why = "a name of the cluster domain, which nobody outside is asked for"};
+    }
+    add_family(view, decision, type, answer.result);
+  }
+  end_circle(answer.result);
+  return answer;
+}
+
+}  // namespace meshdns::dnsd

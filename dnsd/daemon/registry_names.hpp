@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolves endpoint names inside the mesh: as clients' queries are, for a client of the namespace
+// that has no labels, network or cluster.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/query/decision.hpp"
+#include "dnsd/query/local_names.hpp"
+#include "registry/registry.hpp"
+#include "resolver/mesh_names.hpp"
+
+namespace meshdns::dnsd {
+
+// Control thread.
+class RegistryNames final : public resolver::MeshNames {
+ public:
+  // REQUIRES: outlives it.
+  explicit RegistryNames(registry::Registry& registry) : registry_(registry) {}
+
+  // The names of the hosts file and the overrides from now on; null = none.
+  void set_local(std::shared_ptr<const LocalNames> local) { local_ = std::move(local); }
+
+  // A host whose own name leads to it is looked up outside.  Names of the cluster domain are not,
+  // where meshdns is authoritative for it.
+  resolver::MeshAnswer find(std::string_view ns, std::string_view host) override;
+  std::vector<std::string> names_of(std::string_view ns) const override {
+    return registry_.endpoint_names_of(ns);
+  }
+  std::vector<std::string> namespaces() const override {
+    return registry_.namespaces_with_endpoint_names();
+  }
+
+ private:
+  const registry::Client& client_of(std::string_view ns);
+  bool is_own_name(const registry::View& view, const Decision& decision,
+                   std::string_view host) const;
+
+  registry::Registry& registry_;
+  std::shared_ptr<const LocalNames> local_;
+  // Of the snapshot of this generation.
+  std::uint64_t generation_ = 0;
+  std::map<std::string, Ref<const registry::Client>, std::less<>> clients_;
+};
+
+}  // namespace meshdns::dnsd
