@@ -185,11 +185,9 @@ bool Daemon::may_wait_to_bind() const {
 }
 
 Result<void> Daemon::start_resolver() {
-  auto backend = resolver::CaresBackend::open(
-      &loop_, {[this](std::string_view host) { return plain_servers_for(upstream_, host); },
-               upstream_.timeout});
-  if (!backend) return std::unexpected(backend.error());
-  lookups_ = std::move(*backend);
+  auto lookups = EndpointLookups::open(&loop_, forwarding_, upstream_, config_.cache);
+  if (!lookups) return std::unexpected(lookups.error());
+  lookups_ = std::move(*lookups);
   resolver_ = std::make_unique<resolver::NameResolver>(
       &loop_, *lookups_, resolver::ResolverPolicy{},
       [] { return std::chrono::steady_clock::now(); }, feed_, &mesh_names_);
@@ -461,9 +459,7 @@ void Daemon::apply_upstream() {
     next.servers = upstream_.servers;
   upstream_ = std::move(next);
   workers_.reconfigure(upstream_, config_.cache);
-  lookups_->reconfigure(
-      {[this](std::string_view host) { return plain_servers_for(upstream_, host); },
-       upstream_.timeout});
+  lookups_->reconfigure(upstream_, config_.cache);
   resolver_->retry_failed();
 }
 
@@ -541,6 +537,7 @@ void Daemon::shut_down() {
   sources_.clear();
   feed_.set_resolver(nullptr);
   resolver_.reset();
+  if (lookups_) lookups_->close();
   lookups_.reset();
   stop_timers();
   from_workers_.close();

@@ -21,6 +21,7 @@
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
+#include "dnsd/daemon/endpoint_lookups.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/health_board.hpp"
@@ -47,7 +48,6 @@
 #include "loop/timer.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
-#include "resolver/cares_lookup.hpp"
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {
@@ -163,7 +163,7 @@ class Daemon {
   ListenerSet listeners_;
   UpstreamConfig upstream_;
   QuerySettings query_settings_;
-  std::unique_ptr<resolver::CaresBackend> lookups_;
+  std::unique_ptr<EndpointLookups> lookups_;
   std::unique_ptr<resolver::NameResolver> resolver_;
   QueryLogging query_logging_;
   WorkerPool workers_;

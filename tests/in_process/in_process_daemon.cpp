@@ -60,10 +60,7 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
   });
   registry_.set_clients(client_settings(config_.client));
   registry_.set_state(is_authority(config_), true, false);
-  auto lookups = resolver::CaresBackend::open(
-      loop.get(),
-      {[this](std::string_view host) { return plain_servers_for(upstream_config_, host); },
-       upstream_config_.timeout});
+  auto lookups = EndpointLookups::open(loop.get(), forwarding_, upstream_config_, config_.cache);
   if (!lookups) throw std::runtime_error(lookups.error().message);
   lookups_ = std::move(*lookups);
   resolver_ = std::make_unique<resolver::NameResolver>(
@@ -84,6 +81,7 @@ InProcessDaemon::~InProcessDaemon() {
   handler_->on_stop();
   feed_.set_resolver(nullptr);
   resolver_.reset();
+  lookups_->close();
   lookups_.reset();
   loop_.run_for({});
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/endpoint_lookups.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/daemon/registry_names.hpp"
@@ -24,7 +25,6 @@
 #include "dnsd/query/upstream_access.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
-#include "resolver/cares_lookup.hpp"
 #include "resolver/name_resolver.hpp"
 #include "tests/in_process/fake_loop.hpp"
 
@@ -65,7 +65,7 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
   RegistryFeed feed_;
   RegistryNames mesh_names_;
   LocalNamesFollower local_names_;
-  std::unique_ptr<resolver::CaresBackend> lookups_;
+  std::unique_ptr<EndpointLookups> lookups_;
   std::unique_ptr<resolver::NameResolver> resolver_;
   std::shared_ptr<ForwardShared> forwarding_;
   LoopClock clock_;
