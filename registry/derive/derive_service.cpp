@@ -19,8 +19,8 @@ void Deriver::from_services(const Stored<KubeService>& services,
   set_ports(merged_ports(services));
   if (!decorators.empty())
     details().notes.push_back("decorated by " + decorators.front().second->label());
-  add_slices(slices, first.meta.cluster);
   if (first.type == ServiceType::ExternalName) return set_alias(first);
+  add_slices(slices, first.meta.cluster);
   record_->headless =
       std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
   if (record_->headless) return answer_endpoints_of_headless();
@@ -55,6 +55,19 @@ void Deriver::set_alias(const KubeService& service) {
   }
   record_->answer = AnswerKind::Alias;
   details().alias = service.external_name;
+  if (!service.ports.empty() && settings_.endpoint_answers) add_alias_target(service);
+}
+
+// The endpoints of an alias with ports are the addresses of its target, as those of a DNS entry
+// are.  Answers lead to the target by name all the same.
+void Deriver::add_alias_target(const KubeService& service) {
+  ServiceEntry entry;
+  entry.meta = service.meta;
+  entry.resolution = Resolution::Dns;
+  auto list = std::make_unique<EndpointList>();
+  list->ports.push_back(context_.ports->intern(service.ports));
+  add_name(service.external_name, entry, 1, {}, *list);
+  if (!list->entries.empty()) details().endpoints = Ref<const EndpointList>(list.release());
 }
 
 void Deriver::answer_cluster_ips(const Stored<KubeService>& services) {

@@ -82,6 +82,7 @@ class Deriver {
   static std::vector<ServicePort> merged_ports(const Stored<KubeService>& services);
 
   void set_alias(const KubeService& service);
+  void add_alias_target(const KubeService& service);
 
   void answer_cluster_ips(const Stored<KubeService>& services);
 

@@ -36,7 +36,8 @@ std::vector<UsedAddress> used_addresses(std::string_view host, const ServiceReco
     for (const auto& octets : view.v4) add(IpAddress::v4(octets), kind);
     for (const auto& octets : view.v6) add(IpAddress::v6(octets), kind);
   }
-  if (!record->is_claim() && record->endpoints() != nullptr)
+  // Of an alias, the addresses belong to its target.
+  if (!record->is_claim() && record->answer != AnswerKind::Alias && record->endpoints() != nullptr)
     for (const auto& entry : record->endpoints()->entries)
       add(entry.address, AddressUse::Kind::Service);
   // Of an address that is used in several ways, the first counts.

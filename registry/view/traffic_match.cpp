@@ -128,12 +128,17 @@ class Matcher {
     }
     if (match_below_headless(host)) return;
     Match match = view_.lookup(host);
+    Match alias;
     for (int i = 0; i < kMaxAliases && match && match.service->answer == AnswerKind::Alias; ++i) {
       note(std::string(match.entry->host()) + " is an ExternalName: an extra match of " +
            std::string(match.service->alias()));
+      alias = match;
       match = view_.lookup(match.service->alias());
     }
-    if (!match || match.service->answer == AnswerKind::Alias || match.how == Match::How::Below) {
+    // A target outside of the mesh: the endpoints of the alias are its addresses.
+    if (!match && alias && alias.service->endpoints() != nullptr) match = alias;
+    const bool is_alias = match && match.service->answer == AnswerKind::Alias;
+    if (!match || (is_alias && match.service != alias.service) || match.how == Match::How::Below) {
       note("no service that the client sees has the host " + host);
       return;
     }
