@@ -126,6 +126,7 @@ class ServiceReader {
     else
       report_.error(at, at.path("port"), "missing; specify 1..65535");
     port.protocol = read_kube_protocol(report_, fields.get("protocol"));
+    port.app_protocol = read_string_or_empty(report_, fields.get("appProtocol"));
     const auto name = fields.get("name");
     port.name = to_lower(read_string_or_empty(report_, name));
     if (!port.name.empty() && !is_label(port.name))

@@ -59,6 +59,7 @@ struct ServicePort {
   std::uint16_t target_port = 0;  // 0 = number; named target ports of Kubernetes are 0, too
   std::string name;               // lower case
   std::string protocol;  // ServiceEntry: as written, upper case ("HTTP"); Kubernetes: TCP UDP SCTP
+  std::string app_protocol = {};  // of a Kubernetes Service, as written: "kubernetes.io/h2c"
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 

@@ -106,7 +106,7 @@ void field(A& a, IpPrefix& v) {
 }
 template <typename A>
 void field(A& a, ServicePort& v) {
-  fields(a, v.number, v.target_port, v.name, v.protocol);
+  fields(a, v.number, v.target_port, v.name, v.protocol, v.app_protocol);
 }
 template <typename A>
 void field(A& a, WorkloadSpec& v) {

@@ -28,14 +28,27 @@ Protocol protocol_named(std::string_view lower) {
   return Protocol::Sniffed;
 }
 
-// A ServiceEntry names the application protocol; a Kubernetes port says it in its name
-// ("http-web"), and otherwise the mesh looks at the first octets.
+// What a Kubernetes port says of its application protocol: in appProtocol or, without that, in its
+// name ("http-web").
+Protocol protocol_said_by(const ServicePort& port) {
+  const std::string lower = to_lower(port.app_protocol.empty() ? port.name : port.app_protocol);
+  const std::string_view text = lower;
+  if (is_one_of(text, {"kubernetes.io/h2c", "kubernetes.io/ws"})) return Protocol::Http;
+  if (text == "kubernetes.io/wss") return Protocol::Tls;
+  if (text.starts_with("grpc-web")) return Protocol::Http;
+  return protocol_named(text.substr(0, text.find('-')));
+}
+
+// A ServiceEntry names the application protocol; of a Kubernetes port that says none the mesh looks
+// at the first octets, save where the server speaks first: SMTP, DNS, MySQL, MongoDB.
 Protocol protocol_of(const ServiceRecord& service, const ServicePort& port) {
   const std::string declared = to_lower(port.protocol);
   if (service.provider == Provider::ServiceEntry) return protocol_named(declared);
   if (declared == "udp") return Protocol::Udp;
-  if (port.name.starts_with("grpc-web")) return Protocol::Http;
-  return protocol_named(port.name.substr(0, port.name.find('-')));
+  const Protocol said = protocol_said_by(port);
+  constexpr std::array<std::uint16_t, 4> server_first = {25, 53, 3306, 27017};
+  const bool is_server_first = std::ranges::find(server_first, port.number) != server_first.end();
+  return said == Protocol::Sniffed && is_server_first ? Protocol::Tcp : said;
 }
 
 bool host_matches(std::string_view pattern, std::string_view name) {

@@ -134,6 +134,24 @@ addressType: IPv4
 ports: [{ port: 8080, name: http }, { port: 8443, name: https }]
 endpoints: [{ addresses: [10.6.0.1], hostname: pages-0 }, { addresses: [10.6.0.2] }]
 ---
+apiVersion: v1
+kind: Service
+metadata: { name: odd, namespace: shop }
+spec:
+  clusterIP: None
+  ports:
+  - { port: 80, name: http, appProtocol: tcp }
+  - { port: 81, name: tcp-a, appProtocol: HTTP }
+  - { port: 82, name: tcp-b, appProtocol: kubernetes.io/h2c }
+  - { port: 83, name: tcp-c, appProtocol: grpc-web-x }
+  - { port: 84, name: http-d, appProtocol: kubernetes.io/wss }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: odd-1, namespace: shop, labels: { kubernetes.io/service-name: odd } }
+addressType: IPv4
+endpoints: [{ addresses: [10.7.0.1] }]
+---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: { name: range, namespace: shop }
@@ -269,6 +287,18 @@ TEST_F(TrafficMatchTest, TheHostDecidesForHttpOfHeadlessServices) {
   EXPECT_EQ(match("10.6.0.1", 8443, "anything.example.net"),
             "pages.shop.svc.cluster.local:8443 by endpoint of a headless service -> 10.6.0.1:8443")
       << "TLS is matched by the endpoint";
+}
+
+TEST_F(TrafficMatchTest, TheAppProtocolComesBeforeThePortName) {
+  EXPECT_EQ(match("10.7.0.1", 80),
+            "odd.shop.svc.cluster.local:80 by endpoint of a headless service -> 10.7.0.1:80")
+      << "appProtocol tcp, name http";
+  for (const int port : {81, 82, 83}) {
+    EXPECT_EQ(match("10.7.0.1", static_cast<std::uint16_t>(port)), "passthrough") << port;
+    EXPECT_TRUE(noted("its port is HTTP")) << port;
+  }
+  EXPECT_EQ(match("10.7.0.1", 84),
+            "odd.shop.svc.cluster.local:84 by endpoint of a headless service -> 10.7.0.1:84");
 }
 
 TEST_F(TrafficMatchTest, AnEntryWithoutAddressesOwnsItsPort) {

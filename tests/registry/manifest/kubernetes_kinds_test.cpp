@@ -124,14 +124,14 @@ spec:
   selector: {app: api}
   publishNotReadyAddresses: true
   ports:
-  - {name: HTTP, port: 80, targetPort: 8080, protocol: TCP}
+  - {name: HTTP, port: 80, targetPort: 8080, protocol: TCP, appProtocol: kubernetes.io/h2c}
   - {name: dns, port: 53, targetPort: dns, protocol: UDP}
 )"));
   EXPECT_EQ(result.meta.ns, "default");
   EXPECT_FALSE(result.headless);
   EXPECT_EQ(result.cluster_ips, (std::vector<IpAddress>{ip("10.96.0.1"), ip("fd00::1")}));
-  EXPECT_EQ(result.ports,
-            (std::vector<ServicePort>{{80, 8080, "http", "TCP"}, {53, 0, "dns", "UDP"}}));
+  EXPECT_EQ(result.ports, (std::vector<ServicePort>{{80, 8080, "http", "TCP", "kubernetes.io/h2c"},
+                                                    {53, 0, "dns", "UDP"}}));
   EXPECT_EQ(result.selector, (Labels{{"app", "api"}}));
   EXPECT_TRUE(result.publish_not_ready_addresses);
   EXPECT_EQ(result.export_to, (ExportTo{".", "web", "~"}));
