@@ -28,7 +28,7 @@ constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 
 std::string reason_of(int error) { return std::generic_category().message(error); }
 
-Result<std::string> read_text(const std::string& path) {
+Result<std::string> read_whole_text(const std::string& path) {
   const FileDescriptor file = open_for_reading(path);
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0) return fail(reason_of(errno));
@@ -179,7 +179,7 @@ void Checker::check_directory(const std::string& path, Reader reader) {
 }
 
 void Checker::check_file(const std::string& path, Reader reader) {
-  const Result<std::string> text = read_text(path);
+  const Result<std::string> text = read_whole_text(path);
   if (!text) return cannot_run(path, "cannot be read: " + text.error().message);
   ManifestOptions options;
   options.path = path;
