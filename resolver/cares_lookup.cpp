@@ -26,13 +26,17 @@
 #include "registry/base/host_name.hpp"
 #include "resolver/address_answer.hpp"
 #include "resolver/server_habits.hpp"
+#include "wire/name_text.hpp"
+#include "wire/response_message.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::resolver {
 namespace {
 
 constexpr int kTriesPerServer = 2;
 constexpr std::size_t kMaxServers = 4;
-constexpr int kUdpPayload = 1232;  // RFC 9715: answers above it come over TCP, never in fragments
+constexpr std::uint16_t kUdpPayload =
+    1232;  // RFC 9715: answers above it come over TCP, never in fragments
 constexpr std::chrono::milliseconds kShortestTry{100};
 
 constexpr std::size_t kQuestionAt = 12;  // after the header
@@ -123,10 +127,11 @@ using Channel = std::unique_ptr<ares_channeldata, decltype(&ares_destroy)>;
 // settle() acts when c-ares is done.
 class CaresLookup final : public Lookup {
  public:
-  CaresLookup(uv_loop_t* loop, std::shared_ptr<ServerHabits> habits, std::string host,
-              Family family, LookupCallback callback)
+  CaresLookup(uv_loop_t* loop, std::shared_ptr<ServerHabits> habits, ServerCookies* cookies,
+              std::string host, Family family, LookupCallback callback)
       : loop_(loop),
         habits_(std::move(habits)),
+        cookies_(cookies),
         host_(std::move(host)),
         family_(family),
         callback_(std::move(callback)),
@@ -145,7 +150,9 @@ class CaresLookup final : public Lookup {
     std::size_t server = 0;  // index in servers_
     std::chrono::milliseconds timeout{0};
     bool uses_edns = true;
-    bool uses_tcp = false;  // from the start
+    bool uses_tcp = false;        // from the start
+    bool is_for_cookie = false;   // over TCP, since a reply over UDP lacked the cookie
+    bool has_new_cookie = false;  // again, with the cookie that the server wants
   };
   // The tries of a round: one per server.
   void begin_try();
@@ -171,6 +178,8 @@ class CaresLookup final : public Lookup {
   static ares_ssize_t receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
                               sockaddr* from, ares_socklen_t* from_length, void* self);
   bool is_believed(Bytes reply);
+  std::string cookie_of_query();
+  bool has_right_cookie(Bytes reply);
   static int connect_socket(ares_socket_t fd, const sockaddr* address, ares_socklen_t length,
                             void* self);
 
@@ -178,6 +187,7 @@ class CaresLookup final : public Lookup {
 
   uv_loop_t* loop_;
   std::shared_ptr<ServerHabits> habits_;
+  ServerCookies* cookies_;
   std::string host_;
   Family family_;
   LookupCallback callback_;
@@ -192,6 +202,9 @@ class CaresLookup final : public Lookup {
   bool keeps_case_ = true;           // the server of this try, as far as is known
   bool saw_other_case_ = false;      // a reply to this try repeated the question in another case
   bool is_without_edns_ = false;     // the server of this try does not know EDNS
+  bool sent_cookie_ = false;         // with the query of this try
+  bool lacks_cookie_ = false;        // a reply to this try lacked the cookie
+  bool wants_new_cookie_ = false;  // the server of this try sent another cookie for the next query
   bool is_try_over_ = false;
   Channel channel_{nullptr, ares_destroy};
   std::map<ares_socket_t, loop::Poll> polls_;
@@ -234,6 +247,7 @@ void CaresLookup::next_try() {
 void CaresLookup::begin_try() {
   channel_.reset();
   is_try_over_ = saw_other_case_ = is_without_edns_ = false;
+  lacks_cookie_ = wants_new_cookie_ = false;
   keeps_case_ = habits_->keeps_case(servers_[try_.server].text, now());
   if (open()) send();
 }
@@ -295,14 +309,18 @@ void CaresLookup::send() {
   const auto id = static_cast<std::uint16_t>(random[32] << 8 | random[33]);
   const std::string qname =
       keeps_case_ ? with_random_case(host_, std::span(random).first<32>()) : host_;
-  constexpr int kInternet = 1;
-  unsigned char* query = nullptr;
-  int length = 0;
-  const int status = ares_create_query(qname.c_str(), kInternet, family_ == Family::V4 ? 1 : 28, id,
-                                       /*rd=*/1, &query, &length, try_.uses_edns ? kUdpPayload : 0);
-  if (status != ARES_SUCCESS) return fail_with(std::string("no query: ") + ares_strerror(status));
-  query_.assign(query, query + length);
-  ares_free_string(query);
+  const std::string cookie = cookie_of_query();
+  const std::string name = wire::wire_from_host(qname);
+  if (name.empty()) return fail_with("no query: not a name");
+  query_.resize(wire::kMaxQuerySize);
+  query_.resize(
+      wire::build_query(query_, {.id = id,
+                                 .name = name,
+                                 .type = family_ == Family::V4 ? wire::Type::A : wire::Type::Aaaa,
+                                 .edns = try_.uses_edns,
+                                 .udp_payload = kUdpPayload,
+                                 .cookie = cookie}));
+  sent_cookie_ = !cookie.empty();
   // May call back before it returns, for instance when no socket can be opened.
   ares_send(
       channel_.get(), query_.data(), static_cast<int>(query_.size()),
@@ -323,6 +341,11 @@ void CaresLookup::on_answer(int status, Bytes message) {
     return;
   }
   // Over TCP: nobody forges it from afar, so that it shows how the server is.
+  if (std::exchange(try_.is_for_cookie, false)) {
+    const auto response = wire::parse_response(message);
+    cookies_->note_stream_reply(servers_[try_.server].text, response ? response->cookie : "",
+                                now());
+  }
   if (keeps_case_ && echo_of(message, query_) == Echo::OtherCase)
     habits_->note_changed_case(servers_[try_.server].text, now());
   Answer answer = read_address_answer(message, host_, family_);
@@ -332,26 +355,59 @@ void CaresLookup::on_answer(int status, Bytes message) {
     answer_ = std::move(answer);
 }
 
+// A cookie guards against forgers who do not see the query: on a connection, it only shows whether
+// the server still knows cookies.
+std::string CaresLookup::cookie_of_query() {
+  const bool has_cookie =
+      cookies_ != nullptr && try_.uses_edns && (!try_.uses_tcp || try_.is_for_cookie);
+  return has_cookie ? cookies_->option(servers_[try_.server].text) : std::string();
+}
+
 bool CaresLookup::is_believed(Bytes reply) {
   if (try_.uses_edns && is_format_error(reply, query_)) {
-    is_without_edns_ = is_try_over_ = true;
+    // A server that knows cookies knows EDNS.
+    if (has_right_cookie({})) is_without_edns_ = is_try_over_ = true;
     return false;
   }
   const Echo echo = echo_of(reply, query_);
   if (echo == Echo::OtherCase) saw_other_case_ = true;
-  return echo == Echo::Exact || (echo == Echo::OtherCase && !keeps_case_);
+  return (echo == Echo::Exact || (echo == Echo::OtherCase && !keeps_case_)) &&
+         has_right_cookie(reply);
+}
+
+// Ends the try where another one of the same server is needed.
+bool CaresLookup::has_right_cookie(Bytes reply) {
+  if (!sent_cookie_) return true;
+  const auto response = wire::parse_response(reply);
+  const std::string_view cookie = response ? std::string_view(response->cookie) : "";
+  switch (cookies_->judge(servers_[try_.server].text, cookie, now())) {
+    case ServerCookies::Verdict::Foreign:
+      return false;
+    case ServerCookies::Verdict::Missing:
+      lacks_cookie_ = is_try_over_ = true;
+      return false;
+    case ServerCookies::Verdict::Believed:
+      break;
+  }
+  if (!response || response->rcode != wire::Rcode::BadCookie || try_.has_new_cookie) return true;
+  wants_new_cookie_ = is_try_over_ = true;
+  return false;
 }
 
 void CaresLookup::settle() {
   if (!answer_ && is_try_over_) {
     // A reply in another case may be forged, and is not believed; a server that changes the case is
-    // asked again over TCP, which shows it, and without the fresh case from then on. Both, and a
-    // server that does not know EDNS, get their answer from another try of the same server.
+    // asked again over TCP, which shows it, and without the fresh case from then on. The same holds
+    // for replies without the cookie. All of them, and a server that does not know EDNS, get their
+    // answer from another try of the same server.
     const Try last = try_;
-    const bool with_tcp = saw_other_case_ && !last.uses_tcp;
-    if (is_without_edns_ || with_tcp) {
+    if (last.is_for_cookie) cookies_->note_stream_failure(servers_[last.server].text, now());
+    const bool with_tcp = (saw_other_case_ || lacks_cookie_) && !last.uses_tcp;
+    if (is_without_edns_ || with_tcp || wants_new_cookie_) {
       try_.uses_edns = last.uses_edns && !is_without_edns_;
       try_.uses_tcp = last.uses_tcp || with_tcp;
+      try_.is_for_cookie = lacks_cookie_;
+      try_.has_new_cookie = last.has_new_cookie || wants_new_cookie_;
       begin_try();
     }
     if (is_try_over_) next_try();
@@ -481,7 +537,8 @@ void CaresBackend::reconfigure(CaresOptions options) { options_ = std::move(opti
 
 std::unique_ptr<Lookup> CaresBackend::start(const std::string& host, Family family,
                                             LookupCallback callback) {
-  auto lookup = std::make_unique<CaresLookup>(loop_, habits_, host, family, std::move(callback));
+  auto lookup = std::make_unique<CaresLookup>(loop_, habits_, options_.cookies, host, family,
+                                              std::move(callback));
   lookup->begin(options_.servers_for(host), options_.timeout);
   return lookup;
 }

@@ -5,9 +5,9 @@
 // of the first try, and compares names without their case. That would make it worth while to guess
 // a reply. So each try, of each server, has a channel of its own: a fresh socket, and with it a
 // port of the kernel's choice; and the query is our own, with a fresh ID and fresh upper and lower
-// case from the kernel's random numbers ("0x20"). Datagrams reach c-ares only if they repeat the
-// question exactly. c-ares does what it is good at: time-outs, TCP after truncation, checks of the
-// sender.
+// case from the kernel's random numbers ("0x20"), and with a cookie. Datagrams reach c-ares only if
+// they repeat the question exactly, and the cookie if the server knows cookies. c-ares does what it
+// is good at: time-outs, TCP after truncation, checks of the sender.
 #pragma once
 
 #include <chrono>
@@ -19,6 +19,7 @@
 
 #include "registry/base/result.hpp"
 #include "resolver/lookup.hpp"
+#include "resolver/server_cookies.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
@@ -30,6 +31,7 @@ struct CaresOptions {
   // skipped.
   std::function<std::vector<std::string>(std::string_view host)> servers_for;
   std::chrono::milliseconds timeout{2'000};  // of a whole lookup, all tries included
+  ServerCookies* cookies = nullptr;  // null = none are sent.  REQUIRES: outlives the backend
 };
 
 class ServerHabits;

@@ -38,12 +38,15 @@ def resolver_page(daemon):
 def test_names_are_looked_up_over_tls_where_all_servers_use_it(workspace):
     certificates = make_certificates(workspace.path)
     upstream = workspace.own(TlsUpstream(certificates))
-    workspace.write("resources.yaml", entry("default", "front.example.org", ["lb.example.net"]))
+    workspace.write("resources.yaml", entry("default", "front.example.org", ["lb.example.net"]),
+                    entry("default", "gone.example.org", ["gone.denied.test"]))
     daemon = workspace.daemon({"upstream": {"tls": {"ca_file": str(certificates[0])}}, "admin": admin()},
                               upstreams=[upstream.server])
     eventually(lambda: daemon.ask("front.example.org.", "A").addresses() == ["192.0.2.1"], 5)
     assert upstream.received >= 1
     assert resolver_page(daemon)["lb.example.net"]["state"] == "resolved"
+    eventually(lambda: daemon.ask("gone.example.org.", "A").rcode == "NOERROR", 5)
+    assert resolver_page(daemon)["gone.denied.test"]["lastError"] == "the name does not exist (NXDOMAIN)"
 
 
 def test_names_without_an_address_are_told(workspace):

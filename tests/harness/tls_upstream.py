@@ -8,16 +8,19 @@ import threading
 
 import dns.message
 import dns.name
+import dns.rcode
 import dns.rrset
 
 
 class TlsUpstream:
-    """Never answers names below `silent`; all others are 192.0.2.1.  A thread for each connection."""
+    """Never answers names below `silent`, denies those below `denied`; all others are 192.0.2.1.  A thread for each
+    connection."""
 
-    def __init__(self, certificates, silent="silent.test."):
+    def __init__(self, certificates, silent="silent.test.", denied="denied.test."):
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(*certificates)
         self._silent = dns.name.from_text(silent)
+        self._denied = dns.name.from_text(denied)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._lock = threading.Lock()
         self._received = 0
@@ -71,7 +74,11 @@ class TlsUpstream:
         if question.name.is_subdomain(self._silent):
             return True
         reply = dns.message.make_response(query, recursion_available=True)
-        reply.answer.append(dns.rrset.from_text(question.name, 300, "IN", "A", "192.0.2.1"))
+        if question.name.is_subdomain(self._denied):
+            reply.set_rcode(dns.rcode.NXDOMAIN)
+            reply.authority.append(dns.rrset.from_text(self._denied, 30, "IN", "SOA", "ns.test. root.test. 1 2 3 4 30"))
+        else:
+            reply.answer.append(dns.rrset.from_text(question.name, 300, "IN", "A", "192.0.2.1"))
         wire = reply.to_wire()
         stream.sendall(struct.pack("!H", len(wire)) + wire)
         return True

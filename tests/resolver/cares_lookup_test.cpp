@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -27,6 +28,28 @@ std::size_t open_descriptors() {
   return count;
 }
 
+// One client cookie, and the servers' as learned, for ever.
+class FakeCookies final : public ServerCookies {
+ public:
+  std::string option(const std::string& server) override { return kClient + learned[server]; }
+  Verdict judge(const std::string& server, std::string_view option, TimePoint) override {
+    if (option.empty()) return learned[server].empty() ? Verdict::Believed : Verdict::Missing;
+    if (!option.starts_with(kClient)) return Verdict::Foreign;
+    learned[server] = option.substr(kClient.size());
+    return Verdict::Believed;
+  }
+  void note_stream_reply(const std::string& server, std::string_view option, TimePoint) override {
+    if (option.empty()) learned[server].clear();
+  }
+  void note_stream_failure(const std::string&, TimePoint) override { ++failures; }
+
+  const std::string kClient = "our eigh";
+  std::map<std::string, std::string> learned;
+  int failures = 0;
+};
+
+Bytes bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+
 class CaresLookupTest : public testing::Test {
  public:
   ~CaresLookupTest() override {
@@ -42,6 +65,7 @@ class CaresLookupTest : public testing::Test {
     CaresOptions options;
     options.servers_for = [servers](std::string_view) { return servers; };
     options.timeout = timeout;
+    options.cookies = &cookies_;
     backend_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
   }
 
@@ -67,6 +91,7 @@ class CaresLookupTest : public testing::Test {
   }
 
   uv_loop_t loop_{};
+  FakeCookies cookies_;
   std::unique_ptr<CaresBackend> backend_;
 };
 
@@ -362,6 +387,74 @@ TEST_F(CaresLookupTest, AServerWithoutEdnsIsAskedWithoutIt) {
   use({server.address()});
   const Answer answer = look_up("db.example.org");
   EXPECT_EQ(answer.status, Answer::Status::Addresses) << answer.error;
+}
+
+TEST_F(CaresLookupTest, QueriesHaveTheCookieThatTheServerGave) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    return {reply_to(query)
+                .answer(query.qname, kA, 60, address_bytes("192.0.2.1"))
+                .cookie(bytes_of("our eighits eight"))
+                .bytes()};
+  });
+  use({server.address()});
+  look_up("a.example.org");
+  look_up("b.example.org");
+  ASSERT_EQ(server.queries().size(), 2u);
+  EXPECT_EQ(server.queries()[0].cookie, bytes_of("our eigh"));
+  EXPECT_EQ(server.queries()[1].cookie, bytes_of("our eighits eight"));
+}
+
+// A forger who guessed the port, the ID and the case would have to guess the cookie, too.
+TEST_F(CaresLookupTest, RepliesWithoutTheCookieLeadToTcp) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    MessageBuilder reply = reply_to(query);
+    reply.answer(query.qname, kA, 60, address_bytes(query.tcp ? "192.0.2.1" : "203.0.113.66"));
+    return {query.tcp ? reply.cookie(bytes_of("our eighits eight")).bytes() : reply.bytes()};
+  });
+  use({server.address()});
+  cookies_.learned[server.address()] = "its eight";
+  EXPECT_EQ(first_address("a.example.org"), "192.0.2.1");
+  ASSERT_EQ(server.queries().size(), 2u);
+  EXPECT_TRUE(server.queries()[1].tcp);
+  EXPECT_EQ(server.queries()[1].cookie, bytes_of("our eighits eight"));
+  EXPECT_EQ(cookies_.failures, 0);
+}
+
+TEST_F(CaresLookupTest, AServerThatHasLostItsCookiesIsBelievedAgain) {
+  ScriptedServer server(&loop_, answer_192_0_2_1);
+  use({server.address()});
+  cookies_.learned[server.address()] = "its eight";
+  EXPECT_EQ(first_address("a.example.org"), "192.0.2.1");
+  EXPECT_EQ(first_address("b.example.org"), "192.0.2.1");
+  EXPECT_EQ(server.queries().size(), 3u) << "TCP only once";
+}
+
+TEST_F(CaresLookupTest, RepliesWithTheCookieOfOthersAreIgnored) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    MessageBuilder forged = reply_to(query);
+    forged.answer(query.qname, kA, 60, address_bytes("203.0.113.66"));
+    MessageBuilder right = reply_to(query);
+    right.answer(query.qname, kA, 60, address_bytes("192.0.2.1"));
+    return {forged.cookie(bytes_of("not oursits eight")).bytes(),
+            right.cookie(bytes_of("our eighits eight")).bytes()};
+  });
+  use({server.address()});
+  EXPECT_EQ(first_address("a.example.org"), "192.0.2.1");
+  EXPECT_EQ(server.queries().size(), 1u);
+}
+
+TEST_F(CaresLookupTest, ANewCookieIsUsedAtOnce) {
+  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
+    const Bytes fresh = bytes_of("our eighnew eight");
+    if (query.cookie != fresh) return {reply_to(query).rcode(7).cookie(fresh, 1).bytes()};
+    return {reply_to(query)
+                .answer(query.qname, kA, 60, address_bytes("192.0.2.1"))
+                .cookie(fresh)
+                .bytes()};
+  });
+  use({server.address()});
+  EXPECT_EQ(first_address("a.example.org"), "192.0.2.1");
+  EXPECT_EQ(server.queries().size(), 2u);
 }
 
 TEST_F(CaresLookupTest, DestroyingALookupCancelsIt) {

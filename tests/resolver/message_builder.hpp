@@ -86,6 +86,14 @@ class MessageBuilder {
                              const Bytes& data) {
     return record(11, owner, type, ttl, data);
   }
+  // An OPT record with that cookie, and the upper bits of the response code.
+  MessageBuilder& cookie(const Bytes& cookie, std::uint8_t extended_rcode = 0) {
+    Bytes option;
+    put16(option, 10);
+    put16(option, static_cast<std::uint16_t>(cookie.size()));
+    option.insert(option.end(), cookie.begin(), cookie.end());
+    return additional("", 41, std::uint32_t{extended_rcode} << 24, option);
+  }
   MessageBuilder& soa(std::uint32_t ttl, std::uint32_t minimum) {
     Bytes data = name_bytes("ns.example.org");
     const Bytes mailbox = name_bytes("root.example.org");

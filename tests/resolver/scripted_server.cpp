@@ -163,6 +163,10 @@ std::vector<Bytes> ScriptedServer::respond(const std::uint8_t* data, std::size_t
   query.qtype = get16(data + at + 1);
   at += 5;
   if (get16(data + 10) > 0 && at + 5 <= size) query.edns_payload = get16(data + at + 3);
+  // The only option that queries have: its code, its length, the cookie.
+  constexpr std::size_t kCookieAt = 15;  // in the OPT record
+  if (query.edns_payload != 0 && at + kCookieAt <= size && get16(data + at + 11) == 10)
+    query.cookie.assign(data + at + kCookieAt, data + size);
   queries_.push_back(query);
   return script_(query);
 }

@@ -20,6 +20,7 @@ struct ReceivedQuery {
   std::uint16_t qtype = 0;
   std::uint16_t source_port = 0;
   std::uint16_t edns_payload = 0;  // 0 = no OPT record
+  Bytes cookie;                    // RFC 7873; empty = none
   bool recursion_desired = false;
   bool tcp = false;
 };
