@@ -174,6 +174,9 @@ struct EndpointSlice {
   std::vector<EndpointSubset> subsets;
   // annotation endpoints.kubernetes.io/last-change-trigger-time, Unix milliseconds; 0 = absent
   std::int64_t trigger_time_ms = 0;
+  // Its source follows the endpoints of headless Services: those of others are not all known, and
+  // none of them is answered.
+  bool headless_only = false;
   friend bool operator==(const EndpointSlice&, const EndpointSlice&) = default;
 };
 

@@ -65,7 +65,10 @@ class Expired(Exception):
 
 def matches_labels(selector, labels):
     for part in filter(None, re.split(r",(?![^(]*\))", selector)):
-        if part.startswith("!"):
+        if part.endswith(")"):
+            key, _, values = part.partition(" in (")
+            good = labels.get(key) in values[:-1].split(",")
+        elif part.startswith("!"):
             good = part[1:] not in labels
         elif "!=" in part:
             key, _, value = part.partition("!=")

@@ -2,6 +2,7 @@
 #include "registry/source/kubernetes/cluster_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "registry/snapshot/stored_resource.hpp"
@@ -14,6 +15,11 @@ constexpr Milliseconds kRetryLimit{4'000};
 constexpr Milliseconds kRefusedRetryLimit{30'000};
 constexpr Milliseconds kCompletePoll{500};
 constexpr Milliseconds kReplanDelay{20};
+// Each change of a slice group is a list for the API server, from every node of the cluster.
+constexpr Milliseconds kRegroupInterval{5'000};
+constexpr Milliseconds kRegroupBurst = 4 * kRegroupInterval;
+// A slice that gets the label leaves one watch and enters another; no order is promised.
+constexpr Milliseconds kPartingDelay{200};
 // A CRD is served some time after it is there.
 constexpr std::array<Milliseconds, 4> kLooksAfterCrd{Milliseconds(100), Milliseconds(400),
                                                      Milliseconds(1'500), Milliseconds(5'000)};
@@ -41,7 +47,8 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
       scheduler_(scheduler),
       sink_(sink),
       random_(std::move(random)),
-      discovery_backoff_(kFirstRetry, random_) {}
+      discovery_backoff_(kFirstRetry, random_),
+      slice_search_(options_.needs.namespaces) {}
 
 ClusterSource::~ClusterSource() = default;
 
@@ -92,6 +99,7 @@ void ClusterSource::on_discovered(ServedKinds served) {
                     random_() * static_cast<double>(options_.discovery_poll.count()))));
   }
   want_replan();
+  want_regroup();
 }
 
 void ClusterSource::on_discovery_failed(const Discovery::Failure& failure) {
@@ -176,7 +184,9 @@ void ClusterSource::replan() {
     wanted.insert(planned.label);
     auto& followed = followed_[planned.label];
     // Another version of the kind: the same objects, from another place.
-    if (followed && followed->plan().collection == planned.collection) continue;
+    if (followed && followed->plan().collection == planned.collection &&
+        followed->plan().revision == planned.revision)
+      continue;
     if (prober_ == followed.get()) prober_ = nullptr;
     followed = std::make_unique<FollowedCollection>(std::move(planned), options_.naming,
                                                     options_.reflector, environment(),
@@ -191,6 +201,7 @@ void ClusterSource::replan() {
     }
     if (prober_ == it->second.get()) prober_ = nullptr;
     batch_.drop(it->second->origin());
+    std::erase_if(parting_, [&](const Parting& p) { return p.origin == it->second->origin(); });
     if (it->second->plan().kind == Kind::ServiceEntry) selectors_.clear();
     origins_changed_ = true;
     it = followed_.erase(it);
@@ -213,6 +224,130 @@ void ClusterSource::note_selector(const Resource& resource, std::uint64_t object
   want_replan();
 }
 
+// --- slices without their label ------------------------------------------------------------------
+
+bool ClusterSource::searches_slices() const {
+  return served_ && served_->contains("endpointslices.discovery.k8s.io") && !needs_.all_slices;
+}
+
+void ClusterSource::note_service(const Resource& resource, std::uint64_t object) {
+  const auto* const service = std::get_if<KubeService>(&resource);
+  if (service != nullptr && slice_search_.note_service(object, *service)) want_regroup();
+}
+
+// Of a group's slices, only those of headless Services are wanted.
+bool ClusterSource::is_wanted_slice(const FollowedCollection& from, Resource& resource,
+                                    std::uint64_t object) {
+  auto* const slice = std::get_if<EndpointSlice>(&resource);
+  if (slice == nullptr) return true;
+  slice->headless_only = !needs_.all_slices;
+  const PlannedCollection& plan = from.plan();
+  const std::uint64_t service =
+      hash_of({Kind::Service, slice->meta.cluster, slice->meta.ns, slice->service});
+  if (plan.slices == SliceChoice::Named) {
+    std::erase_if(parting_, [&](const Parting& parting) {
+      return parting.origin == from.origin() && parting.key.name == slice->meta.name &&
+             parting.key.ns == slice->meta.ns;
+    });
+    return slice_search_.note_found(plan.slice_group, object, service);
+  }
+  if (plan.slices == SliceChoice::Labelled &&
+      slice_search_.note_labelled(from.origin(), object, service))
+    want_regroup();
+  return true;
+}
+
+void ClusterSource::note_removal(const FollowedCollection& from, const ResourceKey& key) {
+  const std::uint64_t object = hash_of(key);
+  if (key.kind == Kind::Service) slice_search_.forget_service(object);
+  const PlannedCollection& plan = from.plan();
+  if (plan.slices == SliceChoice::Named) slice_search_.forget_found(plan.slice_group, object);
+  if (plan.slices == SliceChoice::Labelled && slice_search_.forget_labelled(from.origin(), object))
+    want_regroup();
+}
+
+void ClusterSource::note_retained(const FollowedCollection& from,
+                                  const std::vector<std::uint64_t>& retained) {
+  const PlannedCollection& plan = from.plan();
+  if (plan.kind == Kind::Service) slice_search_.retain_services(plan.ns, retained);
+  if (plan.slices == SliceChoice::Labelled &&
+      slice_search_.retain_labelled(from.origin(), retained))
+    want_regroup();
+  if (plan.slices != SliceChoice::Named) return;
+  slice_search_.retain_found(plan.slice_group, retained, scheduler_.now());
+  regroup_when_due();
+}
+
+// Before the lists are here, every Service would be searched for.
+bool ClusterSource::may_regroup() const {
+  const Milliseconds now = scheduler_.now();
+  return std::ranges::all_of(followed_, [&](const auto& item) {
+    const PlannedCollection& plan = item.second->plan();
+    const bool is_needed = plan.kind == Kind::Service || plan.slices == SliceChoice::Labelled;
+    return !is_needed || item.second->is_settled(now);
+  });
+}
+
+// The end of a list calls again where one is missing.
+void ClusterSource::want_regroup() {
+  if (!searches_slices()) return;
+  wants_regroup_ = true;
+  if (regroup_timer_ || followed_.empty() || !may_regroup()) return;
+  const Milliseconds due = regroups_paid_until_ - kRegroupBurst - scheduler_.now();
+  regroup_timer_ =
+      scheduler_.after(std::max(due, complete_ ? kReplanDelay : Milliseconds(0)), [this] {
+        regroup_timer_.reset();
+        regroup();
+      });
+}
+
+void ClusterSource::regroup() {
+  const Milliseconds now = scheduler_.now();
+  wants_regroup_ = false;
+  const std::vector<SliceGroup>& groups = slice_search_.regroup(now);
+  note_waiting();
+  if (groups != needs_.slice_groups) {
+    regroups_paid_until_ = std::max(regroups_paid_until_, now) + kRegroupInterval;
+    needs_.slice_groups = groups;
+    replan();
+  }
+  regroup_when_due();
+  check_complete();
+}
+
+void ClusterSource::regroup_when_due() {
+  const auto next = slice_search_.next_change();
+  if (!next) return;
+  settle_timer_ = scheduler_.after(std::max(*next - scheduler_.now(), kReplanDelay), [this] {
+    settle_timer_.reset();
+    want_regroup();
+  });
+}
+
+void ClusterSource::note_waiting() {
+  const std::size_t waiting = slice_search_.waiting();
+  if (std::exchange(has_waiting_, waiting > 0) || waiting == 0) return;
+  notices_.push_back(
+      {true, std::to_string(waiting) +
+                 " headless Services more than can be watched have no EndpointSlice with the label "
+                 "service.kubernetes.io/headless; their slices are looked for in turn, so that "
+                 "changes are late; set kubernetes.endpoints: all"});
+  want_flush();
+}
+
+void ClusterSource::remove_later(const FollowedCollection& from, ResourceKey&& key) {
+  parting_.push_back({from.origin(), std::move(key)});
+  if (!parting_timer_)
+    parting_timer_ = scheduler_.after(kPartingDelay, [this] { remove_parted(); });
+}
+
+void ClusterSource::remove_parted() {
+  parting_timer_.reset();
+  for (Parting& parting : std::exchange(parting_, {}))
+    batch_.remove(parting.origin, std::move(parting.key));
+  flush();
+}
+
 // --- the collections' news -----------------------------------------------------------------------
 
 void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) {
@@ -220,14 +355,21 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
     const auto* const slice = std::get_if<EndpointSlice>(&resource);
     arrivals_.push_back({Clock::now(), slice == nullptr ? 0 : slice->trigger_time_ms});
   }
-  note_selector(resource, hash_of(key_of(resource)));
-  batch_.upsert(from.origin(), std::move(resource));
+  const std::uint64_t object = hash_of(key_of(resource));
+  note_selector(resource, object);
+  note_service(resource, object);
+  if (is_wanted_slice(from, resource, object))
+    batch_.upsert(from.origin(), std::move(resource));
+  else
+    batch_.remove(from.origin(), key_of(resource));
   want_flush();
 }
 
 void ClusterSource::on_remove(FollowedCollection& from, ResourceKey&& key) {
   arrivals_.push_back({Clock::now(), 0});
   if (key.kind == Kind::ServiceEntry && selectors_.erase(hash_of(key)) > 0) want_replan();
+  note_removal(from, key);
+  if (from.plan().slices == SliceChoice::Named) return remove_later(from, std::move(key));
   batch_.remove(from.origin(), std::move(key));
   want_flush();
 }
@@ -238,6 +380,7 @@ void ClusterSource::on_retain(FollowedCollection& from, std::vector<std::uint64_
                       return !std::ranges::binary_search(retained, item.first);
                     }) > 0)
     want_replan();
+  note_retained(from, retained);
   batch_.retain(from.origin(), std::move(retained));
   // At once: what comes after the list is not to be measured by it.
   flush();
@@ -255,6 +398,7 @@ void ClusterSource::on_state(FollowedCollection& from) {
   // The kind has gone, or was never there in the version that discovery told.
   if (status.trouble == Trouble::Absent && !discovery_ && looks_to_come_.empty())
     discover_in(kLooksAfterCrd.front());
+  if (wants_regroup_) want_regroup();
   if (!complete_) complete_timer_ = scheduler_.after(Milliseconds(0), [this] { check_complete(); });
 }
 
@@ -275,10 +419,10 @@ void ClusterSource::check_complete() {
   complete_timer_.reset();
   if (complete_) return;
   const Milliseconds now = scheduler_.now();
-  const bool is_settled =
-      !followed_.empty() && !replan_timer_ && std::ranges::all_of(followed_, [&](const auto& item) {
-        return item.second->is_settled(now);
-      });
+  const bool is_settled = !followed_.empty() && !replan_timer_ && !wants_regroup_ &&
+                          std::ranges::all_of(followed_, [&](const auto& item) {
+                            return item.second->is_settled(now);
+                          });
   if (is_settled) {
     complete_ = origins_changed_ = true;
     std::uint64_t objects = 0;
@@ -362,7 +506,9 @@ void ClusterSource::flush() {
 bool ClusterSource::lacks_endpoints() const {
   return std::ranges::any_of(followed_, [](const auto& item) {
     const Kind kind = item.second->plan().kind;
-    const bool is_of_endpoints = kind == Kind::EndpointSlice || kind == Kind::Endpoints;
+    // A group's watch is begun anew again and again, and most often it has nothing to show.
+    const bool is_of_endpoints = (kind == Kind::EndpointSlice || kind == Kind::Endpoints) &&
+                                 item.second->plan().slices != SliceChoice::Named;
     return is_of_endpoints && !item.second->reflector().synced;
   });
 }

@@ -14,6 +14,7 @@
 #include "registry/source/kubernetes/change_batch.hpp"
 #include "registry/source/kubernetes/discovery.hpp"
 #include "registry/source/kubernetes/followed_collection.hpp"
+#include "registry/source/kubernetes/slice_search.hpp"
 #include "registry/source/kubernetes/watch_plan.hpp"
 #include "registry/source/source.hpp"
 
@@ -73,6 +74,20 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
   void replan();
   void note_selector(const Resource& resource, std::uint64_t object);
   void want_replan();
+
+  // Slices of headless Services without the label (slice_search.hpp).
+  bool searches_slices() const;
+  void note_service(const Resource& resource, std::uint64_t object);
+  bool is_wanted_slice(const FollowedCollection& from, Resource& resource, std::uint64_t object);
+  void note_removal(const FollowedCollection& from, const ResourceKey& key);
+  void note_retained(const FollowedCollection& from, const std::vector<std::uint64_t>& retained);
+  bool may_regroup() const;
+  void want_regroup();
+  void regroup();
+  void regroup_when_due();
+  void note_waiting();
+  void remove_later(const FollowedCollection& from, ResourceKey&& key);
+  void remove_parted();
   Reflector::Environment environment();
 
   // Only one asks a server that does not answer.
@@ -109,6 +124,18 @@ class ClusterSource final : public Source, private CollectionOwner, private Refl
   std::set<std::string> failing_;                   // labels of those that fail, and said so
   std::map<std::uint64_t, std::string> selectors_;  // ServiceEntries with a workloadSelector: ns
   std::unique_ptr<Timer> replan_timer_;
+  SliceSearch slice_search_;
+  bool wants_regroup_ = false;
+  Milliseconds regroups_paid_until_{0};
+  std::unique_ptr<Timer> regroup_timer_;
+  std::unique_ptr<Timer> settle_timer_;
+  bool has_waiting_ = false;  // Services that no group has room for, and said so
+  struct Parting {
+    std::string origin;
+    ResourceKey key;
+  };
+  std::vector<Parting> parting_;  // slices that have left a group's watch
+  std::unique_ptr<Timer> parting_timer_;
 
   ChangeBatch batch_;
   std::vector<SourceNotice> notices_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -13,6 +14,10 @@ constexpr std::string_view kHeadless = "service.kubernetes.io/headless";
 constexpr std::string_view kNotOfTheController =
     "!service.kubernetes.io/headless,"
     "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
+constexpr std::string_view kByController =
+    "!service.kubernetes.io/headless,"
+    "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,"
+    "kubernetes.io/service-name in (";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
 constexpr std::array<std::string_view, 7> kCrds = {"serviceentries.networking.istio.io",
@@ -68,6 +73,7 @@ class Planner {
     if (!variant.empty()) planned.label += "[" + std::string(variant) + "]";
     if (!ns.empty()) planned.label += "@" + std::string(ns);
     planned.kind = kind;
+    planned.ns = ns;
     Collection& collection = planned.collection;
     collection.api_version = group.empty() ? version : std::string(group) + "/" + version;
     collection.path = (group.empty() ? "/api/" : "/apis/") + collection.api_version;
@@ -104,9 +110,30 @@ class Planner {
     } else if (needs_.all_slices) {
       add("endpointslices", group, Kind::EndpointSlice, {}, {}, {});
     } else {
-      add("endpointslices", group, Kind::EndpointSlice, "headless", kHeadless, {});
-      add("endpointslices", group, Kind::EndpointSlice, "other", kNotOfTheController, {});
+      add_slices(SliceChoice::Labelled, "headless", kHeadless);
+      add_slices(SliceChoice::Other, "other", kNotOfTheController);
+      for (std::size_t i = 0; i < needs_.slice_groups.size(); ++i) add_slice_group(i);
     }
+  }
+
+  void add_slices(SliceChoice choice, std::string_view variant, std::string_view selector) {
+    const std::size_t first = plan_.size();
+    add("endpointslices", "discovery.k8s.io", Kind::EndpointSlice, variant, selector, {});
+    for (auto& planned : std::span(plan_).subspan(first)) planned.slices = choice;
+  }
+
+  void add_slice_group(std::size_t index) {
+    const SliceGroup& group = needs_.slice_groups[index];
+    if (group.names.empty()) return;
+    std::string selector(kByController);
+    for (const auto& name : group.names) selector += name + ",";
+    selector.back() = ')';
+    PlannedCollection& planned =
+        add_in(group.ns, "endpointslices", "discovery.k8s.io", Kind::EndpointSlice,
+               "unlabelled-" + std::to_string(index + 1), selector, {});
+    planned.slices = SliceChoice::Named;
+    planned.slice_group = index;
+    planned.revision = group.revision;
   }
 
   // The mesh's own Sidecars count for every namespace.

@@ -3,6 +3,8 @@
 // cluster asks the same API server.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "registry/model/resources.hpp"
 #include "registry/source/kubernetes/discovery.hpp"
 #include "registry/source/kubernetes/reflector.hpp"
+#include "registry/source/kubernetes/slice_search.hpp"
 
 namespace meshdns::registry::kubernetes {
 
@@ -17,19 +20,32 @@ namespace meshdns::registry::kubernetes {
 struct WatchNeeds {
   std::vector<std::string> namespaces;  // only these; empty = all
   std::string root_namespace = "istio-system";
-  std::string node_name;                // empty = not known: then the Pods of every node
-  bool client_pods = false;             // Pods of this node tell who asks
-  bool all_pods = false;                // verified pod names
-  bool all_slices = false;              // a Service without ready endpoints is to be hidden
-  std::set<std::string> selected_pods;  // namespaces whose Pods are ServiceEntries' endpoints
+  std::string node_name;                      // empty = not known: then the Pods of every node
+  bool client_pods = false;                   // Pods of this node tell who asks
+  bool all_pods = false;                      // verified pod names
+  bool all_slices = false;                    // those of Services with cluster IPs, too
+  std::set<std::string> selected_pods;        // namespaces whose Pods are ServiceEntries' endpoints
+  std::vector<SliceGroup> slice_groups = {};  // Services whose slices may lack the label
   friend bool operator==(const WatchNeeds&, const WatchNeeds&) = default;
+};
+
+// Which slices a collection has.
+enum class SliceChoice : std::uint8_t {
+  Any,       // or no slices at all
+  Labelled,  // of Kubernetes' controller, with the label of headless Services
+  Named,     // of Kubernetes' controller, without it: by the names of headless Services
+  Other,     // of other authors
 };
 
 struct PlannedCollection {
   std::string label;     // "endpointslices[headless]@shop": unique, and the same after a restart
   std::string resource;  // "endpointslices.discovery.k8s.io", as RBAC names it
   Kind kind = Kind::Service;
+  std::string ns;  // empty = all
   Collection collection;
+  SliceChoice slices = SliceChoice::Any;
+  std::size_t slice_group = 0;  // of SliceChoice::Named: in WatchNeeds::slice_groups
+  std::uint64_t revision = 0;   // another one: to be listed again
   // Nothing can be answered without it; the others may be forbidden.
   bool is_required = false;
 };

@@ -195,6 +195,103 @@ TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
   EXPECT_THAT(sink_.findings["kubernetes:t/services"], IsEmpty());
 }
 
+std::string headless(std::string_view name, int version) {
+  return object(name, version, R"(,"spec":{"clusterIP":"None","ports":[{"port":80}]})");
+}
+std::string slice(std::string_view name, std::string_view of, int version) {
+  return R"({"metadata":{"name":")" + std::string(name) +
+         R"(","namespace":"shop","resourceVersion":")" + std::to_string(version) +
+         R"(","labels":{"kubernetes.io/service-name":")" + std::string(of) +
+         R"("}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}]})";
+}
+
+class SliceSearchOfClusterTest : public ClusterSourceTest {
+ protected:
+  // The requests for slices by the names of Services.
+  std::vector<std::string> searches() const {
+    std::vector<std::string> paths;
+    for (const auto& path : transport_.paths)
+      if (path.contains("service-name")) paths.push_back(path);
+    return paths;
+  }
+  bool is_watched(std::string_view name) const {
+    return transport_.find(searches().back()) != nullptr && searches().back().contains(name);
+  }
+};
+
+TEST_F(SliceSearchOfClusterTest, FindsSlicesWithoutTheLabel) {
+  sync();
+  EXPECT_THAT(searches(), IsEmpty());
+  transport_.send(kServices, event("MODIFIED", headless("db", 201)));
+  pass(100);
+  ASSERT_EQ(searches().size(), 1U);
+  list(searches().back(),
+       event("ADDED", slice("db-1", "db", 50)) + event("ADDED", slice("web-1", "web", 51)));
+  pass(5);
+  EXPECT_THAT(sink_.labels(),
+              ElementsAre("EndpointSlice shop/db-1", "Service shop/db", "Service shop/web"));
+}
+
+TEST_F(SliceSearchOfClusterTest, IsCompleteWithTheSlicesOfTheFirstSearch) {
+  source_->start();
+  answer_discovery();
+  list(kCrds);
+  list(kNamespaces);
+  list(kServices, event("ADDED", headless("db", 7)));
+  list_slices();
+  pass(1'000);
+  EXPECT_FALSE(sink_.complete);
+  ASSERT_EQ(searches().size(), 1U);
+  list(searches().back(), event("ADDED", slice("db-1", "db", 50)));
+  pass(1);
+  EXPECT_TRUE(sink_.complete);
+  EXPECT_THAT(sink_.labels(), ElementsAre("EndpointSlice shop/db-1", "Service shop/db"));
+}
+
+TEST_F(SliceSearchOfClusterTest, ASliceThatGetsTheLabelIsNeverGone) {
+  sync();
+  transport_.send(kServices, event("MODIFIED", headless("db", 201)));
+  pass(100);
+  list(searches().back(), event("ADDED", slice("db-1", "db", 50)));
+  pass(5);
+  transport_.send(searches().back(), event("DELETED", slice("db-1", "db", 202)));
+  pass(50);
+  EXPECT_TRUE(sink_.labels().contains("EndpointSlice shop/db-1"));
+  for (const auto& path : transport_.paths)
+    if (path.contains("labelSelector=service"))
+      transport_.send(path, event("ADDED", slice("db-1", "db", 202)));
+  pass(1'000);
+  EXPECT_TRUE(sink_.labels().contains("EndpointSlice shop/db-1"));
+}
+
+TEST_F(SliceSearchOfClusterTest, ManyServicesAtOnceCostFewRequests) {
+  sync();
+  for (int i = 0; i < 1'000; ++i) {
+    transport_.send(kServices, event("ADDED", headless("s" + std::to_string(i), 201 + i)));
+    pass(10);
+  }
+  EXPECT_TRUE(is_watched("s0%2C"));
+  // Four at once, then one every five seconds, for each of the groups that the names fill.
+  EXPECT_LE(searches().size(), 3U * (4 + 2));
+}
+
+TEST_F(SliceSearchOfClusterTest, ASearchThatFailsIsRepeatedWithGrowingPauses) {
+  sync();
+  transport_.send(kServices, event("MODIFIED", headless("db", 201)));
+  pass(100);
+  for (int i = 0; i < 600; ++i) {
+    if (transport_.find(searches().back()) != nullptr)
+      transport_.answer(searches().back(), 500, R"({"kind":"Status","code":500,"message":"no"})");
+    pass(100);
+  }
+  EXPECT_GE(searches().size(), 10U);
+  EXPECT_LE(searches().size(), 40U);
+  ASSERT_TRUE(transport_.find(searches().back()) != nullptr || (pass(5'000), true));
+  list(searches().back(), event("ADDED", slice("db-1", "db", 50)));
+  pass(5);
+  EXPECT_TRUE(sink_.labels().contains("EndpointSlice shop/db-1"));
+}
+
 // One object as somebody may have written it who means no good, and what is said of it.
 struct HostileObject {
   std::string_view what;

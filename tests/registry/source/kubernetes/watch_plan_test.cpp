@@ -37,6 +37,17 @@ TEST(WatchPlanTest, FollowsNoMoreThanNamesNeed) {
                   "managed-by!=endpointslice-controller.k8s.io"));
 }
 
+TEST(WatchPlanTest, FollowsSlicesWithoutTheLabelByTheNamesOfTheirServices) {
+  WatchNeeds needs;
+  needs.slice_groups = {{"", {"cache", "db"}, 1}, {"", {}, 2}};
+  const std::vector<std::string> lines = plan(needs, kToday);
+  EXPECT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines.back(),
+            "/apis/discovery.k8s.io/v1/endpointslices l:!service.kubernetes.io/headless,"
+            "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,"
+            "kubernetes.io/service-name in (cache,db)");
+}
+
 TEST(WatchPlanTest, TakesTheVersionThatIsServed) {
   EXPECT_THAT(plan({}, {{"endpointslices.discovery.k8s.io", "v1beta1"},
                         {"serviceentries.networking.istio.io", "v1alpha3"}}),

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices of headless Services are found with and without the label service.kubernetes.io/headless: whatever becomes
+of Services, their names and their slices, the answers are those of the API's own lists."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from harness.kube_api import Fault, endpoint_slice, headless, namespace, service
+from harness.kube_cluster import DOMAIN, RECOVERY, Cluster, addresses, wait_for, wait_for_rcode
+from harness.waiting import eventually
+
+SEARCH = 15.0  # seconds until a slice without the label is found
+NAMESPACES = ["shop", "lab"]
+NAMES = ["a", "b", "c", "d"]
+CONTROLLER = "endpointslice-controller.k8s.io"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+LABEL = "service.kubernetes.io/headless"
+OF = "kubernetes.io/service-name"
+
+
+def alias(name, ns="shop"):
+    return {"kind": "Service", "metadata": {"name": name, "namespace": ns},
+            "spec": {"type": "ExternalName", "externalName": "www.example.org"}}
+
+
+# --- single cases ------------------------------------------------------------------------------------
+
+
+def test_a_service_that_becomes_headless_keeps_its_slices(workspace):
+    """ClusterIP, then ExternalName, then headless: the controller sees no reason to write the slice."""
+    cluster = Cluster(workspace)
+    api = cluster.api
+    api.put(service("pay", ip="10.96.0.9"), endpoint_slice("pay", ["10.0.3.1"], is_headless=False))
+    daemon = cluster.daemon()
+    wait_for(daemon, "pay", ["10.96.0.9"])
+    api.put(alias("pay"))
+    wait_for(daemon, "pay", ["192.0.2.1"])
+    api.put(headless("pay"))
+    wait_for(daemon, "pay", ["10.0.3.1"])
+    api.put(endpoint_slice("pay", ["10.0.3.2"], is_headless=False))
+    wait_for(daemon, "pay", ["10.0.3.2"])
+    # The label comes: another watch has the slice from now on.
+    api.put(endpoint_slice("pay", ["10.0.3.2"]))
+    api.put(endpoint_slice("pay", ["10.0.3.3"]))
+    wait_for(daemon, "pay", ["10.0.3.3"])
+    api.delete("EndpointSlice", "pay-0", "shop")
+    wait_for_rcode(daemon, "pay", "NXDOMAIN")
+
+
+def test_slices_are_found_at_the_start_even_beside_some_with_the_label(workspace):
+    cluster = Cluster(workspace)
+    cluster.api.put(headless("half"), endpoint_slice("half", ["10.0.4.1"]),
+                    endpoint_slice("half", ["10.0.4.2"], number=1, is_headless=False))
+    daemon = cluster.daemon()
+    assert addresses(daemon, "half") == ["10.0.4.1", "10.0.4.2"]
+
+
+def test_the_name_of_a_deleted_service_is_taken_by_a_headless_one(workspace):
+    cluster = Cluster(workspace)
+    api = cluster.api
+    api.put(service("old", ip="10.96.0.9"), endpoint_slice("old", ["10.0.3.1"], is_headless=False))
+    daemon = cluster.daemon()
+    api.delete("Service", "old", "shop")
+    wait_for_rcode(daemon, "old", "NXDOMAIN")
+    api.put(headless("old"))
+    wait_for(daemon, "old", ["10.0.3.1"])
+
+
+def test_services_of_the_same_name_elsewhere_cost_no_memory(workspace):
+    """Only slices of headless Services are kept."""
+    cluster = Cluster(workspace)
+    api = cluster.api
+    api.put(namespace("lab"), service("cache", "lab", ip="10.96.0.9"),
+            endpoint_slice("cache", ["10.0.5.1"], "lab", is_headless=False),
+            headless("cache"), endpoint_slice("cache", ["10.0.5.2"], is_headless=False))
+    daemon = cluster.daemon()
+    assert addresses(daemon, "cache") == ["10.0.5.2"]
+    assert addresses(daemon, "cache", "lab") == ["10.96.0.9"]
+    assert daemon.ask(f"10-0-5-1.cache.lab.{DOMAIN}").rcode == "NXDOMAIN"
+    api.put(headless("cache", "lab"))
+    wait_for(daemon, "cache", ["10.0.5.1"], namespace="lab")
+
+
+def test_a_search_outlives_errors_of_the_api(workspace):
+    cluster = Cluster(workspace)
+    api = cluster.api
+    daemon = cluster.daemon()
+    api.put(endpoint_slice("pay", ["10.0.3.1"], is_headless=False))
+    api.faults["endpointslices"] = Fault(status=500)
+    api.put(headless("pay"))
+    eventually(lambda: searches(api), RECOVERY)
+    del api.faults["endpointslices"]
+    wait_for(daemon, "pay", ["10.0.3.1"], limit=10)
+
+
+def searches(api):
+    """The requests for slices by the names of Services."""
+    return [q for _, q in api.asked("endpointslices") if "service-name" in q.get("labelSelector", "")]
+
+
+# --- churn -------------------------------------------------------------------------------------------
+
+
+def expected(api):
+    """{(namespace, name): addresses, or None where there is no such name} by the API's own lists."""
+    found = {(ns, name): None for ns in NAMESPACES for name in NAMES}
+    services = {(o["metadata"]["namespace"], o["metadata"]["name"]): o["spec"] for o in api.list("Service")}
+    for key in found:
+        spec = services.get(key)
+        if spec is None:
+            continue
+        if spec.get("type") == "ExternalName":
+            found[key] = ["192.0.2.1"]
+        elif spec.get("clusterIP") != "None":
+            found[key] = [spec["clusterIP"]]
+        else:
+            ready = {address for o in api.list("EndpointSlice")
+                     if (o["metadata"]["namespace"], o["metadata"]["labels"].get(OF)) == key
+                     for endpoint in o.get("endpoints") or []
+                     if endpoint.get("conditions", {}).get("ready", True) for address in endpoint["addresses"]}
+            found[key] = sorted(ready) or None
+    return found
+
+
+def compare(daemon, api):
+    """Asserts that the answers are those of the API's lists, which do not change meanwhile."""
+    wrong = []
+    for (ns, name), addresses_ in expected(api).items():
+        reply = daemon.ask(f"{name}.{ns}.{DOMAIN}")
+        good = reply.rcode == "NXDOMAIN" if addresses_ is None else sorted(reply.addresses()) == addresses_
+        if not good:
+            wrong.append(f"{name}.{ns}: {reply.rcode} {sorted(reply.addresses())}, not {addresses_}")
+    assert not wrong
+
+
+class FakeCluster:
+    """The fake API with a controller that writes slices as the one of Kubernetes does: with the label that the
+    Service calls for when a slice is written, perhaps by an older state of the Service; and never because of it."""
+
+    def __init__(self, api, choice):
+        self.api, self.choice = api, choice
+        self.numbers = 0
+
+    def list(self, kind):
+        return list(self.api.objects.get(self.api.collection_of(kind), {}).values())
+
+    def slices_of(self, ns, name):
+        return [o for o in self.list("EndpointSlice")
+                if (o["metadata"]["namespace"], o["metadata"]["labels"].get(OF)) == (ns, name)]
+
+    def write_slice(self, ns, name, written=None):
+        spec = next((o["spec"] for o in self.list("Service")
+                     if (o["metadata"]["namespace"], o["metadata"]["name"]) == (ns, name)), {})
+        is_headless = spec.get("clusterIP") == "None"
+        if self.choice.random() < 0.3:
+            is_headless = not is_headless  # the controller's view is older
+        self.numbers += 1
+        picked = [f"10.1.{self.numbers >> 8}.{self.numbers & 255}", f"10.2.{self.numbers >> 8}.{self.numbers & 255}"]
+        made = endpoint_slice(name, picked[:self.choice.randint(0, 2)], ns, self.numbers, is_headless=is_headless)
+        made["metadata"]["name"] = written or made["metadata"]["name"]
+        if self.choice.random() < 0.2:
+            for endpoint in made["endpoints"]:
+                endpoint["conditions"]["ready"] = False
+        if self.choice.random() < 0.1:
+            made["metadata"]["labels"][MANAGED_BY] = "endpointslicemirroring-controller.k8s.io"
+        self.api.put(made)
+
+    def change(self):
+        ns, name = self.choice.choice(NAMESPACES), self.choice.choice(NAMES)
+        exists = any((o["metadata"]["namespace"], o["metadata"]["name"]) == (ns, name) for o in self.list("Service"))
+        slices = self.slices_of(ns, name)
+        what = self.choice.random()
+        if what < 0.35:
+            self.api.put(self.choice.choice([headless, headless, service, alias])(name, ns))
+        elif what < 0.5 and exists:
+            self.api.delete("Service", name, ns)
+            if self.choice.random() < 0.5:  # else garbage collection is late
+                for piece in slices:
+                    self.api.delete("EndpointSlice", piece["metadata"]["name"], ns)
+        elif what < 0.7 or not slices:
+            self.write_slice(ns, name)
+        elif what < 0.85:
+            self.write_slice(ns, name, self.choice.choice(slices)["metadata"]["name"])
+        elif what < 0.9:
+            moved = json.loads(json.dumps(self.choice.choice(slices)))
+            moved["metadata"]["labels"][OF] = self.choice.choice(NAMES)
+            self.api.put(moved)
+        else:
+            self.api.delete("EndpointSlice", self.choice.choice(slices)["metadata"]["name"], ns)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("MESHDNS_CHURN_SEEDS", "3"))))
+def test_answers_follow_the_lists_of_the_api_through_any_churn(workspace, seed):
+    choice = random.Random(seed)
+    cluster = Cluster(workspace, streams_lists=seed % 2 == 0)
+    cluster.api.put(namespace("lab"))
+    fake = FakeCluster(cluster.api, choice)
+    for _ in range(40):
+        fake.change()
+    daemon = cluster.daemon()
+    compare(daemon, fake)
+    for _ in range(4):
+        for _ in range(choice.choice([1, 5, 60])):
+            fake.change()
+            if choice.random() < 0.2:
+                time.sleep(choice.random() / 50)
+        if choice.random() < 0.3:
+            cluster.api.reset_connections()
+        eventually(lambda: compare(daemon, fake), SEARCH)
+    assert len(searches(cluster.api)) < 100
+
+
+# --- a real server -----------------------------------------------------------------------------------
+
+
+class RealCluster:
+    """A kube-apiserver with the controllers of Kubernetes; `directory` has its kubeconfig, ca.crt and token."""
+
+    def __init__(self, directory, choice):
+        self.choice = choice
+        self.directory = directory
+        self.url = next(re.search(r'https:[^"]+', line)[0] for line in (directory / "kubeconfig").read_text().splitlines()
+                        if "server:" in line)
+        self.token = (directory / "token").read_text()
+        self.context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        self.pods = 0
+        for ns in NAMESPACES:
+            self.call("POST", "/api/v1/namespaces", {"metadata": {"name": ns}})
+            for name in NAMES:
+                self.call("DELETE", self.path(ns, "services", name))
+            self.call("DELETE", self.path(ns, "pods") + "?gracePeriodSeconds=0")
+
+    @staticmethod
+    def path(ns, plural, name=None):
+        return f"/api/v1/namespaces/{ns}/{plural}" + (f"/{name}" if name else "")
+
+    def call(self, method, path, body=None):
+        """The answer; of a refusal, None."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None,
+                                         headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, context=self.context, timeout=30) as response:
+                return json.loads(response.read())
+        except urllib.error.HTTPError:
+            return None
+
+    def list(self, kind):
+        paths = {"Service": "/api/v1/services", "EndpointSlice": "/apis/discovery.k8s.io/v1beta1/endpointslices"}
+        return self.call("GET", paths[kind])["items"]
+
+    def add_pod(self, ns, name):
+        self.pods += 1
+        pod = f"{name}-{self.pods}"
+        self.call("POST", self.path(ns, "pods"), {
+            "metadata": {"name": pod, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "c", "image": "x"}]}})
+        self.set_ready(ns, pod, f"10.3.{self.pods >> 8}.{self.pods & 255}", True)
+
+    def set_ready(self, ns, pod, ip, ready):
+        self.call("PATCH", self.path(ns, "pods", pod) + "/status", {
+            "status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+                       "conditions": [{"type": "Ready", "status": str(ready)}]}})
+
+    def change(self):
+        ns, name = self.choice.choice(NAMESPACES), self.choice.choice(NAMES)
+        what = self.choice.random()
+        to_alias = {"type": "ExternalName", "externalName": "www.example.org", "clusterIP": None, "clusterIPs": None}
+        if what < 0.4:
+            kind = self.choice.choice([{"clusterIP": "None"}, {}, to_alias])
+            spec = {k: v for k, v in kind.items() if v is not None}
+            self.call("POST", self.path(ns, "services"), {"metadata": {"name": name}, "spec": {
+                "selector": {"app": name}, "ports": [{"name": "http", "port": 80}], **spec}})
+            self.call("PATCH", self.path(ns, "services", name), {"spec": self.choice.choice([
+                to_alias, {"type": "ClusterIP", "externalName": None, "clusterIP": "None"},
+                {"type": "ClusterIP", "externalName": None}])})
+        elif what < 0.5:
+            self.call("DELETE", self.path(ns, "services", name))
+        elif what < 0.75:
+            self.add_pod(ns, name)
+        else:
+            pods = self.call("GET", self.path(ns, "pods"))["items"]
+            if not pods:
+                return
+            pod = self.choice.choice(pods)
+            if what < 0.9:
+                self.set_ready(ns, pod["metadata"]["name"], pod["status"].get("podIP", "10.3.0.0"),
+                               self.choice.random() < 0.5)
+            else:
+                self.call("DELETE", self.path(ns, "pods", pod["metadata"]["name"]) + "?gracePeriodSeconds=0")
+
+
+@pytest.mark.skipif("MESHDNS_TEST_KUBE" not in os.environ, reason="MESHDNS_TEST_KUBE: no directory of a real server")
+@pytest.mark.parametrize("seed", range(int(os.environ.get("MESHDNS_CHURN_SEEDS", "3"))))
+def test_answers_follow_the_lists_of_a_real_server_through_any_churn(workspace, seed):
+    choice = random.Random(seed)
+    real = RealCluster(pathlib.Path(os.environ["MESHDNS_TEST_KUBE"]), choice)
+    for _ in range(100):
+        real.change()
+    time.sleep(2)  # the controllers come to rest
+    upstream = workspace.upstream(["www.example.org. 300 A 192.0.2.1"])
+    daemon = workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": str(real.directory / "kubeconfig")}}]},
+                              upstreams=[upstream])
+    eventually(lambda: compare(daemon, real), 2)
+    for _ in range(5):
+        for _ in range(choice.choice([1, 10, 100])):
+            real.change()
+        eventually(lambda: compare(daemon, real), SEARCH)

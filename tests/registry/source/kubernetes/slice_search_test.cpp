@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/source/kubernetes/slice_search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace meshdns::registry::kubernetes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr Milliseconds kStart{1'000'000};
+const std::string kLabelled = "slices[headless]";
+
+KubeService headless_service(const std::string& name, const std::string& ns = "shop") {
+  KubeService service;
+  service.meta.ns = ns;
+  service.meta.name = name;
+  service.headless = true;
+  return service;
+}
+
+KubeService other_service(const std::string& name) {
+  KubeService service = headless_service(name);
+  service.headless = false;
+  return service;
+}
+
+// The names that are watched, of all groups.
+std::set<std::string> names_of(const std::vector<SliceGroup>& groups) {
+  std::set<std::string> names;
+  for (const auto& group : groups) names.insert(group.names.begin(), group.names.end());
+  return names;
+}
+
+class SliceSearchTest : public ::testing::Test {
+ protected:
+  // Lists all groups, which have no slices but `found`.
+  void list_groups(Milliseconds now, const std::vector<std::uint64_t>& found = {}) {
+    for (std::size_t i = 0; i < search_.regroup(now).size(); ++i)
+      search_.retain_found(i, found, now);
+  }
+  std::set<std::string> regroup(Milliseconds now) { return names_of(search_.regroup(now)); }
+
+  SliceSearch search_{{}};
+};
+
+TEST_F(SliceSearchTest, LooksForAServiceThatHasBecomeHeadlessAndLeavesItWhenItIsSettled) {
+  EXPECT_FALSE(search_.note_service(1, other_service("db")));
+  EXPECT_THAT(search_.regroup(kStart), IsEmpty());
+  EXPECT_TRUE(search_.note_service(1, headless_service("db")));
+  EXPECT_FALSE(search_.note_service(1, headless_service("db")));
+  search_.note_labelled(kLabelled, 10, 1);
+  list_groups(kStart);
+  EXPECT_THAT(regroup(kStart), ElementsAre("db"));
+  EXPECT_EQ(search_.next_change(), kStart + SliceSearch::kGrace);
+  EXPECT_THAT(regroup(kStart + SliceSearch::kGrace), IsEmpty());
+  EXPECT_EQ(search_.next_change(), std::nullopt);
+}
+
+TEST_F(SliceSearchTest, StaysWithAServiceThatHasNoSliceWithTheLabel) {
+  search_.note_service(1, headless_service("db"));
+  list_groups(kStart);
+  const auto later = kStart + 10 * SliceSearch::kGrace;
+  EXPECT_THAT(regroup(later), ElementsAre("db"));
+  EXPECT_EQ(search_.next_change(), std::nullopt);
+  search_.note_labelled(kLabelled, 10, 1);
+  EXPECT_THAT(regroup(later), IsEmpty());
+  EXPECT_TRUE(search_.forget_labelled(kLabelled, 10));
+  EXPECT_THAT(regroup(later), ElementsAre("db"));
+}
+
+TEST_F(SliceSearchTest, StaysWithAServiceOfWhichItFoundASliceWithoutTheLabel) {
+  search_.note_service(1, headless_service("db"));
+  search_.note_labelled(kLabelled, 10, 1);
+  search_.regroup(kStart);
+  EXPECT_TRUE(search_.note_found(0, 11, 1));
+  search_.retain_found(0, {11}, kStart);
+  const auto later = kStart + 2 * SliceSearch::kGrace;
+  EXPECT_THAT(regroup(later), ElementsAre("db"));
+  search_.forget_found(0, 11);
+  EXPECT_THAT(regroup(later), IsEmpty());
+}
+
+TEST_F(SliceSearchTest, TakesSlicesOfHeadlessServicesOnly) {
+  search_.note_service(1, headless_service("db"));
+  search_.regroup(kStart);
+  EXPECT_FALSE(search_.note_found(0, 20, 2)) << "a Service of that name in another namespace";
+  EXPECT_TRUE(search_.note_service(2, headless_service("db", "other")));
+  const std::uint64_t before = search_.regroup(kStart)[0].revision;
+  EXPECT_TRUE(search_.note_found(0, 20, 2));
+  EXPECT_EQ(search_.regroup(kStart)[0].revision, before);
+  search_.note_service(2, other_service("db"));
+  EXPECT_FALSE(search_.note_found(0, 20, 2));
+}
+
+TEST_F(SliceSearchTest, ListsAgainWhenTheNameIsWatchedAlready) {
+  search_.note_service(1, headless_service("db"));
+  const std::vector<SliceGroup> first = search_.regroup(kStart);
+  search_.note_service(2, headless_service("db", "other"));
+  const std::vector<SliceGroup> second = search_.regroup(kStart);
+  EXPECT_EQ(first[0].names, second[0].names);
+  EXPECT_NE(first[0].revision, second[0].revision);
+}
+
+TEST_F(SliceSearchTest, ChangesNoGroupThatGainsNothing) {
+  for (std::uint64_t i = 0; i < 10; ++i)
+    search_.note_service(i, headless_service("db-" + std::to_string(i)));
+  const std::vector<SliceGroup> before = search_.regroup(kStart);
+  search_.forget_service(3);
+  EXPECT_EQ(search_.regroup(kStart), before);
+}
+
+TEST_F(SliceSearchTest, TheNamesOfAGroupFitIntoAUrl) {
+  for (std::uint64_t i = 0; i < 500; ++i)
+    search_.note_service(i, headless_service(std::string(50, 'a') + std::to_string(i)));
+  const auto& groups = search_.regroup(kStart);
+  for (const auto& group : groups) {
+    std::size_t size = 0;
+    for (const auto& name : group.names) size += name.size() + 3;
+    EXPECT_LE(size, SliceSearch::kMaxNamesSize);
+  }
+  EXPECT_THAT(names_of(groups), SizeIs(500));
+  EXPECT_EQ(search_.waiting(), 0U);
+}
+
+// Ten times as many Services as the groups hold: each is watched sooner or later, one with a find
+// always.
+TEST_F(SliceSearchTest, ServicesTakeTurnsWhenThereAreTooManyAndFindsStay) {
+  constexpr std::size_t kServices = 10 * SliceSearch::kMaxGroups * SliceSearch::kMaxNamesSize / 60;
+  for (std::uint64_t i = 0; i < kServices; ++i)
+    search_.note_service(i, headless_service(std::string(50, 'a') + std::to_string(i)));
+  std::set<std::string> seen;
+  Milliseconds now = kStart;
+  std::string found;
+  for (int turn = 0; turn < 15; ++turn) {
+    const auto& groups = search_.regroup(now);
+    EXPECT_LE(groups.size(), SliceSearch::kMaxGroups);
+    const std::set<std::string> names = names_of(groups);
+    if (found.empty()) {
+      found = groups[0].names[0];
+      ASSERT_TRUE(search_.note_found(0, 99, std::stoull(found.substr(50))));
+    }
+    EXPECT_TRUE(names.contains(found)) << turn;
+    seen.insert(names.begin(), names.end());
+    for (std::size_t i = 0; i < groups.size(); ++i) search_.retain_found(i, {99}, now);
+    ASSERT_TRUE(search_.next_change());
+    EXPECT_GT(*search_.next_change(), now);
+    now = std::max(now + SliceSearch::kGrace, *search_.next_change());
+  }
+  EXPECT_THAT(seen, SizeIs(kServices));
+}
+
+TEST_F(SliceSearchTest, GivenNamespacesHaveGroupsOfTheirOwn) {
+  SliceSearch search({"a", "b"});
+  search.note_service(1, headless_service("db", "a"));
+  search.note_service(2, headless_service("db", "b"));
+  const auto& groups = search.regroup(kStart);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_EQ((std::set{groups[0].ns, groups[1].ns}), (std::set<std::string>{"a", "b"}));
+}
+
+}  // namespace
+}  // namespace meshdns::registry::kubernetes
