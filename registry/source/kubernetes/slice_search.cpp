@@ -126,13 +126,13 @@ void SliceSearch::release_settled(Group& group, std::size_t index, Milliseconds 
     // It is gone, or has come again since.
     if (it == services_.end() || it->second.group != index) return true;
     it->second.was_checked |= is_checked(*it, now);
-    if (is_searched_for(*it) || has_found(*it)) return false;
+    if (index < kStandingGroups || is_searched_for(*it) || has_found(*it)) return false;
     it->second.group.reset();
     return true;
   });
 }
 
-// Makes room for those that wait: the Services without a find have had their turn.
+// Makes room for those that wait: Services without a find leave, if they were searched for.
 void SliceSearch::release_idle(Milliseconds now) {
   for (Group& group : groups_)
     std::erase_if(group.members, [&](std::uint64_t key) {

@@ -6,8 +6,8 @@
 // writes a slice, but it does not write a slice because its Service has become headless.  So this
 // class looks for slices by the names of headless Services, in groups: one watch for each group.
 //
-// A Service is searched for when it becomes headless, for at least kGrace.  It stays in its group
-// while it has slices without the label, and while it has none with it.  If there are more such
+// The first groups are watched for good.  From the others, a Service leaves kGrace after it has
+// become headless, unless it has slices without the label, or none with it.  If there are more such
 // Services than the groups hold, those without a find take turns.
 #pragma once
 
@@ -38,6 +38,7 @@ struct SliceGroup {
 class SliceSearch {
  public:
   static constexpr std::size_t kMaxGroups = 16;
+  static constexpr std::size_t kStandingGroups = 4;
   // Of the names of one group, which stand in the URL: proxies accept 8 KiB.
   static constexpr std::size_t kMaxNamesSize = 4'000;
   // The controller may write slices from its older state of the Service for so long.

@@ -46,14 +46,40 @@ class SliceSearchTest : public ::testing::Test {
     for (std::size_t i = 0; i < search_.regroup(now).size(); ++i)
       search_.retain_found(i, found, now);
   }
-  std::set<std::string> regroup(Milliseconds now) { return names_of(search_.regroup(now)); }
+  // The names beyond the standing groups.
+  std::set<std::string> regroup(Milliseconds now) {
+    const auto& groups = search_.regroup(now);
+    if (groups.size() <= SliceSearch::kStandingGroups) return {};
+    return names_of({groups.begin() + SliceSearch::kStandingGroups, groups.end()});
+  }
+  // Fills the standing groups: what comes next must leave when it is settled.
+  void fill_standing_groups() {
+    const std::string name(SliceSearch::kMaxNamesSize / 2 - 3, 'a');
+    for (std::uint64_t i = 0; i < 2 * SliceSearch::kStandingGroups; ++i) {
+      search_.note_service(1'000 + i, headless_service(name));
+      search_.note_labelled(kLabelled, 1'000 + i, 1'000 + i);
+    }
+    list_groups(kStart - SliceSearch::kGrace);
+    search_.regroup(kStart);
+  }
+  static constexpr std::size_t kNext = SliceSearch::kStandingGroups;  // the group of the next
 
   SliceSearch search_{{}};
 };
 
-TEST_F(SliceSearchTest, LooksForAServiceThatHasBecomeHeadlessAndLeavesItWhenItIsSettled) {
+TEST_F(SliceSearchTest, WatchesSettledServicesWhileThereIsRoom) {
   EXPECT_FALSE(search_.note_service(1, other_service("db")));
   EXPECT_THAT(search_.regroup(kStart), IsEmpty());
+  search_.note_service(1, headless_service("db"));
+  search_.note_labelled(kLabelled, 10, 1);
+  list_groups(kStart);
+  EXPECT_THAT(names_of(search_.regroup(kStart + SliceSearch::kGrace)), ElementsAre("db"));
+  EXPECT_EQ(search_.next_change(), std::nullopt);
+}
+
+TEST_F(SliceSearchTest, LooksForAServiceThatHasBecomeHeadlessAndLeavesItWhenItIsSettled) {
+  fill_standing_groups();
+  EXPECT_THAT(regroup(kStart), IsEmpty());
   EXPECT_TRUE(search_.note_service(1, headless_service("db")));
   EXPECT_FALSE(search_.note_service(1, headless_service("db")));
   search_.note_labelled(kLabelled, 10, 1);
@@ -65,6 +91,7 @@ TEST_F(SliceSearchTest, LooksForAServiceThatHasBecomeHeadlessAndLeavesItWhenItIs
 }
 
 TEST_F(SliceSearchTest, StaysWithAServiceThatHasNoSliceWithTheLabel) {
+  fill_standing_groups();
   search_.note_service(1, headless_service("db"));
   list_groups(kStart);
   const auto later = kStart + 10 * SliceSearch::kGrace;
@@ -77,14 +104,15 @@ TEST_F(SliceSearchTest, StaysWithAServiceThatHasNoSliceWithTheLabel) {
 }
 
 TEST_F(SliceSearchTest, StaysWithAServiceOfWhichItFoundASliceWithoutTheLabel) {
+  fill_standing_groups();
   search_.note_service(1, headless_service("db"));
   search_.note_labelled(kLabelled, 10, 1);
   search_.regroup(kStart);
-  EXPECT_TRUE(search_.note_found(0, 11, 1));
-  search_.retain_found(0, {11}, kStart);
+  EXPECT_TRUE(search_.note_found(kNext, 11, 1));
+  search_.retain_found(kNext, {11}, kStart);
   const auto later = kStart + 2 * SliceSearch::kGrace;
   EXPECT_THAT(regroup(later), ElementsAre("db"));
-  search_.forget_found(0, 11);
+  search_.forget_found(kNext, 11);
   EXPECT_THAT(regroup(later), IsEmpty());
 }
 
