@@ -3,6 +3,7 @@
 // records (Kubernetes DNS-Based Service Discovery 1.1.0, sections 2.3.2 and 2.4.2).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,8 +41,9 @@ class ServicePorts {
   bool has(std::string_view port, std::string_view protocol) const;
   // Whether `labels` has any SRV record.
   bool has_targets(const ServiceLabels& labels) const;
-  // Calls `visit(number)` for the service's own ports that `labels` means, or for those of a
-  // subset of its endpoints: Kind::Port is that port, all others are every port, unnamed ones too.
+  // Calls `visit(number)` for the ports that `labels` means, at the service's addresses or at those
+  // of a subset of its endpoints: Kind::Port is that port, all others are every port, unnamed ones
+  // too.  A number may come twice.
   template <typename Visit>
   void for_each_port(const ServiceLabels& labels, const Visit& visit) const;
   template <typename Visit>
@@ -53,6 +55,13 @@ class ServicePorts {
   std::span<const registry::ServicePort> ports() const;
   std::span<const registry::ServicePort> ports_of(std::uint16_t subset) const;
   static bool is_wanted(const registry::ServicePort& port, const ServiceLabels& labels);
+  // Whether the service's addresses are those of its endpoints, which have ports of their own.
+  bool has_endpoint_addresses() const {
+    return service_.answer == registry::AnswerKind::Endpoints && service_.endpoints() != nullptr;
+  }
+  // Calls `visit(subset)` for the subsets of ready endpoints that the client reaches.
+  template <typename Visit>
+  void for_each_subset(const Visit& visit) const;
   // Whether the client reaches a ready endpoint that has a port for which `matches` holds.
   template <typename Matches>
   bool has_endpoint_port(const Matches& matches) const;
@@ -107,7 +116,24 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
 }
 
 template <typename Visit>
+void ServicePorts::for_each_subset(const Visit& visit) const {
+  // Of very many different ones some will do: a reply has no room for more ports.
+  constexpr std::size_t kMost = 1024;
+  const registry::EndpointList& endpoints = *service_.endpoints();
+  if (!endpoints.index.is_made()) {
+    for (const registry::EndpointEntry& endpoint : endpoints.entries)
+      if (endpoint.ready && view_.reaches(endpoint)) visit(endpoint.subset);
+    return;
+  }
+  const auto kinds = endpoints.index.kinds();
+  for (const auto& kind : kinds.first(std::min(kinds.size(), kMost)))
+    if (view_.reaches(kind.network)) visit(kind.subset);
+}
+
+template <typename Visit>
 void ServicePorts::for_each_port(const ServiceLabels& labels, const Visit& visit) const {
+  if (has_endpoint_addresses())
+    return for_each_subset([&](std::uint16_t subset) { for_each_port(subset, labels, visit); });
   for (const registry::ServicePort& port : ports())
     if (is_wanted(port, labels)) visit(port.number);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of ServiceEntries and of name tables.
 #include <algorithm>
+#include <limits>
 
 #include "registry/derive/deriver.hpp"
 
@@ -140,11 +141,35 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
 void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
   const bool by_name =
       entry.resolution == Resolution::Dns || entry.resolution == Resolution::DnsRoundRobin;
-  list.ports.push_back(context_.ports->intern(entry.ports));
+  subset_ = entry_subset_ = subset_of(entry, {}, list);
   if (entry.workload_selector) return add_selected(entry, by_name, list);
   for (const auto& endpoint : entry.endpoints) add_spec(endpoint, entry, by_name, true, list);
   if (entry.endpoints.empty() && by_name && !host_.starts_with("*"))
     add_name(host_, entry, 1, {}, list);
+}
+
+// The port of an endpoint: its own for the service port's name, else the target port, else the
+// service port.
+std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& own,
+                                 EndpointList& list) {
+  std::vector<ServicePort> ports = entry.ports;
+  for (ServicePort& port : ports) {
+    const auto named = std::ranges::find(own, port.name, &PortNumbers::value_type::first);
+    if (named != own.end())
+      port.number = named->second;
+    else if (port.target_port != 0)
+      port.number = port.target_port;
+    port.target_port = 0;
+  }
+  const Ref<const PortList> interned = context_.ports->intern(ports);
+  const auto [it, is_new] =
+      subsets_.try_emplace(interned.get(), static_cast<std::uint16_t>(list.ports.size()));
+  // More lists than an index counts: the rest has the ports of the first.
+  if (is_new && list.ports.size() > std::numeric_limits<std::uint16_t>::max())
+    it->second = 0;
+  else if (is_new)
+    list.ports.push_back(interned);
+  return it->second;
 }
 
 void Deriver::add_selected(const ServiceEntry& entry, bool by_name, EndpointList& list) {
@@ -166,7 +191,7 @@ void Deriver::add_pod(const Pod& pod, EndpointList& list) {
     e.cluster = symbol_or_null(pod.meta.cluster);
     e.pod_name = pod.meta.name;
     e.node_name = pod.node_name;
-    e.subset = static_cast<std::uint16_t>(list.ports.size() - 1);
+    e.subset = entry_subset_;
     list.entries.push_back(std::move(e));
   }
 }
@@ -183,6 +208,7 @@ void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool
     return;
   }
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
+  subset_ = spec.ports.empty() ? entry_subset_ : subset_of(entry, spec.ports, list);
   if (const auto ip = IpAddress::parse(spec.address)) {
     if (!ip->is_unspecified()) add_address(*ip, weight, spec.network, entry, healthy, list);
   } else if (by_name) {
@@ -200,7 +226,7 @@ void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string
   e.weight = weight;
   e.network = symbol_or_null(network.empty() ? std::string_view(entry.meta.network) : network);
   e.cluster = symbol_or_null(entry.meta.cluster);
-  e.subset = static_cast<std::uint16_t>(list.ports.size() - 1);
+  e.subset = subset_;
   list.entries.push_back(std::move(e));
 }
 

@@ -23,6 +23,7 @@ void Deriver::from_services(const Stored<KubeService>& services,
   add_slices(slices, first.meta.cluster);
   record_->headless =
       std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
+  add_slices(slices, services);
   if (record_->headless) return answer_endpoints_of_headless();
   answer_cluster_ips(services);
 }
@@ -101,8 +102,11 @@ void Deriver::answer_endpoints_of_headless() {
   if (record_->answer != AnswerKind::Endpoints) record_->answer = AnswerKind::NoReadyEndpoints;
 }
 
-void Deriver::add_slices(const Stored<EndpointSlice>& slices, std::string_view) {
-  if (slices.empty()) return;
+void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeService>& services) {
+  const auto is_answered = [&](const auto& item) {
+    return record_->headless || !item.first->headless_only;
+  };
+  if (std::ranges::none_of(slices, is_answered)) return;
   auto* list = new EndpointList;
   details().endpoints = Ref<const EndpointList>(list);
   for (const auto& [slice, stored] : slices) {
@@ -111,12 +115,17 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, std::string_view) 
           return other.first->kind == Kind::EndpointSlice &&
                  other.first->meta.cluster == slice->meta.cluster;
         });
-    if (!mirrored) add_slice(*slice, *list);
+    if (mirrored || !is_answered(std::pair(slice, stored))) continue;
+    const bool all_ready = std::ranges::any_of(services, [&](const auto& service) {
+      return service.first->publish_not_ready_addresses &&
+             service.first->meta.cluster == slice->meta.cluster;
+    });
+    add_slice(*slice, all_ready, *list);
   }
   list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
 }
 
-void Deriver::add_slice(const EndpointSlice& slice, EndpointList& list) {
+void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list) {
   const SymbolRef network = symbol_or_null(slice.meta.network);
   const SymbolRef cluster = symbol_or_null(slice.meta.cluster);
   for (const auto& subset : slice.subsets) {
@@ -127,7 +136,7 @@ void Deriver::add_slice(const EndpointSlice& slice, EndpointList& list) {
         if (address.is_unspecified()) continue;
         EndpointEntry entry;
         entry.address = address;
-        entry.ready = endpoint.ready;
+        entry.ready = endpoint.ready || all_ready;
         entry.network = network;
         entry.cluster = cluster;
         entry.hostname = to_lower(endpoint.hostname);
@@ -149,7 +158,7 @@ void Deriver::from_imports(const Stored<ServiceImport>& imports) {
   set_ports(first.ports);
   if (first.headless) {
     const Sources service = sources_of_service(first.meta);
-    add_slices(service.all<EndpointSlice>(), {});
+    add_slices(service.all<EndpointSlice>(), service.all<KubeService>());
     return answer_endpoints_of_headless();
   }
   AddressSetBuilder builder;

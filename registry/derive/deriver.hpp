@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -92,9 +93,10 @@ class Deriver {
 
   // EndpointSlices win over the Endpoints object of the same Service and cluster, which mirrors
   // them.
-  void add_slices(const Stored<EndpointSlice>& slices, std::string_view);
+  void add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeService>& services);
 
-  void add_slice(const EndpointSlice& slice, EndpointList& list);
+  // `all_ready`: the Service publishes endpoints that are not ready, too.
+  void add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list);
 
   SymbolRef symbol_or_null(std::string_view text) const {
     return text.empty() ? SymbolRef() : context_.symbols->intern(text);
@@ -155,6 +157,10 @@ class Deriver {
   void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
                 std::string_view network, EndpointList& list);
 
+  // The list's subset for endpoints that have the entry's ports with the numbers of `own`, by name.
+  using PortNumbers = std::vector<std::pair<std::string, std::uint16_t>>;
+  std::uint16_t subset_of(const ServiceEntry& entry, const PortNumbers& own, EndpointList& list);
+
   const SymbolRef& ns_;
   const std::string_view host_;
   const DeriveContext& context_;
@@ -162,6 +168,9 @@ class Deriver {
   std::unique_ptr<ServiceRecord> record_ = std::make_unique<ServiceRecord>();
   Details details_;
   bool has_details_ = false;
+  std::uint16_t entry_subset_ = 0;  // of endpoints without ports of their own
+  std::uint16_t subset_ = 0;        // of the endpoints that are added
+  std::unordered_map<const PortList*, std::uint16_t> subsets_;
   std::unordered_set<std::string> seen_names_;  // those of details().resolved_names
   bool with_names_ = true;
   bool pending_ = false;

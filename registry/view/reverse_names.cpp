@@ -159,6 +159,9 @@ bool View::may_name(const ServiceRecord& service, const AddressUse& use,
 View::Naming View::naming_of(const HostEntry& host, const ServiceRecord& service,
                              const AddressUse& use, const IpAddress& address,
                              const AddressOwners& owners, std::size_t& steps_left) const {
+  // A name that is denied, or an alias, has no addresses of its own.
+  if (service.answer == AnswerKind::NoReadyEndpoints || service.answer == AnswerKind::Alias)
+    return Naming::None;
   if (!may_name(service, use, owners) || yields(service, host.host(), nullptr)) return Naming::None;
   if (has_virtual_address(service, use, address, steps_left))
     return service.is_claim() ? Naming::Claim : Naming::Vip;
