@@ -160,12 +160,15 @@ struct FilesSource {
   std::string network;
   friend bool operator==(const FilesSource&, const FilesSource&) = default;
 };
+// The Services whose endpoints are read, and have names of their own.
+enum class EndpointScope : std::uint8_t { Headless, All };
 struct KubernetesSource {
   std::string kubeconfig;  // empty = in-cluster
   std::string cluster;
   std::string network;
   std::vector<std::string> namespaces;  // empty = all
   std::string node_name;                // empty = $NODE_NAME
+  EndpointScope endpoints = EndpointScope::Headless;
   friend bool operator==(const KubernetesSource&, const KubernetesSource&) = default;
 };
 struct NameTableSource {

@@ -458,6 +458,7 @@ struct SourceCodecs {
       field("network", &KubernetesSource::network, text(253)),
       field("namespaces", &KubernetesSource::namespaces, list(namespace_name())),
       field("node_name", &KubernetesSource::node_name, text(253)),
+      field("endpoints", &KubernetesSource::endpoints, enumeration<EndpointScope>()),
   });
   Codec<NameTableSource> name_table = section<NameTableSource>(
       {

@@ -28,6 +28,7 @@ MESHDNS_ENUM_NAMES(LogLevel, {Trace, "trace"}, {Debug, "debug"}, {Info, "info"},
 MESHDNS_ENUM_NAMES(LogFormat, {Text, "text"}, {Json, "json"});
 MESHDNS_ENUM_NAMES(QueryLogClass, {Off, "off"}, {All, "all"}, {Errors, "errors"},
                    {Denial, "denial"});
+MESHDNS_ENUM_NAMES(EndpointScope, {Headless, "headless"}, {All, "all"});
 MESHDNS_ENUM_NAMES(IpFamily, {IPv4, "IPv4"}, {IPv6, "IPv6"});
 MESHDNS_ENUM_NAMES(UnknownClient, {Public, "public"}, {Refuse, "refuse"}, {Default, "default"});
 MESHDNS_ENUM_NAMES(LocallyServed, {Answer, "answer"}, {Forward, "forward"});

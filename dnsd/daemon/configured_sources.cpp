@@ -57,7 +57,8 @@ std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config
   needs.node_name = node_name(*kubernetes);
   needs.client_pods = config.client.by_source_address;
   needs.all_pods = config.mesh.pods == registry::PodNames::Verified;
-  needs.all_slices = config.mesh.ignore_empty_service;
+  needs.all_slices =
+      kubernetes->endpoints == EndpointScope::All || config.mesh.ignore_empty_service;
   return needs;
 }
 

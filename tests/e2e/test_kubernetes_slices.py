@@ -102,6 +102,40 @@ def test_a_search_outlives_errors_of_the_api(workspace):
     wait_for(daemon, "pay", ["10.0.3.1"], limit=10)
 
 
+@pytest.mark.parametrize("scope", ["headless", "all"])
+def test_endpoints_of_all_services_are_a_choice(workspace, scope):
+    """Whoever wrote the slice: names of endpoints, their SRV and PTR records are there for all Services or for none
+    but headless ones."""
+    cluster = Cluster(workspace)
+    cluster.api.put(endpoint_slice("web", ["10.0.7.1"], is_headless=False),
+                    service("byhand", ip="10.96.0.2"),
+                    endpoint_slice("byhand", ["10.0.7.2"], managed=False, is_headless=False))
+    daemon = cluster.daemon({"endpoints": scope}, {"mesh": {"reverse_zones": ["10.0.0.0/8"]}})
+    for address, name in (("10.0.7.1", "web"), ("10.0.7.2", "byhand")):
+        label = address.replace(".", "-")
+        reverse = ".".join(reversed(address.split("."))) + ".in-addr.arpa."
+        expected_ = "NOERROR" if scope == "all" else "NXDOMAIN"
+        assert daemon.ask(f"{label}.{name}.shop.{DOMAIN}").rcode == expected_
+        assert daemon.ask(f"{label}.{name}.shop.{DOMAIN}", "SRV").rcode == expected_
+        assert daemon.ask(reverse, "PTR").rcode == expected_
+    assert daemon.ask("1.0.0.10.in-addr.arpa.", "PTR").rcode == "NOERROR"
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    assert len(searches(cluster.api)) == (0 if scope == "all" else 1)
+
+
+def test_a_target_that_we_refuse_ends_the_one_before(workspace):
+    """The API has accepted it, so the former target is in force no longer."""
+    cluster = Cluster(workspace)
+    cluster.api.put(alias("ext"))
+    daemon = cluster.daemon()
+    wait_for(daemon, "ext", ["192.0.2.1"])
+    refused = alias("ext")
+    refused["spec"]["externalName"] = "no host name"
+    cluster.api.put(refused)
+    wait_for_rcode(daemon, "ext", "NXDOMAIN")
+    assert "spec.externalName" in daemon.get("/registry/findings")[1]
+
+
 def searches(api):
     """The requests for slices by the names of Services."""
     return [q for _, q in api.asked("endpointslices") if "service-name" in q.get("labelSelector", "")]
@@ -112,7 +146,7 @@ def searches(api):
 
 def expected(api):
     """{(namespace, name): addresses, or None where there is no such name} by the API's own lists."""
-    found = {(ns, name): None for ns in NAMESPACES for name in NAMES}
+    found = {(ns, name): None for ns in NAMESPACES for name in api.names}
     services = {(o["metadata"]["namespace"], o["metadata"]["name"]): o["spec"] for o in api.list("Service")}
     for key in found:
         spec = services.get(key)
@@ -148,6 +182,7 @@ class FakeCluster:
 
     def __init__(self, api, choice):
         self.api, self.choice = api, choice
+        self.names = NAMES
         self.numbers = 0
 
     def list(self, kind):
@@ -233,11 +268,12 @@ class RealCluster:
         self.token = (directory / "token").read_text()
         self.context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
         self.pods = 0
+        # Slices of earlier runs may still be there.
+        run = choice.getrandbits(16) ^ time.monotonic_ns() & 0xffffff
+        self.names = [f"{name}-{run}" for name in NAMES]
+        self.call("POST", "/api/v1/nodes", {"metadata": {"name": "node-1"}})
         for ns in NAMESPACES:
             self.call("POST", "/api/v1/namespaces", {"metadata": {"name": ns}})
-            for name in NAMES:
-                self.call("DELETE", self.path(ns, "services", name))
-            self.call("DELETE", self.path(ns, "pods") + "?gracePeriodSeconds=0")
 
     @staticmethod
     def path(ns, plural, name=None):
@@ -263,7 +299,7 @@ class RealCluster:
         pod = f"{name}-{self.pods}"
         self.call("POST", self.path(ns, "pods"), {
             "metadata": {"name": pod, "labels": {"app": name}},
-            "spec": {"containers": [{"name": "c", "image": "x"}]}})
+            "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "x"}]}})
         self.set_ready(ns, pod, f"10.3.{self.pods >> 8}.{self.pods & 255}", True)
 
     def set_ready(self, ns, pod, ip, ready):
@@ -271,12 +307,23 @@ class RealCluster:
             "status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
                        "conditions": [{"type": "Ready", "status": str(ready)}]}})
 
+    def become_headless(self, ns, name):
+        """From ClusterIP by way of ExternalName: its slice has no label, and the controller leaves it so."""
+        self.add_pod(ns, name)
+        self.call("POST", self.path(ns, "services"), {"metadata": {"name": name}, "spec": {
+            "selector": {"app": name}, "ports": [{"name": "http", "port": 80}]}})
+        eventually(lambda: any(o["metadata"]["labels"].get(OF) == name and o["endpoints"]
+                               for o in self.list("EndpointSlice")), 10)
+        for spec in ({"type": "ExternalName", "externalName": "www.example.org", "clusterIP": None, "clusterIPs": None},
+                     {"type": "ClusterIP", "externalName": None, "clusterIP": "None"}):
+            assert self.call("PATCH", self.path(ns, "services", name), {"spec": spec})
+
     def change(self):
-        ns, name = self.choice.choice(NAMESPACES), self.choice.choice(NAMES)
+        ns, name = self.choice.choice(NAMESPACES), self.choice.choice(self.names)
         what = self.choice.random()
         to_alias = {"type": "ExternalName", "externalName": "www.example.org", "clusterIP": None, "clusterIPs": None}
         if what < 0.4:
-            kind = self.choice.choice([{"clusterIP": "None"}, {}, to_alias])
+            kind = self.choice.choice([{"clusterIP": "None"}, {}, {}, to_alias])
             spec = {k: v for k, v in kind.items() if v is not None}
             self.call("POST", self.path(ns, "services"), {"metadata": {"name": name}, "spec": {
                 "selector": {"app": name}, "ports": [{"name": "http", "port": 80}], **spec}})
@@ -304,7 +351,9 @@ class RealCluster:
 def test_answers_follow_the_lists_of_a_real_server_through_any_churn(workspace, seed):
     choice = random.Random(seed)
     real = RealCluster(pathlib.Path(os.environ["MESHDNS_TEST_KUBE"]), choice)
-    for _ in range(100):
+    for ns in NAMESPACES:
+        real.become_headless(ns, real.names[0])
+    for _ in range(20):
         real.change()
     time.sleep(2)  # the controllers come to rest
     upstream = workspace.upstream(["www.example.org. 300 A 192.0.2.1"])

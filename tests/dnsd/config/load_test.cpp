@@ -206,13 +206,15 @@ TEST(LoadTest, ReadsSources) {
   const Config c = good(R"(
 sources:
   - files: { path: /etc/mesh, cluster: west, network: n1 }
-  - kubernetes: { kubeconfig: /root/.kube/config, namespaces: [shop], node_name: node-1 }
+  - kubernetes: { kubeconfig: /root/.kube/config, namespaces: [shop], node_name: node-1, endpoints: all }
   - kubernetes:
   - name_table: { path: ndsz.json }
 )");
   ASSERT_THAT(c.sources, SizeIs(4));
   EXPECT_EQ(std::get<FilesSource>(c.sources[0]), (FilesSource{"/etc/mesh", "west", "n1"}));
   EXPECT_EQ(std::get<KubernetesSource>(c.sources[1]).node_name, "node-1");
+  EXPECT_EQ(std::get<KubernetesSource>(c.sources[1]).endpoints, EndpointScope::All);
+  EXPECT_EQ(KubernetesSource().endpoints, EndpointScope::Headless);
   EXPECT_EQ(std::get<KubernetesSource>(c.sources[2]), KubernetesSource());
   EXPECT_EQ(std::get<NameTableSource>(c.sources[3]).path, "ndsz.json");
 }
