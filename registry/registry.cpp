@@ -279,6 +279,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
       change.events.push_back(std::move(*event));
   ++summary.changed_hosts;
   if (!after) return;
+  if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)
+    facts.members.add(std::string_view(key.host).substr(0, key.host.find('.')));
   if (namespaces_with_host > 1) summary.conflicts.push_back(key.host);
   if (after->refused && !(before && before->refused))
     summary.refused.push_back({key.host, after->source, after->details->notes.back()});

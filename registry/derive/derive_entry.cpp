@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
 
 namespace meshdns::registry {
@@ -42,6 +43,7 @@ void Deriver::from_service_entries(const Entries& entries) {
 
 bool Deriver::is_refused_claim() {
   record_->can_shadow = can_be_short_name(host_, settings_);
+  record_->can_shadow_member = count_labels(host_) == 3 && !host_.starts_with('*');
   if (settings_.claims == Claims::Istio) return false;
   const Claim claim = claim_of(host_, ns_->text(), settings_, *context_.owners);
   if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return false;

@@ -137,8 +137,9 @@ class ServiceRecord final : public RefCounted {
   std::array<std::uint8_t, 4> single_v4{};
   // A ServiceEntry's host that may also be meant as a Service's short name: see View::yields().
   bool can_shadow = false;
-  bool refused = false;          // mesh.claims: strict; a placeholder, too
-  Ref<const ExportSet> exports;  // null = public
+  bool can_shadow_member = false;  // the same, of an endpoint: "db-0.db.shop"
+  bool refused = false;            // mesh.claims: strict; a placeholder, too
+  Ref<const ExportSet> exports;    // null = public
   std::int64_t creation_time = kUnknownCreationTime;
   Ref<const PortList> ports;  // null = none
   StoredRef source;           // the first, which names the service in explanations

@@ -13,6 +13,7 @@
 #include "registry/model/mesh_settings.hpp"
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
+#include "registry/snapshot/member_filter.hpp"
 #include "registry/snapshot/reverse_entry.hpp"
 #include "registry/snapshot/service_record.hpp"
 
@@ -69,8 +70,9 @@ struct Snapshot {
   HashTrie<ClientEntry> clients;  // by source address; only with by_source_address
   HashTrie<StoredResource> resources;
   HashTrie<NonTerminal> non_terminals;  // above hosts
-  Ref<const Client> default_client;     // client.default
-  Ref<const Client> public_client;      // sees public services only
+  MemberFilter members;
+  Ref<const Client> default_client;  // client.default
+  Ref<const Client> public_client;   // sees public services only
   Ref<const OriginNames> origins;
   bool by_source_address = false;
   UnknownClient unknown_clients = UnknownClient::Public;

@@ -44,6 +44,12 @@ std::string describe_exports(const ServiceRecord& service) {
   return names.size() > kNamespacesShown ? text + ", ..." : text;
 }
 
+// "_port._protocol.host" without the labels of the port; other names as they are.
+std::string_view without_port(std::string_view name) {
+  const std::string_view parent = parent_of(name);
+  return name.starts_with('_') && parent.starts_with('_') ? parent_of(parent) : name;
+}
+
 // Joins parts into a buffer of the longest name; empty when they are longer.
 class JoinedName {
  public:
@@ -233,12 +239,42 @@ Match View::lookup_exact(std::string_view name, Trace* trace) const {
   return match;
 }
 
+// Outside "svc", only a member has the short form of its name: a Service "com" must not hide names
+// of the outside.
+bool View::is_short_form(std::string_view name, const Match& owner) const {
+  return owner.how != Match::How::Below || name.ends_with(".svc") ||
+         has_endpoint(*owner.service, owner.below);
+}
+
+bool View::has_endpoint(const ServiceRecord& service, std::string_view label) const {
+  const EndpointList* const endpoints = service.endpoints();
+  if (endpoints == nullptr) return false;
+  const auto is_reached = [&](const EndpointEntry& entry) { return entry.ready && reaches(entry); };
+  if (endpoints->index.is_made()) {
+    const auto named = endpoints->index.named(label);
+    return std::ranges::any_of(
+        named.first(std::min(named.size(), kMaxReverseHosts)),
+        [&](const auto& n) { return is_reached(endpoints->entries[n.entry]); });
+  }
+  return std::ranges::any_of(endpoints->entries, [&](const EndpointEntry& entry) {
+    return is_reached(entry) &&
+           EndpointList::label_of(entry, settings().endpoint_pod_names) == label;
+  });
+}
+
+bool View::may_be_member(std::string_view name) const {
+  const std::string_view parent = parent_of(name);
+  return snapshot_.members.may_have(parent.substr(0, parent.find('.')));
+}
+
 bool View::yields(const ServiceRecord& service, std::string_view name, Trace* trace) const {
-  if (!service.can_shadow) [[likely]]
+  if (!service.can_shadow && !(service.can_shadow_member && may_be_member(name))) [[likely]]
     return false;
-  const auto stands_back_behind = [&](const Match& owner) {
+  const auto stands_back_behind = [&](std::string_view short_name) {
+    const Match owner = lookup_short(short_name, nullptr);
     // A Service's full name is not a short one: of that name, services are chosen as of any other.
-    if (!owner || owner.service->ns == service.ns || is_at_or_below(name, owner.entry->host()))
+    if (!owner || owner.service->ns == service.ns || is_at_or_below(name, owner.entry->host()) ||
+        !is_short_form(short_name, owner))
       return false;
     if (trace != nullptr)
       trace->steps.push_back(
@@ -248,10 +284,10 @@ bool View::yields(const ServiceRecord& service, std::string_view name, Trace* tr
     return true;
   };
   // A host of one label comes before the short name: a search list asks for the Service first.
-  if (count_labels(name) > 1 && stands_back_behind(lookup_short(name, nullptr))) return true;
+  if (count_labels(name) > 1 && stands_back_behind(without_port(name))) return true;
   const std::string_view domain = appended_domain(name);
   if (domain.empty()) return false;
-  return stands_back_behind(lookup_short(name.substr(0, name.size() - domain.size() - 1), nullptr));
+  return stands_back_behind(without_port(name.substr(0, name.size() - domain.size() - 1)));
 }
 
 // `labels.svc.ns.svc.domain`: something below a Service that exists.
@@ -287,8 +323,8 @@ Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
   return {};
 }
 
-// `name` (of the client's namespace), `name.ns`, `name.ns.svc`, and the same below a headless
-// Service.
+// `name` (of the client's namespace), `name.ns`, `name.ns.svc`, and names below these: `web-0.web`,
+// `web-0.web.shop`, `web-0.web.shop.svc`, `_http._tcp.web.shop.svc`.
 Match View::lookup_short(std::string_view name, Trace* trace) const {
   const std::string_view domain = settings().cluster_domain;
   const auto find = [&](std::string_view full) -> Match {
@@ -301,24 +337,34 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
       return {};
     return match;
   };
-  const std::size_t labels = count_labels(name);
-  if (labels == 1) {
+  const auto find_own = [&](std::string_view service) -> Match {
     if (!client_.ns) return {};
-    return find(JoinedName({name, ".", client_.ns->text(), ".svc.", domain}).text());
+    return find(JoinedName({service, ".", client_.ns->text(), ".svc.", domain}).text());
+  };
+  // What `match` is for the end of the name, as the name below it.
+  const auto below = [&](Match match, std::string_view service) -> Match {
+    if (!match) return {};
+    match.how = Match::How::Below;
+    match.below = name.substr(0, name.size() - service.size() - 1);
+    return match;
+  };
+  const std::size_t labels = count_labels(name);
+  if (labels == 1) return find_own(name);
+  const std::string_view parent = parent_of(name);
+  if (labels == 2) {
+    if (const Match match = find(JoinedName({name, ".svc.", domain}).text())) return match;
+    return snapshot_.members.may_have(parent) ? below(find_own(parent), parent) : Match{};
   }
-  if (labels == 2) return find(JoinedName({name, ".svc.", domain}).text());
-  if (!name.ends_with(".svc")) return {};
+  if (!name.ends_with(".svc")) {
+    if (labels != 3 || !may_be_member(name)) return {};
+    return below(find(JoinedName({parent, ".svc.", domain}).text()), parent);
+  }
   if (labels == 3) return find(JoinedName({name, ".", domain}).text());
-  // `web-0.web.shop.svc`, `_http._tcp.web.shop.svc`
-  const std::size_t svc = name.size() - 4;
-  const std::size_t ns = name.rfind('.', svc - 1);
-  const std::size_t service = name.rfind('.', ns - 1);
-  if (service == std::string_view::npos) return {};
-  Match match = find(JoinedName({name.substr(service + 1), ".", domain}).text());
-  if (!match) return {};
-  match.how = Match::How::Below;
-  match.below = name.substr(0, service);
-  return match;
+  const std::size_t ns = name.rfind('.', name.size() - 5);
+  const std::size_t dot = name.rfind('.', ns - 1);
+  if (dot == std::string_view::npos) return {};
+  const std::string_view service = name.substr(dot + 1);
+  return below(find(JoinedName({service, ".", domain}).text()), service);
 }
 
 // `_port._proto.host`
