@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/reverse_zone.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -89,8 +90,24 @@ bool has_address_below(const View& view, const ReverseAddress& partial, bool is_
 
 Decision decide_apex(const Asked& asked, Decision decision) {
   const bool soa = asked.type == wire::Type::Soa || asked.type == wire::Type::Any;
-  decision.verdict = soa ? Verdict::ZoneSoa : Verdict::NoData;
+  decision.verdict = soa                            ? Verdict::ZoneSoa
+                     : asked.type == wire::Type::Ns ? Verdict::ZoneNs
+                                                    : Verdict::NoData;
   decision.why = "the apex of a declared reverse zone";
+  return decision;
+}
+
+// The target of the apex's NS record, and the name above it.
+std::optional<Decision> decide_server_name(const Asked& asked, Decision decision) {
+  if (decision.zone.empty()) return {};
+  const std::string_view labels = in_front_of(asked.name, decision.zone);
+  if (labels != "ns.dns" && labels != "dns") return {};
+  const bool found = labels == "ns.dns" &&
+                     std::ranges::any_of(asked.server_addresses, [&](const IpAddress& address) {
+                       return asked.type == (address.is_v4() ? wire::Type::A : wire::Type::Aaaa);
+                     });
+  decision.verdict = found ? Verdict::ServerAddresses : Verdict::NoData;
+  decision.why = "the name server of a declared reverse zone";
   return decision;
 }
 
@@ -133,6 +150,7 @@ Decision decide_reverse(const View& view, const Asked& asked) {
                     .zone = reverse_zone_of(view, asked.name),
                     .why = "no address that is known has this name"};
   if (asked.name == decision.zone) return decide_apex(asked, decision);
+  if (const auto server = decide_server_name(asked, decision)) return *server;
   const auto reverse = parse_reverse_name(asked.name);
   if (!reverse) return decision;
   decision.address = reverse->address;

@@ -73,8 +73,8 @@ class ServiceReader {
   void read_external_name() {
     const auto name = fields_.get("externalName");
     if (!name)
-      return report_.error(spec_, spec_.path("externalName"),
-                           "missing; a Service of type ExternalName needs it");
+      return report_.add(severity_of_target(), spec_.line(), spec_.path("externalName"),
+                         "missing; a Service of type ExternalName needs it");
     const auto text = read_string(report_, *name);
     if (!text) return;
     // The API takes an address for a name of digits; nothing can follow such an alias.
@@ -83,8 +83,14 @@ class ServiceReader {
                                         " is an IP address, which an alias cannot point to; use a "
                                         "Service without selector and an EndpointSlice");
     if (auto reason = why_no_external_name(*text))
-      return report_.error(*name, quoted(*text) + " " + *reason);
+      return report_.add(severity_of_target(), name->line(), name->path(),
+                         quoted(*text) + " " + *reason);
     service_.external_name = canonical_host(*text);
+  }
+
+  // What the API server has taken is in force: the target of an earlier version must not stay.
+  Severity severity_of_target() const {
+    return report_.warns_unknown() ? Severity::Error : Severity::Warning;
   }
 
   // clusterIPs has both families; clusterIP is its first.
