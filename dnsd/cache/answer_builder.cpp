@@ -397,7 +397,7 @@ MessageRef build_failure(const CacheKey& key, const FailureText& failure, Millis
   parts.kind = MessageKind::Failure;
   parts.rcode = static_cast<unsigned>(failure.rcode) > 15 ? wire::Rcode::ServFail : failure.rcode;
   parts.received_at = now;
-  parts.has_ede = failure.has_ede;
+  parts.has_ede = true;
   parts.ede = failure.ede;
   parts.ede_text = relayed_text(failure.text);
   parts.unreachable = failure.unreachable;

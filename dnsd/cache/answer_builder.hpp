@@ -55,7 +55,6 @@ std::expected<MessageRef, UnusableAnswer> build_answer(const UpstreamAnswer& ans
 
 struct FailureText {
   wire::Rcode rcode = wire::Rcode::ServFail;
-  bool has_ede = true;
   wire::Ede ede = wire::Ede::NoReachableAuthority;
   std::string text;
   bool unreachable = false;

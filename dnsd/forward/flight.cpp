@@ -294,10 +294,13 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
   }
   if (!usable_rcode) {
     // What the upstream has to say of it is more than we know.
-    failure_.has_ede = !response.extended_errors.empty();
-    if (failure_.has_ede) {
+    if (!response.extended_errors.empty()) {
       failure_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);
       failure_.text = response.extended_errors.front().second;
+    } else {
+      failure_.ede = wire::Ede::Other;
+      failure_.text =
+          "the upstream server answered " + std::string(wire::to_string(response.rcode));
     }
     has_rcode_ = true;
   }

@@ -109,7 +109,7 @@ class Forwarder::Pending final : public Recycled<Pending>,
 void Forwarder::Pending::on_timer(Timer&) {
   const Millis now = forwarder_.reactor_.now();
   if (ends_at_ != 0 && now >= ends_at_) {
-    const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NoReachableAuthority,
+    const FailureText text{wire::Rcode::ServFail, wire::Ede::NoReachableAuthority,
                            "no upstream server answered in time", true};
     return forwarder_.end(*this, build_failure(key, text, now), {});
   }
@@ -181,7 +181,7 @@ void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& c
 void Forwarder::close() {
   const auto this_turn = turn();
   if (std::exchange(closed_, true)) return;
-  const FailureText text{wire::Rcode::ServFail, true, wire::Ede::NotReady, "shutting down", true};
+  const FailureText text{wire::Rcode::ServFail, wire::Ede::NotReady, "shutting down", true};
   while (!pending_.empty()) {
     Pending& pending = *pending_.begin()->second;
     const MessageRef message = build_failure(pending.key, text, reactor_.now());
@@ -402,8 +402,8 @@ void Forwarder::answer_due() {
 
 Outcome Forwarder::refusal(const CacheKey& key, wire::Ede ede, std::string text) const {
   Outcome outcome;
-  outcome.message = build_failure(key, {wire::Rcode::ServFail, true, ede, std::move(text), false},
-                                  reactor_.now());
+  outcome.message =
+      build_failure(key, {wire::Rcode::ServFail, ede, std::move(text), false}, reactor_.now());
   return outcome;
 }
 
