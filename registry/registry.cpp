@@ -272,6 +272,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   const std::size_t namespaces_with_host = hosts.put(key, after);
   if (!is_wildcard(key.host)) reverse.note(key.host, before.get(), after.get());
   non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
+  if (!is_wildcard(key.host))
+    non_terminals.exchange_addresses(before.get(), after.get(), settings->reverse_zones);
   endpoint_names.exchange(key, before.get(), after.get());
   endpoint_names.note_host(key, before.get(), after.get(), settings->cluster_domain);
   if (change.wants_events)

@@ -70,12 +70,26 @@ std::optional<ReverseAddress> parse_v6(std::string_view labels) {
   return ReverseAddress{IpAddress::v6(octets), 32 - count};
 }
 
+// A name above too many addresses to look at each: the registry counts them by their first 16 bits,
+// and the nibbles of the first 64 (registry/tables/non_terminal_table.hpp).
+bool has_prefix_below(const View& view, std::string_view name, std::string_view zone,
+                      const ReverseAddress& partial, bool is_v4) {
+  constexpr unsigned kCounted = 16;  // nibbles
+  if (!is_v4 && partial.missing < kCounted) name.remove_prefix(2 * (kCounted - partial.missing));
+  if (!is_below(name, zone)) return true;
+  const registry::NonTerminal* const entry = view.snapshot().find_non_terminal(name);
+  return entry != nullptr && std::ranges::any_of(entry->scopes, [&](const auto& scope) {
+           return scope.includes(view.client().ns.get());
+         });
+}
+
 // Whether any address that the client may see begins like `partial`.  Where that would take more
-// than kMaxProbes look-ups, or a look at too many hosts, the answer is yes: NODATA instead of
-// NXDOMAIN denies nothing that exists.
-bool has_address_below(const View& view, const ReverseAddress& partial, bool is_v4) {
+// than kMaxProbes look-ups, or a look at too many hosts, the answer may be yes by mistake: NODATA
+// instead of NXDOMAIN denies nothing that exists.
+bool has_address_below(const View& view, std::string_view name, std::string_view zone,
+                       const ReverseAddress& partial, bool is_v4) {
   const bool countable = is_v4 ? partial.missing == 1 : partial.missing <= 2;
-  if (!countable) return true;
+  if (!countable) return has_prefix_below(view, name, zone, partial, is_v4);
   const unsigned probes = is_v4 || partial.missing == 2 ? kMaxProbes : 16;
   std::size_t hosts_left = View::kMaxReverseHosts;
   std::array<std::uint8_t, 16> octets = partial.address.octets();
@@ -160,7 +174,9 @@ Decision decide_reverse(const View& view, const Asked& asked) {
     return decide_known_address(asked, decision);
   }
   if (decision.zone.empty()) return decision;
-  if (!has_address_below(view, *reverse, is_at_or_below(asked.name, kInAddrArpa))) return decision;
+  if (!has_address_below(view, asked.name, decision.zone, *reverse,
+                         is_at_or_below(asked.name, kInAddrArpa)))
+    return decision;
   decision.verdict = Verdict::NoData;
   decision.why = "known addresses lie below this name";
   return decision;

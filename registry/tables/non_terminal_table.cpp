@@ -3,11 +3,63 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <set>
 #include <span>
 
 #include "registry/base/host_name.hpp"
+#include "registry/tables/reverse_table.hpp"
 
 namespace meshdns::registry {
+namespace {
+
+// "4.10.in-addr.arpa" of the first `count` octets, or nibbles, of an address.
+std::string reverse_name(const IpAddress& address, std::size_t count) {
+  std::string name = address.is_v4() ? "in-addr.arpa" : "ip6.arpa";
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t octet = address.octets()[address.is_v4() ? 12 + i : i / 2];
+    constexpr std::string_view digits = "0123456789abcdef";
+    const std::string label = address.is_v4()
+                                  ? std::to_string(octet)
+                                  : std::string(1, digits[i % 2 == 0 ? octet >> 4 : octet & 15]);
+    name.insert(0, label + ".");
+  }
+  return name;
+}
+
+// Sorted addresses in, so that neighbours share most of their names.
+std::set<std::string> names_above(const ServiceRecord* record, std::span<const std::string> zones) {
+  std::set<std::string> names;
+  std::optional<IpAddress> last;
+  for (const IpAddress& address : reverse_addresses(record)) {
+    const std::size_t most = address.is_v4() ? 2 : 16;
+    const auto prefix = [&](const IpAddress& a) {
+      return std::span(a.octets()).subspan(0, a.is_v4() ? 14 : 8);
+    };
+    if (last && address.is_v4() == last->is_v4() &&
+        std::ranges::equal(prefix(address), prefix(*last)))
+      continue;
+    last = address;
+    for (std::size_t count = 1; count <= most; ++count) {
+      std::string name = reverse_name(address, count);
+      if (std::ranges::any_of(zones, [&](const auto& zone) { return is_below(name, zone); }))
+        names.insert(std::move(name));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void NonTerminalTable::exchange_addresses(const ServiceRecord* before, const ServiceRecord* after,
+                                          std::span<const std::string> zones) {
+  if (zones.empty()) return;
+  const auto scope_of = [](const ServiceRecord* r) {
+    return ExportScope{{}, r == nullptr ? nullptr : r->exports};
+  };
+  for (const std::string& name : names_above(after, zones)) count(name, {}, scope_of(after));
+  for (const std::string& name : names_above(before, zones)) count(name, scope_of(before), {});
+}
 
 void NonTerminalTable::exchange(const HostKey& key, const ServiceRecord* before,
                                 const ServiceRecord* after, std::string_view cluster_domain) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names above hosts, without the root.  They exist because they have names below them (RFC
-// 4592, section 2.2.2), for clients that see one of the hosts.
+// The names above hosts, without the root, and those between addresses and the declared reverse
+// zones.  They exist because they have names below them (RFC 4592, section 2.2.2), for clients that
+// see one of the hosts.
 //
 // Control thread; any thread may read the published data.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +30,11 @@ class NonTerminalTable {
   // that are forwarded have no part in it.
   void exchange(const HostKey& key, const ServiceRecord* before, const ServiceRecord* after,
                 std::string_view cluster_domain);
+  // The same for the reverse names of the records' addresses in `zones`: prefixes of 8 and 16 bits,
+  // and of whole nibbles up to 64 bits.  Longer ones can be looked up address by address, or are
+  // too many.  Their scopes name no namespace.
+  void exchange_addresses(const ServiceRecord* before, const ServiceRecord* after,
+                          std::span<const std::string> zones);
   void publish_to(Snapshot& snapshot) const { snapshot.non_terminals = entries_; }
 
  private:

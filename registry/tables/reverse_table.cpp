@@ -49,6 +49,12 @@ std::vector<UsedAddress> used_addresses(std::string_view host, const ServiceReco
 
 }  // namespace
 
+std::vector<IpAddress> reverse_addresses(const ServiceRecord* record) {
+  std::vector<IpAddress> addresses;
+  for (const UsedAddress& used : used_addresses({}, record)) addresses.push_back(used.address);
+  return addresses;
+}
+
 void ReverseTable::note(std::string_view host, const ServiceRecord* before,
                         const ServiceRecord* after) {
   const auto was = used_addresses(host, before);

@@ -14,6 +14,9 @@
 
 namespace meshdns::registry {
 
+// The addresses by which PTR finds the record; null = none.  Sorted, each once.
+std::vector<IpAddress> reverse_addresses(const ServiceRecord* record);
+
 class ReverseTable {
  public:
   // Notes a change of a namespace's record of the host (exact, no wildcard); null = none.  If
