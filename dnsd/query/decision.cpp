@@ -228,6 +228,16 @@ Decision decide_below(const View& view, const Asked& asked, const Match& match) 
   return decision;
 }
 
+// Whether a name below a Service is not of the form that its ports and members have.  Only a
+// headless Service is usually asked for a member.
+bool is_foreign_below(const Match& match) {
+  if (match.how != Match::How::Below || match.service->provider == Provider::ServiceEntry)
+    return false;
+  const ServiceLabels::Kind kind = read_service_labels(match.below, *match.service).kind;
+  return kind == ServiceLabels::Kind::None ||
+         (kind == ServiceLabels::Kind::Endpoint && !match.service->headless);
+}
+
 // `_name._proto.host` of a host outside our zones, whose other names are the upstream's.
 bool is_answered_host(const Match& match) {
   return match.service != nullptr && match.service->answer != AnswerKind::Forward &&
@@ -423,10 +433,9 @@ wire::Rcode rcode_of(Verdict verdict) {
 }
 
 bool is_unknown_name(const Decision& decision) {
+  if (decision.verdict != Verdict::NxDomain && decision.verdict != Verdict::Forward) return false;
   const Match& match = decision.match;
-  return (decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Forward) &&
-         (!match ||
-          (match.how == Match::How::Below && match.service->provider != Provider::ServiceEntry));
+  return !match || is_foreign_below(match);
 }
 
 bool has_unresolved_names(const ServiceRecord& service) {

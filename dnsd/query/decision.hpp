@@ -51,6 +51,8 @@ struct LocalEntry;
 // these.
 struct Decision {
   Verdict verdict = Verdict::Forward;
+  // `zone` is one of the locally served zones, empty by definition (locally_served.hpp).
+  bool is_empty_zone = false;
   registry::Match match = {};
   // The labels in front of `base`: "web-0", "_http._tcp"; empty: the name itself.
   std::string_view below = {};
@@ -63,13 +65,11 @@ struct Decision {
   IpAddress address = {};
   std::string_view why = {};          // a literal, for explanations and extended errors
   const LocalEntry* local = nullptr;  // LocalAddresses, LocalPointers
-  // `zone` is one of the locally served zones, empty by definition (locally_served.hpp).
-  bool is_empty_zone = false;
 };
 
-// Whether nobody knows the name, here at least: it may be one that a search list has made.  A name
-// below a Service that has no such name is unknown: the Service may be called like a top-level
-// domain.
+// Whether nobody knows the name, here at least: it may be one that a search list has made.  The
+// same holds below a Service, which may be called like a top-level domain, for names that are not
+// of the form that its own have.
 bool is_unknown_name(const Decision& decision);
 
 struct Asked {

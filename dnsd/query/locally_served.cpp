@@ -76,11 +76,11 @@ std::optional<Decision> LocallyServedZones::decide_arpa(const registry::View& vi
   const std::string_view zone = zone_of(asked.name);
   if (zone.empty()) return {};
   Decision decision{.verdict = Verdict::NxDomain,
+                    .is_empty_zone = true,
                     .zone = zone,
                     .why =
                         "a reverse name of private or special addresses, never forwarded "
-                        "(RFC 6303; upstream.locally_served_zones)",
-                    .is_empty_zone = true};
+                        "(RFC 6303; upstream.locally_served_zones)"};
   const bool is_apex = asked.name == zone;
   // RFC 9462, section 4: NODATA says that there is no designated resolver.
   const bool is_resolver = zone == kResolverArpa;

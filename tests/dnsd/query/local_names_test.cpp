@@ -53,8 +53,9 @@ TEST_F(LocalNamesTest, LeavesTheRestToTheUpstream) {
       {"printer.example.org. MX", "FORWARD"},
       {"a.printer.example.org. A", "FORWARD"},
       {"example.org. A", "FORWARD"},
-      {"8.2.0.192.in-addr.arpa. PTR", "FORWARD"},
-      {"0.0.0.0.in-addr.arpa. PTR", "FORWARD"},
+      {"8.8.8.8.in-addr.arpa. PTR", "FORWARD"},
+      {"8.2.0.192.in-addr.arpa. PTR", "NXDOMAIN 2.0.192.in-addr.arpa."},
+      {"0.0.0.0.in-addr.arpa. PTR", "NXDOMAIN 0.in-addr.arpa."},
   });
 }
 
