@@ -17,12 +17,18 @@ bool same_ports(const ServiceRecord& a, const ServiceRecord& b) {
   return (a.ports ? a.ports->ports : kNone) == (b.ports ? b.ports->ports : kNone);
 }
 
+// The parts of a service come from its sources; equal sources make equal parts.
+bool same_parts(const ServiceRecord& a, const ServiceRecord& b) {
+  if (a.split != b.split) return false;
+  return !a.split || (a.source == b.source && a.details->more_sources == b.details->more_sources);
+}
+
 // Whether identity, VIPs and ports are the same; other addresses of its endpoints are no change of
 // a service.
 bool same_service(const ServiceRecord& a, const ServiceRecord& b) {
   return a.answer == b.answer && a.provider == b.provider && a.alias() == b.alias() &&
-         same_ports(a, b) && (b.answer != AnswerKind::Vips || same_vips(a, b)) &&
-         a.source == b.source;
+         same_ports(a, b) && same_parts(a, b) &&
+         (b.answer != AnswerKind::Vips || same_vips(a, b)) && a.source == b.source;
 }
 
 }  // namespace

@@ -259,7 +259,8 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
     if (std::ranges::find(remaining, s) == remaining.end()) remaining.push_back(s);
   Ref<const ServiceRecord> after;
   if (!remaining.empty()) {
-    context.was_answered = before && before->answer == AnswerKind::Endpoints;
+    context.was_answered = before && (before->answer == AnswerKind::Endpoints ||
+                                      (before->split && before->endpoints()));
     after = derive_record(key.ns, key.host, remaining, context);
   }
   if (before || after) put(key, before, after, change);
@@ -286,7 +287,7 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (namespaces_with_host > 1) summary.conflicts.push_back(key.host);
   if (after->refused && !(before && before->refused))
     summary.refused.push_back({key.host, after->source, after->details->notes.back()});
-  if (after->resolution == Resolution::DnsRoundRobin && after->details)
+  if (after->details && after->details->has_ordered_names)
     summary.names_in_order.insert(summary.names_in_order.end(),
                                   after->details->resolved_names.begin(),
                                   after->details->resolved_names.end());

@@ -154,7 +154,8 @@ void put_endpoints(Json& json, std::string_view host, const ServiceRecord& servi
   json.EndObject();
 }
 
-// The services of one host, or of all by host; those that only hold sources are none.
+// The services of one host, or of all by host; those that only hold sources are none.  Of a host
+// that clients may see in part, each part is one.
 using Visit = std::function<void(std::string_view host, const ServiceRecord& service)>;
 void visit_services(const registry::Snapshot& snapshot, std::string_view only, const Visit& visit) {
   std::vector<const HostEntry*> hosts;
@@ -171,8 +172,13 @@ void visit_services(const registry::Snapshot& snapshot, std::string_view only, c
     std::ranges::sort(hosts, {}, [](const HostEntry* entry) { return entry->host(); });
   }
   for (const HostEntry* entry : hosts)
-    for (const ServiceRecord* service : entry->records())
-      if (!service->placeholder) visit(entry->host(), *service);
+    for (const ServiceRecord* service : entry->records()) {
+      if (service->placeholder) continue;
+      if (const registry::ServiceParts* parts = service->parts())
+        for (const auto& part : parts->all()) visit(entry->host(), *part);
+      else
+        visit(entry->host(), *service);
+    }
 }
 
 // A list with what `put_one` writes of each service that `?host=` asks for.

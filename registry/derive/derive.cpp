@@ -6,6 +6,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
+#include "registry/snapshot/endpoint_addresses.hpp"
 
 namespace meshdns::registry {
 
@@ -25,6 +26,12 @@ Sources decode_sources(std::span<const StoredRef> stored) {
 
 Ref<const ServiceRecord> Deriver::run(std::span<const StoredRef> stored) {
   const Sources sources = decode_sources(stored);
+  if (const PartList parts = parts_of(sources); parts.parts.size() > 1)
+    return merge_parts(sources, parts);
+  return derive(sources);
+}
+
+Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
   auto services = sources.all<KubeService>();
   leave_out_manifests(services);
   const auto entries = sources.all<ServiceEntry>();
@@ -86,22 +93,22 @@ void Deriver::set_ports(const std::vector<ServicePort>& ports) {
   record_->ports = context_.ports->intern(ports);
 }
 
-void Deriver::set_exports(const ExportTo& declared, Visibility narrowed) {
+Ref<const ExportSet> Deriver::exports_of(const ExportTo& declared, Visibility narrowed) const {
   const ExportTo& effective = declared.empty() ? settings_.default_export_to : declared;
   const auto has = [&](std::string_view word) {
     return std::ranges::find(effective, word) != effective.end();
   };
   const std::string_view own = ns_->text();
   const bool nobody = has("~") || narrowed == Visibility::None;
-  if (has("*") && narrowed == Visibility::Public) return;  // "*" anywhere: the rest is ignored
+  if (has("*") && narrowed == Visibility::Public) return {};  // "*" anywhere: the rest is ignored
   auto* set = new ExportSet;
-  record_->exports = Ref<const ExportSet>(set);
+  Ref<const ExportSet> exports(set);
   if (has("*")) {
     // Narrowed: "*" has become the own namespace, or none.
     if (narrowed == Visibility::Namespace) set->namespaces.push_back(ns_);
-    return;
+    return exports;
   }
-  if (nobody) return;
+  if (nobody) return exports;
   for (const auto& word : effective) {
     const std::string_view name = word == "." ? own : std::string_view(word);
     if (narrowed == Visibility::Namespace && name != own) continue;
@@ -110,6 +117,7 @@ void Deriver::set_exports(const ExportTo& declared, Visibility narrowed) {
   std::ranges::sort(set->namespaces, {}, [](const SymbolRef& s) { return s.get(); });
   const auto duplicates = std::ranges::unique(set->namespaces);
   set->namespaces.erase(duplicates.begin(), duplicates.end());
+  return exports;
 }
 
 Visibility Deriver::entry_visibility() const {
@@ -128,40 +136,10 @@ Visibility Deriver::entry_visibility() const {
 
 void Deriver::answer_endpoints() {
   if (!details_.endpoints) return;
-  AddressSetBuilder all;
-  std::vector<std::pair<SymbolRef, AddressSetBuilder>> by_network;
-  bool any_network = false;
-  for (const auto& entry : details_.endpoints->entries) {
-    if (!entry.ready) continue;
-    all.add(entry.address, entry.weight);
-    any_network |= static_cast<bool>(entry.network);
-  }
-  if (any_network) {
-    for (const auto& entry : details_.endpoints->entries)
-      if (entry.ready && entry.network)
-        builder_for(by_network, entry.network).add(entry.address, entry.weight);
-    for (const auto& entry : details_.endpoints->entries) {
-      // An endpoint without a network is reachable from every one.
-      if (!entry.ready || entry.network) continue;
-      for (auto& [network, builder] : by_network) builder.add(entry.address, entry.weight);
-    }
-    AddressSetBuilder unnamed;
-    for (const auto& entry : details_.endpoints->entries)
-      if (entry.ready && !entry.network) unnamed.add(entry.address, entry.weight);
-    for (auto& [network, builder] : by_network)
-      details().by_network.push_back({network, nullptr, builder.take()});
-    // Clients of a network without endpoints of its own.
-    details().by_network.push_back({nullptr, nullptr, unnamed.take()});
-  }
-  if (!all.empty()) record_->answer = AnswerKind::Endpoints;
-  set_addresses(all.take());
-}
-
-AddressSetBuilder& Deriver::builder_for(std::vector<std::pair<SymbolRef, AddressSetBuilder>>& list,
-                                        const SymbolRef& network) {
-  for (auto& [symbol, builder] : list)
-    if (symbol == network) return builder;
-  return list.emplace_back(network, AddressSetBuilder()).second;
+  EndpointAddresses addresses = addresses_of(*details_.endpoints);
+  if (!addresses.by_network.empty()) details().by_network = std::move(addresses.by_network);
+  if (!addresses.all.empty()) record_->answer = AnswerKind::Endpoints;
+  set_addresses(std::move(addresses.all));
 }
 
 std::string service_host(std::string_view name, std::string_view ns,

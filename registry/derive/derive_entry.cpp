@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of ServiceEntries and of name tables.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "registry/base/host_name.hpp"
@@ -34,23 +35,29 @@ void Deriver::from_service_entries(const Entries& entries) {
   record_->provider = Provider::ServiceEntry;
   record_->creation_time = first.meta.creation_time;
   record_->resolution = first.resolution;
-  set_exports(first.export_to, entry_visibility());
+  record_->exports = exports_of(first.export_to, entry_visibility());
   set_ports(entry_ports(entries));
   if (is_refused_claim()) return;
   if (answer_vips(entries)) return;
   answer_entry_endpoints(entries);
 }
 
+std::optional<Claim> Deriver::refused_claim() const {
+  if (settings_.claims == Claims::Istio) return std::nullopt;
+  const Claim claim = claim_of(host_, ns_->text(), settings_, *context_.owners);
+  if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return std::nullopt;
+  return claim;
+}
+
 bool Deriver::is_refused_claim() {
   record_->can_shadow = can_be_short_name(host_, settings_);
   record_->can_shadow_member = count_labels(host_) == 3 && !host_.starts_with('*');
-  if (settings_.claims == Claims::Istio) return false;
-  const Claim claim = claim_of(host_, ns_->text(), settings_, *context_.owners);
-  if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return false;
+  const std::optional<Claim> claim = refused_claim();
+  if (!claim) return false;
   record_->placeholder = true;
   record_->refused = true;
   details().notes.push_back("refused by mesh.claims: strict: " +
-                            std::string(rule_of(claim).reason));
+                            std::string(rule_of(*claim).reason));
   return true;
 }
 
@@ -74,41 +81,55 @@ bool Deriver::may_have(const IpAddress& address) {
   return false;
 }
 
-bool Deriver::answer_vips(const Entries& entries) {
-  AddressSetBuilder declared;
-  for (const auto& [entry, stored] : entries)
-    for (const auto& prefix : entry->addresses)
-      if (prefix.is_single() && !prefix.address.is_unspecified() && may_have(prefix.address))
-        declared.add(prefix.address);
-  bool allocated = false;
-  if (declared.empty()) {
-    allocated = true;
-    for (const auto& [entry, stored] : entries)
-      if (wants_vip(*entry, host_))
-        for (const auto& status : entry->status_addresses)
-          if (status.host.empty() || status.host == host_) declared.add(status.value);
-    if (declared.empty())
-      for (const auto& ip : context_.vips(ns_->text(), host_)) declared.add(ip);
+bool Deriver::add_status_addresses(const ServiceEntry& entry, AddressSetBuilder& addresses) {
+  bool found = false;
+  for (const auto& status : entry.status_addresses) {
+    if (!status.host.empty() && status.host != host_) continue;
+    addresses.add(status.value);
+    found = true;
   }
-  if (declared.empty()) return false;
+  return found;
+}
+
+bool Deriver::answer_vips(const Entries& entries) {
+  AddressSetBuilder addresses;
+  bool is_declared = false;
+  bool needs_vip = false;
+  for (const auto& [entry, stored] : entries) {
+    for (const auto& prefix : entry->addresses) {
+      if (!prefix.is_single() || prefix.address.is_unspecified() || !may_have(prefix.address))
+        continue;
+      addresses.add(prefix.address);
+      is_declared = true;
+    }
+    if (wants_vip(*entry, host_)) needs_vip |= !add_status_addresses(*entry, addresses);
+  }
+  if (needs_vip)
+    for (const auto& ip : context_.vips(ns_->text(), host_)) addresses.add(ip);
+  if (addresses.empty()) return false;
   record_->answer = AnswerKind::Vips;
-  record_->auto_allocated = allocated;
+  record_->auto_allocated = !is_declared;
   add_entry_endpoints(entries, false);
-  set_addresses(declared.take());
+  set_addresses(addresses.take());
   return true;
 }
 
-void Deriver::answer_entry_endpoints(const Entries& entries) {
+// Whether the entry's endpoints are answers.
+bool Deriver::gives_endpoints(const ServiceEntry& entry) const {
   // NONE with a selector is answered with its workloads in Istio, too, when it has a port.
-  const ServiceEntry& first = *entries.front().first;
-  const bool as_headless =
-      first.resolution == Resolution::None && first.workload_selector.has_value();
-  add_entry_endpoints(entries, settings_.endpoint_answers);
+  if (entry.resolution == Resolution::None)
+    return entry.workload_selector.has_value() && !entry.ports.empty();
+  return entry.resolution != Resolution::DynamicDns && settings_.endpoint_answers;
+}
+
+void Deriver::answer_entry_endpoints(const Entries& entries) {
+  Entries giving;
+  std::ranges::copy_if(entries, std::back_inserter(giving),
+                       [&](const auto& item) { return gives_endpoints(*item.first); });
+  add_entry_endpoints(giving.empty() ? entries : giving, settings_.endpoint_answers);
   record_->ttl_class = TtlClass::Endpoint;
-  if (first.resolution == Resolution::None && !as_headless) return;  // forwarded
-  if (first.resolution == Resolution::DynamicDns) return;
-  if (!as_headless && !settings_.endpoint_answers) return;
-  if (as_headless && first.ports.empty()) return;
+  if (giving.empty()) return;  // forwarded
+  record_->resolution = giving.front().first->resolution;
   if (pending_ && !context_.was_answered) {
     record_->answer = AnswerKind::Pending;
     return;
@@ -143,11 +164,13 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
 void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
   const bool by_name =
       entry.resolution == Resolution::Dns || entry.resolution == Resolution::DnsRoundRobin;
+  const std::size_t first = list.entries.size();
   subset_ = entry_subset_ = subset_of(entry, {}, list);
-  if (entry.workload_selector) return add_selected(entry, by_name, list);
+  if (entry.workload_selector) add_selected(entry, by_name, list);
   for (const auto& endpoint : entry.endpoints) add_spec(endpoint, entry, by_name, true, list);
-  if (entry.endpoints.empty() && by_name && !host_.starts_with("*"))
+  if (!entry.workload_selector && entry.endpoints.empty() && by_name && !host_.starts_with("*"))
     add_name(host_, entry, 1, {}, list);
+  for (std::size_t i = first; i < list.entries.size(); ++i) list.entries[i].resolved = by_name;
 }
 
 // The port of an endpoint: its own for the service port's name, else the target port, else the
@@ -242,6 +265,7 @@ void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::ui
                        std::string_view network, EndpointList& list) {
   if (!with_names_) return;
   if (seen_names_.emplace(name).second) details().resolved_names.emplace_back(name);
+  details().has_ordered_names |= entry.resolution == Resolution::DnsRoundRobin;
   const ResolvedName* resolved = context_.resolved(ns_->text(), name);
   if (resolved != nullptr) note_resolved(*resolved);
   if (resolved == nullptr || resolved->state == ResolvedName::State::Pending) {

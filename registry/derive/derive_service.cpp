@@ -15,12 +15,11 @@ void Deriver::from_services(const Stored<KubeService>& services,
   record_->provider = Provider::Kubernetes;
   record_->ttl_class = TtlClass::Kubernetes;
   record_->creation_time = first.meta.creation_time;
-  set_exports(first.export_to, Visibility::Public);
+  record_->exports = exports_of(first.export_to, Visibility::Public);
   set_ports(merged_ports(services));
   if (!decorators.empty())
     details().notes.push_back("decorated by " + decorators.front().second->label());
   if (first.type == ServiceType::ExternalName) return set_alias(first);
-  add_slices(slices, first.meta.cluster);
   record_->headless =
       std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
   add_slices(slices, services);
@@ -154,7 +153,7 @@ void Deriver::from_imports(const Stored<ServiceImport>& imports) {
   record_->ttl_class = TtlClass::Kubernetes;
   record_->creation_time = first.meta.creation_time;
   record_->headless = first.headless;
-  set_exports({}, Visibility::Public);
+  record_->exports = exports_of({}, Visibility::Public);
   set_ports(first.ports);
   if (first.headless) {
     const Sources service = sources_of_service(first.meta);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "registry/derive/address_set_builder.hpp"
 #include "registry/derive/derive.hpp"
+#include "registry/snapshot/address_set_builder.hpp"
 
 namespace meshdns::registry {
 
@@ -52,11 +53,25 @@ class Deriver {
   using Stored = std::vector<std::pair<const T*, StoredRef>>;
   using Entries = Stored<ServiceEntry>;
 
+  Ref<const ServiceRecord> derive(const Sources& sources);
+
+  // --- Hosts that a client may see in part (derive_parts.cpp)
+  // -------------------------------------
+
+  // Positions in `sources` of those that every client sees together: of a Kubernetes Service first,
+  // then by the age of the oldest entry.
+  struct PartList {
+    std::vector<std::vector<std::size_t>> parts;  // fewer than two: there is one service
+    std::size_t left_out = 0;                     // entries beyond ServiceParts::kMaxParts
+  };
+  PartList parts_of(const Sources& sources) const;
+  Ref<const ServiceRecord> merge_parts(const Sources& sources, const PartList& parts);
+
   void keep_sources(const Sources& sources);
 
   Ref<const ServiceRecord> finish() {
     if (has_details_) record_->details = std::make_unique<const Details>(std::move(details_));
-    return Ref<const ServiceRecord>(record_.release());
+    return std::move(record_);
   }
 
   Details& details() {
@@ -68,7 +83,8 @@ class Deriver {
 
   void set_ports(const std::vector<ServicePort>& ports);
 
-  void set_exports(const ExportTo& declared, Visibility narrowed);
+  // Null: everybody.
+  Ref<const ExportSet> exports_of(const ExportTo& declared, Visibility narrowed) const;
 
   // MeshConfig.serviceEntryVisibility for this namespace.
   Visibility entry_visibility() const;
@@ -105,9 +121,6 @@ class Deriver {
   // The ready endpoints' addresses, for everybody and per network.
   void answer_endpoints();
 
-  static AddressSetBuilder& builder_for(std::vector<std::pair<SymbolRef, AddressSetBuilder>>& list,
-                                        const SymbolRef& network);
-
   void from_imports(const Stored<ServiceImport>& imports);
 
   // Without a controller that makes imports of them, exports speak for themselves: the name has
@@ -123,8 +136,10 @@ class Deriver {
 
   void from_service_entries(const Entries& entries);
 
-  // Whether the namespace may not say anything about this host.  Then the record holds its sources
-  // and answers nothing.
+  // The claim for which the namespace may not say anything about this host.
+  std::optional<Claim> refused_claim() const;
+
+  // If there is one, the record holds its sources and answers nothing.
   bool is_refused_claim();
 
   static std::vector<ServicePort> entry_ports(const Entries& entries);
@@ -132,7 +147,12 @@ class Deriver {
   // Whether the namespace may give its host this address.
   bool may_have(const IpAddress& address);
 
+  // Returns whether there are any.
+  bool add_status_addresses(const ServiceEntry& entry, AddressSetBuilder& addresses);
+
   bool answer_vips(const Entries& entries);
+
+  bool gives_endpoints(const ServiceEntry& entry) const;
 
   void answer_entry_endpoints(const Entries& entries);
 
@@ -165,7 +185,7 @@ class Deriver {
   const std::string_view host_;
   const DeriveContext& context_;
   const MeshSettings& settings_;
-  std::unique_ptr<ServiceRecord> record_ = std::make_unique<ServiceRecord>();
+  Ref<ServiceRecord> record_{new ServiceRecord};
   Details details_;
   bool has_details_ = false;
   std::uint16_t entry_subset_ = 0;  // of endpoints without ports of their own

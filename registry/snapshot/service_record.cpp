@@ -126,14 +126,24 @@ RecordIndex::RecordIndex(std::span<const Ref<const ServiceRecord>> records) {
     const auto position = static_cast<Position>(i);
     if (record.placeholder) continue;
     by_namespace.push_back({record.ns.get(), position});
-    if (record.is_public())
-      is_public.push_back(position);
+    if (const ServiceParts* parts = record.parts())
+      for (const auto& part : parts->all()) add_export(*part, position);
     else
-      for (const SymbolRef& ns : record.exports->namespaces)
-        by_export.push_back({ns.get(), position});
+      add_export(record, position);
   }
+  const auto order = [](const Keyed& k) { return std::pair(k.ns, k.position); };
   std::ranges::sort(by_namespace, {}, &Keyed::ns);
-  std::ranges::sort(by_export, {}, [](const Keyed& k) { return std::pair(k.ns, k.position); });
+  std::ranges::sort(by_export, {}, order);
+  const auto duplicates = std::ranges::unique(by_export, {}, order);
+  by_export.erase(duplicates.begin(), duplicates.end());
+}
+
+void RecordIndex::add_export(const ServiceRecord& record, Position position) {
+  if (record.is_public()) {
+    if (is_public.empty() || is_public.back() != position) is_public.push_back(position);
+    return;
+  }
+  for (const SymbolRef& ns : record.exports->namespaces) by_export.push_back({ns.get(), position});
 }
 
 const RecordIndex::Position* RecordIndex::own(const Symbol* ns) const {

@@ -15,6 +15,7 @@
 #include "registry/base/ref.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_index.hpp"
+#include "registry/snapshot/service_parts.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 #include "registry/snapshot/symbol.hpp"
 
@@ -83,6 +84,7 @@ struct PortList final : RefCounted {
 struct EndpointEntry {
   IpAddress address;
   bool ready = true;
+  bool resolved = false;  // of a ServiceEntry whose endpoints are names (DNS)
   std::uint32_t weight = 1;
   SymbolRef network;
   SymbolRef cluster;
@@ -119,8 +121,10 @@ class ServiceRecord final : public RefCounted {
     std::string short_name;                   // NameTable: "svc" or "pod.svc"
     std::vector<std::string> resolved_names;  // names that the endpoints use
     std::uint8_t name_links = 0;              // the most ResolvedName::links of any of them
+    bool has_ordered_names = false;           // the order of their addresses matters
     std::vector<StoredRef> more_sources;      // beyond the first
     std::vector<std::string> notes;           // for explain: "unix endpoint left out"
+    Ref<const ServiceParts> parts;            // null = all who see the service see all of it
   };
 
   // Identity.
@@ -139,7 +143,11 @@ class ServiceRecord final : public RefCounted {
   bool can_shadow = false;
   bool can_shadow_member = false;  // the same, of an endpoint: "db-0.db.shop"
   bool refused = false;            // mesh.claims: strict; a placeholder, too
-  Ref<const ExportSet> exports;    // null = public
+  // It has parts that a client may see one by one.  The record itself then unites all of them:
+  // exports, ports and addresses tell what some client may see, and no client is answered from it.
+  bool split = false;
+  bool partial = false;          // a part of such a record, or several of them merged
+  Ref<const ExportSet> exports;  // null = public
   std::int64_t creation_time = kUnknownCreationTime;
   Ref<const PortList> ports;  // null = none
   StoredRef source;           // the first, which names the service in explanations
@@ -155,6 +163,8 @@ class ServiceRecord final : public RefCounted {
     return provider == Provider::Kubernetes && answer == AnswerKind::Vips;
   }
   bool is_exported_to(const Symbol* client_ns) const;
+  // Null: it is not split.
+  const ServiceParts* parts() const { return split ? details->parts.get() : nullptr; }
   const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
   std::string_view alias() const {
     return details ? std::string_view(details->alias) : std::string_view();
@@ -178,12 +188,15 @@ struct RecordIndex {
   explicit RecordIndex(std::span<const Ref<const ServiceRecord>> records);
   // The service of that namespace; null if there is none.
   const Position* own(const Symbol* ns) const;
-  // Those that name `client_ns` in exportTo, in order.
+  // Those that name `client_ns` in the exportTo of a part, in order.
   std::span<const Keyed> exported_to(const Symbol* client_ns) const;
 
   std::vector<Keyed> by_namespace;  // by ns
   std::vector<Keyed> by_export;     // by ns that a service is exported to, then position
-  std::vector<Position> is_public;  // in order
+  std::vector<Position> is_public;  // or a part of it is; in order
+
+ private:
+  void add_export(const ServiceRecord& record, Position position);
 };
 
 // One host name and all namespaces' services of that name, in the order in which a client that has

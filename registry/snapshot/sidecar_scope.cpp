@@ -142,24 +142,23 @@ std::span<const EgressHost> EgressHosts::of_namespace(const Group& group, const 
   return {first, std::ranges::upper_bound(second, of_group.end(), ns, {}, get_ns)};
 }
 
-bool EgressHosts::allows(std::string_view host, const ServiceRecord& record) const {
+bool EgressHosts::allows(std::string_view host, const Symbol* ns, const PortList* ports) const {
   if (hosts_.empty()) return false;
   bool found = false;
-  for_each_group(host, [&](const Group& group) { found = found || allows(group, record); });
+  for_each_group(host, [&](const Group& group) { found = found || allows(group, ns, ports); });
   return found;
 }
 
-bool EgressHosts::allows(const Group& group, const ServiceRecord& record) const {
+bool EgressHosts::allows(const Group& group, const Symbol* ns, const PortList* ports) const {
   // Most names stand alone and for every port.
   if (const EgressHost& first = first_of(group); group.end - group.begin == 1 && first.port == 0)
-    return !first.ns || first.ns == record.ns;
+    return !first.ns || first.ns.get() == ns;
   const auto is_allowed_by = [&](std::span<const EgressHost> hosts) {
     if (hosts.empty()) return false;
     if (hosts.front().port == 0) return true;
-    return record.ports && have_common_port(hosts, record.ports->numbers);
+    return ports != nullptr && have_common_port(hosts, ports->numbers);
   };
-  return is_allowed_by(for_any_namespace(group)) ||
-         is_allowed_by(of_namespace(group, record.ns.get()));
+  return is_allowed_by(for_any_namespace(group)) || is_allowed_by(of_namespace(group, ns));
 }
 
 bool EgressHosts::has_all_below(std::string_view name, const Symbol* ns) const {
@@ -174,48 +173,110 @@ bool EgressHosts::has_all_below(std::string_view name, const Symbol* ns) const {
   return found;
 }
 
+bool ListenerScope::imports(std::string_view host, const Symbol* ns, const PortList* ports) const {
+  return !excluded.allows(host, ns, ports) &&
+         (imports_namespace(ns) || included.allows(host, ns, ports));
+}
+
+// The egress hosts of a ListenerScope while they are read.
+struct SidecarScope::Draft {
+  std::uint16_t port = 0;
+  std::vector<EgressHost> excluded;
+  std::vector<EgressHost> included;
+  bool all = false;
+  std::vector<SymbolRef> whole_namespaces;
+
+  // `own_port`: the port of the host's listener where it is not that of the draft.
+  void add(std::string_view text, std::uint16_t own_port, const SymbolRef& client_ns,
+           SymbolTable& symbols) {
+    const bool excludes = text.starts_with('~');
+    const auto slash = text.find('/');
+    if (slash == std::string_view::npos) return;
+    const std::string_view ns = text.substr(excludes ? 1 : 0, slash - (excludes ? 1 : 0));
+    EgressHost host = read_host(ns, text.substr(slash + 1), client_ns, symbols);
+    if (excludes) return excluded.push_back(std::move(host));
+    host.port = own_port;
+    const bool is_everything = host.wildcard && host.suffix.empty() && host.port == 0;
+    if (!is_everything)
+      included.push_back(std::move(host));
+    else if (!host.ns)
+      all = true;
+    else
+      whole_namespaces.push_back(std::move(host.ns));
+  }
+
+  ListenerScope finish() && {
+    ListenerScope scope;
+    scope.port = port;
+    scope.all = all;
+    if (all) included.clear();
+    scope.excluded = EgressHosts(std::move(excluded));
+    scope.included = EgressHosts(std::move(included));
+    for (const SymbolRef& ns : whole_namespaces) scope.whole_namespaces.insert(ns.get());
+    return scope;
+  }
+};
+
 Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const SymbolRef& client_ns,
                                               SymbolTable& symbols, StoredRef source) {
   auto* scope = new SidecarScope;
   Ref<const SidecarScope> result(scope);
   scope->source_ = std::move(source);
-  scope->all_ = sidecar.egress.empty();
-  std::vector<EgressHost> excluded;
-  std::vector<EgressHost> included;
+  Draft plain;  // all listeners without exclusions
+  plain.all = sidecar.egress.empty();
+  std::vector<Draft> excluding;
+  std::size_t for_every_port = 0;
   for (const auto& listener : sidecar.egress) {
-    for (const std::string_view text : listener.hosts) {
-      const bool excludes = text.starts_with('~');
-      const auto slash = text.find('/');
-      if (slash == std::string_view::npos) continue;
-      const std::string_view ns = text.substr(excludes ? 1 : 0, slash - (excludes ? 1 : 0));
-      EgressHost host = read_host(ns, text.substr(slash + 1), client_ns, symbols);
-      if (listener.protocol != "HTTP_PROXY") host.port = listener.port;
-      const bool is_everything = host.wildcard && host.suffix.empty() && host.port == 0;
-      if (excludes) {
-        excluded.push_back(std::move(host));
-      } else if (!is_everything) {
-        included.push_back(std::move(host));
-      } else if (!host.ns) {
-        scope->all_ = true;
-      } else {
-        scope->whole_namespaces_.insert(host.ns.get());
-        scope->held_.push_back(std::move(host.ns));
-      }
+    const std::uint16_t port = listener.protocol == "HTTP_PROXY" ? 0 : listener.port;
+    const bool excludes = std::ranges::any_of(
+        listener.hosts, [](const std::string& host) { return host.starts_with('~'); });
+    Draft* draft = &plain;
+    if (excludes && (port != 0 || for_every_port < kMaxForEveryPort)) {
+      draft = &excluding.emplace_back();
+      draft->port = port;
+      for_every_port += port == 0 ? 1 : 0;
+    } else if (excludes) {
+      draft = &*std::ranges::find(excluding, 0, &Draft::port);
     }
+    for (const std::string_view text : listener.hosts)
+      draft->add(text, draft == &plain ? port : 0, client_ns, symbols);
   }
-  if (scope->all_) included.clear();
-  scope->excluded_ = EgressHosts(std::move(excluded));
-  scope->included_ = EgressHosts(std::move(included));
+  if (excluding.empty() || plain.all || !plain.included.empty() || !plain.whole_namespaces.empty())
+    excluding.push_back(std::move(plain));
+  std::ranges::stable_sort(excluding, {}, &Draft::port);
+  for (Draft& draft : excluding) {
+    scope->for_every_port_ += draft.port == 0 ? 1 : 0;
+    scope->held_.insert(scope->held_.end(), draft.whole_namespaces.begin(),
+                        draft.whole_namespaces.end());
+    scope->listeners_.push_back(std::move(draft).finish());
+  }
   return result;
 }
 
-bool SidecarScope::imports(std::string_view host, const ServiceRecord& record) const {
-  if (!excluded_.empty() && excluded_.allows(host, record)) return false;
-  return included_.allows(host, record) || imports_namespace(record.ns.get());
+template <typename Matches>
+bool SidecarScope::any_listener(const PortList* ports, const Matches& matches) const {
+  const auto all = listeners();
+  for (const ListenerScope& listener : all.first(for_every_port_))
+    if (matches(listener)) return true;
+  const auto by_port = all.subspan(for_every_port_);
+  if (ports == nullptr || by_port.empty()) return false;
+  if (by_port.size() < ports->numbers.size())
+    return std::ranges::any_of(by_port, [&](const ListenerScope& listener) {
+      return std::ranges::binary_search(ports->numbers, listener.port) && matches(listener);
+    });
+  return std::ranges::any_of(ports->numbers, [&](std::uint16_t number) {
+    return std::ranges::any_of(std::ranges::equal_range(by_port, number, {}, &ListenerScope::port),
+                               matches);
+  });
 }
 
-bool ScopedHost::any_allows(const EgressHosts& hosts, Groups& found,
-                            const ServiceRecord& record) const {
+bool SidecarScope::imports(std::string_view host, const Symbol* ns, const PortList* ports) const {
+  return any_listener(
+      ports, [&](const ListenerScope& listener) { return listener.imports(host, ns, ports); });
+}
+
+bool ScopedHost::any_allows(const EgressHosts& hosts, Groups& found, const Symbol* ns,
+                            const PortList* ports) const {
   if (hosts.empty()) return false;
   if (!found.is_filled) {
     hosts.for_each_group(
@@ -223,14 +284,16 @@ bool ScopedHost::any_allows(const EgressHosts& hosts, Groups& found,
     found.is_filled = true;
   }
   return std::any_of(found.groups.begin(), found.groups.begin() + found.count,
-                     [&](const auto* group) { return hosts.allows(*group, record); });
+                     [&](const auto* group) { return hosts.allows(*group, ns, ports); });
 }
 
-bool ScopedHost::imports(const ServiceRecord& record) {
+bool ScopedHost::imports(const Symbol* ns, const PortList* ports) {
   if (scope_ == nullptr) return true;
-  if (any_allows(scope_->excluded_, excluded_, record)) return false;
-  return scope_->imports_namespace(record.ns.get()) ||
-         any_allows(scope_->included_, included_, record);
+  return scope_->any_listener(ports, [&](const ListenerScope& listener) {
+    if (&listener != scope_->listeners_.data()) return listener.imports(host_, ns, ports);
+    return !any_allows(listener.excluded, excluded_, ns, ports) &&
+           (listener.imports_namespace(ns) || any_allows(listener.included, included_, ns, ports));
+  });
 }
 
 }  // namespace meshdns::registry

@@ -47,10 +47,11 @@ class EgressHosts {
   // it stands for: "*.a.com" takes in "*.b.a.com".
   template <typename Visit>
   void for_each_group(std::string_view host, Visit&& visit) const;
-  // Whether any of them lets that service of the host through.
-  bool allows(std::string_view host, const ServiceRecord& record) const;
-  // Whether one of the group lets a service of that namespace with those ports through.
-  bool allows(const Group& group, const ServiceRecord& record) const;
+  // Whether any of them lets a service of the host, of that namespace and with those ports (null =
+  // none), through.
+  bool allows(std::string_view host, const Symbol* ns, const PortList* ports) const;
+  // Whether one of the group does.
+  bool allows(const Group& group, const Symbol* ns, const PortList* ports) const;
   // Whether a wildcard for every port takes in all hosts of that namespace below `name`.
   bool has_all_below(std::string_view name, const Symbol* ns) const;
 
@@ -75,34 +76,55 @@ class EgressHosts {
   std::bitset<129> wildcard_labels_;  // numbers of labels that wildcards' suffixes have
 };
 
+// Egress listeners of a Sidecar with the same exclusions: all that have none, or one that has some.
+// An exclusion takes nothing from what other listeners import.
+struct ListenerScope {
+  EgressHosts excluded;
+  EgressHosts included;
+  // Namespaces imported as a whole ("ns/*", no port).
+  std::unordered_set<const Symbol*> whole_namespaces;
+  bool all = false;        // "*/*" for every port
+  std::uint16_t port = 0;  // 0 = any; else only services with that port
+
+  // Whether it imports that namespace as a whole, exclusions aside.
+  bool imports_namespace(const Symbol* ns) const { return all || whole_namespaces.contains(ns); }
+  // Whether an exclusion takes away all hosts of that namespace below `name`.
+  bool excludes_below(std::string_view name, const Symbol* ns) const {
+    return excluded.has_all_below(name, ns);
+  }
+  bool imports(std::string_view host, const Symbol* ns, const PortList* ports) const;
+};
+
 // The egress hosts of one Sidecar, compiled: which services it lets through.  Shared by all clients
 // that it selects (for a root-namespace Sidecar: per client namespace, since "." means the
 // client's).
 class SidecarScope final : public RefCounted {
  public:
+  // Of the listeners for every port (HTTP_PROXY), so many keep exclusions of their own; any others
+  // share those of the first.  A question about a service looks at each of these listeners.
+  static constexpr std::size_t kMaxForEveryPort = 16;
+
   // `client_ns` resolves ".".
   static Ref<const SidecarScope> compile(const Sidecar& sidecar, const SymbolRef& client_ns,
                                          SymbolTable& symbols, StoredRef source);
-  // Whether a service of the host is imported.  ScopedHost asks faster about many of one host.
-  bool imports(std::string_view host, const ServiceRecord& record) const;
-  // Whether it imports that namespace as a whole, exclusions aside.
-  bool imports_namespace(const Symbol* ns) const { return all_ || whole_namespaces_.contains(ns); }
-  // Whether an exclusion takes away all hosts of that namespace below `name`.
-  bool excludes_below(std::string_view name, const Symbol* ns) const {
-    return excluded_.has_all_below(name, ns);
-  }
-  // The egress hosts that stand for less than namespaces.
-  std::span<const EgressHost> narrow_hosts() const { return included_.all(); }
+  // Whether a service of the host, of that namespace and with those ports (null = none), is
+  // imported.  ScopedHost asks faster about many of one host.
+  bool imports(std::string_view host, const Symbol* ns, const PortList* ports) const;
+  // Those for every port come first, then by port.
+  std::span<const ListenerScope> listeners() const { return listeners_; }
   const StoredRef& source() const { return source_; }
 
  private:
   friend class ScopedHost;
+  struct Draft;
 
-  EgressHosts excluded_;
-  EgressHosts included_;
-  bool all_ = false;  // "*/*" for every port
-  // Namespaces imported as a whole ("ns/*", no port).
-  std::unordered_set<const Symbol*> whole_namespaces_;
+  // Calls `matches(listener)` for the listeners that may import services with those ports, until it
+  // returns true; returns whether it did.
+  template <typename Matches>
+  bool any_listener(const PortList* ports, const Matches& matches) const;
+
+  std::vector<ListenerScope> listeners_;
+  std::size_t for_every_port_ = 0;  // so many of them, the first
   std::vector<SymbolRef> held_;
   StoredRef source_;
 };
@@ -113,8 +135,9 @@ class ScopedHost {
  public:
   // `scope`: null = everything is imported.  `host`: a name or "*.suffix".
   ScopedHost(const SidecarScope* scope, std::string_view host) : scope_(scope), host_(host) {}
-  // Whether a service of the host is imported.
-  bool imports(const ServiceRecord& record);
+  // Whether a service of the host, of that namespace and with those ports (null = none), is
+  // imported.
+  bool imports(const Symbol* ns, const PortList* ports);
 
  private:
   // A name has at most 127 labels, and there may be "*" and the name itself.
@@ -123,10 +146,12 @@ class ScopedHost {
     std::size_t count = 0;
     bool is_filled = false;
   };
-  bool any_allows(const EgressHosts& hosts, Groups& found, const ServiceRecord& record) const;
+  bool any_allows(const EgressHosts& hosts, Groups& found, const Symbol* ns,
+                  const PortList* ports) const;
 
   const SidecarScope* const scope_;
   const std::string_view host_;
+  // Of the first listener: most Sidecars have one.
   Groups excluded_;
   Groups included_;
 };

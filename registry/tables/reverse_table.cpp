@@ -16,35 +16,66 @@ struct UsedAddress {
   friend auto operator<=>(const UsedAddress&, const UsedAddress&) = default;
 };
 
-// The addresses that the record answers with, and a Kubernetes Service's endpoints.  Resolved
-// names' addresses are left out: their reverse names are their owners' business.
-std::vector<UsedAddress> used_addresses(std::string_view host, const ServiceRecord* record) {
-  std::vector<UsedAddress> used;
-  if (record == nullptr || record->placeholder) return used;
-  const std::uint64_t host_hash = hash_bytes(host);
-  const auto add = [&](const IpAddress& address, AddressUse::Kind kind) {
-    used.push_back({address, AddressUse(kind, *record->ns, host_hash)});
-  };
-  const bool resolved =
-      record->resolution == Resolution::Dns || record->resolution == Resolution::DnsRoundRobin;
-  if (record->answer == AnswerKind::Vips ||
-      (record->answer == AnswerKind::Endpoints && !resolved)) {
-    const AddressView view = record->addresses(nullptr, nullptr);
-    const auto kind = record->is_claim()          ? AddressUse::Kind::Claim
-                      : record->has_cluster_ips() ? AddressUse::Kind::ClusterIp
-                                                  : AddressUse::Kind::Service;
-    for (const auto& octets : view.v4) add(IpAddress::v4(octets), kind);
-    for (const auto& octets : view.v6) add(IpAddress::v6(octets), kind);
+// Collects the addresses that records of one host answer with, and a Kubernetes Service's
+// endpoints. Resolved names' addresses are left out: their reverse names are their owners'
+// business.
+class UsedAddresses {
+ public:
+  explicit UsedAddresses(std::string_view host) : host_hash_(hash_bytes(host)) {}
+
+  void add(const ServiceRecord& record) {
+    if (record.answer == AnswerKind::Vips)
+      add_answers(record);
+    else if (record.answer == AnswerKind::Endpoints && !has_resolved(record))
+      add_answers(record);
+    // Of an alias, the addresses belong to its target.
+    if (record.endpoints() == nullptr || record.answer == AnswerKind::Alias) return;
+    const bool are_answers = record.answer == AnswerKind::Endpoints;
+    if (record.is_claim() && !(are_answers && has_resolved(record))) return;
+    for (const auto& entry : record.endpoints()->entries)
+      if (!record.is_claim())
+        add(record, entry.address, AddressUse::Kind::Service);
+      else if (entry.ready && !entry.resolved)
+        add(record, entry.address, AddressUse::Kind::Claim);
   }
-  // Of an alias, the addresses belong to its target.
-  if (!record->is_claim() && record->answer != AnswerKind::Alias && record->endpoints() != nullptr)
-    for (const auto& entry : record->endpoints()->entries)
-      add(entry.address, AddressUse::Kind::Service);
+
   // Of an address that is used in several ways, the first counts.
-  std::ranges::sort(used);
-  const auto duplicates = std::ranges::unique(used, {}, &UsedAddress::address);
-  used.erase(duplicates.begin(), duplicates.end());
-  return used;
+  std::vector<UsedAddress> take() {
+    std::ranges::sort(used_);
+    const auto duplicates = std::ranges::unique(used_, {}, &UsedAddress::address);
+    used_.erase(duplicates.begin(), duplicates.end());
+    return std::move(used_);
+  }
+
+ private:
+  static bool has_resolved(const ServiceRecord& record) {
+    return record.endpoints() != nullptr &&
+           std::ranges::any_of(record.endpoints()->entries, &EndpointEntry::resolved);
+  }
+  void add(const ServiceRecord& record, const IpAddress& address, AddressUse::Kind kind) {
+    used_.push_back({address, AddressUse(kind, *record.ns, host_hash_)});
+  }
+  void add_answers(const ServiceRecord& record) {
+    const AddressView view = record.addresses(nullptr, nullptr);
+    const auto kind = record.is_claim()          ? AddressUse::Kind::Claim
+                      : record.has_cluster_ips() ? AddressUse::Kind::ClusterIp
+                                                 : AddressUse::Kind::Service;
+    for (const auto& octets : view.v4) add(record, IpAddress::v4(octets), kind);
+    for (const auto& octets : view.v6) add(record, IpAddress::v6(octets), kind);
+  }
+
+  const std::uint64_t host_hash_;
+  std::vector<UsedAddress> used_;
+};
+
+std::vector<UsedAddress> used_addresses(std::string_view host, const ServiceRecord* record) {
+  if (record == nullptr || record->placeholder) return {};
+  UsedAddresses used(host);
+  if (const ServiceParts* parts = record->parts())
+    for (const auto& part : parts->all()) used.add(*part);
+  else
+    used.add(*record);
+  return used.take();
 }
 
 }  // namespace

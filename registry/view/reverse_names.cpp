@@ -16,6 +16,18 @@ using UseKind = AddressUse::Kind;
 
 // Addresses of a list that differs by client, which cost as much to look at as one host.
 constexpr std::size_t kAddressesPerStep = 16;
+// Parts of services, of which a client may see each or not, that cost as much.
+constexpr std::size_t kPartsPerStep = 16;
+
+// The cost of choosing a service of the host, beyond that of a usual host.
+std::size_t extra_steps(const HostEntry& host) {
+  std::size_t parts = 0;
+  const auto records = host.records();
+  for (const ServiceRecord* record :
+       records.first(std::min(records.size(), View::kMaxReverseHosts)))
+    if (record->split) parts += record->parts()->all().size();
+  return parts / kPartsPerStep;
+}
 
 bool has_address(const AddressView& view, const IpAddress& address) {
   if (address.is_v4())
@@ -144,7 +156,9 @@ bool View::is_cluster_address(const IpAddress& address) const {
 // The claim rules for reverse names.
 bool View::may_name(const ServiceRecord& service, const AddressUse& use,
                     const AddressOwners& owners) const {
-  if (settings().claims == Claims::Istio || use.kind() == AddressUse::Kind::ClusterIp) return true;
+  if (settings().claims == Claims::Istio ||
+      (use.kind() == AddressUse::Kind::ClusterIp && !service.is_claim()))
+    return true;
   const std::string_view ns = service.ns->text();
   const auto is_allowed = [&](Claim claim) {
     return ruling_of(claim, ns, settings()) != Ruling::Refused;
@@ -176,8 +190,9 @@ bool View::has_virtual_address(const ServiceRecord& service, const AddressUse& u
   const bool headless =
       service.answer == AnswerKind::Endpoints && service.provider != Provider::ServiceEntry;
   if (headless) return false;
-  const bool differs_by_client = service.details && (!service.details->by_network.empty() ||
-                                                     !service.details->by_cluster.empty());
+  const bool differs_by_client =
+      service.partial || (service.details && (!service.details->by_network.empty() ||
+                                              !service.details->by_cluster.empty()));
   if (!differs_by_client && use.kind() != AddressUse::Kind::Service) return true;
   const AddressView view = addresses(service);
   steps_left -= std::min(steps_left, (view.v4.size() + view.v6.size()) / kAddressesPerStep);
@@ -197,6 +212,7 @@ void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
     for_each_host(snapshot_, use, [&](const HostEntry& host) {
       if (!go_on || hosts_left == 0) return;
       --hosts_left;
+      hosts_left -= std::min(hosts_left, extra_steps(host));
       const ServiceRecord* service = choose(host, nullptr);
       if (service == nullptr || !is_by(use, *service->ns)) return;
       const Naming naming = naming_of(host, *service, use, address, owners, hosts_left);

@@ -356,8 +356,9 @@ class Matcher {
   std::string_view host_of(const ServiceRecord& service) const {
     std::string_view host;
     view_.snapshot().hosts.for_each([&](const HostEntry& entry) {
-      if (std::ranges::find(entry.records(), &service) != entry.records().end())
-        host = entry.host();
+      for (const ServiceRecord* record : entry.records())
+        if (record == &service || (record->split && record->parts()->has(service)))
+          host = entry.host();
     });
     return host;
   }

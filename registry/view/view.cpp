@@ -97,7 +97,7 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
           ", only " + describe_exports(service);
     return false;
   }
-  if (client_.scope && !client_.scope->imports(host, service)) {
+  if (client_.scope && !client_.scope->imports(host, service.ns.get(), service.ports.get())) {
     if (reason != nullptr)
       *reason = describe(client_.scope->source(), snapshot_) +
                 " does not import it: none of its egress hosts matches";
@@ -106,33 +106,43 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
   return true;
 }
 
+bool View::Seen::precedes(const Seen& other) const {
+  if (!other || rank != other.rank) return !other || rank < other.rank;
+  if (creation_time != other.creation_time) return creation_time < other.creation_time;
+  return service->ns->text() < other.service->ns->text();
+}
+
+View::Seen::Rank View::rank_of(const ServiceRecord& record) const {
+  if (record.ns == client_.ns) return Seen::Rank::Own;
+  if (record.provider != Provider::ServiceEntry) return Seen::Rank::Kubernetes;
+  return record.is_public() ? Seen::Rank::Public : Seen::Rank::ByName;
+}
+
+View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
+  if (record.placeholder || !record.is_exported_to(client_.ns.get()) ||
+      !scoped.imports(record.ns.get(), record.ports.get()))
+    return {};
+  if (record.split) return see_parts(*record.parts(), scoped);
+  return {&record, rank_of(record), record.creation_time};
+}
+
+View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const {
+  Seen best;
+  ServiceParts::Set visible;
+  for (std::size_t i = 0; i < parts.all().size(); ++i) {
+    const ServiceRecord& part = *parts.all()[i];
+    if (part.placeholder || !part.is_exported_to(client_.ns.get()) ||
+        !scoped.imports(part.ns.get(), part.ports.get()))
+      continue;
+    visible.set(i);
+    const Seen seen{&part, rank_of(part), part.creation_time};
+    if (seen.precedes(best)) best = seen;
+  }
+  if (best) best.service = &parts.merged(visible);
+  return best;
+}
+
 namespace {
-
-// Collects what a client sees of a host's services, in their order, and chooses: the client's own
-// namespace, else a Kubernetes Service, else one that is exported by name, else a public one.
-class Choice {
- public:
-  explicit Choice(const Client& client) : client_(client) {}
-  void add(const ServiceRecord& record) {
-    if (record.ns == client_.ns && own_ == nullptr) own_ = &record;
-    if (record.provider != Provider::ServiceEntry && kubernetes_ == nullptr) kubernetes_ = &record;
-    if (!record.is_public() && by_name_ == nullptr) by_name_ = &record;
-    if (record.is_public() && public_ == nullptr) public_ = &record;
-  }
-  const ServiceRecord* get() const {
-    return own_ != nullptr          ? own_
-           : kubernetes_ != nullptr ? kubernetes_
-           : by_name_ != nullptr    ? by_name_
-                                    : public_;
-  }
-
- private:
-  const Client& client_;
-  const ServiceRecord* own_ = nullptr;
-  const ServiceRecord* kubernetes_ = nullptr;
-  const ServiceRecord* by_name_ = nullptr;
-  const ServiceRecord* public_ = nullptr;
-};
 
 std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
   if (record.ns == client.ns) return "chosen: the client's own namespace";
@@ -146,7 +156,7 @@ std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
 const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
   const ServiceRecord* chosen = nullptr;
   const auto records = entry.records();
-  if (records.size() == 1) {
+  if (records.size() == 1 && !records[0]->split) [[likely]] {
     // Almost always: one service, public, and no Sidecar.
     const ServiceRecord& only = *records[0];
     if (!only.placeholder && sees(entry.host(), only)) chosen = &only;
@@ -154,40 +164,72 @@ const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
     chosen = choose_of_many(entry, *index);
   } else {
     ScopedHost scoped(client_.scope.get(), entry.host());
-    Choice choice(client_);
+    Seen best;
     for (const ServiceRecord* record : records)
-      if (!record->placeholder && record->is_exported_to(client_.ns.get()) &&
-          scoped.imports(*record))
-        choice.add(*record);
-    chosen = choice.get();
+      if (const Seen seen = see(*record, scoped); seen && seen.precedes(best)) best = seen;
+    chosen = best.service;
   }
   if (trace != nullptr) explain_choice(entry, chosen, *trace);
   return chosen;
 }
 
-// Kubernetes Services come first in the order, so that the first visible one of those exported to
-// the client by name and the first visible public one decide.
+// Kubernetes Services come first in the order, then the older ones.  A record with parts stands
+// where its oldest object does; the client may see younger ones only.  So the first that the client
+// sees is the best unless it is such a record.
 const ServiceRecord* View::choose_of_many(const HostEntry& entry, const RecordIndex& index) const {
   const auto records = entry.records();
   ScopedHost scoped(client_.scope.get(), entry.host());
-  Choice choice(client_);
   if (const auto* own = index.own(client_.ns.get()))
-    if (const ServiceRecord& record = *records[*own];
-        record.is_exported_to(client_.ns.get()) && scoped.imports(record))
-      return &record;
-  // The position of the first that is imported, or the end of the records.
-  const auto first_of = [&](const auto& positions, const auto& position_of) {
-    for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt)))
-      if (const std::size_t at = std::invoke(position_of, each); scoped.imports(*records[at]))
-        return at;
-    return records.size();
+    if (const Seen seen = see(*records[*own], scoped)) return seen.service;
+  Seen best;
+  const auto look_at = [&](const auto& positions, const auto& position_of, Seen::Rank rank) {
+    for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt))) {
+      const ServiceRecord& record = *records[std::invoke(position_of, each)];
+      const bool is_late =
+          best && record.provider == Provider::ServiceEntry &&
+          (best.rank < rank || (best.rank == rank && best.creation_time < record.creation_time));
+      if (is_late) return;
+      if (const Seen seen = see(record, scoped); seen && seen.precedes(best)) best = seen;
+    }
   };
-  const std::size_t by_name =
-      first_of(index.exported_to(client_.ns.get()), &RecordIndex::Keyed::position);
-  const std::size_t is_public = first_of(std::span(index.is_public), std::identity());
-  for (const std::size_t at : {std::min(by_name, is_public), std::max(by_name, is_public)})
-    if (at < records.size()) choice.add(*records[at]);
-  return choice.get();
+  look_at(index.exported_to(client_.ns.get()), &RecordIndex::Keyed::position, Seen::Rank::ByName);
+  look_at(std::span(index.is_public), std::identity(), Seen::Rank::Public);
+  return best.service;
+}
+
+namespace {
+
+// Calls `visit(record)` for the record, or for each of its parts.
+template <typename Visit>
+void for_each_part(const ServiceRecord& record, const Visit& visit) {
+  const ServiceParts* const parts = record.parts();
+  if (parts == nullptr) return visit(record);
+  for (const auto& part : parts->all())
+    if (!part->placeholder) visit(*part);
+}
+
+}  // namespace
+
+void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const {
+  for_each_part(record, [&](const ServiceRecord& part) {
+    std::string reason;
+    if (trace.is_full() || sees(entry.host(), part, &reason)) return;
+    part.for_each_source([&](const StoredRef& source) {
+      const bool names_service = source == part.source || source->kind() == Kind::ServiceEntry;
+      if (names_service && !trace.is_full())
+        trace.steps.push_back({describe(source, snapshot_), "hidden: " + reason, true});
+    });
+  });
+}
+
+void View::explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
+                            const ServiceRecord& chosen, Trace& trace) const {
+  for_each_part(record, [&](const ServiceRecord& part) {
+    const bool is_chosen = part.ns == chosen.ns && part.provider == chosen.provider;
+    if (trace.is_full() || is_chosen || !sees(entry.host(), part)) return;
+    trace.steps.push_back({describe(part.source, snapshot_),
+                           "shadowed by " + describe(chosen.source, snapshot_), false});
+  });
 }
 
 void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const {
@@ -195,22 +237,16 @@ void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, T
   const auto first = records.first(std::min(records.size(), Trace::kMaxSteps));
   for (const ServiceRecord* record : first) {
     if (trace.is_full()) break;
-    std::string reason;
-    if (record->placeholder) {
-      if (record->details && !record->details->notes.empty())
-        trace.steps.push_back({describe(record->source, snapshot_), record->details->notes.back(),
-                               !record->is_public()});
-    } else if (!sees(entry.host(), *record, &reason)) {
-      trace.steps.push_back({describe(record->source, snapshot_), "hidden: " + reason, true});
+    if (!record->placeholder) {
+      explain_hidden(entry, *record, trace);
+    } else if (record->details && !record->details->notes.empty()) {
+      trace.steps.push_back({describe(record->source, snapshot_), record->details->notes.back(),
+                             !record->is_public()});
     }
   }
   if (chosen == nullptr) return;
-  for (const ServiceRecord* record : first) {
-    if (trace.is_full()) break;
-    if (record == chosen || record->placeholder || !sees(entry.host(), *record)) continue;
-    trace.steps.push_back({describe(record->source, snapshot_),
-                           "shadowed by " + describe(chosen->source, snapshot_), false});
-  }
+  for (const ServiceRecord* record : first)
+    if (!record->placeholder) explain_shadowed(entry, *record, *chosen, trace);
   trace.steps.push_back(
       {describe(chosen->source, snapshot_), std::string(why_chosen(*chosen, client_)), false});
 }
@@ -425,38 +461,41 @@ bool View::is_empty_non_terminal(std::string_view name) const {
   if (entry == nullptr) return false;
   const SidecarScope* scope = client_.scope.get();
   std::size_t looks = kMaxLooksBelow;
+  const std::size_t cost =
+      scope == nullptr ? 1 : std::max<std::size_t>(scope->listeners().size(), 1);
   for (const ExportScope& exports : entry->scopes) {
-    if (looks-- == 0) return true;
-    if (may_see_below(*entry, exports) &&
-        (scope == nullptr || scope->imports_namespace(exports.ns.get())))
+    if (looks < cost) return true;
+    looks -= cost;
+    if (!exports.includes(client_.ns.get())) continue;
+    if (scope == nullptr ||
+        std::ranges::any_of(scope->listeners(), [&](const ListenerScope& listener) {
+          return listener.imports_namespace(exports.ns.get()) &&
+                 !listener.excludes_below(name, exports.ns.get());
+        }))
       return true;
   }
   return scope != nullptr && may_import_below(*entry, *scope, looks);
-}
-
-bool View::may_see_below(const NonTerminal& entry, const ExportScope& exports) const {
-  return exports.includes(client_.ns.get()) &&
-         (!client_.scope || !client_.scope->excludes_below(entry.name, exports.ns.get()));
 }
 
 // Looks at the egress hosts that stand for less than a namespace.  Returns true where that would
 // take too long to find out.
 bool View::may_import_below(const NonTerminal& entry, const SidecarScope& scope,
                             std::size_t looks) const {
-  for (const EgressHost& egress : scope.narrow_hosts()) {
-    const bool is_narrower = is_below(egress.suffix, entry.name);
-    const bool is_wider =
-        egress.wildcard && (egress.suffix.empty() || is_at_or_below(entry.name, egress.suffix));
-    const std::size_t cost = is_narrower || is_wider ? kLookIntoRegistry : 1;
-    if (looks < cost) return true;
-    looks -= cost;
-    if (cost > 1 && may_import_below(entry, egress, is_narrower, looks)) return true;
-  }
+  for (const ListenerScope& listener : scope.listeners())
+    for (const EgressHost& egress : listener.included.all()) {
+      const bool is_narrower = is_below(egress.suffix, entry.name);
+      const bool is_wider =
+          egress.wildcard && (egress.suffix.empty() || is_at_or_below(entry.name, egress.suffix));
+      const std::size_t cost = is_narrower || is_wider ? kLookIntoRegistry : 1;
+      if (looks < cost) return true;
+      looks -= cost;
+      if (cost > 1 && may_import_below(entry, listener, egress, is_narrower, looks)) return true;
+    }
   return false;
 }
 
-bool View::may_import_below(const NonTerminal& entry, const EgressHost& egress, bool is_narrower,
-                            std::size_t& looks) const {
+bool View::may_import_below(const NonTerminal& entry, const ListenerScope& listener,
+                            const EgressHost& egress, bool is_narrower, std::size_t& looks) const {
   if (!egress.wildcard) {
     const HostEntry* host = snapshot_.find_host(egress.suffix);
     return host != nullptr && choose(*host, nullptr) != nullptr;
@@ -467,7 +506,9 @@ bool View::may_import_below(const NonTerminal& entry, const EgressHost& egress, 
   for (const ExportScope& exports : below->scopes) {
     if (looks == 0) return true;
     --looks;
-    if ((!egress.ns || egress.ns == exports.ns) && may_see_below(*below, exports)) return true;
+    if ((!egress.ns || egress.ns == exports.ns) && exports.includes(client_.ns.get()) &&
+        !listener.excludes_below(below->name, exports.ns.get()))
+      return true;
   }
   return false;
 }

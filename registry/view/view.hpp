@@ -57,7 +57,8 @@ class View {
 
   // The lookup in the registry (docs/resolution.md): the exact host; a name below a Kubernetes
   // Service; the longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`:
-  // lower case, no final dot; any text is safe.  Never allocates without a trace.
+  // lower case, no final dot; any text is safe.  Without a trace it never allocates, except when it
+  // is the first to ask for some of the parts of a service (ServiceParts::merged).
   Match lookup(std::string_view name, Trace* trace = nullptr) const;
 
   // `mesh.search_shortcut`: looks up `name` without the longest search domain of the client with
@@ -104,7 +105,8 @@ class View {
   // counted down; at 0 the result is true.  Never allocates.
   bool has_reverse(const IpAddress& address, std::size_t& hosts_left) const;
 
-  // Both visibility rules for one record; `reason` (if not null) gets the rule that refused.
+  // Both visibility rules for one record, or for a part of it; `reason` (if not null) gets the rule
+  // that refused.
   bool sees(std::string_view host, const ServiceRecord& service,
             std::string* reason = nullptr) const;
 
@@ -124,17 +126,31 @@ class View {
                    std::size_t& steps_left) const;
   bool may_name(const ServiceRecord& service, const AddressUse& use,
                 const AddressOwners& owners) const;
+  // What the client sees of one namespace's service of a host, and its place in the order in which
+  // a client chooses among namespaces.
+  struct Seen {
+    enum class Rank : std::uint8_t { Own, Kubernetes, ByName, Public };
+    const ServiceRecord* service = nullptr;  // null: nothing
+    Rank rank = Rank::Public;
+    std::int64_t creation_time = 0;  // of the oldest object of that rank
+    explicit operator bool() const { return service != nullptr; }
+    bool precedes(const Seen& other) const;
+  };
+  Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
+  Seen see_parts(const ServiceParts& parts, ScopedHost& scoped) const;
+  Seen::Rank rank_of(const ServiceRecord& record) const;
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
   const ServiceRecord* choose_of_many(const HostEntry& entry, const RecordIndex& index) const;
   void explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const;
-  // Whether a service with that export below the name is visible, by exports and exclusions
-  // alone.
-  bool may_see_below(const NonTerminal& entry, const ExportScope& exports) const;
+  void explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const;
+  void explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
+                        const ServiceRecord& chosen, Trace& trace) const;
+  // Whether the client's Sidecar may import a host below the name from a narrower egress host than
+  // a namespace.  `looks`: number of services that may be examined, counted down.
   bool may_import_below(const NonTerminal& entry, const SidecarScope& scope,
                         std::size_t looks) const;
-  // `looks`: number of services that may be examined, counted down.
-  bool may_import_below(const NonTerminal& entry, const EgressHost& egress, bool is_narrower,
-                        std::size_t& looks) const;
+  bool may_import_below(const NonTerminal& entry, const ListenerScope& listener,
+                        const EgressHost& egress, bool is_narrower, std::size_t& looks) const;
   // Whether the service's host, found for `name`, stands back behind a Service of another namespace
   // that the client sees and that has `name` as its short name, or that its resolver means by it.
   bool yields(const ServiceRecord& service, std::string_view name, Trace* trace) const;

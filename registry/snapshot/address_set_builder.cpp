@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/address_set_builder.hpp"
+#include "registry/snapshot/address_set_builder.hpp"
 
 #include <algorithm>
 
