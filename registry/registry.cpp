@@ -16,6 +16,7 @@
 #include "registry/tables/non_terminal_table.hpp"
 #include "registry/tables/origin_table.hpp"
 #include "registry/tables/reverse_table.hpp"
+#include "registry/tables/status_address_table.hpp"
 #include "registry/tables/vip_table.hpp"
 #include "registry/tables/workload_table.hpp"
 
@@ -105,6 +106,7 @@ struct Registry::State {
   ClaimantTable claimants;  // only with claims: strict
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};
+  StatusAddressTable status_addresses;
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
 };
 
@@ -159,6 +161,10 @@ void Registry::State::link_service_entry(const ServiceEntry& entry, const Stored
     if (is_strict()) claimants.note_claimant({ns, host}, add);
   }
   vips.request(entry, hosts_of_entry, add);
+  status_addresses.link(entry, stored, hosts_of_entry, add,
+                        [&](std::string_view other, std::string_view host) {
+                          change.hosts.mark(symbols.intern(other), host);
+                        });
   if (!entry.workload_selector) return;
   if (add)
     workloads.add_selector(ns, *stored, *entry.workload_selector, hosts_of_entry);
@@ -223,6 +229,10 @@ DeriveContext Registry::State::derive_context() {
   context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
   context.vips = [this](std::string_view ns, std::string_view host) {
     return vips.addresses_of({symbols.intern(ns), std::string(host)});
+  };
+  context.has_status_address = [this](const IpAddress& address, const StoredRef& entry,
+                                      std::string_view host) {
+    return status_addresses.has(address, entry, host);
   };
   context.for_each_source = [this](std::string_view host, std::string_view ns,
                                    const std::function<void(const StoredRef&)>& visit) {
@@ -340,6 +350,10 @@ std::vector<std::string> Registry::namespaces_with_endpoint_names() const {
 bool Registry::has_endpoint_name(const ServiceRecord& service, std::string_view host,
                                  std::string_view name) const {
   return state_->endpoint_names.is_user({service.ns, std::string(host)}, name);
+}
+
+std::vector<ContestedAddress> Registry::contested_addresses() const {
+  return state_->status_addresses.contested(kMaxContestedAddresses);
 }
 
 std::size_t Registry::symbols() const { return state_->symbols.size(); }

@@ -23,6 +23,7 @@
 #include "registry/model/resolved_name.hpp"
 #include "registry/snapshot/snapshot.hpp"
 #include "registry/tables/endpoint_name_table.hpp"
+#include "registry/tables/status_address_table.hpp"
 #include "registry/vip/vip_allocator.hpp"
 
 namespace meshdns::registry {
@@ -121,6 +122,9 @@ class Registry {
   // Whether the service, which is one of `host`, has the name among its endpoints.
   bool has_endpoint_name(const ServiceRecord& service, std::string_view host,
                          std::string_view name) const;
+  // Addresses that `status.addresses` of several hosts have.
+  static constexpr std::size_t kMaxContestedAddresses = 1000;
+  std::vector<ContestedAddress> contested_addresses() const;
   // Number of interned words.
   std::size_t symbols() const;
   // Number of distinct Sidecar scopes in use.

@@ -242,6 +242,20 @@ HttpResponse show_sources(const Daemon& daemon) {
   });
 }
 
+void put_contested(Json& json, const registry::ContestedAddress& contested) {
+  json.StartObject();
+  put(json, "severity", "warning");
+  put(json, "path", "");
+  put(json, "line", std::uint64_t{contested.entry->line()});
+  put(json, "kind", "ServiceEntry");
+  put(json, "object", contested.entry->key().ns + "/" + std::string(contested.entry->name()));
+  put(json, "field", "status.addresses");
+  put(json, "message",
+      contested.address.to_string() + " is ignored: the older " + contested.holder->label() +
+          " has it");
+  json.EndObject();
+}
+
 HttpResponse show_findings(const Daemon& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
@@ -257,6 +271,8 @@ HttpResponse show_findings(const Daemon& daemon) {
         put(json, "message", finding.message);
         json.EndObject();
       }
+    for (const auto& contested : daemon.registry().contested_addresses())
+      put_contested(json, contested);
     for (const auto& refused : daemon.resolver().refused()) {
       json.StartObject();
       put(json, "severity", "warning");

@@ -39,6 +39,9 @@ struct DeriveContext {
   std::function<const Labels*(std::string_view ns)> namespace_labels;
   // The allocator's addresses for a host; empty when it has none.
   std::function<std::vector<IpAddress>(std::string_view ns, std::string_view host)> vips;
+  // Whether the entry's host has an address of the entry's status, rather than an older entry.
+  std::function<bool(const IpAddress& address, const StoredRef& entry, std::string_view host)>
+      has_status_address;
   // The sources of another host's record: a Service with its slices.
   std::function<void(std::string_view host, std::string_view ns,
                      const std::function<void(const StoredRef&)>&)>

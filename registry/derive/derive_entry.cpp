@@ -81,10 +81,19 @@ bool Deriver::may_have(const IpAddress& address) {
   return false;
 }
 
-bool Deriver::add_status_addresses(const ServiceEntry& entry, AddressSetBuilder& addresses) {
+bool Deriver::keeps(const IpAddress& address, const StoredRef& entry) {
+  if (context_.has_status_address(address, entry, host_)) return true;
+  // Not which: the client may not see it.
+  details().notes.push_back(address.to_string() + " ignored: an older entry has it");
+  return false;
+}
+
+bool Deriver::add_status_addresses(const ServiceEntry& entry, const StoredRef& stored,
+                                   AddressSetBuilder& addresses) {
   bool found = false;
   for (const auto& status : entry.status_addresses) {
     if (!status.host.empty() && status.host != host_) continue;
+    if (!keeps(status.value, stored)) continue;
     addresses.add(status.value);
     found = true;
   }
@@ -102,7 +111,7 @@ bool Deriver::answer_vips(const Entries& entries) {
       addresses.add(prefix.address);
       is_declared = true;
     }
-    if (wants_vip(*entry, host_)) needs_vip |= !add_status_addresses(*entry, addresses);
+    if (wants_vip(*entry, host_)) needs_vip |= !add_status_addresses(*entry, stored, addresses);
   }
   if (needs_vip)
     for (const auto& ip : context_.vips(ns_->text(), host_)) addresses.add(ip);

@@ -147,8 +147,12 @@ class Deriver {
   // Whether the namespace may give its host this address.
   bool may_have(const IpAddress& address);
 
+  // Whether the entry, rather than an older one, has that address of its status.
+  bool keeps(const IpAddress& address, const StoredRef& entry);
+
   // Returns whether there are any.
-  bool add_status_addresses(const ServiceEntry& entry, AddressSetBuilder& addresses);
+  bool add_status_addresses(const ServiceEntry& entry, const StoredRef& stored,
+                            AddressSetBuilder& addresses);
 
   bool answer_vips(const Entries& entries);
 

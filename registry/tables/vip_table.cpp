@@ -66,6 +66,8 @@ void VipTable::request(const ServiceEntry& entry, std::span<const std::string> h
   if (is_off()) return;
   for (const auto& host : hosts) {
     if (!wants_vip(entry, host)) continue;
+    // Istio's hash leaves out wildcards of every resolution.
+    if (settings_.auto_allocate == AutoAllocate::Hash && host.starts_with("*")) continue;
     const Request request{entry.meta.creation_time, host, entry.meta.ns};
     count(requests_, request, add);
     demand_ += add ? digest(request) : -digest(request);

@@ -161,5 +161,41 @@ TEST(ServicePartsTest, AChangeOfOnePartIsAnEvent) {
   EXPECT_EQ(events, 2);
 }
 
+TEST(StatusAddressTest, TheOldestEntryKeepsAnAddressAndTheNextOneFollows) {
+  TestRegistry registry;
+  const auto entry = [](std::size_t i, const std::string& host) {
+    ServiceEntry result = entry_of_host(i, {"*"});
+    result.hosts = {host};
+    result.addresses.clear();
+    result.status_addresses = {{host, *IpAddress::parse("240.240.0.1")}};
+    return result;
+  };
+  registry.add({entry(2, "b.example.org"), entry(1, "a.example.org"), entry(3, "c.example.org")});
+  EXPECT_EQ(registry.ask("a.example.org"), "exact vips 240.240.0.1");
+  EXPECT_EQ(registry.ask("b.example.org"), "exact forward");
+  EXPECT_EQ(registry.registry().contested_addresses().size(), 2);
+  registry.remove({Kind::ServiceEntry, "", "shop", "e1"});
+  EXPECT_EQ(registry.ask("b.example.org"), "exact vips 240.240.0.1");
+  EXPECT_EQ(registry.ask("c.example.org"), "exact forward");
+  registry.remove({Kind::ServiceEntry, "", "shop", "e2"});
+  EXPECT_EQ(registry.ask("c.example.org"), "exact vips 240.240.0.1");
+  EXPECT_TRUE(registry.registry().contested_addresses().empty());
+}
+
+// The entries of one host share its VIP.
+TEST(StatusAddressTest, EntriesOfOneHostDoNotContestAnAddress) {
+  TestRegistry registry;
+  ServiceEntry first = entry_of_host(1, {"*"});
+  ServiceEntry second = entry_of_host(2, {"web"});
+  for (ServiceEntry* entry : {&first, &second}) {
+    entry->addresses.clear();
+    entry->status_addresses = {{"api.example.org", *IpAddress::parse("240.240.0.1")}};
+  }
+  registry.add({first, second});
+  EXPECT_EQ(addresses_for(registry.registry(), "web"), std::set<std::string>{"240.240.0.1"});
+  EXPECT_EQ(addresses_for(registry.registry(), "other"), std::set<std::string>{"240.240.0.1"});
+  EXPECT_TRUE(registry.registry().contested_addresses().empty());
+}
+
 }  // namespace
 }  // namespace meshdns::registry
