@@ -142,6 +142,13 @@ std::span<const EgressHost> EgressHosts::of_namespace(const Group& group, const 
   return {first, std::ranges::upper_bound(second, of_group.end(), ns, {}, get_ns)};
 }
 
+inline bool EgressHosts::allows(const Group& group, const Symbol* ns, const PortList* ports) const {
+  // Most names stand alone and for every port.
+  if (const EgressHost& first = first_of(group); group.end - group.begin == 1 && first.port == 0)
+    return !first.ns || first.ns.get() == ns;
+  return one_allows(group, ns, ports);
+}
+
 bool EgressHosts::allows(std::string_view host, const Symbol* ns, const PortList* ports) const {
   if (hosts_.empty()) return false;
   bool found = false;
@@ -149,10 +156,7 @@ bool EgressHosts::allows(std::string_view host, const Symbol* ns, const PortList
   return found;
 }
 
-bool EgressHosts::allows(const Group& group, const Symbol* ns, const PortList* ports) const {
-  // Most names stand alone and for every port.
-  if (const EgressHost& first = first_of(group); group.end - group.begin == 1 && first.port == 0)
-    return !first.ns || first.ns.get() == ns;
+bool EgressHosts::one_allows(const Group& group, const Symbol* ns, const PortList* ports) const {
   const auto is_allowed_by = [&](std::span<const EgressHost> hosts) {
     if (hosts.empty()) return false;
     if (hosts.front().port == 0) return true;
@@ -174,8 +178,8 @@ bool EgressHosts::has_all_below(std::string_view name, const Symbol* ns) const {
 }
 
 bool ListenerScope::imports(std::string_view host, const Symbol* ns, const PortList* ports) const {
-  return !excluded.allows(host, ns, ports) &&
-         (imports_namespace(ns) || included.allows(host, ns, ports));
+  if (!excluded.empty() && excluded.allows(host, ns, ports)) return false;
+  return included.allows(host, ns, ports) || imports_namespace(ns);
 }
 
 // The egress hosts of a ListenerScope while they are read.
@@ -250,6 +254,8 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
                         draft.whole_namespaces.end());
     scope->listeners_.push_back(std::move(draft).finish());
   }
+  if (scope->for_every_port_ == 1 && scope->listeners_.size() == 1)
+    scope->only_ = scope->listeners_.data();
   return result;
 }
 
@@ -271,6 +277,7 @@ bool SidecarScope::any_listener(const PortList* ports, const Matches& matches) c
 }
 
 bool SidecarScope::imports(std::string_view host, const Symbol* ns, const PortList* ports) const {
+  if (only_ != nullptr) return only_->imports(host, ns, ports);
   return any_listener(
       ports, [&](const ListenerScope& listener) { return listener.imports(host, ns, ports); });
 }

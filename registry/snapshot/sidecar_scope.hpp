@@ -67,6 +67,8 @@ class EgressHosts {
   std::span<const EgressHost> for_any_namespace(const Group& group) const {
     return std::span(hosts_).subspan(group.begin, group.any_end - group.begin);
   }
+  // allows() where egress hosts of several namespaces or ports have one name.
+  bool one_allows(const Group& group, const Symbol* ns, const PortList* ports) const;
   // REQUIRES: ns is not null.
   std::span<const EgressHost> of_namespace(const Group& group, const Symbol* ns) const;
 
@@ -127,6 +129,8 @@ class SidecarScope final : public RefCounted {
   std::size_t for_every_port_ = 0;  // so many of them, the first
   std::vector<SymbolRef> held_;
   StoredRef source_;
+  // The only one, for every port: most Sidecars have one listener, or none with exclusions.
+  const ListenerScope* only_ = nullptr;
 };
 
 // Asks a scope about the services of one host.  The egress hosts that match are looked for once,
