@@ -4,7 +4,6 @@
 #include <iterator>
 #include <limits>
 
-#include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
 
 namespace meshdns::registry {
@@ -51,7 +50,6 @@ std::optional<Claim> Deriver::refused_claim() const {
 
 bool Deriver::is_refused_claim() {
   record_->can_shadow = can_be_short_name(host_, settings_);
-  record_->can_shadow_member = count_labels(host_) == 3 && !host_.starts_with('*');
   const std::optional<Claim> claim = refused_claim();
   if (!claim) return false;
   record_->placeholder = true;

@@ -141,8 +141,7 @@ class ServiceRecord final : public RefCounted {
   std::array<std::uint8_t, 4> single_v4{};
   // A ServiceEntry's host that may also be meant as a Service's short name: see View::yields().
   bool can_shadow = false;
-  bool can_shadow_member = false;  // the same, of an endpoint: "db-0.db.shop"
-  bool refused = false;            // mesh.claims: strict; a placeholder, too
+  bool refused = false;  // mesh.claims: strict; a placeholder, too
   // It has parts that a client may see one by one.  The record itself then unites all of them:
   // exports, ports and addresses tell what some client may see, and no client is answered from it.
   bool split = false;

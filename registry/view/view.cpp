@@ -298,13 +298,8 @@ bool View::has_endpoint(const ServiceRecord& service, std::string_view label) co
   });
 }
 
-bool View::may_be_member(std::string_view name) const {
-  const std::string_view parent = parent_of(name);
-  return snapshot_.members.may_have(parent.substr(0, parent.find('.')));
-}
-
 bool View::yields(const ServiceRecord& service, std::string_view name, Trace* trace) const {
-  if (!service.can_shadow && !(service.can_shadow_member && may_be_member(name))) [[likely]]
+  if (!service.can_shadow) [[likely]]
     return false;
   const auto stands_back_behind = [&](std::string_view short_name) {
     const Match owner = lookup_short(short_name, nullptr);
@@ -392,7 +387,7 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     return snapshot_.members.may_have(parent) ? below(find_own(parent), parent) : Match{};
   }
   if (!name.ends_with(".svc")) {
-    if (labels != 3 || !may_be_member(name)) return {};
+    if (labels != 3 || !snapshot_.members.may_have(parent.substr(0, parent.find('.')))) return {};
     return below(find(JoinedName({parent, ".svc.", domain}).text()), parent);
   }
   if (labels == 3) return find(JoinedName({name, ".", domain}).text());

@@ -154,8 +154,6 @@ class View {
   // Whether the service's host, found for `name`, stands back behind a Service of another namespace
   // that the client sees and that has `name` as its short name, or that its resolver means by it.
   bool yields(const ServiceRecord& service, std::string_view name, Trace* trace) const;
-  // Whether a name of three labels may be the short form of an endpoint's name; false is certain.
-  bool may_be_member(std::string_view name) const;
   // Whether `owner`, which lookup_short() found, has `name` as a short form of one of its names.
   bool is_short_form(std::string_view name, const Match& owner) const;
   // Whether a ready endpoint that the client reaches has the label.
