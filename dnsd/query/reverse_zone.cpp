@@ -76,7 +76,7 @@ bool has_prefix_below(const View& view, std::string_view name, std::string_view 
                       const ReverseAddress& partial, bool is_v4) {
   constexpr unsigned kCounted = 16;  // nibbles
   if (!is_v4 && partial.missing < kCounted) name.remove_prefix(2 * (kCounted - partial.missing));
-  if (!is_below(name, zone)) return true;
+  if (zone.empty() || !is_below(name, zone)) return true;  // nobody counts there
   const registry::NonTerminal* const entry = view.snapshot().find_non_terminal(name);
   return entry != nullptr && std::ranges::any_of(entry->scopes, [&](const auto& scope) {
            return scope.includes(view.client().ns.get());
@@ -156,7 +156,8 @@ std::string_view reverse_zone_of(const View& view, std::string_view name) {
 bool has_known_address_below(const View& view, std::string_view name) {
   const auto reverse = parse_reverse_name(name);
   return reverse && reverse->missing > 0 &&
-         has_address_below(view, *reverse, is_at_or_below(name, kInAddrArpa));
+         has_address_below(view, name, reverse_zone_of(view, name), *reverse,
+                           is_at_or_below(name, kInAddrArpa));
 }
 
 Decision decide_reverse(const View& view, const Asked& asked) {
