@@ -105,6 +105,7 @@ class Merger {
     append(details_.more_sources, part.details->more_sources);
     append(details_.resolved_names, part.details->resolved_names);
     append(details_.notes, part.details->notes);
+    details_.name_links = std::max(details_.name_links, part.details->name_links);
     details_.has_ordered_names |= part.details->has_ordered_names;
   }
 
