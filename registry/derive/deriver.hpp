@@ -55,8 +55,7 @@ class Deriver {
 
   Ref<const ServiceRecord> derive(const Sources& sources);
 
-  // --- Hosts that a client may see in part (derive_parts.cpp)
-  // -------------------------------------
+  // --- Hosts that a client may see in part (derive_parts.cpp) ------------------------------------
 
   // Positions in `sources` of those that every client sees together: of a Kubernetes Service first,
   // then by the age of the oldest entry.
