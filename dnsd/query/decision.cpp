@@ -455,9 +455,10 @@ Decision decide(const View& view, const Asked& asked) {
   Decision decision = decide_by_registry(view, asked);
   if (decision.verdict == Verdict::Forward && asked.local != nullptr) [[unlikely]]
     if (const auto local = asked.local->decide(asked)) decision = *local;
-  if (decision.verdict == Verdict::Forward && asked.served != nullptr && !decision.match &&
-      !is_fallthrough(view, asked.name))
-    if (const auto served = asked.served->decide(view, asked)) decision = *served;
+  if (decision.verdict == Verdict::Forward && asked.served != nullptr && !decision.match)
+    if (const auto served = asked.served->decide(view, asked);
+        served && !is_fallthrough(view, asked.name))
+      decision = *served;
   return decision;
 }
 

@@ -49,16 +49,6 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
-bool is_at_or_below(std::string_view name, std::string_view suffix) {
-  return name == suffix || is_below(name, suffix);
-}
-
-bool is_below(std::string_view name, std::string_view suffix) {
-  if (suffix.empty()) return !name.empty();
-  return name.size() > suffix.size() + 1 && name.ends_with(suffix) &&
-         name[name.size() - suffix.size() - 1] == '.';
-}
-
 std::string_view parent_of(std::string_view name) {
   const std::size_t dot = name.find('.');
   return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
