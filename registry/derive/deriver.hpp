@@ -70,7 +70,7 @@ class Deriver {
 
   Ref<const ServiceRecord> finish() {
     if (has_details_) record_->details = std::make_unique<const Details>(std::move(details_));
-    return std::move(record_);
+    return record_;
   }
 
   Details& details() {

@@ -45,7 +45,7 @@ std::string describe_exports(const ServiceRecord& service) {
 }
 
 // "_port._protocol.host" without the labels of the port; other names as they are.
-std::string_view without_port(std::string_view name) {
+std::string_view without_port_labels(std::string_view name) {
   const std::string_view parent = parent_of(name);
   return name.starts_with('_') && parent.starts_with('_') ? parent_of(parent) : name;
 }
@@ -315,10 +315,10 @@ bool View::yields(const ServiceRecord& service, std::string_view name, Trace* tr
     return true;
   };
   // A host of one label comes before the short name: a search list asks for the Service first.
-  if (count_labels(name) > 1 && stands_back_behind(without_port(name))) return true;
+  if (count_labels(name) > 1 && stands_back_behind(without_port_labels(name))) return true;
   const std::string_view domain = appended_domain(name);
   if (domain.empty()) return false;
-  return stands_back_behind(without_port(name.substr(0, name.size() - domain.size() - 1)));
+  return stands_back_behind(without_port_labels(name.substr(0, name.size() - domain.size() - 1)));
 }
 
 // `labels.svc.ns.svc.domain`: something below a Service that exists.

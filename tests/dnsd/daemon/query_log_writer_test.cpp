@@ -27,7 +27,7 @@ const std::string kName(
     17);
 
 // What was asked and answered, to be varied.
-struct Asked {
+struct LoggedQuery {
   Client client{*IpAddress::parse("10.60.1.6"), 41234, *IpAddress::parse("127.0.0.1"), false};
   std::string name = kName;
   wire::Rcode rcode = wire::Rcode::NoError;
@@ -70,7 +70,7 @@ class QueryLogWriterTest : public testing::Test {
   LogOptions options(LogFormat format) const {
     return {.level = LogLevel::Error, .format = format, .fd = ::fileno(file_.get())};
   }
-  std::size_t lines_of(const QueryLogConfig& config, const Asked& asked, int times) {
+  std::size_t lines_of(const QueryLogConfig& config, const LoggedQuery& asked, int times) {
     Log log(options(LogFormat::Text));
     QueryLogWriter writer(log, config, 1);
     for (int i = 0; i < times; ++i) writer.on_answer(asked.answered());
@@ -87,7 +87,7 @@ class QueryLogWriterTest : public testing::Test {
 
 TEST_F(QueryLogWriterTest, WritesWhatWasAskedAndAnsweredWhateverTheLogsLevel) {
   Log log(options(LogFormat::Text));
-  QueryLogWriter(log, {QueryLogClass::All, 1.0}, 0).on_answer(Asked().answered());
+  QueryLogWriter(log, {QueryLogClass::All, 1.0}, 0).on_answer(LoggedQuery().answered());
   EXPECT_THAT(
       written(log),
       EndsWith(" INFO query client=10.60.1.6:41234 proto=udp id=4711 name=api.example.org. type=A "
@@ -97,14 +97,14 @@ TEST_F(QueryLogWriterTest, WritesWhatWasAskedAndAnsweredWhateverTheLogsLevel) {
 
 TEST_F(QueryLogWriterTest, WritesJson) {
   Log log(options(LogFormat::Json));
-  QueryLogWriter(log, {QueryLogClass::All, 1.0}, 0).on_answer(Asked().answered());
+  QueryLogWriter(log, {QueryLogClass::All, 1.0}, 0).on_answer(LoggedQuery().answered());
   EXPECT_THAT(written(log),
               AllOf(HasSubstr(R"("message":"query","client":"10.60.1.6:41234","proto":"udp")"),
                     HasSubstr(R"("size":44,"do":false,"bufsize":1232,)")));
 }
 
 TEST_F(QueryLogWriterTest, NamesNothingThatCouldNotBeRead) {
-  Asked asked;
+  LoggedQuery asked;
   asked.name.clear();
   asked.rcode = wire::Rcode::FormErr;
   Log log(options(LogFormat::Text));
@@ -113,7 +113,7 @@ TEST_F(QueryLogWriterTest, NamesNothingThatCouldNotBeRead) {
 }
 
 TEST_F(QueryLogWriterTest, EscapesWhatCouldEndALine) {
-  Asked asked;
+  LoggedQuery asked;
   asked.name = std::string(
       "\x05"
       "a\n\"=b\0",
@@ -137,7 +137,7 @@ TEST_F(QueryLogWriterTest, HasTheAnswersOfItsClass) {
                         Case{wire::Rcode::Refused, true, true, false},
                         Case{wire::Rcode::FormErr, true, true, false},
                         Case{wire::Rcode::NotImp, true, true, false}}) {
-    Asked asked;
+    LoggedQuery asked;
     asked.rcode = c.rcode;
     asked.empty = c.empty;
     EXPECT_FALSE(has_answer(QueryLogClass::Off, asked.answered()));
@@ -150,13 +150,14 @@ TEST_F(QueryLogWriterTest, HasTheAnswersOfItsClass) {
 }
 
 TEST_F(QueryLogWriterTest, LeavesOutWhatIsNotOfItsClass) {
-  EXPECT_EQ(lines_of({QueryLogClass::Errors, 1.0}, Asked(), 10), 0U);
+  EXPECT_EQ(lines_of({QueryLogClass::Errors, 1.0}, LoggedQuery(), 10), 0U);
 }
 
 TEST_F(QueryLogWriterTest, TakesTheShareThatIsAskedFor) {
-  EXPECT_EQ(lines_of({QueryLogClass::All, 0.0}, Asked(), 2'000), 0U);
+  EXPECT_EQ(lines_of({QueryLogClass::All, 0.0}, LoggedQuery(), 2'000), 0U);
   // Four standard deviations of 2,000 throws of a coin that shows heads one time in four.
-  EXPECT_THAT(lines_of({QueryLogClass::All, 0.25}, Asked(), 2'000), AllOf(Gt(422U), Lt(578U)));
+  EXPECT_THAT(lines_of({QueryLogClass::All, 0.25}, LoggedQuery(), 2'000),
+              AllOf(Gt(422U), Lt(578U)));
 }
 
 }  // namespace
