@@ -61,8 +61,9 @@ std::optional<std::string> nearest_word(std::string_view word, const Range& know
   std::optional<std::string> best;
   std::size_t best_distance = max_distance + 1;
   for (const std::string_view candidate : known) {
-    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
-    if (longer - shorter > max_distance) continue;
+    if (std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size()) >
+        max_distance)
+      continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance > best_distance || distance > max_distance) continue;
     const bool is_tie = distance == best_distance;
