@@ -240,8 +240,9 @@ Result<void> Daemon::start_signals() {
 
 void Daemon::on_signal(int number) {
   if (number == SIGHUP) return reloader_.reload_soon(&loop_, [this] { reload(); });
-  log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
   stop();
+  // Who reads this line finds that /readyz says it, too.
+  log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
 }
 
 Result<void> Daemon::start_timers() {
