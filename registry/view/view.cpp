@@ -118,10 +118,13 @@ View::Seen::Rank View::rank_of(const ServiceRecord& record) const {
   return record.is_public() ? Seen::Rank::Public : Seen::Rank::ByName;
 }
 
+bool View::sees(const ServiceRecord& record, ScopedHost& scoped) const {
+  return !record.placeholder && record.is_exported_to(client_.ns.get()) &&
+         scoped.imports(record.ns.get(), record.ports.get());
+}
+
 View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
-  if (record.placeholder || !record.is_exported_to(client_.ns.get()) ||
-      !scoped.imports(record.ns.get(), record.ports.get()))
-    return {};
+  if (!sees(record, scoped)) return {};
   if (record.split) return see_parts(*record.parts(), scoped);
   return {&record, rank_of(record), record.creation_time};
 }
@@ -131,9 +134,7 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
   ServiceParts::Set visible;
   for (std::size_t i = 0; i < parts.all().size(); ++i) {
     const ServiceRecord& part = *parts.all()[i];
-    if (part.placeholder || !part.is_exported_to(client_.ns.get()) ||
-        !scoped.imports(part.ns.get(), part.ports.get()))
-      continue;
+    if (!sees(part, scoped)) continue;
     visible.set(i);
     const Seen seen{&part, rank_of(part), part.creation_time};
     if (seen.precedes(best)) best = seen;
@@ -372,7 +373,7 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     if (!client_.ns) return {};
     return find(JoinedName({service, ".", client_.ns->text(), ".svc.", domain}).text());
   };
-  // What `match` is for the end of the name, as the name below it.
+  // Turns the match of the end of the name, a service, into that of the name below it.
   const auto below = [&](Match match, std::string_view service) -> Match {
     if (!match) return {};
     match.how = Match::How::Below;

@@ -126,8 +126,8 @@ class View {
                    std::size_t& steps_left) const;
   bool may_name(const ServiceRecord& service, const AddressUse& use,
                 const AddressOwners& owners) const;
-  // What the client sees of one namespace's service of a host, and its place in the order in which
-  // a client chooses among namespaces.
+  // The part of one namespace's service of a host that the client sees, and its place in the order
+  // in which a client chooses among namespaces.
   struct Seen {
     enum class Rank : std::uint8_t { Own, Kubernetes, ByName, Public };
     const ServiceRecord* service = nullptr;  // null: nothing
@@ -136,6 +136,8 @@ class View {
     explicit operator bool() const { return service != nullptr; }
     bool precedes(const Seen& other) const;
   };
+  // Both visibility rules for one record, or for a part of it, of a host with several.
+  bool sees(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see_parts(const ServiceParts& parts, ScopedHost& scoped) const;
   Seen::Rank rank_of(const ServiceRecord& record) const;
