@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the mesh itself says of endpoint names, before anybody outside is asked.
+// The mesh's own answers for endpoint names, which come before those from outside.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ class NameResolver {
   bool watch(std::string_view host, std::string_view ns);
   // Nothing is told to `ns` about the name any more; cancels its lookups when nobody uses it.
   void unwatch(std::string_view host, std::string_view ns);
-  // What the mesh says of a watched name may have changed; of all names of the namespace; of all
+  // The mesh may have a new answer for a watched name, for all names of the namespace, or for all
   // names.  Asks the mesh soon, and tells the listener what is new: at once, or less often for a
   // namespace whose results take long to tell.
   void recheck(std::string_view host, std::string_view ns);

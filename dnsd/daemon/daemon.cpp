@@ -241,7 +241,7 @@ Result<void> Daemon::start_signals() {
 void Daemon::on_signal(int number) {
   if (number == SIGHUP) return reloader_.reload_soon(&loop_, [this] { reload(); });
   stop();
-  // Who reads this line finds that /readyz says it, too.
+  // The line comes last: /readyz says the same by then.
   log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
 }
 

@@ -20,7 +20,7 @@ class LocallyServedZones {
   // All zones, but for what the configuration sends to an upstream server.
   explicit LocallyServedZones(const UpstreamConfig& config);
 
-  // What is answered for a name that nobody here knows; nullopt: it is in none of the zones, or
+  // Returns the answer for a name that nobody here knows; nullopt: it is in none of the zones, or
   // forwarded.
   std::optional<Decision> decide(const registry::View& view, const Asked& asked) const {
     if (!asked.name.ends_with(".arpa")) [[likely]]

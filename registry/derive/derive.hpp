@@ -33,7 +33,7 @@ struct DeriveContext {
   std::function<void(const SymbolRef& ns, const Labels& selector,
                      const std::function<void(const Resource&)>&)>
       for_each_selected;
-  // What an endpoint name of the namespace resolves to; null when it is not resolved yet.
+  // The result for an endpoint name of the namespace; null when it is not resolved yet.
   std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
   // Labels of a namespace, for serviceEntryVisibility; null when unknown.
   std::function<const Labels*(std::string_view ns)> namespace_labels;

@@ -88,7 +88,7 @@ class ServiceReader {
     service_.external_name = canonical_host(*text);
   }
 
-  // What the API server has taken is in force: the target of an earlier version must not stay.
+  // An object of the API server is in force: the target of an earlier version must not stay.
   Severity severity_of_target() const {
     return report_.warns_unknown() ? Severity::Error : Severity::Warning;
   }

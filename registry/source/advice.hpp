@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is valid in a resource, and yet does not do what its author expects.  For those who write
-// manifests: `meshdnsd check` prints it, a running daemon does not.
+// Warnings of things that are valid in a resource and do not do what its author expects.  They are
+// for people who write manifests: `meshdnsd check` prints them, a running daemon does not.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ Protocol protocol_named(std::string_view lower) {
   return Protocol::Sniffed;
 }
 
-// What a Kubernetes port says of its application protocol: in appProtocol or, without that, in its
+// The application protocol that a Kubernetes port names: in appProtocol or, without that, in its
 // name ("http-web").
 Protocol protocol_said_by(const ServicePort& port) {
   const std::string lower = to_lower(port.app_protocol.empty() ? port.name : port.app_protocol);

@@ -214,8 +214,8 @@ class RandomMesh {
   std::map<std::uint32_t, registry::ResourceKey> objects_;
 };
 
-// What a commit lists is all that it changes: who follows the lists knows what who asks about every
-// name after every change knows, and the rounds come to an end.
+// A commit lists all that it changes: following the lists gives the same as asking about every name
+// after every change, and the rounds come to an end.
 TEST(RegistryNamesTest, FollowingTheChangesEqualsAskingAboutAllNames) {
   for (const bool is_authoritative : {false, true})
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
