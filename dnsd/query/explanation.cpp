@@ -178,7 +178,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
       .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
       .records = answer_records(request, view, end, decision, type, rotation),
       .cached = {}};
-  if (decision.verdict == Verdict::Forward && is_known_name(view, asked))
+  if (decision.verdict == Verdict::Forward && is_known_by_other_types(view, asked))
     answer.why +=
         "; NXDOMAIN from there becomes NODATA: the client knows this name or one below it";
   if (decision.verdict == Verdict::Forward && request.forwarding)

@@ -34,7 +34,8 @@ bool has_short_name_below(const View& view, std::string_view name) {
 
 // "_tcp.api.example.org", above the ports of a host.
 bool has_port_below(const View& view, std::string_view name) {
-  if (!name.starts_with('_')) return false;
+  if (!name.starts_with("_tcp.") && !name.starts_with("_udp.") && !name.starts_with("_sctp."))
+    return false;
   const std::string_view host = parent_of(name);
   const Match match = view.lookup(host);
   if (!match || match.how == Match::How::Below) return false;
@@ -58,10 +59,15 @@ bool has_own_addresses(const View& view, const Asked& asked) {
   return is_answered(view, asked, Type::A);
 }
 
-bool is_known_name(const View& view, const Asked& asked) {
-  if (is_answered(view, asked, Type::A)) return true;
-  if (asked.name.starts_with('_') && is_answered(view, asked, Type::Srv)) return true;
+bool is_known_by_other_types(const View& view, const Asked& asked) {
+  if (asked.type != Type::A && is_answered(view, asked, Type::A)) return true;
+  const bool may_be_port = asked.name.starts_with('_');
+  if (may_be_port && asked.type != Type::Srv && is_answered(view, asked, Type::Srv)) return true;
   return !asked.has_odd_labels && has_known_name_below(view, asked);
+}
+
+bool is_known_name(const View& view, const Asked& asked) {
+  return is_answered(view, asked, asked.type) || is_known_by_other_types(view, asked);
 }
 
 }  // namespace meshdns::dnsd

@@ -13,6 +13,10 @@ namespace meshdns::dnsd {
 // REQUIRES: the name is not the root.
 bool is_known_name(const registry::View& view, const Asked& asked);
 
+// The same for a question that decide() leaves to the upstream: its own type is not looked at
+// again.
+bool is_known_by_other_types(const registry::View& view, const Asked& asked);
+
 // Whether the name is answered here for its addresses, so that it is no alias.
 bool has_own_addresses(const registry::View& view, const Asked& asked);
 

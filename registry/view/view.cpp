@@ -224,12 +224,12 @@ void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, T
 }
 
 void View::explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
-                            const ServiceRecord& chosen, Trace& trace) const {
+                            const ServiceRecord& chosen, const std::string& verdict,
+                            Trace& trace) const {
   for_each_part(record, [&](const ServiceRecord& part) {
     const bool is_chosen = part.ns == chosen.ns && part.provider == chosen.provider;
     if (trace.is_full() || is_chosen || !sees(entry.host(), part)) return;
-    trace.steps.push_back({describe(part.source, snapshot_),
-                           "shadowed by " + describe(chosen.source, snapshot_), false});
+    trace.steps.push_back({describe(part.source, snapshot_), verdict, false});
   });
 }
 
@@ -246,10 +246,12 @@ void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, T
     }
   }
   if (chosen == nullptr) return;
+  std::string chosen_object = describe(chosen->source, snapshot_);
+  const std::string verdict = "shadowed by " + chosen_object;
   for (const ServiceRecord* record : first)
-    if (!record->placeholder) explain_shadowed(entry, *record, *chosen, trace);
+    if (!record->placeholder) explain_shadowed(entry, *record, *chosen, verdict, trace);
   trace.steps.push_back(
-      {describe(chosen->source, snapshot_), std::string(why_chosen(*chosen, client_)), false});
+      {std::move(chosen_object), std::string(why_chosen(*chosen, client_)), false});
 }
 
 Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace) const {
@@ -399,7 +401,8 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
   return below(find(JoinedName({service, ".", domain}).text()), service);
 }
 
-// `_port._proto.host`
+// `_port._proto.host`. A wildcard above the host is above this name too, and lookup_wildcard() has
+// found it already.
 Match View::lookup_ports(std::string_view name, Trace* trace) const {
   if (!name.starts_with('_')) return {};
   const std::string_view proto = parent_of(name);
@@ -407,7 +410,6 @@ Match View::lookup_ports(std::string_view name, Trace* trace) const {
   const std::string_view host = parent_of(proto);
   if (host.empty() || host.starts_with('_')) return {};
   Match match = lookup_exact(host, trace);
-  if (!match) match = lookup_wildcard(host, trace);
   if (!match) match = lookup_short(host, trace);
   if (!match) return {};
   match.how = Match::How::Below;

@@ -146,7 +146,8 @@ class View {
   void explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const;
   void explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const;
   void explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
-                        const ServiceRecord& chosen, Trace& trace) const;
+                        const ServiceRecord& chosen, const std::string& verdict,
+                        Trace& trace) const;
   // Whether the client's Sidecar may import a host below the name from a narrower egress host than
   // a namespace.  `looks`: number of services that may be examined, counted down.
   bool may_import_below(const NonTerminal& entry, const SidecarScope& scope,
