@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the API says beside objects: meta/v1 Status and ListMeta.
+// The messages of the API beside objects: meta/v1 Status and ListMeta.
 #pragma once
 
 #include <chrono>

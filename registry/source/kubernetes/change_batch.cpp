@@ -13,7 +13,7 @@ void ChangeBatch::upsert(const std::string& origin, Resource&& resource) {
   ++size_;
 }
 
-// What the batch itself has added goes, too: removals come last when it is applied.
+// Removes also an object that the batch itself has added: removals come last when it is applied.
 void ChangeBatch::remove(const std::string& origin, ResourceKey&& key) {
   OriginChange& update = updates_[origin];
   update.removed.push_back(std::move(key));

@@ -80,7 +80,7 @@ class KubeconfigReader {
   }
 
  private:
-  // What is in the configuration itself comes before what it names.
+  // Data in the configuration itself come before the file that it names.
   Result<void> read_pem(const Node& object, const std::string& field, std::string& file,
                         std::string& pem) {
     file = path_of(std::string(text_of(&object, field)));

@@ -46,7 +46,7 @@ Result<ClusterAccess> read_kubeconfig(const std::string& path);
 Result<ClusterAccess> in_cluster_access(
     const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
 
-// What an exec plugin has printed.
+// The output of an exec plugin.
 struct ExecCredential {
   std::string token;
   std::string certificate_pem;
@@ -54,7 +54,7 @@ struct ExecCredential {
   std::optional<std::chrono::sys_seconds> expires;
 };
 Result<ExecCredential> parse_exec_credential(std::string_view text);
-// What it finds in KUBERNETES_EXEC_INFO.
+// Returns the value of KUBERNETES_EXEC_INFO for the plugin.
 std::string exec_info(const ClusterAccess& access);
 
 }  // namespace meshdns::registry::kubernetes

@@ -24,7 +24,7 @@ constexpr Milliseconds kPartingDelay{200};
 constexpr std::array<Milliseconds, 4> kLooksAfterCrd{Milliseconds(100), Milliseconds(400),
                                                      Milliseconds(1'500), Milliseconds(5'000)};
 
-// What is assumed of a server that does not let us ask.
+// The kinds that are assumed for a server that refuses discovery.
 ServedKinds assumed_kinds() { return {{"endpointslices.discovery.k8s.io", "v1"}}; }
 
 std::uint64_t hash_of_name(const ObjectRef& object) {

@@ -24,7 +24,7 @@ struct ClusterSourceOptions {
   FollowedCollection::Naming naming;
   WatchNeeds needs;
   ReflectorOptions reflector;
-  // What happens within this time is applied together.
+  // Changes within this time are applied together.
   Milliseconds batch_delay{2};
   std::size_t batch_objects = 500;
   // How often kinds are looked for where CRDs may not be watched.

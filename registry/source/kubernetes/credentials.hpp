@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What proves to the API server who we are, kept fresh: token files are read anew, exec plugins run
-// again before what they gave expires.
+// The credentials for the API server, kept fresh: token files are read again, and exec plugins run
+// again before their credentials expire.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace meshdns::registry::kubernetes {
 
-// What goes with one request.
+// The credentials of one request.
 struct Proof {
   std::string bearer_token;  // empty: none
   std::string user_and_password;
@@ -32,7 +32,7 @@ class Credentials {
   // `ready` is called once there is something to ask with, at once where there is; or with why
   // there is nothing.  It may be called from within this call.
   void obtain(std::function<void(const Result<Proof>&)> ready);
-  // What there is was not taken.
+  // Forgets the credentials, which the server has refused: the next obtain() reads new ones.
   void renew();
 
  private:

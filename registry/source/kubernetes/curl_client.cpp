@@ -66,8 +66,8 @@ std::string_view value_of(std::string_view line) {
 
 }  // namespace
 
-// Libcurl works in turn() alone.  What came of it is told to the listeners afterwards, so that they
-// may begin and end requests as they like.
+// Libcurl works in turn() alone.  The listeners get the results afterwards, so that they may
+// begin and end requests.
 class CurlClient::Engine {
  public:
   explicit Engine(uv_loop_t* loop);
@@ -307,7 +307,7 @@ void CurlClient::Engine::remove(Transfer& transfer) {
 // --- what the listeners are told -----------------------------------------------------------------
 
 void CurlClient::Engine::deliver() {
-  // Whoever is called may end others: each is looked at anew when it is its turn.
+  // A listener may end other requests: each is looked up again when it is its turn.
   const auto ready = std::exchange(ready_, {});
   for (const auto& transfer : ready) {
     transfer->is_ready = false;

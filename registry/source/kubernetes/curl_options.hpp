@@ -39,8 +39,8 @@ class CurlOptions {
   CURLcode refusal_ = CURLE_OK;
 };
 
-// Where a request goes if the certificate is for another name than the URL's: libcurl is told that
-// name, and where to connect to instead.
+// The target of a request if the certificate is for another name than the URL's: the URL with that
+// name, and the address to connect to instead.
 struct NamedTarget {
   std::string url;
   std::string connect_to;  // empty: nowhere else

@@ -85,7 +85,7 @@ void Discovery::on_end(const Result<void>& end) {
     return fail(Trouble::Unauthorized, "401 at discovery");
   }
   if (head_.status == 403) return fail(Trouble::Forbidden, "403 at discovery");
-  // What is not there has no kinds.
+  // A group that does not exist has no kinds.
   if (head_.status != 200 && head_.status != 404)
     return fail(Trouble::Failing, std::to_string(head_.status) + " at discovery");
   const auto [group, version] = questions_.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the kinds that we read the server has, and in which version.
+// Finds the kinds and versions that the server has, of those that meshdns reads.
 #pragma once
 
 #include <deque>

@@ -24,7 +24,7 @@ inline constexpr Milliseconds kRefusalGrace{5'000};
 
 class FollowedCollection;
 
-// Where the collections of a cluster come together.
+// Receives the changes of all collections of a cluster.
 class CollectionOwner {
  public:
   virtual ~CollectionOwner() = default;
@@ -54,7 +54,7 @@ class FollowedCollection final : private ReflectorListener {
   const std::string& origin() const { return origin_; }
   const ReflectorStatus& reflector() const { return reflector_.status(); }
   CollectionStatus status(Milliseconds now) const;
-  // What is wrong with its objects and, at the front, with itself.
+  // The findings about the collection itself, then about its objects.
   std::vector<Finding> findings() const;
   // Nothing more is to be waited for: it is synced, or has been refused for a while.
   bool is_settled(Milliseconds now) const;

@@ -55,7 +55,7 @@ void JsonCutter::read_envelope(char c) {
   if (is_end_of_object(c)) where_ = Where::Done;
 }
 
-// What stands outside of objects; false: it should not be there.
+// Reads a character between objects; false: it is not allowed there.
 bool JsonCutter::read_between(char c) {
   if (is_space(c)) return true;
   if (where_ == Where::Items && c == ',') return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the API's objects and the kubeconfig give as text.
+// Reads text fields of the API's objects and of the kubeconfig.
 #pragma once
 
 #include <string_view>

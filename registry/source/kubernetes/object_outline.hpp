@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which object it is: for messages about objects that cannot be read, and for those that are gone.
+// The identity of an object, for messages about objects that cannot be read and for deletions.
 #pragma once
 
 #include <string_view>

@@ -241,8 +241,8 @@ void Reflector::take_event(std::string_view text, bool is_whole) {
                .why = {}});
 }
 
-// One object that cannot be read must not keep the others out, whoever wrote it.  What does not
-// even say which object it is, or in what version, is more likely a stream that is broken.
+// One object that cannot be read must not keep the others out.  An event without the identity or
+// the version of its object more likely means that the stream is broken.
 void Reflector::take_unreadable_event(std::string_view text, std::string_view why) {
   const ObjectOutline outline = outline_of_event(text);
   const bool is_known = !outline.object.name.empty() && !outline.resource_version.empty();

@@ -2,10 +2,10 @@
 // Follows one collection of the API: lists it, watches it, and lists again where the watch cannot
 // go on.  Kubernetes API concepts, "Efficient detection of changes"; KEP-3157 (streaming lists).
 //
-// What the server, the network or a proxy between may do is met here: pages whose token expires,
+// Handles all faults of the server, the network and proxies: pages whose token expires,
 // versions that are gone, watches that end, stall, repeat themselves or bring garbage, refusals of
-// every kind.  Whatever happens, what was handed over before stays until a whole list has shown
-// that it is gone.
+// every kind.  Objects that were handed over stay in any case until a whole list has
+// shown that they are gone.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace meshdns::registry::kubernetes {
 
-// Which objects.
+// The objects that a reflector follows.
 struct Collection {
   std::string path;  // "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices"
   std::string api_version;
@@ -83,7 +83,7 @@ struct ReflectorStatus {
 class ReflectorListener {
  public:
   virtual ~ReflectorListener() = default;
-  // An object is there, or has changed.  What stands for it in on_listed; nullopt: it is no object.
+  // An object is new or has changed.  Returns its number for on_listed; nullopt: it is no object.
   virtual std::optional<std::uint64_t> on_object(const Node& object,
                                                  std::span<const DocumentProblem> problems,
                                                  bool is_initial) = 0;
@@ -101,7 +101,7 @@ class ReflectorListener {
   virtual bool may_retry() = 0;
 };
 
-// What is known of the server, by all reflectors of it.
+// Facts about the server that all its reflectors share.
 struct ServerAbilities {
   bool streams_lists = true;  // until it says otherwise
 };

@@ -50,7 +50,7 @@ class Planner {
   }
 
  private:
-  // Where namespaces are given, one collection for each.
+  // Adds one collection for each configured namespace, or one for all.
   void add(std::string_view plural, std::string_view group, Kind kind, std::string_view variant,
            std::string_view label_selector, std::string_view field_selector) {
     if (needs_.namespaces.empty())

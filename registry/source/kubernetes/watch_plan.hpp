@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which collections are to be followed: no more than what the answers need, because every node of a
-// cluster asks the same API server.
+// Selects the collections to follow: no more than the answers need, because every node of a cluster
+// asks the same API server.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace meshdns::registry::kubernetes {
 
-// What the answers need beside names and their own addresses.
+// The data that answers need beside names and their own addresses.
 struct WatchNeeds {
   std::vector<std::string> namespaces;  // only these; empty = all
   std::string root_namespace = "istio-system";
@@ -29,7 +29,7 @@ struct WatchNeeds {
   friend bool operator==(const WatchNeeds&, const WatchNeeds&) = default;
 };
 
-// Which slices a collection has.
+// The slices that a collection has.
 enum class SliceChoice : std::uint8_t {
   Any,       // or no slices at all
   Labelled,  // of Kubernetes' controller, with the label of headless Services

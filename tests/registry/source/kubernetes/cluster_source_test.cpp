@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What a registry would hold, by origin.
+// Holds the resources that a registry would hold, by origin.
 class Sink final : public SourceSink {
  public:
   void apply(SourceBatch&& batch) override {
@@ -455,7 +455,7 @@ TEST_F(HostileObjectTest, WithoutANameTakesNothingAway) {
               HasSubstr("an object without a name cannot be read: nested"));
 }
 
-// What is no object, such as the bookmark that ends a list, is waited for in vain if it is skipped.
+// An event without an object, such as the bookmark that ends a list, must not be skipped.
 TEST_F(HostileObjectTest, IsNoReasonToPassOverOtherEvents) {
   begin_anew();
   transport_.begin(kServices);

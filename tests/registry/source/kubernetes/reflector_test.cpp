@@ -39,7 +39,7 @@ std::string status(int code, std::string_view reason, std::string_view message =
          std::string(reason) + R"(","message":")" + std::string(message) + R"("})";
 }
 
-// What is there by what the reflector has said, as a set of names.
+// The set of names that exist according to the reflector.
 class Names final : public ReflectorListener {
  public:
   std::optional<std::uint64_t> on_object(const Node& node, std::span<const DocumentProblem>,
