@@ -27,7 +27,7 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 // The families in the order in which they are added.
 class Collection {
  public:
-  // What counter() and gauge() add values to from now on.
+  // Begins a metric; add() adds values to it.
   Collection& counters(std::string name, std::string help) {
     return begin(std::move(name), std::move(help), MetricType::Counter);
   }
@@ -47,7 +47,7 @@ class Collection {
   Collection& add(std::uint64_t value, const Labels& labels = {}) {
     return add(static_cast<double>(value), labels);
   }
-  // What add() adds histograms to from now on.
+  // Begins a metric; add() adds histograms to it.
   Collection& histograms(std::string name, std::string help) {
     return begin(std::move(name), std::move(help), MetricType::Histogram);
   }
@@ -146,7 +146,7 @@ void collect_connections(Collection& to, const std::vector<WorkerStatus>& worker
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
 }
 
-// What is wrong with clients or their network, by what became of it.
+// Counts queries and replies that were dropped, and connections that were closed.
 void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
   using Member = Counter WorkerCounters::*;
   const auto total = [&](Member member) {

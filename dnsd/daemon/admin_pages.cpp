@@ -254,7 +254,7 @@ void add_failing_names(std::string& page, const Daemon& daemon) {
   page += "</table>\n";
 }
 
-// What is wrong with resources, errors first; a page without mistakes does not mention them.
+// Adds the findings about resources, errors first; nothing if there are none.
 void add_findings(std::string& page, const Daemon& daemon) {
   std::vector<const registry::Finding*> found;
   for (const auto& [origin, findings] : daemon.feed().findings())

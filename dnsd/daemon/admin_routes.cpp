@@ -454,7 +454,8 @@ HttpResponse change(Daemon& daemon, const HttpRequest& request,
   return *std::move(refused);
 }
 
-// Whom `from` means: nobody in particular, a client's address, or a namespace.  Null: refused.
+// Returns the client that `from` names: an address, a namespace, or empty for the default client.
+// Null: refused.
 Ref<const registry::Client> client_from(Daemon& daemon, std::string_view from) {
   const auto& snapshot = *daemon.registry().current();
   if (from.empty()) return snapshot.default_client;
