@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the names of namespaces lead: to an answer of the mesh, or to a name that is looked up
+// The targets of the names of namespaces: an answer of the mesh, or a name that is looked up
 // outside.  A name that is looked up as it is, as nearly all are, takes no memory here.
 #pragma once
 

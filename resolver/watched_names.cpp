@@ -360,7 +360,7 @@ void WatchedNames::hasten_failed(TimePoint now, std::chrono::milliseconds spread
   }
 }
 
-// What the two families' latest verdicts amount to.
+// Combines the latest verdicts of the two families.
 ResolvedName WatchedNames::evaluate(const Entry& entry, TimePoint now) const {
   ResolvedName name{entry.name.host, ResolvedName::State::Pending, {}};
   bool has_failed = false;

@@ -75,7 +75,7 @@ class MessageWriter {
   // taken; then how much was, and how many records of answer and authority lie in it.
   std::span<std::uint8_t> unwritten() const { return buffer_.subspan(size_, room()); }
   void take_written(std::size_t octets, std::uint16_t answers, std::uint16_t authorities);
-  // Where `name` lies in the message if it (whole) has been written; else 0.
+  // Returns the place of `name` in the message if it has been written as a whole; else 0.
   NameRef find_name(std::string_view name) const;
 
   // Says that answer records had to go: TC on UDP (RFC 2181, section 9).

@@ -12,8 +12,8 @@ namespace meshdns::wire {
 
 // "www.example.org.", the root as "."; a dot or backslash inside a label is `\.` `\\`, what is not
 // printable ASCII `\DDD`, and so are the quote, semicolon, at sign, dollar and parentheses that
-// mean something in a zone file escaped.  Safe for logs whatever the octets.  What is no name in
-// wire form is given up to the fault, followed by "<malformed>".
+// mean something in a zone file escaped.  Safe for logs whatever the octets.  A malformed name is
+// given up to the fault, followed by "<malformed>".
 std::string name_to_text(std::string_view wire);
 
 // The wire form of a name as text, final dot optional, case kept, escapes read.  An Error says what

@@ -72,7 +72,7 @@ bool has_odd_octets(const std::uint8_t* name) {
 inline bool parse_question(std::span<const std::uint8_t> datagram, QueryMessage& query) {
   const std::uint8_t* const name = datagram.data() + kHeaderSize;
   const std::size_t available = datagram.size() - kHeaderSize;
-  // Where the dots go in the text: label n+1 begins there.
+  // The places of the dots in the text: label n+1 begins there.
   std::array<std::uint8_t, kMaxNameLength / 2 + 2> dots;
   std::size_t labels = 0;
   std::size_t at = 0;

@@ -25,7 +25,7 @@ class Reader {
   bool read_header();
   bool read_question();
   bool read_records();
-  // Where and why reading stopped.
+  // Returns the place and the reason at which reading stopped.
   Error error() const {
     return {std::string(what_) + " at octet " + std::to_string(at_) + " of " +
             std::to_string(message_.size())};

@@ -301,7 +301,7 @@ void CacheShard::insert(const MessageRef& message) {
   ++insertions_;
 }
 
-// What is asked again and again keeps its place and its standing from one TTL to the next.
+// A name in use keeps its place and its frequency from one TTL to the next.
 void CacheShard::replace(const CachedMessage* old, const MessageRef& fresh) {
   assert(old != fresh.get());
   fresh->add_ref();
@@ -324,7 +324,7 @@ std::size_t CacheShard::total_bytes() const {
   return shares_[0].bytes() + shares_[1].bytes() + shares_[2].bytes();
 }
 
-// What messages may have: the tables are part of the size, too.
+// Returns the bytes that messages may use.  The tables count as part of the size, too.
 std::size_t CacheShard::room() const {
   const std::size_t tables = table_.bytes() + ghosts_.size() * sizeof(ghosts_[0]) + sizeof *this;
   const std::size_t usable = capacity_ - capacity_ / kSparePart;

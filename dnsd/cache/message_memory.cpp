@@ -116,7 +116,7 @@ class SizeClass {
 // As the heap itself, one for the process.
 std::array<SizeClass, kClasses> classes;
 
-// What malloc takes for so many octets: 8 of its own, in steps of 16.
+// Returns the memory that malloc uses for `size` octets: 8 of its own, in steps of 16.
 std::size_t heap_cost(std::size_t size) { return (size + 8 + 15) & ~std::size_t{15}; }
 
 }  // namespace

@@ -89,7 +89,7 @@ class OneRead final : public registry::SourceSink {
   bool complete_ = false;
 };
 
-// What the file sources hold, once, without following them.
+// Reads the file sources once, without following them.
 void read_sources(const Config& config, registry::Registry& registry, std::ostream& err) {
   uv_loop_t loop;
   check_loop(uv_loop_init(&loop), "be made");
@@ -188,7 +188,8 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   return checker.summary().exit_status();
 }
 
-// Who is explained to: an IP address (by its Pod, or a client of that address), or a namespace.
+// Returns the client that `from` names: an IP address (its Pod, or a client of that address), or a
+// namespace.
 registry::ClientSettings explained_client(const Config& config, const std::string& from) {
   registry::ClientSettings settings = client_settings(config.client);
   if (!from.empty() && !IpAddress::parse(from)) {

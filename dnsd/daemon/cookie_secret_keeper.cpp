@@ -39,7 +39,7 @@ bool CookieSecretKeeper::tick(Time now) {
   return true;
 }
 
-// What clients have stays good until they have asked again.
+// Cookies of the current secret stay valid until clients have asked again.
 void CookieSecretKeeper::renew(Time now) {
   secrets_ = {random_secret(), secrets_.current};
   renewed_at_ = now;

@@ -20,8 +20,8 @@ class CookieSecretKeeper {
   // Has random secrets.  REQUIRES: `log` outlives it.
   CookieSecretKeeper(Log& log, Time now);
 
-  // Takes the secrets of `file`, read anew; empty = random ones.  What is wrong with the file is
-  // said, and leaves the secrets as they are.
+  // Takes the secrets of `file`, read anew; empty = random ones.  An error in the file is
+  // logged and leaves the secrets as they are.
   void follow(const std::string& file, Time now);
   // Call every second or so.  True: the secrets are others now.
   bool tick(Time now);

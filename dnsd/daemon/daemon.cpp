@@ -58,7 +58,7 @@ TcpLimits tcp_limits(const ServerConfig& server) {
   limits.max_connections = config.max_connections;
   limits.max_connections_per_client = config.max_connections_per_client;
   limits.idle_timeout = config.idle_timeout;
-  // What clients hold for minutes must not be what questions to upstreams need for milliseconds.
+  // Clients hold descriptors for minutes; questions to upstreams need some for milliseconds.
   limits.reserved_files = std::max(limits.reserved_files, descriptor_limit() / 4);
   return limits;
 }
@@ -170,7 +170,7 @@ Result<void> Daemon::open_listeners() {
   return {};
 }
 
-// Where this daemon replaces another one, that one's admin endpoint closes last.
+// A daemon that this one replaces closes its admin endpoint last.
 Result<void> Daemon::open_admin() {
   auto opened = admin_.serve_at(config_.admin.listen);
   while (!opened && may_wait_to_bind()) opened = admin_.serve_at(config_.admin.listen);
@@ -305,7 +305,7 @@ void Daemon::tell_of_admin_clients() {
     log_.write_folded(LogLevel::Warn, "admin.listen: too many connections; closed the oldest one");
 }
 
-// What the status page shows of the last minutes.
+// Updates the figures of the last minutes on the status page.
 void Daemon::keep_history() {
   const auto now = std::chrono::steady_clock::now();
   load_.observe(workers_.totals(), now);

@@ -20,8 +20,8 @@ class LocalNamesFollower {
 
   // Reads the hosts file.  One that cannot be read leaves what was known of it.
   void read(const Config& config);
-  // Reads the file again when it has changed, and calls `on_change` then.  What was watched before
-  // is left alone.  REQUIRES: `config` lives, and may change only with another call.
+  // Reads the file again when it has changed, and calls `on_change` then.  Stops watching the
+  // file before.  REQUIRES: `config` lives, and may change only with another call.
   void watch(uv_loop_t* loop, const Config& config, std::function<void()> on_change);
   void stop() { poll_.close(); }
 

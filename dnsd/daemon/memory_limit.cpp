@@ -27,8 +27,8 @@ std::optional<std::uint64_t> read_limit(const fs::path& file) {
   return limit;
 }
 
-// A group may be told where it is by a path that is not there: in a container that sees its own
-// part of the tree only.  What is above it there is then asked, up to the root of what we see.
+// The path of a group may not exist in a container that sees only its own part of the tree.  Then
+// its parents are asked, up to the root that we see.
 std::optional<std::uint64_t> lowest_limit(const fs::path& mount, fs::path group, const char* file) {
   std::optional<std::uint64_t> lowest;
   for (;;) {

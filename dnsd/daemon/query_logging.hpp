@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where answers are recorded: the query log and dnstap, as log.queries and log.dnstap want them.
+// Records answers in the query log and as dnstap messages, as log.queries and log.dnstap say.
 #pragma once
 
 #include <cstdint>

@@ -148,7 +148,7 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
   if (listener_) listener_();
 }
 
-// What the source had before, and says nothing of any more.
+// Removes the origins that the source had before and does not mention any more.
 void RegistryFeed::forget_others(std::set<std::string>& origins,
                                  const std::vector<std::string>& held,
                                  registry::Transaction& transaction) {

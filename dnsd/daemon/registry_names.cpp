@@ -75,7 +75,7 @@ void take_addresses(const View& view, const Decision& decision, Taken taken) {
   }
 }
 
-// Where a name without addresses stands.
+// Returns the state of a name without addresses.
 State state_of(const View& view, const Decision& decision) {
   switch (decision.verdict) {
     case Verdict::Wait:

@@ -13,7 +13,8 @@ namespace meshdns::dnsd {
 
 namespace {
 
-// Where systemd-resolved answers, whatever it is asked about (resolved.conf(5), DNSStubListener=).
+// Returns whether `server` is a stub listener of systemd-resolved (resolved.conf(5),
+// DNSStubListener=).
 bool is_resolved_stub(const SocketAddress& server) {
   static const auto kStubs = {*IpAddress::parse("127.0.0.53"), *IpAddress::parse("127.0.0.54")};
   return std::ranges::find(kStubs, server.ip) != kStubs.end();

@@ -12,7 +12,7 @@
 
 namespace meshdns::dnsd {
 
-// What is the same in all messages of a server.
+// The fields that are equal in all messages of a server.
 struct DnstapServer {
   std::string_view identity;
   std::string_view version;

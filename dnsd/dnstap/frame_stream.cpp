@@ -146,7 +146,7 @@ void FrameStream::close() {
   queue_.clear();
 }
 
-// What is queued, as soon as there is something; nothing at the end, or after `limit`.
+// Waits for frames and takes all that are queued; none at the end of the stream or after `limit`.
 std::deque<FrameStream::Frame> FrameStream::take(milliseconds limit) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, limit, [this] { return closing_ || !queue_.empty(); });

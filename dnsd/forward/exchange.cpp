@@ -212,7 +212,7 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
     return fault(ExchangeFault::Malformed, response.error().message);
   }
   if (!check_cookie(*response, message, stream)) return;
-  // What a new connection costs is no measure of a query over UDP.
+  // The time of a new connection says nothing about a query over UDP.
   const bool measured = !stream || upstream_->server().transport == UpstreamTransport::Tls;
   const bool recovered = state.note_reply(upstream_->reactor_.now(), measured ? rtt_us() : 0);
   replied_ = true;

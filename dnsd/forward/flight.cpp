@@ -8,14 +8,14 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Waits grow from pass to pass up to a limit.  What falls to a loss of 30 % of all packets once in
-// 1,000 times with a single upstream, with two it does once in 50,000 times.
+// Waits grow from pass to pass up to a limit.  With a loss of 30 % of all packets, one question
+// in 1,000 fails with a single upstream, and one in 50,000 with two.
 constexpr std::array<Millis, 3> kPatienceFactors = {1, 2, 3};
 constexpr Millis kLongestPatience = 600;
 // An upstream that has become slow gets no storm of retries.
 constexpr std::size_t kMaxTriesPerSecond = 3;  // of one question to one upstream
 constexpr Millis kSecond = 1'000;
-// What a reply over TCP may take before another upstream is asked.
+// Time that a reply over TCP may take before another upstream is asked.
 constexpr Millis kStreamPatience = 1'000;
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -161,8 +161,8 @@ bool Flight::is_anyone_waiting() const {
                              [](const Try& attempt) { return attempt.state == TryState::Waiting; });
 }
 
-// Whether it may still answer.  Who is down may be back within the client's time: asked and waited
-// for as long as there is neither anybody else nor an rcode to pass on.
+// Returns whether the upstream may still answer.  An upstream that is down may be back within the
+// client's time: it is asked as long as there is neither another one nor an rcode to pass on.
 bool Flight::is_hopeful(std::size_t upstream) const {
   if (settled_[upstream]) return false;
   if (!is_down(plan_.upstreams[upstream])) return true;
@@ -293,7 +293,7 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
     failure_from_ = name;
   }
   if (!usable_rcode) {
-    // What the upstream has to say of it is more than we know.
+    // The upstream's own reason is more precise than ours.
     if (!response.extended_errors.empty()) {
       failure_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);
       failure_.text = response.extended_errors.front().second;

@@ -14,7 +14,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-// What a question that another worker asks may take beyond the timeout.
+// Time beyond the timeout that a worker waits for a question that another worker asks.
 constexpr Millis kJoinGrace = 500;
 // Clients that may wait at a worker, for each place in the table of flights.
 constexpr std::size_t kWaitersPerPlace = 4;
@@ -232,8 +232,8 @@ void Forwarder::refresh(ForwardRequest request) {
   start(request, key, Purpose::Refresh, unused);
 }
 
-// What needs no upstream: our own loop check come back; what is stale when everybody is down or was
-// asked in vain just now.
+// Answers without an upstream: our own loop check that came back, names below a denied one, and
+// stale answers while all servers are down or have just failed.
 bool Forwarder::answer_at_once(const ForwardRequest& request, const CacheKey& key,
                                Outcome& outcome) {
   const Millis now = reactor_.now();
@@ -256,8 +256,8 @@ bool Forwarder::answer_at_once(const ForwardRequest& request, const CacheKey& ke
   return true;
 }
 
-// RFC 8020, section 2: what does not exist has nothing below it.  This holds only where the same
-// servers answer: those of a zone of upstream.zones know names that the servers above it deny.
+// RFC 8020, section 2: a name that does not exist has no names below it.  This holds only where the
+// same servers answer: those of a zone of upstream.zones know names that the servers above it deny.
 bool Forwarder::deny_below_denied(const ForwardRequest& request, const CacheKey& key,
                                   Outcome& outcome) {
   const Millis now = reactor_.now();

@@ -114,7 +114,7 @@ void ask_for_buffers(int fd) {
   }
 }
 
-// What our reading and answering rely on, whoever made the socket.
+// Sets the options that reading and answering rely on, also on sockets that are passed to us.
 void prepare_udp(int fd, const SocketAddress& address) {
   ask_for_buffers(fd);
   const bool v6 = address.ip.is_v6();
@@ -130,8 +130,7 @@ void prepare_udp(int fd, const SocketAddress& address) {
 // Accepted connections take it over.
 void prepare_tcp(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // Who does not read has replies wait in the kernel, too, which otherwise takes megabytes for
-  // each.
+  // Limits the kernel's send buffer so that a client that does not read cannot hold megabytes.
   set_option(fd, SOL_SOCKET, SO_SNDBUF, kStreamBufferBytes);
 }
 

@@ -148,10 +148,11 @@ void TcpServer::retire(const ListenSocket& listen) {
                                   [&](const auto& a) { return a->listen.get() == &listen; });
   if (found == acceptors_.end()) return;
   const std::shared_ptr<Acceptor> acceptor = *found;
-  // Who is in the queue of a socket that closes is reset; an inherited one passes its queue on.
+  // The kernel resets the connections in the queue of a socket that closes.  An inherited socket
+  // passes its queue on.
   if (!listen.inherited) {
     accept_waiting(*acceptor);
-    // Whoever else holds the socket: from now on the kernel gives new clients to the others.
+    // Other processes may hold the socket, too: this makes the kernel give new clients to them.
     ::shutdown(listen.fd.get(), SHUT_RD);
   }
   acceptors_.erase(found);
@@ -372,7 +373,7 @@ bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets
     const std::span<const std::uint8_t> rest = octets.subspan(taken);
     if (rest.size() < kPrefix) break;
     const std::size_t size = message_size(rest.data());
-    // What has no header is no message: the framing is lost, and so is the connection.
+    // A message without a header means that the framing is lost, and so is the connection.
     if (size < kHeader) {
       well = false;
       break;
@@ -602,7 +603,7 @@ void TcpServer::drain() {
   for (const Slot& slot : slots_) {
     Connection* const c = slot.connection;
     if (c == nullptr) continue;
-    // What has come already is answered.
+    // Queries that have arrived are answered.
     if (!c->end_of_queries && may_take_query(*c) && !read(*c))
       close(*c);
     else

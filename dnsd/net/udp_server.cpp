@@ -20,7 +20,7 @@ namespace {
 
 // After so many full batches the loop gets its turn: timers, TCP, other sockets.
 constexpr unsigned kBatchesPerTurn = 16;
-// What a retired socket may still hold: 4 MiB of the smallest datagrams are fewer.
+// Upper limit for the batches that a retired socket holds: 4 MiB of the smallest datagrams.
 constexpr unsigned kBatchesOfRetired = 4096;
 // A full send buffer is waited for this often per batch, a millisecond each; then replies are lost,
 // as the network would lose them.

@@ -76,7 +76,7 @@ std::vector<std::string> answer_records(const ExplainRequest& request, const Vie
   return records;
 }
 
-// Where a forwarded question goes and what is known of it.
+// Adds the servers that a forwarded question goes to, their health, and the cached answer.
 void add_forwarding(ForwardingFacts facts, Explanation::Answer& answer, Explanation& explanation) {
   if (!facts.servers.empty()) answer.verdict += " to " + facts.servers;
   answer.cached = std::move(facts.cached);

@@ -39,7 +39,7 @@ std::size_t links_to_registry(const registry::View& view, Asked asked,
   return 0;
 }
 
-// Where each octet of the name at `owner` lies in the reply.
+// Returns the place in the reply of each octet of the name at `owner`.
 CachedMessage::NamePlaces places_of(std::span<const std::uint8_t> reply, std::size_t owner) {
   CachedMessage::NamePlaces places{};
   std::size_t at = owner;
@@ -93,8 +93,8 @@ class CopiedRecords {
     at_ = record.end;
     return record;
   }
-  // Where the name at `offset` begins once pointers are followed: names that share all their octets
-  // have one such place.
+  // Returns the offset at which the name at `offset` begins after pointers are followed.  Names
+  // that share all their octets have the same one.
   std::size_t name_at(std::size_t offset) const {
     while (message_[offset] >= 0xc0)
       offset = wire::load_u16(message_.data() + offset) & std::size_t{0x3fff};

@@ -17,8 +17,8 @@ enum class Reentry : std::uint8_t {
   Loop,  // the chain has no end, or goes through a name that is none
 };
 
-// Where an upstream's chain of aliases reaches a name that the registry answers for this client,
-// the registry's answer replaces the rest of the upstream's.  Adds the links up to there to
+// If an upstream's chain of aliases reaches a name that the registry answers for this client, the
+// registry's answer replaces the rest of the upstream's.  Adds the links up to there to
 // `chain`.
 Reentry reenter_registry(const registry::View& view, const Asked& asked,
                          const CachedMessage& message, Freshness freshness, Millis now,

@@ -8,8 +8,8 @@
 
 namespace meshdns::dnsd {
 
-// Whether some type of the name is answered here, or a name below it is known.  What is left to the
-// upstream as a whole (a host without addresses of ours) is not known here.
+// Returns whether some type of the name is answered here, or a name below it is known.  A host that
+// is left to the upstream as a whole (without addresses of ours) is not known here.
 // REQUIRES: the name is not the root.
 bool is_known_name(const registry::View& view, const Asked& asked);
 

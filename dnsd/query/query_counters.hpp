@@ -14,7 +14,7 @@
 
 namespace meshdns::dnsd {
 
-// Where an answer came from.
+// The origin of an answer.
 enum class AnswerSource : std::uint8_t {
   Registry,     // a visible object
   ClusterZone,  // the shape of the cluster domain or of a reverse zone

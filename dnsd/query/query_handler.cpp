@@ -185,7 +185,7 @@ void QueryHandler::check_cookie(QueryState& state) {
 }
 
 // Nothing when the client may have its answer.  An error is as short as a truncated answer would
-// be.  Whoever has a cookie of ours is really there, as over TCP.
+// be.  A client with a valid cookie is not forged, as over TCP.
 QueryHandler::Written QueryHandler::limit(QueryState& state, ParseOutcome outcome, Buffer buffer) {
   if (state.cookie == CookieCheck::Valid) return {};
   switch (limiter_.judge(state.reply_to->client.address, state.started_ns)) {

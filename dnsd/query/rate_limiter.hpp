@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many answers a client gets over UDP in a second (server.rate_limit).  Whoever sends with a
-// forged source address makes us send to that address; past the limit we do not, save for every
-// n-th answer, which says "truncated": a client that is really there asks again over TCP.
+// Limits the answers that a client gets over UDP in a second (server.rate_limit).  Queries with a
+// forged source address make us send to that address.  Beyond the limit we do not, except for every
+// n-th answer, which says "truncated": a client that really sent the query asks again over TCP.
 //
 // Clients are networks of a configured size.  The table never grows: where many are counted, those
 // that have asked least are forgotten first, which lets them have more, never less.

@@ -118,7 +118,7 @@ class TreeEvents : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, std::string> anchor_names_;
 };
 
-// Where the text ends too early, the mark is behind its last line.
+// If the text ends too early, the mark is behind its last line.
 std::uint32_t last_line(std::string_view text) {
   const auto newlines = std::ranges::count(text, '\n');
   return static_cast<std::uint32_t>(

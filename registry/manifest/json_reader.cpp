@@ -100,7 +100,7 @@ SyntaxError describe(const rapidjson::ParseResult& result, std::string_view text
   if (result.Code() == rapidjson::kParseErrorTermination) return builder.error();
   std::string message = rapidjson::GetParseError_En(result.Code());
   if (message.ends_with('.')) message.pop_back();
-  // Where the text ends too early the offset is behind its last line.
+  // If the text ends too early, the offset is behind its last line.
   const std::size_t last = text.size() - (text.ends_with('\n') ? 1 : 0);
   return {lines.at(std::min(result.Offset(), last)), "not JSON: " + message};
 }

@@ -19,7 +19,7 @@ class ManifestSink {
   virtual ~ManifestSink() = default;
   // A valid resource; `line` is 1-based, of the object's first line.
   virtual void on_resource(Resource&& resource, std::uint32_t line) = 0;
-  // An object of a known kind that was refused; its findings came before.  Whoever holds an
+  // An object of a known kind that was refused; its findings came before.  A holder of an
   // earlier good version keeps it.  `key` has at least the kind and, where readable, the name.
   virtual void on_refused(const ResourceKey& key, std::uint32_t line) = 0;
   virtual void on_finding(Finding&& finding) = 0;

@@ -34,8 +34,8 @@ enum class NameRule : std::uint8_t { Label, Subdomain };
 // Fills object.meta and the other fields from metadata.
 void read_metadata(Object& object, NameRule rule, bool is_namespaced, const DecodeOptions& options);
 
-// Each reads one kind.  What was wrong is in object.report; the result is only good when that
-// refuses nothing.
+// Each reads one kind.  Errors are in object.report; the result is only valid if the report refuses
+// nothing.
 Resource read_service_entry(Object& object);
 Resource read_workload_entry(Object& object);
 Resource read_sidecar(Object& object);
@@ -47,8 +47,8 @@ Resource read_namespace(Object& object);
 Resource read_service_export(Object& object);
 Resource read_service_import(Object& object);
 
-// The spec of a WorkloadEntry, also inline in a ServiceEntry: types and labels only.  Who calls
-// judges the address and the ports.
+// The spec of a WorkloadEntry, also inline in a ServiceEntry: types and labels only.  The caller
+// checks the address and the ports.
 WorkloadSpec read_workload_spec(Report& report, const Field& field);
 // The rules that hold wherever a workload's address may be an IP, a name or a socket.
 // `service_ports` are the names that the port map may use; null = any.

@@ -81,7 +81,7 @@ class TreeBuilder {
     bool is_merge_key = false;        // of the next child: "<<"
     std::vector<const Node*> merged;  // the values of merge keys
     std::string anchor;
-    // Where to go back to when this is an element that is handed over by itself.
+    // The state to return to if this is an element that is handed over by itself.
     Arena::Mark before;
     std::size_t values_before = 0;
     std::size_t problems_before = 0;

@@ -67,7 +67,7 @@ class YamlReader {
     return first_line_ + static_cast<std::uint32_t>(mark.line);
   }
 
-  // Where the text ends too early the mark is behind its last line.
+  // If the text ends too early, the mark is behind its last line.
   std::uint32_t line_of_error(const yaml_mark_t& mark) const {
     const auto newlines = std::count(text_.begin(), text_.end(), '\n');
     const auto lines = newlines + (text_.ends_with('\n') ? 0 : 1);

@@ -48,7 +48,8 @@ class HashTrie {
     __builtin_prefetch(leaf);
     __builtin_prefetch(reinterpret_cast<const char*>(leaf) + kCacheLine);
   }
-  // Where the entry stands that find() of this hash will probably return; null: there is none.
+  // Returns the place of the entry that find() of this hash will probably return; null: there is
+  // none.
   const Entry* const* prefetch_place(std::uint64_t hash) const {
     const Leaf* const leaf = leaf_of(hash);
     if (leaf == nullptr) return nullptr;

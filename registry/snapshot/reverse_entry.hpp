@@ -45,8 +45,8 @@ class AddressUse {
   std::uint64_t bits_;
 };
 
-// The services that have an address, in the order of AddressUse.  Whoever reads it checks that the
-// host still has the service.
+// The services that have an address, in the order of AddressUse.  Readers check that the host
+// still has the service.
 class ReverseEntry final : public RefCounted {
  public:
   // REQUIRES: `uses` is sorted.

@@ -66,7 +66,7 @@ struct ExportSet final : RefCounted {
   std::vector<SymbolRef> namespaces;  // sorted by address; empty = nobody
 };
 
-// Whom services of a namespace are exported to.
+// The namespaces that services of a namespace are exported to.
 struct ExportScope {
   SymbolRef ns;                  // the services'
   Ref<const ExportSet> exports;  // null = public

@@ -54,7 +54,7 @@ class StoredResource final : public RefCounted {
   // 1-based line of the object's text; moves when the text above it grows.
   std::uint32_t line() const { return line_.load(std::memory_order_relaxed); }
   void set_line(std::uint32_t line) const { line_.store(line, std::memory_order_relaxed); }
-  // Where the Registry lists it under its origin.  Control thread.
+  // The index in the list of its origin in the Registry.  Control thread.
   std::uint32_t slot() const { return slot_; }
   void set_slot(std::uint32_t slot) const { slot_ = slot; }
 

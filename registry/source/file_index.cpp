@@ -113,8 +113,8 @@ FileIndex::Outcome FileIndex::look(const Request& request) {
   return outcome;
 }
 
-// Files of an earlier run that are gone may be about to come, so they are waited for.  What could
-// not be read is said to be still there: else it would go with what is not.
+// Files of an earlier run that are gone may be about to come, so they are waited for.  Files
+// that could not be read are reported as present: otherwise they would be removed with the rest.
 void FileIndex::complete(Outcome& outcome) {
   const auto is_awaited = [](const auto& entry) {
     return entry.second.restored && entry.second.missing_since;
@@ -269,8 +269,8 @@ void FileIndex::take_text(const std::string& path, File& file, std::string_view 
   file.resources = change.resources.size() + change.keep.size();
 }
 
-// What moved to another name leaves its old one in the same transaction: its objects are never
-// there twice, nor gone in between.
+// A file that moved to another name leaves its old one in the same transaction.  So its objects are
+// never there twice, nor gone in between.
 void FileIndex::remove_renamed(std::uint64_t hash, Outcome& outcome) {
   const auto old = std::ranges::find_if(files_, [&](const auto& entry) {
     return entry.second.missing_since && entry.second.hash == hash;

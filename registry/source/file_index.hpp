@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file source knows of its files, and the round that brings it up to date.  Belongs to one
-// thread at a time: the worker's during a round, the control thread's between rounds.
+// The knowledge of a file source about its files, and the round that brings it up to date.  Belongs
+// to one thread at a time: the worker's during a round, the control thread's between rounds.
 #pragma once
 
 #include <chrono>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where resources come from, and how they reach the registry.  A source follows something (files,
-// an API) by itself and hands over what changed; the registry compares and applies.
+// Sources of resources, and the interface by which they reach the registry.  A source follows
+// something (files, an API) by itself and hands over the changes; the registry compares and
+// applies.
 //
-// The unit of change is the *origin*: one file, one API collection.  What a file says replaces
-// whatever it said before; a collection tells single objects as they change.  Either way a source
-// needs no memory of resources: the registry alone holds them.
+// The unit of change is the *origin*: one file, one API collection.  The content of a file
+// replaces its earlier content; a collection reports single objects as they change.  Either way a
+// source needs no memory of resources: the registry alone holds them.
 #pragma once
 
 #include <array>
@@ -75,7 +76,7 @@ struct OriginChange {
   std::vector<Finding> findings;
 };
 
-// What is worth a line of the log.
+// An event that is worth a line of the log.
 struct SourceNotice {
   bool is_warning = false;
   std::string text;
@@ -90,8 +91,8 @@ struct SourceBatch {
   bool complete = false;
   // The endpoints of headless Services may not be read: of one without any nothing is known.
   bool lacks_endpoints = false;
-  // When set: all origins that the source has.  What is known of others of its origins, from
-  // before a restart say, goes.
+  // If set: all origins that the source has.  Its other origins are removed, such as those of an
+  // earlier run.
   std::optional<std::vector<std::string>> origins = {};
   std::vector<SourceNotice> notices = {};
 };

@@ -18,7 +18,7 @@
 
 namespace meshdns::registry {
 
-// What stat() says of a file, so far as it differs when the content does.
+// The fields of stat() that differ when the content of a file does.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -37,7 +37,7 @@ struct WatchedName {
   friend auto operator<=>(const WatchedName&, const WatchedName&) = default;
 };
 
-// Which events of one watched directory matter.
+// The events of one watched directory that matter.
 struct WatchInterest {
   bool whole = false;                     // a directory of the tree: every visible name
   std::unordered_set<std::string> names;  // these in any case, hidden or not

@@ -174,7 +174,7 @@ class BlockReader {
   std::string block_;
 };
 
-// What the places of the file's origins mean to the registry; nullopt = not wanted.
+// The registry's ids of the file's origins, by their place in the file; nullopt = not wanted.
 using OriginIds = std::vector<std::optional<OriginId>>;
 
 Read<void> read_sources(std::string_view block, const SnapshotFileWishes& wishes,

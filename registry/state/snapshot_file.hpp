@@ -38,7 +38,7 @@ struct SavedSource {
   friend bool operator==(const SavedSource&, const SavedSource&) = default;
 };
 
-// Who delivered what.
+// The sources, and the origins that each of them delivered.
 struct SavedSources {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   std::vector<SavedSource> sources;
@@ -47,7 +47,7 @@ struct SavedSources {
   std::vector<std::uint32_t> source_of;
 };
 
-// What the octets go to.  An Error ends the writing.
+// Takes the octets of the file.  An Error ends the writing.
 using OctetSink = std::function<Result<void>(std::span<const std::uint8_t> octets)>;
 // Fills the span, or as much of it as there is: less only at the end.
 using OctetReader = std::function<Result<std::size_t>(std::span<std::uint8_t> octets)>;
@@ -79,8 +79,8 @@ struct SavedSnapshot {
   std::vector<StoredRef> resources;  // theirs
 };
 
-// What reads a file is told whose resources are wanted, and gives an id to each of their origins.
-// Called with what is whole and ours.
+// Callbacks of a reader: `wants` selects the sources whose resources are wanted, `origin` gives an
+// id to each of their origins.  Called only with complete entries of this version.
 struct SnapshotFileWishes {
   std::function<bool(const SavedSource& source)> wants;
   std::function<OriginId(std::string_view name)> origin;

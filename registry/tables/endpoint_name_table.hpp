@@ -2,7 +2,7 @@
 // The names of endpoints (`resolution: DNS`): the hosts that use each, its addresses as each
 // namespace sees them, and the names that a change of a host may concern.
 //
-// A name may be one of the mesh.  What it resolves to then depends on the hosts that a client of
+// A name may be one of the mesh.  Its addresses then depend on the hosts that a client of
 // the namespace finds for it: the name itself, wildcards over it, the Service of which it is a
 // short form or below which it lies, and the same for the targets of aliases.  The table is
 // ordered by the reversed text of the names, in which all names below a suffix are neighbours.

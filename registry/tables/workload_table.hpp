@@ -67,7 +67,7 @@ class WorkloadTable {
   };
 
   static void index(Namespace& ns, const StoredResource& stored, const Labels& labels);
-  // Where a selector is listed.
+  // Returns the list that has the selector.
   static Selectors& listing(Namespace& ns, const Labels& selector);
   // The workloads with one of the selector's labels: the label that the fewest workloads have.
   // Null: no workload has all of them.

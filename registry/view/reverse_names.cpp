@@ -95,7 +95,8 @@ void for_each_use(const ReverseEntry& entry, const PodEntry* pods, const Symbol*
 
 }  // namespace
 
-// Whose an address is, as far as the claim rules ask.  Found out once for all names of the address.
+// The owners of an address, as far as the claim rules ask.  Computed once for all names of the
+// address.
 class View::AddressOwners {
  public:
   AddressOwners(const Snapshot& snapshot, const IpAddress& address, const ReverseEntry* entry)
@@ -105,8 +106,8 @@ class View::AddressOwners {
     std::size_t hosts_left = kMaxReverseHosts;
     for (const UseKind kind : {UseKind::ClusterIp, UseKind::Service})
       for (const AddressUse& use : entry->uses(kind)) {
-        // Where most of what there is to know is known, or too much is asked, the address is
-        // somebody's.
+        // The uses by hosts cannot change the result for a cluster address.  Beyond the limit, the
+        // address counts as one.
         if (kind == UseKind::Service && is_cluster_address_) return;
         if (hosts_left-- == 0) {
           is_cluster_address_ = true;

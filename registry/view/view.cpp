@@ -32,7 +32,7 @@ std::string describe(const StoredRef& source, const Snapshot& snapshot) {
   return text;
 }
 
-// Whom a service is exported to; REQUIRES: not public.
+// Returns the namespaces that a service is exported to.  REQUIRES: not public.
 std::string describe_exports(const ServiceRecord& service) {
   if (service.exports->namespaces.empty()) return "nobody";
   std::vector<std::string_view> names;

@@ -104,7 +104,7 @@ bool PersistentVips::parse(const std::string& text) {
     std::int64_t released = 0;
     if (!(words >> slot >> released) || !known.insert(key).second) return false;
     body += line.size() + 1;
-    // Where the range has changed, an address that is in both stays with its host.
+    // An address that is in the old range and in the new one stays with its host.
     const bool is_moved = range && *range != range_;
     if (is_moved && slot >= range->capacity()) return false;
     const auto now_at = is_moved ? range_.slot_of(range->v4_of(slot)) : std::optional(slot);
