@@ -38,7 +38,7 @@ command_fuzz() {
   for target in "${targets[@]}"; do fuzz_target "${target%_fuzz}" "$seconds"; done
 }
 
-# What it finds on the way stays in build/fuzz/corpus/; a crash is written to build/fuzz/findings/.
+# New inputs stay in build/fuzz/corpus/; a crash is written to build/fuzz/findings/.
 fuzz_target() {
   local name=$1 seconds=$2 grown=$root/build/fuzz/corpus/$1 seeds=$root/tests/fuzz/corpus/$1
   local directories=("$grown")

@@ -22,7 +22,7 @@ fail_on_sanitizer_reports() {
 }
 
 # unit_tests PRESET [CTEST ARGUMENT...]
-# What fails is tried once more, alone; the summary says so.
+# Failed tests run once more, alone; the summary says so.
 unit_tests() {
   local preset=$1 status=0
   shift
@@ -46,7 +46,7 @@ run_ctest() {
 }
 
 # end_to_end PRESET [PYTEST ARGUMENT... TEST...]
-# Real daemons, clients and clocks, which wait more than they work: some files at a time.  What fails is tried once
+# Real daemons, clients and clocks, which wait more than they work: some files at a time.  Failed files run once
 # more, alone; the summary says so.
 end_to_end() {
   local preset=$1 status=0

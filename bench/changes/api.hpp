@@ -23,7 +23,7 @@ class Api {
   std::uint16_t port() const { return port_; }
   // To those who watch the slices.
   void send_modified(std::string_view slice);
-  // Who watches the slices hears that its version is gone (410), and has to list them anew.
+  // Tells clients that watch the slices that their version is gone (410), so that they list again.
   void forget_history();
 
  private:

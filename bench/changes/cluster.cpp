@@ -36,7 +36,7 @@ std::string namespace_of(unsigned service) {
   return "ns-" + std::to_string(service % Cluster::kNamespaces);
 }
 
-// What every object carries along and nobody here reads.
+// Metadata that every real object has and that nobody here reads.
 std::string managed_fields(const char* manager) {
   return std::string(R"("managedFields":[{"manager":")") + manager +
          R"(","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1",)"

@@ -18,7 +18,7 @@
 
 namespace meshdns::bench {
 
-// What the server was seen to do.
+// The observed behaviour of the server.
 struct Report {
   Histogram delay;  // from the event's being written until every worker has shown it
   std::uint64_t longest_ns = 0;

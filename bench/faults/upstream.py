@@ -12,7 +12,7 @@ import time
 
 ADDRESS = socket.inet_aton("192.0.2.1")
 
-# What a fault may say: drop (share of datagrams, 0..1), delay (seconds), rcode, truncate (UDP; TCP is then dead), cut.
+# The keys of a fault: drop (share of datagrams, 0..1), delay (seconds), rcode, truncate (UDP; TCP is then dead), cut.
 
 
 def _reply(query, fault, ttl):

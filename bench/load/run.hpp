@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of the load generator is told, and what it has seen.
+// The settings of a run of the load generator, and its results.
 #pragma once
 
 #include <netinet/in.h>

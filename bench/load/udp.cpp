@@ -242,7 +242,7 @@ void run_udp(const Options& options, Seen& seen, Meter& meter) {
   }
   meter.stop();
   const Seen measured = seen;
-  // What is on its way now is not lost.
+  // Replies that are on their way now are not lost.
   const auto until = Clock::now() + kLostAfter;
   while (Clock::now() < until && seen.answered + seen.lost < seen.sent) {
     wait_for_reply(sockets);

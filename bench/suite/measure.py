@@ -33,7 +33,7 @@ class Sample:
 
 @dataclasses.dataclass
 class Row:
-    """What rounds have shown of one server in one workload, a sample each."""
+    """The results of one server in one workload, a sample for each round."""
 
     server: str
     workload: str

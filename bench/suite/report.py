@@ -31,7 +31,7 @@ def _latencies(samples):
 
 
 def _half(row):
-    """What half of the maximum does to latencies, beside the echo's."""
+    """Compares the latencies at half of the maximum with the echo's."""
     rate = statistics.median(s.qps for s in row.at_half)
     p99 = statistics.median(a.p99_us / b.p99_us for a, b in zip(row.at_half, row.echo_at_half))
     least, echo_least = (min(s.p99_us for s in samples) for samples in (row.at_half, row.echo_at_half))

@@ -14,7 +14,7 @@ from suite.process import find_program
 
 @dataclasses.dataclass
 class Place:
-    """Where a server runs, and what it serves."""
+    """The address and directory of a server, and the data that it serves."""
 
     directory: pathlib.Path
     port: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked, of whom, and how a right answer looks."""
+"""The questions of each workload, the servers that are asked, and their correct answers."""
 
 import dataclasses
 from collections.abc import Callable

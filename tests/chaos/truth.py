@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What names mean during the chaos, so that each side can tell a right answer from a wrong one.
+"""The meaning of names during the chaos, so that each side can tell a correct answer from a wrong one.
 
 The address of a name is a function of its text: the upstreams answer with it, files claim it, and probes expect it.
 """

@@ -84,7 +84,7 @@ def questions(records):
 
 
 def summary(answer):
-    """What must be equal; names in lower case, SRV without weight, SOA without serial."""
+    """Returns the parts that must be equal; names in lower case, SRV without weight, SOA without serial."""
     def text(record):
         owner, _, rdtype, rdata = record
         words = rdata.to_text().lower().split()

@@ -202,7 +202,7 @@ def test_an_absent_source_is_said_and_served_once_it_is_there(workspace):
 
 
 def test_findings_are_lines_of_printable_text(tmp_path):
-    """What a file or its name holds moves no cursor and begins no line of its own."""
+    """The content or name of a file cannot move the cursor or begin a line of its own."""
     odd = '"\\n\\e[2J\\u0085ok: error: \\x7f' + "x" * 900 + '"'
     config = tmp_path / "meshdns.yaml"
     config.write_text(f"{odd}: 1\nlog: {{level: {odd}}}\nupstream: {{servers: [{odd}]}}\n")

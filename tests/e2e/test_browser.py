@@ -34,7 +34,7 @@ class Browser:
             ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
              "--hide-scrollbars", "--window-size=1300,1400", f"--user-data-dir={self._profile}",
-             # Whatever is not on this machine cannot be had, and a page that needs it would show.
+             # Resources of other machines cannot be loaded, and a page that needs them would show it.
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", *arguments],
             capture_output=True, text=True, timeout=seconds(60), check=False)
 

@@ -17,7 +17,7 @@ RESOURCES = [
     {"kind": "Service", "metadata": {"name": "web", "namespace": "default"},
      "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80, "name": "http"}]}},
 ]
-# What is asked first, and the name whose address must be there afterwards.
+# The first question, and the name whose address must be answered afterwards.
 CASES = [
     *[(f"api.mesh.test. {rdtype}", "api.mesh.test.", "10.0.0.7")
       for rdtype in ("MX", "TXT", "SRV", "NS", "CAA", "SOA", "DS", "PTR")],

@@ -34,7 +34,7 @@ def test_a_jump_of_the_wall_clock_expires_nothing_and_stops_nothing(workspace, j
     clock.set(jump)
     daemon.reload()  # the log has the other time
     daemon.wait_for_log("reloaded|reload", after=before)
-    # What was in the cache still is, and lives as long as it would have.
+    # Cache entries stay, with the lifetime that they had.
     assert 200 < ttl(daemon, "kept.example.net.") <= 300
     assert upstream.received("kept.example.net.") == []
     # Timers run, towards the upstreams and in the daemon itself.

@@ -35,7 +35,7 @@ def start(workspace):
 
 
 def cookie_of(message):
-    """What the COOKIE option has; None where there is none."""
+    """Returns the data of the COOKIE option; None if there is none."""
     found = [option for option in message.options if option.otype == COOKIE]
     assert len(found) <= 1
     # Later versions of dnspython have a class of their own for it.
@@ -181,7 +181,7 @@ def test_a_reload_reads_the_secrets_again(start, workspace):
     eventually(lambda: is_good(first))
     assert is_good(second)
 
-    # What cannot be read leaves them as they are.
+    # A file that cannot be read leaves them as they are.
     position = daemon.log_position()
     secret.write_text("e5e9")
     daemon.reload()

@@ -114,7 +114,7 @@ class Example:
         self.daemon = self.workspace.daemon(change, upstreams=[self._upstream])
 
     def run(self, session):
-        """What the command prints."""
+        """Returns the output of the command."""
         host, port = self.daemon.server
         for question in session.given.get("asked", []):
             self._dig([f"@{host}", "-p", str(port), "+tries=1", *question.split()])
@@ -127,7 +127,7 @@ class Example:
             places = {"15053": str(port), "@127.0.0.1": f"@{host}"}
             return self._dig([*source, *(places.get(word, word) for word in words[1:])])
         if words[0] == "curl":
-            # Where a package has its admin endpoint, or where it is by itself.
+            # Replaces the admin endpoint of the package and the default one.
             admin = self.daemon.admin_url
             command = session.command.replace("--unix-socket /run/meshdns/admin.sock http://localhost", admin)
             command = command.replace("http://127.0.0.1:15054", admin)
@@ -214,7 +214,7 @@ def test_a_yaml_block_is_valid(text, tmp_path):
         result = run_tool("check", path)
         assert result.returncode == 0, result.stdout + result.stderr
         return
-    # What it names is elsewhere here; only the file itself is looked at.
+    # The paths that it names do not exist here; only findings about the file itself count.
     result = run_tool("check", "--config", path)
     problems = [line for line in (result.stdout + result.stderr).splitlines()
                 if line.startswith(str(path)) and "not available in this build" not in line]

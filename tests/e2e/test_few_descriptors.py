@@ -79,7 +79,7 @@ def test_tcp_clients_leave_descriptors_for_everything_else(workspace, daemon, up
 
 
 def test_silent_upstreams_leave_descriptors_to_files_and_admin(workspace, daemon, upstream):
-    """What cannot be asked is SERVFAIL at once, all else goes on, and soon after everything is as before."""
+    """Questions that cannot be asked are SERVFAIL at once, all else continues, and soon everything is as before."""
     with open_udp(daemon.server) as udp:
         ask_silent_names(udp, 2 * LIMIT, "flood")
         eventually(lambda: descriptors(daemon) >= LIMIT - 40)

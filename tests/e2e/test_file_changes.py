@@ -84,7 +84,7 @@ def test_follows_a_resource_that_moves_to_another_file(workspace, daemon):
 
 
 def swap_config_map(mount, generation, files):
-    """What the kubelet does: a new directory, then the symlink `..data` replaced in one step."""
+    """Writes as the kubelet does: a new directory, then the symlink `..data` replaced in one step."""
     fresh = mount / f"..2026_01_01_00_00_00.{generation}"
     fresh.mkdir(parents=True)
     for name, text in files.items():

@@ -52,7 +52,7 @@ def test_a_worker_that_hangs_costs_its_share_and_is_said(workspace):
                                      "spec": {**API["spec"], "hosts": ["web.example.org"]}})
         metrics = daemon.get("/metrics")[1]
         assert re.search(r'^meshdns_\w*stuck\w*(\{[^}]*\})? 1', metrics, re.M), "no metric says so"
-    # What waited in its socket is answered once it goes on, and it has its share again.
+    # The worker answers the queries in its socket when it continues, and gets its share again.
     eventually(lambda: re.search(r"^meshdns_workers_avoided 0$", daemon.get("/metrics")[1], re.M), 10)
     assert answers_of(daemon.server, CLIENTS) == CLIENTS
     eventually(lambda: daemon.get("/healthz") == (200, "ok\n"), 15)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the release binary is built with against errors that are not known yet."""
+"""Build options of the release binary against errors that are not known yet."""
 
 import os
 import pathlib
@@ -48,7 +48,7 @@ def test_checks_at_run_time(symbol):
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_memory_leaves_the_process_only_where_that_is_allowed(allowed):
-    """What belongs to a process that cannot be dumped belongs to root below /proc."""
+    """The files of a process that cannot be dumped belong to root below /proc."""
     if os.geteuid() != 0:
         pytest.skip("needs another user than the one of the test")
     nobody = pwd.getpwnam("nobody").pw_uid

@@ -119,7 +119,7 @@ def test_pods_are_watched_only_where_they_matter(cluster):
     daemon = cluster.daemon({"node_name": "n1"}, {"client": {"by_source_address": True}})
     assert [query["fieldSelector"] for query in api.watches("pods")] == [
         "spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed"]
-    # Who asks is known by its address: the short name is one of its namespace.
+    # The address identifies the client: the short name is one of its namespace.
     assert daemon.ask("web.").addresses() == ["10.96.0.1"]
     api.put(service_entry("e", "members.example.org", resolution="STATIC", location="MESH_INTERNAL",
                           workloadSelector={"labels": {"app": "x"}}))

@@ -104,8 +104,8 @@ def test_a_search_outlives_errors_of_the_api(workspace):
 
 @pytest.mark.parametrize("scope", ["headless", "all"])
 def test_endpoints_of_all_services_are_a_choice(workspace, scope):
-    """Whoever wrote the slice: names of endpoints, their SRV and PTR records are there for all Services or for none
-    but headless ones."""
+    """Names of endpoints, their SRV and PTR records exist for all Services or only for headless ones, whatever the
+    author of the slice."""
     cluster = Cluster(workspace)
     cluster.api.put(endpoint_slice("web", ["10.0.7.1"], is_headless=False),
                     service("byhand", ip="10.96.0.2"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom the daemon takes for the API server, and how it proves who it is itself."""
+"""How the daemon verifies the API server, and how it authenticates itself."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is between the daemon and the Kubernetes API: HTTP/2, compression, proxies, paths that go dead, clocks that jump."""
+"""The path between the daemon and the Kubernetes API: HTTP/2, compression, proxies, paths that go dead, clocks that jump."""
 
 import contextlib
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever comes over the wire gets the reaction that the RFCs name, and the daemon goes on.
+"""Any octets get the reaction that the RFCs demand, and the daemon continues.
 
 Each case is the octets of one message.  `None` is the reaction "no answer at all".
 """

@@ -23,7 +23,7 @@ API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
 
 @pytest.fixture(scope="module")
 def exposition(tmp_path_factory):
-    """What a daemon exports after some queries of each kind."""
+    """The metrics of a daemon after some queries of each kind."""
     workspace = Workspace(tmp_path_factory.mktemp("metrics"))
     workspace.write("api.yaml", API)
     cluster = workspace.own(KubeApi())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an outside name costs a pod with ndots:5 and a search list of five, counted at the upstream."""
+"""The cost of an outside name for a pod with ndots:5 and a search list of five, counted at the upstream."""
 
 import pytest
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that every C++ file keeps, and that no compiler checks."""
 
+import pathlib
 import re
 
 import pytest
@@ -64,3 +65,51 @@ def test_no_result_of_the_event_loop_is_ignored():
     found = [f"{path.relative_to(ROOT)}:{line}: {function}" for path in SOURCES
              for line, function in ignored_results(path.read_text())]
     assert not found, "check each result, or pass it to check_loop():\n" + "\n".join(found)
+
+
+COMMENTED = sorted(path for folder in ("bench", "dnsd", "loop", "registry", "resolver", "scripts", "tests", "wire")
+                   for suffix in ("cpp", "hpp", "py", "sh") for path in (ROOT / folder).rglob(f"*.{suffix}"))
+COMMENT = re.compile(r'^\s*(?://+|#(?!!)|""")\s*(.*)')
+NOUN = r"(?:What|Whatever|Who|Whoever|Whom|Whose)\b(?![^.]*\?)"
+BEGINS_COMMENT = re.compile(rf"{NOUN}|(?:Which|Whichever|Where|Wherever)\b(?![^.]*\?)")
+BEGINS_SENTENCE = re.compile(NOUN)
+HAS_SENTENCE = re.compile(rf"[.;:] {{1,2}}{NOUN}")
+
+
+def comments_without_subject(text):
+    """The numbers of lines with a comment or a sentence that begins with a clause such as "What it reads"."""
+    found, before = [], None  # the text of the comment's line before; None outside of comments
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = COMMENT.match(line)
+        words = comment[1] if comment else ""
+        is_first = before is None
+        is_sentence = is_first or before == "" or before.endswith((".", ":"))
+        if (is_first and BEGINS_COMMENT.match(words) or is_sentence and BEGINS_SENTENCE.match(words)
+                or HAS_SENTENCE.search(words)):
+            found.append(number)
+        before = words if comment and '"""' not in line else None
+    return found
+
+
+@pytest.mark.parametrize("text, lines", [
+    ("// What the server was seen to do.", [1]),
+    ("int a;\n  // Who joins takes no place.\n", [2]),
+    ("# Where the daemon looks for its servers.", [1]),
+    ('def f():\n    """What the command prints."""', [2]),
+    ("// Reads the file.  What is wrong with it is said.", [1]),
+    ("// Parses one line.\n// Who calls judges the ports.", [2]),
+    ("// Reports to the client\n// Who asks.", []),  # in the middle of a sentence
+    ("// The names of the zone,\n// which the server has.", []),
+    ("// If the text ends, where it ends is reported.", []),
+    ("// Whether it may still answer.", []),
+    ("// Which one is first?  The oldest.", []),
+    ('const char* text = "// What is it";', []),
+])
+def test_finds_comments_without_subject(text, lines):
+    assert comments_without_subject(text) == lines
+
+
+def test_comments_begin_with_their_subject():
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in COMMENTED if path.name != pathlib.Path(__file__).name
+             for line in comments_without_subject(path.read_text())]
+    assert not found, "begin the comment with its subject, or with a verb:\n" + "\n".join(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives a restart: persistent VIPs, and the last state of the registry."""
+"""State that survives a restart: persistent VIPs, and the last state of the registry."""
 
 import ipaddress
 import os

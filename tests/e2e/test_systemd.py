@@ -39,7 +39,7 @@ def test_tells_its_supervisor_how_it_is(workspace, notify):
     notify.wait_for("RELOADING", "1", reloaded)
     assert int(notify.wait_for("MONOTONIC_USEC", None, reloaded)) >= reloaded * 1e6
     notify.wait_for("READY", "1", reloaded)
-    # What is wrong is in the status line.
+    # The status line names the problem.
     workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
     eventually(lambda: "broken.yaml" in notify.messages("STATUS")[-1], 5)
     workspace.forget(daemon)
@@ -206,7 +206,7 @@ def test_the_units_are_well_formed(tmp_path):
     for unit in UNITS.glob("meshdns*.s*"):
         if unit.suffix not in (".service", ".socket"):
             continue
-        # What they start is installed elsewhere here.
+        # The programs that the units start are elsewhere here.
         text = unit.read_text().replace("/usr/sbin/meshdnsd", str(binary()))
         text = text.replace("/usr/lib/meshdns/", f"{UNITS}/")
         (tmp_path / unit.name).write_text(text)
@@ -275,7 +275,7 @@ def test_names_meshdns_in_resolv_conf_and_puts_back_what_was_there(machine):
         assert machine.run("apply", MESHDNS_RESOLVER="plain").returncode == 0
     lines = [line for line in machine.resolv_conf.read_text().splitlines() if not line.startswith("#")]
     assert lines == ["nameserver 127.0.0.1", "search corp.example", "options timeout:1"]
-    # Where the daemon looks for its upstream servers then.
+    # The daemon reads its upstream servers from this file.
     assert (machine.root / "var/lib/meshdns-resolver/upstream.conf").read_text() == BEFORE
     for _ in range(2):
         assert machine.run("restore").returncode == 0

@@ -183,7 +183,7 @@ def test_source_ports_and_ids_are_fresh_for_every_upstream_query(workspace):
 
 
 def test_no_more_than_1232_octets_are_asked_for_or_promised(workspace):
-    """Whatever the client can take (RFC 9715)."""
+    """The limit holds for any size that the client can take (RFC 9715)."""
     upstream = workspace.upstream(["*.example.test. 300 A 192.0.2.1"])
     daemon = workspace.daemon(upstreams=[upstream])
     for size in (512, 1232, 4096, 65535):

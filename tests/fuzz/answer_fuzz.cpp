@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a client asks, in whatever octets: the reply is a message that our strict parser takes
-// and fits, and nothing that is hidden from the client can be learned from it (noninterference): a
-// registry without the hidden objects replies the same.
+// For any octets of a client, the reply is a message that our strict parser takes and that fits,
+// and nothing that is hidden from the client can be learned from it (noninterference): a registry
+// without the hidden objects replies the same.
 //
 // The first three octets choose the client, the transport, the options and the type of a query; the
 // rest is its name as in zone files.  With the highest bit of the first, the rest is the query.

@@ -27,7 +27,7 @@ void check_parsed(const QueryMessage& query, std::span<const std::uint8_t> datag
   for (const char c : query.qname()) require(c < 'A' || c > 'Z');
 }
 
-// Whatever cookie is taken as one, ours that goes back is right for that client and no other.
+// For any cookie of a client, the cookie in the reply is valid for that client and no other.
 void answer_cookie(MessageWriter& writer, const QueryMessage& query) {
   using namespace meshdns::dnsd;
   if (!query.has_edns || query.edns.cookie_length == 0) return;

@@ -21,7 +21,7 @@ _ADDRESS_FAMILIES = {False: socket.AF_INET, True: socket.AF_INET6}
 
 @dataclass
 class Question:
-    """What is asked, and how.  `source` binds the client's socket to that address."""
+    """A question, and how it is asked.  `source` binds the client's socket to that address."""
     name: str
     rdtype: str = "A"
     rdclass: str = "IN"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario says of an answer, and whether an answer is that.
+"""Expectations of scenarios, and their comparison with answers.
 
 Records are zone-file text, `OWNER [TTL] TYPE RDATA`; without a TTL any TTL will do, and `*` stands for
 one field of the RDATA (an SOA's serial, an SRV's weight).  Their order does not count, save that
@@ -190,7 +190,7 @@ def _text_problems(answer, expected):
 
 
 def _invariant_problems(answer):
-    """What is true of every answer, whatever was asked."""
+    """Checks the properties of every answer, whatever was asked."""
     message, question = answer.message, answer.question
     if not answer.has(dns.flags.QR):
         yield "QR is clear"

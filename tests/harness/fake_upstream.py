@@ -202,7 +202,7 @@ class FakeUpstream:
             self._zone, self._rules = zone, parsed
 
     def received(self, name=None, rdtype=None):
-        """What arrived so far, for that name (in any case) and type where given."""
+        """Returns the queries that arrived so far, for that name (in any case) and type if given."""
         with self._lock:
             return [r for r in self._received
                     if (name is None or r.name == name.lower())

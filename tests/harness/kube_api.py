@@ -47,7 +47,7 @@ CUSTOM = {
 
 
 class Fault:
-    """What happens to requests of one collection.  `status`: they are refused.  `cut_after`: so many bytes of the
+    """The treatment of requests of one collection.  `status`: they are refused.  `cut_after`: so many bytes of the
     body, then the connection is reset.  `garbage`: sent in the stream.  `rate`: bytes per second.  `silent`: a
     watch sends nothing.  `packed`: the body of an answer, compressed already, with what is said of it."""
 

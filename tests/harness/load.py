@@ -49,7 +49,7 @@ class Load:
         return not self._process.is_alive()
 
     def stop(self):
-        """What went wrong; None if nothing did."""
+        """Returns the first failure; None if there was none."""
         self._stopping.set()
         self._process.join(30)
         died = self._process.exitcode != 0

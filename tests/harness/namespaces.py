@@ -36,7 +36,7 @@ def _set_namespace(descriptor):
 
 @contextlib.contextmanager
 def inside(namespace):
-    """What this thread opens meanwhile is in that namespace, and stays there."""
+    """Sockets that this thread opens meanwhile belong to that namespace, and stay there."""
     with open("/proc/thread-self/ns/net", "rb") as here, open(f"/run/netns/{namespace}", "rb") as there:
         _set_namespace(there.fileno())
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which build is under test.  Memory is that of the release: sanitizers have shadow memory and a quarantine of their own."""
+"""The build under test.  Memory is that of the release: sanitizers have shadow memory and a quarantine of their own."""
 
 import os
 

@@ -12,7 +12,7 @@ from harness.waiting import seconds
 # The kernel ends the child when the test process dies, however it dies.
 _DIE_WITH_PARENT = [shutil.which("setpriv") or "/usr/bin/setpriv", "--pdeathsig", "KILL"]
 
-# What a sanitizer build says when it found something.
+# Matches the reports of a sanitizer build.
 _SANITIZER_REPORT = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:")
 
 

@@ -284,7 +284,7 @@ class ScenarioRun:
             f"{question}: never reached the upstream")
 
     def _upstream_answer(self, question):
-        """What the first upstream's records say, as a forwarder passes it on."""
+        """Returns the answer of the first upstream's records, as a forwarder passes it on."""
         response = dns.message.make_response(question.to_message())
         self.upstreams[0].answer_from_zone(response)
         expected = {

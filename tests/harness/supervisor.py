@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What systemd does for a service, as far as the daemon sees it: notifications, watchdog, sockets."""
+"""Acts as systemd does for a service: notifications, watchdog, sockets."""
 
 import ctypes
 import os

@@ -10,8 +10,8 @@ _PRESET_FACTORS = {"debug": 2, "asan-ubsan": 4, "tsan": 6}
 
 
 def _time_factor():
-    """What every limit of the tests is multiplied by: sanitizer builds are several times slower, and on a
-    machine that others keep busy each step waits for its turn."""
+    """Returns the factor for every time limit of the tests: sanitizer builds are several times slower, and on a
+    busy machine each step waits for its turn."""
     if "MESHDNS_TIME_FACTOR" in os.environ:
         return float(os.environ["MESHDNS_TIME_FACTOR"])
     crowd = os.getloadavg()[0] / (2 * (os.cpu_count() or 1))

@@ -15,7 +15,7 @@ needs_wall_clock = pytest.mark.skipif(
 
 
 class WallClock:
-    """What a process sees as the time of day; its monotonic clock stays."""
+    """The time of day that a process sees; its monotonic clock stays."""
 
     def __init__(self, path):
         self._path = path

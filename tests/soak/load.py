@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a soak does to the daemon, each in a process of its own until it is stopped."""
+"""The load of a soak; each kind runs in its own process until it is stopped."""
 
 import os
 import pathlib
@@ -123,7 +123,7 @@ def tcp_churn(chance, state, server, name, address):
             return None
         connection.close()
     except OSError as error:
-        # Whom the machine has kept waiting so long was idle to the daemon, which closed with right.
+        # The machine kept this client waiting so long that the daemon was right to close the idle connection.
         if kind <= 1 and longest_rest < IDLE_TIMEOUT / 2:
             return f"{name} over TCP: {error!r}"
     return None

@@ -24,7 +24,7 @@ CACHED = [f"cached-{i}.example.com." for i in range(500)]
 FORWARDED = [(f"f{i}.short.example.net.", "192.0.2.99") for i in range(50)]
 CACHE = "512KiB"  # full when the daemon is warm: whatever grows after that is something else
 WARM = 0.3  # of the time
-# What the daemon may take more at the end than when it was warm: allocators never give back all.
+# Memory that the daemon may use more at the end than when it was warm: allocators never give back all.
 MAX_GROWTH_KIB = 8 * 1024
 
 
@@ -161,7 +161,7 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     for sent, lost, failed, output in results:
         assert (lost, failed) == (0, 0) and sent > 0, output
     assert growth < MAX_GROWTH_KIB
-    # What clients have left open goes with the idle timeout; upstream sockets, too.
+    # The idle timeout closes connections that clients have left open, and upstream sockets.
     eventually(lambda: gauges.files() <= files_at_rest + 8, 30)
 
 

@@ -51,7 +51,7 @@ struct ClientQuery {
 // "www.example.org. 300 A 192.0.2.1" per record.
 std::vector<std::string> texts(const std::vector<wire::ResponseRecord>& records);
 
-// What the builder makes of a response; fails the test if nothing.
+// Returns the answer that the builder makes of a response; fails the test if it makes none.
 MessageRef cached(const wire::ResponseMessage& response, Millis now, const AnswerRules& rules = {});
 
 }  // namespace meshdns::dnsd::test

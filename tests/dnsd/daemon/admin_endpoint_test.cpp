@@ -120,7 +120,7 @@ bool is_within(std::chrono::steady_clock::time_point start, std::chrono::millise
 
 class AdminDescriptorsTest : public AdminEndpointTest {
  protected:
-  // What `fd` has answered to a request, or as much of it as there is when patience ends.
+  // Returns the answer of `fd` to a request, or the part that arrived in time.
   std::string request(int fd) {
     const std::string text = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
     EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL),

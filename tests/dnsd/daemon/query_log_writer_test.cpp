@@ -26,7 +26,7 @@ const std::string kName(
     "org\0",
     17);
 
-// What was asked and answered, to be varied.
+// A query and its answer; tests change single fields.
 struct LoggedQuery {
   Client client{*IpAddress::parse("10.60.1.6"), 41234, *IpAddress::parse("127.0.0.1"), false};
   std::string name = kName;

@@ -51,7 +51,7 @@ TEST_F(FlightTableTest, BoundsAllOneClientAndOneZone) {
   EXPECT_EQ(enter("a.zone4.example.", "192.0.2.4"), Admission::Lead);
   EXPECT_EQ(enter("b.zone4.example.", "192.0.2.4"), Admission::Lead);
   EXPECT_EQ(enter("a.zone5.example.", "192.0.2.5"), Admission::FullTable);
-  // Who joins takes no place.
+  // A query that joins a flight takes no place.
   EXPECT_EQ(enter("a.zone1.example.", "192.0.2.1"), Admission::Join);
   table_.finish("a.zone2.example.", {});
   EXPECT_EQ(enter("a.zone5.example.", "192.0.2.1"), Admission::Lead);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system may run out of, as long as one of these lives.
+// Shortages of the system; each lasts as long as its object lives.
 #pragma once
 
 #include "tests/dnsd/few_descriptors.hpp"

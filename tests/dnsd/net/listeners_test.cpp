@@ -52,7 +52,7 @@ TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
             "cannot listen on " + address.to_string() + " (UDP): Address already in use; process " +
                 std::to_string(::getpid()) + " (" + own_program() + ") is using this port");
 
-  // What else is wanted is opened, and what was there stays.
+  // New addresses are opened; those that were open stay.
   const ListenerSet old = Serving::open({"127.0.0.1:0", "127.0.0.2:0"}, 2);
   const auto change =
       old.change_to(std::vector{old.addresses()[0], address, address_of("127.0.0.3:0")});
@@ -132,7 +132,7 @@ TEST(ListenersTest, ShareInheritedSockets) {
     }
     sockets.push_back({std::move(fd)});
   }
-  // What the giver keeps, as systemd does.
+  // The giver keeps a duplicate, as systemd does.
   FileDescriptor kept(::dup(sockets[0].fd.get()));
   auto set = ListenerSet::adopt(std::move(sockets), 3);
   ASSERT_TRUE(set.has_value()) << set.error().message;

@@ -109,7 +109,7 @@ TEST(TcpTest, StopsReadingAtAHundredInFlight) {
   for (unsigned round = 0; round < 4; ++round) {
     const std::uint64_t expected = std::min(350u, (round + 1) * 100);
     ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, expected));
-    // What the worker has not taken by the time it does this, it left on purpose.
+    // Queries that the worker has not taken when it runs this were left on purpose.
     server.on_worker(0, [] {});
     EXPECT_EQ(server.sum(&WorkerCounters::tcp_queries), expected);
     server.on_worker(0, [&] { server.sinks[0]->release(); });
@@ -242,7 +242,7 @@ TEST(TcpTest, StopsReadingFromWhoDoesNotReadAndGivesUpOnThem) {
     ++written;
   }
   EXPECT_TRUE(server.wait_for(&WorkerCounters::tcp_closed_slow_reader, 1));
-  // What was held for it: 64 KiB, one more scratch buffer, and what the kernel took.
+  // The replies held for the client: 64 KiB, one more scratch buffer, and the kernel's buffer.
   EXPECT_LT(server.sum(&WorkerCounters::tcp_replies), 4000u);
   TcpClient other(server.address());
   EXPECT_TRUE(other.ask(query_of(1)).has_value());
@@ -309,7 +309,7 @@ TEST_P(TcpStallTest, AllTogetherHoldWhatAllMay) {
     EXPECT_LE(server.sum(&WorkerCounters::tcp_held), limits.max_held);
     EXPECT_TRUE(good.ask(query_of(1)).has_value());
   }
-  // Who has stalled longest goes first.
+  // The connections that have stalled longest are closed first.
   EXPECT_EQ(server.budget->open(), stalled.size() - 3 + 1);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(stalled[i].is_ended_at_last()) << i;
 }

@@ -76,7 +76,7 @@ TEST(WorkerTest, AnswersWhatIsInFlightBeforeItEnds) {
   server.workers[0]->join();
 }
 
-// Whoever has just connected is about to ask; a restart must not tell it to go away.
+// A client that has just connected is about to ask; a restart must not close its connection.
 TEST(WorkerTest, WaitsForTheFirstQueryOfAConnectionBeforeItEnds) {
   Serving server({"127.0.0.1:0"});
   TcpClient fresh(server.address());

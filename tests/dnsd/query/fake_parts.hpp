@@ -73,7 +73,7 @@ struct UpstreamReply {
 
 class FakeUpstream final : public UpstreamAccess {
  public:
-  // "www.example.org. A" -> reply.  What is not here is NXDOMAIN with a SOA; a reply with SERVFAIL
+  // "www.example.org. A" -> reply.  Other names are NXDOMAIN with a SOA; a reply with SERVFAIL
   // is a failure of all upstreams.
   std::map<std::string, UpstreamReply> replies;
   // "www.example.org. A" of each question that was sent.

@@ -33,7 +33,7 @@ struct Client {
   Labels labels;
 };
 
-// What a client gets for a name.
+// The answer that a client gets for a name.
 struct Answer {
   bool known = false;  // a service that the client sees has the name
   std::set<std::string> addresses;

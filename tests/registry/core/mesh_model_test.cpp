@@ -217,7 +217,7 @@ const char* const kWorldNames[] = {"api.example.org",         "db.example.org",
                                    "web.b.svc.cluster.local", "none.a.svc.cluster.local"};
 const char* const kWorldParents[] = {"a.svc.cluster.local", "b.svc.cluster.local"};
 
-// What went wrong, by kind, and the first of it in full.
+// Counts differences by kind, and keeps the first one in full.
 class Differences {
  public:
   void note(const std::string& kind, const std::string& text) {

@@ -203,8 +203,8 @@ TEST(HostileInputTest, HalfWrittenTextIsAnErrorOrAnEarlierVersionOfItself) {
   for (const std::string& whole : {kGood, kGoodJson}) {
     for (std::size_t length = 0; length < whole.size(); ++length) {
       const Collected collected = read(std::string_view(whole).substr(0, length));
-      // Where the cut text is good YAML it may be an object of its own; it is never taken for
-      // whole.
+      // A cut text that is valid YAML may be an object of its own; it is never taken for a
+      // complete document.
       if (collected.resources.empty()) continue;
       EXPECT_TRUE(collected.result);
       EXPECT_GE(length, whole.size() - 1) << whole.substr(0, length);

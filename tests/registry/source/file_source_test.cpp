@@ -61,7 +61,7 @@ Result<void> read_lines(std::string_view text, const ManifestOptions& options, M
   return {};
 }
 
-// What a registry would hold, and everything it held on the way.
+// Holds the resources that a registry would hold, and all that it held before.
 class FakeRegistry final : public SourceSink {
  public:
   void apply(SourceBatch&& batch) override {
@@ -259,7 +259,7 @@ TEST_F(FileSourceTest, AnEmptyDirectoryIsComplete) {
   EXPECT_TRUE(becomes("a.yaml: api"));
 }
 
-// Whatever way an editor takes from the old text to the new one, nothing else is ever served.
+// Only the old text or the new one is served, however an editor replaces the file.
 TEST_F(FileSourceTest, EditorsLeaveNothingBetweenOldAndNew) {
   struct Case {
     const char* name;

@@ -256,8 +256,8 @@ TEST(SnapshotFileTest, EndsTheWritingWithTheFirstError) {
   EXPECT_EQ(calls, 2);
 }
 
-// What a change of a struct in registry/model/resources.hpp does: files of other versions are not
-// used, since the number is part of each file.  The number itself is of no consequence.
+// The number changes with each struct of registry/model/resources.hpp.  It is part of each file, so
+// that files of other versions are not used.  Its value has no meaning.
 TEST(SnapshotFileTest, KnowsTheLayoutOfResources) { EXPECT_NE(encoding_layout(), 0U); }
 
 }  // namespace
