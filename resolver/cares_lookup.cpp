@@ -305,13 +305,13 @@ bool CaresLookup::open() {
 
 void CaresLookup::send() {
   std::array<std::uint8_t, 34> random{};
-  if (!fill_randomly(random)) return fail_with("the kernel gives no random numbers");
+  if (!fill_randomly(random)) return fail_with("the kernel returned no random numbers");
   const auto id = static_cast<std::uint16_t>(random[32] << 8 | random[33]);
   const std::string qname =
       keeps_case_ ? with_random_case(host_, std::span(random).first<32>()) : host_;
   const std::string cookie = cookie_of_query();
   const std::string name = wire::wire_from_host(qname);
-  if (name.empty()) return fail_with("no query: not a name");
+  if (name.empty()) return fail_with("not a domain name");
   query_.resize(wire::kMaxQuerySize);
   query_.resize(
       wire::build_query(query_, {.id = id,

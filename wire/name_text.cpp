@@ -37,7 +37,7 @@ Result<char> take_octet(std::string_view& text) {
     return escaped;
   }
   if (text.size() < 3 || !std::all_of(text.begin(), text.begin() + 3, is_digit))
-    return fail("has a backslash with fewer than three digits behind it");
+    return fail("has a backslash with fewer than three digits after it");
   const int value = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
   if (value > 255) return fail("has an escape above \\255");
   text.remove_prefix(3);
@@ -62,7 +62,7 @@ std::string name_to_text(std::string_view wire) {
 Result<std::string> name_from_text(std::string_view text) {
   const auto wrong = [whole = text](std::string_view what) {
     std::string message = "\"";
-    message.append(whole.substr(0, 300)).append("\" is no domain name: it ").append(what);
+    message.append(whole.substr(0, 300)).append("\" is not a domain name: it ").append(what);
     return fail(std::move(message));
   };
   if (text.empty()) return wrong("is empty; the root is \".\"");

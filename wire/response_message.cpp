@@ -86,7 +86,7 @@ bool Reader::read_records() {
   if (!read_section(SectionOf::Answer, u16(6)) || !read_section(SectionOf::Authority, u16(8)) ||
       !read_section(SectionOf::Additional, u16(10)))
     return false;
-  return at_ == message_.size() || wrong("octets behind the last record");
+  return at_ == message_.size() || wrong("octets after the last record");
 }
 
 bool Reader::read_section(SectionOf section, std::size_t count) {
@@ -115,7 +115,7 @@ bool Reader::read_record(SectionOf section) {
   }
   if (const char* shape = rdata_shape(record.type, record.rclass)) {
     if (!read_rdata(message_, rdata, end, shape, record.rdata))
-      return wrong("record data not of its type's shape");
+      return wrong("record data do not fit the type");
   } else {
     record.rdata.assign(reinterpret_cast<const char*>(message_.data() + rdata), end - rdata);
   }

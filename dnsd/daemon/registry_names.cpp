@@ -117,7 +117,7 @@ void end_circle(ResolvedName& name) {
   if (name.links <= ResolvedName::kMaxLinks) return;
   name.state = State::NoAddresses;
   name.addresses.clear();
-  name.reason = "its endpoint names lead in a circle, or through more than 8 services";
+  name.reason = "its endpoint names form a loop or a chain of more than 8 services";
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host) {
     for (std::size_t i = 0; i < chain.size(); ++i) answer.result.via.emplace_back(chain.target(i));
     if (decision.verdict == Verdict::Forward || is_own_name(view, decision, host)) {
       if (may_ask(view, last)) return leading_to(last, std::move(answer.result.via));
-      decision = {.why = "a name of the cluster domain, which nobody outside is asked for"};
+      decision = {.why = "a name of the cluster domain, which is not looked up outside"};
     }
     add_family(view, decision, type, answer.result);
   }

@@ -60,7 +60,7 @@ Result<std::unique_ptr<TlsClient>> TlsClient::create(const std::string& ca_file,
   std::error_code error;
   if (!ca_file.empty() && !std::filesystem::is_regular_file(ca_file, error))
     return fail("cannot read the authorities in " + ca_file + ": " +
-                (error ? error.message() : "is no regular file"));
+                (error ? error.message() : "is not a regular file"));
   auto impl = std::make_unique<Impl>();
   impl->name = name;
   impl->context.reset(SSL_CTX_new(TLS_client_method()));

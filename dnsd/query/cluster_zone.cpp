@@ -51,7 +51,7 @@ Decision decide_pod(const View& view, const Asked& asked, std::string_view label
   const auto address = parse_dashed_address(label);
   if (mode == PodNames::Disabled || !address || !view.namespace_exists(ns)) return missing;
   if (mode == PodNames::Verified && !view.pod_exists(*address, ns)) return missing;
-  Decision decision = in_zone(view, Verdict::NoData, "a pod's name has its one address");
+  Decision decision = in_zone(view, Verdict::NoData, "a pod name has exactly one address");
   const bool family = address->is_v4() ? asked.type == Type::A : asked.type == Type::Aaaa;
   if (family || asked.type == Type::Any) {
     decision.verdict = Verdict::Address;
@@ -66,7 +66,7 @@ Decision decide_below_pod(const View& view, const Asked& asked, std::string_view
   if (dot == std::string_view::npos) return decide_pod_namespace(view, labels);
   const std::string_view ns = labels.substr(dot + 1);
   if (ns.find('.') != std::string_view::npos)
-    return in_zone(view, Verdict::NxDomain, "no names lie below a pod's");
+    return in_zone(view, Verdict::NxDomain, "there are no names below a pod name");
   return decide_pod(view, asked, labels.substr(0, dot), ns);
 }
 
@@ -80,7 +80,8 @@ std::optional<Decision> decide_fixed_name(const View& view, const Asked& asked) 
   const std::string_view name = relative_name(view, asked.name);
   if (name.empty()) return decide_apex(view, asked.type);
   if (name == "svc" || name == "pod" || name == "dns")
-    return in_zone(view, Verdict::NoData, "a name above services, always there and empty");
+    return in_zone(view, Verdict::NoData,
+                   "a name above services, which always exists and has no records");
   if (name == "ns.dns") return decide_server_name(view, asked);
   if (name == "dns-version") {
     const bool text = asked.type == Type::Txt || asked.type == Type::Any;

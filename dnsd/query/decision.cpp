@@ -114,13 +114,14 @@ Decision decide_other_type(const View& view, const Asked& asked, const Match& ma
             .match = match,
             .why = "ANY is answered with one record (RFC 8482)"};
   if (is_binding_type(asked.type))
-    return no_data(view, asked, match, "its address hints would lead around our addresses");
+    return no_data(view, asked, match,
+                   "its address hints would bypass the addresses of the registry");
   // A name with addresses has no CNAME; the upstream's would lead around ours.
-  if (asked.type == Type::Cname) return no_data(view, asked, match, "the host is no alias");
+  if (asked.type == Type::Cname) return no_data(view, asked, match, "the host is not an alias");
   if (zone_of(view, asked.name).empty())
     return {.verdict = Verdict::Forward,
             .match = match,
-            .why = "records of this type are not the registry's to give"};
+            .why = "the registry does not answer this type for the host"};
   if (asked.type == Type::Srv) return decide_service_ports(view, asked, match);
   return no_data(view, asked, match, "the host has no records of this type");
 }
@@ -253,7 +254,7 @@ Decision decide_host_port(const View& view, const Asked& asked, const Match& mat
       (is_binding_type(asked.type) || (port && is_address_type(asked.type))))
     return no_data(view, asked, match, "a port of a host whose addresses are answered here");
   decision.verdict = Verdict::Forward;
-  decision.why = "records of this type are not the registry's to give";
+  decision.why = "the registry does not answer this type for the host";
   return decision;
 }
 

@@ -120,8 +120,8 @@ void add_search(const View& view, std::string_view name, const Decision& decisio
   const std::string_view meant = name.substr(0, name.size() - domain.size() - 1);
   if (chain.empty() && !is_unknown_name(decision)) return;
   explanation.facts.push_back(
-      {fmt::format("search: ends in {}, which the client's search list appends: {}. is what was "
-                   "typed, perhaps, without its final dot",
+      {fmt::format("search: ends in {}, which the client's search list appends; the "
+                   "application probably asked for {}.",
                    domain, meant)});
 }
 

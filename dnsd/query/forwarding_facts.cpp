@@ -25,12 +25,12 @@ std::string describe_content(const CachedMessage& message) {
 }
 
 std::string describe_entry(const Cache::Entry& entry, Millis now) {
-  if (!entry.message) return "nothing: an upstream is asked";
+  if (!entry.message) return "none; an upstream server is asked";
   const std::string content = describe_content(*entry.message);
   if (now < entry.fresh_until)
     return fmt::format("{}, for {} more", content, seconds(entry.fresh_until - now));
   const std::string past =
-      fmt::format("{}, ran out {} ago", content, seconds(now - entry.fresh_until));
+      fmt::format("{}, expired {} ago", content, seconds(now - entry.fresh_until));
   const std::string rest = seconds(entry.kept_until - now);
   if (entry.is_refresh_paused)
     return fmt::format("{}, answered stale for {} more: its refresh failed", past, rest);

@@ -81,7 +81,7 @@ Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& ch
     if (!is_alias(decision)) return decision;
     if (!add_target(view, decision, chain)) {
       decision.verdict = Verdict::AliasLoop;
-      decision.why = "the chain of aliases has no end";
+      decision.why = "the chain of aliases is a loop or too long";
       return decision;
     }
     // RFC 1034, section 3.6.2: who asks for the alias itself gets just that.

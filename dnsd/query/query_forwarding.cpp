@@ -96,7 +96,7 @@ QueryHandler::Written QueryHandler::use_alias(QueryState& state, const View& vie
   const Reentry reentry =
       reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
   if (reentry == Reentry::Loop)
-    return fail(state, wire::Ede::Other, "the chain of aliases has no end", buffer);
+    return fail(state, wire::Ede::Other, "the chain of aliases is a loop or too long", buffer);
   if (reentry == Reentry::Into) {
     state.without_ipv6 = nullptr;
     return {};

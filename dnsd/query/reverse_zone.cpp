@@ -163,7 +163,7 @@ bool has_known_address_below(const View& view, std::string_view name) {
 Decision decide_reverse(const View& view, const Asked& asked) {
   Decision decision{.verdict = Verdict::NxDomain,
                     .zone = reverse_zone_of(view, asked.name),
-                    .why = "no address that is known has this name"};
+                    .why = "no known address has this name"};
   if (asked.name == decision.zone) return decide_apex(asked, decision);
   if (const auto server = decide_server_name(asked, decision)) return *server;
   const auto reverse = parse_reverse_name(asked.name);

@@ -46,7 +46,7 @@ std::string describe_exports(const ServiceRecord& service) {
 
 std::string_view describe_forwarded(const View& view, const ServiceRecord& service) {
   if (service.resolution == registry::Resolution::None)
-    return "left to the upstream: no address, and NONE looks none up";
+    return "left to the upstream: no address, and resolution NONE does not look one up";
   if (!view.settings().endpoint_answers)
     return "left to the upstream: no address, and mesh.endpoint_answers is false";
   return "left to the upstream: neither an address nor a usable endpoint";
@@ -61,16 +61,16 @@ std::string_view describe_kind(const View& view, const ServiceRecord& service) {
     case AnswerKind::Alias:
       return "an alias";
     case AnswerKind::NoAddress:
-      return has_unresolved_names(service) ? "none of its endpoints' names has an address"
+      return has_unresolved_names(service) ? "none of its endpoint names has an address"
                                            : "no address yet";
     case AnswerKind::NoReadyEndpoints:
       return "no ready endpoints";
     case AnswerKind::Forward:
       return describe_forwarded(view, service);
     case AnswerKind::Pending:
-      return "waits for the first addresses of its endpoints' names";
+      return "waiting for the first addresses of its endpoint names";
     case AnswerKind::Unresolvable:
-      return "none of its endpoints' names resolves";
+      return "none of its endpoint names can be resolved";
   }
   return "";
 }
@@ -158,7 +158,7 @@ std::string describe_identity(const registry::Snapshot& snapshot, const registry
   if (!snapshot.by_source_address)
     return identity_of(client) + " (every client's: client.by_source_address is false)";
   if (!client.ns)
-    return "nobody that is known: no Pod or WorkloadEntry has this address; sees public services "
+    return "unknown client: no Pod or WorkloadEntry has this address; sees public services "
            "only (client.unknown)";
   return identity_of(client) + " (by its address)";
 }

@@ -41,7 +41,7 @@ class DurableFile {
 Result<void> write_durably(const std::string& path, std::span<const std::uint8_t> octets);
 
 // Opens `path` for reading.  It does not follow a symbolic link and does not wait for a FIFO: they
-// are Errors, as everything that is no regular file.  No descriptor: there is no such file.
+// are Errors, as everything that is not a regular file.  No descriptor: there is no such file.
 Result<FileDescriptor> open_regular(const std::string& path);
 
 // Returns the octets of `path`, or nullopt if there is no such file.  Errors are those of

@@ -24,7 +24,7 @@ const Resource* youngest(const std::vector<const Resource*>& pods) {
 
 AddressSpeaker among_leaving(const std::vector<const Resource*>& pods) {
   const Resource* const pod = youngest(pods);
-  if (pod == nullptr) return {nullptr, "several Pods that terminate have the address"};
+  if (pod == nullptr) return {nullptr, "several terminating Pods have the address"};
   return {pod, label_of(*pod) + " holds the address until it is gone; no running Pod has it"};
 }
 

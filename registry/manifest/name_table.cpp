@@ -106,7 +106,7 @@ class NameTableReader {
       else
         entry.ips.push_back(*ip);
     });
-    if (has_no_address && entry.ips.empty()) report.error(*list, "has no good address");
+    if (has_no_address && entry.ips.empty()) report.error(*list, "has no valid address");
   }
 
   const ManifestOptions& options_;

@@ -184,7 +184,7 @@ class ServiceEntryReader {
     if ((!addresses_ || (*addresses_)->size() == 0) && !is_allocatable && is_plain)
       report_.warning(at,
                       "a TCP port without spec.addresses takes all connections to that port, "
-                      "wherever they go; give addresses");
+                      "whatever their address; specify addresses");
     if (entry_.resolution != Resolution::DynamicDns) return;
     constexpr std::array<std::string_view, 4> allowed = {"HTTP", "HTTP2", "GRPC", "TLS"};
     if (std::ranges::find(allowed, port.protocol) == allowed.end())

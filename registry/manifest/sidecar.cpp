@@ -227,8 +227,7 @@ class SidecarReader {
     if (name.empty()) return refuse("has no name after the slash");
     if (auto reason = why_no_wildcard_domain(name)) return refuse(*reason);
     if (is_partial_wildcard(name))
-      return refuse(
-          R"(begins with a part of a label; only whole labels are wild, as "*.example.org")");
+      return refuse(R"(begins with a partial wildcard; use a whole label, as "*.example.org")");
     if (name.find('.') == std::string_view::npos)
       return refuse("is a short name; give the full name, as \"./reviews.shop.svc.cluster.local\"");
     return true;

@@ -38,7 +38,7 @@ Result<FileText> read_text(const std::string& path, std::size_t max_bytes) {
   if (!fd || fstat(fd.get(), &status) != 0)
     return fail(std::string("cannot be read: ") + std::strerror(errno) +
                 "; its last good state stays in use");
-  if (!S_ISREG(status.st_mode)) return fail("is no regular file and is not read");
+  if (!S_ISREG(status.st_mode)) return fail("is not a regular file and is not read");
   if (std::cmp_greater(status.st_size, max_bytes))
     return fail("is larger than " + std::to_string(max_bytes >> 20) +
                 " MiB and is not read; split it; its last good state stays in use");

@@ -127,7 +127,7 @@ void FileSource::Engine::hear_events() {
         "raise the sysctl fs.inotify.max_user_instances, or the limit of open files");
   const auto hear = [engine = shared_from_this()](int, int) { engine->on_events(); };
   if (const int error = events_.open(loop_, inotify_, hear); error != 0)
-    return index_.set_unheard(std::string("the event loop refuses it: ") + uv_strerror(error),
+    return index_.set_unheard(std::string("epoll refuses it: ") + uv_strerror(error),
                               "raise the sysctl fs.epoll.max_user_watches");
   events_.watch(UV_READABLE);
 }

@@ -215,7 +215,8 @@ void Walker::visit(const std::string& visible, const std::string& real, const st
   const bool is_ours = has_ending(name, options_.endings);
   if (target.error != 0) {
     if (is_ours)
-      complain(visible_path, std::string("the link leads nowhere: ") + std::strerror(target.error),
+      complain(visible_path,
+               std::string("the symbolic link has no target: ") + std::strerror(target.error),
                "the last good state of this name stays in use");
     return;
   }
@@ -225,7 +226,7 @@ void Walker::visit(const std::string& visible, const std::string& real, const st
 
 void Walker::take_file(const std::string& visible, const WatchedName& place,
                        const struct stat& status) {
-  if (!S_ISREG(status.st_mode)) return complain(visible, "is no regular file and is not read");
+  if (!S_ISREG(status.st_mode)) return complain(visible, "is not a regular file and is not read");
   if (!seen_files_.insert({status.st_dev, status.st_ino}).second) return;
   if (walk_.files.size() == options_.max_files)
     return complain(options_.path,

@@ -128,8 +128,8 @@ class BlockReader {
     const std::string_view text(reinterpret_cast<const char*>(octets.data()), *got);
     if (text == kMagic) return {};
     if (text.starts_with(kMagicOfAnyVersion))
-      return refuse(Problem::Foreign, "it is of another version of the format");
-    return refuse(Problem::Corrupt, "it does not begin as a snapshot does");
+      return refuse(Problem::Foreign, "its format is of another version");
+    return refuse(Problem::Corrupt, "it is not a snapshot file");
   }
 
   // Valid until the next call; empty at the end.
@@ -157,7 +157,7 @@ class BlockReader {
     std::array<std::uint8_t, 1> octet{};
     const auto got = reader_(octet);
     if (!got) return refuse(Problem::Unreadable, got.error().message);
-    if (*got != 0) return refuse(Problem::Corrupt, "something follows the end");
+    if (*got != 0) return refuse(Problem::Corrupt, "it has data after its end");
     return {};
   }
 
@@ -181,7 +181,7 @@ Read<void> read_sources(std::string_view block, const SnapshotFileWishes& wishes
                         SavedSnapshot& saved, OriginIds& ids) {
   Decoder from(block);
   if (from.number() != encoding_layout())
-    return refuse(Problem::Foreign, "its resources are those of another version");
+    return refuse(Problem::Foreign, "its resources are of another version");
   saved.written_at = static_cast<std::int64_t>(from.number());
   saved.sources.resize(from.length());
   for (auto& source : saved.sources) {
@@ -204,7 +204,8 @@ Read<void> read_sources(std::string_view block, const SnapshotFileWishes& wishes
     ids.emplace_back(wishes.origin(name));
     saved.origins.push_back({std::string(name), static_cast<std::uint32_t>(source)});
   }
-  if (from.bad() || !from.at_end()) return refuse(Problem::Corrupt, "its sources make no sense");
+  if (from.bad() || !from.at_end())
+    return refuse(Problem::Corrupt, "its list of sources is invalid");
   return {};
 }
 
@@ -218,7 +219,7 @@ Read<void> read_resources(std::string_view block, const OriginIds& ids, SavedSna
       return refuse(Problem::Corrupt, "a resource has no origin");
     if (!ids[place]) continue;
     auto resource = StoredResource::from_encoded(encoded, *ids[place], line);
-    if (!resource) return refuse(Problem::Corrupt, "a resource makes no sense");
+    if (!resource) return refuse(Problem::Corrupt, "it has an invalid resource");
     saved.resources.push_back(std::move(*resource));
   }
   return {};

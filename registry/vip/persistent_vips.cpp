@@ -73,7 +73,7 @@ Result<void> PersistentVips::read_file() {
   if (!octets) return std::unexpected(octets.error());
   if (!*octets) return {};  // the first start
   if (!parse({(*octets)->begin(), (*octets)->end()}))
-    return fail(options_.file + " is damaged or not ours");
+    return fail(options_.file + " is damaged or not a file of virtual addresses");
   return {};
 }
 

@@ -60,6 +60,6 @@ def test_a_kubeconfig_in_a_pipe_is_not_waited_for(workspace):
     daemon = workspace.daemon({"sources": [{"files": {"path": str(workspace.resources)}},
                                            {"kubernetes": {"kubeconfig": str(workspace.path / "kubeconfig")}}]},
                               wait=False)
-    daemon.process.wait_for_line("kubeconfig: is no regular file", 10)
+    daemon.process.wait_for_line("kubeconfig: is not a regular file", 10)
     workspace.forget(daemon)
     daemon.kill()

@@ -91,7 +91,7 @@ def test_a_corrupt_state_is_said_and_moves_no_vip(workspace, options):
     for path, content in saved.items():
         path.write_bytes(content[: len(content) // 2] + b"\0garbage")
     daemon = workspace.daemon(options, upstreams=[upstream])
-    daemon.wait_for_log("vips is damaged or not ours; no VIPs until it is restored, or removed")
+    daemon.wait_for_log("vips is damaged or not a file of virtual addresses; no VIPs until it is restored, or removed")
     assert "persistent VIPs" in daemon.get("/readyz")[1]
     assert all(daemon.ask(f"{host}.").addresses() == [] for host in HOSTS)
     (state / "vips").write_bytes(saved[state / "vips"])

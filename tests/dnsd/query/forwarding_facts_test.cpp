@@ -68,7 +68,7 @@ TEST(ForwardingFactsTest, TellHowEachServerIs) {
 TEST(ForwardingFactsTest, TellWhatTheCacheHolds) {
   const MessageRef two =
       message({"www.example.org. 60 A 192.0.2.1", "www.example.org. 60 A 192.0.2.2"});
-  EXPECT_EQ(cached({}), "nothing: an upstream is asked");
+  EXPECT_EQ(cached({}), "none; an upstream server is asked");
   EXPECT_EQ(cached({.message = two, .fresh_until = kNow + 59'500}), "2 records, for 60 s more");
   EXPECT_EQ(
       cached({.message = two, .fresh_until = kNow - 3'000, .kept_until = kNow + 100'000}),

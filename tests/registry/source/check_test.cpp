@@ -121,8 +121,8 @@ TEST_F(CheckTest, ALinkThatLeadsNowhereExitsWithTwo) {
   std::filesystem::create_symlink("absent", directory_ + "/c.yaml");
   std::filesystem::create_symlink("absent", directory_ + "/notes");
   EXPECT_EQ(check(""),
-            "b.yaml: error: the link leads nowhere: Too many levels of symbolic links\n"
-            "c.yaml: error: the link leads nowhere: No such file or directory\n");
+            "b.yaml: error: the symbolic link has no target: Too many levels of symbolic links\n"
+            "c.yaml: error: the symbolic link has no target: No such file or directory\n");
   EXPECT_EQ(summary_.to_string(), "1 resources, 2 errors, 0 warnings");
   EXPECT_EQ(summary_.exit_status(), 2);
 }

@@ -578,7 +578,7 @@ TEST_F(FileSourceTest, ReportsIrregularFilesWithoutBlocking) {
   write(dir_ / "b.yaml", "web\n");
   open();
   EXPECT_EQ(registry_.print(), "b.yaml: web");
-  EXPECT_THAT(registry_.findings_of("a.yaml"), HasSubstr("is no regular file"));
+  EXPECT_THAT(registry_.findings_of("a.yaml"), HasSubstr("is not a regular file"));
 }
 
 TEST_F(FileSourceTest, AFileBeyondTheLimitKeepsItsState) {
