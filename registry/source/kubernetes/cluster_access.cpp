@@ -177,7 +177,7 @@ Result<ClusterAccess> read_kubeconfig(const std::string& path) {
   // Not a pipe, which could block, nor a device, which could have no end.
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    return fail(path + (error ? ": " + error.message() : ": is no regular file"));
+    return fail(path + (error ? ": " + error.message() : ": is not a regular file"));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();

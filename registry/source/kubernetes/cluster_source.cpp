@@ -159,8 +159,8 @@ void ClusterSource::on_state() {
   if (crds.trouble != Trouble::Forbidden || std::exchange(crds_refused_, true)) return;
   notices_.push_back(
       {true,
-       "customresourcedefinitions.apiextensions.k8s.io may not be watched: kinds that come later "
-       "are found within two minutes"});
+       "customresourcedefinitions.apiextensions.k8s.io may not be watched: new kinds are found "
+       "within two minutes"});
   want_flush();
 }
 
@@ -328,10 +328,11 @@ void ClusterSource::note_waiting() {
   const std::size_t waiting = slice_search_.waiting();
   if (std::exchange(has_waiting_, waiting > 0) || waiting == 0) return;
   notices_.push_back(
-      {true, std::to_string(waiting) +
-                 " headless Services more than can be watched have no EndpointSlice with the label "
-                 "service.kubernetes.io/headless; their slices are looked for in turn, so that "
-                 "changes are late; set kubernetes.endpoints: all"});
+      {true,
+       std::to_string(waiting) +
+           " headless Services over the limit of watches have no EndpointSlice with the label "
+           "service.kubernetes.io/headless; their slices are polled in turn, so changes take "
+           "effect late; set kubernetes.endpoints: all"});
   want_flush();
 }
 
@@ -410,7 +411,7 @@ void ClusterSource::note_failure(FollowedCollection& from) {
   const bool is_failing =
       status.trouble == Trouble::Failing || status.trouble == Trouble::Unauthorized;
   if (!is_failing || !failing_.insert(label).second) return;
-  notices_.push_back({true, label + ": " + status.error + "; it is tried again"});
+  notices_.push_back({true, label + ": " + status.error + "; retrying"});
   want_flush();
 }
 
@@ -427,7 +428,7 @@ void ClusterSource::check_complete() {
     complete_ = origins_changed_ = true;
     std::uint64_t objects = 0;
     for (const auto& [label, followed] : followed_) objects += followed->reflector().objects;
-    notices_.push_back({false, "the cluster is read: " + std::to_string(objects) + " objects of " +
+    notices_.push_back({false, "cluster synced: " + std::to_string(objects) + " objects of " +
                                    std::to_string(followed_.size()) + " collections"});
     return flush();
   }

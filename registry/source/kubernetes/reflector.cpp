@@ -353,9 +353,8 @@ bool Reflector::finish_list(std::string version) {
   const bool is_suspicious = seen_.empty() && status_.objects >= options_.suspicious_objects;
   if (is_suspicious && !was_empty_) {
     was_empty_ = true;
-    set_trouble(Trouble::Failing, "an empty list where there were " +
-                                      std::to_string(status_.objects) +
-                                      " objects: they stay until another list is empty, too");
+    set_trouble(Trouble::Failing, "an empty list in place of " + std::to_string(status_.objects) +
+                                      " objects; they stay until a second list is empty");
     wait(options_.confirmation_delay);
     return false;
   }
@@ -432,7 +431,7 @@ void Reflector::judge_gone() {
   if (env_.scheduler.now() - listed_at_ >= options_.short_watch) gone_in_a_row_ = 0;
   if (++gone_in_a_row_ <= 1) return resync();
   can_resume_ = false;
-  fail(Trouble::Failing, "the version asked for is gone, again");
+  fail(Trouble::Failing, "the requested version is gone again");
 }
 
 void Reflector::fail(Trouble trouble, std::string message, std::optional<Milliseconds> at_least) {
