@@ -8,6 +8,7 @@
 
 #include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/cache/cache_shard.hpp"
+#include "registry/base/checksum.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
@@ -19,19 +20,14 @@ namespace {
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kMinShardSize = std::size_t{512} << 10;
 
-constexpr std::string_view kBlockMagic = "meshdns cache 2\n";
+constexpr std::string_view kBlockMagic = "meshdns cache 3\n";
 
 bool ends_with_labels(std::string_view name, std::string_view zone) {
   while (name.size() > zone.size()) name.remove_prefix(1u + static_cast<unsigned char>(name[0]));
   return name == zone;
 }
 
-// FNV-1a: finds damage; nobody has an interest in forging our own file.
-std::uint64_t checksum(std::span<const std::uint8_t> octets) {
-  std::uint64_t sum = 0xcbf29ce484222325ULL;
-  for (const std::uint8_t octet : octets) sum = (sum ^ octet) * 0x100000001b3ULL;
-  return sum;
-}
+constexpr std::size_t kChecksumSize = 4;
 
 void put_u64(std::vector<std::uint8_t>& out, std::uint64_t value) {
   for (int shift = 56; shift >= 0; shift -= 8)
@@ -168,12 +164,13 @@ std::size_t Cache::flush_zone(std::string_view wire_name) {
       [&](const CachedMessage& message) { return ends_with_labels(message.name(), zone); });
 }
 
-// Layout: magic, the checksum of what follows, the time, then for each message DO and CD (1 octet),
-// its size (2 octets) and the message as it goes over the wire, TTLs as of now.
+// Layout: magic, the CRC-32 of what follows (4 octets), the time (8 octets), then for each message
+// DO and CD (1 octet), its size (2 octets) and the message as it goes over the wire, TTLs as of
+// now.
 std::vector<std::uint8_t> Cache::save(std::int64_t unix_now, Millis now) const {
   std::vector<std::uint8_t> block(kBlockMagic.begin(), kBlockMagic.end());
   const std::size_t sum_at = block.size();
-  put_u64(block, 0);
+  block.resize(sum_at + kChecksumSize);
   put_u64(block, static_cast<std::uint64_t>(unix_now));
   std::vector<MessageRef> fresh;
   for (const auto& shard : shards_) {
@@ -185,19 +182,18 @@ std::vector<std::uint8_t> Cache::save(std::int64_t unix_now, Millis now) const {
     for (const MessageRef& message : fresh) put_message(block, *message, now);
     fresh.clear();
   }
-  std::vector<std::uint8_t> sum;
-  put_u64(sum, checksum(std::span(block).subspan(sum_at + 8)));
-  std::copy(sum.begin(), sum.end(), block.begin() + static_cast<std::ptrdiff_t>(sum_at));
+  wire::store_u32(block.data() + sum_at,
+                  checksum(std::span(block).subspan(sum_at + kChecksumSize)));
   return block;
 }
 
 Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_t unix_now,
                                 Millis now) {
-  const std::size_t sum_end = kBlockMagic.size() + 8;
+  const std::size_t sum_end = kBlockMagic.size() + kChecksumSize;
   const std::size_t head = sum_end + 8;
   if (block.size() < head || std::memcmp(block.data(), kBlockMagic.data(), kBlockMagic.size()) != 0)
     return fail("not a cache file of this version");
-  if (get_u64(block.data() + kBlockMagic.size()) != checksum(block.subspan(sum_end)))
+  if (wire::load_u32(block.data() + kBlockMagic.size()) != checksum(block.subspan(sum_end)))
     return fail("damaged: the checksum differs");
   const auto saved_at = static_cast<std::int64_t>(get_u64(block.data() + sum_end));
   // Any number may stand in the file: bounded before it is subtracted.

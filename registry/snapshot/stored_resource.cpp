@@ -10,6 +10,7 @@
 #include <new>
 #include <type_traits>
 
+#include "registry/base/checksum.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/snapshot/octets.hpp"
 
@@ -281,11 +282,7 @@ std::uint32_t encoding_layout() {
         },
         resource);
   }
-  // FNV-1a; not the process's seeded hash, for another process is to compare it.
-  std::uint32_t hash = 2'166'136'261U;
-  for (const char c : describer.description())
-    hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619U;
-  return hash;
+  return stable_hash32(describer.description());
 }
 
 void encode_resource(const Resource& resource, std::string& out) {

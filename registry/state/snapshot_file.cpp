@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/state/snapshot_file.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 
+#include "registry/base/checksum.hpp"
 #include "registry/snapshot/octets.hpp"
 
 namespace meshdns::registry {
@@ -23,11 +22,6 @@ constexpr std::size_t kBlockHeaderSize = 8;  // size and checksum, both least oc
 
 std::span<const std::uint8_t> octets_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
-std::uint32_t checksum(std::uint32_t before, std::string_view block) {
-  if (block.empty()) return before;  // whose null pointer would begin anew
-  return static_cast<std::uint32_t>(crc32_z(before, octets_of(block).data(), block.size()));
 }
 
 void put32(std::uint8_t* to, std::size_t value) {
@@ -46,7 +40,7 @@ class BlockWriter {
   explicit BlockWriter(const OctetSink& sink) : sink_(sink) {}
 
   Result<void> write(std::string_view block) {
-    checksum_ = checksum(checksum_, block);
+    checksum_ = checksum(block, checksum_);
     std::array<std::uint8_t, kBlockHeaderSize> header{};
     put32(header.data(), block.size());
     put32(header.data() + 4, checksum_);
@@ -147,7 +141,7 @@ class BlockReader {
       if (auto filled = fill({place, block_.size() - begin}); !filled)
         return std::unexpected(filled.error());
     }
-    checksum_ = checksum(checksum_, block_);
+    checksum_ = checksum(block_, checksum_);
     if (checksum_ != get32(header.data() + 4))
       return refuse(Problem::Corrupt, "a checksum is wrong");
     return block_;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <unordered_set>
 
+#include "registry/base/checksum.hpp"
 #include "registry/vip/vip_allocator.hpp"
 
 namespace meshdns::registry {
@@ -12,15 +13,6 @@ namespace {
 
 constexpr std::uint32_t kSlots = 256 * 254;
 constexpr std::uint32_t kPrime = 65011;  // the largest prime below kSlots
-
-std::uint32_t fnv1a(std::string_view bytes) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : bytes) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 16777619U;
-  }
-  return hash;
-}
 
 // The octets without padding, the third left out when it is zero: two pairs of octets may give one
 // text.  That is Istio's, and agreement is the point.
@@ -42,7 +34,7 @@ std::vector<VipAssignment> HashVips::assign(const std::vector<VipRequest>& reque
   for (std::size_t placed = 0; placed < std::min<std::size_t>(requests.size(), kSlots - 1);
        ++placed) {
     const VipRequest& request = requests[placed];
-    const std::uint32_t s = fnv1a(request.ns + "/" + request.host);
+    const std::uint32_t s = stable_hash32(request.ns + "/" + request.host);
     std::uint32_t slot = s % kSlots;
     // The probe's modulus differs from the first step's by one, and the arithmetic wraps at 32
     // bits.

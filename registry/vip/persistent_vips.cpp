@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/vip/persistent_vips.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <optional>
 #include <sstream>
 
+#include "registry/base/checksum.hpp"
 #include "registry/base/durable_file.hpp"
 
 namespace meshdns::registry {
@@ -20,8 +19,7 @@ constexpr std::size_t kMaxFileSize = std::size_t{4} << 30;
 
 // Not the process's seeded hash: two nodes must agree.
 std::uint64_t place_hash(std::string_view key) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  std::uint64_t hash = stable_hash(key);
   hash ^= hash >> 32;
   hash *= 0xd6e8feb86659fd93ULL;
   return hash ^ (hash >> 32);
@@ -31,11 +29,6 @@ std::string_view namespace_of(std::string_view key) { return key.substr(0, key.f
 
 // See PersistentVips::abandon(): no host name begins like that.
 bool is_abandoned(std::string_view key) { return key.find("/!") != std::string_view::npos; }
-
-std::uint32_t crc(std::string_view text) {
-  return static_cast<std::uint32_t>(
-      crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size())));
-}
 
 // "range 240.240.0.0/16 2001:2::/48"
 std::optional<VipRange> parse_range(const std::string& line) {
@@ -97,8 +90,8 @@ bool PersistentVips::parse(const std::string& text) {
     words >> key;
     std::uint32_t slot = 0;
     if (key == "end") {
-      complete =
-          static_cast<bool>(words >> slot) && slot == crc(std::string_view(text).substr(0, body));
+      complete = static_cast<bool>(words >> slot) &&
+                 slot == checksum(std::string_view(text).substr(0, body));
       break;
     }
     std::int64_t released = 0;
@@ -138,7 +131,7 @@ std::string PersistentVips::print() const {
   for (const auto* item : sorted)
     text += item->first + ' ' + std::to_string(item->second.slot) + ' ' +
             std::to_string(item->second.released) + '\n';
-  return text + "end " + std::to_string(crc(text)) + '\n';
+  return text + "end " + std::to_string(checksum(text)) + '\n';
 }
 
 Result<void> PersistentVips::write_file() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dnsd/cache/cache.hpp"
+#include "registry/base/checksum.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace {
@@ -21,6 +22,7 @@ using meshdns::fuzz::require;
 
 constexpr std::int64_t kNow = 1'800'000'000;  // of the wall clock
 constexpr Millis kUptime = 1'000'000;
+constexpr std::size_t kChecksum = 4;
 constexpr std::size_t kTime = 8;
 
 CacheConfig settings() {
@@ -29,18 +31,12 @@ CacheConfig settings() {
   return config;
 }
 
-std::uint64_t checksum(std::span<const std::uint8_t> octets) {
-  std::uint64_t sum = 0xcbf29ce484222325ULL;
-  for (const std::uint8_t octet : octets) sum = (sum ^ octet) * 0x100000001b3ULL;
-  return sum;
-}
-
 // As a cache writes it: its magic, the checksum, and `rest`.
 std::vector<std::uint8_t> with_checksum(std::span<const std::uint8_t> rest) {
   static const std::vector<std::uint8_t> empty = Cache(settings()).save(kNow, kUptime);
-  std::vector<std::uint8_t> file(empty.begin(), empty.end() - 2 * kTime);
-  const std::uint64_t sum = checksum(rest);
-  for (int shift = 56; shift >= 0; shift -= 8)
+  std::vector<std::uint8_t> file(empty.begin(), empty.end() - kChecksum - kTime);
+  const std::uint32_t sum = checksum(rest);
+  for (int shift = 24; shift >= 0; shift -= 8)
     file.push_back(static_cast<std::uint8_t>(sum >> shift));
   file.insert(file.end(), rest.begin(), rest.end());
   return file;

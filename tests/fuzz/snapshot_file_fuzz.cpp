@@ -4,8 +4,6 @@
 // Checksums and the layout's number would keep a fuzzer out, so the first octet chooses: 'f' makes
 // the rest a file as it is; anything else makes it the blocks of a file whose frame is right.  Each
 // block then begins with its size in two octets.
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "registry/base/checksum.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/octets.hpp"
 #include "registry/state/snapshot_file.hpp"
@@ -29,9 +28,7 @@ using meshdns::fuzz::require;
 class File {
  public:
   void add_block(std::string_view block) {
-    if (!block.empty())
-      checksum_ = static_cast<std::uint32_t>(
-          crc32_z(checksum_, reinterpret_cast<const Bytef*>(block.data()), block.size()));
+    checksum_ = checksum(block, checksum_);
     put(static_cast<std::uint32_t>(block.size()));
     put(checksum_);
     text_ += block;
