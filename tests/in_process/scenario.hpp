@@ -48,6 +48,8 @@ class ScenarioRun {
   Problems compare(const YAML::Node& step, const AskedQuestion& question,
                    const AskedAnswer& answer) const;
   Problems compare_first_share(const YAML::Node& step, const AskedQuestion& question);
+  std::vector<std::string> asked_upstream() const;
+  Problems compare_asked(const YAML::Node& step, const std::vector<std::string>& before) const;
   std::size_t received(const AskedQuestion& question) const;
 
   YAML::Node scenario_;

@@ -345,8 +345,8 @@ void ScriptedUpstream::set(UpstreamZone zone, std::vector<UpstreamRule> rules) {
 }
 
 std::size_t ScriptedUpstream::received(const std::string& name) const {
-  const auto found = received_.find(name);
-  return found == received_.end() ? 0 : found->second;
+  return static_cast<std::size_t>(std::ranges::count_if(
+      asked_, [&](const std::string& each) { return each.starts_with(name + " "); }));
 }
 
 void ScriptedUpstream::accept() {
@@ -410,7 +410,8 @@ void ScriptedUpstream::handle(std::span<const std::uint8_t> wire, const Arrival&
   if (ldns_rr_list_rr_count(ldns_pkt_question(parsed)) != 1) return;
   const ldns_rr& question = *ldns_rr_list_rr(ldns_pkt_question(parsed), 0);
   const std::string name = name_of(ldns_rr_owner(&question));
-  ++received_[name];
+  const std::unique_ptr<char, FreeText> type(ldns_rr_type2str(ldns_rr_get_type(&question)));
+  asked_.push_back(name + " " + type.get());
   loop_.move_clock(kRoundTrip);
   const UpstreamRule* const found =
       rule_for(*query, name, ldns_rr_get_type(&question), arrival.tcp);

@@ -79,6 +79,8 @@ class ScriptedUpstream {
   const UpstreamZone& zone() const { return zone_; }
   // Queries for `name` (lower case) so far.
   std::size_t received(const std::string& name) const;
+  // All queries so far, as "www.example.org. A" with the name in lower case.
+  const std::vector<std::string>& asked() const { return asked_; }
 
  private:
   struct Connection;
@@ -105,7 +107,7 @@ class ScriptedUpstream {
   std::set<Delayed*> delayed_;
   UpstreamZone zone_;
   std::vector<UpstreamRule> rules_;
-  std::map<std::string, std::size_t> received_;
+  std::vector<std::string> asked_;
 };
 
 }  // namespace meshdns::dnsd::test
