@@ -15,8 +15,8 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
+#include "registry/saved/snapshot_file.hpp"
 #include "registry/source/source.hpp"
-#include "registry/state/snapshot_file.hpp"
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {

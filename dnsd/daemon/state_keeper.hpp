@@ -19,7 +19,7 @@
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
-#include "registry/state/snapshot_file.hpp"
+#include "registry/saved/snapshot_file.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/state/snapshot_file.hpp"
+#include "registry/saved/snapshot_file.hpp"
 
 #include <gmock/gmock.h>
 
