@@ -18,6 +18,7 @@
 #include "loop/check_loop.hpp"
 #include "loop/poll.hpp"
 #include "loop/timer.hpp"
+#include "registry/manifest/name_table.hpp"
 #include "registry/source/file_index.hpp"
 
 namespace meshdns::registry {
@@ -263,5 +264,16 @@ FileSource::~FileSource() { engine_->stop(); }
 void FileSource::start() { engine_->start(); }
 void FileSource::rescan() { engine_->rescan(); }
 SourceStatus FileSource::status() const { return engine_->status(); }
+
+std::unique_ptr<Source> make_manifest_source(uv_loop_s* loop, FileSourceOptions options,
+                                             SourceSink& sink) {
+  return std::make_unique<FileSource>(loop, std::move(options), read_manifest, sink);
+}
+
+std::unique_ptr<Source> make_name_table_source(uv_loop_s* loop, FileSourceOptions options,
+                                               SourceSink& sink) {
+  options.endings = {".json"};
+  return std::make_unique<FileSource>(loop, std::move(options), read_name_table, sink);
+}
 
 }  // namespace meshdns::registry
