@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "registry/manifest/object.hpp"
-#include "registry/manifest/timestamp.hpp"
+#include "registry/manifest/times.hpp"
 #include "registry/manifest/validate.hpp"
 
 namespace meshdns::registry {

@@ -5,7 +5,7 @@
 #include <array>
 #include <charconv>
 
-#include "registry/manifest/duration.hpp"
+#include "registry/manifest/times.hpp"
 #include "registry/manifest/validate.hpp"
 
 namespace meshdns::registry {

@@ -13,7 +13,7 @@
 
 #include "registry/base/printable.hpp"
 #include "registry/manifest/document.hpp"
-#include "registry/manifest/timestamp.hpp"
+#include "registry/manifest/times.hpp"
 #include "registry/source/kubernetes/node_text.hpp"
 
 namespace meshdns::registry::kubernetes {

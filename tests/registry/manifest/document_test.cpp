@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "registry/manifest/timestamp.hpp"
+#include "registry/manifest/times.hpp"
 
 namespace meshdns::registry {
 namespace {
