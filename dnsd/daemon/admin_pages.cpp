@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "dnsd/daemon/admin_routes.hpp"
+#include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -61,19 +62,6 @@ void add_row(std::string& page, std::initializer_list<std::string> cells, bool b
   page += bad ? "<tr class=\"bad\">" : "<tr>";
   for (const auto& cell : cells) page += "<td>" + escaped(cell) + "</td>";
   page += "</tr>\n";
-}
-
-std::string url_encoded(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '.' || c == '-';
-    if (is_plain)
-      out += c;
-    else
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
 }
 
 void add_heading(std::string& page, std::string_view heading,
@@ -249,7 +237,7 @@ void add_failing_names(std::string& page, const Daemon& daemon) {
     const std::string name = registry::escape(entry.name) + ".";
     page +=
         fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
-                    url_encoded(name), escaped(name), wire::to_string(entry.rcode), entry.count);
+                    percent_encoded(name), escaped(name), wire::to_string(entry.rcode), entry.count);
   }
   page += "</table>\n";
 }

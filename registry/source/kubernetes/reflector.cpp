@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -41,23 +42,6 @@ std::string_view to_string(ReflectorStatus::Trouble trouble) {
   return "";
 }
 
-std::string url_encoded(std::string_view text) {
-  constexpr std::string_view plain = "-._~";
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string encoded;
-  for (const char c : text) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || plain.contains(c);
-    if (is_plain) {
-      encoded += c;
-      continue;
-    }
-    const auto octet = static_cast<unsigned char>(c);
-    encoded += {'%', digits[octet >> 4], digits[octet & 15]};
-  }
-  return encoded;
-}
-
 Reflector::Reflector(Collection collection, const ReflectorOptions& options,
                      Environment environment, ReflectorListener& listener)
     : collection_(std::move(collection)),
@@ -91,9 +75,9 @@ void Reflector::resync() {
 std::string Reflector::selectors() const {
   std::string query;
   if (!collection_.label_selector.empty())
-    query += "&labelSelector=" + url_encoded(collection_.label_selector);
+    query += "&labelSelector=" + percent_encoded(collection_.label_selector);
   if (!collection_.field_selector.empty())
-    query += "&fieldSelector=" + url_encoded(collection_.field_selector);
+    query += "&fieldSelector=" + percent_encoded(collection_.field_selector);
   return query;
 }
 
@@ -103,7 +87,7 @@ void Reflector::request_page(std::string_view continue_token) {
   std::string query;
   if (!unpaged_) query += "&limit=" + std::to_string(options_.page_size);
   if (!continue_token.empty())
-    query += "&continue=" + url_encoded(continue_token);
+    query += "&continue=" + percent_encoded(continue_token);
   else if (status_.resource_version.empty() && !unpaged_)
     query += "&resourceVersion=0";
   request(Phase::Page, std::move(query));
@@ -118,7 +102,7 @@ void Reflector::request_watch(Phase phase) {
   if (phase == Phase::StreamedList)
     query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
   else
-    query += "&resourceVersion=" + url_encoded(status_.resource_version);
+    query += "&resourceVersion=" + percent_encoded(status_.resource_version);
   request(phase, std::move(query));
 }
 

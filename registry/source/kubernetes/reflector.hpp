@@ -210,7 +210,5 @@ class Reflector final : private ResponseListener {
 };
 
 std::string_view to_string(ReflectorStatus::Trouble trouble);
-// As the value of a query.
-std::string url_encoded(std::string_view text);
 
 }  // namespace meshdns::registry::kubernetes
