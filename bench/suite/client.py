@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few questions before a measurement: a server that answers wrongly is not compared."""
+"""A few questions before a measurement: a server with a wrong answer is not compared."""
 
 import socket
 import struct

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and start: what 100,000 names cost beyond a server that has next to none."""
+"""Memory and start-up time: the cost of 100,000 names, compared with a server that has ten."""
 
 import dataclasses
 import shutil
@@ -10,7 +10,7 @@ from suite.measure import SERVER_CORE, say
 from suite.process import NotMeasurable, Server, free_port
 
 FEW = 10
-# By then a server has read again what it wants to be sure of, and given back what it needed for that.
+# Time after which a server has read its files again and released the memory that it needed for that.
 SETTLED_SECONDS = 12
 WITH_DATA = ("meshdnsd", "nsd", "knot", "bind", "unbound", "pdns-recursor", "dnsmasq")
 

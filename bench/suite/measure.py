@@ -39,7 +39,7 @@ class Row:
     workload: str
     saturated: list = dataclasses.field(default_factory=list)
     at_rate: list = dataclasses.field(default_factory=list)
-    at_half: list = dataclasses.field(default_factory=list)       # of what it has just answered at most
+    at_half: list = dataclasses.field(default_factory=list)       # of the maximum that it has just reached
     echo_at_half: list = dataclasses.field(default_factory=list)  # the echo at that rate, right after
     why_not: str = ""
 
@@ -177,7 +177,7 @@ class Bench:
             row.echo_at_half.append(self._load(workload, able["echo"], path, self.seconds, half))
 
     def _refute(self, workload, world, server, names):
-        """Why the server takes no part; "" if a sample of its answers is right."""
+        """Returns the reason why the server is not measured; "" if a sample of its answers is correct."""
         for name in random.Random(data.SEED).sample(names, min(20, len(names))):
             wanted_rcode, wanted = workload.expect(world, name)
             source = data.client_address(0) if workload.role == "clients" else None

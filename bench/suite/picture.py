@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One SVG of the results: CPU per query of each server, a panel per workload, the bare echo as the line to reach."""
+"""One SVG of the results: CPU per query of each server, a panel per workload, with a line for the bare echo."""
 
 import statistics
 from xml.sax.saxutils import escape
@@ -47,7 +47,7 @@ def _panel(workload, rows, top):
 
 
 def svg(rows):
-    """The picture of all workloads that more than one server took part in."""
+    """Returns the picture of all workloads with more than one server."""
     body = []
     top = 4
     for workload in workloads.ALL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server under measurement: started on its core, its processes and memory, stopped by its process ids."""
+"""A server under measurement: its start on its core, its processes and memory, and its end by process ids."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ PRIORITY = -15
 
 
 class NotMeasurable(Exception):
-    """Why a server takes no part."""
+    """The reason why a server is not measured."""
 
 
 def find_program(name):
@@ -47,8 +47,8 @@ def _children(pid):
 
 
 def prefer_over_others():
-    """Called in a child, in a session of its own, before it becomes a server or the generator: what else the machine
-    does comes second, where we may say so.  Where the kernel groups processes by session, the group's weight counts."""
+    """Raises the priority of a child process, in its own session, before it becomes a server or the load generator, if
+    that is permitted.  If the kernel groups processes by session, the weight of the group counts."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
         with open("/proc/self/autogroup", "w") as group:
@@ -78,7 +78,7 @@ class Server:
         return self._process.poll() is None
 
     def wait_until(self, answers, seconds=120.0):
-        """Seconds from the start until `answers()`, which is asked again and again."""
+        """Returns the seconds from the start until `answers()` is true; polls it."""
         while True:
             if answers():
                 return time.monotonic() - self.started

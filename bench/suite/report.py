@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, as Markdown."""
+"""Prints the results as tables in Markdown."""
 
 import statistics
 
@@ -35,9 +35,9 @@ def _half(row):
     rate = statistics.median(s.qps for s in row.at_half)
     p99 = statistics.median(a.p99_us / b.p99_us for a, b in zip(row.at_half, row.echo_at_half))
     least, echo_least = (min(s.p99_us for s in samples) for samples in (row.at_half, row.echo_at_half))
-    return (f"At half of its maximum ({rate / 1000:.0f},000 queries/s) {row.server} takes {_latencies(row.at_half)} us "
-            f"(p50, p99, p999), the echo {_latencies(row.echo_at_half)}; p99 is {p99:.2f} times the echo's in the median "
-            f"round, and {least:.0f} to {echo_least:.0f} us in the rounds that the machine disturbed least.")
+    return (f"At half of its maximum ({rate / 1000:.0f},000 queries/s) the latencies of {row.server} are "
+            f"{_latencies(row.at_half)} us (p50, p99, p999), those of the echo {_latencies(row.echo_at_half)} us.  In the "
+            f"median round, its p99 is {p99:.2f} times the p99 of the echo.  In the least disturbed rounds, they are {least:.0f} and {echo_least:.0f} us.")
 
 
 def workload_section(workload, rows, rate):
@@ -60,7 +60,7 @@ def workload_section(workload, rows, rate):
     out += [line for row in measured if row.at_half for line in (_half(row), "")]
     for row in rows:
         if row.why_not:
-            out.append(f"{row.server} takes no part: {row.why_not.splitlines()[0]}")
+            out.append(f"{row.server} was not measured: {row.why_not.splitlines()[0]}")
     return out + [""]
 
 
@@ -68,7 +68,8 @@ def footprint_section(footprints, names):
     lines = [[f.server, *([f"{f.empty_mib:.1f}", f"{f.data_mib:.1f}"] if f.full_mib else ["", ""]),
               f"{f.start_seconds:.2f}"] for f in footprints if not f.why_not]
     return [f"### memory and start: {names} names", "",
-            *_table(["server", "MiB with 10 names", "MiB beyond that", "seconds to the last name's answer"], lines)]
+            *_table(["server", "MiB with 10 names", "more MiB with all names", "seconds until the last name is answered"],
+                    lines)]
 
 
 def changes_section(changes):
