@@ -7,6 +7,7 @@ import re
 import pytest
 
 from harness.daemon import ROOT
+from harness.references import CPP, files, is_script
 
 SOURCES = sorted(path for folder in ("dnsd", "loop", "registry", "resolver", "wire") for path in (ROOT / folder).rglob("*.[ch]pp"))
 LOOP_CALL = re.compile(r"(?<![\w:.>])(?:::)?((?:uv|epoll|inotify|eventfd|timerfd|signalfd)_?[a-z0-9_]*)\s*\(")
@@ -67,8 +68,7 @@ def test_no_result_of_the_event_loop_is_ignored():
     assert not found, "check each result, or pass it to check_loop():\n" + "\n".join(found)
 
 
-COMMENTED = sorted(path for folder in ("bench", "dnsd", "loop", "registry", "resolver", "scripts", "tests", "wire")
-                   for suffix in ("cpp", "hpp", "py", "sh") for path in (ROOT / folder).rglob(f"*.{suffix}"))
+COMMENTED = [ROOT / path for path in files() if path.suffix in CPP | {".py", ".sh"} or is_script(path)]
 COMMENT = re.compile(r'^\s*(?://+|#(?!!)|""")\s*(.*)')
 NOUN = r"(?:What|Whatever|Who|Whoever|Whom|Whose)\b(?![^.]*\?)"
 BEGINS_COMMENT = re.compile(rf"{NOUN}|(?:Which|Whichever|Where|Wherever)\b(?![^.]*\?)")
@@ -82,12 +82,12 @@ def comments_without_subject(text):
     for number, line in enumerate(text.splitlines(), 1):
         comment = COMMENT.match(line)
         words = comment[1] if comment else ""
-        is_first = before is None
+        is_first = before is None or '"""' in line
         is_sentence = is_first or before == "" or before.endswith((".", ":"))
         if (is_first and BEGINS_COMMENT.match(words) or is_sentence and BEGINS_SENTENCE.match(words)
                 or HAS_SENTENCE.search(words)):
             found.append(number)
-        before = words if comment and '"""' not in line else None
+        before = words if comment and '"""' not in line and not words.startswith("SPDX-") else None
     return found
 
 
@@ -97,6 +97,8 @@ def comments_without_subject(text):
     ("# Where the daemon looks for its servers.", [1]),
     ('def f():\n    """What the command prints."""', [2]),
     ("// Reads the file.  What is wrong with it is said.", [1]),
+    ("// SPDX-License-Identifier: Apache-2.0\n// Where answers go.", [2]),
+    ('# SPDX-License-Identifier: Apache-2.0\n"""What clients notice."""', [2]),
     ("// Parses one line.\n// Who calls judges the ports.", [2]),
     ("// Reports to the client\n// Who asks.", []),  # in the middle of a sentence
     ("// The names of the zone,\n// which the server has.", []),
