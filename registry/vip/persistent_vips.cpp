@@ -11,13 +11,13 @@
 namespace meshdns::registry {
 namespace {
 
-// Version 1 has no line with the range: its slots are those of the range that is configured.
+// Version 1 has no line with the range: its slots are those of the configured range.
 constexpr std::string_view kHeader = "meshdns-vips 2";
 constexpr std::string_view kHeader1 = "meshdns-vips 1";
 // 16 million places of a name of 253 octets; only a damaged file is larger.
 constexpr std::size_t kMaxFileSize = std::size_t{4} << 30;
 
-// Not the process's seeded hash: two nodes must agree.
+// A stable hash, because two nodes must agree on the places.
 std::uint64_t place_hash(std::string_view key) {
   std::uint64_t hash = stable_hash(key);
   hash ^= hash >> 32;
@@ -27,7 +27,7 @@ std::uint64_t place_hash(std::string_view key) {
 
 std::string_view namespace_of(std::string_view key) { return key.substr(0, key.find('/')); }
 
-// See PersistentVips::abandon(): no host name begins like that.
+// Returns whether PersistentVips::abandon() made the key: no host name begins with "!".
 bool is_abandoned(std::string_view key) { return key.find("/!") != std::string_view::npos; }
 
 // "range 240.240.0.0/16 2001:2::/48"
@@ -107,11 +107,11 @@ bool PersistentVips::parse(const std::string& text) {
   return complete;
 }
 
-// One place of the file.
+// Restores one place of the file.
 void PersistentVips::restore(const Key& key, std::uint32_t slot, std::int64_t released) {
-  // No two places of a file share a slot, unless it is damaged.
+  // Only in a damaged file do two places share a slot.
   if (by_slot_.contains(slot)) return;
-  // A clock that was wrong must not keep an address for ever.
+  // A time in the future, from a wrong clock, would keep the address for ever.
   if (released != 0)
     released = std::clamp<std::int64_t>(released, 1, std::max<std::int64_t>(options_.clock(), 1));
   places_[key] = {.slot = slot, .released = released};
@@ -168,7 +168,7 @@ void PersistentVips::count(const Key& key, int difference) {
   if (it->second == 0) held_.erase(it);
 }
 
-// Forgets whose place it is.  Whether the slot is offered is the caller's to decide.
+// Removes the place.  The caller decides whether to offer its slot.
 void PersistentVips::drop(Places::iterator place) {
   const auto& [key, where] = *place;
   if (!where.is_remembered) count(key, -1);
@@ -178,7 +178,7 @@ void PersistentVips::drop(Places::iterator place) {
   is_changed_ = true;
 }
 
-// The host moves away from a claimed slot.  Caches still know it there, so that the slot stays in
+// Moves the host away from a claimed slot.  Caches still have the address, so the slot stays in
 // quarantine under a key that no host has.
 void PersistentVips::abandon(Places::iterator place, std::int64_t now) {
   const Place left{.slot = place->second.slot,
@@ -219,7 +219,7 @@ void PersistentVips::set_claims(const std::vector<IpAddress>& taken, std::int64_
   for (const std::uint32_t slot : claimed_) {
     if (before.contains(slot)) continue;
     withdraw(slot);
-    // The host that has the address needs another one.
+    // The host with this address needs another one.
     const auto owner = by_slot_.find(slot);
     if (owner == by_slot_.end()) continue;
     const auto place = places_.find(owner->second);
@@ -248,7 +248,7 @@ bool PersistentVips::is_over_quota(std::string_view ns) const {
   return held != held_.end() && held->second >= options_.namespace_quota;
 }
 
-// A host that returns gets its previous address back unless it is claimed.
+// Gives a host that returns its previous address, unless a resource claims it.
 bool PersistentVips::take_back(const Key& key, Place& place) {
   if (place.released == 0) return true;
   if (claimed_.contains(place.slot)) return false;
@@ -272,7 +272,7 @@ std::optional<std::uint32_t> PersistentVips::find_slot(const Key& key) const {
   return remembered_.next_cyclic(first);
 }
 
-// Null when the host stays without an address.  REQUIRES: the host has no place.
+// Returns null if the host stays without an address.  REQUIRES: the host has no place.
 const PersistentVips::Place* PersistentVips::place_newcomer(const Key& key, std::string_view ns,
                                                             Shortage& shortage) {
   if (is_over_quota(ns)) {
