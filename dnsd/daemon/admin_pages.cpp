@@ -235,9 +235,9 @@ void add_failing_names(std::string& page, const Daemon& daemon) {
   add_heading(page, "Names without an answer, lately", {"name", "rcode", "times"});
   for (const auto& entry : daemon.workers().failing_names(kFailingNames)) {
     const std::string name = registry::escape(entry.name) + ".";
-    page +=
-        fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
-                    percent_encoded(name), escaped(name), wire::to_string(entry.rcode), entry.count);
+    page += fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
+                        percent_encoded(name), escaped(name), wire::to_string(entry.rcode),
+                        entry.count);
   }
   page += "</table>\n";
 }
