@@ -312,22 +312,20 @@ ReadResult receive(int fd, std::uint8_t* to, std::size_t size, std::size_t& got)
   return errno == EAGAIN || errno == EINTR ? ReadResult::Nothing : ReadResult::Broken;
 }
 
+// Returns whether a connection without new octets stays open; the client may have ended its
+// queries.
+bool stays_open(ReadResult result, bool& end_of_queries) {
+  end_of_queries |= result == ReadResult::End;
+  return result != ReadResult::Broken;
+}
+
 }  // namespace
 
 bool TcpServer::read_into_scratch(Connection& c) {
   const std::size_t rest = c.input.size();
   std::size_t got = 0;
-  switch (receive(c.fd.get(), read_buffer_.get() + rest, kReadSize, got)) {
-    case ReadResult::Broken:
-      return false;
-    case ReadResult::Nothing:
-      return true;
-    case ReadResult::End:
-      c.end_of_queries = true;
-      return true;
-    case ReadResult::Octets:
-      break;
-  }
+  const ReadResult result = receive(c.fd.get(), read_buffer_.get() + rest, kReadSize, got);
+  if (result != ReadResult::Octets) return stays_open(result, c.end_of_queries);
   if (rest > 0) std::memcpy(read_buffer_.get(), c.input.data(), rest);
   const std::span octets(read_buffer_.get(), rest + got);
   std::size_t taken = 0;
@@ -338,17 +336,8 @@ bool TcpServer::read_into_scratch(Connection& c) {
 
 bool TcpServer::read_into_input(Connection& c) {
   std::size_t got = 0;
-  switch (receive(c.fd.get(), read_buffer_.get(), kReadSize, got)) {
-    case ReadResult::Broken:
-      return false;
-    case ReadResult::Nothing:
-      return true;
-    case ReadResult::End:
-      c.end_of_queries = true;
-      return true;
-    case ReadResult::Octets:
-      break;
-  }
+  const ReadResult result = receive(c.fd.get(), read_buffer_.get(), kReadSize, got);
+  if (result != ReadResult::Octets) return stays_open(result, c.end_of_queries);
   c.input.insert(c.input.end(), read_buffer_.get(), read_buffer_.get() + got);
   // Otherwise there is nothing to take, and nothing to move.
   if (!c.has_whole_query()) return true;
