@@ -8,6 +8,9 @@
 namespace meshdns::registry::kubernetes {
 namespace {
 
+// Of a Service's name in a URL: a label, and what size_in_url() adds.
+constexpr std::size_t kMaxNameSize = 66;
+
 // In a URL: the name, and the comma in front of it as "%2C".
 std::size_t size_in_url(std::string_view name) { return name.size() + 3; }
 
@@ -130,17 +133,69 @@ void SliceSearch::release_settled(Group& group, std::size_t index, Milliseconds 
     it->second.group.reset();
     return true;
   });
+  measure(group);
+}
+
+// The URL gets room for others at the group's next list.
+void SliceSearch::measure(Group& group) const {
+  group.names_size = 0;
+  for (const std::uint64_t key : group.members)
+    group.names_size += size_in_url(services_.at(key).name);
+}
+
+std::vector<SliceSearch::Service*> SliceSearch::settled() {
+  std::vector<Service*> found;
+  for (Service& service : services_)
+    if (!service.second.group && !is_searched_for(service)) found.push_back(&service);
+  return found;
+}
+
+// Such that each of them has its turn within kRecheck.
+Milliseconds SliceSearch::pause_between_rechecks(const std::vector<Service*>& settled) const {
+  std::map<std::string, std::size_t> sizes;
+  for (const Service* service : settled)
+    sizes[scope_of(service->second)] += size_in_url(service->second.name);
+  std::size_t turns = 0;
+  // A name that does not fit ends a turn before the group is full.
+  constexpr std::size_t per_turn = kMaxNamesSize - kMaxNameSize;
+  for (const auto& [scope, size] : sizes) turns += (size + per_turn - 1) / per_turn;
+  return std::max(kMinPause, kRecheck / static_cast<Milliseconds::rep>(turns));
+}
+
+// Lets one group of settled Services, those that were looked for the longest ago, wait again.
+void SliceSearch::recheck_settled(Milliseconds now) {
+  std::vector<Service*> waiting = settled();
+  if (waiting.empty()) return next_recheck_.reset();
+  const Milliseconds pause = pause_between_rechecks(waiting);
+  if (!next_recheck_) next_recheck_ = now + pause;
+  if (now < *next_recheck_) return;
+  next_recheck_ = now + pause;
+  std::ranges::sort(waiting, {}, [](const Service* service) {
+    const Searched& searched = service->second;
+    return std::tie(searched.joined_at, searched.ns, searched.name);
+  });
+  const std::string scope = scope_of(waiting.front()->second);
+  std::size_t size = 0;
+  for (Service* service : waiting) {
+    if (scope_of(service->second) != scope) continue;
+    size += size_in_url(service->second.name);
+    if (size > kMaxNamesSize) return;
+    service->second.was_checked = false;
+    service->second.is_recheck = true;
+  }
 }
 
 // Makes room for those that wait: Services without a find leave, if they were searched for.
 void SliceSearch::release_idle(Milliseconds now) {
-  for (Group& group : groups_)
+  for (Group& group : groups_) {
     std::erase_if(group.members, [&](std::uint64_t key) {
       Service& service = *services_.find(key);
       if (!is_checked(service, now) || has_found(service)) return false;
       service.second.group.reset();
       return true;
     });
+    measure(group);
+  }
 }
 
 std::vector<SliceSearch::Service*> SliceSearch::find_waiting() {
@@ -183,7 +238,7 @@ bool SliceSearch::join(Service& service, Milliseconds now) {
   group.names_size += size_in_url(service.second.name);
   group.has_joined = true;
   service.second.group = place;
-  service.second.joined_at = now;
+  service.second.joined_at = std::exchange(service.second.is_recheck, false) ? now - kGrace : now;
   return true;
 }
 
@@ -204,11 +259,7 @@ void SliceSearch::rebuild(std::size_t index) {
   }
   if (!std::exchange(group.has_joined, false)) return;
   plan.names.clear();
-  group.names_size = 0;
-  for (const std::uint64_t key : group.members) {
-    plan.names.push_back(services_.at(key).name);
-    group.names_size += size_in_url(plan.names.back());
-  }
+  for (const std::uint64_t key : group.members) plan.names.push_back(services_.at(key).name);
   std::ranges::sort(plan.names);
   const auto duplicates = std::ranges::unique(plan.names);
   plan.names.erase(duplicates.begin(), duplicates.end());
@@ -219,6 +270,7 @@ void SliceSearch::rebuild(std::size_t index) {
 const std::vector<SliceGroup>& SliceSearch::regroup(Milliseconds now) {
   regrouped_at_ = now;
   for (std::size_t i = 0; i < groups_.size(); ++i) release_settled(groups_[i], i, now);
+  recheck_settled(now);
   place_waiting(now);
   if (waiting_ > 0) {
     release_idle(now);
@@ -231,6 +283,7 @@ const std::vector<SliceGroup>& SliceSearch::regroup(Milliseconds now) {
 std::optional<Milliseconds> SliceSearch::next_change() const {
   std::optional<Milliseconds> next;
   if (waiting_ > 0) next = regrouped_at_ + kGrace;
+  if (next_recheck_) next = next ? std::min(*next, *next_recheck_) : *next_recheck_;
   for (const Group& group : groups_) {
     if (!group.listed_at) continue;
     for (const std::uint64_t key : group.members) {

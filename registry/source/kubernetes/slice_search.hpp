@@ -9,6 +9,11 @@
 // The first groups are watched for good.  From the others, a Service leaves kGrace after it has
 // become headless, unless it has slices without the label, or none with it.  If there are more such
 // Services than the groups hold, those without a find take turns.
+//
+// A list after a gap does not show that a Service was something else in between, or another one of
+// the same name.  So each Service that has left is looked for again every kRecheck, one group at a
+// time.  A turn costs a list and a watch of one group: one turn in ten minutes for some 130
+// Services, and never more than one in kMinPause.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +48,9 @@ class SliceSearch {
   static constexpr std::size_t kMaxNamesSize = 4'000;
   // The controller may write slices from its older state of the Service for so long.
   static constexpr Milliseconds kGrace{30'000};
+  // Between two looks at a settled Service, for up to kRecheck / kMinPause groups of them.
+  static constexpr Milliseconds kRecheck{600'000};
+  static constexpr Milliseconds kMinPause{1'000};
 
   // `namespaces`: as in WatchNeeds.
   explicit SliceSearch(std::vector<std::string> namespaces) : namespaces_(std::move(namespaces)) {}
@@ -80,6 +88,7 @@ class SliceSearch {
     std::optional<std::size_t> group;
     Milliseconds joined_at{0};
     bool was_checked = false;  // a group held it for long enough
+    bool is_recheck = false;   // a list of its group suffices, without kGrace
   };
   using Service = std::pair<const std::uint64_t, Searched>;
   struct Group {
@@ -96,6 +105,10 @@ class SliceSearch {
   bool has_found(const Service& service) const;
   bool forget_labelled_of(std::uint64_t service);
   void release_settled(Group& group, std::size_t index, Milliseconds now);
+  void measure(Group& group) const;
+  std::vector<Service*> settled();
+  Milliseconds pause_between_rechecks(const std::vector<Service*>& settled) const;
+  void recheck_settled(Milliseconds now);
   void release_idle(Milliseconds now);
   std::vector<Service*> find_waiting();
   void place_waiting(Milliseconds now);
@@ -116,6 +129,7 @@ class SliceSearch {
   std::vector<SliceGroup> plan_;  // one for each of groups_
   std::size_t waiting_ = 0;
   Milliseconds regrouped_at_{0};
+  std::optional<Milliseconds> next_recheck_;  // while there are settled Services
 };
 
 }  // namespace meshdns::registry::kubernetes

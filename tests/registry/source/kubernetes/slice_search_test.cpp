@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -86,8 +88,10 @@ TEST_F(SliceSearchTest, LooksForAServiceThatHasBecomeHeadlessAndLeavesItWhenItIs
   list_groups(kStart);
   EXPECT_THAT(regroup(kStart), ElementsAre("db"));
   EXPECT_EQ(search_.next_change(), kStart + SliceSearch::kGrace);
-  EXPECT_THAT(regroup(kStart + SliceSearch::kGrace), IsEmpty());
-  EXPECT_EQ(search_.next_change(), std::nullopt);
+  const auto settled = kStart + SliceSearch::kGrace;
+  EXPECT_THAT(regroup(settled), IsEmpty());
+  EXPECT_EQ(search_.next_change(), settled + SliceSearch::kRecheck);
+  EXPECT_THAT(regroup(settled + SliceSearch::kRecheck), ElementsAre("db"));
 }
 
 TEST_F(SliceSearchTest, StaysWithAServiceThatHasNoSliceWithTheLabel) {
@@ -183,6 +187,102 @@ TEST_F(SliceSearchTest, ServicesTakeTurnsWhenThereAreTooManyAndFindsStay) {
     now = std::max(now + SliceSearch::kGrace, *search_.next_change());
   }
   EXPECT_THAT(seen, SizeIs(kServices));
+}
+
+// The label is no proof: after a gap in the watch a Service may be another one of its name, and its
+// slices may lack the label, while the labelled ones of the former are not gone yet.
+class RecheckTest : public SliceSearchTest {
+ protected:
+  // Every Service has a slice with the label; those of `unlabelled_` have one without it, too.
+  void have_settled_services(std::uint64_t count) {
+    fill_standing_groups();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      search_.note_service(kFirst + i, headless_service("service-" + std::to_string(kFirst + i)));
+      search_.note_labelled(kLabelled, kFirst + i, kFirst + i);
+    }
+    run_until(kStart + 20 * SliceSearch::kGrace);
+    lists_ = 0;
+  }
+  // As the source does: lists what has changed, and comes again when there is work.
+  void run_until(Milliseconds end) {
+    while (now_ <= end) {
+      const std::vector<SliceGroup> groups = searched_->regroup(now_);
+      listed_.resize(groups.size());
+      for (std::size_t i = 0; i < groups.size(); ++i)
+        if (!groups[i].names.empty() && listed_[i] != groups[i].revision) list(i, groups[i]);
+      const auto next = searched_->next_change();
+      now_ = std::max(now_ + Milliseconds(100), next.value_or(end + Milliseconds(1)));
+    }
+  }
+  void list(std::size_t index, const SliceGroup& group) {
+    ++lists_;
+    listed_[index] = group.revision;
+    std::vector<std::uint64_t> slices;
+    for (const std::uint64_t service : unlabelled_)
+      if (std::ranges::binary_search(group.names, "service-" + std::to_string(service))) {
+        slices.push_back(1'000'000 + service);
+        if (searched_->note_found(index, slices.back(), service))
+          found_at_.try_emplace(service, now_);
+      }
+    searched_->retain_found(index, slices, now_);
+  }
+
+  SliceSearch* searched_ = &search_;
+  static constexpr std::uint64_t kFirst = 10'000;  // other keys than the standing groups'
+  Milliseconds now_ = kStart;
+  std::set<std::uint64_t> unlabelled_;
+  std::vector<std::uint64_t> listed_;
+  std::map<std::uint64_t, Milliseconds> found_at_;
+  int lists_ = 0;
+};
+
+TEST_F(RecheckTest, FindsAnUnlabelledSliceOfASettledServiceWhateverTheirNumber) {
+  have_settled_services(6'000);
+  const Milliseconds begin = now_;
+  for (std::uint64_t i = 0; i < 6'000; i += 7) unlabelled_.insert(kFirst + i);
+  listed_.clear();  // a watch tells of those that are watched
+  run_until(begin + SliceSearch::kRecheck + SliceSearch::kGrace);
+  ASSERT_THAT(found_at_, SizeIs(unlabelled_.size()));
+  for (const auto& [service, at] : found_at_)
+    EXPECT_LE(at - begin, SliceSearch::kRecheck + SliceSearch::kMinPause) << service;
+  run_until(now_ + SliceSearch::kRecheck);
+  EXPECT_TRUE(std::ranges::includes(names_of(search_.regroup(now_)),
+                                    std::set{std::string("service-10007")}))
+      << "what was found stays watched";
+}
+
+TEST_F(RecheckTest, CostsOneListOfEachGroupInEachRound) {
+  have_settled_services(2'000);
+  run_until(now_ + 6 * SliceSearch::kRecheck);
+  // 2,000 names of 16 octets: 9 groups.
+  EXPECT_GE(lists_, 6 * 7);
+  EXPECT_LE(lists_, 6 * 11);
+}
+
+TEST_F(RecheckTest, ACrowdIsCheckedOneGroupInASecond) {
+  std::vector<std::string> namespaces;
+  for (int i = 0; i < 700; ++i) namespaces.push_back("ns" + std::to_string(i));
+  SliceSearch search(namespaces);
+  searched_ = &search;
+  for (std::uint64_t i = 0; i < namespaces.size(); ++i) {
+    search.note_service(i, headless_service("db", namespaces[i]));
+    search.note_labelled(kLabelled, i, i);
+  }
+  run_until(now_ + 2 * SliceSearch::kGrace);
+  lists_ = 0;
+  run_until(now_ + Milliseconds(60'000));
+  EXPECT_LE(lists_, 62) << "a group for each namespace";
+  EXPECT_GE(lists_, 50);
+}
+
+TEST_F(RecheckTest, NothingIsCheckedAgainWhileAllAreWatched) {
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    search_.note_service(i, headless_service("service-" + std::to_string(i)));
+    search_.note_labelled(kLabelled, i, i);
+  }
+  run_until(now_ + SliceSearch::kRecheck);
+  EXPECT_EQ(lists_, 1);
+  EXPECT_FALSE(search_.next_change());
 }
 
 TEST_F(SliceSearchTest, GivenNamespacesHaveGroupsOfTheirOwn) {
