@@ -142,6 +142,8 @@ void Registry::State::link_hosts(const Resource& resource, const StoredRef& stor
   for (const auto& host : hosts_of(resource, *settings)) {
     change.hosts.mark(ns, host, stored, add);
     if (makes_claims) claimants.note_claimant({ns, host}, add);
+    case Kind::VirtualService:  // explanations look for it among the resources
+      return;
   }
   // A name of the cluster set follows the Service that it stands for.
   const auto follow = [&](std::string_view service) {

@@ -43,6 +43,9 @@ std::vector<std::string> traffic_lines(const registry::View& view,
       lines.push_back("source: " + source);
     for (const std::string& endpoint : match.endpoints) lines.push_back("endpoint: " + endpoint);
   }
+  for (const registry::RouteMatched& route : match.routes)
+    lines.push_back("virtual service: " + place_of(view.snapshot(), route.virtual_service) + ", " +
+                    route.text);
   for (const std::string& note : match.notes) lines.push_back("note: " + note);
   return lines;
 }
@@ -64,6 +67,15 @@ std::string traffic_json(const registry::View& view, const registry::Connection&
     put(json, "sources", sources_of(view, *match.service));
     put(json, "endpoints", match.endpoints);
   }
+  json.Key("virtual_services");
+  json.StartArray();
+  for (const registry::RouteMatched& route : match.routes) {
+    json.StartObject();
+    put(json, "source", place_of(view.snapshot(), route.virtual_service));
+    put(json, "route", route.text);
+    json.EndObject();
+  }
+  json.EndArray();
   put(json, "notes", match.notes);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};

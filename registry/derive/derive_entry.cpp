@@ -154,30 +154,30 @@ void Deriver::answer_entry_endpoints(const Entries& entries) {
 void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   with_names_ = with_names;
   auto list = std::make_unique<EndpointList>();
-  bool has_round_robin = false;
-  for (const auto& [entry, stored] : entries) {
-    if (entry->resolution == Resolution::DnsRoundRobin) {
-      // Only the first entry's endpoint counts, as in Istio.
-      if (has_round_robin) continue;
-      has_round_robin = true;
-    }
-    add_endpoints_of(*entry, *list);
-  }
+  CountedEntries counted;
+  for (const auto& [entry, stored] : entries)
+    if (counted.counts(*entry)) add_endpoints_of(*entry, *list);
   if (list->entries.empty()) return;
   list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
   details().endpoints = Ref<const EndpointList>(list.release());
 }
 
 void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
-  const bool by_name =
-      entry.resolution == Resolution::Dns || entry.resolution == Resolution::DnsRoundRobin;
   const std::size_t first = list.entries.size();
   subset_ = entry_subset_ = subset_of(entry, {}, list);
-  if (entry.workload_selector) add_selected(entry, by_name, list);
-  for (const auto& endpoint : entry.endpoints) add_spec(endpoint, entry, by_name, true, list);
-  if (!entry.workload_selector && entry.endpoints.empty() && by_name && !host_.starts_with("*"))
-    add_name(host_, entry, 1, {}, list);
-  for (std::size_t i = first; i < list.entries.size(); ++i) list.entries[i].resolved = by_name;
+  const auto for_each_selected = [&](const Labels& selector, const auto& visit) {
+    context_.for_each_selected(ns_, selector, visit);
+  };
+  for_each_endpoint(entry, host_, for_each_selected, [&](const EntryEndpoint& endpoint) {
+    if (endpoint.pod != nullptr)
+      add_pod(*endpoint.pod, list);
+    else if (endpoint.spec != nullptr)
+      add_spec(*endpoint.spec, entry, endpoint.healthy, list);
+    else
+      add_name(host_, entry, 1, {}, list);
+  });
+  for (std::size_t i = first; i < list.entries.size(); ++i)
+    list.entries[i].resolved = has_endpoint_names(entry);
 }
 
 // The port of an endpoint: its own for the service port's name, else the target port, else the
@@ -204,17 +204,7 @@ std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& o
   return it->second;
 }
 
-void Deriver::add_selected(const ServiceEntry& entry, bool by_name, EndpointList& list) {
-  context_.for_each_selected(ns_, *entry.workload_selector, [&](const Resource& resource) {
-    if (const auto* pod = std::get_if<Pod>(&resource))
-      add_pod(*pod, list);
-    else if (const auto* workload = std::get_if<WorkloadEntry>(&resource))
-      add_spec(workload->spec, entry, by_name, workload->healthy, list);
-  });
-}
-
 void Deriver::add_pod(const Pod& pod, EndpointList& list) {
-  if (!pod.running) return;
   for (const auto& ip : pod.ips) {
     EndpointEntry e;
     e.address = ip;
@@ -228,26 +218,16 @@ void Deriver::add_pod(const Pod& pod, EndpointList& list) {
   }
 }
 
-void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool by_name,
-                       bool healthy, EndpointList& list) {
-  if (spec.address.empty()) {
-    details().notes.push_back("endpoint of network " + spec.network +
-                              " ignored: it has no address");
-    return;
-  }
-  if (spec.address.starts_with("unix://")) {
-    details().notes.push_back("endpoint " + spec.address + " ignored: it is a Unix socket");
-    return;
-  }
+void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool healthy,
+                       EndpointList& list) {
+  std::string why;
+  const std::optional<Reached> how = reached(spec, entry, &why);
+  if (how == Reached::BySocket) why = "endpoint " + spec.address + " ignored: it is a Unix socket";
+  if (!why.empty()) return details().notes.push_back(std::move(why));
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
   subset_ = spec.ports.empty() ? entry_subset_ : subset_of(entry, spec.ports, list);
-  if (const auto ip = IpAddress::parse(spec.address)) {
-    if (!ip->is_unspecified()) add_address(*ip, weight, spec.network, entry, healthy, list);
-  } else if (by_name) {
-    add_name(spec.address, entry, weight, spec.network, list);
-  } else {
-    details().notes.push_back("endpoint " + spec.address + " ignored: a name needs resolution DNS");
-  }
+  if (how == Reached::ByName) return add_name(spec.address, entry, weight, spec.network, list);
+  add_address(*IpAddress::parse(spec.address), weight, spec.network, entry, healthy, list);
 }
 
 void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "registry/derive/derive.hpp"
+#include "registry/model/entry_endpoints.hpp"
 #include "registry/snapshot/address_set_builder.hpp"
 
 namespace meshdns::registry {
@@ -164,11 +165,9 @@ class Deriver {
 
   void add_endpoints_of(const ServiceEntry& entry, EndpointList& list);
 
-  void add_selected(const ServiceEntry& entry, bool by_name, EndpointList& list);
-
   void add_pod(const Pod& pod, EndpointList& list);
 
-  void add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool by_name, bool healthy,
+  void add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool healthy,
                 EndpointList& list);
 
   void add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,

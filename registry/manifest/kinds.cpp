@@ -30,6 +30,8 @@ constexpr std::array kReaders = {
     KindReader{Kind::WorkloadEntry, kIstioGroup, kIstioVersions, NameRule::Subdomain, true,
                read_workload_entry},
     KindReader{Kind::Sidecar, kIstioGroup, kIstioVersions, NameRule::Subdomain, true, read_sidecar},
+    KindReader{Kind::VirtualService, kIstioGroup, kIstioVersions, NameRule::Subdomain, true,
+               read_virtual_service},
     KindReader{Kind::Service, "", kCoreVersions, NameRule::Label, true, read_service},
     KindReader{Kind::EndpointSlice, "discovery.k8s.io", kDiscoveryVersions, NameRule::Subdomain,
                true, read_endpoint_slice},
@@ -117,7 +119,6 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
     "VerticalPodAutoscaler",
-    "VirtualService",
     "VolumeAttachment",
     "WasmPlugin",
     "WorkloadGroup",
@@ -127,9 +128,8 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
 constexpr auto kCoreKinds = std::to_array<std::string_view>(
     {"ConfigMap", "Event", "LimitRange", "Node", "PersistentVolume", "PersistentVolumeClaim",
      "PodTemplate", "ReplicationController", "ResourceQuota", "Secret", "ServiceAccount"});
-constexpr auto kIstioKinds =
-    std::to_array<std::string_view>({"DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig",
-                                     "VirtualService", "WorkloadGroup"});
+constexpr auto kIstioKinds = std::to_array<std::string_view>(
+    {"DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig", "WorkloadGroup"});
 
 std::span<const std::string_view> other_kinds_of(std::string_view group) {
   if (group.empty()) return kCoreKinds;

@@ -25,7 +25,7 @@ const KindReader* find_reader(std::string_view group, std::string_view kind);
 // Every reader of kinds with that name, whatever the group.
 const KindReader* find_reader_of_any_group(std::string_view kind);
 
-// Kinds that often stand in the same files and say nothing about names: VirtualService, Deployment.
+// Kinds that often stand in the same files and say nothing about names: Gateway, Deployment.
 bool is_kind_without_bearing(std::string_view kind);
 
 // Groups of kinds that are read.

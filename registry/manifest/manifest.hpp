@@ -36,7 +36,7 @@ struct ManifestOptions {
 // Reads every document.  A syntax error is one finding with its line; documents before it are
 // delivered, those after it are not, and the Result is an Error (so that a half-written file never
 // replaces a good one).  Bounds: 64 MiB of text, 64 levels, aliases
-// refused except small ones.  Kinds without meaning for names (VirtualService, Deployment, and all
+// refused except small ones.  Kinds without meaning for names (Gateway, Deployment, and all
 // of groups that are not read) are silent; unknown kinds of the groups that are read are warnings.
 Result<void> read_manifest(std::string_view text, const ManifestOptions& options,
                            ManifestSink& sink);

@@ -39,6 +39,7 @@ void read_metadata(Object& object, NameRule rule, bool is_namespaced, const Deco
 Resource read_service_entry(Object& object);
 Resource read_workload_entry(Object& object);
 Resource read_sidecar(Object& object);
+Resource read_virtual_service(Object& object);
 Resource read_service(Object& object);
 Resource read_endpoint_slice(Object& object);
 Resource read_endpoints(Object& object);

@@ -30,6 +30,8 @@ std::string_view to_string(Kind kind) {
       return "ServiceImport";
     case Kind::NameTableEntry:
       return "NameTableEntry";
+    case Kind::VirtualService:
+      return "VirtualService";
   }
   return "unknown kind";
 }
@@ -81,6 +83,7 @@ Kind kind_of(const Resource& resource) {
     Kind operator()(const ServiceExport&) const { return Kind::ServiceExport; }
     Kind operator()(const ServiceImport&) const { return Kind::ServiceImport; }
     Kind operator()(const NameTableEntry&) const { return Kind::NameTableEntry; }
+    Kind operator()(const VirtualService&) const { return Kind::VirtualService; }
   };
   return std::visit(KindOf{}, resource);
 }

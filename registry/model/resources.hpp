@@ -31,6 +31,7 @@ enum class Kind : std::uint8_t {
   ServiceExport,
   ServiceImport,
   NameTableEntry,
+  VirtualService,
 };
 std::string_view to_string(Kind kind);  // "ServiceEntry"
 
@@ -226,8 +227,51 @@ struct NameTableEntry {
   friend bool operator==(const NameTableEntry&, const NameTableEntry&) = default;
 };
 
-using Resource = std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod,
-                              Namespace, ServiceExport, ServiceImport, NameTableEntry>;
+// A condition for a route, as far as a connection can meet it.
+struct RouteMatch {
+  std::uint16_t port = 0;              // 0 = any
+  std::vector<std::string> sni_hosts;  // canonical, maybe wildcards; empty = any
+  std::vector<IpPrefix> subnets;       // empty = any
+  std::string source_namespace;        // empty = any
+  Labels source_labels;
+  // What a request must have besides, in words: `uri prefix "/v2", header end-user`.
+  std::string request;
+  friend bool operator==(const RouteMatch&, const RouteMatch&) = default;
+};
+
+struct RouteTarget {
+  std::string host;  // canonical as written: a short name is of the VirtualService's namespace
+  std::string subset;
+  std::uint16_t port = 0;  // 0 = the service's
+  std::uint32_t weight = 0;
+  friend bool operator==(const RouteTarget&, const RouteTarget&) = default;
+};
+
+enum class RouteLayer : std::uint8_t { Http, Tls, Tcp };
+
+struct TrafficRoute {
+  RouteLayer layer = RouteLayer::Http;
+  std::uint32_t position = 0;  // in its list of the VirtualService
+  std::string name;
+  std::vector<RouteMatch> matches;  // those for the mesh; one of them suffices
+  std::vector<RouteTarget> targets;
+  std::string action;  // instead of targets, in words: "redirect", "delegate shop/reviews"
+  friend bool operator==(const TrafficRoute&, const TrafficRoute&) = default;
+};
+
+// Changes no name and no answer; explanations of connections name it.  It has the routes for the
+// mesh, without those for gateways.
+struct VirtualService {
+  ObjectMeta meta;
+  std::vector<std::string> hosts;  // canonical as written
+  std::vector<TrafficRoute> routes;
+  ExportTo export_to;
+  friend bool operator==(const VirtualService&, const VirtualService&) = default;
+};
+
+using Resource =
+    std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod, Namespace,
+                 ServiceExport, ServiceImport, NameTableEntry, VirtualService>;
 
 // The identity of an object: kind, cluster, namespace and name.
 struct ResourceKey {

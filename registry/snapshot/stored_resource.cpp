@@ -129,6 +129,18 @@ template <typename A>
 void field(A& a, EndpointSubset& v) {
   fields(a, v.endpoints, v.ports);
 }
+template <typename A>
+void field(A& a, RouteMatch& v) {
+  fields(a, v.port, v.sni_hosts, v.subnets, v.source_namespace, v.source_labels, v.request);
+}
+template <typename A>
+void field(A& a, RouteTarget& v) {
+  fields(a, v.host, v.subset, v.port, v.weight);
+}
+template <typename A>
+void field(A& a, TrafficRoute& v) {
+  fields(a, v.layer, v.position, v.name, v.matches, v.targets, v.action);
+}
 template <typename A, typename T>
 void field(A& a, std::vector<T>& v) {
   if constexpr (A::kReading) {
@@ -207,6 +219,10 @@ template <typename A>
 void body(A& a, NameTableEntry& v) {
   fields(a, v.ips, v.kubernetes, v.short_name, v.alt_hosts);
 }
+template <typename A>
+void body(A& a, VirtualService& v) {
+  fields(a, v.hosts, v.routes, v.export_to);
+}
 
 // False when there is no such kind.
 bool make_empty(Kind kind, Resource& resource) {
@@ -242,6 +258,9 @@ bool make_empty(Kind kind, Resource& resource) {
     case Kind::NameTableEntry:
       resource.emplace<NameTableEntry>();
       return true;
+    case Kind::VirtualService:
+      resource.emplace<VirtualService>();
+      return true;
   }
   return false;
 }
@@ -258,7 +277,7 @@ bool decode_octets(std::string_view encoded, Resource& resource) {
   return !decoder.bad() && decoder.at_end();
 }
 
-constexpr unsigned kLastKind = static_cast<unsigned>(Kind::NameTableEntry);
+constexpr unsigned kLastKind = static_cast<unsigned>(Kind::VirtualService);
 
 std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
                        std::string_view name) {

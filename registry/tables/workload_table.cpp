@@ -2,10 +2,10 @@
 #include "registry/tables/workload_table.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "registry/base/hash.hpp"
+#include "registry/model/entry_endpoints.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -26,15 +26,6 @@ void unlist(auto& by_label, const Labels::value_type& label, const StoredResourc
   if (listed == by_label.end()) return;
   listed->second.erase(&object);
   if (listed->second.empty()) by_label.erase(listed);
-}
-
-bool is_before(const Resource& a, const Resource& b) {
-  const auto order = [](const Resource& workload) {
-    const ObjectMeta& meta = meta_of(workload);
-    return std::tuple(kind_of(workload) != Kind::Pod, std::string_view(meta.name),
-                      std::string_view(meta.cluster));
-  };
-  return order(a) < order(b);
 }
 
 }  // namespace
@@ -132,7 +123,7 @@ void WorkloadTable::for_each_selected(const SymbolRef& ns, const Labels& selecto
   } else if (const Workloads* candidates = fewest(in->second, selector)) {
     for (const StoredResource* stored : *candidates) consider(*stored);
   }
-  std::ranges::sort(selected, is_before);
+  std::ranges::sort(selected, precedes_as_endpoint);
   for (const auto& workload : selected) visit(workload);
 }
 

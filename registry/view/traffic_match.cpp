@@ -8,6 +8,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/claims/claim_rules.hpp"
+#include "registry/view/traffic_endpoints.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -71,12 +72,6 @@ const ServicePort* port_of(const ServiceRecord& service, std::uint16_t number) {
   return found == ports.end() ? nullptr : &*found;
 }
 
-std::string with_port(const std::string& address, std::uint16_t port) {
-  if (IpAddress::parse(address) && address.find(':') != std::string::npos)
-    return "[" + address + "]:" + std::to_string(port);
-  return address + ":" + std::to_string(port);
-}
-
 // One service of the client's view that has a port of the connection's number.
 struct Candidate {
   std::string_view host;
@@ -97,7 +92,8 @@ class Matcher {
       const bool found = match_vip() || match_headless_endpoint() || match_range() || match_port();
       if (!found) match_.rule = TrafficMatch::Rule::Passthrough;
     }
-    if (match_.service != nullptr) add_endpoints();
+    if (match_.service != nullptr) add_endpoints(view_, connection_, match_);
+    if (match_.routes.empty()) add_routes();
     return std::move(match_);
   }
 
@@ -332,7 +328,7 @@ class Matcher {
       if (entry.address != connection_.address || !service.ports) continue;
       for (const ServicePort& port : service.ports->ports) {
         if (port.number != connection_.port &&
-            target_of(endpoints, entry, port) != connection_.port)
+            endpoint_port(endpoints, entry, port) != connection_.port)
           continue;
         if (!has_listener_per_endpoint(service, port)) continue;
         take(TrafficMatch::Rule::HeadlessEndpoint,
@@ -380,88 +376,27 @@ class Matcher {
     return match_.service != nullptr;
   }
 
-  // --- where it goes
+  // --- the VirtualServices that route it
 
-  static std::uint16_t target_of(const EndpointList& endpoints, const EndpointEntry& entry,
-                                 const ServicePort& port) {
-    for (const ServicePort& own : endpoints.ports[entry.subset]->ports)
-      if (own.name == port.name) return own.number;
-    return port.target_port != 0 ? port.target_port : port.number;
+  // A port of which the protocol is not known routes as HTTP what shows a Host header.
+  RouteLayer layer() const {
+    if (!connection_.http_host.empty()) return RouteLayer::Http;
+    if (match_.service == nullptr) return RouteLayer::Tcp;
+    const Protocol protocol = protocol_of(*match_.service, match_.port);
+    if (protocol == Protocol::Tls) return RouteLayer::Tls;
+    return protocol == Protocol::Http ? RouteLayer::Http : RouteLayer::Tcp;
   }
 
-  void add(const std::string& address, std::uint16_t port, bool ready) {
-    std::string text = with_port(address, port) + (ready ? "" : ", not ready");
-    if (std::ranges::find(match_.endpoints, text) == match_.endpoints.end())
-      match_.endpoints.push_back(std::move(text));
-  }
-
-  void add_endpoints() {
-    bool has_entry = false;
-    match_.service->for_each_source([&](const StoredRef& source) {
-      if (source->kind() != Kind::ServiceEntry) return;
-      has_entry = true;
-      const Resource resource = source->decode();
-      add_endpoints_of(std::get<ServiceEntry>(resource));
-    });
-    if (has_entry) return;
-    if (const EndpointList* endpoints = match_.service->endpoints()) {
-      for (const EndpointEntry& entry : endpoints->entries)
-        if (!goes_to_original_address(*endpoints) || entry.address == connection_.address)
-          add(entry.address.to_string(), target_of(*endpoints, entry, match_.port), entry.ready);
-    }
-    if (match_.endpoints.empty()) note("its endpoints are not known");
-  }
-
-  // A headless Service's connections are not distributed: each goes where it was meant to.
-  bool goes_to_original_address(const EndpointList& endpoints) const {
-    if (match_.rule == TrafficMatch::Rule::HeadlessEndpoint) return true;
-    return match_.service->headless &&
-           std::ranges::find(endpoints.entries, connection_.address, &EndpointEntry::address) !=
-               endpoints.entries.end();
-  }
-
-  void add_endpoints_of(const ServiceEntry& entry) {
-    const auto port = std::ranges::find(entry.ports, match_.port.number, &ServicePort::number);
-    if (port == entry.ports.end()) return;  // another entry of the host has that port
-    if (entry.resolution == Resolution::None && !entry.workload_selector) {
-      add(connection_.address.to_string(), connection_.port, true);
-      return;
-    }
-    if (entry.workload_selector) return add_selected(entry, *port);
-    for (const WorkloadSpec& endpoint : entry.endpoints) add_spec(endpoint, *port, true);
-    if (entry.endpoints.empty() && !match_.host.starts_with("*"))
-      add(match_.host, target(*port), true);
-  }
-
-  static std::uint16_t target(const ServicePort& port) {
-    return port.target_port != 0 ? port.target_port : port.number;
-  }
-
-  void add_spec(const WorkloadSpec& spec, const ServicePort& port, bool healthy) {
-    if (spec.address.empty()) return;
-    if (spec.address.starts_with("unix://")) {
-      match_.endpoints.push_back(spec.address);
-      return;
-    }
-    const auto own =
-        std::ranges::find_if(spec.ports, [&](const auto& pair) { return pair.first == port.name; });
-    add(spec.address, own != spec.ports.end() ? own->second : target(port), healthy);
-  }
-
-  void add_selected(const ServiceEntry& entry, const ServicePort& port) {
-    view_.snapshot().resources.for_each([&](const StoredResource& stored) {
-      if (stored.ns() != entry.meta.ns) return;
-      if (stored.kind() != Kind::WorkloadEntry && stored.kind() != Kind::Pod) return;
-      const Resource resource = stored.decode();
-      if (const auto* pod = std::get_if<Pod>(&resource)) {
-        if (!pod->running || !selects(*entry.workload_selector, pod->meta.labels)) return;
-        for (const IpAddress& ip : pod->ips) add(ip.to_string(), target(port), pod->ready);
-      } else if (const auto* workload = std::get_if<WorkloadEntry>(&resource)) {
-        if (selects(*entry.workload_selector, selectable_labels(*workload)))
-          add_spec(workload->spec, port, workload->healthy);
-      }
-    });
-    std::ranges::sort(match_.endpoints);
+  void add_routes() {
+    const RouteLayer at = layer();
+    const std::string& name =
+        at == RouteLayer::Http ? connection_.http_host : connection_.server_name;
+    if (match_.host.empty() && name.empty()) return;
+    match_.routes = match_routes(view_, {.layer = at,
+                                         .address = connection_.address,
+                                         .port = connection_.port,
+                                         .service = match_.host,
+                                         .requested = without_port(name)});
   }
 
   const View& view_;

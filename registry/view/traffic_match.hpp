@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/view/traffic_routes.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::registry {
@@ -36,6 +37,7 @@ struct TrafficMatch {
   const ServiceRecord* service = nullptr;  // lives as long as the view's snapshot
   ServicePort port;                        // of the service
   std::vector<std::string> endpoints;      // "10.0.0.1:8080", "api.example.org:443, not ready"
+  std::vector<RouteMatched> routes;        // of VirtualServices
   std::vector<std::string> notes;          // what else had to do with the choice, a sentence each
 };
 std::string_view to_string(TrafficMatch::Rule rule);

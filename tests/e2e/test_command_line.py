@@ -24,6 +24,9 @@ API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
 HIDDEN = {"kind": "ServiceEntry", "metadata": {"name": "hidden", "namespace": "shop"},
           "spec": {"hosts": ["hidden.example.org"], "addresses": ["10.0.0.8"], "resolution": "STATIC",
                    "exportTo": ["."]}}
+ROUTES = {"kind": "VirtualService", "metadata": {"name": "api", "namespace": "shop"},
+          "spec": {"hosts": ["api.example.org"], "tcp": [{"route": [{"destination": {
+              "host": "other.example.org", "port": {"number": 8443}}}]}]}}
 
 
 def test_prints_its_version():
@@ -150,6 +153,11 @@ def test_answers_on_any_free_port_and_says_which(workspace):
     daemon = workspace.daemon({"server": {"listen": ["127.0.0.1:0"]}}, upstreams=[workspace.upstream()])
     for transport in ("udp", "tcp"):
         assert daemon.ask("api.example.org.", "A", transport).addresses() == ["10.0.0.7"]
+    assert "virtual service:" not in known.stdout, known
+    workspace.write("routes.yaml", ROUTES)
+    routed = run_tool("explain", "--config", path, "--connect", "10.0.0.7:443").stdout
+    assert re.search(r"virtual service: VirtualService shop/api \(.*routes.yaml:\d+\), tcp route 1: to other.example.org "
+                     "port 8443", routed), routed
 
 
 def test_answers_on_every_configured_address(workspace):

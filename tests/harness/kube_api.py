@@ -39,6 +39,7 @@ CUSTOM = {
     "serviceentries.networking.istio.io": "ServiceEntry",
     "workloadentries.networking.istio.io": "WorkloadEntry",
     "sidecars.networking.istio.io": "Sidecar",
+    "virtualservices.networking.istio.io": "VirtualService",
     "serviceexports.multicluster.x-k8s.io": "ServiceExport",
     "serviceimports.multicluster.x-k8s.io": "ServiceImport",
     "serviceexports.net.gke.io": "ServiceExport",

@@ -29,6 +29,7 @@ _API_VERSIONS = {
     "ServiceEntry": "networking.istio.io/v1",
     "WorkloadEntry": "networking.istio.io/v1",
     "Sidecar": "networking.istio.io/v1",
+    "VirtualService": "networking.istio.io/v1",
     "Service": "v1",
     "Endpoints": "v1",
     "Pod": "v1",

@@ -11,6 +11,7 @@ const std::map<std::string, std::string> kApiVersions = {
     {"ServiceEntry", "networking.istio.io/v1"},
     {"WorkloadEntry", "networking.istio.io/v1"},
     {"Sidecar", "networking.istio.io/v1"},
+    {"VirtualService", "networking.istio.io/v1"},
     {"Service", "v1"},
     {"Endpoints", "v1"},
     {"Pod", "v1"},

@@ -20,9 +20,10 @@ constexpr std::string_view kByController =
     "kubernetes.io/service-name in (";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
-constexpr std::array<std::string_view, 7> kCrds = {"serviceentries.networking.istio.io",
+constexpr std::array<std::string_view, 8> kCrds = {"serviceentries.networking.istio.io",
                                                    "workloadentries.networking.istio.io",
                                                    "sidecars.networking.istio.io",
+                                                   "virtualservices.networking.istio.io",
                                                    "serviceexports.multicluster.x-k8s.io",
                                                    "serviceimports.multicluster.x-k8s.io",
                                                    "serviceexports.net.gke.io",
@@ -40,6 +41,7 @@ class Planner {
     add_served("serviceentries", "networking.istio.io", Kind::ServiceEntry);
     add_served("workloadentries", "networking.istio.io", Kind::WorkloadEntry);
     add_served("sidecars", "networking.istio.io", Kind::Sidecar);
+    add_served("virtualservices", "networking.istio.io", Kind::VirtualService);
     add_root_sidecars();
     for (const std::string_view group : {"multicluster.x-k8s.io", "net.gke.io"}) {
       add_served("serviceexports", group, Kind::ServiceExport);

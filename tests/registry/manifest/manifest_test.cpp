@@ -175,7 +175,7 @@ TEST(ManifestTest, ReadsConsecutiveJsonTexts) {
 
 TEST(ManifestTest, IgnoresIrrelevantKindsSilently) {
   for (const std::string_view kind :
-       {"VirtualService", "DestinationRule", "Gateway", "Deployment", "ConfigMap", "Secret",
+       {"EnvoyFilter", "DestinationRule", "Gateway", "Deployment", "ConfigMap", "Secret",
         "ServiceAccount", "CustomResourceDefinition", "HTTPRoute", "WorkloadGroup"}) {
     const Collected collected =
         read("apiVersion: any/v1\nkind: " + std::string(kind) + "\nmetadata: {name: a}\nspec: 7\n");

@@ -61,6 +61,16 @@ TEST(WatchPlanTest, FallsBackToEndpoints) {
               ElementsAre("/api/v1/namespaces", "/api/v1/services", "/api/v1/endpoints"));
 }
 
+TEST(WatchPlanTest, FollowsVirtualServicesOnlyWhereTheyAreServed) {
+  EXPECT_THAT(plan({}, kToday), Not(Contains(testing::HasSubstr("virtualservices"))));
+  EXPECT_THAT(plan({}, {{"virtualservices.networking.istio.io", "v1"}}),
+              Contains("/apis/networking.istio.io/v1/virtualservices"));
+  EXPECT_TRUE(is_crd_of_interest("virtualservices.networking.istio.io"));
+  for (const auto& planned :
+       plan_watches(WatchNeeds{}, {{"virtualservices.networking.istio.io", "v1"}}))
+    EXPECT_TRUE(planned.kind != Kind::VirtualService || !planned.is_required);
+}
+
 TEST(WatchPlanTest, FollowsMultiClusterKindsOfEitherGroup) {
   EXPECT_THAT(plan({}, {{"serviceexports.multicluster.x-k8s.io", "v1alpha1"},
                         {"serviceimports.net.gke.io", "v1"}}),

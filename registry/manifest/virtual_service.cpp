@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// networking.istio.io VirtualService, as far as explanations of connections name it.  It changes no
+// answer, so nothing in its spec is refused: what cannot be read is left out, with a warning.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "registry/base/host_name.hpp"
+#include "registry/manifest/object.hpp"
+
+namespace meshdns::registry {
+
+namespace {
+
+constexpr std::string_view kMesh = "mesh";
+// Conditions of one match that are told in words.
+constexpr std::size_t kMaxConditions = 16;
+
+struct LayerField {
+  std::string_view name;
+  RouteLayer layer;
+};
+constexpr std::array kLayers = {LayerField{"http", RouteLayer::Http},
+                                LayerField{"tls", RouteLayer::Tls},
+                                LayerField{"tcp", RouteLayer::Tcp}};
+
+// Conditions of an HTTP match that a connection alone cannot meet; those with a StringMatch.
+constexpr std::array<std::string_view, 4> kTextConditions = {"uri", "scheme", "method",
+                                                             "authority"};
+constexpr std::array<std::string_view, 2> kKeyedConditions = {"headers", "queryParams"};
+
+std::string_view text_of(const Node& mapping, std::string_view key) {
+  const Node* const value = mapping.find(key);
+  return value == nullptr || value->is_null() ? std::string_view() : value->text();
+}
+
+std::uint16_t port_of(const Node* value) {
+  const auto number = value == nullptr ? std::nullopt : value->as_integer();
+  return number && *number > 0 && *number <= 0xffff ? static_cast<std::uint16_t>(*number) : 0;
+}
+
+void append(std::string& list, std::string_view text) {
+  if (!list.empty()) list += ", ";
+  list += text;
+}
+
+// `uri prefix "/v2"`; "header end-user" where the presence suffices.
+std::string describe_condition(std::string_view what, const Node& condition) {
+  for (const std::string_view type : {"exact", "prefix", "regex"})
+    if (const Node* const value = condition.find(type); value != nullptr && value->is_scalar())
+      return std::string(what) + " " + std::string(type) + " " + quoted(value->text());
+  return std::string(what);
+}
+
+class VirtualServiceReader {
+ public:
+  VirtualServiceReader(Report& report, const Field& spec) : report_(report), spec_(spec) {}
+
+  VirtualService read() {
+    for_each_of(spec_, "hosts", [&](const Field& at) {
+      const std::string host = canonical_host(at->text());
+      if (host.empty()) return warn(at, "is not a host; it is left out");
+      service_.hosts.push_back(host);
+    });
+    for_each_of(spec_, "exportTo", [&](const Field& at) {
+      if (!at->text().empty()) service_.export_to.push_back(to_lower(at->text()));
+    });
+    is_for_mesh_ = names_mesh(spec_.node()).value_or(true);
+    for (const LayerField& layer : kLayers) read_layer(layer);
+    return std::move(service_);
+  }
+
+ private:
+  void warn(const Field& at, std::string message) { report_.warning(at, std::move(message)); }
+
+  // Calls `visit` for each element of a list that may be absent.
+  template <typename Visit>
+  void for_each_of(const Field& parent, std::string_view name, const Visit& visit) {
+    const Node* const list = parent->find(name);
+    if (list == nullptr || list->is_null()) return;
+    const Field field(parent, *list);
+    if (!list->is_sequence()) return warn(field, "is not a list; it is left out");
+    std::size_t index = 0;
+    for (const Node& node : *list) visit(Field(field, node, index++));
+  }
+
+  // Whether `gateways` has "mesh"; nullopt when there are none.
+  static std::optional<bool> names_mesh(const Node& object) {
+    const Node* const gateways = object.find("gateways");
+    if (gateways == nullptr || !gateways->is_sequence() || gateways->size() == 0)
+      return std::nullopt;
+    return std::ranges::any_of(*gateways, [](const Node& name) { return name.text() == kMesh; });
+  }
+
+  void read_layer(const LayerField& layer) {
+    std::uint32_t position = 0;
+    for_each_of(spec_, layer.name, [&](const Field& at) {
+      TrafficRoute route;
+      route.layer = layer.layer;
+      route.position = position++;
+      if (!at->is_mapping()) return warn(at, "is not a mapping; the route is left out");
+      if (read_matches(at, route)) {
+        read_targets(at, route);
+        service_.routes.push_back(std::move(route));
+      }
+    });
+  }
+
+  // Returns whether the route is for the mesh.
+  bool read_matches(const Field& at, TrafficRoute& route) {
+    route.name = text_of(at.node(), "name");
+    bool has_any = false;
+    for_each_of(at, "match", [&](const Field& match) {
+      has_any = true;
+      if (names_mesh(match.node()).value_or(is_for_mesh_))
+        route.matches.push_back(read_match(match));
+    });
+    return has_any ? !route.matches.empty() : is_for_mesh_;
+  }
+
+  RouteMatch read_match(const Field& at) {
+    RouteMatch match;
+    match.port = port_of(at->find("port"));
+    match.source_namespace = text_of(at.node(), "sourceNamespace");
+    if (const Node* const labels = at->find("sourceLabels")) {
+      for (const Node& label : *labels) match.source_labels.emplace_back(label.key(), label.text());
+      std::ranges::sort(match.source_labels);
+    }
+    for_each_of(at, "sniHosts", [&](const Field& host) {
+      match.sni_hosts.push_back(canonical_host(host->text()));
+    });
+    for_each_of(at, "destinationSubnets", [&](const Field& subnet) {
+      const auto prefix = IpPrefix::parse(subnet->text());
+      if (!prefix) return warn(subnet, quoted(subnet->text()) + " is not an address range");
+      match.subnets.push_back(*prefix);
+    });
+    match.request = conditions_of(at.node());
+    return match;
+  }
+
+  // What only a request can show.
+  static std::string conditions_of(const Node& match) {
+    std::string text;
+    std::size_t count = 0;
+    const auto add = [&](const std::string& condition) {
+      if (++count <= kMaxConditions) append(text, condition);
+      if (count == kMaxConditions + 1) append(text, "and more");
+    };
+    for (const std::string_view name : kTextConditions)
+      if (const Node* const value = match.find(name)) add(describe_condition(name, *value));
+    for (const std::string_view name : kKeyedConditions)
+      if (const Node* const values = match.find(name))
+        for (const Node& value : *values)
+          add(describe_condition(std::string(name == "headers" ? "header " : "query parameter ") +
+                                     printable(value.key(), kMaxHostLength),
+                                 value));
+    if (const Node* const headers = match.find("withoutHeaders"))
+      for (const Node& value : *headers)
+        add("not " + describe_condition("header " + printable(value.key(), kMaxHostLength), value));
+    return text;
+  }
+
+  void read_targets(const Field& at, TrafficRoute& route) {
+    for (const std::string_view action : {"redirect", "directResponse"})
+      if (at->find(action) != nullptr) route.action = action;
+    if (const Node* const other = at->find("delegate")) {
+      const std::string_view ns = text_of(*other, "namespace");
+      route.action = "delegate VirtualService ";
+      route.action += ns.empty() ? std::string_view("(own namespace)") : ns;
+      route.action += "/";
+      route.action += text_of(*other, "name");
+    }
+    for_each_of(at, "route", [&](const Field& field) {
+      const Node* const destination = field->find("destination");
+      if (destination == nullptr) return warn(field, "has no destination; it is left out");
+      RouteTarget target;
+      target.host = canonical_host(text_of(*destination, "host"));
+      target.subset = text_of(*destination, "subset");
+      if (const Node* const port = destination->find("port"))
+        target.port = port_of(port->find("number"));
+      const Node* const weight = field->find("weight");
+      target.weight = static_cast<std::uint32_t>(
+          std::clamp<std::int64_t>(weight == nullptr ? 0 : weight->as_integer().value_or(0), 0,
+                                   std::numeric_limits<std::uint32_t>::max()));
+      route.targets.push_back(std::move(target));
+    });
+  }
+
+  Report& report_;
+  const Field& spec_;
+  VirtualService service_;
+  bool is_for_mesh_ = true;
+};
+
+}  // namespace
+
+Resource read_virtual_service(Object& object) {
+  VirtualService service;
+  if (const Node* const spec = object.root->find("spec"); spec != nullptr && spec->is_mapping())
+    service = VirtualServiceReader(object.report, Field(object.root, *spec)).read();
+  else
+    object.report.warning(object.root, "has no spec; no connection is explained by it");
+  service.meta = std::move(object.meta);
+  return service;
+}
+
+}  // namespace meshdns::registry
