@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/v1 Pod: who has which address, and where a client is.
 #include <array>
+#include <iterator>
+#include <ranges>
 
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
@@ -56,6 +58,7 @@ constexpr auto kSpecNames = std::to_array<std::string_view>({
     "volumes",
     "workloadRef",
 });
+constexpr std::string_view kTemplates = "inject.istio.io/templates";
 constexpr std::array<std::string_view, 3> kDnsConfigNames = {"nameservers", "searches", "options"};
 constexpr std::array<std::string_view, 4> kDnsPolicies = {"ClusterFirst", "ClusterFirstWithHostNet",
                                                           "Default", "None"};
@@ -79,6 +82,41 @@ void read_dns(Report& report, const Fields& spec, Pod& pod) {
       return report.warning(at, quoted(text) + " " + *reason + "; it is ignored");
     pod.searches.push_back(canonical_host(text));
   });
+}
+
+// The node type in the arguments `proxy TYPE` of Istio's agent; empty where no container runs it.
+// Since Kubernetes 1.29 a sidecar may be an init container.
+std::string_view proxy_type_of(const Node& spec) {
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    const Node* const containers = spec.find(list);
+    if (containers == nullptr || !containers->is_sequence()) continue;
+    for (const Node& container : *containers) {
+      const Node* const args = container.find("args");
+      if (args == nullptr || !args->is_sequence() || args->size() < 2) continue;
+      const auto first = args->begin();
+      if (first->text() == "proxy") return std::next(first)->text();
+    }
+  }
+  return {};
+}
+
+// Whether the annotation, a list with commas, has a template for gateways.
+bool has_gateway_template(std::string_view templates) {
+  for (const auto part : std::views::split(templates, ',')) {
+    std::string_view name(part.begin(), part.end());
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (name == "gateway" || name == "kube-gateway" || name == "waypoint") return true;
+  }
+  return false;
+}
+
+// As Istio knows the type of a proxy: by what it runs with.  Before the injection, and in a
+// manifest, the template tells.  Labels do not count: any Pod may have them.
+bool is_gateway(const Object& object, const Node* spec) {
+  const std::string_view type = spec == nullptr ? std::string_view() : proxy_type_of(*spec);
+  if (!type.empty()) return type == "router" || type == "waypoint";
+  return has_gateway_template(object.annotation(kTemplates).value_or(std::string_view()));
 }
 
 void read_spec(Report& report, const Field& spec, Pod& pod) {
@@ -129,6 +167,7 @@ Resource read_pod(Object& object) {
   const auto spec = fields.get("spec");
   // A Pod written by hand to say who has an address needs no spec.
   if (spec) read_spec(object.report, *spec, pod);
+  pod.is_gateway = is_gateway(object, spec ? &spec->node() : nullptr);
   const auto status = fields.get("status");
   if (status && !(*status)->is_mapping()) {
     object.report.error(*status, "expected a mapping, got " + std::string((*status)->describe()));

@@ -195,6 +195,8 @@ struct Pod {
   // these alone, else they come after the cluster's.
   bool dns_policy_none = false;
   std::vector<std::string> searches;
+  // Its proxy is a gateway or a waypoint: no Sidecar narrows what it sees.
+  bool is_gateway = false;
   friend bool operator==(const Pod&, const Pod&) = default;
 };
 

@@ -205,7 +205,7 @@ void body(A& a, EndpointSlice& v) {
 template <typename A>
 void body(A& a, Pod& v) {
   fields(a, v.ips, v.host_network, v.running, v.leaving, v.ready, v.node_name, v.service_account,
-         v.dns_policy_none, v.searches);
+         v.dns_policy_none, v.searches, v.is_gateway);
 }
 template <typename A>
 void body(A&, Namespace&) {}

@@ -148,6 +148,7 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
   if (const auto* pod = std::get_if<Pod>(&workload)) {
     if (!pod->dns_policy_none) identity.search = search_list_of_pod(meta.ns);
     identity.search.insert(identity.search.end(), pod->searches.begin(), pod->searches.end());
+    identity.narrowed_by_sidecars = !pod->is_gateway;
     // The API gives a Pod one address of each family that it has.
     identity.ipv4 = std::ranges::any_of(pod->ips, &IpAddress::is_v4);
     identity.ipv6 = std::ranges::any_of(pod->ips, &IpAddress::is_v6);

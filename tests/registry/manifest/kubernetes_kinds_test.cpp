@@ -320,6 +320,36 @@ status:
   EXPECT_TRUE(result.ready);
 }
 
+// By what its proxy runs with, as Istio knows it; a manifest has the template instead.
+TEST(PodTest, IsAGatewayByTheTypeOfItsProxy) {
+  const auto is_gateway = [](std::string_view annotations, std::string_view spec) {
+    return only<Pod>(read("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {istio: "
+                          "ingressgateway}, annotations: {" +
+                          std::string(annotations) + "}}\nspec: {" + std::string(spec) + "}\n"))
+        .is_gateway;
+  };
+  const std::string_view app = "{name: app, args: [serve]}, {name: bare}";
+  const auto with_proxy = [&](std::string_view list, std::string_view type) {
+    return std::string(list) + ": [" + std::string(app) + ", {name: istio-proxy, args: [proxy, " +
+           std::string(type) + ", --domain, x]}]";
+  };
+  EXPECT_TRUE(is_gateway("", with_proxy("containers", "router")));
+  EXPECT_TRUE(is_gateway("", with_proxy("containers", "waypoint")));
+  EXPECT_FALSE(is_gateway("", with_proxy("containers", "sidecar")));
+  EXPECT_FALSE(is_gateway("", with_proxy("initContainers", "sidecar")));
+  EXPECT_TRUE(is_gateway("", with_proxy("initContainers", "router")));
+  EXPECT_FALSE(is_gateway("", "containers: [" + std::string(app) + "]")) << "a label is no proof";
+  EXPECT_FALSE(is_gateway("", ""));
+  for (const char* templates : {"gateway", "sidecar, gateway", "kube-gateway", "waypoint"})
+    EXPECT_TRUE(is_gateway("inject.istio.io/templates: \"" + std::string(templates) + "\"", ""));
+  for (const char* templates : {"sidecar", "", "my-gateway", "gateways"})
+    EXPECT_FALSE(is_gateway("inject.istio.io/templates: \"" + std::string(templates) + "\"", ""));
+  EXPECT_FALSE(
+      is_gateway("inject.istio.io/templates: gateway", with_proxy("containers", "sidecar")))
+      << "what runs counts";
+  EXPECT_FALSE(is_gateway("", "containers: [{args: [proxy]}, {args: [run, proxy, router]}]"));
+}
+
 TEST(PodTest, IsNotRunningWhenItHasEnded) {
   for (const std::string_view phase : {"Succeeded", "Failed", "Unknown"})
     EXPECT_FALSE(only<Pod>(read(object("v1", "Pod",
