@@ -12,6 +12,7 @@
 #include "registry/tables/client_table.hpp"
 #include "registry/tables/host_marks.hpp"
 #include "registry/tables/host_table.hpp"
+#include "registry/tables/member_table.hpp"
 #include "registry/tables/namespace_table.hpp"
 #include "registry/tables/non_terminal_table.hpp"
 #include "registry/tables/origin_table.hpp"
@@ -103,6 +104,7 @@ struct Registry::State {
   NamespaceTable namespaces;
   WorkloadTable workloads;
   ClientTable clients{*settings, symbols, workloads};
+  MemberTable members{hosts, *settings};
   ClaimantTable claimants;  // only with claims: strict
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};
@@ -244,11 +246,14 @@ DeriveContext Registry::State::derive_context() {
   return context;
 }
 
+  context.is_member = [this](std::string_view host) { return members.is_member(host); };
 void Registry::State::rederive_marked(Change& change) {
   DeriveContext context = derive_context();
-  change.hosts.take([&](const HostKey& key, const SourceChange& sources) {
-    rederive(key, sources, context, change);
-  });
+  // A Service's members may mark hosts that are derived already.
+  while (!change.hosts.empty())
+    change.hosts.take([&](const HostKey& key, const SourceChange& sources) {
+      rederive(key, sources, context, change);
+    });
   reverse.apply();
   EndpointNameTable::Difference names = endpoint_names.take_difference();
   CommitSummary& summary = change.summary;
@@ -292,6 +297,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (change.wants_events)
     if (auto event = difference(key.host, key.ns->text(), before, after))
       change.events.push_back(std::move(*event));
+  members.exchange(key, before.get(), after.get(),
+                   [&](const HostKey& host) { change.hosts.mark(host); });
   ++summary.changed_hosts;
   if (!after) return;
   if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)

@@ -42,6 +42,8 @@ struct DeriveContext {
   // Whether the entry's host has an address of the entry's status, rather than an older entry.
   std::function<bool(const IpAddress& address, const StoredRef& entry, std::string_view host)>
       has_status_address;
+  // Whether the host is the short name of a Service's member.
+  std::function<bool(std::string_view host)> is_member;
   // The sources of another host's record: a Service with its slices.
   std::function<void(std::string_view host, std::string_view ns,
                      const std::function<void(const StoredRef&)>&)>

@@ -49,7 +49,7 @@ std::optional<Claim> Deriver::refused_claim() const {
 }
 
 bool Deriver::is_refused_claim() {
-  record_->can_shadow = can_be_short_name(host_, settings_);
+  record_->can_shadow = can_be_short_name(host_, settings_) || context_.is_member(host_);
   const std::optional<Claim> claim = refused_claim();
   if (!claim) return false;
   record_->placeholder = true;

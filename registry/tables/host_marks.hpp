@@ -26,6 +26,7 @@ class HostMarks {
   // A null `source` means another change of the host.
   void mark(const SymbolRef& ns, std::string_view host, StoredRef source = {}, bool added = false);
   void mark(const HostKey& key) { mark(key.ns, key.host); }
+  bool empty() const { return marks_.empty(); }
 
   // Visits each marked host once and forgets the marks.  Names of the cluster set come last, since
   // they are derived from others.
