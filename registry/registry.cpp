@@ -67,6 +67,11 @@ struct Registry::State {
         resource.kind() == Kind::Namespace ? resource.name() : resource.ns();
     return std::ranges::find(served, ns) != served.end();
   }
+  // Whether what takes long is given up.  Asked of each object; asks every 5 ms or so.
+  bool is_interrupted() {
+    if (interrupted || !interrupt || ++steps % 1'024 != 0) return interrupted;
+    return interrupted = interrupt();
+  }
   bool is_strict() const { return settings->claims == Claims::Strict; }
 
   OriginTable::Exchange exchange_in(Change& change) {
@@ -99,17 +104,20 @@ struct Registry::State {
   PortTable ports;
   OriginTable origins;
   HostTable hosts;
+  MemberTable members{hosts, *settings};
   ReverseTable reverse;
   NonTerminalTable non_terminals;
   NamespaceTable namespaces;
   WorkloadTable workloads;
   ClientTable clients{*settings, symbols, workloads};
-  MemberTable members{hosts, *settings};
   ClaimantTable claimants;  // only with claims: strict
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};
   StatusAddressTable status_addresses;
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
+  std::function<bool()> interrupt;
+  std::size_t steps = 0;
+  bool interrupted = false;  // for good
 };
 
 void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
@@ -134,6 +142,8 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
     case Kind::ServiceImport:
     case Kind::NameTableEntry:
       return link_hosts(resource, stored, add, change);
+    case Kind::VirtualService:  // explanations look for it among the resources
+      return;
   }
 }
 
@@ -144,8 +154,6 @@ void Registry::State::link_hosts(const Resource& resource, const StoredRef& stor
   for (const auto& host : hosts_of(resource, *settings)) {
     change.hosts.mark(ns, host, stored, add);
     if (makes_claims) claimants.note_claimant({ns, host}, add);
-    case Kind::VirtualService:  // explanations look for it among the resources
-      return;
   }
   // A name of the cluster set follows the Service that it stands for.
   const auto follow = [&](std::string_view service) {
@@ -238,6 +246,7 @@ DeriveContext Registry::State::derive_context() {
                                       std::string_view host) {
     return status_addresses.has(address, entry, host);
   };
+  context.is_member = [this](std::string_view host) { return members.is_member(host); };
   context.for_each_source = [this](std::string_view host, std::string_view ns,
                                    const std::function<void(const StoredRef&)>& visit) {
     if (const auto record = hosts.find({symbols.intern(ns), std::string(host)}))
@@ -246,7 +255,6 @@ DeriveContext Registry::State::derive_context() {
   return context;
 }
 
-  context.is_member = [this](std::string_view host) { return members.is_member(host); };
 void Registry::State::rederive_marked(Change& change) {
   DeriveContext context = derive_context();
   // A Service's members may mark hosts that are derived already.
@@ -254,6 +262,7 @@ void Registry::State::rederive_marked(Change& change) {
     change.hosts.take([&](const HostKey& key, const SourceChange& sources) {
       rederive(key, sources, context, change);
     });
+  if (interrupted) return;
   reverse.apply();
   EndpointNameTable::Difference names = endpoint_names.take_difference();
   CommitSummary& summary = change.summary;
@@ -266,6 +275,7 @@ void Registry::State::rederive_marked(Change& change) {
 
 void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
                                DeriveContext& context, Change& change) {
+  if (is_interrupted()) return;
   const Ref<const ServiceRecord> before = hosts.find(key);
   std::vector<StoredRef> remaining;
   if (before)
@@ -288,6 +298,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
                           const Ref<const ServiceRecord>& after, Change& change) {
   CommitSummary& summary = change.summary;
   const std::size_t namespaces_with_host = hosts.put(key, after);
+  members.exchange(key, before.get(), after.get(),
+                   [&](const HostKey& host) { change.hosts.mark(host); });
   if (!is_wildcard(key.host)) reverse.note(key.host, before.get(), after.get());
   non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
   if (!is_wildcard(key.host))
@@ -297,8 +309,6 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (change.wants_events)
     if (auto event = difference(key.host, key.ns->text(), before, after))
       change.events.push_back(std::move(*event));
-  members.exchange(key, before.get(), after.get(),
-                   [&](const HostKey& host) { change.hosts.mark(host); });
   ++summary.changed_hosts;
   if (!after) return;
   if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)
@@ -315,7 +325,7 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
 void Registry::State::settle(Change& change) {
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
   rederive_marked(change);
-  clients.update();
+  if (!interrupted) clients.update();
 }
 
 std::shared_ptr<const Snapshot> Registry::State::snapshot() {
@@ -372,9 +382,15 @@ void Registry::set_publish(std::function<void(std::shared_ptr<const Snapshot>)> 
   state_->publish = std::move(publish);
 }
 
+void Registry::set_interrupt(std::function<bool()> interrupt) {
+  state_->interrupt = std::move(interrupt);
+}
+
 CommitSummary Registry::finish(Change& change) {
   change.wants_events = controller_.has_handlers();
-  state_->settle(change);
+  if (!state_->interrupted) state_->settle(change);
+  if (change.summary.interrupted = state_->interrupted; state_->interrupted)
+    return std::move(change.summary);
   current_ = state_->snapshot();
   if (state_->publish) state_->publish(current_);
   if (controller_.has_handlers()) controller_.notify(change.events, *current_);
@@ -391,6 +407,7 @@ CommitSummary Registry::commit(Transaction&& transaction) {
   const OriginTable::Exchange exchange = state_->exchange_in(change);
   std::size_t& changed = change.summary.changed_resources;
   for (const auto& resource : transaction.upserts_) {
+    if (state_->is_interrupted()) return finish(change);
     changed += origins.upsert(resource, exchange);
     if (const auto it = replaced.find(resource->origin()); it != replaced.end())
       it->second.push_back(resource->key_hash());
@@ -422,6 +439,8 @@ CommitSummary Registry::set_settings(MeshSettings settings) {
   state_->endpoint_names.take_resolved(old->endpoint_names);
   state_->clients.use(old->clients.settings());
   state_->publish = old->publish;
+  state_->interrupt = old->interrupt;
+  state_->interrupted = old->interrupted;
   if (state_->settings->auto_allocate == AutoAllocate::Persistent &&
       old->settings->auto_allocate == AutoAllocate::Persistent)
     state_->vips.set_allocator(old->vips.take_allocator());

@@ -61,6 +61,8 @@ class Transaction {
 
 // The changes of one commit.
 struct CommitSummary {
+  // The commit was given up (Registry::set_interrupt): the rest is empty.
+  bool interrupted = false;
   std::size_t changed_resources = 0;
   std::size_t changed_hosts = 0;
   // Names that endpoint sets of a namespace now use, or no longer use: the work list of the
@@ -110,6 +112,10 @@ class Registry {
   Controller& controller() { return controller_; }
   // `publish` is called with each new snapshot, before the handlers (for the Publisher).
   void set_publish(std::function<void(std::shared_ptr<const Snapshot>)> publish);
+  // `interrupt` is asked now and then during large commits.  Once it returns true, that commit and
+  // all later ones are given up and nothing is published any more: the process is to end, and does
+  // not wait for seconds of work.  current() stays as it was.
+  void set_interrupt(std::function<bool()> interrupt);
   // Replaces the allocator of `auto_allocate` that the settings selected (persistent allocators
   // need a file, which the registry does not have).
   CommitSummary set_vip_allocator(std::unique_ptr<VipAllocator> allocator);

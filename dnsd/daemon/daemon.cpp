@@ -234,6 +234,7 @@ Result<void> Daemon::start_signals() {
             signals_[i].open(&loop_, numbers[i], [this](int number) { on_signal(number); });
         error != 0)
       return fail(std::string("cannot receive signals: ") + uv_strerror(error));
+  registry_.set_interrupt(is_end_asked);
   release_signals();
   return {};
 }

@@ -135,7 +135,16 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     without_endpoints_.insert(batch.source);
   else
     without_endpoints_.erase(batch.source);
-  if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
+  if (!transaction.empty()) {
+    registry::CommitSummary summary = registry_.commit(std::move(transaction));
+    if (summary.interrupted) {
+      // Nobody may take the source for read, nor save what there is of it.
+      interrupted_ = true;
+      complete_.erase(batch.source);
+      return;
+    }
+    follow(std::move(summary));
+  }
   unreturned_ += parsed_resources;
   const bool is_list_over = std::ranges::any_of(
       batch.changes, [](const auto& change) { return change.effect != Effect::Update; });

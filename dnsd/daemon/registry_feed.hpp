@@ -61,6 +61,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   // Whether a source may not read the endpoints of headless Services.
   bool lacks_endpoints() const { return !without_endpoints_.empty(); }
   std::size_t complete_sources() const { return complete_.size(); }
+  // Whether a commit was given up, because the process is to end.
+  bool is_interrupted() const { return interrupted_; }
   // Called after each batch.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
 
@@ -88,7 +90,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   std::map<std::string, std::set<std::string>> origins_by_source_;
   std::set<std::string> complete_;
   std::set<std::string> without_endpoints_;
-  std::size_t unreturned_ = 0;                // resources parsed since memory was last given back
+  std::size_t unreturned_ = 0;  // resources parsed since memory was last given back
+  bool interrupted_ = false;
   std::map<std::string, Restored> restored_;  // by source
   std::map<std::string, std::vector<registry::Finding>> findings_;
   std::function<void()> listener_;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <csignal>
 #include <initializer_list>
 #include <utility>
@@ -18,13 +19,39 @@ sigset_t held_signals() {
   return set;
 }
 
+using Handler = void (*)(int);
+
+std::atomic<bool> end_asked = false;
+// libuv's handler, the same one for every signal.
+std::atomic<Handler> handler_of_loops = nullptr;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
+
+void note_end(int number) {
+  end_asked = true;
+  if (const Handler handler = handler_of_loops) handler(number);
+}
+
+// Puts note_end() in front of libuv's handler, which only wakes the loop.
+void note_ends(int number) {
+  end_asked = false;
+  struct sigaction action{};
+  sigaction(number, nullptr, &action);
+  if (action.sa_handler == note_end) return;
+  handler_of_loops = action.sa_handler;
+  action.sa_handler = note_end;
+  sigaction(number, &action, nullptr);
+}
+
 }  // namespace
+
+bool is_end_asked() { return end_asked; }
 
 int Signal::open(uv_loop_t* loop, int number, Callback callback) {
   const auto init = [loop](uv_signal_t* signal) { return uv_signal_init(loop, signal); };
   int error = begin(std::move(callback), init);
   if (error == 0) error = uv_signal_start(get(), call, number);
   if (error != 0) close();
+  if (error == 0 && (number == SIGTERM || number == SIGINT)) note_ends(number);
   return error;
 }
 

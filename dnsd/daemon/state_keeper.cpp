@@ -123,9 +123,9 @@ void StateKeeper::close() {
   file_.clear();
 }
 
-// Null when the file is up to date.
+// Null when the file is up to date, or nothing new is known as a whole.
 std::unique_ptr<StateKeeper::Job> StateKeeper::prepare(Time now) {
-  if (file_.empty() || version() == saved_) return nullptr;
+  if (file_.empty() || version() == saved_ || feed_.is_interrupted()) return nullptr;
   auto job = std::make_unique<Job>();
   job->file = file_;
   job->snapshot = registry_.current();
