@@ -11,6 +11,7 @@
 
 #include "dnsd/config/quoted.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/reverse_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -57,45 +58,16 @@ bool multiply_add(std::uint64_t& sum, std::uint64_t value, std::uint64_t factor,
   return sum <= limit;
 }
 
-// One label of a reverse zone: an octet in decimal under in-addr.arpa (RFC 1035, section 3.5), four
-// bits in hexadecimal under ip6.arpa (RFC 3596, section 2.5).
-struct ReverseTree {
-  std::size_t first_octet;
-  unsigned bits_per_label;
-  std::string_view root;
-};
-constexpr ReverseTree kInAddr = {12, 8, "in-addr.arpa"};
-constexpr ReverseTree kIp6 = {0, 4, "ip6.arpa"};
-
-unsigned label_value(const ReverseTree& tree, const IpAddress& address, std::size_t index) {
-  if (tree.bits_per_label == 8) return address.octets()[tree.first_octet + index];
-  const unsigned octet = address.octets()[index / 2];
-  return index % 2 == 0 ? octet >> 4 : octet & 0xf;
-}
-
-void append_label(std::string& name, const ReverseTree& tree, unsigned value) {
-  name +=
-      tree.bits_per_label == 8 ? std::to_string(value) : std::string(1, "0123456789abcdef"[value]);
-  name += '.';
-}
-
 std::vector<std::string> reverse_zones(const IpPrefix& prefix) {
-  const ReverseTree& tree = prefix.address.is_v4() ? kInAddr : kIp6;
-  const std::size_t labels = (prefix.length + tree.bits_per_label - 1) / tree.bits_per_label;
-  std::string parent;
-  for (std::size_t i = labels; i-- > 1;)
-    append_label(parent, tree, label_value(tree, prefix.address, i - 1));
-  parent += tree.root;
-  if (labels == 0) return {parent};
-
-  const auto spare_bits = static_cast<unsigned>(labels * tree.bits_per_label - prefix.length);
-  const unsigned count = 1U << spare_bits;
-  const unsigned first = label_value(tree, prefix.address, labels - 1) & ~(count - 1);
+  const unsigned bits = bits_of_reverse_label(prefix.address);
+  const std::size_t labels = (prefix.length + bits - 1) / bits;
+  if (labels == 0) return {reverse_name(prefix.address, 0)};
+  const std::string parent = reverse_name(prefix.address, labels - 1);
+  const unsigned count = 1U << (labels * bits - prefix.length);
+  const unsigned first = reverse_label_value(prefix.address, labels - 1) & ~(count - 1);
   std::vector<std::string> zones;
-  for (unsigned i = 0; i < count; ++i) {
-    append_label(zones.emplace_back(), tree, first + i);
-    zones.back() += parent;
-  }
+  for (unsigned i = 0; i < count; ++i)
+    zones.push_back(reverse_label(prefix.address, first + i) + "." + parent);
   return zones;
 }
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "dnsd/config/values.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/reverse_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -24,10 +24,6 @@ bool has_family(const LocalEntry& entry, Type type) {
   return std::ranges::any_of(entry.addresses, [&](const IpAddress& address) {
     return address.is_v4() == (type == Type::A);
   });
-}
-
-std::string reverse_name_of(const IpAddress& address) {
-  return parse_zones(address.to_string() + (address.is_v4() ? "/32" : "/128"))->front();
 }
 
 // The addresses of a name as an answer to `type`.  `zone`: whose SOA says that there are none.
@@ -58,7 +54,7 @@ LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Overr
   for (const auto& [suffix, value] : overrides)
     overrides_.emplace(suffix, Overriding{value.action, {value.addresses, {}}});
   for (const auto& [name, entry] : by_name_) note_ancestors(name);
-  for (const auto& [address, entry] : by_address_) note_ancestors(reverse_name_of(address));
+  for (const auto& [address, entry] : by_address_) note_ancestors(reverse_name(address));
   for (const auto& [suffix, overriding] : overrides_)
     if (overriding.action == OverrideAction::Addresses) note_ancestors(suffix);
   std::ranges::sort(ancestors_);

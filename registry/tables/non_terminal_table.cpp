@@ -8,24 +8,11 @@
 #include <span>
 
 #include "registry/base/host_name.hpp"
+#include "registry/base/reverse_name.hpp"
 #include "registry/tables/reverse_table.hpp"
 
 namespace meshdns::registry {
 namespace {
-
-// "4.10.in-addr.arpa" of the first `count` octets, or nibbles, of an address.
-std::string reverse_name(const IpAddress& address, std::size_t count) {
-  std::string name = address.is_v4() ? "in-addr.arpa" : "ip6.arpa";
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint8_t octet = address.octets()[address.is_v4() ? 12 + i : i / 2];
-    constexpr std::string_view digits = "0123456789abcdef";
-    const std::string label = address.is_v4()
-                                  ? std::to_string(octet)
-                                  : std::string(1, digits[i % 2 == 0 ? octet >> 4 : octet & 15]);
-    name.insert(0, label + ".");
-  }
-  return name;
-}
 
 // Sorted addresses in, so that neighbours share most of their names.
 std::set<std::string> names_above(const ServiceRecord* record, std::span<const std::string> zones) {
