@@ -3,6 +3,7 @@
 
 #include <uv.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/query/decision.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "loop/check_loop.hpp"
@@ -118,6 +120,12 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
     uv_run(&loop, UV_RUN_DEFAULT);
   }
   check_loop(uv_loop_close(&loop), "close: a handle is open");
+}
+
+bool waits_for_names(const Explanation& explanation) {
+  return std::ranges::any_of(explanation.answers, [](const Explanation::Answer& answer) {
+    return answer.verdict == to_string(Verdict::Wait);
+  });
 }
 
 }  // namespace
@@ -263,6 +271,9 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   }
   for (const auto& line : to_lines(*explanation, Audience::Operator))
     out << registry::printable(line, line.size()) << '\n';
+  if (waits_for_names(*explanation))
+    out << "note: this command does not look up the names of endpoints; /explain of the running "
+           "daemon has their addresses\n";
   return 0;
 }
 

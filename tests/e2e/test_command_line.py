@@ -135,6 +135,17 @@ def test_explain_says_what_answers_and_why(workspace):
     assert re.search("forward", unknown.stdout, re.IGNORECASE), unknown
 
 
+def test_explain_says_that_it_looks_up_no_endpoint_names(workspace):
+    workspace.write("db.yaml", merge(API, {"spec": {"addresses": None, "resolution": "DNS", "endpoints": [
+        {"address": "db.example.net"}]}}))
+    path = workspace.path / "meshdns.yaml"
+    path.write_text(yaml.safe_dump(workspace.config(upstreams=["127.0.0.1:9"])))
+    waiting = run_tool("explain", "--config", path, "api.example.org", "A")
+    assert "this command does not look up the names of endpoints" in waiting.stdout, waiting
+    other = run_tool("explain", "--config", path, "www.example.net", "A")
+    assert "look up" not in other.stdout, other
+
+
 def test_explain_says_which_service_a_connection_is_taken_for(workspace):
     workspace.write("api.yaml", merge(API, {"spec": {"ports": [{"number": 443, "name": "tcp", "protocol": "TCP"}]}}))
     path = workspace.path / "meshdns.yaml"
@@ -142,6 +153,11 @@ def test_explain_says_which_service_a_connection_is_taken_for(workspace):
     known = run_tool("explain", "--config", path, "--connect", "10.0.0.7:443")
     assert known.returncode == 0, known
     assert "service: api.example.org port 443" in known.stdout and "ServiceEntry shop/api" in known.stdout, known
+    assert "virtual service:" not in known.stdout, known
+    workspace.write("routes.yaml", ROUTES)
+    routed = run_tool("explain", "--config", path, "--connect", "10.0.0.7:443").stdout
+    assert re.search(r"virtual service: VirtualService shop/api \(.*routes.yaml:\d+\), tcp route 1: to other.example.org "
+                     "port 8443", routed), routed
     outside = run_tool("explain", "--config", path, "--connect", "192.0.2.77:7")
     assert "passthrough" in outside.stdout, outside
     wrong = run_tool("explain", "--config", path, "--connect", "nowhere")
@@ -153,11 +169,6 @@ def test_answers_on_any_free_port_and_says_which(workspace):
     daemon = workspace.daemon({"server": {"listen": ["127.0.0.1:0"]}}, upstreams=[workspace.upstream()])
     for transport in ("udp", "tcp"):
         assert daemon.ask("api.example.org.", "A", transport).addresses() == ["10.0.0.7"]
-    assert "virtual service:" not in known.stdout, known
-    workspace.write("routes.yaml", ROUTES)
-    routed = run_tool("explain", "--config", path, "--connect", "10.0.0.7:443").stdout
-    assert re.search(r"virtual service: VirtualService shop/api \(.*routes.yaml:\d+\), tcp route 1: to other.example.org "
-                     "port 8443", routed), routed
 
 
 def test_answers_on_every_configured_address(workspace):
