@@ -10,17 +10,11 @@
 #include <string>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/log/log.hpp"
 #include "loop/timer.hpp"
 
 namespace meshdns::dnsd {
-
-struct ReloadStatus {
-  bool ok = true;  // the last reload of the configuration
-  std::uint64_t reloads = 0;
-  std::uint64_t failures = 0;
-  std::int64_t last_success_unix = 0;
-};
 
 // Control thread.
 class ConfigReloader {

@@ -21,6 +21,7 @@
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/endpoint_lookups.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/daemon/forward_log.hpp"
@@ -51,12 +52,6 @@
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {
-
-// Why the daemon is or is not ready: one line per source and state.
-struct Readiness {
-  bool ready = false;
-  std::vector<std::string> reasons;
-};
 
 // Control thread, but for what says otherwise.
 class Daemon {

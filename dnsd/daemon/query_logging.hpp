@@ -6,17 +6,12 @@
 #include <memory>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/dnstap/dnstap_log.hpp"
 #include "dnsd/log/log.hpp"
 
 namespace meshdns::dnsd {
-
-// Frames since the start.
-struct DnstapCounts {
-  std::uint64_t written = 0;
-  std::uint64_t dropped = 0;
-};
 
 // Control thread.
 class QueryLogging {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
 #include "registry/saved/snapshot_file.hpp"
@@ -20,14 +21,6 @@
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {
-
-struct FeedCounters {
-  std::uint64_t commits = 0;
-  std::uint64_t changed_resources = 0;
-  std::uint64_t changed_hosts = 0;
-  std::uint64_t errors = 0;  // findings, since the start
-  std::uint64_t warnings = 0;
-};
 
 // Control thread.
 class RegistryFeed final : public registry::SourceSink, public resolver::ResolverListener {

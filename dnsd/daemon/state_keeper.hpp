@@ -16,18 +16,13 @@
 #include <thread>
 #include <vector>
 
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
 #include "registry/saved/snapshot_file.hpp"
 
 namespace meshdns::dnsd {
-
-struct StateStatus {
-  std::int64_t written_unix = 0;  // the last good write of this run; 0 = none yet
-  std::uint64_t bytes = 0;        // of that file
-  std::uint64_t failures = 0;     // writes that failed
-};
 
 // Control thread.
 class StateKeeper {

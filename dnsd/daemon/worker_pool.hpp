@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/liveness.hpp"
 #include "dnsd/daemon/load_history.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
@@ -20,13 +21,6 @@
 #include "registry/snapshot/publisher.hpp"
 
 namespace meshdns::dnsd {
-
-// The counters of one worker; any thread may read them.
-struct WorkerStatus {
-  const WorkerCounters& net;
-  const QueryCounters& query;
-  const ForwardCounters& forward;
-};
 
 // Control thread.
 class WorkerPool {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of the daemon in plain values, for the pages of the admin endpoint.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dnsd/forward/forwarder.hpp"
+#include "dnsd/net/worker.hpp"
+#include "dnsd/query/query_counters.hpp"
+#include "registry/source/source.hpp"
+
+namespace meshdns::dnsd {
+
+// Why the daemon is or is not ready: one line per source and state.
+struct Readiness {
+  bool ready = false;
+  std::vector<std::string> reasons;
+};
+
+// The counters of one worker; any thread may read them.
+struct WorkerStatus {
+  const WorkerCounters& net;
+  const QueryCounters& query;
+  const ForwardCounters& forward;
+};
+
+// The last reload of the configuration.
+struct ReloadStatus {
+  bool ok = true;
+  std::uint64_t reloads = 0;
+  std::uint64_t failures = 0;
+  std::int64_t last_success_unix = 0;
+};
+
+// The file of the registry in state_dir.
+struct StateStatus {
+  std::int64_t written_unix = 0;  // the last good write of this run; 0 = none yet
+  std::uint64_t bytes = 0;        // of that file
+  std::uint64_t failures = 0;     // writes that failed
+};
+
+struct FeedCounters {
+  std::uint64_t commits = 0;
+  std::uint64_t changed_resources = 0;
+  std::uint64_t changed_hosts = 0;
+  std::uint64_t errors = 0;  // findings, since the start
+  std::uint64_t warnings = 0;
+};
+
+// Frames since the start.
+struct DnstapCounts {
+  std::uint64_t written = 0;
+  std::uint64_t dropped = 0;
+};
+
+}  // namespace meshdns::dnsd
