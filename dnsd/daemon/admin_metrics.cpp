@@ -299,24 +299,23 @@ double unix_time(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(moment.time_since_epoch()).count();
 }
 
-void collect_sources(Collection& to, const Daemon& daemon) {
-  const std::vector<registry::SourceStatus> sources = daemon.sources().statuses();
+void collect_sources(Collection& to, const std::vector<SourceReport>& sources) {
   to.gauges("source_complete", "1 once the source has been read completely.");
-  for (const auto& source : sources) to.add(source.complete ? 1.0 : 0.0, {{"name", source.name}});
+  for (const auto& [source, changed] : sources)
+    to.add(source.complete ? 1.0 : 0.0, {{"name", source.name}});
   to.gauges("source_broken",
             "Number of files or collections of the source that are broken; their last good state "
             "is used.");
-  for (const auto& source : sources) to.add(source.broken, {{"name", source.name}});
+  for (const auto& [source, changed] : sources) to.add(source.broken, {{"name", source.name}});
   to.gauges("source_failing", "1 while the source reports an error (see /readyz).");
-  for (const auto& source : sources)
+  for (const auto& [source, changed] : sources)
     to.add(source.last_error.empty() ? 0.0 : 1.0, {{"name", source.name}});
   to.counters("source_changes_total",
               "Number of changed files or collections that the source delivered.");
-  for (const auto& source : sources) to.add(source.changes, {{"name", source.name}});
+  for (const auto& [source, changed] : sources) to.add(source.changes, {{"name", source.name}});
   to.gauges("source_last_change_timestamp_seconds",
             "Unix time of the last change that the source delivered.");
-  for (const auto& source : sources)
-    to.add(unix_time(daemon.sources().last_change(source.name)), {{"name", source.name}});
+  for (const auto& [source, changed] : sources) to.add(unix_time(changed), {{"name", source.name}});
 }
 
 ClientMetric::Histogram histogram_of(const registry::DelayHistogram& delays) {
@@ -333,9 +332,9 @@ ClientMetric::Histogram histogram_of(const registry::DelayHistogram& delays) {
 }
 
 // Of sources that follow a cluster's API; nothing where there are none.
-void collect_clusters(Collection& to, const std::vector<registry::SourceStatus>& sources) {
+void collect_clusters(Collection& to, const std::vector<SourceReport>& sources) {
   std::vector<const registry::SourceStatus*> clusters;
-  for (const auto& source : sources)
+  for (const auto& [source, changed] : sources)
     if (source.cluster) clusters.push_back(&source);
   if (clusters.empty()) return;
   const auto each_collection = [&](auto value) {
@@ -387,9 +386,9 @@ void collect_clusters(Collection& to, const std::vector<registry::SourceStatus>&
   }
 }
 
-void collect_registry(Collection& to, Daemon& daemon) {
-  const auto& snapshot = *daemon.registry().current();
-  const FeedCounters& feed = daemon.feed().counters();
+void collect_registry(Collection& to, const DaemonParts& daemon) {
+  const auto& snapshot = *daemon.registry.current();
+  const FeedCounters& feed = daemon.feed;
   to.gauges("registry_resources", "Number of objects in the registry.")
       .add(snapshot.resources.size());
   to.gauges("registry_hosts", "Number of host names in the registry, wildcards included.")
@@ -438,20 +437,20 @@ std::string config_hash(const Config& config) {
   return fmt::format("{:016x}", hash);
 }
 
-void collect_daemon(Collection& to, Daemon& daemon) {
-  const ReloadStatus& reloads = daemon.reloads();
+void collect_daemon(Collection& to, const DaemonParts& daemon, const WorkersStatus& workers) {
+  const ReloadStatus& reloads = daemon.reloads;
   to.gauges("build_info", "Always 1; the label has the version.")
       .add(1.0, {{"version", MESHDNS_VERSION}});
-  to.gauges("workers", "Number of worker threads.").add(daemon.workers().size());
+  to.gauges("workers", "Number of worker threads.").add(workers.each.size());
   to.gauges("workers_stuck",
             "Number of workers whose event loop has been blocked for more than 5 seconds.")
-      .add(daemon.workers().stuck());
+      .add(workers.stuck);
   to.gauges("workers_avoided",
             "Number of workers that get no new queries because their event loop has been blocked "
             "for more than 2 seconds.")
-      .add(daemon.workers().avoided());
+      .add(workers.avoided);
   to.gauges("start_time_seconds", "Unix time of the start of the daemon.")
-      .add(daemon.started_unix());
+      .add(unix_time(daemon.started));
   to.gauges("ready", "1 while /readyz reports ready.").add(daemon.readiness().ready ? 1.0 : 0.0);
   to.gauges("config_last_reload_ok",
             "1 if the last reload of the configuration succeeded, 0 if it failed.")
@@ -460,17 +459,18 @@ void collect_daemon(Collection& to, Daemon& daemon) {
             "Unix time of the last successful reload of the configuration; 0 if there was none.")
       .add(static_cast<double>(reloads.last_success_unix));
   to.gauges("config_info", "Always 1; the label has a hash of the configuration.")
-      .add(1.0, {{"hash", config_hash(daemon.config())}});
+      .add(1.0, {{"hash", config_hash(daemon.config)}});
   to.counters("config_reloads_total", "Number of reloads of the configuration.")
       .add(reloads.reloads);
   to.counters("config_reload_failures_total", "Number of reloads that failed and changed nothing.")
       .add(reloads.failures);
   to.counters("log_dropped_total", "Number of log lines dropped because the reader was too slow.")
-      .add(daemon.log().dropped());
+      .add(daemon.log.dropped());
+  const QueryLogCounts query_logs = daemon.query_logs();
   to.counters("query_log_dropped_total",
               "Number of query log lines dropped because the reader was too slow.")
-      .add(daemon.query_logging().dropped_lines());
-  const HttpCounters& admin = daemon.admin_counters();
+      .add(query_logs.dropped_lines);
+  const HttpCounters& admin = daemon.http;
   to.counters(
         "admin_accept_failures_total",
         "Number of connections to the admin endpoint lost for lack of file descriptors or memory.")
@@ -485,32 +485,33 @@ void collect_daemon(Collection& to, Daemon& daemon) {
         "admin_busy_total",
         "Number of requests that the admin endpoint refused because the control thread was busy.")
       .add(admin.busy.load());
-  const DnstapCounts dnstap = daemon.query_logging().dnstap_counts();
   to.counters("dnstap_frames_total", "Number of responses written as dnstap frames.")
-      .add(dnstap.written);
+      .add(query_logs.dnstap.written);
   to.counters("dnstap_dropped_total",
               "Number of dnstap frames dropped because the reader was too slow.")
-      .add(dnstap.dropped);
+      .add(query_logs.dnstap.dropped);
 }
 
 }  // namespace
 
-std::string metrics_text(Daemon& daemon) {
-  const auto workers = daemon.workers().statuses();
+std::string metrics_text(const DaemonParts& daemon) {
+  const WorkersStatus all_workers = daemon.workers();
+  const std::vector<WorkerStatus>& workers = all_workers.each;
+  const std::vector<SourceReport> sources = daemon.sources();
   Collection collection;
-  collect_daemon(collection, daemon);
+  collect_daemon(collection, daemon, all_workers);
   collect_requests(collection, workers);
   collect_responses(collection, workers);
   collect_durations(collection, workers);
   collect_connections(collection, workers);
   collect_drops(collection, workers);
-  collect_cache(collection, daemon.cache().statistics());
+  collect_cache(collection, daemon.forwarding.cache.statistics());
   collect_forwarding(collection, workers);
   collect_upstreams(collection, upstream_status(daemon));
-  collect_sources(collection, daemon);
-  collect_clusters(collection, daemon.sources().statuses());
+  collect_sources(collection, sources);
+  collect_clusters(collection, sources);
   collect_registry(collection, daemon);
-  collect_resolver(collection, daemon.resolver().counters());
+  collect_resolver(collection, daemon.resolver.counters());
   return collection.text();
 }
 

@@ -177,26 +177,26 @@ std::string describe_cache(const CacheStatistics& cache) {
   return text;
 }
 
-void add_state(std::string& page, Daemon& daemon) {
+void add_state(std::string& page, const DaemonParts& daemon) {
   const Readiness readiness = daemon.readiness();
-  const auto& snapshot = *daemon.registry().current();
+  const auto& snapshot = *daemon.registry.current();
   page += "<h2>State</h2><table>\n";
   add_row(page, {"ready", readiness.ready ? "yes" : "no"}, !readiness.ready);
   for (const auto& reason : readiness.reasons) add_row(page, {"", reason}, true);
-  if (const auto complaint = daemon.workers().complaint(); !complaint.empty())
+  if (const auto complaint = daemon.workers().complaint; !complaint.empty())
     add_row(page, {"workers", complaint}, true);
-  add_row(page, {"up for", ago(daemon.started())});
+  add_row(page, {"up for", ago(daemon.started)});
   add_row(page, {"resources", std::to_string(snapshot.resources.size())});
   add_row(page, {"hosts", std::to_string(snapshot.hosts.size() + snapshot.wildcards.size())});
   add_row(page, {"generation", std::to_string(snapshot.generation)});
-  add_row(page, {"cache", describe_cache(daemon.cache().statistics())});
+  add_row(page, {"cache", describe_cache(daemon.forwarding.cache.statistics())});
   for (const auto& address : daemon.listening()) add_row(page, {"listening", address.to_string()});
   page += "</table>\n";
 }
 
-void add_charts(std::string& page, const Daemon& daemon) {
+void add_charts(std::string& page, const DaemonParts& daemon) {
   using Point = LoadHistory::Point;
-  const Points& points = daemon.load().points();
+  const Points& points = daemon.load.points();
   page += "<h2>Load</h2>\n";
   add_chart(page, "Answers per second", "", points,
             {{"a", "answers", &Point::responses_per_second},
@@ -205,19 +205,18 @@ void add_charts(std::string& page, const Daemon& daemon) {
             {{"a", "median", &Point::median_ms}, {"b", "99 %", &Point::p99_ms}});
 }
 
-void add_sources(std::string& page, const Daemon& daemon) {
+void add_sources(std::string& page, const DaemonParts& daemon) {
   add_heading(page, "Sources",
               {"source", "read", "last change", "origins", "broken", "last error"});
-  for (const auto& source : daemon.sources().statuses())
+  for (const auto& [source, changed] : daemon.sources())
     add_row(page,
-            {source.name, source.complete ? "yes" : "not yet",
-             ago(daemon.sources().last_change(source.name)) + " ago",
+            {source.name, source.complete ? "yes" : "not yet", ago(changed) + " ago",
              std::to_string(source.origins), std::to_string(source.broken), source.last_error},
             !source.complete || source.broken > 0 || !source.last_error.empty());
   page += "</table>\n";
 }
 
-void add_upstreams(std::string& page, Daemon& daemon) {
+void add_upstreams(std::string& page, const DaemonParts& daemon) {
   add_heading(page, "Upstream servers",
               {"server", "health", "round trip", "queries", "answers", "timeouts", "last error"});
   for (const auto& upstream : upstream_status(daemon))
@@ -231,9 +230,9 @@ void add_upstreams(std::string& page, Daemon& daemon) {
   page += "</table>\n";
 }
 
-void add_failing_names(std::string& page, const Daemon& daemon) {
+void add_failing_names(std::string& page, const DaemonParts& daemon) {
   add_heading(page, "Names without an answer, lately", {"name", "rcode", "times"});
-  for (const auto& entry : daemon.workers().failing_names(kFailingNames)) {
+  for (const auto& entry : daemon.failing_names(kFailingNames)) {
     const std::string name = registry::escape(entry.name) + ".";
     page += fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
                         percent_encoded(name), escaped(name), wire::to_string(entry.rcode),
@@ -243,9 +242,9 @@ void add_failing_names(std::string& page, const Daemon& daemon) {
 }
 
 // Adds the findings about resources, errors first; nothing if there are none.
-void add_findings(std::string& page, const Daemon& daemon) {
+void add_findings(std::string& page, const DaemonParts& daemon) {
   std::vector<const registry::Finding*> found;
-  for (const auto& [origin, findings] : daemon.feed().findings())
+  for (const auto& [origin, findings] : daemon.findings)
     for (const auto& finding : findings) found.push_back(&finding);
   if (found.empty()) return;
   std::ranges::stable_partition(found, [](const registry::Finding* finding) {
@@ -260,9 +259,9 @@ void add_findings(std::string& page, const Daemon& daemon) {
 }
 
 // Endpoints of services whose names do not resolve.
-void add_unresolved(std::string& page, const Daemon& daemon) {
+void add_unresolved(std::string& page, const DaemonParts& daemon) {
   using State = registry::ResolvedName::State;
-  std::vector<resolver::NameStatus> failed = daemon.resolver().status();
+  std::vector<resolver::NameStatus> failed = daemon.resolver.status();
   std::erase_if(failed, [](const auto& status) {
     return status.name.state == State::Resolved || status.name.state == State::Pending;
   });
@@ -284,7 +283,7 @@ void add_field(std::string& page, const HttpRequest& request, std::string_view n
                       name, hint, escaped(request.argument(name)));
 }
 
-void add_explanation(std::string& page, Daemon& daemon, const HttpRequest& request) {
+void add_explanation(std::string& page, const DaemonParts& daemon, const HttpRequest& request) {
   page += "<h2>Why is a name answered as it is?</h2>\n<form action=\"/\" method=\"get\">";
   add_field(page, request, "name", "api.example.org");
   add_field(page, request, "type", "A and AAAA");
@@ -312,10 +311,10 @@ void add_links(std::string& page) {
 
 }  // namespace
 
-std::string status_page(Daemon& daemon, const HttpRequest& request) {
+std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshdns</title>";
-  const bool is_well = daemon.readiness().ready && daemon.workers().complaint().empty();
+  const bool is_well = daemon.readiness().ready && daemon.workers().complaint.empty();
   page += fmt::format("<style>{}</style></head><body>\n<h1>meshdns " MESHDNS_VERSION
                       " <span class=\"state{}\">{}</span></h1>\n",
                       kStyle, is_well ? "" : " down", is_well ? "ready" : "not ready");

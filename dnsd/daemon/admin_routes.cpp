@@ -183,8 +183,8 @@ void visit_services(const registry::Snapshot& snapshot, std::string_view only, c
 
 // A list with what `put_one` writes of each service that `?host=` asks for.
 template <typename PutOne>
-HttpResponse list_services(Daemon& daemon, const HttpRequest& request, PutOne put_one) {
-  const auto snapshot = daemon.registry().current();
+HttpResponse list_services(const DaemonParts& daemon, const HttpRequest& request, PutOne put_one) {
+  const auto snapshot = daemon.registry.current();
   return json_response([&](Json& json) {
     json.StartArray();
     visit_services(
@@ -222,10 +222,10 @@ void put_collection(Json& json, const registry::CollectionStatus& collection) {
   json.EndObject();
 }
 
-HttpResponse show_sources(const Daemon& daemon) {
+HttpResponse show_sources(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
-    for (const auto& source : daemon.sources().statuses()) {
+    for (const auto& [source, changed] : daemon.sources()) {
       json.StartObject();
       put(json, "name", source.name);
       put_bool(json, "complete", source.complete);
@@ -256,10 +256,10 @@ void put_contested(Json& json, const registry::ContestedAddress& contested) {
   json.EndObject();
 }
 
-HttpResponse show_findings(const Daemon& daemon) {
+HttpResponse show_findings(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
-    for (const auto& [origin, findings] : daemon.feed().findings())
+    for (const auto& [origin, findings] : daemon.findings)
       for (const auto& finding : findings) {
         json.StartObject();
         put(json, "severity", finding.severity == registry::Severity::Error ? "error" : "warning");
@@ -271,9 +271,9 @@ HttpResponse show_findings(const Daemon& daemon) {
         put(json, "message", finding.message);
         json.EndObject();
       }
-    for (const auto& contested : daemon.registry().contested_addresses())
+    for (const auto& contested : daemon.registry.contested_addresses())
       put_contested(json, contested);
-    for (const auto& refused : daemon.resolver().refused()) {
+    for (const auto& refused : daemon.resolver.refused()) {
       json.StartObject();
       put(json, "severity", "warning");
       put(json, "path", "");
@@ -325,10 +325,10 @@ void put_family(Json& json, const resolver::FamilyStatus& family) {
   json.EndObject();
 }
 
-HttpResponse show_resolver(const Daemon& daemon) {
+HttpResponse show_resolver(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
-    for (const auto& status : daemon.resolver().status()) {
+    for (const auto& status : daemon.resolver.status()) {
       json.StartObject();
       put(json, "host", status.name.host);
       put(json, "state", state_name(status.name.state));
@@ -345,8 +345,8 @@ HttpResponse show_resolver(const Daemon& daemon) {
   });
 }
 
-HttpResponse show_cache(Daemon& daemon) {
-  const CacheStatistics cache = daemon.cache().statistics();
+HttpResponse show_cache(const DaemonParts& daemon) {
+  const CacheStatistics cache = daemon.forwarding.cache.statistics();
   return json_response([&](Json& json) {
     const auto put_kind = [&](const char* name, const CacheStatistics::Kind& kind) {
       json.Key(name);
@@ -396,7 +396,7 @@ void put_upstream(Json& json, const UpstreamStatus& status) {
   json.EndObject();
 }
 
-HttpResponse show_upstreams(Daemon& daemon) {
+HttpResponse show_upstreams(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
     for (const auto& status : upstream_status(daemon)) put_upstream(json, status);
@@ -405,17 +405,17 @@ HttpResponse show_upstreams(Daemon& daemon) {
 }
 
 // `name`: that name, every type; `zone`: it and all below, "." everything.
-HttpResponse flush_cache(Daemon& daemon, const HttpRequest& request) {
+HttpResponse flush_cache(const DaemonParts& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto zone = request.argument("zone");
   if (name.empty() == zone.empty())
     return bad_request("name=NAME or zone=ZONE is needed, one of them; zone=. is everything");
   const auto wire_name = wire::name_from_text(name.empty() ? zone : name);
   if (!wire_name) return bad_request(wire_name.error().message);
-  const std::size_t removed =
-      name.empty() ? daemon.cache().flush_zone(*wire_name) : daemon.cache().flush_name(*wire_name);
-  daemon.log().info("cache flushed", {{name.empty() ? "zone" : "name", name.empty() ? zone : name},
-                                      {"entries", removed}});
+  const std::size_t removed = name.empty() ? daemon.forwarding.cache.flush_zone(*wire_name)
+                                           : daemon.forwarding.cache.flush_name(*wire_name);
+  daemon.log.info("cache flushed", {{name.empty() ? "zone" : "name", name.empty() ? zone : name},
+                                    {"entries", removed}});
   return json_response([&](Json& json) {
     json.StartObject();
     put(json, "removed", removed);
@@ -423,56 +423,56 @@ HttpResponse flush_cache(Daemon& daemon, const HttpRequest& request) {
   });
 }
 
-HttpResponse show_log_level(Daemon& daemon) {
+HttpResponse show_log_level(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartObject();
-    put(json, "level", to_string(daemon.log().level()));
+    put(json, "level", to_string(daemon.log.level()));
     json.EndObject();
   });
 }
 
 // Until the next reload, which takes the configuration's.
-HttpResponse set_log_level(Daemon& daemon, const HttpRequest& request) {
+HttpResponse set_log_level(const DaemonParts& daemon, const HttpRequest& request) {
   const auto text = request.argument("level");
   const auto level = log_level_from_string(text);
   if (!level)
     return bad_request("level=: " + quoted(text) +
                        " is not one of trace, debug, info, warn, error, off");
-  daemon.log().announce("log level changed",
-                        {{"from", to_string(daemon.log().level())}, {"to", to_string(*level)}});
-  daemon.log().set_level(*level);
+  daemon.log.announce("log level changed",
+                      {{"from", to_string(daemon.log.level())}, {"to", to_string(*level)}});
+  daemon.log.set_level(*level);
   return show_log_level(daemon);
 }
 
 // Carries out a request that changes something, if its client may.
-HttpResponse change(Daemon& daemon, const HttpRequest& request,
-                    HttpResponse (*carry_out)(Daemon&, const HttpRequest&)) {
-  auto refused = refuse_change(request, daemon.config().admin.token_file);
+HttpResponse change(const DaemonParts& daemon, const HttpRequest& request,
+                    HttpResponse (*carry_out)(const DaemonParts&, const HttpRequest&)) {
+  auto refused = refuse_change(request, daemon.config.admin.token_file);
   if (!refused) return carry_out(daemon, request);
-  daemon.log().write_folded(LogLevel::Warn, "refused a change through the admin endpoint",
-                            {{"path", std::string_view(request.path)}});
+  daemon.log.write_folded(LogLevel::Warn, "refused a change through the admin endpoint",
+                          {{"path", std::string_view(request.path)}});
   return *std::move(refused);
 }
 
 // Returns the client that `from` names: an address, a namespace, or empty for the default client.
 // Null: refused.
-Ref<const registry::Client> client_from(Daemon& daemon, std::string_view from) {
-  const auto& snapshot = *daemon.registry().current();
+Ref<const registry::Client> client_from(const DaemonParts& daemon, std::string_view from) {
+  const auto& snapshot = *daemon.registry.current();
   if (from.empty()) return snapshot.default_client;
   if (const auto address = IpAddress::parse(from))
     return Ref<const registry::Client>(snapshot.client_at(*address));
   registry::ClientIdentity identity;
   identity.ns = from;
   identity.description = "any client";
-  return daemon.registry().client_of(identity);
+  return daemon.registry.client_of(identity);
 }
 
-HttpResponse show_traffic(Daemon& daemon, const HttpRequest& request) {
+HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request) {
   const auto address = parse_socket_address(request.argument("connect"));
   if (!address) return bad_request("connect=: " + address.error().message);
   const auto client = client_from(daemon, request.argument("from"));
   if (!client) return bad_request("from= is not a known client, and client.unknown is refuse");
-  const auto snapshot = daemon.registry().current();
+  const auto snapshot = daemon.registry.current();
   const registry::View view(*snapshot, *client);
   const registry::Connection connection{address->ip, address->port,
                                         std::string(request.argument("sni")),
@@ -481,7 +481,7 @@ HttpResponse show_traffic(Daemon& daemon, const HttpRequest& request) {
           traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
 }
 
-HttpResponse show_explanation(Daemon& daemon, const HttpRequest& request) {
+HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& request) {
   if (!request.argument("connect").empty()) return show_traffic(daemon, request);
   const auto explanation = explanation_for(daemon, request);
   if (!explanation) return bad_request(explanation.error().message);
@@ -502,7 +502,7 @@ HttpResponse readiness_response(const Readiness& readiness) {
       readiness.ready ? 200 : 503);
 }
 
-Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) {
+Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto from = request.argument("from");
   if (name.empty())
@@ -519,8 +519,8 @@ Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) 
   }
   const auto client = client_from(daemon, from);
   if (!client) return fail("from= is not a known client, and client.unknown is refuse");
-  const auto snapshot = daemon.registry().current();
-  auto explanation = explain({*snapshot, *client, daemon.query_settings(), name, std::move(types),
+  const auto snapshot = daemon.registry.current();
+  auto explanation = explain({*snapshot, *client, daemon.query_settings, name, std::move(types),
                               [&](std::string_view wire_name, wire::Type type) {
                                 return daemon.describe_forwarding(wire_name, type);
                               }});
@@ -531,47 +531,48 @@ Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request) 
 }
 
 // The monotonic clock that the cache and the upstreams are asked with.
-std::vector<UpstreamStatus> upstream_status(Daemon& daemon) {
-  return daemon.forwarding().upstreams.status(uv_hrtime() / 1'000'000);
+std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon) {
+  return daemon.forwarding.upstreams.status(uv_hrtime() / 1'000'000);
 }
 
-HttpRoutes admin_routes(Daemon& daemon) {
+HttpRoutes admin_routes(DaemonParts parts) {
   using Request = const HttpRequest&;
+  const auto shared = std::make_shared<const DaemonParts>(std::move(parts));
   HttpRoutes routes;
-  routes["/"].get = [&](Request request) {
-    return HttpResponse{200, "text/html; charset=utf-8", status_page(daemon, request)};
+  routes["/"].get = [shared](Request request) {
+    return HttpResponse{200, "text/html; charset=utf-8", status_page(*shared, request)};
   };
-  routes["/healthz"].status = [&](Request) {
-    return daemon.health().health(std::chrono::steady_clock::now());
+  routes["/healthz"].status = [shared](Request) {
+    return shared->health.health(std::chrono::steady_clock::now());
   };
-  routes["/readyz"].status = [&](Request) { return daemon.health().readiness(); };
-  routes["/metrics"].get = [&](Request) {
-    return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(daemon)};
+  routes["/readyz"].status = [shared](Request) { return shared->health.readiness(); };
+  routes["/metrics"].get = [shared](Request) {
+    return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(*shared)};
   };
-  routes["/sources"].get = [&](Request) { return show_sources(daemon); };
-  routes["/registry/services"].get = [&](Request request) {
-    return list_services(daemon, request, put_service);
+  routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
+  routes["/registry/services"].get = [shared](Request request) {
+    return list_services(*shared, request, put_service);
   };
-  routes["/registry/endpoints"].get = [&](Request request) {
-    return list_services(daemon, request, put_endpoints);
+  routes["/registry/endpoints"].get = [shared](Request request) {
+    return list_services(*shared, request, put_endpoints);
   };
-  routes["/registry/vips"].get = [&](Request request) {
-    return list_services(daemon, request, put_vip);
+  routes["/registry/vips"].get = [shared](Request request) {
+    return list_services(*shared, request, put_vip);
   };
-  routes["/registry/findings"].get = [&](Request) { return show_findings(daemon); };
-  routes["/resolver"].get = [&](Request) { return show_resolver(daemon); };
-  routes["/upstreams"].get = [&](Request) { return show_upstreams(daemon); };
-  routes["/cache"].get = [&](Request) { return show_cache(daemon); };
-  routes["/cache/flush"].post = [&](Request request) {
-    return change(daemon, request, flush_cache);
+  routes["/registry/findings"].get = [shared](Request) { return show_findings(*shared); };
+  routes["/resolver"].get = [shared](Request) { return show_resolver(*shared); };
+  routes["/upstreams"].get = [shared](Request) { return show_upstreams(*shared); };
+  routes["/cache"].get = [shared](Request) { return show_cache(*shared); };
+  routes["/cache/flush"].post = [shared](Request request) {
+    return change(*shared, request, flush_cache);
   };
-  routes["/config"].get = [&](Request) {
-    return HttpResponse{200, "application/json", to_json(daemon.config()) + "\n"};
+  routes["/config"].get = [shared](Request) {
+    return HttpResponse{200, "application/json", to_json(shared->config) + "\n"};
   };
-  routes["/explain"].get = [&](Request request) { return show_explanation(daemon, request); };
-  routes["/log/level"].get = [&](Request) { return show_log_level(daemon); };
-  routes["/log/level"].post = [&](Request request) {
-    return change(daemon, request, set_log_level);
+  routes["/explain"].get = [shared](Request request) { return show_explanation(*shared, request); };
+  routes["/log/level"].get = [shared](Request) { return show_log_level(*shared); };
+  routes["/log/level"].post = [shared](Request request) {
+    return change(*shared, request, set_log_level);
   };
   return routes;
 }

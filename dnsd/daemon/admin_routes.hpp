@@ -12,25 +12,24 @@
 
 namespace meshdns::dnsd {
 
-// REQUIRES: `daemon` outlives the routes. Their `status` handlers read daemon.health() on any
-// thread; all others are called on its control thread.
-HttpRoutes admin_routes(Daemon& daemon);
+// The `status` handlers read parts.health on any thread; all others run on the control thread.
+HttpRoutes admin_routes(DaemonParts parts);
 
 // The answer of /readyz.
 HttpResponse readiness_response(const Readiness& readiness);
 
 // All metrics in the Prometheus text format.  Labels never hold names of queries: their number is
 // bounded by the configuration.
-std::string metrics_text(Daemon& daemon);
+std::string metrics_text(const DaemonParts& daemon);
 
 // All upstreams in use, by name.
-std::vector<UpstreamStatus> upstream_status(Daemon& daemon);
+std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon);
 
 // The arguments name=, type= and from= of /explain.  The Error names the argument that is wrong.
-Result<Explanation> explanation_for(Daemon& daemon, const HttpRequest& request);
+Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request);
 
 // The overview in HTML: state, charts, tables, and with name= an explanation.  No scripts, nothing
 // from elsewhere.
-std::string status_page(Daemon& daemon, const HttpRequest& request);
+std::string status_page(const DaemonParts& daemon, const HttpRequest& request);
 
 }  // namespace meshdns::dnsd

@@ -106,7 +106,7 @@ Daemon::Daemon(std::string config_path, Config config, Log& log)
       workers_(log),
       sources_(&loop_, feed_, started_),
       health_(started_),
-      admin_(&loop_, [this] { return admin_routes(*this); }),
+      admin_(&loop_, [this] { return admin_routes(parts()); }),
       seconds_to_fade_(kFadeSeconds),
       reloader_(std::move(config_path), log),
       local_names_(log) {}
@@ -320,7 +320,7 @@ Readiness Daemon::readiness() const {
   Readiness readiness;
   readiness.ready = phase_ == Phase::Serving;
   if (!readiness.ready) readiness.reasons.emplace_back("stopping");
-  for (const registry::SourceStatus& status : sources_.statuses()) {
+  for (const auto& [status, changed] : sources_.reports()) {
     if (feed_.is_complete(status.name)) {
       if (!status.last_error.empty())
         readiness.reasons.push_back(status.name + ": " + status.last_error);
@@ -335,7 +335,7 @@ Readiness Daemon::readiness() const {
   if (!state_directory_.trouble().empty()) readiness.reasons.push_back(state_directory_.trouble());
   if (!vip_trouble_.empty()) readiness.reasons.push_back("persistent VIPs: " + vip_trouble_);
   for (const auto& failure : unbound_) readiness.reasons.push_back("not bound: " + failure);
-  if (!reloads().ok)
+  if (!reloader_.status().ok)
     readiness.reasons.emplace_back(
         "config: the last reload failed; the previous configuration is in use");
   return readiness;
@@ -553,10 +553,31 @@ ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Ty
                           uv_hrtime() / 1'000'000);
 }
 
-double Daemon::started_unix() const {
-  const auto up = std::chrono::steady_clock::now() - started_;
-  const auto began = std::chrono::system_clock::now() - up;
-  return std::chrono::duration<double>(began.time_since_epoch()).count();
+DaemonParts Daemon::parts() {
+  return {.started = started_,
+          .config = config_,
+          .query_settings = query_settings_,
+          .registry = registry_,
+          .findings = feed_.findings(),
+          .feed = feed_.counters(),
+          .resolver = *resolver_,
+          .forwarding = *forwarding_,
+          .log = log_,
+          .health = health_,
+          .load = load_,
+          .reloads = reloader_.status(),
+          .http = admin_.counters(),
+          .readiness = [this] { return readiness(); },
+          .workers = [this] { return workers_.status(); },
+          .failing_names = [this](std::size_t limit) { return workers_.failing_names(limit); },
+          .sources = [this] { return sources_.reports(); },
+          .state = [this] { return state_keeper_.status(); },
+          .query_logs = [this] { return query_logging_.counts(); },
+          .listening = [this] { return listeners_.addresses(); },
+          .describe_forwarding =
+              [this](std::string_view wire_name, wire::Type type) {
+                return describe_forwarding(wire_name, type);
+              }};
 }
 
 }  // namespace meshdns::dnsd

@@ -21,6 +21,7 @@
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
+#include "dnsd/daemon/daemon_parts.hpp"
 #include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/endpoint_lookups.hpp"
 #include "dnsd/daemon/file_poll.hpp"
@@ -71,37 +72,22 @@ class Daemon {
   // As SIGHUP: configuration and sources.
   void reload();
 
-  // For the admin endpoint.
-  uv_loop_t* loop() { return &loop_; }
-  const Config& config() const { return config_; }
-  const registry::Registry& registry() const { return registry_; }
-  registry::Registry& registry() { return registry_; }
-  const QuerySettings& query_settings() const { return query_settings_; }
+  // For the watch over overload.
   Log& log() { return log_; }
-  // For health checks; any thread.
-  HealthBoard& health() { return health_; }
-  Readiness readiness() const;
-  const RunningSources& sources() const { return sources_; }
-  const RegistryFeed& feed() const { return feed_; }
-  const resolver::NameResolver& resolver() const { return *resolver_; }
   Cache& cache() { return forwarding_->cache; }
-  ForwardShared& forwarding() { return *forwarding_; }
   const WorkerPool& workers() const { return workers_; }
-  const ReloadStatus& reloads() const { return reloader_.status(); }
-  StateStatus state() const { return state_keeper_.status(); }
-  std::vector<SocketAddress> listening() const { return listeners_.addresses(); }
-  // Describes the forwarding of a name (lower-case wire form), for explanations.
-  ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;
-  Time started() const { return started_; }
-  double started_unix() const;
-  const LoadHistory& load() const { return load_; }
   const QueryLogging& query_logging() const { return query_logging_; }
-  const HttpCounters& admin_counters() const { return admin_.counters(); }
 
  private:
   enum class Phase : std::uint8_t { Serving, Lameduck, Draining };
 
   Daemon(std::string config_path, Config config, Log& log);
+
+  // REQUIRES: the resolver has been started.
+  DaemonParts parts();
+  Readiness readiness() const;
+  // Describes the forwarding of a name (lower-case wire form), for explanations.
+  ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;
 
   Result<void> start();
   Result<void> open_listeners();

@@ -27,6 +27,20 @@ struct WorkerStatus {
   const ForwardCounters& forward;
 };
 
+// All workers.
+struct WorkersStatus {
+  std::vector<WorkerStatus> each;
+  std::size_t stuck = 0;    // their event loops have been blocked for Liveness::kStuckAfter
+  std::size_t avoided = 0;  // they get no new queries
+  std::string complaint;    // `stuck` in words; empty if there are none
+};
+
+// One source.
+struct SourceReport {
+  registry::SourceStatus status;
+  std::chrono::steady_clock::time_point last_change;  // it has delivered nothing new since
+};
+
 // The last reload of the configuration.
 struct ReloadStatus {
   bool ok = true;
@@ -54,6 +68,12 @@ struct FeedCounters {
 struct DnstapCounts {
   std::uint64_t written = 0;
   std::uint64_t dropped = 0;
+};
+
+// The query log and dnstap.
+struct QueryLogCounts {
+  std::uint64_t dropped_lines = 0;
+  DnstapCounts dnstap;
 };
 
 }  // namespace meshdns::dnsd

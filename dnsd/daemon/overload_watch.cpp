@@ -45,6 +45,7 @@ Degradation of_cache(const CacheStatistics& cache) {
 
 std::vector<Degradation> degradations_of(Daemon& daemon) {
   const std::vector<WorkerStatus> workers = daemon.workers().statuses();
+  const QueryLogCounts query_logs = daemon.query_logging().counts();
   const auto net = [&](Counter WorkerCounters::* counter) { return sum_of(workers, counter); };
   return {
       {"dropped queries because the kernel's receive buffer was full",
@@ -74,9 +75,8 @@ std::vector<Degradation> degradations_of(Daemon& daemon) {
        sum_of(workers, &ForwardCounters::shortages)},
       of_cache(daemon.cache().statistics()),
       {"dropped log lines: the reader is too slow", daemon.log().dropped()},
-      {"dropped query log lines: the reader is too slow", daemon.query_logging().dropped_lines()},
-      {"dropped dnstap frames: the reader is too slow",
-       daemon.query_logging().dnstap_counts().dropped},
+      {"dropped query log lines: the reader is too slow", query_logs.dropped_lines},
+      {"dropped dnstap frames: the reader is too slow", query_logs.dnstap.dropped},
   };
 }
 

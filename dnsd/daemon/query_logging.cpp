@@ -41,11 +41,11 @@ void QueryLogging::close() {
   if (dnstap_) dnstap_->close();
 }
 
-DnstapCounts QueryLogging::dnstap_counts() const {
-  DnstapCounts counts = dnstap_before_;
+QueryLogCounts QueryLogging::counts() const {
+  QueryLogCounts counts{query_log_ ? query_log_->dropped() : 0, dnstap_before_};
   if (dnstap_) {
-    counts.written += dnstap_->written();
-    counts.dropped += dnstap_->dropped();
+    counts.dnstap.written += dnstap_->written();
+    counts.dnstap.dropped += dnstap_->dropped();
   }
   return counts;
 }

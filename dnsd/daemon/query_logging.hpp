@@ -23,9 +23,7 @@ class QueryLogging {
   // Writes what is queued for dnstap, and ends.
   void close();
 
-  DnstapCounts dnstap_counts() const;
-  // Lines of the query log that were lost.
-  std::uint64_t dropped_lines() const { return query_log_ ? query_log_->dropped() : 0; }
+  QueryLogCounts counts() const;
 
  private:
   void apply_dnstap(const LogConfig& config);

@@ -40,9 +40,10 @@ bool RunningSources::are_known() const {
   return std::ranges::all_of(sources_, [&](const Running& r) { return feed_.is_known(r.name); });
 }
 
-std::vector<registry::SourceStatus> RunningSources::statuses() const {
-  std::vector<registry::SourceStatus> list;
-  for (const Running& running : sources_) list.push_back(running.source->status());
+std::vector<SourceReport> RunningSources::reports() const {
+  std::vector<SourceReport> list;
+  for (const Running& running : sources_)
+    list.push_back({running.source->status(), last_change(running.name)});
   return list;
 }
 

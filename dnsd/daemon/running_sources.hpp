@@ -12,6 +12,7 @@
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "registry/source/source.hpp"
 
@@ -37,12 +38,10 @@ class RunningSources {
   bool are_complete() const;
   // Returns whether all of each is known, from it or from an earlier run.
   bool are_known() const;
-  std::vector<registry::SourceStatus> statuses() const;
+  std::vector<SourceReport> reports() const;
 
   // To be called every second.
   void note_changes(Time now);
-  // Since when the source has handed over nothing new.
-  Time last_change(const std::string& source) const;
 
  private:
   struct Running {
@@ -55,6 +54,8 @@ class RunningSources {
     std::uint64_t changes = 0;
     Time at;
   };
+
+  Time last_change(const std::string& source) const;
 
   uv_loop_s* loop_;
   RegistryFeed& feed_;

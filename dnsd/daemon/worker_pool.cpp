@@ -89,6 +89,10 @@ std::vector<WorkerStatus> WorkerPool::statuses() const {
   return list;
 }
 
+WorkersStatus WorkerPool::status() const {
+  return {statuses(), liveness_.stuck().size(), avoided_.size(), complaint()};
+}
+
 LoadHistory::Totals WorkerPool::totals() const {
   LoadHistory::Totals totals;
   for (const auto& unit : units_) {

@@ -53,15 +53,13 @@ class WorkerPool {
   // To be called every second.  New queries of a worker whose loop stands still go to the others:
   // the kernel is told so each time, since `listeners` may have new sockets.
   void watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now);
-  // How many get no new queries, since their loop has stood still for Liveness::kAvoidAfter.
-  std::size_t avoided() const { return avoided_.size(); }
-  // How many have stood still for Liveness::kStuckAfter, and that in words; empty when none has.
-  std::size_t stuck() const { return liveness_.stuck().size(); }
+  // Says which loops have stood still for Liveness::kStuckAfter; empty if none has.
   std::string complaint() const { return liveness_.complaint(); }
   // Logs clients that are over the rate limit.
   void tell_of_limited_clients();
 
   std::vector<WorkerStatus> statuses() const;
+  WorkersStatus status() const;
   LoadHistory::Totals totals() const;
   // The names that recently got no answer most often, over all workers; at most `limit`.
   std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;

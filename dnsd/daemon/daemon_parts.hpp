@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the daemon that the pages of the admin endpoint show or change.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/admin/http_server.hpp"
+#include "dnsd/config/config.hpp"
+#include "dnsd/daemon/daemon_status.hpp"
+#include "dnsd/daemon/health_board.hpp"
+#include "dnsd/daemon/load_history.hpp"
+#include "dnsd/log/log.hpp"
+#include "dnsd/query/failing_names.hpp"
+#include "dnsd/query/forwarding_facts.hpp"
+#include "dnsd/query/query_settings.hpp"
+#include "registry/registry.hpp"
+#include "resolver/name_resolver.hpp"
+
+namespace meshdns::dnsd {
+
+// The control thread, except `health`. REQUIRES: all outlive the routes that are made of them.
+struct DaemonParts {
+  using Time = std::chrono::steady_clock::time_point;
+  using FindingsByOrigin = std::map<std::string, std::vector<registry::Finding>>;
+
+  const Time started;
+  const Config& config;
+  const QuerySettings& query_settings;
+  registry::Registry& registry;
+  const FindingsByOrigin& findings;  // those that stand now
+  const FeedCounters& feed;
+  const resolver::NameResolver& resolver;
+  ForwardShared& forwarding;
+  Log& log;
+  HealthBoard& health;  // any thread
+  const LoadHistory& load;
+  const ReloadStatus& reloads;
+  const HttpCounters& http;
+
+  // Each returns the state at the call.
+  std::function<Readiness()> readiness;
+  std::function<WorkersStatus()> workers;
+  std::function<std::vector<FailingNames::Entry>(std::size_t limit)> failing_names;
+  std::function<std::vector<SourceReport>()> sources;
+  std::function<StateStatus()> state;
+  std::function<QueryLogCounts()> query_logs;
+  std::function<std::vector<SocketAddress>()> listening;
+  // Describes the forwarding of a name (lower-case wire form), for explanations.
+  std::function<ForwardingFacts(std::string_view wire_name, wire::Type type)> describe_forwarding;
+};
+
+}  // namespace meshdns::dnsd
