@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/log/log.hpp"
 #include "loop/timer.hpp"
 

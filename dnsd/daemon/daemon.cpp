@@ -7,9 +7,9 @@
 #include <csignal>
 #include <thread>
 
+#include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/values.hpp"
-#include "dnsd/daemon/admin_routes.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/core_dumps.hpp"

@@ -16,18 +16,18 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/admin/admin_endpoint.hpp"
+#include "dnsd/admin/daemon_parts.hpp"
+#include "dnsd/admin/daemon_status.hpp"
+#include "dnsd/admin/health_board.hpp"
+#include "dnsd/admin/load_history.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/admin_endpoint.hpp"
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
-#include "dnsd/daemon/daemon_parts.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/endpoint_lookups.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/daemon/forward_log.hpp"
-#include "dnsd/daemon/health_board.hpp"
-#include "dnsd/daemon/load_history.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
 #include "dnsd/daemon/memory_limit.hpp"
 #include "dnsd/daemon/overload_watch.hpp"

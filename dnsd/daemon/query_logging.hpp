@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/dnstap/dnstap_log.hpp"
 #include "dnsd/log/log.hpp"

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
 #include "registry/saved/snapshot_file.hpp"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "registry/source/source.hpp"
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "dnsd/daemon/daemon_status.hpp"
+#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "dnsd/admin/daemon_status.hpp"
+#include "dnsd/admin/load_history.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
 #include "dnsd/daemon/liveness.hpp"
-#include "dnsd/daemon/load_history.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/listeners.hpp"

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/admin/daemon_status.hpp"
+#include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
+#include "dnsd/admin/load_history.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/daemon_status.hpp"
-#include "dnsd/daemon/health_board.hpp"
-#include "dnsd/daemon/load_history.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/forwarding_facts.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/health_board.hpp"
+#include "dnsd/admin/health_board.hpp"
 
 #include <utility>
 

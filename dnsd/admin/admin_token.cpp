@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/admin_token.hpp"
+#include "dnsd/admin/admin_token.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>

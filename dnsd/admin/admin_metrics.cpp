@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/config/load.hpp"
-#include "dnsd/daemon/admin_routes.hpp"
 
 namespace meshdns::dnsd {
 namespace {

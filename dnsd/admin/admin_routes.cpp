@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/admin_routes.hpp"
+#include "dnsd/admin/admin_routes.hpp"
 
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "dnsd/admin/admin_token.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/quoted.hpp"
-#include "dnsd/daemon/admin_token.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "registry/base/host_name.hpp"

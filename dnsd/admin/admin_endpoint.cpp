@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/admin_endpoint.hpp"
+#include "dnsd/admin/admin_endpoint.hpp"
 
 namespace meshdns::dnsd {
 

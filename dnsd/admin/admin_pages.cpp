@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/daemon/admin_routes.hpp"
+#include "dnsd/admin/admin_routes.hpp"
 #include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
