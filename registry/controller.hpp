@@ -26,6 +26,14 @@ struct ServiceEvent {
   Ref<const ServiceRecord> after;   // null for Delete
 };
 
+// A record that was derived again, with any difference or none.  Null: no record.
+struct HostChange {
+  std::string host;
+  std::string ns;
+  Ref<const ServiceRecord> before;
+  Ref<const ServiceRecord> after;
+};
+
 // Returns the event for a change of a record from `before` to `after`; null = no record.  nullopt
 // if the handlers could not see a difference.
 std::optional<ServiceEvent> difference(std::string_view host, std::string_view ns,
@@ -40,8 +48,15 @@ class Controller {
   bool has_handlers() const { return !handlers_.empty(); }
   void notify(const std::vector<ServiceEvent>& events, const Snapshot& snapshot) const;
 
+  // One handler for all that the abstract service model shows of a service: it is called after each
+  // commit, with the changed hosts in no order, each once.  Null ends that.
+  using ChangeHandler = std::function<void(const std::vector<HostChange>&)>;
+  void set_change_handler(ChangeHandler handler) { change_handler_ = std::move(handler); }
+  const ChangeHandler& change_handler() const { return change_handler_; }
+
  private:
   std::vector<Handler> handlers_;
+  ChangeHandler change_handler_;
 };
 
 }  // namespace meshdns::registry

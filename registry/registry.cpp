@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "registry/derive/derive.hpp"
+#include "registry/host_changes.hpp"
 #include "registry/tables/claimant_table.hpp"
 #include "registry/tables/client_table.hpp"
 #include "registry/tables/host_marks.hpp"
@@ -45,13 +46,15 @@ void Transaction::set_resolved(std::string_view ns, ResolvedName name) {
   resolved_.emplace_back(ns, std::move(name));
 }
 
-// --- Registry::State ----------------------------------------------------------------------------
-
 // The effects of one commit so far.
 struct Registry::Change {
   HostMarks hosts;
   bool wants_events = false;
   std::vector<ServiceEvent> events;
+  bool wants_changes = false;
+  std::vector<HostChange> changes;
+  std::vector<IpAddress> pod_addresses;  // of changed Pods, which endpoints may be
+  const HostTable* replaced = nullptr;   // the hosts before a change of the settings
   CommitSummary summary;
 };
 
@@ -194,6 +197,8 @@ void Registry::State::link_workload(const Resource& workload, const StoredRef& s
   workloads.for_each_selecting(ns, workload,
                                [&](std::string_view host) { change.hosts.mark(ns, host); });
   clients.link_workload(stored, workload, add);
+  if (const auto* pod = std::get_if<Pod>(&workload); pod != nullptr && change.wants_changes)
+    change.pod_addresses.insert(change.pod_addresses.end(), pod->ips.begin(), pod->ips.end());
   if (stored->kind() == Kind::Pod && settings->pods == PodNames::Verified)
     note_pod_names(stored->ns());
 }
@@ -309,6 +314,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (change.wants_events)
     if (auto event = difference(key.host, key.ns->text(), before, after))
       change.events.push_back(std::move(*event));
+  if (change.wants_changes)
+    change.changes.push_back({key.host, std::string(key.ns->text()), before, after});
   ++summary.changed_hosts;
   if (!after) return;
   if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)
@@ -341,8 +348,6 @@ std::shared_ptr<const Snapshot> Registry::State::snapshot() {
   return snapshot;
 }
 
-// --- Registry -----------------------------------------------------------------------------------
-
 Registry::Registry(MeshSettings settings) : state_(std::make_unique<State>(std::move(settings))) {
   Change change;
   state_->settle(change);
@@ -371,6 +376,16 @@ bool Registry::has_endpoint_name(const ServiceRecord& service, std::string_view 
   return state_->endpoint_names.is_user({service.ns, std::string(host)}, name);
 }
 
+void Registry::for_each_selected(std::string_view ns, const Labels& selector,
+                                 const std::function<void(const Resource&)>& visit) const {
+  if (const SymbolRef symbol = state_->symbols.find(ns))
+    state_->workloads.for_each_selected(symbol, selector, visit);
+}
+
+const ResolvedName* Registry::resolved(std::string_view ns, std::string_view name) const {
+  return state_->endpoint_names.find(ns, name);
+}
+
 std::vector<ContestedAddress> Registry::contested_addresses() const {
   return state_->status_addresses.contested(kMaxContestedAddresses);
 }
@@ -388,17 +403,28 @@ void Registry::set_interrupt(std::function<bool()> interrupt) {
 
 CommitSummary Registry::finish(Change& change) {
   change.wants_events = controller_.has_handlers();
+  change.wants_changes = controller_.change_handler() != nullptr;
   if (!state_->interrupted) state_->settle(change);
   if (change.summary.interrupted = state_->interrupted; state_->interrupted)
     return std::move(change.summary);
   current_ = state_->snapshot();
   if (state_->publish) state_->publish(current_);
-  if (controller_.has_handlers()) controller_.notify(change.events, *current_);
+  notify(change);
   return std::move(change.summary);
+}
+
+void Registry::notify(Change& change) {
+  if (controller_.has_handlers()) controller_.notify(change.events, *current_);
+  if (!change.wants_changes) return;
+  add_changes_of_pods(change.pod_addresses, *current_, change.changes);
+  if (change.replaced != nullptr)
+    compare_with_former(*change.replaced, state_->hosts, change.changes);
+  controller_.change_handler()(change.changes);
 }
 
 CommitSummary Registry::commit(Transaction&& transaction) {
   Change change;
+  change.wants_changes = controller_.change_handler() != nullptr;
   // The objects that each replaced origin keeps, as hashes of their keys.
   std::unordered_map<OriginId, std::vector<std::uint64_t>> replaced;
   for (const auto& [origin, keep] : transaction.replaced_)
@@ -445,6 +471,7 @@ CommitSummary Registry::set_settings(MeshSettings settings) {
       old->settings->auto_allocate == AutoAllocate::Persistent)
     state_->vips.set_allocator(old->vips.take_allocator());
   Change change;
+  change.replaced = &old->hosts;
   const OriginTable::Exchange exchange = state_->exchange_in(change);
   old->origins.resources().for_each([&](const StoredResource& resource) {
     change.summary.changed_resources += state_->origins.upsert(StoredRef(&resource), exchange);

@@ -128,6 +128,11 @@ class Registry {
   // Whether the service, which is one of `host`, has the name among its endpoints.
   bool has_endpoint_name(const ServiceRecord& service, std::string_view host,
                          std::string_view name) const;
+  // Visits the WorkloadEntries and Pods of the namespace that `selector` selects.
+  void for_each_selected(std::string_view ns, const Labels& selector,
+                         const std::function<void(const Resource&)>& visit) const;
+  // The addresses of an endpoint name for services of the namespace; null: not resolved yet.
+  const ResolvedName* resolved(std::string_view ns, std::string_view name) const;
   // Addresses that `status.addresses` of several hosts have.
   static constexpr std::size_t kMaxContestedAddresses = 1000;
   std::vector<ContestedAddress> contested_addresses() const;
@@ -140,6 +145,7 @@ class Registry {
   struct State;
   struct Change;
   CommitSummary finish(Change& change);
+  void notify(Change& change);
 
   std::unique_ptr<State> state_;
   std::shared_ptr<const Snapshot> current_;
