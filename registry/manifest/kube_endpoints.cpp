@@ -35,13 +35,6 @@ constexpr std::size_t kMaxAddresses = 100;
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 constexpr std::string_view kTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time";
 
-bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max) {
-  if (!list || (*list)->size() <= max) return false;
-  report.error(*list, "has " + std::to_string((*list)->size()) +
-                          " elements; Kubernetes allows at most " + std::to_string(max));
-  return true;
-}
-
 std::int64_t trigger_time_of(Object& object) {
   const auto text = object.annotation(kTriggerTime);
   if (!text) return 0;
@@ -109,7 +102,7 @@ void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoi
   const auto addresses = fields.get("addresses");
   if (!addresses)
     report.error(at, at.path("addresses"), "missing; an endpoint needs at least one address");
-  if (is_too_long(report, addresses, kMaxAddresses)) return;
+  if (is_too_long(report, addresses, kMaxAddresses, "Kubernetes")) return;
   for_each_element(report, addresses, [&](const Field& address) {
     if (has_names) return;
     if (const auto ip = read_ip(report, address)) endpoint.addresses.push_back(*ip);
@@ -159,8 +152,12 @@ Resource read_endpoint_slice(Object& object) {
   const Fields fields(object.report, object.root, {kSliceNames});
   EndpointSlice slice;
   const auto service = object.label(kServiceName);
-  if (service)
+  if (service && is_label(*service))
     slice.service = *service;
+  else if (service)
+    object.report.add(Severity::Warning, object.root.line(), "metadata.labels",
+                      "the label kubernetes.io/service-name has " + quoted(*service) +
+                          ", which is no name of a Service, so the endpoints belong to none");
   else
     object.report.add(Severity::Warning, object.root.line(), "metadata.labels",
                       "the label kubernetes.io/service-name is missing, so the endpoints belong to "
@@ -168,7 +165,7 @@ Resource read_endpoint_slice(Object& object) {
   const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
   EndpointSubset subset;
   const auto endpoints = fields.get("endpoints");
-  if (is_too_long(object.report, endpoints, kMaxEndpoints)) return slice;
+  if (is_too_long(object.report, endpoints, kMaxEndpoints, "Kubernetes")) return slice;
   for_each_element(object.report, endpoints, [&](const Field& at) {
     Endpoint endpoint;
     read_slice_endpoint(object.report, at, has_names, endpoint);

@@ -63,6 +63,12 @@ constexpr std::array<std::string_view, 3> kDnsConfigNames = {"nameservers", "sea
 constexpr std::array<std::string_view, 4> kDnsPolicies = {"ClusterFirst", "ClusterFirstWithHostNet",
                                                           "Default", "None"};
 
+// Kubernetes has one address for each family of a Pod, and a hand-written Pod few more.  The bound
+// keeps one object from costing as much as thousands.
+constexpr std::size_t kMaxPodAddresses = 64;
+// Kubernetes' own bound of dnsConfig.searches.
+constexpr std::size_t kMaxSearches = 32;
+
 void check_label(Report& report, const std::optional<Field>& field) {
   const std::string_view text = read_string_or_empty(report, field);
   if (!text.empty() && !is_label(text))
@@ -75,7 +81,9 @@ void read_dns(Report& report, const Fields& spec, Pod& pod) {
   const auto config = spec.get("dnsConfig");
   if (!config) return;
   const Fields fields(report, *config, {kDnsConfigNames});
-  for_each_string(report, fields.get("searches"), [&](const Field& at, std::string_view text) {
+  const auto searches = fields.get("searches");
+  if (is_too_long(report, searches, kMaxSearches, "Kubernetes")) return;
+  for_each_string(report, searches, [&](const Field& at, std::string_view text) {
     // "." means no search at all, and has nothing to expand with.
     if (text == ".") return;
     if (auto reason = why_no_fqdn(text))
@@ -134,6 +142,7 @@ void read_ips(Report& report, const Field& status, Pod& pod) {
   const Node* const single = status->find("podIP");
   if (list != nullptr && !list->is_null()) {
     const Field field(status, *list);
+    if (is_too_long(report, field, kMaxPodAddresses, "meshdns")) return;
     for_each_element(report, field, [&](const Field& at) {
       const Node* const ip = at->find("ip");
       // The API has an address that is not there yet as an empty one.

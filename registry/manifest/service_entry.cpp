@@ -31,16 +31,12 @@ constexpr std::size_t kMaxHosts = 256;
 constexpr std::size_t kMaxAddresses = 256;
 constexpr std::size_t kMaxAddressText = 64;
 constexpr std::size_t kMaxEndpoints = 4096;
+constexpr std::size_t kMaxPorts = 256;
+// Of the status: two for each host, and as many again that are on their way out.
+constexpr std::size_t kMaxStatusAddresses = 4 * kMaxHosts;
 
 constexpr std::string_view kAutoAllocateLabel = "networking.istio.io/enable-autoallocate-ip";
 constexpr std::string_view kWaypointLabel = "istio.io/use-waypoint";
-
-bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max) {
-  if (!list || (*list)->size() <= max) return false;
-  report.error(*list, "has " + std::to_string((*list)->size()) +
-                          " elements; Istio allows at most " + std::to_string(max));
-  return true;
-}
 
 // Reads one entry.  Every function judges what it reads; the last ones judge combinations.
 class ServiceEntryReader {
@@ -103,7 +99,7 @@ class ServiceEntryReader {
       const Field& at = hosts_ ? *hosts_ : spec_;
       return report_.error(at, spec_.path("hosts"), "needs at least one host");
     }
-    if (is_too_long(report_, hosts_, kMaxHosts)) return;
+    if (is_too_long(report_, hosts_, kMaxHosts, "Istio")) return;
     for_each_string(report_, hosts_,
                     [&](const Field& at, std::string_view host) { read_host(at, host); });
   }
@@ -131,7 +127,7 @@ class ServiceEntryReader {
   }
 
   void read_addresses() {
-    if (is_too_long(report_, addresses_, kMaxAddresses)) return;
+    if (is_too_long(report_, addresses_, kMaxAddresses, "Istio")) return;
     for_each_string(report_, addresses_, [&](const Field& at, std::string_view text) {
       const auto prefix =
           text.size() <= kMaxAddressText ? IpPrefix::parse(text) : std::optional<IpPrefix>();
@@ -144,6 +140,7 @@ class ServiceEntryReader {
   }
 
   void read_ports() {
+    if (is_too_long(report_, ports_, kMaxPorts, "Istio")) return;
     for_each_element(report_, ports_, [&](const Field& at) {
       if (at->is_null()) return report_.error(at, "an element of the list is null");
       read_port_entry(at);
@@ -192,7 +189,7 @@ class ServiceEntryReader {
   }
 
   void read_endpoints() {
-    if (is_too_long(report_, endpoints_, kMaxEndpoints)) return;
+    if (is_too_long(report_, endpoints_, kMaxEndpoints, "Istio")) return;
     for_each_element(report_, endpoints_, [&](const Field& at) {
       if (at->is_null()) return report_.error(at, "an element of the list is null");
       WorkloadSpec spec = read_workload_spec(report_, at);
@@ -237,6 +234,7 @@ class ServiceEntryReader {
   void judge_endpoint_ports(const Field& at) {
     const Node* const ports = at->find("ports");
     if (ports == nullptr || !ports->is_mapping()) return;
+    if (ports_ && (*ports_)->size() > kMaxPorts) return;  // reported already
     const Field field(at, *ports);
     for (const Node& port : *ports)
       if (is_label(port.key()) && !names_.contains(port.key()))
@@ -323,8 +321,13 @@ void read_status(Object& object, const std::optional<Field>& status, ServiceEntr
   const Node* const list = (*status)->find("addresses");
   if (list == nullptr || !list->is_sequence()) return;
   const Field addresses(*status, *list);
+  if (list->size() > kMaxStatusAddresses)
+    object.report.warning(addresses, "has " + std::to_string(list->size()) +
+                                         " elements; those after the first " +
+                                         std::to_string(kMaxStatusAddresses) + " are ignored");
   std::size_t index = 0;
   for (const Node& node : *list) {
+    if (index == kMaxStatusAddresses) return;
     const Field at(addresses, node, index++);
     const Node* const value = node.find("value");
     const Node* const host = node.find("host");

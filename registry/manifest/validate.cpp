@@ -262,4 +262,12 @@ std::optional<IpAddress> read_ip(Report& report, const Field& field) {
   return address;
 }
 
+bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max,
+                 std::string_view who) {
+  if (!list || (*list)->size() <= max) return false;
+  report.error(*list, "has " + std::to_string((*list)->size()) + " elements; " + std::string(who) +
+                          " allows at most " + std::to_string(max));
+  return true;
+}
+
 }  // namespace meshdns::registry

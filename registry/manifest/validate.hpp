@@ -59,4 +59,8 @@ std::string read_istio_protocol(Report& report, const std::optional<Field>& fiel
 std::string read_kube_protocol(Report& report, const std::optional<Field>& field);
 std::optional<IpAddress> read_ip(Report& report, const Field& field);
 
+// Whether the list has more than `max` elements, which is an error.  `who` sets the bound.
+bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max,
+                 std::string_view who);
+
 }  // namespace meshdns::registry

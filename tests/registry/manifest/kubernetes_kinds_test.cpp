@@ -363,6 +363,28 @@ TEST(PodTest, IsNotRunningWhenItHasEnded) {
   EXPECT_EQ(leaving.ips.size(), 1U);
 }
 
+// 40,000 addresses of one Pod took 14 s.
+TEST(PodTest, OfTooManyAddressesIsRefused) {
+  const auto with_addresses = [](int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += "{ip: 10.0.0." + std::to_string(i) + "}, ";
+    return object("v1", "Pod", "status: {podIPs: [" + list + "]}\n");
+  };
+  EXPECT_EQ(only<Pod>(read(with_addresses(64))).ips.size(), 64U);
+  EXPECT_TRUE(read(with_addresses(65)).says("has 65 elements; meshdns allows at most 64"));
+}
+
+TEST(EndpointSliceTest, OfNoPossibleServiceBelongsToNone) {
+  for (const std::string& name : {std::string("a_b"), std::string(70'000, 'x')}) {
+    const auto collected = read(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: api-1, labels: "
+        "{kubernetes.io/service-name: " +
+        name + "}}\naddressType: IPv4\nendpoints: []\n");
+    EXPECT_TRUE(collected.says("no name of a Service")) << collected.all();
+    EXPECT_EQ(only<EndpointSlice>(collected).service, "");
+  }
+}
+
 TEST(PodTest, EveryRuleHasItsFieldAndLine) {
   const std::vector<SpecCase> cases = {
       {"no status", "spec: {}\n", {}},

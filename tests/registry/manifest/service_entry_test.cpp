@@ -106,6 +106,16 @@ std::string many_endpoints(std::size_t count) {
     out += "- {address: 10.0." + std::to_string(i / 256) + "." + std::to_string(i % 256) + "}\n";
   return out;
 }
+std::string many_ports(std::size_t count) {
+  std::string out = "hosts: [a.example.org]\nports:\n";
+  for (std::size_t i = 1; i <= count; ++i)
+    out +=
+        "- {number: " + std::to_string(i) + ", name: p" + std::to_string(i) + ", protocol: HTTP}\n";
+  return out;
+}
+
+const std::string kTooManyPortsAndOneOfAnEndpoint =
+    many_ports(257) + "resolution: STATIC\nendpoints:\n- {address: 10.0.0.1, ports: {p257: 1}}\n";
 
 INSTANTIATE_TEST_SUITE_P(
     Bounds, ServiceEntryRules,
@@ -115,7 +125,10 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"256 addresses", many_addresses(256) + kStatic, none()},
         SpecCase{"257 addresses", many_addresses(257) + kStatic, {"6 error spec.addresses"}},
         SpecCase{"4096 endpoints", many_endpoints(4096) + kStatic, none()},
-        SpecCase{"4097 endpoints", many_endpoints(4097) + kStatic, {"6 error spec.endpoints"}}),
+        SpecCase{"4097 endpoints", many_endpoints(4097) + kStatic, {"6 error spec.endpoints"}},
+        SpecCase{"256 ports", many_ports(256) + "resolution: STATIC\n", none()},
+        SpecCase{"257 ports", many_ports(257) + "resolution: STATIC\n", {"6 error spec.ports"}},
+        SpecCase{"257 ports, one error", kTooManyPortsAndOneOfAnEndpoint, {"6 error spec.ports"}}),
     case_name);
 
 const std::string kHost = "hosts: [a.example.org]\n";
@@ -716,9 +729,8 @@ TEST(ServiceEntryTest, ErrorsOfOneObjectAreBoundedLater) {
     for (int i = 0; i < count; ++i) text += "- bad_" + std::to_string(i) + "\n";
     EXPECT_EQ(read(entry(text)).findings.size(), static_cast<std::size_t>(count));
   }
-  std::string text = "hosts: [a.example.org]\nports:\n";
-  for (int i = 0; i < 2'000; ++i)
-    text += "- {number: 0, protocol: HTTP, name: p" + std::to_string(i) + "}\n";
+  std::string text = "hosts: [a.example.org]\nresolution: STATIC\nendpoints:\n";
+  for (int i = 0; i < 2'000; ++i) text += "- {address: bad_" + std::to_string(i) + "}\n";
   const Collected collected = read(entry(text));
   EXPECT_EQ(collected.findings.size(), 1'000U);
   EXPECT_TRUE(collected.says("more errors of this object are not shown"));
