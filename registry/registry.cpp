@@ -272,7 +272,9 @@ void Registry::State::rederive_marked(Change& change) {
   EndpointNameTable::Difference names = endpoint_names.take_difference();
   CommitSummary& summary = change.summary;
   summary.names_added = std::move(names.added);
+  EndpointLists lists;
   summary.names_removed = std::move(names.removed);
+  context.lists = &lists;
   summary.names_touched = std::move(names.touched);
   summary.namespaces_touched = std::move(names.touched_namespaces);
   summary.all_names_touched = names.all_touched;

@@ -138,6 +138,10 @@ void Deriver::answer_endpoints() {
   if (!details_.endpoints) return;
   EndpointAddresses addresses = addresses_of(*details_.endpoints);
   if (!addresses.by_network.empty()) details().by_network = std::move(addresses.by_network);
+  if (addresses.networks_left_out != 0)
+    details().notes.push_back("endpoints of " + std::to_string(addresses.networks_left_out) +
+                              " networks ignored for clients there: the service has too many "
+                              "networks and endpoints without one");
   if (!addresses.all.empty()) record_->answer = AnswerKind::Endpoints;
   set_addresses(std::move(addresses.all));
 }

@@ -11,6 +11,12 @@ namespace {
 
 // Names without addresses that explanations tell of; there may be thousands.
 constexpr std::size_t kMaxNotesOfNames = 16;
+// Addresses that the endpoint names of one service give it: as many as an entry may have endpoints.
+// A namespace may have 4,096 names of 256 addresses each.
+constexpr std::size_t kMaxResolvedAddresses = 4'096;
+// Ports in the port lists of endpoints with ports of their own: 4,096 endpoints of four ports each,
+// or 64 of 256.  Each such list costs as much as all ports of the entry.
+constexpr std::size_t kMaxOwnPorts = 16'384;
 
 }  // namespace
 
@@ -157,13 +163,14 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   CountedEntries counted;
   for (const auto& [entry, stored] : entries)
     if (counted.counts(*entry)) add_endpoints_of(*entry, *list);
+  note_limits();
   if (list->entries.empty()) return;
-  list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
-  details().endpoints = Ref<const EndpointList>(list.release());
+  details().endpoints = context_.lists->complete(std::move(list), settings_.endpoint_pod_names);
 }
 
 void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
   const std::size_t first = list.entries.size();
+  own_subsets_.clear();
   subset_ = entry_subset_ = subset_of(entry, {}, list);
   const auto for_each_selected = [&](const Labels& selector, const auto& visit) {
     context_.for_each_selected(ns_, selector, visit);
@@ -178,6 +185,25 @@ void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
   });
   for (std::size_t i = first; i < list.entries.size(); ++i)
     list.entries[i].resolved = has_endpoint_names(entry);
+}
+
+std::uint16_t Deriver::own_subset_of(const ServiceEntry& entry, const PortNumbers& own,
+                                     EndpointList& list) {
+  const auto [it, is_new] = own_subsets_.try_emplace(own, entry_subset_);
+  if (!is_new) return it->second;
+  own_ports_ += entry.ports.size();
+  if (own_ports_ <= kMaxOwnPorts) it->second = subset_of(entry, own, list);
+  return it->second;
+}
+
+void Deriver::note_limits() {
+  if (own_ports_ > kMaxOwnPorts)
+    details().notes.push_back(
+        "the endpoints have too many different ports: some have the ports of the entry");
+  if (resolved_addresses_ > kMaxResolvedAddresses)
+    details().notes.push_back(std::to_string(resolved_addresses_ - kMaxResolvedAddresses) +
+                              " addresses of endpoint names ignored: a service has at most " +
+                              std::to_string(kMaxResolvedAddresses));
 }
 
 // The port of an endpoint: its own for the service port's name, else the target port, else the
@@ -225,7 +251,7 @@ void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool
   if (how == Reached::BySocket) why = "endpoint " + spec.address + " ignored: it is a Unix socket";
   if (!why.empty()) return details().notes.push_back(std::move(why));
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
-  subset_ = spec.ports.empty() ? entry_subset_ : subset_of(entry, spec.ports, list);
+  subset_ = spec.ports.empty() ? entry_subset_ : own_subset_of(entry, spec.ports, list);
   if (how == Reached::ByName) return add_name(spec.address, entry, weight, spec.network, list);
   add_address(*IpAddress::parse(spec.address), weight, spec.network, entry, healthy, list);
 }
@@ -269,6 +295,7 @@ void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::ui
     bool& has = address.is_v4() ? has_v4 : has_v6;
     if (has && entry.resolution == Resolution::DnsRoundRobin) continue;
     has = true;
+    if (++resolved_addresses_ > kMaxResolvedAddresses) continue;
     add_address(address, weight, network, entry, true, list);
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -183,6 +184,13 @@ class Deriver {
   using PortNumbers = std::vector<std::pair<std::string, std::uint16_t>>;
   std::uint16_t subset_of(const ServiceEntry& entry, const PortNumbers& own, EndpointList& list);
 
+  // As above, for endpoints with ports of their own; within the limit of such ports.
+  std::uint16_t own_subset_of(const ServiceEntry& entry, const PortNumbers& own,
+                              EndpointList& list);
+
+  // Notes what the limits of endpoints left out.
+  void note_limits();
+
   const SymbolRef& ns_;
   const std::string_view host_;
   const DeriveContext& context_;
@@ -193,6 +201,9 @@ class Deriver {
   std::uint16_t entry_subset_ = 0;  // of endpoints without ports of their own
   std::uint16_t subset_ = 0;        // of the endpoints that are added
   std::unordered_map<const PortList*, std::uint16_t> subsets_;
+  std::map<PortNumbers, std::uint16_t> own_subsets_;  // of the entry whose endpoints are added
+  std::size_t own_ports_ = 0;                   // in the lists of own_subsets_, of all entries
+  std::size_t resolved_addresses_ = 0;          // those of names, also beyond the limit
   std::unordered_set<std::string> seen_names_;  // those of details().resolved_names
   bool with_names_ = true;
   bool pending_ = false;

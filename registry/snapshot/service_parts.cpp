@@ -22,7 +22,11 @@ constexpr std::size_t kAlways = 4096;
 std::size_t size_of(const ServiceRecord& record) {
   const AddressView addresses = record.addresses(nullptr, nullptr);
   const EndpointList* const endpoints = record.endpoints();
-  return 1 + addresses.v4.size() + addresses.v6.size() +
+  std::size_t by_network = 0;
+  if (record.details)
+    for (const ScopedAddresses& scope : record.details->by_network)
+      by_network += scope.addresses.v4.size() + scope.addresses.v6.size();
+  return 1 + addresses.v4.size() + addresses.v6.size() + by_network +
          (endpoints == nullptr ? 0 : endpoints->entries.size());
 }
 

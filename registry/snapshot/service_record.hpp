@@ -92,6 +92,7 @@ struct EndpointEntry {
   std::string pod_name;  // targetRef.name
   std::string node_name;
   std::uint16_t subset = 0;  // index into EndpointList::ports
+  friend bool operator==(const EndpointEntry&, const EndpointEntry&) = default;
 };
 struct EndpointList final : RefCounted {
   std::vector<EndpointEntry> entries;

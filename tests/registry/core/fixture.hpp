@@ -86,6 +86,7 @@ class TestRegistry {
     return text;
   }
   Registry& registry() { return registry_; }
+  const Snapshot& snapshot() const { return *registry_.current(); }
   View view() const { return View(*registry_.current(), *registry_.current()->default_client); }
 
  private:
