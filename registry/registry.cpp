@@ -49,6 +49,9 @@ void Transaction::set_resolved(std::string_view ns, ResolvedName name) {
 // The effects of one commit so far.
 struct Registry::Change {
   HostMarks hosts;
+  // The records that are derived of one host, until the next host.
+  std::string host;
+  std::vector<HostTable::Replacement> derived;
   bool wants_events = false;
   std::vector<ServiceEvent> events;
   bool wants_changes = false;
@@ -96,6 +99,7 @@ struct Registry::State {
   void rederive_marked(Change& change);
   void rederive(const HostKey& key, const SourceChange& sources, DeriveContext& context,
                 Change& change);
+  void replace_derived(Change& change);
   void put(const HostKey& key, const Ref<const ServiceRecord>& before,
            const Ref<const ServiceRecord>& after, Change& change);
   void settle(Change& change);
@@ -261,20 +265,24 @@ DeriveContext Registry::State::derive_context() {
 }
 
 void Registry::State::rederive_marked(Change& change) {
+  EndpointLists lists;
   DeriveContext context = derive_context();
+  context.lists = &lists;
   // A Service's members may mark hosts that are derived already.
-  while (!change.hosts.empty())
+  while (!change.hosts.empty()) {
     change.hosts.take([&](const HostKey& key, const SourceChange& sources) {
+      if (key.host != change.host) replace_derived(change);
+      change.host = key.host;
       rederive(key, sources, context, change);
     });
+    replace_derived(change);
+  }
   if (interrupted) return;
   reverse.apply();
   EndpointNameTable::Difference names = endpoint_names.take_difference();
   CommitSummary& summary = change.summary;
   summary.names_added = std::move(names.added);
-  EndpointLists lists;
   summary.names_removed = std::move(names.removed);
-  context.lists = &lists;
   summary.names_touched = std::move(names.touched);
   summary.namespaces_touched = std::move(names.touched_namespaces);
   summary.all_names_touched = names.all_touched;
@@ -300,11 +308,20 @@ void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
   if (before || after) put(key, before, after, change);
 }
 
+// Puts the records that were derived of one host into the table of hosts.
+void Registry::State::replace_derived(Change& change) {
+  const auto derived = std::exchange(change.derived, {});
+  if (derived.empty() || hosts.put(change.host, derived) < 2) return;
+  const auto has_host = std::ranges::count_if(derived, [](const auto& d) { return !!d.record; });
+  change.summary.conflicts.insert(change.summary.conflicts.end(),
+                                  static_cast<std::size_t>(has_host), change.host);
+}
+
 // Puts a record into the tables for lookups, and notes the effects.
 void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& before,
                           const Ref<const ServiceRecord>& after, Change& change) {
   CommitSummary& summary = change.summary;
-  const std::size_t namespaces_with_host = hosts.put(key, after);
+  change.derived.push_back({key.ns, after});
   members.exchange(key, before.get(), after.get(),
                    [&](const HostKey& host) { change.hosts.mark(host); });
   if (!is_wildcard(key.host)) reverse.note(key.host, before.get(), after.get());
@@ -322,7 +339,6 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (!after) return;
   if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)
     facts.members.add(std::string_view(key.host).substr(0, key.host.find('.')));
-  if (namespaces_with_host > 1) summary.conflicts.push_back(key.host);
   if (after->refused && !(before && before->refused))
     summary.refused.push_back({key.host, after->source, after->details->notes.back()});
   if (after->details && after->details->has_ordered_names)

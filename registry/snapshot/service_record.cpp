@@ -2,6 +2,7 @@
 #include "registry/snapshot/service_record.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -157,6 +158,8 @@ std::span<const RecordIndex::Keyed> RecordIndex::exported_to(const Symbol* clien
 
 Ref<const HostEntry> HostEntry::create(std::string_view host,
                                        std::span<const Ref<const ServiceRecord>> records) {
+  assert(host.size() <= kMaxHostSize);
+  records = records.first(std::min<std::size_t>(records.size(), kMaxRecords));
   const bool has_index = records.size() >= kWorthAnIndex;
   auto index = has_index ? std::make_unique<const RecordIndex>(records) : nullptr;
   const std::size_t in_front = has_index ? sizeof(const RecordIndex*) : 0;
@@ -164,8 +167,7 @@ Ref<const HostEntry> HostEntry::create(std::string_view host,
       in_front + sizeof(HostEntry) + records.size() * sizeof(ServiceRecord*) + host.size()));
   if (memory == nullptr) throw std::bad_alloc();
   if (has_index) new (memory) const RecordIndex*(index.release());
-  auto* entry = new (memory + in_front) HostEntry(static_cast<std::uint16_t>(records.size()),
-                                                  static_cast<std::uint16_t>(host.size()));
+  auto* entry = new (memory + in_front) HostEntry(records.size(), host.size());
   auto** out = reinterpret_cast<const ServiceRecord**>(entry + 1);
   for (const auto& record : records) {
     record->add_ref();

@@ -180,7 +180,7 @@ class ServiceRecord final : public RefCounted {
 // Finds the services of a host that thousands of namespaces have.  Positions are those in
 // HostEntry::records(); placeholders are left out.
 struct RecordIndex {
-  using Position = std::uint16_t;
+  using Position = std::uint32_t;
   struct Keyed {
     const Symbol* ns;
     Position position;
@@ -203,6 +203,10 @@ struct RecordIndex {
 // none of its own chooses: Kubernetes first, then the older, then by namespace.
 class HostEntry final : public RefCounted {
  public:
+  static constexpr std::uint32_t kMaxRecords = (1U << 20) - 1;
+  static constexpr std::uint32_t kMaxHostSize = (1U << 12) - 1;
+
+  // Records beyond kMaxRecords are left out.  REQUIRES: a host of at most kMaxHostSize octets.
   static Ref<const HostEntry> create(std::string_view host,
                                      std::span<const Ref<const ServiceRecord>> records);
   static void destroy(const HostEntry* entry);
@@ -237,12 +241,15 @@ class HostEntry final : public RefCounted {
   // hosts, which are nearly all, pay nothing for it.
   static constexpr std::size_t kWorthAnIndex = 32;
 
-  HostEntry(std::uint16_t count, std::uint16_t length) : count_(count), length_(length) {}
+  HostEntry(std::size_t count, std::size_t length)
+      : count_(static_cast<std::uint32_t>(count) & kMaxRecords),
+        length_(static_cast<std::uint32_t>(length) & kMaxHostSize) {}
   const ServiceRecord* const* records_begin() const {
     return reinterpret_cast<const ServiceRecord* const*>(this + 1);
   }
-  const std::uint16_t count_;
-  const std::uint16_t length_;
+  // In one word, which has room for more than 65,535 namespaces of one host.
+  const std::uint32_t count_ : 20;
+  const std::uint32_t length_ : 12;
 };
 
 }  // namespace meshdns::registry

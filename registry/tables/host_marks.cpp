@@ -27,7 +27,7 @@ void HostMarks::take(const std::function<void(const HostKey&, const SourceChange
   order.reserve(marks.size());
   for (const auto& mark : marks) order.push_back(&mark);
   std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
-    return a->ns.get() != b->ns.get() ? a->ns.get() < b->ns.get() : a->host < b->host;
+    return a->host != b->host ? a->host < b->host : a->ns.get() < b->ns.get();
   });
   std::ranges::stable_partition(
       order, [](const auto* mark) { return !is_below(mark->host, kClusterSetDomain); });

@@ -28,8 +28,9 @@ class HostMarks {
   void mark(const HostKey& key) { mark(key.ns, key.host); }
   bool empty() const { return marks_.empty(); }
 
-  // Visits each marked host once and forgets the marks.  Names of the cluster set come last, since
-  // they are derived from others.
+  // Visits each marked host once and forgets the marks.  The namespaces of one host are neighbours,
+  // in the order of their symbols.  Names of the cluster set come last, since they are derived from
+  // others.
   void take(const std::function<void(const HostKey&, const SourceChange&)>& visit);
 
  private:

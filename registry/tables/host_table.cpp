@@ -30,25 +30,32 @@ const HostEntry* HostTable::find(std::string_view host) const {
 Ref<const ServiceRecord> HostTable::find(const HostKey& key) const {
   const HostEntry* entry = find(key.host);
   if (entry == nullptr) return {};
+  // The index leaves out placeholders.
+  const RecordIndex* index = entry->index();
+  if (const auto* position = index == nullptr ? nullptr : index->own(key.ns.get()))
+    return Ref<const ServiceRecord>(entry->records()[*position]);
   const auto record = std::ranges::find(entry->records(), key.ns, &ServiceRecord::ns);
   return record == entry->records().end() ? Ref<const ServiceRecord>()
                                           : Ref<const ServiceRecord>(*record);
 }
 
-std::size_t HostTable::put(const HostKey& key, const Ref<const ServiceRecord>& record) {
+std::size_t HostTable::put(std::string_view host, std::span<const Replacement> replacements) {
+  const auto symbol = [](const Replacement& r) { return r.ns.get(); };
   std::vector<Ref<const ServiceRecord>> records;
-  if (const HostEntry* entry = find(key.host))
+  if (const HostEntry* entry = find(host))
     for (const ServiceRecord* other : entry->records())
-      if (other->ns != key.ns) records.emplace_back(other);
-  if (record) records.push_back(record);
+      if (!std::ranges::binary_search(replacements, other->ns.get(), {}, symbol))
+        records.emplace_back(other);
+  for (const Replacement& replacement : replacements)
+    if (replacement.record) records.push_back(replacement.record);
   std::ranges::sort(records, [](const auto& a, const auto& b) { return precedes(*a, *b); });
-  auto& index = is_wildcard(key.host) ? wildcards_ : hosts_;
-  const std::uint64_t hash = hash_of_host(key.host);
-  const auto same = [&](const HostEntry& e) { return e.host() == key.host; };
+  auto& index = is_wildcard(host) ? wildcards_ : hosts_;
+  const std::uint64_t hash = hash_of_host(host);
+  const auto same = [&](const HostEntry& e) { return e.host() == host; };
   if (records.empty())
     index.erase(hash, same);
   else
-    index.put(hash, HostEntry::create(key.host, records), same);
+    index.put(hash, HostEntry::create(host, records), same);
   return records.size();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "registry/snapshot/hash_trie.hpp"
@@ -20,9 +21,14 @@ class HostTable {
   // Null: the namespace has no such host.
   Ref<const ServiceRecord> find(const HostKey& key) const;
 
-  // Replaces the namespace's record of the host by `record`; null removes it.  Returns the number
-  // of namespaces that have the host.
-  std::size_t put(const HostKey& key, const Ref<const ServiceRecord>& record);
+  // The new record of a namespace; null removes it.
+  struct Replacement {
+    SymbolRef ns;
+    Ref<const ServiceRecord> record;
+  };
+  // Replaces records of the host, all at once: the work is that of all namespaces that have the
+  // host.  Returns their number.  REQUIRES: each namespace once, in the order of the symbols.
+  std::size_t put(std::string_view host, std::span<const Replacement> replacements);
 
   // Visits all hosts, in any order.
   void for_each(const std::function<void(const HostEntry&)>& visit) const;

@@ -2,6 +2,7 @@
 // Each of the registry's tables by itself; workload_table_test.cpp has the one of workloads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -140,22 +141,43 @@ class RecordsTest : public testing::Test {
 
 TEST_F(RecordsTest, HostTableKeepsOneRecordOfEachNamespaceTheOldestFirst) {
   HostTable table;
-  EXPECT_EQ(table.put({shop_, "api.example.org"}, record(shop_, "10.0.0.1", 20)), 1U);
-  EXPECT_EQ(table.put({web_, "api.example.org"}, record(web_, "10.0.0.2", 10)), 2U);
-  EXPECT_EQ(table.put({shop_, "api.example.org"}, record(shop_, "10.0.0.3", 20)), 2U);
+  EXPECT_EQ(put_one(table, {shop_, "api.example.org"}, record(shop_, "10.0.0.1", 20)), 1U);
+  EXPECT_EQ(put_one(table, {web_, "api.example.org"}, record(web_, "10.0.0.2", 10)), 2U);
+  EXPECT_EQ(put_one(table, {shop_, "api.example.org"}, record(shop_, "10.0.0.3", 20)), 2U);
   const HostEntry* entry = table.find("api.example.org");
   ASSERT_NE(entry, nullptr);
   ASSERT_EQ(entry->records().size(), 2U);
   EXPECT_EQ(entry->records()[0]->ns, web_);
   EXPECT_EQ(table.find({shop_, "api.example.org"})->single_v4[3], 3);
-  EXPECT_EQ(table.put({web_, "api.example.org"}, {}), 1U);
-  EXPECT_EQ(table.put({shop_, "api.example.org"}, {}), 0U);
+  EXPECT_EQ(put_one(table, {web_, "api.example.org"}, {}), 1U);
+  EXPECT_EQ(put_one(table, {shop_, "api.example.org"}, {}), 0U);
+  EXPECT_EQ(table.find("api.example.org"), nullptr);
+}
+
+// The count of records was of 16 bits: at 65,536 it was 0, and the entry freed memory that it never
+// had.
+TEST_F(RecordsTest, HostTableHoldsAHostOfMoreThan65535Namespaces) {
+  HostTable table;
+  constexpr std::size_t kNamespaces = 65'540;
+  std::vector<HostTable::Replacement> all;
+  for (std::size_t i = 0; i < kNamespaces; ++i) {
+    const SymbolRef ns = symbols_.intern("ns-" + std::to_string(i));
+    all.push_back({ns, record(ns, "10.0.0.1")});
+  }
+  std::ranges::sort(all, {}, [](const auto& item) { return item.ns.get(); });
+  EXPECT_EQ(table.put("api.example.org", all), kNamespaces);
+  const HostEntry* entry = table.find("api.example.org");
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->records().size(), kNamespaces);
+  for (const auto& [ns, record] : all) ASSERT_EQ(table.find({ns, "api.example.org"}), record);
+  for (auto& item : all) item.record = {};
+  EXPECT_EQ(table.put("api.example.org", all), 0U);
   EXPECT_EQ(table.find("api.example.org"), nullptr);
 }
 
 TEST_F(RecordsTest, HostTableDistinguishesAWildcardFromItsParent) {
   HostTable table;
-  table.put({shop_, "*.example.org"}, record(shop_, "10.0.0.1"));
+  put_one(table, {shop_, "*.example.org"}, record(shop_, "10.0.0.1"));
   EXPECT_EQ(table.find("example.org"), nullptr);
   EXPECT_NE(table.find("*.example.org"), nullptr);
   Snapshot snapshot;
@@ -173,6 +195,11 @@ std::size_t hosts_at(const ReverseTable& table, std::string_view address) {
   const ReverseEntry* entry =
       snapshot.reverse.find(hash, [&](const ReverseEntry& e) { return e.address_hash() == hash; });
   return entry == nullptr ? 0 : entry->uses().size();
+}
+
+std::size_t put_one(HostTable& table, const HostKey& key, const Ref<const ServiceRecord>& record) {
+  const HostTable::Replacement replacement{key.ns, record};
+  return table.put(key.host, {&replacement, 1});
 }
 
 TEST_F(RecordsTest, ReverseTableCountsAHostOnceForEachRecord) {
