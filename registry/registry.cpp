@@ -39,6 +39,10 @@ void Transaction::remove(ResourceKey key, OriginId origin) {
 void Transaction::replace_origin(OriginId origin, std::vector<ResourceKey> keep) {
   replaced_.emplace_back(origin, std::move(keep));
 }
+void Transaction::remove_origin(OriginId origin) {
+  replace_origin(origin, {});
+  removed_origins_.push_back(origin);
+}
 void Transaction::retain(OriginId origin, std::vector<std::uint64_t> retained) {
   retained_.emplace_back(origin, std::move(retained));
 }
@@ -464,6 +468,7 @@ CommitSummary Registry::commit(Transaction&& transaction) {
     changed += origins.retain(origin, retained, exchange);
   for (const auto& [key, origin] : transaction.removals_)
     changed += origins.remove(key, origin, exchange);
+  for (const OriginId origin : transaction.removed_origins_) origins.forget(origin);
   std::set<HostKey> resolved_for;  // sets that use one or many of the names are derived once
   for (auto& [ns_text, name] : transaction.resolved_)
     if (const SymbolRef ns = state_->symbols.find(ns_text))

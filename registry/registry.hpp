@@ -39,6 +39,9 @@ class Transaction {
   void remove(ResourceKey key, OriginId origin);
   // Removes the objects of `origin` that are neither upserted in this transaction nor in `keep`.
   void replace_origin(OriginId origin, std::vector<ResourceKey> keep);
+  // As replace_origin() with nothing to keep; and if the origin has no object then, its id is
+  // given to others: ask for it again.
+  void remove_origin(OriginId origin);
   // Removes the objects of `origin` whose hash_of(key) is not in `retained`; list the objects that
   // this transaction upserts, too.  REQUIRES: `retained` is sorted.
   void retain(OriginId origin, std::vector<std::uint64_t> retained);
@@ -55,6 +58,7 @@ class Transaction {
   std::vector<StoredRef> upserts_;
   std::vector<std::pair<ResourceKey, OriginId>> removals_;
   std::vector<std::pair<OriginId, std::vector<ResourceKey>>> replaced_;
+  std::vector<OriginId> removed_origins_;  // all of them are in replaced_, too
   std::vector<std::pair<OriginId, std::vector<std::uint64_t>>> retained_;
   std::vector<std::pair<std::string, ResolvedName>> resolved_;  // by namespace
 };
@@ -100,7 +104,7 @@ class Registry {
   // Sets the SOA serial (default 1); see Snapshot::serial.
   void set_serial(std::uint32_t serial);
 
-  // Returns the id of the origin `name`; equal names have equal ids.
+  // Returns the id of the origin `name`; equal names have equal ids until remove_origin().
   OriginId origin(std::string_view name);
 
   // Applies a transaction, publishes a snapshot, then calls the handlers of the Controller.  Never

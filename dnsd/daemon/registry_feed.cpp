@@ -35,7 +35,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
   for (const auto& [source, origins] : origins_by_source_)
     for (const auto& origin : origins) given_up.erase(origin);
   for (const auto& origin : given_up) {
-    transaction.replace_origin(registry_.origin(origin), {});
+    transaction.remove_origin(registry_.origin(origin));
     findings_.erase(origin);
   }
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
@@ -94,7 +94,7 @@ void RegistryFeed::confirm(const registry::SourceBatch& batch, registry::Transac
   if (batch.origins)
     for (const auto& origin : *batch.origins) unconfirmed.erase(origin);
   for (const auto& origin : unconfirmed) {
-    transaction.replace_origin(registry_.origin(origin), {});
+    transaction.remove_origin(registry_.origin(origin));
     origins_by_source_[batch.source].erase(origin);
   }
   restored_.erase(restored);
@@ -111,7 +111,7 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     const registry::OriginId origin = registry_.origin(change.origin);
     if (change.effect == Effect::Remove) {
       origins.erase(change.origin);
-      transaction.replace_origin(origin, {});
+      transaction.remove_origin(origin);
       continue;
     }
     origins.insert(change.origin);
@@ -164,7 +164,7 @@ void RegistryFeed::forget_others(std::set<std::string>& origins,
   const std::set<std::string> kept(held.begin(), held.end());
   for (const auto& origin : origins) {
     if (kept.contains(origin)) continue;
-    transaction.replace_origin(registry_.origin(origin), {});
+    transaction.remove_origin(registry_.origin(origin));
     findings_.erase(origin);
   }
   std::erase_if(origins, [&](const std::string& origin) { return !kept.contains(origin); });

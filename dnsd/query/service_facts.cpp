@@ -111,9 +111,10 @@ void add_endpoints(const View& view, const ServiceRecord& service,
 
 std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source) {
   std::string text = source->label();
-  const auto& origins = snapshot.origins ? snapshot.origins->names : std::vector<std::string>{};
-  if (source->origin() >= origins.size() || origins[source->origin()].empty()) return text;
-  text += " (" + origins[source->origin()];
+  if (!snapshot.origins) return text;
+  const std::string_view origin = snapshot.origins->of(source->origin());
+  if (origin.empty()) return text;
+  text += " (" + std::string(origin);
   if (source->line() != 0) text += ":" + std::to_string(source->line());
   return text + ")";
 }

@@ -71,7 +71,7 @@ std::string describe_sources(const Snapshot& snapshot, const SavedSources& sourc
     to.text(source.network);
     to.number(source.complete ? 1 : 0);
   }
-  const auto& names = snapshot.origins->names;
+  const OriginNames& names = *snapshot.origins;
   places.assign(names.size(), SavedSources::kNone);
   std::uint32_t count = 0;
   for (OriginId id = 0; id < names.size(); ++id)
@@ -80,7 +80,7 @@ std::string describe_sources(const Snapshot& snapshot, const SavedSources& sourc
   for (OriginId id = 0; id < names.size(); ++id) {
     if (places[id] == SavedSources::kNone) continue;
     to.number(sources.source_of[id]);
-    to.text(names[id]);
+    to.text(names.of(id));
   }
   return block;
 }

@@ -41,9 +41,20 @@ struct PodEntry final : RefCounted {
   bool has_pod = false;  // any Pod holds it
 };
 
-// Origins (files, clusters) by id, for explanations.
+// Origins (files, clusters) by id, for explanations.  In blocks, most of which a snapshot shares
+// with the one before.
 struct OriginNames final : RefCounted {
-  std::vector<std::string> names;  // [0] is empty
+  static constexpr std::size_t kBlockSize = 256;
+  using Block = std::array<std::string, kBlockSize>;
+
+  std::size_t size() const { return blocks.size() * kBlockSize; }
+  // Empty: there is none.
+  std::string_view of(OriginId id) const {
+    return id < size() ? std::string_view((*blocks[id / kBlockSize])[id % kBlockSize])
+                       : std::string_view();
+  }
+
+  std::vector<std::shared_ptr<const Block>> blocks;
 };
 
 struct Snapshot {

@@ -6,14 +6,47 @@
 namespace meshdns::registry {
 
 OriginId OriginTable::id_of(std::string_view name) {
-  const auto [it, is_new] = ids_.emplace(name, static_cast<OriginId>(names_.size()));
-  if (is_new) names_.emplace_back(name);
+  const auto [it, is_new] = ids_.try_emplace(std::string(name));
+  if (!is_new) return it->second;
+  if (free_.empty()) {
+    it->second = next_++;
+  } else {
+    it->second = free_.back();
+    free_.pop_back();
+  }
+  set_name(it->second, name);
   return it->second;
 }
 
+void OriginTable::forget(OriginId id) {
+  const auto listed = by_origin_.find(id);
+  if (listed != by_origin_.end() && !listed->second.empty()) return;
+  const auto known = ids_.find(std::string(names_.of(id)));
+  if (known == ids_.end()) return;
+  ids_.erase(known);
+  if (listed != by_origin_.end()) by_origin_.erase(listed);
+  set_name(id, {});
+  free_.push_back(id);
+}
+
+void OriginTable::set_name(OriginId id, std::string_view name) {
+  const std::size_t position = id / OriginNames::kBlockSize;
+  if (position >= names_.blocks.size()) names_.blocks.resize(position + 1);
+  auto& own = own_blocks_[position];
+  if (!own) {
+    const auto& shared = names_.blocks[position];
+    own = shared ? std::make_shared<OriginNames::Block>(*shared)
+                 : std::make_shared<OriginNames::Block>();
+    names_.blocks[position] = own;
+  }
+  (*own)[id % OriginNames::kBlockSize] = name;
+}
+
 void OriginTable::take_names(const OriginTable& other) {
-  names_ = other.names_;
+  names_.blocks = other.names_.blocks;
   ids_ = other.ids_;
+  free_ = other.free_;
+  next_ = other.next_;
 }
 
 template <typename HasKey>
@@ -21,7 +54,8 @@ StoredRef OriginTable::winner(std::uint64_t key_hash, const HasKey& has_key) con
   const StoredResource* best = nullptr;
   resources_.for_each_candidate(key_hash, [&](const StoredResource& candidate) {
     if (!has_key(candidate)) return;
-    if (best == nullptr || names_[candidate.origin()] < names_[best->origin()]) best = &candidate;
+    if (best == nullptr || names_.of(candidate.origin()) < names_.of(best->origin()))
+      best = &candidate;
   });
   return StoredRef(best);
 }
@@ -90,10 +124,11 @@ void OriginTable::unlist(const StoredResource& resource) {
 }
 
 void OriginTable::publish_to(Snapshot& snapshot) {
-  if (!published_names_ || published_names_->names.size() != names_.size()) {
+  if (!published_names_ || !own_blocks_.empty()) {
+    own_blocks_.clear();
     auto* names = new OriginNames;
     published_names_ = Ref<const OriginNames>(names);
-    names->names = names_;
+    names->blocks = names_.blocks;
   }
   snapshot.origins = published_names_;
   snapshot.resources = resources_;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,6 +26,9 @@ class OriginTable {
 
   // Returns the id of the origin `name`; equal names have equal ids.
   OriginId id_of(std::string_view name);
+  // Forgets the name of an origin without objects; its id becomes another origin's.  Otherwise
+  // does nothing.
+  void forget(OriginId id);
   // Takes over the names of another table with their ids.  REQUIRES: this one is empty.
   void take_names(const OriginTable& other);
 
@@ -44,12 +48,17 @@ class OriginTable {
   // The version of an object that is used.  `has_key` distinguishes objects with equal hashes.
   template <typename HasKey>
   StoredRef winner(std::uint64_t key_hash, const HasKey& has_key) const;
+  void set_name(OriginId id, std::string_view name);
   void list(const StoredResource& resource, const StoredResource* in_place_of);
   void unlist(const StoredResource& resource);
 
   HashTrie<StoredResource> resources_;
-  std::vector<std::string> names_{""};
+  OriginNames names_;
+  // The blocks that no snapshot has yet, by position, to be changed in place.
+  std::unordered_map<std::size_t, std::shared_ptr<OriginNames::Block>> own_blocks_;
   std::unordered_map<std::string, OriginId> ids_;
+  std::vector<OriginId> free_;  // ids of forgotten names
+  OriginId next_ = 1;           // 0 is no origin
   std::unordered_map<OriginId, std::vector<const StoredResource*>> by_origin_;  // each at its slot
   Ref<const OriginNames> published_names_;
 };

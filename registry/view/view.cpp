@@ -23,9 +23,8 @@ constexpr std::size_t kLookIntoRegistry = 32;
 std::string describe(const StoredRef& source, const Snapshot& snapshot) {
   if (!source) return "(unknown source)";
   std::string text = source->label();
-  const auto& names = snapshot.origins->names;
-  if (source->origin() < names.size() && !names[source->origin()].empty()) {
-    text += " (" + names[source->origin()];
+  if (const std::string_view origin = snapshot.origins->of(source->origin()); !origin.empty()) {
+    text += " (" + std::string(origin);
     if (source->line() != 0) text += ":" + std::to_string(source->line());
     text += ")";
   }

@@ -75,7 +75,7 @@ std::string write(const Snapshot& snapshot) {
   std::string file;
   SavedSources sources;
   sources.sources = {{"fuzz", "", "", true}};
-  sources.source_of.assign(snapshot.origins->names.size(), 0);
+  sources.source_of.assign(snapshot.origins->size(), 0);
   sources.source_of[0] = SavedSources::kNone;  // which is no origin
   const auto written =
       write_snapshot_file(snapshot, sources, 1, [&](std::span<const std::uint8_t> piece) {

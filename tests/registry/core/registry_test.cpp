@@ -236,6 +236,25 @@ TEST(RegistryTest, ManyResolvedNamesOfOneSetAreOneChange) {
   EXPECT_EQ(r.view().addresses(*r.view().lookup("d.example.org").service).v4.size(), 1'000u);
 }
 
+// A volume whose files are named by time would otherwise fill the memory in the end.
+TEST(RegistryTest, OriginsThatAreGoneLeaveNothing) {
+  Registry registry({});
+  const auto resource = parse(entry("d", "x", "hosts: [d.example.org], " + std::string(kPorts)));
+  const std::size_t names = registry.current()->origins->size();
+  for (int i = 0; i < 1'000; ++i) {
+    const OriginId origin = registry.origin(std::to_string(i) + ".yaml");
+    Transaction added;
+    added.upsert(resource.front(), origin, 1);
+    registry.commit(std::move(added));
+    EXPECT_EQ(registry.current()->origins->of(origin), std::to_string(i) + ".yaml");
+    Transaction removed;
+    removed.remove_origin(origin);
+    registry.commit(std::move(removed));
+  }
+  EXPECT_LE(registry.current()->origins->size(), names + OriginNames::kBlockSize);
+  EXPECT_TRUE(registry.current()->resources.empty());
+}
+
 TEST(RegistryTest, ClientsOfExplanationsAreNotStored) {
   TestRegistry r;
   r.load(

@@ -78,6 +78,13 @@ class OriginTableTest : public testing::Test {
   }
   Texts take_heard() { return std::exchange(heard_, {}); }
 
+  // Up to the first id that has never had a name.
+  Texts names_of(const OriginNames& names) const {
+    Texts texts;
+    for (OriginId id = 0; id <= names_.size(); ++id) texts.emplace_back(names.of(id));
+    return texts;
+  }
+
   OriginTable table_;
   std::map<OriginId, std::string> names_;
   Texts heard_;
@@ -126,8 +133,38 @@ TEST_F(OriginTableTest, SharesPublishedNamesUntilANewOneIsAdded) {
   EXPECT_EQ(first.origins, second.origins);
   id_of("b.yaml");
   table_.publish_to(second);
-  EXPECT_EQ(second.origins->names, (Texts{"", "a.yaml", "b.yaml"}));
-  EXPECT_EQ(first.origins->names, (Texts{"", "a.yaml"}));
+  EXPECT_EQ(names_of(*second.origins), (Texts{"", "a.yaml", "b.yaml"}));
+  EXPECT_EQ(names_of(*first.origins), (Texts{"", "a.yaml", ""}));
+}
+
+TEST_F(OriginTableTest, GivesTheIdOfAForgottenOriginToAnother) {
+  const OriginId a = id_of("a.yaml");
+  const OriginId b = id_of("b.yaml");
+  table_.upsert(stored(service_entry("api"), b), noting());
+  Snapshot before;
+  table_.publish_to(before);
+  table_.forget(a);
+  table_.forget(b);
+  EXPECT_EQ(id_of("c.yaml"), a);
+  EXPECT_EQ(id_of("b.yaml"), b) << "it still has an object";
+  EXPECT_NE(id_of("a.yaml"), a);
+  Snapshot after;
+  table_.publish_to(after);
+  EXPECT_EQ(names_of(*before.origins), (Texts{"", "a.yaml", "b.yaml", ""}));
+  EXPECT_EQ(names_of(*after.origins), (Texts{"", "c.yaml", "b.yaml", "a.yaml"}));
+}
+
+TEST_F(OriginTableTest, PublishesTheNamesThatHaveNotChangedOnce) {
+  for (int i = 0; i < 1000; ++i) id_of(std::to_string(i) + ".yaml");
+  Snapshot first;
+  table_.publish_to(first);
+  table_.forget(id_of("900.yaml"));
+  Snapshot second;
+  table_.publish_to(second);
+  std::size_t copied = 0;
+  for (std::size_t i = 0; i < first.origins->blocks.size(); ++i)
+    copied += first.origins->blocks[i] != second.origins->blocks[i] ? 1 : 0;
+  EXPECT_EQ(copied, 1U);
 }
 
 // --- HostTable ----------------------------------------------------------------------------------
@@ -138,6 +175,11 @@ class RecordsTest : public testing::Test {
   const SymbolRef shop_ = symbols_.intern("shop");
   const SymbolRef web_ = symbols_.intern("web");
 };
+
+std::size_t put_one(HostTable& table, const HostKey& key, const Ref<const ServiceRecord>& record) {
+  const HostTable::Replacement replacement{key.ns, record};
+  return table.put(key.host, {&replacement, 1});
+}
 
 TEST_F(RecordsTest, HostTableKeepsOneRecordOfEachNamespaceTheOldestFirst) {
   HostTable table;
@@ -195,11 +237,6 @@ std::size_t hosts_at(const ReverseTable& table, std::string_view address) {
   const ReverseEntry* entry =
       snapshot.reverse.find(hash, [&](const ReverseEntry& e) { return e.address_hash() == hash; });
   return entry == nullptr ? 0 : entry->uses().size();
-}
-
-std::size_t put_one(HostTable& table, const HostKey& key, const Ref<const ServiceRecord>& record) {
-  const HostTable::Replacement replacement{key.ns, record};
-  return table.put(key.host, {&replacement, 1});
 }
 
 TEST_F(RecordsTest, ReverseTableCountsAHostOnceForEachRecord) {
