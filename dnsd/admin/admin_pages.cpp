@@ -52,7 +52,11 @@ std::string escaped(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        out += c;
+        // A terminal that shows the page obeys control octets of a file's name.
+        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+          out += registry::printable({&c, 1});
+        else
+          out += c;
     }
   }
   return out;

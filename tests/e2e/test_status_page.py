@@ -146,3 +146,10 @@ def test_shows_input_as_text(daemon):
     label = "<b>x\\\"</b>"
     daemon.ask(f"{label}.example.org.")
     assert page_of(daemon).all("b") == []
+
+
+def test_shows_control_octets_of_file_names_as_text(workspace):
+    workspace.write_text("bad\n\x1b[31m.yaml", "kind: [")
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+    status, text = daemon.get("/")
+    assert status == 200 and "bad\\010\\027[31m.yaml" in text and "\x1b" not in text
