@@ -2,7 +2,7 @@
 """Signals that arrive while the daemon starts: none of them ends it but SIGTERM and SIGINT, which end it well.
 
 The times count from the daemon's first instruction, when it has blocked the signals.  Before that, the kernel and the
-dynamic loader have the process.
+dynamic loader have the process: then only its parent can see to it (docs/operations.md).
 """
 
 import pathlib
@@ -37,12 +37,12 @@ def is_held(pid, number):
     return any(mask >> (number - 1) & 1 for mask in masks)
 
 
-def start(workspace, name, **change):
+def start(workspace, name, prefix=(), **change):
     home = workspace.path / name
     home.mkdir()
     path = home / "meshdns.yaml"
     path.write_text(yaml.safe_dump(workspace.config({"server": {"listen": ["127.0.0.1:0"]}, **change}, ["127.0.0.1:9"])))
-    return workspace.own_process(Process([binary(), "run", "--config", path], name, cwd=ROOT))
+    return workspace.own_process(Process([binary(), "run", "--config", path], name, cwd=ROOT, prefix=prefix))
 
 
 def send_after(process, delay_ms, number):
@@ -61,6 +61,17 @@ def test_survives_a_signal_at_any_time(workspace, number):
         process.wait_for_line("ready:")
         if number == signal.SIGHUP:
             process.wait_for_line("reloading")
+        assert process.stop() == 0, process.log_tail()
+
+
+def test_survives_a_signal_before_its_first_instruction(workspace):
+    """A parent that ignores SIGHUP hands that on; the daemon handles the signal all the same when it can."""
+    for delay in DELAYS_MS:
+        process = start(workspace, f"ignored-{delay}ms", prefix=["/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])
+        send_after(process, delay, signal.SIGHUP)
+        process.wait_for_line("ready:")
+        process.send_signal(signal.SIGHUP)
+        process.wait_for_line("reloading")
         assert process.stop() == 0, process.log_tail()
 
 
