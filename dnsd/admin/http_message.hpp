@@ -4,10 +4,13 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
 namespace meshdns::dnsd {
+
+class HttpStream;
 
 struct HttpRequest {
   std::string path;
@@ -26,6 +29,7 @@ struct HttpResponse {
   unsigned status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  std::shared_ptr<HttpStream> stream{};  // instead of `body`; null: the response is complete
 };
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;

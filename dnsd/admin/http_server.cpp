@@ -2,6 +2,7 @@
 #include "dnsd/admin/http_server.hpp"
 
 #include <microhttpd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -15,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "dnsd/admin/http_stream.hpp"
 #include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/admin/request_origin.hpp"
 #include "loop/check_loop.hpp"
@@ -36,6 +38,10 @@ constexpr int kBacklog = 128;
 constexpr int kAcceptsPerTurn = 16;
 // A page may take long to make: the loop does its other work before the next one.
 constexpr std::size_t kTasksPerTurn = 1;
+constexpr std::size_t kStreamPiece = std::size_t{32} << 10;
+// How long the end of the server waits for the clients of streams to read the last bytes.
+constexpr int kFlushTurns = 20;
+constexpr int kFlushTurnMs = 10;
 
 // The methods of a path, as the header Allow lists them.
 std::string allowed_methods(const HttpRoute& route) {
@@ -137,7 +143,7 @@ class HttpServer::Impl {
   struct Job {
     std::atomic<bool> is_abandoned{false};
   };
-  enum class Phase : std::uint8_t { Reading, Waiting, Writing };
+  enum class Phase : std::uint8_t { Reading, Waiting, Writing, Streaming };
   struct Connection {
     int fd = -1;
     Phase phase = Phase::Reading;
@@ -148,11 +154,20 @@ class HttpServer::Impl {
     std::size_t body_bytes = 0;              // of the response that is being written
     std::shared_ptr<Job> job;                // of the request that waits; null otherwise
     std::optional<HttpResponse> response{};  // of the handler, until it is queued
+    std::shared_ptr<HttpStream> stream{};    // of the response that is being written
+    bool is_suspended = false;               // until `stream` has more
   };
   using Connections = std::map<MHD_Connection*, Connection>;
   // A body that libmicrohttpd sends, and frees when its response is over.
   struct HeldBody {
     std::string text;
+    Impl* server;
+  };
+
+  // A stream that libmicrohttpd reads.
+  struct ReadStream {
+    std::shared_ptr<HttpStream> stream;
+    MHD_Connection* connection;
     Impl* server;
   };
 
@@ -164,6 +179,8 @@ class HttpServer::Impl {
   static void on_completed(void* self, MHD_Connection* connection, void** state,
                            MHD_RequestTerminationCode why);
   static void free_body(void* body);
+  static ssize_t on_read(void* self, std::uint64_t position, char* to, std::size_t size);
+  static void free_stream(void* self);
 
   void run();
   void end_all();
@@ -173,6 +190,11 @@ class HttpServer::Impl {
   void finish(const std::shared_ptr<Job>& job, HttpResponse&& response);
   void resume(Connections::iterator waiting, std::optional<HttpResponse> response);
   MHD_Result send(MHD_Connection* connection, HttpResponse&& answer, const std::string& allow = "");
+  MHD_Response* hold_body(Connection& state, HttpResponse&& answer);
+  MHD_Response* hold_stream(MHD_Connection* connection, Connection& state, HttpResponse&& answer);
+  ssize_t read_stream(ReadStream& from, char* to, std::size_t size);
+  void go_on(const HttpStream* stream);
+  void flush_streams();
   std::uint64_t now() const { return uv_now(&loop_); }
   std::uint64_t due(const Connection& connection) const;
   void accept_some();
@@ -282,8 +304,10 @@ void HttpServer::Impl::end_all() {
   is_ending_ = true;
   for (auto& [connection, state] : connections_) {
     if (state.job) state.job->is_abandoned = true;
-    if (state.phase == Phase::Waiting) MHD_resume_connection(connection);
+    if (state.phase == Phase::Waiting || std::exchange(state.is_suspended, false))
+      MHD_resume_connection(connection);
   }
+  flush_streams();
   to_server_.close();
   listener_.close();
   descriptors_.close();
@@ -302,6 +326,8 @@ void HttpServer::Impl::end_all() {
 std::uint64_t HttpServer::Impl::due(const Connection& connection) const {
   auto limit = deadlines_.request;
   if (connection.phase == Phase::Waiting) limit = deadlines_.handler;
+  if (connection.is_suspended) return UINT64_MAX;
+  if (connection.phase == Phase::Streaming) limit = deadlines_.stall;
   if (connection.phase == Phase::Writing)
     limit = deadlines_.response +
             std::chrono::milliseconds(connection.body_bytes * 1'000 / deadlines_.bytes_per_second);
@@ -337,11 +363,12 @@ void HttpServer::Impl::begin_phase(Connection& connection, Phase phase) {
 }
 
 // Closes the connection whose request or whose reading of a response began first. Connections whose
-// handler is under way stay; they are fewer than kMaxConnections.
+// handler is under way stay, and watches; they are fewer than kMaxConnections.
 void HttpServer::Impl::make_room() {
   Connection* oldest = nullptr;
   for (auto& [connection, state] : connections_) {
     if (state.is_ended || state.phase == Phase::Waiting) continue;
+    if (state.stream && state.stream->is_watch()) continue;
     if (oldest == nullptr || state.order < oldest->order) oldest = &state;
   }
   if (oldest == nullptr) return;
@@ -373,6 +400,7 @@ void HttpServer::Impl::end(Connection& connection) {
   ::setsockopt(connection.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   ::shutdown(connection.fd, SHUT_RDWR);
   connection.is_ended = true;
+  if (connection.stream) go_on(connection.stream.get());
 }
 
 // One round of libmicrohttpd, and the time of the next one if no socket calls before.
@@ -393,8 +421,12 @@ void HttpServer::Impl::end_overdue() {
       resume(it, busy_response());
       continue;
     }
+    if (state.phase == Phase::Streaming && state.stream->give_up()) {
+      state.since = now();
+      continue;
+    }
     // A client that keeps an idle connection does nothing wrong.
-    if (state.phase == Phase::Writing || state.responses == 0) ++counters_.overdue;
+    if (state.phase != Phase::Reading || state.responses == 0) ++counters_.overdue;
     end(state);
   }
   if (has_ended) MHD_run(daemon_);
@@ -418,7 +450,7 @@ std::optional<std::chrono::milliseconds> HttpServer::Impl::next_turn() const {
     next = std::min(next, time > now() ? time - now() : 0);
   };
   for (const auto& [connection, state] : connections_)
-    if (!state.is_ended) at(due(state));
+    if (!state.is_ended && !state.is_suspended) at(due(state));
   if (now() < accept_again_at_) at(accept_again_at_);
   if (next == UINT64_MAX) return std::nullopt;
   return std::chrono::milliseconds(next);
@@ -450,6 +482,7 @@ void HttpServer::Impl::on_completed(void* self, MHD_Connection* connection, void
   if (state.job) state.job->is_abandoned = true;
   state.job.reset();
   state.response.reset();
+  state.stream.reset();
   server->begin_phase(state, Phase::Reading);
   state.body_bytes = 0;
   ++state.responses;
@@ -490,34 +523,55 @@ MHD_Result HttpServer::Impl::answer(MHD_Connection* connection, const char* url,
   return send(connection, {405, "text/plain", "only " + allow + "\n"}, allow);
 }
 
-// Queues a copy of the body's text, less the copy: libmicrohttpd frees it when the response is
-// over.
-MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& answer,
-                                  const std::string& allow) {
-  make_room_for_body(answer.body.size());
-  Connection& state = connections_[connection];
-  begin_phase(state, Phase::Writing);
+// libmicrohttpd frees the text when the response is over.
+MHD_Response* HttpServer::Impl::hold_body(Connection& state, HttpResponse&& answer) {
   state.body_bytes = answer.body.size();
   held_bytes_ += answer.body.size();
   auto* body = new HeldBody{std::move(answer.body), this};
   MHD_Response* response = MHD_create_response_from_buffer_with_free_callback_cls(
       body->text.size(), body->text.data(), &Impl::free_body, body);
-  if (response == nullptr) {
-    free_body(body);
-    return MHD_NO;
-  }
-  MHD_add_response_header(response, "Content-Type", answer.content_type.c_str());
+  if (response == nullptr) free_body(body);
+  return response;
+}
+
+MHD_Response* HttpServer::Impl::hold_stream(MHD_Connection* connection, Connection& state,
+                                            HttpResponse&& answer) {
+  state.phase = Phase::Streaming;
+  state.stream = std::move(answer.stream);
+  state.stream->attach([this, stream = state.stream.get()] {
+    to_server_.post([this, stream] {
+      go_on(stream);
+      turn();
+    });
+  });
+  auto* from = new ReadStream{state.stream, connection, this};
+  MHD_Response* response = MHD_create_response_from_callback(
+      MHD_SIZE_UNKNOWN, kStreamPiece, &Impl::on_read, from, &Impl::free_stream);
+  if (response == nullptr) free_stream(from);
+  return response;
+}
+
+MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& answer,
+                                  const std::string& allow) {
+  make_room_for_body(answer.body.size());
+  Connection& state = connections_[connection];
+  begin_phase(state, Phase::Writing);
+  const unsigned status = answer.status;
+  const std::string content_type = answer.content_type;
+  MHD_Response* response = answer.stream ? hold_stream(connection, state, std::move(answer))
+                                         : hold_body(state, std::move(answer));
+  if (response == nullptr) return MHD_NO;
+  MHD_add_response_header(response, "Content-Type", content_type.c_str());
   MHD_add_response_header(response, "Cache-Control", "no-store");
   MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
   MHD_add_response_header(response, "Content-Security-Policy",
                           "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
                           "frame-ancestors 'none'; base-uri 'none'");
-  if (answer.status == MHD_HTTP_UNAUTHORIZED)
+  if (status == MHD_HTTP_UNAUTHORIZED)
     MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-  if (answer.status == MHD_HTTP_SERVICE_UNAVAILABLE)
-    MHD_add_response_header(response, "Retry-After", "2");
+  if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(response, "Retry-After", "2");
   if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
-  const MHD_Result queued = MHD_queue_response(connection, answer.status, response);
+  const MHD_Result queued = MHD_queue_response(connection, status, response);
   MHD_destroy_response(response);
   return queued;
 }
@@ -525,6 +579,55 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
 void HttpServer::Impl::free_body(void* body) {
   const std::unique_ptr<HeldBody> held(static_cast<HeldBody*>(body));
   held->server->held_bytes_ -= held->text.size();
+}
+
+// ---- streams
+
+ssize_t HttpServer::Impl::on_read(void* self, std::uint64_t, char* to, std::size_t size) {
+  auto* const from = static_cast<ReadStream*>(self);
+  return from->server->read_stream(*from, to, size);
+}
+
+void HttpServer::Impl::free_stream(void* self) {
+  const std::unique_ptr<ReadStream> from(static_cast<ReadStream*>(self));
+  from->stream->detach();
+}
+
+// A connection that waits for the writer is suspended: libmicrohttpd would ask without a pause.
+ssize_t HttpServer::Impl::read_stream(ReadStream& from, char* to, std::size_t size) {
+  const auto found = connections_.find(from.connection);
+  if (found == connections_.end() || found->second.is_ended)
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+  const HttpStream::Piece piece = from.stream->read(to, size);
+  if (piece.has_ended) return MHD_CONTENT_READER_END_OF_STREAM;
+  Connection& state = found->second;
+  state.since = now();
+  if (piece.size > 0) return static_cast<ssize_t>(piece.size);
+  if (is_ending_) return MHD_CONTENT_READER_END_WITH_ERROR;
+  state.is_suspended = true;
+  MHD_suspend_connection(from.connection);
+  return 0;
+}
+
+// The stream may have gone; its address is only compared.
+void HttpServer::Impl::go_on(const HttpStream* stream) {
+  for (auto& [connection, state] : connections_) {
+    if (state.stream.get() != stream || !std::exchange(state.is_suspended, false)) continue;
+    state.since = now();
+    return MHD_resume_connection(connection);
+  }
+}
+
+// Clients that read get the end of what has been written.
+void HttpServer::Impl::flush_streams() {
+  if (daemon_ == nullptr) return;
+  const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD);
+  const auto is_streaming = [](const auto& item) { return item.second.stream != nullptr; };
+  for (int i = 0; i < kFlushTurns && std::ranges::any_of(connections_, is_streaming); ++i) {
+    MHD_run(daemon_);
+    pollfd descriptor{info->epoll_fd, POLLIN, 0};
+    ::poll(&descriptor, 1, kFlushTurnMs);
+  }
 }
 
 // ---- handlers on the owner's loop

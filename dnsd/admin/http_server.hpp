@@ -30,6 +30,9 @@ struct HttpDeadlines {
   std::chrono::milliseconds handler{10'000};  // wait for the owner's loop; then 503
   std::chrono::milliseconds response{2'000};  // for the client to read the response ...
   std::size_t bytes_per_second = 1 << 20;     // ... and a second more for so many bytes of it
+  // A client of a stream may take this long for each piece.  Then a watch ends with its farewell,
+  // which the client must read as soon, and any other stream at once.
+  std::chrono::milliseconds stall{5'000};
 };
 
 // Counts since the start; any thread may read.
