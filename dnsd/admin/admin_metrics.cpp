@@ -485,6 +485,8 @@ void collect_daemon(Collection& to, const DaemonParts& daemon, const WorkersStat
         "admin_busy_total",
         "Number of requests that the admin endpoint refused because the control thread was busy.")
       .add(admin.busy.load());
+  to.gauges("admin_watches", "Number of open watches of the registry.")
+      .add(daemon.streams.watches());
   to.counters("dnstap_frames_total", "Number of responses written as dnstap frames.")
       .add(query_logs.dnstap.written);
   to.counters("dnstap_dropped_total",

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/admin_routes.hpp"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -11,6 +8,8 @@
 #include <vector>
 
 #include "dnsd/admin/admin_token.hpp"
+#include "dnsd/admin/json.hpp"
+#include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/quoted.hpp"
 #include "dnsd/query/explanation.hpp"
@@ -21,187 +20,9 @@
 namespace meshdns::dnsd {
 namespace {
 
-using Json = rapidjson::Writer<rapidjson::StringBuffer>;
-using registry::HostEntry;
-using registry::ServiceRecord;
-
 constexpr std::size_t kMaxNamespaceLength = 63;
 
-void put(Json& json, std::string_view text) {
-  json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
-}
-void put(Json& json, const char* key, std::string_view text) {
-  json.Key(key);
-  put(json, text);
-}
-void put(Json& json, const char* key, std::uint64_t number) {
-  json.Key(key);
-  json.Uint64(number);
-}
-void put_bool(Json& json, const char* key, bool value) {
-  json.Key(key);
-  json.Bool(value);
-}
-template <typename List, typename Put>
-void put_list(Json& json, const char* key, const List& list, Put put_element) {
-  json.Key(key);
-  json.StartArray();
-  for (const auto& element : list) put_element(element);
-  json.EndArray();
-}
-
-template <typename Fill>
-HttpResponse json_response(Fill fill, unsigned status = 200) {
-  rapidjson::StringBuffer buffer;
-  Json json(buffer);
-  fill(json);
-  buffer.Put('\n');
-  return {status, "application/json", {buffer.GetString(), buffer.GetSize()}};
-}
-
-HttpResponse bad_request(std::string message) {
-  return json_response(
-      [&](Json& json) {
-        json.StartObject();
-        put(json, "error", message);
-        json.EndObject();
-      },
-      400);
-}
-
-std::string_view text_of(const registry::Symbol* symbol) {
-  return symbol == nullptr ? std::string_view() : symbol->text();
-}
-
-void put_addresses(Json& json, const ServiceRecord& service) {
-  const auto addresses = service.addresses(nullptr, nullptr);
-  json.Key("addresses");
-  json.StartArray();
-  for (const auto& octets : addresses.v4) put(json, IpAddress::v4(octets).to_string());
-  for (const auto& octets : addresses.v6) put(json, IpAddress::v6(octets).to_string());
-  json.EndArray();
-}
-
-void put_ports(Json& json, const registry::PortList* list) {
-  static const std::vector<registry::ServicePort> kNone;
-  put_list(json, "ports", list == nullptr ? kNone : list->ports,
-           [&](const registry::ServicePort& port) {
-             json.StartObject();
-             put(json, "name", port.name);
-             put(json, "port", port.number);
-             put(json, "protocol", port.protocol);
-             json.EndObject();
-           });
-}
-
-void put_export_to(Json& json, const ServiceRecord& service) {
-  json.Key("exportTo");
-  json.StartArray();
-  if (service.is_public())
-    put(json, "*");
-  else
-    for (const auto& ns : service.exports->namespaces) put(json, ns->text());
-  json.EndArray();
-}
-
-// Names as in Istio's model.Service, for those who know its debug pages.
-void put_service(Json& json, std::string_view host, const ServiceRecord& service) {
-  json.StartObject();
-  put(json, "hostname", host);
-  put_addresses(json, service);
-  put_ports(json, service.ports.get());
-  put(json, "resolution", to_string(service.resolution));
-  put(json, "answer", to_string(service.answer));
-  if (!service.alias().empty()) put(json, "alias", service.alias());
-  json.Key("creationTime");
-  if (service.creation_time == registry::kUnknownCreationTime)
-    json.Null();
-  else
-    json.Int64(service.creation_time);
-  json.Key("attributes");
-  json.StartObject();
-  put(json, "name", service.source ? service.source->name() : host);
-  put(json, "namespace", text_of(service.ns.get()));
-  put(json, "provider", to_string(service.provider));
-  put_export_to(json, service);
-  json.EndObject();
-  json.EndObject();
-}
-
-void put_endpoints(Json& json, std::string_view host, const ServiceRecord& service) {
-  json.StartObject();
-  put(json, "hostname", host);
-  put(json, "namespace", text_of(service.ns.get()));
-  static const std::vector<registry::EndpointEntry> kNone;
-  const auto* endpoints = service.endpoints();
-  put_list(json, "endpoints", endpoints == nullptr ? kNone : endpoints->entries,
-           [&](const registry::EndpointEntry& endpoint) {
-             json.StartObject();
-             put(json, "address", endpoint.address.to_string());
-             put_bool(json, "ready", endpoint.ready);
-             put(json, "weight", endpoint.weight);
-             put(json, "network", text_of(endpoint.network.get()));
-             put(json, "cluster", text_of(endpoint.cluster.get()));
-             put(json, "hostname", endpoint.hostname);
-             put(json, "pod", endpoint.pod_name);
-             put(json, "node", endpoint.node_name);
-             json.EndObject();
-           });
-  static const std::vector<std::string> kNoNames;
-  put_list(json, "resolvedNames", service.details ? service.details->resolved_names : kNoNames,
-           [&](const std::string& name) { put(json, name); });
-  put_addresses(json, service);
-  json.EndObject();
-}
-
-// The services of one host, or of all by host; those that only hold sources are none.  Of a host
-// that clients may see in part, each part is one.
-using Visit = std::function<void(std::string_view host, const ServiceRecord& service)>;
-void visit_services(const registry::Snapshot& snapshot, std::string_view only, const Visit& visit) {
-  std::vector<const HostEntry*> hosts;
-  if (!only.empty()) {
-    const std::string host = canonical_host(only);
-    const bool wildcard = host.starts_with("*.");
-    const HostEntry* entry = wildcard ? snapshot.find_wildcard(std::string_view(host).substr(2))
-                                      : snapshot.find_host(host);
-    if (entry != nullptr) hosts.push_back(entry);
-  } else {
-    const auto add = [&](const HostEntry& entry) { hosts.push_back(&entry); };
-    snapshot.hosts.for_each(add);
-    snapshot.wildcards.for_each(add);
-    std::ranges::sort(hosts, {}, [](const HostEntry* entry) { return entry->host(); });
-  }
-  for (const HostEntry* entry : hosts)
-    for (const ServiceRecord* service : entry->records()) {
-      if (service->placeholder) continue;
-      if (const registry::ServiceParts* parts = service->parts())
-        for (const auto& part : parts->all()) visit(entry->host(), *part);
-      else
-        visit(entry->host(), *service);
-    }
-}
-
-// A list with what `put_one` writes of each service that `?host=` asks for.
-template <typename PutOne>
-HttpResponse list_services(const DaemonParts& daemon, const HttpRequest& request, PutOne put_one) {
-  const auto snapshot = daemon.registry.current();
-  return json_response([&](Json& json) {
-    json.StartArray();
-    visit_services(
-        *snapshot, request.argument("host"),
-        [&](std::string_view host, const ServiceRecord& service) { put_one(json, host, service); });
-    json.EndArray();
-  });
-}
-
-void put_vip(Json& json, std::string_view host, const ServiceRecord& service) {
-  if (!service.auto_allocated) return;
-  json.StartObject();
-  put(json, "host", host);
-  put(json, "namespace", text_of(service.ns.get()));
-  put_addresses(json, service);
-  json.EndObject();
-}
+HttpResponse bad_request(std::string_view message) { return json_error(message, 400); }
 
 void put_collection(Json& json, const registry::CollectionStatus& collection) {
   json.StartObject();
@@ -551,13 +372,13 @@ HttpRoutes admin_routes(DaemonParts parts) {
   };
   routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
   routes["/registry/services"].get = [shared](Request request) {
-    return list_services(*shared, request, put_service);
+    return shared->streams.answer({put_service, put_service_id}, request);
   };
   routes["/registry/endpoints"].get = [shared](Request request) {
-    return list_services(*shared, request, put_endpoints);
+    return shared->streams.answer({put_endpoints, put_endpoints_id}, request);
   };
   routes["/registry/vips"].get = [shared](Request request) {
-    return list_services(*shared, request, put_vip);
+    return shared->streams.answer({put_vip, nullptr}, request);
   };
   routes["/registry/findings"].get = [shared](Request) { return show_findings(*shared); };
   routes["/resolver"].get = [shared](Request) { return show_resolver(*shared); };

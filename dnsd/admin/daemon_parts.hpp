@@ -13,6 +13,7 @@
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/admin/load_history.hpp"
+#include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/failing_names.hpp"
@@ -32,6 +33,7 @@ struct DaemonParts {
   const Config& config;
   const QuerySettings& query_settings;
   registry::Registry& registry;
+  RegistryStreams& streams;
   const FindingsByOrigin& findings;  // those that stand now
   const FeedCounters& feed;
   const resolver::NameResolver& resolver;

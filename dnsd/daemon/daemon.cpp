@@ -106,6 +106,7 @@ Daemon::Daemon(std::string config_path, Config config, Log& log)
       workers_(log),
       sources_(&loop_, feed_, started_),
       health_(started_),
+      registry_streams_(&loop_, registry_),
       admin_(&loop_, [this] { return admin_routes(parts()); }),
       seconds_to_fade_(kFadeSeconds),
       reloader_(std::move(config_path), log),
@@ -508,6 +509,7 @@ void Daemon::drain_workers() {
   health_.beat(std::chrono::steady_clock::now());
   publish_health();
   stop_timers();
+  registry_streams_.close();
   publisher_.set_listener({});
   workers_.drain([this] { from_workers_.post([this] { uv_stop(&loop_); }); });
 }
@@ -532,6 +534,7 @@ void Daemon::shut_down() {
   loop_open_ = false;
   publisher_.set_listener({});
   workers_.end();
+  registry_streams_.close();
   admin_.close();
   query_logging_.close();
   cache_keeper_.close();
@@ -558,6 +561,7 @@ DaemonParts Daemon::parts() {
           .config = config_,
           .query_settings = query_settings_,
           .registry = registry_,
+          .streams = registry_streams_,
           .findings = feed_.findings(),
           .feed = feed_.counters(),
           .resolver = *resolver_,

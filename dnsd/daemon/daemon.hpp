@@ -150,6 +150,7 @@ class Daemon {
   WorkerPool workers_;
   RunningSources sources_;
   HealthBoard health_;
+  RegistryStreams registry_streams_;
   AdminEndpoint admin_;
   struct AdminCounts {
     std::uint64_t accept_failures = 0;

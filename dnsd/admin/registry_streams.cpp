@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/admin/registry_streams.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "dnsd/admin/json.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How soon we look again whether a client has read.
+constexpr std::chrono::milliseconds kReadPause{10};
+// Text that is handed over at a time: each takes a lock.
+constexpr std::size_t kPiece = std::size_t{32} << 10;
+
+std::string slow_reader() {
+  return watch_error("SlowReader", "the client reads too slowly; list again");
+}
+
+}  // namespace
+
+HttpResponse RegistryStreams::answer(const ServicePage& page, const HttpRequest& request) {
+  ServiceFilter filter;
+  filter.ns = request.argument("namespace");
+  if (const auto host = request.argument("host"); !host.empty()) filter.host = canonical_host(host);
+  if (is_closed_) return json_error("the daemon stops", 503);
+  if (!request.arguments.contains("watch")) return list(page, std::move(filter));
+  if (page.put_id == nullptr) return json_error("watch=: this page cannot be watched", 400);
+  return watch(page, std::move(filter));
+}
+
+HttpResponse RegistryStreams::list(const ServicePage& page, ServiceFilter filter) {
+  auto feed = std::make_unique<ServiceList>(registry_, page, std::move(filter));
+  std::string text;
+  const Time until = Clock::now() + kTurn;
+  while (!feed->is_done() && Clock::now() < until) feed->step(text);
+  HttpResponse response{200, "application/json", {}};
+  if (feed->is_done()) {
+    response.body = std::move(text);
+    return response;
+  }
+  if (lists_.size() >= kMaxLists)
+    return json_error("too many lists are being read; try again in a few seconds", 503);
+  response.stream = std::make_shared<HttpStream>();
+  response.stream->write(text);
+  lists_.push_back({response.stream, std::move(feed)});
+  run_later(std::chrono::milliseconds(0));
+  return response;
+}
+
+HttpResponse RegistryStreams::watch(const ServicePage& page, ServiceFilter filter) {
+  if (watches_.size() >= kMaxWatches)
+    return json_error(
+        "too many watches: at most " + std::to_string(kMaxWatches) + " can be open; close one",
+        503);
+  if (!registry_.controller().change_handler())
+    registry_.controller().set_change_handler(
+        [this](const std::vector<registry::HostChange>& changes) { note(changes); });
+  HttpResponse response{200, "application/json", {}};
+  response.stream = std::make_shared<HttpStream>(slow_reader());
+  watches_.push_back({response.stream,
+                      std::make_unique<ServiceWatch>(registry_, page, std::move(filter)),
+                      Clock::now()});
+  run_later(std::chrono::milliseconds(0));
+  return response;
+}
+
+void RegistryStreams::note(const std::vector<registry::HostChange>& changes) {
+  for (const auto& change : changes) {
+    const bool is_watched = std::ranges::any_of(watches_, [&](const Watch& watch) {
+      return watch.feed->filter().has(change.host, change.ns);
+    });
+    if (!is_watched) continue;
+    auto pending = std::make_shared<PendingChange>();
+    pending->host = change.host;
+    pending->ns = change.ns;
+    if (change.before)
+      for (const registry::ServiceRecord* service : services_of(*change.before))
+        pending->known.push_back(id_of(change.host, *service));
+    note(std::shared_ptr<const PendingChange>(std::move(pending)));
+  }
+  advance();
+  run_later(std::chrono::milliseconds(0));
+}
+
+void RegistryStreams::note(const std::shared_ptr<const PendingChange>& change) {
+  for (const Watch& watch : watches_)
+    if (!watch.feed->note(change)) watch.stream->give_up();
+}
+
+void RegistryStreams::run_later(std::chrono::milliseconds delay) {
+  if (!timer_.is_open()) timer_.open(loop_, [this] { turn(); });
+  timer_.start(delay);
+}
+
+void RegistryStreams::turn() {
+  forget_closed();
+  advance();
+  send_heartbeats();
+  plan_next_turn();
+}
+
+void RegistryStreams::forget_closed() {
+  std::erase_if(lists_, [](const List& list) { return list.stream->is_closed(); });
+  std::erase_if(watches_, [](const Watch& watch) { return watch.stream->is_closed(); });
+  if (watches_.empty()) registry_.controller().set_change_handler(nullptr);
+}
+
+void RegistryStreams::advance() {
+  const std::size_t streams = lists_.size() + watches_.size();
+  if (streams == 0) return;
+  const auto share = kTurn / streams;
+  for (List& list : lists_) {
+    advance(*list.feed, *list.stream, Clock::now() + share);
+    if (list.feed->is_done()) list.stream->finish();
+  }
+  for (Watch& watch : watches_)
+    if (advance(*watch.feed, *watch.stream, Clock::now() + share)) watch.written = Clock::now();
+}
+
+// Returns whether it has written anything.
+bool RegistryStreams::advance(ServiceFeed& feed, HttpStream& stream, Time until) const {
+  bool has_written = false;
+  while (feed.has_work() && Clock::now() < until && stream.has_room() && !stream.is_closed()) {
+    std::string text;
+    while (feed.has_work() && text.size() < kPiece && Clock::now() < until) feed.step(text);
+    has_written |= !text.empty();
+    stream.write(text);
+  }
+  return has_written;
+}
+
+void RegistryStreams::send_heartbeats() {
+  for (Watch& watch : watches_) {
+    if (Clock::now() - watch.written < kHeartbeat || watch.feed->has_work()) continue;
+    std::string text;
+    watch.feed->add_bookmark(text);
+    watch.stream->write(text);
+    watch.written = Clock::now();
+  }
+}
+
+void RegistryStreams::plan_next_turn() {
+  bool has_work = false;
+  bool can_write = false;
+  const auto look_at = [&](const auto& item) {
+    if (!item.feed->has_work()) return;
+    has_work = true;
+    can_write |= item.stream->has_room();
+  };
+  std::ranges::for_each(lists_, look_at);
+  std::ranges::for_each(watches_, look_at);
+  if (can_write) return run_later(std::chrono::milliseconds(0));
+  if (has_work || !lists_.empty()) return run_later(kReadPause);
+  if (!watches_.empty()) return run_later(std::chrono::seconds(1));
+  timer_.stop();
+}
+
+void RegistryStreams::close() {
+  if (std::exchange(is_closed_, true)) return;
+  registry_.controller().set_change_handler(nullptr);
+  for (const Watch& watch : watches_) {
+    watch.stream->write(watch_error("Stopping", "the daemon stops"));
+    watch.stream->finish();
+  }
+  for (const List& list : lists_) list.stream->finish();
+  watches_.clear();
+  lists_.clear();
+  timer_.close();
+}
+
+}  // namespace meshdns::dnsd
