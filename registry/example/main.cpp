@@ -4,7 +4,8 @@
 //   build/registry_example FOLDER [HOST]
 //
 // prints each service that comes, changes or goes and, if HOST is given, what a client of namespace
-// "default" gets for it after each change.  It ends when its standard input does.
+// "default" gets for it after each change, and the services and endpoints of the host.  It ends
+// when its standard input does.
 #include <uv.h>
 
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include "loop/check_loop.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/registry.hpp"
+#include "registry/service_model.hpp"
 #include "registry/source/file_source.hpp"
 #include "registry/view/view.hpp"
 
@@ -60,6 +62,20 @@ void print_answer(const registry::Snapshot& snapshot, const std::string& host) {
   std::cout << std::endl;
 }
 
+void print_model(const registry::Registry& services, const std::string& host) {
+  const registry::HostEntry* entry = services.current()->find_host(host);
+  if (entry == nullptr) return;
+  for (const registry::ServiceRecord* record : entry->records())
+    for (const registry::ServiceRecord* part : services_of(*record)) {
+      const registry::MeshService service = mesh_service(services, host, *part);
+      std::cout << service.id.uid << ' ' << to_string(service.resolution) << ' ' << service.address
+                << std::endl;
+      for (const auto& instance : instances_of(services, *part))
+        std::cout << "  " << instance.address << ' ' << instance.port << ' '
+                  << instance.service_port_name << ' ' << instance.uid << std::endl;
+    }
+}
+
 // Ends the loop when standard input does.
 void watch_input(uv_loop_t& loop, uv_pipe_t& input) {
   uv_pipe_init(&loop, &input, 0);
@@ -89,7 +105,9 @@ int main(int argc, char** argv) {
   services.controller().append_service_handler(
       [&](const registry::ServiceEvent& event, const registry::Snapshot& snapshot) {
         std::cout << to_string(event.event) << ' ' << event.ns << '/' << event.host << std::endl;
-        if (!host.empty()) print_answer(snapshot, host);
+        if (host.empty()) return;
+        print_answer(snapshot, host);
+        print_model(services, host);
       });
 
   uv_loop_t loop;
