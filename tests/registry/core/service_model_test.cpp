@@ -256,8 +256,7 @@ spec:
             std::vector<std::string>{"spiffe://example.org/web"});
 }
 
-// --- changes
-// --------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 class HostChangeTest : public testing::Test {
  protected:
