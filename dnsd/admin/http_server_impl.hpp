@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server behind HttpServer.  Only http_server.cpp and http_responses.cpp include it.
+#pragma once
+
+#include <microhttpd.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "dnsd/admin/http_server.hpp"
+#include "dnsd/admin/http_stream.hpp"
+#include "dnsd/admin/listening_socket.hpp"
+#include "loop/mailbox.hpp"
+#include "loop/poll.hpp"
+#include "loop/timer.hpp"
+
+namespace meshdns::dnsd {
+
+// Accepts by itself and hands the connections to libmicrohttpd, whose own accepting stops for good
+// when it runs out of descriptors while it has connections.
+class HttpServer::Impl {
+ public:
+  Impl(ListeningSocket socket, HttpRoutes routes, HttpCounters& counters,
+       const HttpDeadlines& deadlines)
+      : socket_(std::move(socket)),
+        is_local_(std::holds_alternative<UnixAddress>(socket_.address())),
+        routes_(std::move(routes)),
+        counters_(counters),
+        deadlines_(deadlines) {}
+  // Owner's thread.
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // Owner's thread. After an Error the object can only be destroyed.
+  Result<void> start(uv_loop_t* owner_loop);
+  const AdminAddress& address() const { return socket_.address(); }
+
+ private:
+  // A request that waits for its handler. The owner's loop skips it once nobody waits any more.
+  struct Job {
+    std::atomic<bool> is_abandoned{false};
+  };
+  enum class Phase : std::uint8_t { Reading, Waiting, Writing, Streaming };
+  struct Connection {
+    int fd = -1;
+    Phase phase = Phase::Reading;
+    bool is_ended = false;                   // by us, at a deadline or to make room
+    std::uint64_t since = 0;                 // loop time at which the phase began
+    std::uint64_t order = 0;                 // of the beginnings of phases, which may share a time
+    std::uint64_t responses = 0;             // complete ones
+    std::size_t body_bytes = 0;              // of the response that is being written
+    std::shared_ptr<Job> job;                // of the request that waits; null otherwise
+    std::optional<HttpResponse> response{};  // of the handler, until it is queued
+    std::shared_ptr<HttpStream> stream{};    // of the response that is being written
+    bool is_suspended = false;               // until `stream` has more
+  };
+  using Connections = std::map<MHD_Connection*, Connection>;
+  // A body that libmicrohttpd sends, and frees when its response is over.
+  struct HeldBody {
+    std::string text;
+    Impl* server;
+  };
+
+  // A stream that libmicrohttpd reads.
+  struct ReadStream {
+    std::shared_ptr<HttpStream> stream;
+    MHD_Connection* connection;
+    Impl* server;
+  };
+
+  static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url,
+                               const char* method, const char* version, const char* upload_data,
+                               std::size_t* upload_size, void** state);
+  static void on_connection(void* self, MHD_Connection* connection, void** context,
+                            MHD_ConnectionNotificationCode what);
+  static void on_completed(void* self, MHD_Connection* connection, void** state,
+                           MHD_RequestTerminationCode why);
+  static void free_body(void* body);
+  static HttpResponse busy();
+  static ssize_t on_read(void* self, std::uint64_t position, char* to, std::size_t size);
+  static void free_stream(void* self);
+
+  void run();
+  void end_all();
+  MHD_Result answer(MHD_Connection* connection, const char* url, std::string_view method);
+  MHD_Result hand_over(MHD_Connection* connection, const HttpHandler& handler,
+                       HttpRequest&& request);
+  void finish(const std::shared_ptr<Job>& job, HttpResponse&& response);
+  void resume(Connections::iterator waiting, std::optional<HttpResponse> response);
+  MHD_Result send(MHD_Connection* connection, HttpResponse&& answer, const std::string& allow = "");
+  MHD_Response* hold_body(Connection& state, HttpResponse&& answer);
+  MHD_Response* hold_stream(MHD_Connection* connection, Connection& state, HttpResponse&& answer);
+  ssize_t read_stream(ReadStream& from, char* to, std::size_t size);
+  void go_on(const HttpStream* stream);
+  void flush_streams();
+  std::uint64_t now() const { return uv_now(&loop_); }
+  std::uint64_t due(const Connection& connection) const;
+  void accept_some();
+  void begin_phase(Connection& connection, Phase phase);
+  void make_room();
+  void make_room_for_body(std::size_t size);
+  void end(Connection& connection);
+  void turn();
+  void end_overdue();
+  void wait();
+  std::optional<std::chrono::milliseconds> next_turn() const;
+
+  // Constant after start().
+  ListeningSocket socket_;
+  const bool is_local_;
+  const HttpRoutes routes_;
+  HttpCounters& counters_;
+  const HttpDeadlines deadlines_;
+
+  // Any thread.
+  std::atomic<unsigned> queued_{0};  // jobs in to_owner_
+
+  // Owner's thread; post() from the server's.
+  loop::Mailbox to_owner_;
+  std::thread thread_;
+
+  // Server's thread, from start() to the end of thread_.
+  loop::Mailbox to_server_;  // post() from the owner's thread
+  uv_loop_t loop_{};
+  loop::Poll listener_;
+  loop::Poll descriptors_;  // libmicrohttpd's own epoll descriptor
+  loop::Timer timer_;
+  bool loop_open_ = false;
+  bool is_ending_ = false;
+  Connections connections_;
+  std::uint64_t phases_begun_ = 0;
+  std::size_t held_bytes_ = 0;
+  std::uint64_t accept_again_at_ = 0;  // loop time
+  MHD_Daemon* daemon_ = nullptr;
+};
+
+}  // namespace meshdns::dnsd
