@@ -2,8 +2,6 @@
 // The metrics, collected when they are asked for: nothing is counted twice, and what is counted
 // costs a query nothing but its worker's own counters.
 #include <fmt/format.h>
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
 
 #include <array>
 #include <atomic>
@@ -14,63 +12,13 @@
 #include <vector>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/metric_collection.hpp"
 #include "dnsd/config/load.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
 using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
-using Labels = std::vector<std::pair<std::string, std::string>>;
-
-// The families in the order in which they are added.
-class Collection {
- public:
-  // Begins a metric; add() adds values to it.
-  Collection& counters(std::string name, std::string help) {
-    return begin(std::move(name), std::move(help), MetricType::Counter);
-  }
-  Collection& gauges(std::string name, std::string help) {
-    return begin(std::move(name), std::move(help), MetricType::Gauge);
-  }
-  Collection& add(double value, const Labels& labels = {}) {
-    ClientMetric metric;
-    for (const auto& [name, text] : labels) metric.label.push_back({name, text});
-    if (families_.back().type == MetricType::Counter)
-      metric.counter.value = value;
-    else
-      metric.gauge.value = value;
-    families_.back().metric.push_back(std::move(metric));
-    return *this;
-  }
-  Collection& add(std::uint64_t value, const Labels& labels = {}) {
-    return add(static_cast<double>(value), labels);
-  }
-  // Begins a metric; add() adds histograms to it.
-  Collection& histograms(std::string name, std::string help) {
-    return begin(std::move(name), std::move(help), MetricType::Histogram);
-  }
-  Collection& add(ClientMetric::Histogram histogram, const Labels& labels = {}) {
-    ClientMetric metric;
-    for (const auto& [name, text] : labels) metric.label.push_back({name, text});
-    metric.histogram = std::move(histogram);
-    families_.back().metric.push_back(std::move(metric));
-    return *this;
-  }
-  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
-
- private:
-  Collection& begin(std::string name, std::string help, MetricType type) {
-    MetricFamily family;
-    family.name = "meshdns_" + std::move(name);
-    family.help = std::move(help);
-    family.type = type;
-    families_.push_back(std::move(family));
-    return *this;
-  }
-  std::vector<MetricFamily> families_;
-};
 
 // Over all workers.
 template <typename Read>
@@ -80,7 +28,7 @@ std::uint64_t sum(const std::vector<WorkerStatus>& workers, Read read) {
   return total;
 }
 
-void collect_requests(Collection& to, const std::vector<WorkerStatus>& workers) {
+void collect_requests(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   to.counters("dns_requests_total",
               "Number of queries received, by transport, address family and type.");
   for (const std::size_t tcp : {0, 1})
@@ -96,7 +44,7 @@ void collect_requests(Collection& to, const std::vector<WorkerStatus>& workers) 
       }
 }
 
-void collect_responses(Collection& to, const std::vector<WorkerStatus>& workers) {
+void collect_responses(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   to.counters("dns_responses_total",
               "Number of responses sent, by rcode and by the source of the answer.");
   for (std::size_t rcode = 0; rcode < QueryCounters::kRcodeSlots; ++rcode)
@@ -109,7 +57,7 @@ void collect_responses(Collection& to, const std::vector<WorkerStatus>& workers)
     }
 }
 
-void collect_durations(Collection& to, const std::vector<WorkerStatus>& workers) {
+void collect_durations(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   ClientMetric::Histogram histogram;
   for (std::size_t i = 0; i < QueryCounters::kDurationBuckets; ++i) {
     histogram.sample_count +=
@@ -123,7 +71,7 @@ void collect_durations(Collection& to, const std::vector<WorkerStatus>& workers)
       .add(std::move(histogram));
 }
 
-void collect_connections(Collection& to, const std::vector<WorkerStatus>& workers) {
+void collect_connections(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   to.gauges("tcp_connections", "Number of open TCP connections of clients.")
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.tcp_open.value(); }));
   to.gauges("tcp_held_bytes", "Bytes of incomplete queries and unsent responses of TCP clients.")
@@ -146,8 +94,8 @@ void collect_connections(Collection& to, const std::vector<WorkerStatus>& worker
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
 }
 
-// Counts queries and replies that were dropped, and connections that were closed.
-void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
+// What is wrong with clients or their network, by what became of it.
+void collect_drops(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   using Member = Counter WorkerCounters::*;
   const auto total = [&](Member member) {
     return sum(workers, [&](const WorkerStatus& w) { return (w.net.*member).value(); });
@@ -194,7 +142,7 @@ void collect_drops(Collection& to, const std::vector<WorkerStatus>& workers) {
       .add(sum(workers, [](const WorkerStatus& w) { return w.query.rejected_waiting.value(); }));
 }
 
-void collect_cache(Collection& to, const CacheStatistics& cache) {
+void collect_cache(MetricCollection& to, const CacheStatistics& cache) {
   const std::array<std::pair<const char*, const CacheStatistics::Kind*>, 3> kinds{
       {{"positive", &cache.positive}, {"negative", &cache.negative}, {"failure", &cache.failure}}};
   to.gauges("cache_entries", "Number of cache entries, by type.");
@@ -214,7 +162,7 @@ void collect_cache(Collection& to, const CacheStatistics& cache) {
   to.counters("cache_misses_total", "Number of cache lookups without a result.").add(cache.misses);
 }
 
-void collect_forwarding(Collection& to, const std::vector<WorkerStatus>& workers) {
+void collect_forwarding(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   const auto total = [&](const std::atomic<std::uint64_t> ForwardCounters::* counter) {
     return sum(workers, [&](const WorkerStatus& w) {
       return (w.forward.*counter).load(std::memory_order_relaxed);
@@ -249,7 +197,7 @@ ClientMetric::Histogram latency_of(const UpstreamStatus& upstream) {
 }
 
 // `to`: the server as the configuration writes it, so that there are as many series as it names.
-void collect_upstreams(Collection& to, const std::vector<UpstreamStatus>& upstreams) {
+void collect_upstreams(MetricCollection& to, const std::vector<UpstreamStatus>& upstreams) {
   using Member = std::uint64_t UpstreamStatus::*;
   const auto add = [&](Member member) {
     for (const auto& upstream : upstreams) to.add(upstream.*member, {{"to", upstream.name}});
@@ -299,7 +247,7 @@ double unix_time(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(moment.time_since_epoch()).count();
 }
 
-void collect_sources(Collection& to, const std::vector<SourceReport>& sources) {
+void collect_sources(MetricCollection& to, const std::vector<SourceReport>& sources) {
   to.gauges("source_complete", "1 once the source has been read completely.");
   for (const auto& [source, changed] : sources)
     to.add(source.complete ? 1.0 : 0.0, {{"name", source.name}});
@@ -332,7 +280,7 @@ ClientMetric::Histogram histogram_of(const registry::DelayHistogram& delays) {
 }
 
 // Of sources that follow a cluster's API; nothing where there are none.
-void collect_clusters(Collection& to, const std::vector<SourceReport>& sources) {
+void collect_clusters(MetricCollection& to, const std::vector<SourceReport>& sources) {
   std::vector<const registry::SourceStatus*> clusters;
   for (const auto& [source, changed] : sources)
     if (source.cluster) clusters.push_back(&source);
@@ -386,7 +334,7 @@ void collect_clusters(Collection& to, const std::vector<SourceReport>& sources) 
   }
 }
 
-void collect_registry(Collection& to, const DaemonParts& daemon) {
+void collect_registry(MetricCollection& to, const DaemonParts& daemon) {
   const auto& snapshot = *daemon.registry.current();
   const FeedCounters& feed = daemon.feed;
   to.gauges("registry_resources", "Number of objects in the registry.")
@@ -413,7 +361,7 @@ void collect_registry(Collection& to, const DaemonParts& daemon) {
       .add(feed.warnings, {{"severity", "warning"}});
 }
 
-void collect_resolver(Collection& to, const resolver::ResolverCounters& resolver) {
+void collect_resolver(MetricCollection& to, const resolver::ResolverCounters& resolver) {
   to.gauges("resolver_names", "Number of endpoint names that are kept resolved.")
       .add(resolver.names);
   to.gauges("resolver_names_failed",
@@ -437,7 +385,7 @@ std::string config_hash(const Config& config) {
   return fmt::format("{:016x}", hash);
 }
 
-void collect_daemon(Collection& to, const DaemonParts& daemon, const WorkersStatus& workers) {
+void collect_daemon(MetricCollection& to, const DaemonParts& daemon, const WorkersStatus& workers) {
   const ReloadStatus& reloads = daemon.reloads;
   to.gauges("build_info", "Always 1; the label has the version.")
       .add(1.0, {{"version", MESHDNS_VERSION}});
@@ -500,7 +448,7 @@ std::string metrics_text(const DaemonParts& daemon) {
   const WorkersStatus all_workers = daemon.workers();
   const std::vector<WorkerStatus>& workers = all_workers.each;
   const std::vector<SourceReport> sources = daemon.sources();
-  Collection collection;
+  MetricCollection collection;
   collect_daemon(collection, daemon, all_workers);
   collect_requests(collection, workers);
   collect_responses(collection, workers);
