@@ -25,6 +25,10 @@ constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kBacklog = 128;
 // Connections accepted before those that are there get their turn again.
 constexpr int kAcceptsPerTurn = 16;
+// A client that reads fast keeps libmicrohttpd busy: new connections get their turn between these.
+constexpr int kRoundsPerTurn = 16;
+// Not 0: libuv calls a timer that its callback starts with 0 again before it looks at a socket.
+constexpr std::chrono::milliseconds kTurnPause{1};
 // A page may take long to make: the loop does its other work before the next one.
 constexpr std::size_t kTasksPerTurn = 1;
 
@@ -197,9 +201,13 @@ void HttpServer::Impl::end(Connection& connection) {
   if (connection.stream) go_on(connection.stream.get());
 }
 
-// One round of libmicrohttpd, and the time of the next one if no socket calls before.
+// Some rounds of libmicrohttpd, and the time of the next one if no socket calls before.
 void HttpServer::Impl::turn() {
-  MHD_run(daemon_);
+  MHD_UNSIGNED_LONG_LONG timeout = 0;
+  for (int i = 0; i < kRoundsPerTurn && timeout == 0; ++i) {
+    MHD_run(daemon_);
+    if (MHD_get_timeout(daemon_, &timeout) != MHD_YES) break;
+  }
   end_overdue();
   wait();
 }
@@ -232,7 +240,7 @@ void HttpServer::Impl::wait() {
   else if (!listener_.is_active())
     listener_.watch(UV_READABLE);
   const auto next = next_turn();
-  next ? timer_.start(*next) : timer_.stop();
+  next ? timer_.start(std::max(*next, kTurnPause)) : timer_.stop();
 }
 
 // From now; nullopt: only when a socket calls.
