@@ -84,8 +84,12 @@ bool SliceSearch::note_found(std::size_t group, std::uint64_t slice, std::uint64
   const auto it = services_.find(service);
   if (it == services_.end()) return false;
   Searched& searched = it->second;
-  // The watch still has the name of a Service that has left.
-  if (!searched.group) searched.group = group;
+  // The watch still has the name of a Service that has left.  One that has come again since lacks
+  // the slices that came while it was gone: the group is listed again.
+  if (!searched.group) {
+    searched.group = group;
+    groups_[group].has_joined |= !searched.was_checked;
+  }
   if (searched.group != group) return false;
   groups_[group].members.insert(service);
   groups_[group].slices[slice] = service;

@@ -141,6 +141,17 @@ TEST_F(SliceSearchTest, ListsAgainWhenTheNameIsWatchedAlready) {
   EXPECT_NE(first[0].revision, second[0].revision);
 }
 
+TEST_F(SliceSearchTest, ListsAgainWhenAServiceComesAgainWhileItsNameIsWatched) {
+  search_.note_service(1, headless_service("db"));
+  list_groups(kStart);
+  const std::uint64_t before = search_.regroup(kStart)[0].revision;
+  search_.forget_service(1);
+  EXPECT_FALSE(search_.note_found(0, 10, 1)) << "nobody keeps this slice";
+  EXPECT_TRUE(search_.note_service(1, headless_service("db")));
+  EXPECT_TRUE(search_.note_found(0, 11, 1));
+  EXPECT_NE(search_.regroup(kStart)[0].revision, before) << "slice 10 is missing";
+}
+
 TEST_F(SliceSearchTest, ChangesNoGroupThatGainsNothing) {
   for (std::uint64_t i = 0; i < 10; ++i)
     search_.note_service(i, headless_service("db-" + std::to_string(i)));
