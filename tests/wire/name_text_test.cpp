@@ -48,7 +48,7 @@ TEST(NameTextTest, RefusesWhatIsNoName) {
         std::string("a..")}) {
     const auto wire = name_from_text(text);
     ASSERT_FALSE(wire.has_value()) << text;
-    EXPECT_NE(wire.error().message.find("no domain name"), std::string::npos);
+    EXPECT_NE(wire.error().message.find("not a domain name"), std::string::npos);
   }
 }
 

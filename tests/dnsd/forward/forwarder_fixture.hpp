@@ -125,6 +125,18 @@ class ForwarderTest : public ::testing::Test {
     answer.took = loop_.now() - start;
     return answer;
   }
+  // Asks for so many names at once, and counts the positive answers.
+  int positive_answers(int names) {
+    int positive = 0;
+    int answered = 0;
+    for (int i = 0; i < names; ++i)
+      resolve("n" + std::to_string(i) + ".example.org.", [&](const Outcome& outcome) {
+        ++answered;
+        if (outcome.message->kind() == MessageKind::Positive) ++positive;
+      });
+    EXPECT_TRUE(loop_.run_until([&] { return answered == names; }));
+    return positive;
+  }
   UpstreamStatus status(std::size_t index = 0) {
     const std::string name = upstreams_[index]->server().to_string();
     for (const UpstreamStatus& each : shared_->upstreams.status(loop_.now()))

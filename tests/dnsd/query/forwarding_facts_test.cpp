@@ -72,12 +72,12 @@ TEST(ForwardingFactsTest, TellWhatTheCacheHolds) {
   EXPECT_EQ(cached({.message = two, .fresh_until = kNow + 59'500}), "2 records, for 60 s more");
   EXPECT_EQ(
       cached({.message = two, .fresh_until = kNow - 3'000, .kept_until = kNow + 100'000}),
-      "2 records, ran out 3 s ago, kept for 100 s more: answered stale if no upstream answers");
+      "2 records, expired 3 s ago, kept for 100 s more: answered stale if no upstream answers");
   EXPECT_EQ(cached({.message = two,
                     .fresh_until = kNow - 3'000,
                     .kept_until = kNow + 100'000,
                     .is_refresh_paused = true}),
-            "2 records, ran out 3 s ago, answered stale for 100 s more: its refresh failed");
+            "2 records, expired 3 s ago, answered stale for 100 s more: its refresh failed");
   EXPECT_EQ(cached({.message = message({}), .fresh_until = kNow + 1}),
             "no records of this type, for 1 s more");
   EXPECT_EQ(cached({.message = message({}, wire::Rcode::NxDomain), .fresh_until = kNow + 1}),
