@@ -8,47 +8,12 @@ import subprocess
 
 import pytest
 
+from harness.authority import Authority
 from harness.kube_api import make_certificates, service
 from harness.kube_cluster import RECOVERY, Cluster, sources, wait_for
 from harness.waiting import eventually
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
-
-
-class Authority:
-    """A certificate authority in a directory of its own, and what it issues."""
-
-    def __init__(self, directory, name="ca", issuer=None):
-        self.directory, self.name, self.issuer = directory, name, issuer
-        if not issuer:
-            self.openssl("req", "-x509", *self.new_key(name), "-days", "30", "-subj", f"/CN={name}", "-out",
-                         f"{name}.crt", "-addext", "basicConstraints=critical,CA:TRUE")
-        else:
-            issuer.issue(name, "basicConstraints=critical,CA:TRUE")
-
-    def openssl(self, *arguments):
-        subprocess.run(["openssl", *arguments], cwd=self.directory, check=True, capture_output=True, timeout=60)
-
-    @staticmethod
-    def new_key(name):
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key"]
-
-    def issue(self, name, extensions, begin="20200101000000Z", end="20990101000000Z"):
-        """(certificate, key), good from `begin` to `end`."""
-        self.openssl("req", "-new", *self.new_key(name), "-subj", f"/CN={name}", "-out", f"{name}.csr")
-        (self.directory / f"{name}.ext").write_text(f"[extensions]\n{extensions}\n")
-        (self.directory / f"{self.name}.index").write_text("")
-        (self.directory / f"{self.name}.cnf").write_text(
-            f"[ca]\ndefault_ca=this\n[this]\ndatabase={self.name}.index\nnew_certs_dir=.\nrand_serial=yes\n"
-            "default_md=sha256\npolicy=any\n[any]\ncommonName=supplied\n")
-        self.openssl("ca", "-batch", "-notext", "-config", f"{self.name}.cnf", "-cert", f"{self.name}.crt", "-keyfile",
-                     f"{self.name}.key", "-in", f"{name}.csr", "-out", f"{name}.crt", "-startdate", begin, "-enddate",
-                     end, "-extfile", f"{name}.ext", "-extensions", "extensions")
-        return self.directory / f"{name}.crt", self.directory / f"{name}.key"
-
-    @property
-    def certificate(self):
-        return self.directory / f"{self.name}.crt"
 
 
 @pytest.fixture
