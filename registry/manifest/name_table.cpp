@@ -2,12 +2,10 @@
 #include "registry/manifest/name_table.hpp"
 
 #include <array>
-#include <set>
 #include <vector>
 
-#include "registry/base/host_name.hpp"
 #include "registry/manifest/fields.hpp"
-#include "registry/manifest/validate.hpp"
+#include "registry/manifest/name_entry.hpp"
 
 namespace meshdns::registry {
 
@@ -64,49 +62,33 @@ class NameTableReader {
     Report report(options_.path, true, listener_);
     report.set_kind(to_string(Kind::NameTableEntry));
     report.set_object({}, host);
-    NameTableEntry entry;
-    entry.meta.name = canonical_host(host);
-    entry.meta.cluster = options_.cluster;
-    entry.meta.network = options_.network;
+    ObjectMeta meta;
+    meta.cluster = options_.cluster;
+    meta.network = options_.network;
+    NameEntryBuilder entry(std::move(meta));
     const Field info(table, node);
-    if (auto reason = why_no_wildcard_domain(host))
-      report.error(info, std::string(), "the host " + *reason);
+    if (auto complaint = entry.set_host(host))
+      report.error(info, std::string(), *std::move(complaint));
     read_info(report, info, entry);
     if (report.is_refused())
-      sink_.on_refused({Kind::NameTableEntry, entry.meta.cluster, entry.meta.ns, entry.meta.name},
-                       node.line());
+      sink_.on_refused(entry.key(), node.line());
     else
-      sink_.on_resource(std::move(entry), node.line());
+      sink_.on_resource(entry.take(), node.line());
   }
 
-  static void read_info(Report& report, const Field& info, NameTableEntry& entry) {
+  static void read_info(Report& report, const Field& info, NameEntryBuilder& entry) {
     const Fields fields(report, info, kInfoFields);
-    read_ips(report, fields.get("ips"), entry);
-    entry.kubernetes = read_string_or_empty(report, fields.get("registry")) == "Kubernetes";
-    entry.short_name = to_lower(read_string_or_empty(report, fields.get("shortname")));
-    entry.meta.ns = to_lower(read_string_or_empty(report, fields.get("namespace")));
+    const auto ips = fields.get("ips");
+    for_each_string(report, ips, [&](const Field& at, std::string_view text) {
+      if (auto complaint = entry.add_ip(text)) report.warning(at, *std::move(complaint));
+    });
+    if (auto complaint = entry.check_ips()) report.error(*ips, *std::move(complaint));
+    entry.set_registry(read_string_or_empty(report, fields.get("registry")));
+    entry.set_short_name(read_string_or_empty(report, fields.get("shortname")));
+    entry.set_namespace(read_string_or_empty(report, fields.get("namespace")));
     for_each_string(report, fields.get("altHosts"), [&](const Field& at, std::string_view text) {
-      if (auto reason = why_no_wildcard_domain(text))
-        return report.error(at, quoted(text) + " " + *reason);
-      entry.alt_hosts.push_back(canonical_host(text));
+      if (auto complaint = entry.add_alt_host(text)) report.error(at, *std::move(complaint));
     });
-  }
-
-  // The host keeps its good addresses.  It is refused if it has none but texts that are no
-  // addresses: without one it would be forwarded.
-  static void read_ips(Report& report, const std::optional<Field>& list, NameTableEntry& entry) {
-    bool has_no_address = false;
-    for_each_string(report, list, [&](const Field& at, std::string_view text) {
-      const auto ip = IpAddress::parse(text);
-      has_no_address |= !ip;
-      if (!ip)
-        report.warning(at, quoted(text) + " is not an IP address; it is left out");
-      else if (ip->is_unspecified())
-        report.warning(at, quoted(text) + " is the unspecified address; it is left out");
-      else
-        entry.ips.push_back(*ip);
-    });
-    if (has_no_address && entry.ips.empty()) report.error(*list, "has no valid address");
   }
 
   const ManifestOptions& options_;
