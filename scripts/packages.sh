@@ -4,14 +4,14 @@
 
 build_packages=(
   cmake ninja-build g++ pkg-config
-  libc-ares-dev libcli11-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgtest-dev libldns-dev
-  libmicrohttpd-dev libprotobuf-c-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
+  libc-ares-dev libcli11-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgrpc++-dev libgtest-dev libldns-dev
+  libmicrohttpd-dev libprotobuf-c-dev libprotobuf-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
   libyaml-dev
-  prometheus-cpp-dev protobuf-c-compiler rapidjson-dev zlib1g-dev
+  prometheus-cpp-dev protobuf-c-compiler protobuf-compiler rapidjson-dev zlib1g-dev
 )
 test_packages=(
   bind9-dnsutils chromium clang-format-19 curl dnsperf git iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
-  nsd openssl prometheus python3 python3-dnspython
+  nsd openssl prometheus python3 python3-dnspython python3-grpcio
   python3-pytest python3-pytest-xdist python3-yaml systemd unbound
 )
 lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)

@@ -141,6 +141,21 @@ struct ClusterStatus {
   DelayHistogram from_trigger;  // of EndpointSlices: from the change that their controller saw
 };
 
+// Of a source that istiod sends names to.
+struct ControlPlaneStatus {
+  bool connected = false;
+  std::string server;          // "HOST:PORT" of the stream, or of the last try
+  std::string version;         // of the last good push, as istiod names it; may be empty
+  std::uint64_t names = 0;     // that the source holds
+  std::uint64_t refused = 0;   // names that are served from an earlier state, or not at all
+  std::uint64_t connects = 0;  // streams that were begun
+  std::uint64_t pushes = 0;    // good ones
+  std::uint64_t refused_pushes = 0;
+  std::uint64_t changed_names = 0;  // by all pushes, the first one included
+  std::uint64_t bytes = 0;          // of pushes
+  double silent_seconds = 0;        // since the last push
+};
+
 struct SourceStatus {
   std::string name;
   bool complete = false;      // as in SourceBatch
@@ -150,6 +165,7 @@ struct SourceStatus {
   std::uint64_t changes = 0;  // origins handed over
   std::string last_error;     // empty when all is well
   std::optional<ClusterStatus> cluster;
+  std::optional<ControlPlaneStatus> control_plane;
 };
 
 // Control thread.  Destruction stops it: the sink hears nothing afterwards.

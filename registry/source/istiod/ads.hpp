@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream of istiod's aggregated discovery service, without gRPC and protobuf: those are in a
+// module that is loaded only when the configuration has such a source (module.hpp).  Both sides are
+// built from this header, and nothing else passes between them.
+//
+// Not used: gRPC in the daemon itself.  Its libraries and their 60 dependencies take memory and
+// time at every start.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace meshdns::registry::istiod {
+
+// More names than any mesh has, and more tables; the limit bounds the memory that a hostile istiod
+// can cost.
+inline constexpr std::size_t kMaxNames = 1'000'000;
+
+enum class AdsTransport : std::uint8_t { Delta, StateOfTheWorld };
+
+// The workload that istiod sends names for (envoy.config.core.v3.Node).
+struct AdsNode {
+  std::string id;  // "sidecar~10.0.0.5~vm-1.shop~shop.svc.cluster.local"
+  std::string workload;
+  std::string ns;
+  std::string cluster;
+  std::string network;
+  std::string addresses;  // separated by commas
+  std::string revision;
+  std::vector<std::pair<std::string, std::string>> labels;
+};
+
+// A resource that is held from an earlier stream (initial_resource_versions).
+struct HeldResource {
+  std::string name;
+  std::string version;
+};
+
+struct AdsOptions {
+  std::string address;      // "HOST:PORT"
+  std::string server_name;  // that the certificate must be for
+  std::string ca_pem;
+  std::string token;     // empty: none
+  std::string cert_pem;  // empty: no client certificate
+  std::string key_pem;
+  AdsTransport transport = AdsTransport::Delta;
+  AdsNode node;
+  std::vector<HeldResource> held;
+};
+
+// One host of a pushed table.  `info` is its NameInfo as sent, to compare it with an earlier one.
+struct PushedName {
+  std::string_view host;
+  std::string_view info;
+};
+
+// A NameTable.  istiod sends one without a name, which has all hosts.
+struct PushedTable {
+  std::string name;
+  std::string version;
+  std::vector<PushedName> names;
+};
+
+// One response.  The texts are good during the call that has it.
+struct Push {
+  std::string version;  // of the whole; may be empty
+  std::size_t bytes = 0;
+  std::vector<PushedTable> tables;
+  std::vector<std::string> removed;  // names of tables
+  // Whether tables that are not in it are gone.
+  bool is_whole = false;
+};
+
+// The fields of a NameInfo.  The texts are good until the next call of the reader.
+struct NameInfo {
+  std::vector<std::string_view> ips;
+  std::string_view registry;
+  std::string_view short_name;
+  std::string_view ns;
+  std::vector<std::string_view> alt_hosts;
+};
+
+class NameInfoReader {
+ public:
+  virtual ~NameInfoReader() = default;
+  // Reads PushedName::info; nullptr if it is no such message.
+  virtual const NameInfo* read(std::string_view info) = 0;
+};
+
+// Called on the stream's thread, one call at a time.
+class AdsListener {
+ public:
+  virtual ~AdsListener() = default;
+  // The server has taken the connection; the first call, if ever.
+  virtual void on_connected() = 0;
+  // Returns once the push is in service (nullopt), or why it is refused: a NACK tells istiod.  May
+  // wait; the next response is read afterwards.
+  virtual std::optional<std::string> on_push(const Push& push, NameInfoReader& reader) = 0;
+  // A response that cannot be read was refused for this reason.
+  virtual void on_unreadable(const std::string& why, std::size_t bytes) = 0;
+  // The stream is over; the last call.
+  virtual void on_end(const std::string& why) = 0;
+};
+
+// A stream, from its construction on.  The destructor cancels it and waits for its thread: the
+// listener hears nothing afterwards.  REQUIRES: a call of the listener that waits returns soon once
+// the destructor has begun.
+class AdsStream {
+ public:
+  virtual ~AdsStream() = default;
+};
+
+class AdsModule {
+ public:
+  virtual ~AdsModule() = default;
+  // REQUIRES: the listener outlives the stream.
+  virtual std::unique_ptr<AdsStream> open(AdsOptions options, AdsListener& listener) = 0;
+};
+
+// Exported by the module: the version that it was built for, and the module itself.
+inline constexpr const char* kModuleVersionSymbol = "meshdns_istiod_version";
+inline constexpr const char* kModuleSymbol = "meshdns_istiod_module";
+
+}  // namespace meshdns::registry::istiod

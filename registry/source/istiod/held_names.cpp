@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/source/istiod/held_names.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "registry/base/hash.hpp"
+#include "registry/base/host_name.hpp"
+#include "registry/base/printable.hpp"
+#include "registry/manifest/name_entry.hpp"
+#include "registry/snapshot/stored_resource.hpp"
+
+namespace meshdns::registry::istiod {
+namespace {
+
+// One name of a push, read by the rules for all tables.
+class NameCheck {
+ public:
+  NameCheck(const std::string& origin, std::string_view host) : origin_(origin), host_(host) {}
+
+  void read(const NameInfo* info) {
+    note(Severity::Error, {}, entry_.set_host(host_));
+    if (info == nullptr) return note(Severity::Error, {}, "is no NameInfo message");
+    for (std::size_t i = 0; i < info->ips.size(); ++i)
+      note(Severity::Warning, element("ips", i), entry_.add_ip(info->ips[i]));
+    note(Severity::Error, "ips", entry_.check_ips());
+    for (std::size_t i = 0; i < info->alt_hosts.size(); ++i)
+      note(Severity::Error, element("altHosts", i), entry_.add_alt_host(info->alt_hosts[i]));
+    entry_.set_registry(info->registry);
+    entry_.set_short_name(info->short_name);
+    entry_.set_namespace(info->ns);
+  }
+
+  bool is_refused() const { return is_refused_; }
+  NameEntryBuilder& entry() { return entry_; }
+  std::vector<Finding> take_findings() { return std::move(findings_); }
+
+ private:
+  // One name cannot fill the list of findings.
+  static constexpr std::size_t kMaxFindings = 20;
+
+  static std::string element(std::string_view list, std::size_t index) {
+    return std::string(list) + "[" + std::to_string(index) + "]";
+  }
+  void note(Severity severity, std::string field, NameEntryBuilder::Complaint complaint) {
+    if (!complaint) return;
+    is_refused_ |= severity == Severity::Error;
+    if (findings_.size() < kMaxFindings)
+      findings_.push_back({severity, origin_, 0, std::string(to_string(Kind::NameTableEntry)),
+                           printable(host_), std::move(field), *std::move(complaint)});
+  }
+
+  const std::string& origin_;
+  const std::string_view host_;
+  NameEntryBuilder entry_;
+  bool is_refused_ = false;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+// Goes through the names that were held and those that are to be, both sorted.
+class HeldNames::Comparison {
+ public:
+  Comparison(HeldNames& held, NameInfoReader& reader) : held_(held), reader_(reader) {
+    change_.origin = held.origin_;
+    change_.effect = held.is_first_ ? OriginChange::Effect::Replace : OriginChange::Effect::Update;
+  }
+
+  Difference run(std::vector<Candidate>&& candidates) {
+    next_.reserve(candidates.size());
+    auto old = held_.names_.begin();
+    for (Candidate& candidate : candidates) {
+      for (; old != held_.names_.end() && old->id < candidate.name.id; ++old) drop(*old);
+      const bool is_held = old != held_.names_.end() && old->id == candidate.name.id;
+      compare(candidate, is_held ? &*old++ : nullptr);
+    }
+    for (; old != held_.names_.end(); ++old) drop(*old);
+    return finish();
+  }
+
+ private:
+  void drop(const Name& name) {
+    ++changed_;
+    takes_away_ = true;
+    held_.faults_.erase(name.id);
+  }
+
+  void compare(Candidate& candidate, const Name* old) {
+    Name& name = candidate.name;
+    if (old != nullptr) {
+      name.key = old->key;
+      name.is_refused = old->is_refused;
+    }
+    const bool is_other = old == nullptr || old->content != name.content;
+    if (candidate.text != nullptr && is_other) read(name, *candidate.text);
+    next_.push_back(name);
+  }
+
+  void read(Name& name, const PushedName& text) {
+    ++changed_;
+    NameCheck check(held_.origin_, text.host);
+    check.read(reader_.read(text.info));
+    note_findings(name.id, check.take_findings());
+    name.is_refused = check.is_refused();
+    const std::uint64_t key = hash_of(check.entry().key());
+    if (check.is_refused()) {
+      // An earlier run may have left a good one.
+      if (name.key == 0) name.key = key;
+      if (held_.is_first_) change_.keep.push_back(check.entry().key());
+      return;
+    }
+    takes_away_ |= name.key != 0 && name.key != key;  // in another namespace now
+    name.key = key;
+    change_.resources.push_back({check.entry().take(), 0});
+  }
+
+  void note_findings(std::uint64_t id, std::vector<Finding>&& findings) {
+    held_.faults_.erase(id);
+    if (!findings.empty() && held_.faults_.size() < kMaxFaultyNames)
+      held_.faults_.emplace(id, std::move(findings));
+  }
+
+  Difference finish() {
+    held_.names_ = std::move(next_);
+    Difference difference;
+    difference.changed = changed_;
+    if (changed_ == 0 && !held_.is_first_) return difference;
+    change_.findings = held_.findings();
+    std::optional<OriginChange> retain;
+    if (takes_away_) retain = rest();
+    difference.changes.push_back(std::move(change_));
+    if (retain) difference.changes.push_back(*std::move(retain));
+    return difference;
+  }
+
+  // Takes away what the origin has besides the names.
+  OriginChange rest() const {
+    OriginChange change;
+    change.origin = held_.origin_;
+    change.effect = OriginChange::Effect::Retain;
+    change.findings = change_.findings;
+    for (const Name& name : held_.names_) change.retained.push_back(name.key);
+    std::ranges::sort(change.retained);
+    return change;
+  }
+
+  HeldNames& held_;
+  NameInfoReader& reader_;
+  OriginChange change_;
+  std::vector<Name> next_;
+  std::size_t changed_ = 0;
+  bool takes_away_ = false;
+};
+
+// The names that are held once the push is in service, by id.  Of a host that occurs twice, the
+// last one counts, as in protobuf's maps.
+std::vector<HeldNames::Candidate> HeldNames::candidates(const Push& push) const {
+  std::set<std::uint64_t> mentioned;
+  for (const PushedTable& table : push.tables) mentioned.insert(hash_bytes(table.name));
+  for (const std::string& name : push.removed) mentioned.insert(hash_bytes(name));
+  std::vector<Candidate> all;
+  if (!push.is_whole)
+    for (const Name& name : names_)
+      if (!mentioned.contains(name.table)) all.push_back({name});
+  for (const PushedTable& table : push.tables)
+    for (const PushedName& name : table.names)
+      all.push_back({{.id = hash_bytes(canonical_host(name.host)),
+                      .content = hash_bytes(name.info),
+                      .table = hash_bytes(table.name)},
+                     &name});
+  std::ranges::stable_sort(all, {}, [](const Candidate& one) { return one.name.id; });
+  std::vector<Candidate> last;
+  last.reserve(all.size());
+  for (const Candidate& one : all) {
+    if (!last.empty() && last.back().name.id == one.name.id) last.pop_back();
+    last.push_back(one);
+  }
+  return last;
+}
+
+void HeldNames::note_versions(const Push& push) {
+  if (push.is_whole) versions_.clear();
+  for (const std::string& name : push.removed) versions_.erase(name);
+  for (const PushedTable& table : push.tables)
+    if (!table.version.empty()) versions_[table.name] = table.version;
+}
+
+Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& reader) {
+  // istiod sends no response without a table for a whole.  Whatever does must not end all names.
+  if (push.tables.empty() && push.removed.empty()) return Difference();
+  auto next = candidates(push);
+  if (next.size() > kMaxNames)
+    return fail("it makes " + std::to_string(next.size()) + " names, more than " +
+                std::to_string(kMaxNames));
+  note_versions(push);
+  auto difference = Comparison(*this, reader).run(std::move(next));
+  is_first_ = false;
+  return difference;
+}
+
+std::size_t HeldNames::refused() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(names_, [](const Name& name) { return name.is_refused; }));
+}
+
+std::vector<HeldResource> HeldNames::versions() const {
+  std::vector<HeldResource> all;
+  for (const auto& [name, version] : versions_) all.push_back({name, version});
+  return all;
+}
+
+std::vector<Finding> HeldNames::findings() const {
+  std::vector<Finding> all;
+  for (const auto& [id, findings] : faults_)
+    all.insert(all.end(), findings.begin(), findings.end());
+  return all;
+}
+
+}  // namespace meshdns::registry::istiod

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way from a stream's thread to the control thread.  At most one push is under way: the stream
+// reads the next one when this one is in service, so that an istiod that pushes without end is
+// held up by its own connection.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loop/mailbox.hpp"
+#include "registry/source/istiod/ads.hpp"
+#include "registry/source/istiod/held_names.hpp"
+
+namespace meshdns::registry::istiod {
+
+// A good push.
+struct Names {
+  HeldNames::Difference difference;
+  std::string version;
+  std::size_t bytes = 0;
+  std::size_t size = 0;     // names that are held now
+  std::size_t refused = 0;  // of them, those that are faulty now
+};
+
+// Control thread.
+class InboxOwner {
+ public:
+  virtual void on_connected() = 0;
+  virtual void on_names(Names&& names) = 0;
+  virtual void on_refused(const std::string& why, std::size_t bytes) = 0;
+  virtual void on_end(const std::string& why) = 0;
+
+ protected:
+  ~InboxOwner() = default;
+};
+
+// Control thread, except the calls of the listener.  Serves one stream at a time.
+class Inbox final : public AdsListener {
+ public:
+  // REQUIRES: `owner` outlives the inbox.
+  Inbox(std::string origin, InboxOwner& owner) : owner_(owner), held_(std::move(origin)) {}
+
+  // Returns libuv's error.
+  [[nodiscard]] int open(uv_loop_t* loop) { return mailbox_.open(loop); }
+  // A push that waits for the control thread waits no longer, nor does any later one.
+  void stop_waiting();
+  // REQUIRES: there is no stream.
+  void close() { mailbox_.close(); }
+  // REQUIRES: there is no stream.
+  std::vector<HeldResource> versions() const { return held_.versions(); }
+
+  void on_connected() override;
+  std::optional<std::string> on_push(const Push& push, NameInfoReader& reader) override;
+  void on_unreadable(const std::string& why, std::size_t bytes) override;
+  void on_end(const std::string& why) override;
+
+ private:
+  void deliver(loop::Mailbox::Task task);
+
+  InboxOwner& owner_;
+  HeldNames held_;  // the stream's thread while there is a stream
+  loop::Mailbox mailbox_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_under_way_ = false;  // guarded by mutex_
+  bool is_stopped_ = false;    // guarded by mutex_
+};
+
+}  // namespace meshdns::registry::istiod

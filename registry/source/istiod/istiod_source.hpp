@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// istiod as a source of resources: the name table (NDS) that it pushes to the proxy of a workload.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "registry/base/result.hpp"
+#include "registry/source/istiod/ads.hpp"
+#include "registry/source/source.hpp"
+
+struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
+
+namespace meshdns::registry {
+
+struct IstiodSourceOptions {
+  std::string name;                    // for SourceBatch::source, and of its one origin
+  std::vector<std::string> addresses;  // "HOST:PORT"; after an error, the next one is tried
+  std::string server_name;             // empty: the host of the address
+  // Files in PEM, and a token.  They are read again for every stream.
+  std::string ca_file;
+  std::string token_file;
+  std::string cert_file;
+  std::string key_file;
+  istiod::AdsTransport transport = istiod::AdsTransport::Delta;
+  istiod::AdsNode node;
+};
+
+// Control thread.  Nothing is taken away while istiod is away, and a push that is refused leaves
+// the last good table.  REQUIRES: `sink` outlives the source; the loop runs on for the handles to
+// close after destruction, which ends the stream and waits for its thread.
+std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
+                                           SourceSink& sink);
+
+// As above, with another module than that of the package.  For tests.
+using LoadModule = std::function<Result<istiod::AdsModule*>()>;
+std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
+                                           LoadModule load, SourceSink& sink);
+
+}  // namespace meshdns::registry
