@@ -175,7 +175,35 @@ struct NameTableSource {
   std::string path;
   friend bool operator==(const NameTableSource&, const NameTableSource&) = default;
 };
-using SourceConfig = std::variant<FilesSource, KubernetesSource, NameTableSource>;
+// What istiod is asked for.
+enum class IstiodApi : std::uint8_t { Names };
+enum class IstiodTransport : std::uint8_t { Delta, StateOfTheWorld };
+enum class IstiodNodeType : std::uint8_t { Sidecar, Router, Waypoint, Ztunnel };
+// The workload whose names istiod sends.
+struct IstiodNode {
+  IstiodNodeType type = IstiodNodeType::Sidecar;
+  std::vector<IpAddress> addresses;  // key `address`
+  std::string name;
+  std::string ns;  // key `namespace`
+  std::string cluster;
+  std::string network;
+  registry::Labels labels;
+  std::string revision;
+  friend bool operator==(const IstiodNode&, const IstiodNode&) = default;
+};
+struct IstiodSource {
+  std::vector<std::string> addresses;  // key `address`: "HOST:PORT"
+  std::string server_name;             // empty = the host of the address
+  std::string ca_file;
+  std::string token_file;  // or a certificate and its key
+  std::string cert_file;
+  std::string key_file;
+  IstiodApi api = IstiodApi::Names;
+  IstiodTransport transport = IstiodTransport::Delta;
+  IstiodNode node;
+  friend bool operator==(const IstiodSource&, const IstiodSource&) = default;
+};
+using SourceConfig = std::variant<FilesSource, KubernetesSource, NameTableSource, IstiodSource>;
 
 enum class UpstreamTransport : std::uint8_t { Plain, Tls };  // Plain: UDP, TCP on truncation
 struct UpstreamServer {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "dnsd/config/istiod_schema.hpp"
 #include "dnsd/config/values.hpp"
 #include "registry/base/special_names.hpp"
 
@@ -465,11 +466,13 @@ struct SourceCodecs {
           field("path", &NameTableSource::path, text()),
       },
       require_path<NameTableSource>);
+  Codec<IstiodSource> istiod = istiod_source(namespace_name(), labels());
 
   std::vector<std::string> keys() const {
     return keys_of({{"files", {}, files.keys},
                     {"kubernetes", {}, kubernetes.keys},
-                    {"name_table", {}, name_table.keys}});
+                    {"name_table", {}, name_table.keys},
+                    {"istiod", {}, istiod.keys}});
   }
 
   // nullopt after a finding.
@@ -477,8 +480,8 @@ struct SourceCodecs {
     if (entry.key() == "files") return files.read(entry, place);
     if (entry.key() == "kubernetes") return kubernetes.read(entry, place);
     if (entry.key() == "name_table") return name_table.read(entry, place);
-    place.error(entry.line(), entry.key() == "istiod" ? "not available in this build"
-                                                      : unknown_key_message(entry.key(), keys()));
+    if (entry.key() == "istiod") return istiod.read(entry, place);
+    place.error(entry.line(), unknown_key_message(entry.key(), keys()));
     return std::nullopt;
   }
 
@@ -493,6 +496,10 @@ struct SourceCodecs {
   void print(Json& json, const NameTableSource& source) const {
     json.Key("name_table");
     name_table.print(json, source);
+  }
+  void print(Json& json, const IstiodSource& source) const {
+    json.Key("istiod");
+    istiod.print(json, source);
   }
 };
 

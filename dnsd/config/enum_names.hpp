@@ -29,6 +29,10 @@ MESHDNS_ENUM_NAMES(LogFormat, {Text, "text"}, {Json, "json"});
 MESHDNS_ENUM_NAMES(QueryLogClass, {Off, "off"}, {All, "all"}, {Errors, "errors"},
                    {Denial, "denial"});
 MESHDNS_ENUM_NAMES(EndpointScope, {Headless, "headless"}, {All, "all"});
+MESHDNS_ENUM_NAMES(IstiodApi, {Names, "names"});
+MESHDNS_ENUM_NAMES(IstiodTransport, {Delta, "delta"}, {StateOfTheWorld, "state_of_the_world"});
+MESHDNS_ENUM_NAMES(IstiodNodeType, {Sidecar, "sidecar"}, {Router, "router"}, {Waypoint, "waypoint"},
+                   {Ztunnel, "ztunnel"});
 MESHDNS_ENUM_NAMES(IpFamily, {IPv4, "IPv4"}, {IPv6, "IPv6"});
 MESHDNS_ENUM_NAMES(UnknownClient, {Public, "public"}, {Refuse, "refuse"}, {Default, "default"});
 MESHDNS_ENUM_NAMES(LocallyServed, {Answer, "answer"}, {Forward, "forward"});

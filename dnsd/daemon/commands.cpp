@@ -108,8 +108,8 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
       options.path = table->path;
       reader = registry::make_name_table_source(&loop, options, sink);
     } else {
-      err << "this command does not read the Kubernetes source; use /explain of the running "
-             "daemon\n";
+      err << "this command does not read the source " << source_name(source)
+          << "; use /explain of the running daemon\n";
       continue;
     }
     reader->start();

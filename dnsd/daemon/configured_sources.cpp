@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "dnsd/config/enum_names.hpp"
 #include "registry/source/file_source.hpp"
+#include "registry/source/istiod/istiod_source.hpp"
 #include "registry/source/kubernetes/kubernetes_source.hpp"
 
 namespace meshdns::dnsd {
@@ -19,11 +21,44 @@ std::string node_name(const KubernetesSource& source) {
   return from_environment == nullptr ? "" : from_environment;
 }
 
+std::string joined(const std::vector<IpAddress>& addresses) {
+  std::string text;
+  for (const IpAddress& address : addresses)
+    text += (text.empty() ? "" : ",") + address.to_string();
+  return text;
+}
+
+// As Istio's agents write it: TYPE~ADDRESS~NAME.NAMESPACE~NAMESPACE.svc.DOMAIN.
+std::string istiod_node_id(const Config& config, const IstiodNode& node) {
+  return std::string(name_of(node.type)) + "~" + node.addresses.front().to_string() + "~" +
+         node.name + "." + node.ns + "~" + node.ns + ".svc." + config.mesh.cluster_domain;
+}
+
+registry::IstiodSourceOptions istiod_options(const Config& config, const IstiodSource& source) {
+  registry::IstiodSourceOptions options;
+  options.name = source_name(source);
+  options.addresses = source.addresses;
+  options.server_name = source.server_name;
+  options.ca_file = source.ca_file;
+  options.token_file = source.token_file;
+  options.cert_file = source.cert_file;
+  options.key_file = source.key_file;
+  if (source.transport == IstiodTransport::StateOfTheWorld)
+    options.transport = registry::istiod::AdsTransport::StateOfTheWorld;
+  const IstiodNode& node = source.node;
+  options.node = {
+      istiod_node_id(config, node), node.name,     node.ns,    node.cluster, node.network,
+      joined(node.addresses),       node.revision, node.labels};
+  return options;
+}
+
 }  // namespace
 
 std::string source_name(const SourceConfig& source) {
   if (const auto* files = std::get_if<FilesSource>(&source)) return "files:" + files->path;
   if (const auto* table = std::get_if<NameTableSource>(&source)) return "name_table:" + table->path;
+  if (const auto* istiod = std::get_if<IstiodSource>(&source))
+    return "istiod:" + istiod->addresses.front();
   const auto& kubernetes = std::get<KubernetesSource>(source);
   if (!kubernetes.cluster.empty()) return "kubernetes:" + kubernetes.cluster;
   return "kubernetes:" + (kubernetes.kubeconfig.empty() ? "in-cluster" : kubernetes.kubeconfig);
@@ -40,6 +75,9 @@ std::vector<registry::SavedSource> saved_sources(const Config& config) {
     } else if (const auto* kubernetes = std::get_if<KubernetesSource>(&source)) {
       entry.cluster = kubernetes->cluster;
       entry.network = kubernetes->network;
+    } else if (const auto* istiod = std::get_if<IstiodSource>(&source)) {
+      // The names are those of one workload.
+      entry.cluster = istiod_node_id(config, istiod->node);
     }
   }
   return saved;
@@ -85,6 +123,8 @@ std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& con
         {source_name(source), kubernetes->kubeconfig, kubernetes->cluster, kubernetes->network,
          *watch_needs(config, source)},
         feed);
+  if (const auto* istiod = std::get_if<IstiodSource>(&source))
+    return registry::make_istiod_source(loop, istiod_options(config, *istiod), feed);
   registry::FileSourceOptions options;
   options.name = source_name(source);
   options.restored = feed.restored_origins(options.name);

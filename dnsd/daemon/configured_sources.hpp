@@ -16,8 +16,8 @@ struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
 namespace meshdns::dnsd {
 
-// "files:PATH", "name_table:PATH", "kubernetes:CLUSTER": what a source is called in the log, in
-// metrics and in the registry.
+// "files:PATH", "name_table:PATH", "kubernetes:CLUSTER", "istiod:ADDRESS": what a source is called
+// in the log, in metrics and in the registry.
 std::string source_name(const SourceConfig& source);
 
 // Returns the fingerprint of each source; a saved state with another fingerprint is not used.

@@ -331,8 +331,6 @@ TEST(LoadTest, ErrorsNameLineKeyAndRemedy) {
            "1: error: client.default.ip_families: ", "twice"},
           {"client: { default: { namespace: Shop } }\n",
            "1: error: client.default.namespace: ", "not the name of a namespace"},
-          {"sources:\n  - istiod: { address: x }\n",
-           "2: error: sources[0].istiod: ", "not available in this build"},
           {"sources:\n  - file: { path: x }\n",
            "2: error: sources[0].file: ", "did you mean \"files\"?"},
           {"sources:\n  - files: {}\n", "2: error: sources[0].files.path: ", "is missing"},
@@ -507,13 +505,74 @@ TEST(LoadTest, ReadsBackThePrintedForm) {
            "false, "
            "reverse_zones: [10.96.0.0/12]}",
            "sources: [{files: {path: \"a \\\"b\\\" \\\\ \\u00e4\"}}, {kubernetes: {}}, "
-           "{name_table: {path: x}}]",
+           "{name_table: {path: x}}, {istiod: {address: i, ca_file: c, token_file: t, node: "
+           "{address: '::1', name: n, namespace: s, labels: {a: b}}}}]",
            "upstream: {zones: {10.0.0.0/9: ['tls://[2001:db8::1]:53#x.example']}, timeout: 1500ms}",
            "log: {queries: {class: all, sample: 0.0000001}}",
            "cache: {size: 1000, serve_stale: 61s}",
        }) {
     const Config config = good(text);
     EXPECT_EQ(good(to_json(config)), config) << to_json(config);
+  }
+}
+
+constexpr std::string_view kGoodIstiod =
+    "address: istiod.example:15012, ca_file: ca, token_file: t, "
+    "node: {address: 10.0.0.5, name: vm, namespace: shop}";
+
+TEST(LoadTest, ReadsAnIstiodSource) {
+  const auto source = [](std::string_view keys) {
+    return std::get<IstiodSource>(
+        good("sources: [{istiod: {" + std::string(keys) + "}}]").sources[0]);
+  };
+  const IstiodSource one = source(kGoodIstiod);
+  EXPECT_EQ(one.addresses, std::vector<std::string>{"istiod.example:15012"});
+  EXPECT_EQ(one.transport, IstiodTransport::Delta);
+  EXPECT_EQ(one.node.addresses, std::vector{*IpAddress::parse("10.0.0.5")});
+  const IstiodSource other = source(
+      "address: [istiod, 192.0.2.1, '[2001:db8::1]:443'], ca_file: ca, cert_file: c, key_file: k, "
+      "transport: state_of_the_world, api: names, server_name: s, "
+      "node: {type: router, address: [10.0.0.5, 'fd00::5'], name: vm, namespace: shop, cluster: c, "
+      "network: n, revision: r, labels: {a: b}}");
+  EXPECT_EQ(other.addresses,
+            (std::vector<std::string>{"istiod:15012", "192.0.2.1:15012", "[2001:db8::1]:443"}));
+  EXPECT_EQ(other.node.type, IstiodNodeType::Router);
+  EXPECT_EQ(other.node.addresses.size(), 2U);
+}
+
+TEST(LoadTest, ErrorsOfAnIstiodSourceNameTheRemedy) {
+  struct Case {
+    std::string_view replaced, by, finding;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"address: istiod.example:15012, ", "", "istiod.address: is missing; write it as in"},
+           {"istiod.example:15012", "istiod:0",
+            "istiod.address: \"istiod:0\" is not a host with a port"},
+           {"istiod.example:15012", "'https://istiod'", "is not a host with a port"},
+           {"istiod.example:15012", "[]", "istiod.address: is empty"},
+           {"ca_file: ca, ", "", "istiod.ca_file: is missing; name the file"},
+           {"token_file: t, ", "", "istiod.token_file: is missing; name a file with a token, or"},
+           {"token_file: t", "token_file: t, cert_file: c, key_file: k",
+            "cannot be used together with cert_file"},
+           {"token_file: t", "cert_file: c", "istiod.key_file: is missing"},
+           {"token_file: t", "key_file: k", "istiod.cert_file: is missing"},
+           {"ca_file: ca", "ca_file: ca, api: workloads",
+            "istiod.api: \"workloads\" is not one of: names"},
+           {"ca_file: ca", "ca_file: ca, transport: sotw",
+            "is not one of: delta, state_of_the_world"},
+           {"address: 10.0.0.5", "address: vm", "node.address: \"vm\" is not an IP address"},
+           {"address: 10.0.0.5, ", "", "node.address: is missing; write the IP address"},
+           {"name: vm, ", "", "node.name: is missing"},
+           {"name: vm", "name: 'a~b'", "node.name: \"a~b\" is not the name of a workload"},
+           {", namespace: shop", "", "node.namespace: is missing"},
+           {", node: {address: 10.0.0.5, name: vm, namespace: shop}", "",
+            "istiod.node: is missing"},
+       }) {
+    std::string keys(kGoodIstiod);
+    keys.replace(keys.find(c.replaced), c.replaced.size(), c.by);
+    EXPECT_THAT(findings("sources: [{istiod: {" + keys + "}}]"),
+                Contains(HasSubstr(std::string(c.finding))))
+        << keys;
   }
 }
 

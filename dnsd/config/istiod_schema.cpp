@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/config/istiod_schema.hpp"
+
+#include <charconv>
+
+namespace meshdns::dnsd {
+namespace {
+
+using namespace schema;
+
+constexpr std::uint16_t kIstiodPort = 15012;  // TLS with a token or a certificate
+// Names and the like go into the node id and into one request.
+constexpr std::size_t kMaxNodeText = 253;
+constexpr std::size_t kMaxRevision = 63;
+
+std::optional<std::uint16_t> parse_istiod_port(std::string_view digits) {
+  std::uint16_t port = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, port);
+  if (error != std::errc() || stop != end || port == 0) return std::nullopt;
+  return port;
+}
+
+// "HOST", "HOST:PORT", or an IP address likewise.
+Result<std::string> parse_istiod_address(std::string_view words) {
+  if (const auto address = parse_socket_address(words, kIstiodPort))
+    if (address->zone.empty() && address->port != 0) return address->to_string();
+  const auto colon = words.find(':');
+  const std::string_view host = words.substr(0, colon);
+  const auto port = colon == std::string_view::npos ? std::optional(kIstiodPort)
+                                                    : parse_istiod_port(words.substr(colon + 1));
+  if (port && is_fqdn(host)) return std::string(host) + ":" + std::to_string(*port);
+  return fail(quoted(words) +
+              " is not a host with a port; write it as in \"istiod.istio-system.svc:15012\"");
+}
+
+Codec<std::string> istiod_address() {
+  return text_value(parse_istiod_address, [](const std::string& address) { return address; });
+}
+
+Codec<IpAddress> node_address() {
+  const auto parse = [](std::string_view words) -> Result<IpAddress> {
+    if (const auto address = IpAddress::parse(words)) return *address;
+    return fail(quoted(words) + " is not an IP address");
+  };
+  return text_value(parse, [](const IpAddress& address) { return address.to_string(); });
+}
+
+// A part of the node id, which "~" divides.
+Codec<std::string> node_name() {
+  return checked(text(kMaxNodeText), [](const std::string& name) {
+    return is_fqdn(name) ? std::string() : quoted(name) + " is not the name of a workload";
+  });
+}
+
+// One value, or a list of them.
+template <typename V>
+Codec<std::vector<V>> one_or_more(const Codec<V>& element) {
+  auto codec = non_empty(list(element), "name one at least");
+  const auto read_list = codec.read;
+  codec.read = [=](const Node& node, const Place& place) -> std::optional<std::vector<V>> {
+    if (node.is_sequence()) return read_list(node, place);
+    auto value = element.read(node, place);
+    if (!value) return std::nullopt;
+    return std::vector<V>{*std::move(value)};
+  };
+  return codec;
+}
+
+void require_key(const Node& node, const Place& place, std::string_view key, std::string remedy) {
+  if (node.find(key) == nullptr)
+    place.at(key).error(node.line(), "is missing; " + std::move(remedy));
+}
+
+void check_istiod_node(const IstiodNode&, const Node& node, const Place& place) {
+  require_key(node, place, "address", "write the IP address of the workload");
+  require_key(node, place, "name", "write the name of the workload");
+  require_key(node, place, "namespace", "write the namespace of the workload");
+}
+
+// A token, or a certificate with its key.
+void check_istiod_credentials(const IstiodSource& source, const Node& node, const Place& place) {
+  const auto complain = [&](std::string_view key, const char* message) {
+    place.at(key).error(line_of(node, key), message);
+  };
+  if (source.cert_file.empty() && !source.key_file.empty())
+    return complain("cert_file", "is missing; the key of key_file needs its certificate");
+  if (!source.cert_file.empty() && source.key_file.empty())
+    return complain("key_file", "is missing; the certificate of cert_file needs its key");
+  if (source.token_file.empty() && source.cert_file.empty())
+    complain("token_file", "is missing; name a file with a token, or cert_file and key_file");
+  if (!source.token_file.empty() && !source.cert_file.empty())
+    complain("token_file", "cannot be used together with cert_file; remove one of the two");
+}
+
+void check_istiod(const IstiodSource& source, const Node& node, const Place& place) {
+  require_key(node, place, "address", "write it as in \"istiod.istio-system.svc:15012\"");
+  require_key(node, place, "node", "describe the workload whose names istiod sends");
+  if (source.ca_file.empty())
+    place.at("ca_file").error(line_of(node, "ca_file"),
+                              "is missing; name the file with the authority of istiod's "
+                              "certificate (root-cert.pem)");
+  check_istiod_credentials(source, node, place);
+}
+
+Codec<IstiodNode> istiod_node(const Codec<std::string>& namespace_name,
+                              const Codec<registry::Labels>& labels) {
+  return section<IstiodNode>(
+      {
+          field("type", &IstiodNode::type, enumeration<IstiodNodeType>()),
+          field("address", &IstiodNode::addresses, one_or_more(node_address())),
+          field("name", &IstiodNode::name, node_name()),
+          field("namespace", &IstiodNode::ns, namespace_name),
+          field("cluster", &IstiodNode::cluster, text(kMaxNodeText)),
+          field("network", &IstiodNode::network, text(kMaxNodeText)),
+          field("labels", &IstiodNode::labels, labels),
+          field("revision", &IstiodNode::revision, text(kMaxRevision)),
+      },
+      check_istiod_node);
+}
+
+}  // namespace
+
+Codec<IstiodSource> istiod_source(const Codec<std::string>& namespace_name,
+                                  const Codec<registry::Labels>& labels) {
+  return section<IstiodSource>(
+      {
+          field("address", &IstiodSource::addresses, one_or_more(istiod_address())),
+          field("server_name", &IstiodSource::server_name, text(kMaxNodeText)),
+          field("ca_file", &IstiodSource::ca_file, text()),
+          field("token_file", &IstiodSource::token_file, text()),
+          field("cert_file", &IstiodSource::cert_file, text()),
+          field("key_file", &IstiodSource::key_file, text()),
+          field("api", &IstiodSource::api, enumeration<IstiodApi>()),
+          field("transport", &IstiodSource::transport, enumeration<IstiodTransport>()),
+          field("node", &IstiodSource::node, istiod_node(namespace_name, labels)),
+      },
+      check_istiod);
+}
+
+}  // namespace meshdns::dnsd
