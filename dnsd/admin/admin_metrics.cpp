@@ -334,6 +334,39 @@ void collect_clusters(MetricCollection& to, const std::vector<SourceReport>& sou
   }
 }
 
+// Adds the streams of istiod sources; nothing where there are none.
+void collect_control_planes(MetricCollection& to, const std::vector<registry::SourceStatus>& sources) {
+  using Status = const registry::ControlPlaneStatus&;
+  const bool has_any = std::ranges::any_of(
+      sources, [](const auto& source) { return source.control_plane.has_value(); });
+  if (!has_any) return;
+  const auto each = [&](auto value) {
+    for (const auto& source : sources)
+      if (source.control_plane)
+        to.add(static_cast<double>(value(*source.control_plane)), {{"name", source.name}});
+  };
+  to.gauges("istiod_connected", "1 while the stream from istiod is open.");
+  each([](Status s) { return s.connected ? 1 : 0; });
+  to.gauges("istiod_names", "Number of names that istiod has pushed and not taken back.");
+  each([](Status s) { return s.names; });
+  to.gauges("istiod_refused_names",
+            "Number of invalid names in the name table; their last valid version is used, if there "
+            "is one.");
+  each([](Status s) { return s.refused; });
+  to.gauges("istiod_silence_seconds", "Time since the last push of istiod.");
+  each([](Status s) { return s.silent_seconds; });
+  to.counters("istiod_connects_total", "Number of streams that were begun.");
+  each([](Status s) { return s.connects; });
+  to.counters("istiod_pushes_total", "Number of pushes that were taken over (ACK).");
+  each([](Status s) { return s.pushes; });
+  to.counters("istiod_refused_pushes_total", "Number of pushes that were refused (NACK).");
+  each([](Status s) { return s.refused_pushes; });
+  to.counters("istiod_changed_names_total", "Number of names that pushes have changed.");
+  each([](Status s) { return s.changed_names; });
+  to.counters("istiod_push_bytes_total", "Number of bytes of all pushes.");
+  each([](Status s) { return s.bytes; });
+}
+
 void collect_registry(MetricCollection& to, const DaemonParts& daemon) {
   const auto& snapshot = *daemon.registry.current();
   const FeedCounters& feed = daemon.feed;
@@ -460,6 +493,7 @@ std::string metrics_text(const DaemonParts& daemon) {
   collect_upstreams(collection, upstream_status(daemon));
   collect_sources(collection, sources);
   collect_clusters(collection, sources);
+  collect_control_planes(collection, sources);
   collect_registry(collection, daemon);
   collect_resolver(collection, daemon.resolver.counters());
   return collection.text();

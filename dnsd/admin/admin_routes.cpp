@@ -43,6 +43,20 @@ void put_collection(Json& json, const registry::CollectionStatus& collection) {
   json.EndObject();
 }
 
+void put_control_plane(Json& json, const registry::ControlPlaneStatus& status) {
+  put_bool(json, "connected", status.connected);
+  put(json, "server", status.server);
+  put(json, "version", status.version);
+  put(json, "names", status.names);
+  put(json, "refused", status.refused);
+  put(json, "connects", status.connects);
+  put(json, "pushes", status.pushes);
+  put(json, "refusedPushes", status.refused_pushes);
+  put(json, "changedNames", status.changed_names);
+  put(json, "bytes", status.bytes);
+  put(json, "silentSeconds", static_cast<std::uint64_t>(status.silent_seconds));
+}
+
 HttpResponse show_sources(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
@@ -57,6 +71,7 @@ HttpResponse show_sources(const DaemonParts& daemon) {
         put_list(json, "collections", source.cluster->collections,
                  [&](const auto& collection) { put_collection(json, collection); });
       }
+      if (source.control_plane) put_control_plane(json, *source.control_plane);
       json.EndObject();
     }
     json.EndArray();
