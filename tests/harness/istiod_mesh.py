@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mesh with fake istiods, and daemons of one workload that follow them."""
+
+import json
+
+from harness.authority import Authority
+from harness.daemon import merge
+from harness.fake_istiod import FakeIstiod
+from harness.ports import free_port
+from harness.waiting import eventually
+
+SERVER_NAME = "istiod.istio-system.svc"
+NODE = {"address": ["10.0.0.5", "2001:db8::5"], "name": "vm-1", "namespace": "shop", "cluster": "east",
+        "network": "net-1", "labels": {"app": "vm"}}
+
+
+class Mesh:
+    def __init__(self, workspace):
+        self.workspace = workspace
+        self.authority = Authority(workspace.path)
+        self.certificates = self.authority.issue("istiod", f"subjectAltName=DNS:{SERVER_NAME}")
+        self.token = workspace.path / "istio-token"
+        self.token.write_text("token-1\n")
+        self.upstream = workspace.upstream()
+
+    def istiod(self, certificates=None, **options):
+        return self.workspace.own(FakeIstiod(certificates or self.certificates, **options))
+
+    def end(self, istiod):
+        istiod.close()
+        self.workspace.forget(istiod)
+
+    def config(self, sources, change=None):
+        return merge({"sources": sources, "admin": {"listen": f"127.0.0.1:{free_port()}"},
+                      "client": {"default": {"namespace": "shop"}}}, change or {})
+
+    def daemon(self, istiod, change=None, **keys):
+        source = {"address": istiod.address, "server_name": SERVER_NAME, "ca_file": str(self.authority.certificate),
+                  "token_file": str(self.token), "node": NODE, **keys}
+        return self.workspace.daemon(self.config([{"istiod": source}], change), upstreams=[self.upstream])
+
+    @staticmethod
+    def source(daemon):
+        (source,) = json.loads(daemon.get("/sources")[1])
+        return source
+
+    @staticmethod
+    def wait_for(daemon, name, expected, limit=5.0):
+        def check():
+            found = sorted(daemon.ask(name).addresses())
+            assert found == expected, f"{name}: {found}"
+        eventually(check, limit)

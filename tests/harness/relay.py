@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path between a client and a server that can die without a word: connections stay, and nothing passes."""
+
+import socket
+import threading
+
+
+class Relay:
+    def __init__(self, port):
+        self._target = ("127.0.0.1", port)
+        self._passes = threading.Event()
+        self._passes.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def freeze(self):
+        self._passes.clear()
+
+    def close(self):
+        self._listener.close()
+        self._passes.set()
+        for end in self._sockets:
+            end.close()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target)
+            except OSError:
+                return
+            self._sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+
+    def _pass(self, source, sink):
+        try:
+            while octets := source.recv(65536):
+                self._passes.wait()
+                sink.sendall(octets)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
