@@ -61,41 +61,60 @@ class NameCheck {
 
 }  // namespace
 
-// Goes through the names that were held and those that are to be, both sorted.
+// The held names that a push leaves alone: those of tables that it does not mention.
+class HeldNames::Rest {
+ public:
+  explicit Rest(const Push& push) : is_whole_(push.is_whole) {
+    for (const PushedTable& table : push.tables) mentioned_.insert(hash_bytes(table.name));
+    for (const std::string& name : push.removed) mentioned_.insert(hash_bytes(name));
+  }
+  bool has(const Name& name) const { return !is_whole_ && !mentioned_.contains(name.table); }
+
+ private:
+  const bool is_whole_;
+  std::set<std::uint64_t> mentioned_;
+};
+
+// Goes through the names that are held and those that arrive, both sorted.
 class HeldNames::Comparison {
  public:
-  Comparison(HeldNames& held, NameInfoReader& reader) : held_(held), reader_(reader) {
+  Comparison(HeldNames& held, const Rest& rest, NameInfoReader& reader)
+      : held_(held), rest_(rest), reader_(reader) {
     change_.origin = held.origin_;
     change_.effect = held.is_first_ ? OriginChange::Effect::Replace : OriginChange::Effect::Update;
   }
 
-  Difference run(std::vector<Candidate>&& candidates) {
-    next_.reserve(candidates.size());
+  Difference run(std::vector<Arrival>&& arrivals) {
+    next_.reserve(std::max(arrivals.size(), held_.names_.size()));
     auto old = held_.names_.begin();
-    for (Candidate& candidate : candidates) {
-      for (; old != held_.names_.end() && old->id < candidate.name.id; ++old) drop(*old);
-      const bool is_held = old != held_.names_.end() && old->id == candidate.name.id;
-      compare(candidate, is_held ? &*old++ : nullptr);
+    for (Arrival& arrival : arrivals) {
+      for (; old != held_.names_.end() && old->id < arrival.name.id; ++old) pass(*old);
+      const bool is_held = old != held_.names_.end() && old->id == arrival.name.id;
+      compare(arrival, is_held ? &*old++ : nullptr);
     }
-    for (; old != held_.names_.end(); ++old) drop(*old);
+    for (; old != held_.names_.end(); ++old) pass(*old);
     return finish();
   }
 
  private:
-  void drop(const Name& name) {
+  // Of a name that does not arrive.
+  void pass(const Name& name) {
+    if (rest_.has(name)) {
+      next_.push_back(name);
+      return;
+    }
     ++changed_;
     takes_away_ = true;
     held_.faults_.erase(name.id);
   }
 
-  void compare(Candidate& candidate, const Name* old) {
-    Name& name = candidate.name;
+  void compare(Arrival& arrival, const Name* old) {
+    Name& name = arrival.name;
     if (old != nullptr) {
       name.key = old->key;
       name.is_refused = old->is_refused;
     }
-    const bool is_other = old == nullptr || old->content != name.content;
-    if (candidate.text != nullptr && is_other) read(name, *candidate.text);
+    if (old == nullptr || old->content != name.content) read(name, *arrival.text);
     next_.push_back(name);
   }
 
@@ -130,14 +149,14 @@ class HeldNames::Comparison {
     if (changed_ == 0 && !held_.is_first_) return difference;
     change_.findings = held_.findings();
     std::optional<OriginChange> retain;
-    if (takes_away_) retain = rest();
+    if (takes_away_) retain = retain_all();
     difference.changes.push_back(std::move(change_));
     if (retain) difference.changes.push_back(*std::move(retain));
     return difference;
   }
 
   // Takes away what the origin has besides the names.
-  OriginChange rest() const {
+  OriginChange retain_all() const {
     OriginChange change;
     change.origin = held_.origin_;
     change.effect = OriginChange::Effect::Retain;
@@ -148,6 +167,7 @@ class HeldNames::Comparison {
   }
 
   HeldNames& held_;
+  const Rest& rest_;
   NameInfoReader& reader_;
   OriginChange change_;
   std::vector<Name> next_;
@@ -155,30 +175,24 @@ class HeldNames::Comparison {
   bool takes_away_ = false;
 };
 
-// The names that are held once the push is in service, by id.  Of a host that occurs twice, the
-// last one counts, as in protobuf's maps.
-std::vector<HeldNames::Candidate> HeldNames::candidates(const Push& push) const {
-  std::set<std::uint64_t> mentioned;
-  for (const PushedTable& table : push.tables) mentioned.insert(hash_bytes(table.name));
-  for (const std::string& name : push.removed) mentioned.insert(hash_bytes(name));
-  std::vector<Candidate> all;
-  if (!push.is_whole)
-    for (const Name& name : names_)
-      if (!mentioned.contains(name.table)) all.push_back({name});
+// The names of a push, by id.  Of a host that occurs twice, the last one counts, as in protobuf's
+// maps.
+std::vector<HeldNames::Arrival> HeldNames::arrivals_of(const Push& push) {
+  std::vector<Arrival> all;
   for (const PushedTable& table : push.tables)
     for (const PushedName& name : table.names)
       all.push_back({{.id = hash_bytes(canonical_host(name.host)),
                       .content = hash_bytes(name.info),
                       .table = hash_bytes(table.name)},
                      &name});
-  std::ranges::stable_sort(all, {}, [](const Candidate& one) { return one.name.id; });
-  std::vector<Candidate> last;
-  last.reserve(all.size());
-  for (const Candidate& one : all) {
-    if (!last.empty() && last.back().name.id == one.name.id) last.pop_back();
-    last.push_back(one);
+  std::ranges::stable_sort(all, {}, [](const Arrival& one) { return one.name.id; });
+  std::size_t kept = 0;
+  for (const Arrival& one : all) {
+    if (kept > 0 && all[kept - 1].name.id == one.name.id) --kept;
+    all[kept++] = one;
   }
-  return last;
+  all.resize(kept);
+  return all;
 }
 
 void HeldNames::note_versions(const Push& push) {
@@ -191,12 +205,14 @@ void HeldNames::note_versions(const Push& push) {
 Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& reader) {
   // istiod sends no response without a table for a whole.  Whatever does must not end all names.
   if (push.tables.empty() && push.removed.empty()) return Difference();
-  auto next = candidates(push);
-  if (next.size() > kMaxNames)
-    return fail("it makes " + std::to_string(next.size()) + " names, more than " +
-                std::to_string(kMaxNames));
+  const Rest rest(push);
+  auto arrivals = arrivals_of(push);
+  const auto others =
+      std::ranges::count_if(names_, [&](const Name& name) { return rest.has(name); });
+  if (arrivals.size() + static_cast<std::size_t>(others) > kMaxNames)
+    return fail("it makes more than " + std::to_string(kMaxNames) + " names");
   note_versions(push);
-  auto difference = Comparison(*this, reader).run(std::move(next));
+  auto difference = Comparison(*this, rest, reader).run(std::move(arrivals));
   is_first_ = false;
   return difference;
 }

@@ -52,13 +52,14 @@ class HeldNames {
     std::uint64_t table = 0;
     bool is_refused = false;
   };
-  struct Candidate {
+  struct Arrival {
     Name name;
-    const PushedName* text = nullptr;  // nullptr: of a table that the push does not mention
+    const PushedName* text = nullptr;
   };
+  class Rest;
   class Comparison;
 
-  std::vector<Candidate> candidates(const Push& push) const;
+  static std::vector<Arrival> arrivals_of(const Push& push);
   void note_versions(const Push& push);
 
   const std::string origin_;

@@ -194,7 +194,22 @@ TEST_F(HeldNamesTest, TooManyNamesAreRefusedAsAWhole) {
   for (const std::string& host : hosts) table.names.push_back({host, "10.0.0.1 n"});
   const auto refused = held_.take(push, reader_);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "it makes 1000001 names, more than 1000000");
+  EXPECT_EQ(refused.error().message, "it makes more than 1000000 names");
+  EXPECT_EQ(held_.size(), 1U);
+}
+
+TEST_F(HeldNamesTest, TheLimitCountsTheTablesThatAPushDoesNotMention) {
+  std::vector<std::string> hosts;
+  for (std::size_t i = 0; i < kMaxNames; ++i) hosts.push_back("h" + std::to_string(i));
+  Push all;
+  all.tables.push_back({"t", "", {}});
+  for (const std::string& host : hosts) all.tables[0].names.push_back({host, "10.0.0.1 n"});
+  EXPECT_TRUE(held_.take(all, reader_));
+  Push more;
+  more.tables.push_back({"u", "", {{"a.example", "10.0.0.1 n"}}});
+  EXPECT_FALSE(held_.take(more, reader_));
+  more.tables[0].name = "t";
+  EXPECT_TRUE(held_.take(more, reader_));
   EXPECT_EQ(held_.size(), 1U);
 }
 
