@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from harness.daemon import ROOT, merge
+from harness.istiod_mesh import Mesh
 from harness.kube_api import KubeApi, endpoint_slice, headless, namespace
 from harness.ports import free_port
 from harness.waiting import eventually, seconds
@@ -28,8 +29,10 @@ def exposition(tmp_path_factory):
     workspace.write("api.yaml", API)
     cluster = workspace.own(KubeApi())
     cluster.put(namespace("shop"), headless("db"), endpoint_slice("db", ["10.0.0.1"]))
+    mesh = Mesh(workspace)
     sources = [{"files": {"path": str(workspace.resources)}},
-               {"kubernetes": {"kubeconfig": cluster.kubeconfig(workspace.path / "kubeconfig")}}]
+               {"kubernetes": {"kubeconfig": cluster.kubeconfig(workspace.path / "kubeconfig")}},
+               mesh.entry(mesh.istiod(table={}))]
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "sources": sources},
                               upstreams=[workspace.upstream(["www.example.org. 300 A 192.0.2.1"])])
     for name in ("api.example.org.", "www.example.org.", "missing.example.org."):

@@ -34,10 +34,13 @@ class Mesh:
         return merge({"sources": sources, "admin": {"listen": f"127.0.0.1:{free_port()}"},
                       "client": {"default": {"namespace": "shop"}}}, change or {})
 
+    def entry(self, istiod, **keys):
+        """An element of `sources`."""
+        return {"istiod": {"address": istiod.address, "server_name": SERVER_NAME, "node": NODE,
+                           "ca_file": str(self.authority.certificate), "token_file": str(self.token), **keys}}
+
     def daemon(self, istiod, change=None, **keys):
-        source = {"address": istiod.address, "server_name": SERVER_NAME, "ca_file": str(self.authority.certificate),
-                  "token_file": str(self.token), "node": NODE, **keys}
-        return self.workspace.daemon(self.config([{"istiod": source}], change), upstreams=[self.upstream])
+        return self.workspace.daemon(self.config([self.entry(istiod, **keys)], change), upstreams=[self.upstream])
 
     @staticmethod
     def source(daemon):
