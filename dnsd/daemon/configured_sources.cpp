@@ -123,7 +123,8 @@ std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& con
         {source_name(source), kubernetes->kubeconfig, kubernetes->cluster, kubernetes->network,
          *watch_needs(config, source)},
         feed);
-  if (const auto* istiod = std::get_if<IstiodSource>(&source))
+  if (const auto* istiod = std::get_if<IstiodSource>(&source);
+      istiod != nullptr && istiod->api == IstiodApi::Names)
     return registry::make_istiod_source(loop, istiod_options(config, *istiod), feed);
   registry::FileSourceOptions options;
   options.name = source_name(source);
