@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "loop/check_loop.hpp"
-#include "loop/mailbox.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/source/istiod/access.hpp"
 #include "registry/source/istiod/inbox.hpp"
 #include "registry/source/istiod/module.hpp"
@@ -27,7 +27,10 @@ constexpr Milliseconds kLastRetry{30'000};
 // A stream that lived for so long without a push has not failed: a delta stream need not have one.
 constexpr Milliseconds kGoodStream{60'000};
 
-std::string host_of(const std::string& address) {
+// istiod, or whoever answers in its place, may write the reason.
+constexpr std::size_t kMaxEndReason = 500;
+
+std::string host_of_address(const std::string& address) {
   std::string host = address.substr(0, address.rfind(':'));
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   return host;
@@ -35,9 +38,8 @@ std::string host_of(const std::string& address) {
 
 class IstiodSource final : public Source, private InboxOwner {
  public:
-  IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, LoadModule load, SourceSink& sink)
+  IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, SourceSink& sink)
       : options_(std::move(options)),
-        load_(std::move(load)),
         sink_(sink),
         scheduler_(kubernetes::make_uv_scheduler(loop)),
         backoff_(kFirstRetry, kubernetes::make_random()),
@@ -116,7 +118,7 @@ class IstiodSource final : public Source, private InboxOwner {
   void connect() {
     retry_.reset();
     counters_.server = options_.addresses[next_address_++ % options_.addresses.size()];
-    const auto module = load_();
+    const auto module = load_module(module_paths());
     if (!module) return fail_to_connect(module.error().message);
     auto access =
         read_access({options_.ca_file, options_.token_file, options_.cert_file, options_.key_file});
@@ -131,7 +133,7 @@ class IstiodSource final : public Source, private InboxOwner {
     AdsOptions stream;
     stream.address = counters_.server;
     stream.server_name =
-        options_.server_name.empty() ? host_of(counters_.server) : options_.server_name;
+        options_.server_name.empty() ? host_of_address(counters_.server) : options_.server_name;
     stream.ca_pem = std::move(access.ca_pem);
     stream.token = std::move(access.token);
     stream.cert_pem = std::move(access.cert_pem);
@@ -145,7 +147,7 @@ class IstiodSource final : public Source, private InboxOwner {
   // Said once, until a connection succeeds.
   void fail_to_connect(const std::string& why) {
     const bool is_news = trouble_.empty();
-    trouble_ = "istiod at " + counters_.server + ": " + why;
+    trouble_ = "istiod at " + counters_.server + ": " + printable(why, kMaxEndReason);
     connect_in(backoff_.next(kLastRetry));
     if (is_news)
       say(true, trouble_ + (is_complete_ ? "; the names that it sent stay in use, and meshdns "
@@ -168,7 +170,7 @@ class IstiodSource final : public Source, private InboxOwner {
     counters_.changed_names += names.difference.changed;
     counters_.names = names.size;
     counters_.refused = names.refused;
-    counters_.version = std::move(names.version);
+    counters_.version = printable(names.version);
     silent_since_ = scheduler_->now();
     refusal_.clear();
     changes_ += names.difference.changes.size();
@@ -201,7 +203,6 @@ class IstiodSource final : public Source, private InboxOwner {
   }
 
   const IstiodSourceOptions options_;
-  const LoadModule load_;
   SourceSink& sink_;
   std::unique_ptr<Scheduler> scheduler_;
   Backoff backoff_;
@@ -224,14 +225,8 @@ class IstiodSource final : public Source, private InboxOwner {
 }  // namespace
 
 std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
-                                           LoadModule load, SourceSink& sink) {
-  return std::make_unique<IstiodSource>(loop, std::move(options), std::move(load), sink);
-}
-
-std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
                                            SourceSink& sink) {
-  return make_istiod_source(
-      loop, std::move(options), [] { return load_module(module_paths()); }, sink);
+  return std::make_unique<IstiodSource>(loop, std::move(options), sink);
 }
 
 }  // namespace meshdns::registry

@@ -2,12 +2,10 @@
 // istiod as a source of resources: the name table (NDS) that it pushes to the proxy of a workload.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "registry/base/result.hpp"
 #include "registry/source/istiod/ads.hpp"
 #include "registry/source/source.hpp"
 
@@ -33,10 +31,5 @@ struct IstiodSourceOptions {
 // close after destruction, which ends the stream and waits for its thread.
 std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
                                            SourceSink& sink);
-
-// As above, with another module than that of the package.  For tests.
-using LoadModule = std::function<Result<istiod::AdsModule*>()>;
-std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
-                                           LoadModule load, SourceSink& sink);
 
 }  // namespace meshdns::registry
