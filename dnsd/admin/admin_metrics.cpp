@@ -335,13 +335,13 @@ void collect_clusters(MetricCollection& to, const std::vector<SourceReport>& sou
 }
 
 // Adds the streams of istiod sources; nothing where there are none.
-void collect_control_planes(MetricCollection& to, const std::vector<registry::SourceStatus>& sources) {
+void collect_control_planes(MetricCollection& to, const std::vector<SourceReport>& sources) {
   using Status = const registry::ControlPlaneStatus&;
   const bool has_any = std::ranges::any_of(
-      sources, [](const auto& source) { return source.control_plane.has_value(); });
+      sources, [](const auto& report) { return report.status.control_plane.has_value(); });
   if (!has_any) return;
   const auto each = [&](auto value) {
-    for (const auto& source : sources)
+    for (const auto& [source, changed] : sources)
       if (source.control_plane)
         to.add(static_cast<double>(value(*source.control_plane)), {{"name", source.name}});
   };

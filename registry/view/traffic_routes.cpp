@@ -128,9 +128,9 @@ class RouteMatcher {
   bool is_used(const StoredResource& stored) const {
     const auto& served = view_.settings().namespaces;
     if (!served.empty() && std::ranges::find(served, stored.ns()) == served.end()) return false;
-    const auto& origins = view_.snapshot().origins->names;
+    const OriginNames& origins = *view_.snapshot().origins;
     const auto comes_first = [&](const StoredResource& other) {
-      return other.has_key_of(stored) && origins[other.origin()] < origins[stored.origin()];
+      return other.has_key_of(stored) && origins.of(other.origin()) < origins.of(stored.origin());
     };
     return view_.snapshot().resources.find(stored.key_hash(), comes_first) == nullptr;
   }
