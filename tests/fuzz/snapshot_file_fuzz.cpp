@@ -75,8 +75,9 @@ std::string write(const Snapshot& snapshot) {
   std::string file;
   SavedSources sources;
   sources.sources = {{"fuzz", "", "", true}};
-  sources.source_of.assign(snapshot.origins->size(), 0);
-  sources.source_of[0] = SavedSources::kNone;  // which is no origin
+  sources.source_of.assign(snapshot.origins->size(), SavedSources::kNone);
+  for (OriginId id = 0; id < sources.source_of.size(); ++id)
+    if (!snapshot.origins->of(id).empty()) sources.source_of[id] = 0;
   const auto written =
       write_snapshot_file(snapshot, sources, 1, [&](std::span<const std::uint8_t> piece) {
         file.append(reinterpret_cast<const char*>(piece.data()), piece.size());
