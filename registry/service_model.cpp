@@ -35,7 +35,7 @@ std::vector<Resource> objects_of(const ServiceRecord& service) {
 
 // --- instances ----------------------------------------------------------------------------------
 
-// What an endpoint has beside its address and ports.
+// The fields of an endpoint beside its address and ports.
 struct Attributes {
   std::string locality;
   Labels labels;

@@ -94,7 +94,7 @@ void collect_connections(MetricCollection& to, const std::vector<WorkerStatus>& 
       .add(sum(workers, [](const WorkerStatus& w) { return w.net.udp_socket_overflow.value(); }));
 }
 
-// What is wrong with clients or their network, by what became of it.
+// Adds the faults of clients and their network, by outcome.
 void collect_drops(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
   using Member = Counter WorkerCounters::*;
   const auto total = [&](Member member) {

@@ -17,7 +17,7 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 // The families in the order in which they are added.
 class MetricCollection {
  public:
-  // What counter() and gauge() add values to from now on.
+  // Begins a metric; add() adds values to it.
   MetricCollection& counters(std::string name, std::string help) {
     return begin(std::move(name), std::move(help), prometheus::MetricType::Counter);
   }
@@ -37,7 +37,7 @@ class MetricCollection {
   MetricCollection& add(std::uint64_t value, const MetricLabels& labels = {}) {
     return add(static_cast<double>(value), labels);
   }
-  // What add() adds histograms to from now on.
+  // Begins a metric; add() adds histograms to it.
   MetricCollection& histograms(std::string name, std::string help) {
     return begin(std::move(name), std::move(help), prometheus::MetricType::Histogram);
   }

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 // Between two turns.  Not 0: libuv calls a timer that its callback starts with 0 again before it
 // looks at anything else.
-constexpr std::chrono::milliseconds kTurnPause{1};
+constexpr std::chrono::milliseconds kStreamPause{1};
 // How soon we look again whether a client has read.
 constexpr std::chrono::milliseconds kReadPause{10};
 // Text that is handed over at a time: each takes a lock.
@@ -52,7 +52,7 @@ HttpResponse RegistryStreams::list(const ServicePage& page, ServiceFilter filter
   response.stream = std::make_shared<HttpStream>();
   response.stream->write(text);
   lists_.push_back({response.stream, std::move(feed)});
-  run_later(kTurnPause);
+  run_later(kStreamPause);
   return response;
 }
 
@@ -69,7 +69,7 @@ HttpResponse RegistryStreams::watch(const ServicePage& page, ServiceFilter filte
   watches_.push_back({response.stream,
                       std::make_unique<ServiceWatch>(registry_, page, std::move(filter)),
                       Clock::now()});
-  run_later(kTurnPause);
+  run_later(kStreamPause);
   return response;
 }
 
@@ -88,7 +88,7 @@ void RegistryStreams::note(const std::vector<registry::HostChange>& changes) {
     note(std::shared_ptr<const PendingChange>(std::move(pending)));
   }
   advance();
-  run_later(kTurnPause);
+  run_later(kStreamPause);
 }
 
 void RegistryStreams::note(const std::shared_ptr<const PendingChange>& change) {
@@ -158,7 +158,7 @@ void RegistryStreams::plan_next_turn() {
   };
   std::ranges::for_each(lists_, look_at);
   std::ranges::for_each(watches_, look_at);
-  if (can_write) return run_later(kTurnPause);
+  if (can_write) return run_later(kStreamPause);
   if (has_work || !lists_.empty()) return run_later(kReadPause);
   if (!watches_.empty()) return run_later(std::chrono::seconds(1));
   timer_.stop();

@@ -175,7 +175,7 @@ struct NameTableSource {
   std::string path;
   friend bool operator==(const NameTableSource&, const NameTableSource&) = default;
 };
-// What istiod is asked for.
+// The part of istiod's knowledge that the source asks for.
 enum class IstiodApi : std::uint8_t { Names };
 enum class IstiodTransport : std::uint8_t { Delta, StateOfTheWorld };
 enum class IstiodNodeType : std::uint8_t { Sidecar, Router, Waypoint, Ztunnel };

@@ -122,6 +122,7 @@ Result<void> Daemon::start() {
   registry_.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher_.publish(std::move(s)); });
   registry_.set_clients(client_settings(config_.client));
+  registry_.set_interrupt(is_end_asked);
   state_directory_.take(config_.state_dir, StateLock::kWait);
   choose_vip_allocator();
   feed_.set_listener([this] { update_state(); });
@@ -235,7 +236,6 @@ Result<void> Daemon::start_signals() {
             signals_[i].open(&loop_, numbers[i], [this](int number) { on_signal(number); });
         error != 0)
       return fail(std::string("cannot receive signals: ") + uv_strerror(error));
-  registry_.set_interrupt(is_end_asked);
   release_signals();
   return {};
 }

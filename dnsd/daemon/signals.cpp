@@ -44,7 +44,7 @@ void note_ends(int number) {
 
 }  // namespace
 
-bool is_end_asked() { return end_asked; }
+bool is_end_asked() { return end_asked || is_end_pending(); }
 
 int Signal::open(uv_loop_t* loop, int number, Callback callback) {
   const auto init = [loop](uv_signal_t* signal) { return uv_signal_init(loop, signal); };

@@ -28,9 +28,9 @@ void release_signals();
 // gone), SIGXFSZ (a file may not grow any more), SIGUSR1 and SIGUSR2.
 void ignore_harmless_signals();
 
-// True from the moment that SIGTERM or SIGINT has come to a Signal, which its loop may learn much
-// later: long work on the loop's thread asks it whether to go on.  A Signal that is opened for
-// either sets it back.  Any thread.
+// True from the moment that SIGTERM or SIGINT has come, held or to a Signal, whose loop may learn
+// it much later: long work on the loop's thread asks it whether to go on.  A Signal that is opened
+// for either sets it back.  Any thread.
 bool is_end_asked();
 
 // True if SIGTERM or SIGINT came while signals are held: a start that waits should end.

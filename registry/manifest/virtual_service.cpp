@@ -138,7 +138,7 @@ class VirtualServiceReader {
     return match;
   }
 
-  // What only a request can show.
+  // The conditions that only a request can show.
   static std::string conditions_of(const Node& match) {
     std::string text;
     std::size_t count = 0;

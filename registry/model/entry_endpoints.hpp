@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which endpoints ServiceEntries give a host: one selection for answers and for explanations of
+// The endpoints that ServiceEntries give a host: one selection for answers and for explanations of
 // connections.  Pure functions; any thread.
 #pragma once
 
@@ -20,7 +20,7 @@ struct EntryEndpoint {
   bool healthy = true;                 // of a WorkloadEntry
 };
 
-// What an endpoint's address is.
+// The form of an endpoint's address.
 enum class Reached : std::uint8_t {
   ByAddress,
   ByName,    // which the resolver engine resolves

@@ -25,7 +25,7 @@ enum class ServiceResolution : std::uint8_t {
 };
 std::string_view to_string(ServiceResolution resolution);  // "ClientSideLB"
 
-// Which object it is: no two services of a registry are equal in all of these.
+// The identity of a service: no two services of a registry are equal in all of these.
 struct ServiceId {
   std::string hostname;
   std::string ns;

@@ -236,7 +236,7 @@ struct RouteMatch {
   std::vector<IpPrefix> subnets;       // empty = any
   std::string source_namespace;        // empty = any
   Labels source_labels;
-  // What a request must have besides, in words: `uri prefix "/v2", header end-user`.
+  // Further conditions on a request, in words: `uri prefix "/v2", header end-user`.
   std::string request;
   friend bool operator==(const RouteMatch&, const RouteMatch&) = default;
 };

@@ -40,7 +40,7 @@ std::string_view word_of(RouteLayer layer) {
   return "";
 }
 
-// What comes first among VirtualServices: those for the own namespace alone, those that name the
+// The order among VirtualServices: those for the own namespace alone, those that name the
 // client's, the public ones; each by age.
 enum class Rank : std::uint8_t { Private, Named, Public };
 

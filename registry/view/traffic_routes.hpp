@@ -11,7 +11,7 @@
 
 namespace meshdns::registry {
 
-// What is known of a connection when its routes are looked for.
+// The facts about a connection when its routes are looked for.
 struct RouteQuestion {
   RouteLayer layer = RouteLayer::Tcp;
   IpAddress address;

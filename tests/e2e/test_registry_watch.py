@@ -267,7 +267,7 @@ def test_a_slow_reader_gets_a_last_line(start, workspace, watch):
     slow = watch(daemon)
     fast = watch(daemon)
     fast.read_present_state()
-    # What the client has not read is in the buffers of the kernel and one MiB of the daemon's, not more.
+    # Lines that the client has not read are in the buffers of the kernel and one MiB of the daemon's, not more.
     eventually(lambda: "meshdns_admin_watches 1\n" in daemon.get("/metrics")[1], 30, 0.2)
     last = None
     while (line := slow.line()) is not None:

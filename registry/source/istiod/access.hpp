@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What proves istiod to us and us to istiod, from files that others replace.
+// The credentials that prove istiod to us and us to istiod, from files that others replace.
 #pragma once
 
 #include <string>

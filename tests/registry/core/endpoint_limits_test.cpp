@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one ServiceEntry may make of its endpoints: bounded work and memory, and a note where
+// The limits of what one ServiceEntry makes of its endpoints: bounded work and memory, and a note where
 // something is left out.
 #include <gtest/gtest.h>
 
