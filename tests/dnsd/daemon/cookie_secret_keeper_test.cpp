@@ -2,9 +2,11 @@
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <string_view>
 
 namespace meshdns::dnsd {
@@ -19,7 +21,8 @@ class CookieSecretKeeperTest : public testing::Test {
   ~CookieSecretKeeperTest() override { std::filesystem::remove(file_); }
   void write(std::string_view text) { std::ofstream(file_) << text; }
 
-  const std::string file_ = testing::TempDir() + "cookie_secret_keeper_test";
+  const std::string file_ =
+      testing::TempDir() + "cookie_secret_keeper_test-" + std::to_string(getpid());
   CookieSecretKeeper::Time now_{100s};
   Log log_{{.level = LogLevel::Off}};
   CookieSecretKeeper keeper_{log_, now_};
