@@ -203,7 +203,8 @@ void HeldNames::note_versions(const Push& push) {
 }
 
 Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& reader) {
-  // istiod sends no response without a table for a whole.  One that does come must not end all names.
+  // istiod sends no response without a table for a whole.  One that does come must not end all
+  // names.
   if (push.tables.empty() && push.removed.empty()) return Difference();
   const Rest rest(push);
   auto arrivals = arrivals_of(push);
