@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of what one ServiceEntry makes of its endpoints: bounded work and memory, and a note where
-// something is left out.
+// The limits of what one ServiceEntry makes of its endpoints: bounded work and memory, and a note
+// where something is left out.
 #include <gtest/gtest.h>
 
 #include <algorithm>
