@@ -14,6 +14,7 @@
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/metric_collection.hpp"
 #include "dnsd/config/load.hpp"
+#include "registry/base/checksum.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -410,12 +411,9 @@ void collect_resolver(MetricCollection& to, const resolver::ResolverCounters& re
       .add(resolver.failures);
 }
 
-// Of all keys, defaults included.  FNV-1a: machines are to be compared, and our own hash is seeded.
+// Of all keys, defaults included.  Stable: machines are to be compared.
 std::string config_hash(const Config& config) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : to_json(config))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", stable_hash(to_json(config)));
 }
 
 void collect_daemon(MetricCollection& to, const DaemonParts& daemon, const WorkersStatus& workers) {

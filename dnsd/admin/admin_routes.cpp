@@ -78,50 +78,48 @@ HttpResponse show_sources(const DaemonParts& daemon) {
   });
 }
 
-void put_contested(Json& json, const registry::ContestedAddress& contested) {
+void put_finding(Json& json, const registry::Finding& finding) {
   json.StartObject();
-  put(json, "severity", "warning");
-  put(json, "path", "");
-  put(json, "line", std::uint64_t{contested.entry->line()});
-  put(json, "kind", "ServiceEntry");
-  put(json, "object", contested.entry->key().ns + "/" + std::string(contested.entry->name()));
-  put(json, "field", "status.addresses");
-  put(json, "message",
-      contested.address.to_string() + " is ignored: the older " + contested.holder->label() +
-          " has it");
+  put(json, "severity", finding.severity == registry::Severity::Error ? "error" : "warning");
+  put(json, "path", finding.path);
+  put(json, "line", finding.line);
+  put(json, "kind", finding.kind);
+  put(json, "object", finding.object);
+  put(json, "field", finding.field);
+  put(json, "message", finding.message);
   json.EndObject();
+}
+
+registry::Finding finding_of(const registry::ContestedAddress& contested) {
+  return {.severity = registry::Severity::Warning,
+          .path = {},
+          .line = contested.entry->line(),
+          .kind = "ServiceEntry",
+          .object = contested.entry->key().ns + "/" + std::string(contested.entry->name()),
+          .field = "status.addresses",
+          .message = contested.address.to_string() + " is ignored: the older " +
+                     contested.holder->label() + " has it"};
+}
+
+registry::Finding finding_of(const resolver::RefusedNames& refused) {
+  return {.severity = registry::Severity::Warning,
+          .path = {},
+          .line = 0,
+          .kind = "Namespace",
+          .object = refused.ns,
+          .field = {},
+          .message = "too many DNS names of endpoints: " + std::to_string(refused.names) +
+                     " are not looked up and have no addresses"};
 }
 
 HttpResponse show_findings(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
     for (const auto& [origin, findings] : daemon.findings)
-      for (const auto& finding : findings) {
-        json.StartObject();
-        put(json, "severity", finding.severity == registry::Severity::Error ? "error" : "warning");
-        put(json, "path", finding.path);
-        put(json, "line", finding.line);
-        put(json, "kind", finding.kind);
-        put(json, "object", finding.object);
-        put(json, "field", finding.field);
-        put(json, "message", finding.message);
-        json.EndObject();
-      }
+      for (const auto& finding : findings) put_finding(json, finding);
     for (const auto& contested : daemon.registry.contested_addresses())
-      put_contested(json, contested);
-    for (const auto& refused : daemon.resolver.refused()) {
-      json.StartObject();
-      put(json, "severity", "warning");
-      put(json, "path", "");
-      put(json, "line", std::uint64_t{0});
-      put(json, "kind", "Namespace");
-      put(json, "object", refused.ns);
-      put(json, "field", "");
-      put(json, "message",
-          "too many DNS names of endpoints: " + std::to_string(refused.names) +
-              " are not looked up and have no addresses");
-      json.EndObject();
-    }
+      put_finding(json, finding_of(contested));
+    for (const auto& refused : daemon.resolver.refused()) put_finding(json, finding_of(refused));
     json.EndArray();
   });
 }

@@ -47,13 +47,18 @@ void put_creation_time(Json& json, std::int64_t time) {
     json.Int64(time);
 }
 
+// The members that identify an object, in the object that has just begun.
+void put_id_members(Json& json, const registry::ServiceId& id) {
+  put(json, "namespace", id.ns);
+  put(json, "uid", id.uid);
+  put(json, "provider", id.provider);
+}
+
 void put_attributes(Json& json, const MeshService& service) {
   json.Key("attributes");
   json.StartObject();
   put(json, "name", service.name);
-  put(json, "namespace", service.id.ns);
-  put(json, "uid", service.id.uid);
-  put(json, "provider", service.id.provider);
+  put_id_members(json, service.id);
   put_texts(json, "exportTo", service.export_to);
   json.EndObject();
 }
@@ -92,13 +97,6 @@ std::vector<IpAddress> answers_of(const ServiceRecord& service) {
   for (const auto& octets : view.v4) addresses.push_back(IpAddress::v4(octets));
   for (const auto& octets : view.v6) addresses.push_back(IpAddress::v6(octets));
   return addresses;
-}
-
-// The members that identify an object, in the object that has just begun.
-void put_id_members(Json& json, const registry::ServiceId& id) {
-  put(json, "namespace", id.ns);
-  put(json, "uid", id.uid);
-  put(json, "provider", id.provider);
 }
 
 }  // namespace

@@ -3,9 +3,7 @@
 
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include "registry/base/whole_io.hpp"
@@ -26,17 +24,11 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_size
   if (::fstat(file.get(), &status) != 0) return fail_with_errno(path);
   // A FIFO without a writer looks like an empty file.
   if (S_ISFIFO(status.st_mode)) return fail(path + ": is a pipe, not a file");
-  // In pieces: files in /proc and /sys have a size of 0.
-  std::string text;
-  std::array<std::uint8_t, 16384> piece;
-  for (;;) {
-    const auto size = read_fully(file.get(), piece);
-    if (!size) return fail_with_errno(path);
-    text.append(piece.begin(), piece.begin() + *size);
-    if (text.size() > max_size)
-      return fail(path + ": larger than " + std::to_string(max_size >> 20) + " MiB");
-    if (*size < piece.size()) return text;
-  }
+  auto text = read_to_end(file.get(), max_size);
+  if (!text) return fail_with_errno(path);
+  if (text->size() > max_size)
+    return fail(path + ": larger than " + std::to_string(max_size >> 20) + " MiB");
+  return text;
 }
 
 }  // namespace meshdns::dnsd

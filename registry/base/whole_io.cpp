@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -34,6 +35,17 @@ Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets) {
     filled += static_cast<std::size_t>(got);
   }
   return filled;
+}
+
+Result<std::string> read_to_end(int fd, std::size_t limit) {
+  std::string text;
+  std::array<std::uint8_t, 65'536> piece;
+  for (;;) {
+    const auto count = read_fully(fd, piece);
+    if (!count) return std::unexpected(count.error());
+    text.append(reinterpret_cast<const char*>(piece.data()), *count);
+    if (text.size() > limit || *count < piece.size()) return text;
+  }
 }
 
 }  // namespace meshdns

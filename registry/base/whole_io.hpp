@@ -23,4 +23,8 @@ bool write_all(int fd, std::span<const std::uint8_t> octets);
 // Error, errno says why, too.  Any thread.
 Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets);
 
+// Reads to the end of the input, whatever size it says it has, but stops beyond `limit` octets:
+// more than these mean that the input is longer.  After an Error, errno says why, too.  Any thread.
+Result<std::string> read_to_end(int fd, std::size_t limit);
+
 }  // namespace meshdns

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <map>
@@ -33,15 +32,10 @@ Result<std::string> read_whole_text(const std::string& path) {
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0) return fail(reason_of(errno));
   if (!S_ISREG(status.st_mode)) return fail("neither a file nor a directory");
-  std::string text;
-  std::array<std::uint8_t, 65536> buffer;
-  for (;;) {
-    const auto count = read_fully(file.get(), buffer);
-    if (!count) return fail(reason_of(errno));
-    text.append(reinterpret_cast<const char*>(buffer.data()), *count);
-    if (text.size() > kMaxFileBytes) return fail("larger than 64 MiB; split it into several files");
-    if (*count < buffer.size()) return text;
-  }
+  auto text = read_to_end(file.get(), kMaxFileBytes);
+  if (!text) return fail(reason_of(errno));
+  if (text->size() > kMaxFileBytes) return fail("larger than 64 MiB; split it into several files");
+  return text;
 }
 
 // "*.yaml, *.yml or *.json"

@@ -3,9 +3,7 @@
 
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdint>
 #include <system_error>
 
 #include "registry/base/whole_io.hpp"
@@ -23,15 +21,10 @@ Result<std::string> read_text(const std::string& path) {
   if (!file || fstat(file.get(), &status) != 0)
     return refuse("cannot be read: " + std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode)) return refuse("is not a file");
-  std::string text;
-  std::array<std::uint8_t, 16'384> buffer;
-  for (;;) {
-    const auto count = read_fully(file.get(), buffer);
-    if (!count) return refuse("cannot be read: " + count.error().message);
-    text.append(reinterpret_cast<const char*>(buffer.data()), *count);
-    if (text.size() > kMaxAccessFile) return refuse("is larger than 1 MiB");
-    if (*count < buffer.size()) return text;
-  }
+  auto text = read_to_end(file.get(), kMaxAccessFile);
+  if (!text) return refuse("cannot be read: " + text.error().message);
+  if (text->size() > kMaxAccessFile) return refuse("is larger than 1 MiB");
+  return text;
 }
 
 // A token goes into a header, which ends at the first control character.
