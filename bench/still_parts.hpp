@@ -14,7 +14,7 @@
 #include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
-#include "dnsd/query/upstream_access.hpp"
+#include "dnsd/query/upstreams.hpp"
 #include "wire/name_text.hpp"
 #include "wire/response_message.hpp"
 
@@ -39,7 +39,7 @@ inline wire::ResponseRecord record_of(std::string_view name, wire::Type type, st
   return record;
 }
 
-class CacheAlone final : public dnsd::UpstreamAccess {
+class CacheAlone final : public dnsd::Upstreams {
  public:
   // False: no answer can be made of it.
   bool learn(const wire::ResponseMessage& response) {

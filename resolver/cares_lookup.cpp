@@ -522,20 +522,20 @@ const ares_socket_functions CaresLookup::kSocketFunctions = {
 
 }  // namespace
 
-Result<std::unique_ptr<CaresBackend>> CaresBackend::open(uv_loop_s* loop, CaresOptions options) {
+Result<std::unique_ptr<CaresLookups>> CaresLookups::open(uv_loop_s* loop, CaresOptions options) {
   const int status = ares_library_init(ARES_LIB_INIT_ALL);
   if (status != ARES_SUCCESS)
     return fail(std::string("c-ares cannot be initialised: ") + ares_strerror(status));
-  return std::unique_ptr<CaresBackend>(new CaresBackend(loop, std::move(options)));
+  return std::unique_ptr<CaresLookups>(new CaresLookups(loop, std::move(options)));
 }
 
-CaresBackend::CaresBackend(uv_loop_s* loop, CaresOptions options)
+CaresLookups::CaresLookups(uv_loop_s* loop, CaresOptions options)
     : loop_(loop), options_(std::move(options)), habits_(std::make_shared<ServerHabits>()) {}
-CaresBackend::~CaresBackend() { ares_library_cleanup(); }
+CaresLookups::~CaresLookups() { ares_library_cleanup(); }
 
-void CaresBackend::reconfigure(CaresOptions options) { options_ = std::move(options); }
+void CaresLookups::reconfigure(CaresOptions options) { options_ = std::move(options); }
 
-std::unique_ptr<Lookup> CaresBackend::start(const std::string& host, Family family,
+std::unique_ptr<Lookup> CaresLookups::start(const std::string& host, Family family,
                                             LookupCallback callback) {
   auto lookup = std::make_unique<CaresLookup>(loop_, habits_, options_.cookies, host, family,
                                               std::move(callback));

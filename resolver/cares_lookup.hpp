@@ -31,17 +31,17 @@ struct CaresOptions {
   // skipped.
   std::function<std::vector<std::string>(std::string_view host)> servers_for;
   std::chrono::milliseconds timeout{2'000};  // of a whole lookup, all tries included
-  ServerCookies* cookies = nullptr;  // null = none are sent.  REQUIRES: outlives the backend
+  ServerCookies* cookies = nullptr;  // null = none are sent.  REQUIRES: outlives the lookups
 };
 
 class ServerHabits;
 
 // Control thread.  `loop` must run on for the handles to close after destruction.
-class CaresBackend final : public LookupBackend {
+class CaresLookups final : public Lookups {
  public:
   // An Error when the library cannot be initialised.
-  static Result<std::unique_ptr<CaresBackend>> open(uv_loop_s* loop, CaresOptions options);
-  ~CaresBackend() override;
+  static Result<std::unique_ptr<CaresLookups>> open(uv_loop_s* loop, CaresOptions options);
+  ~CaresLookups() override;
 
   // For lookups that start from now on.
   void reconfigure(CaresOptions options);
@@ -50,7 +50,7 @@ class CaresBackend final : public LookupBackend {
                                 LookupCallback callback) override;
 
  private:
-  CaresBackend(uv_loop_s* loop, CaresOptions options);
+  CaresLookups(uv_loop_s* loop, CaresOptions options);
 
   uv_loop_s* loop_;
   CaresOptions options_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One question for the addresses of one name in one family, asked of somebody.  The engine knows no
-// more of DNS than this; c-ares is one backend (cares_lookup.hpp), tests have another.
+// more of DNS than this; CaresLookups asks by c-ares, tests have their own.
 #pragma once
 
 #include <chrono>
@@ -41,9 +41,9 @@ class Lookup {
 using LookupCallback = std::function<void(Answer&&)>;
 
 // Control thread.
-class LookupBackend {
+class Lookups {
  public:
-  virtual ~LookupBackend() = default;
+  virtual ~Lookups() = default;
   // Asks once for `host` (canonical, always taken as absolute).  The callback comes exactly once,
   // on the loop's thread, within a bounded time and never before start() has returned; the Lookup
   // may be destroyed inside it.

@@ -30,10 +30,10 @@ std::uint64_t random_seed() {
 
 class NameResolver::Engine {
  public:
-  Engine(uv_loop_t* loop, LookupBackend& backend, ResolverPolicy policy, Clock clock,
+  Engine(uv_loop_t* loop, Lookups& lookups, ResolverPolicy policy, Clock clock,
          ResolverListener& listener, MeshNames* mesh)
       : names_(policy, random_seed()),
-        backend_(backend),
+        lookups_(lookups),
         clock_(std::move(clock)),
         listener_(listener),
         mesh_(mesh),
@@ -90,8 +90,8 @@ class NameResolver::Engine {
 
   void start_due() {
     for (const DueLookup& due : names_.take_due(clock_())) {
-      lookups_[due.id] =
-          backend_.start(due.host, due.id.family,
+      running_[due.id] =
+          lookups_.start(due.host, due.id.family,
                          [this, id = due.id](Answer&& answer) { finish(id, std::move(answer)); });
     }
     arm();
@@ -106,7 +106,7 @@ class NameResolver::Engine {
   // A lookup may be the one that is calling us, so that it is destroyed in a later turn of the
   // loop.
   void end(LookupId id) {
-    if (auto ended = lookups_.extract(id)) ended_.push_back(std::move(ended.mapped()));
+    if (auto ended = running_.extract(id)) ended_.push_back(std::move(ended.mapped()));
   }
 
   // Notes a result to tell.
@@ -211,21 +211,21 @@ class NameResolver::Engine {
   }
 
   WatchedNames names_;
-  LookupBackend& backend_;
+  Lookups& lookups_;
   Clock clock_;
   ResolverListener& listener_;
   MeshNames* const mesh_;
   loop::Timer timer_;
-  std::map<LookupId, std::unique_ptr<Lookup>> lookups_;
+  std::map<LookupId, std::unique_ptr<Lookup>> running_;
   std::vector<std::unique_ptr<Lookup>> ended_;  // destroyed in the next turn of the loop
   NameLeads leads_;
   ResultBatches results_;
   std::set<NameLeads::Use> checks_;  // in results_ only because the mesh may say something new
 };
 
-NameResolver::NameResolver(uv_loop_s* loop, LookupBackend& backend, ResolverPolicy policy,
-                           Clock clock, ResolverListener& listener, MeshNames* mesh)
-    : engine_(std::make_unique<Engine>(loop, backend, policy, std::move(clock), listener, mesh)) {}
+NameResolver::NameResolver(uv_loop_s* loop, Lookups& lookups, ResolverPolicy policy, Clock clock,
+                           ResolverListener& listener, MeshNames* mesh)
+    : engine_(std::make_unique<Engine>(loop, lookups, policy, std::move(clock), listener, mesh)) {}
 NameResolver::~NameResolver() = default;
 
 bool NameResolver::watch(std::string_view host, std::string_view ns) {

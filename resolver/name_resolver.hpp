@@ -37,7 +37,7 @@ class ResolverListener {
 class NameResolver {
  public:
   // REQUIRES: all outlive the resolver.  `mesh`: null = no name is one of the mesh.
-  NameResolver(uv_loop_s* loop, LookupBackend& backend, ResolverPolicy policy, Clock clock,
+  NameResolver(uv_loop_s* loop, Lookups& lookups, ResolverPolicy policy, Clock clock,
                ResolverListener& listener, MeshNames* mesh = nullptr);
   ~NameResolver();
 

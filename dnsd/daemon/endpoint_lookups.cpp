@@ -85,7 +85,7 @@ Result<std::unique_ptr<EndpointLookups>> EndpointLookups::open(
     const CacheConfig& cache) {
   std::unique_ptr<EndpointLookups> lookups(
       new EndpointLookups(loop, std::move(shared), upstream, cache));
-  auto cares = resolver::CaresBackend::open(loop, lookups->cares_options());
+  auto cares = resolver::CaresLookups::open(loop, lookups->cares_options());
   if (!cares) {
     lookups->close();
     return std::unexpected(cares.error());

@@ -41,7 +41,7 @@ class EndpointCookies final : public resolver::ServerCookies {
 };
 
 // Control thread.
-class EndpointLookups final : public resolver::LookupBackend {
+class EndpointLookups final : public resolver::Lookups {
  public:
   // REQUIRES: the loop runs on for the handles to close after close().  An Error when c-ares cannot
   // be initialised.
@@ -72,7 +72,7 @@ class EndpointLookups final : public resolver::LookupBackend {
   UpstreamConfig upstream_;
   DeniedAnswers denied_;
   EndpointCookies cookies_;
-  std::unique_ptr<resolver::CaresBackend> cares_;
+  std::unique_ptr<resolver::CaresLookups> cares_;
   Forwarder forwarder_;
 };
 

@@ -14,7 +14,7 @@ Result<std::unique_ptr<WorkerUnit>> WorkerUnit::create(
   uv_loop_t* loop = unit->worker_->loop();
   unit->clock_ = std::make_unique<LoopClock>(loop);
   unit->forwarder_ = std::make_unique<Forwarder>(loop, forwarding, upstream, cache);
-  unit->upstream_ = std::make_unique<ForwarderAccess>(*unit->forwarder_, std::move(forwarding));
+  unit->upstream_ = std::make_unique<ForwarderUpstreams>(*unit->forwarder_, std::move(forwarding));
   Worker* raw = unit->worker_.get();
   QueryHandlerParts parts{
       publisher,     *unit->upstream_, unit->worker_->replies(),

@@ -9,7 +9,7 @@
 #include "dnsd/net/worker.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/query/upstream_access.hpp"
+#include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
 
 namespace meshdns::dnsd {
@@ -45,7 +45,7 @@ class WorkerUnit {
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<LoopClock> clock_;
   std::unique_ptr<Forwarder> forwarder_;
-  std::unique_ptr<ForwarderAccess> upstream_;
+  std::unique_ptr<ForwarderUpstreams> upstream_;
   std::shared_ptr<QueryLog> log_;  // the worker's thread
   std::unique_ptr<QueryHandler> handler_;
 };

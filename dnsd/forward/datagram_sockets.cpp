@@ -85,7 +85,7 @@ bool DatagramSockets::may_be_fresh() {
   return true;
 }
 
-SocketResult<SocketWatch> DatagramSockets::take(SocketHandler& handler) {
+SocketResult<SocketWatch> DatagramSockets::take(SocketListener& handler) {
   const bool has_choice = idle_.size() >= kMinChoice;
   if (may_be_fresh() || !has_choice) {
     auto opened = open(handler);
@@ -110,7 +110,7 @@ void DatagramSockets::give_back(SocketWatch socket) {
   if (!timer_.is_running()) timer_.start(reactor_.now() + kIdleTime);
 }
 
-SocketResult<SocketWatch> DatagramSockets::open(SocketHandler& handler) {
+SocketResult<SocketWatch> DatagramSockets::open(SocketListener& handler) {
   sockaddr_storage address{};
   const auto address_size = peer_.to_sockaddr(address);
   if (!address_size) return std::unexpected(SocketError{address_size.error().message});

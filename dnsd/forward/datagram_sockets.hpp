@@ -20,7 +20,7 @@
 namespace meshdns::dnsd {
 
 // The reactor's thread.
-class DatagramSockets final : private SocketHandler, private TimerHandler {
+class DatagramSockets final : private SocketListener, private TimerListener {
  public:
   static constexpr std::size_t kFreshPerSecond = 2'000;
   static constexpr std::size_t kFreshAtOnce = 4'000;  // saved up in calmer times
@@ -38,7 +38,7 @@ class DatagramSockets final : private SocketHandler, private TimerHandler {
 
   // A socket connected to the upstream, which tells `handler` what comes.  One that served before,
   // where another cannot be had and there are enough to choose from.
-  SocketResult<SocketWatch> take(SocketHandler& handler);
+  SocketResult<SocketWatch> take(SocketListener& handler);
   // Takes a socket back whose query has been answered, if it may serve another; closes it
   // otherwise.
   void give_back(SocketWatch socket);
@@ -52,7 +52,7 @@ class DatagramSockets final : private SocketHandler, private TimerHandler {
   void on_timer(Timer& timer) override;
 
   bool may_be_fresh();
-  SocketResult<SocketWatch> open(SocketHandler& handler);
+  SocketResult<SocketWatch> open(SocketListener& handler);
 
   Reactor& reactor_;
   RandomPool& random_;

@@ -27,7 +27,7 @@ bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t 
 }  // namespace
 
 Exchange::Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& question,
-                   Weak<ExchangeOwner> owner)
+                   Weak<ExchangeListener> owner)
     : Retirable(upstream->reactor_.retired()),
       upstream_(std::move(upstream)),
       question_(question),

@@ -26,8 +26,8 @@ bool is_down(const std::shared_ptr<Upstream>& upstream) {
 
 }  // namespace
 
-Flight::Flight(Reactor& reactor, Weak<FlightHost> host, UpstreamQuestion question, FlightPlan plan,
-               const AnswerRules& rules)
+Flight::Flight(Reactor& reactor, Weak<FlightListener> host, UpstreamQuestion question,
+               FlightPlan plan, const AnswerRules& rules)
     : Retirable(reactor.retired()),
       reactor_(reactor),
       host_(host),
@@ -95,8 +95,8 @@ bool Flight::launch(std::size_t upstream) {
   Try& attempt = tries_.emplace_back();
   attempt.upstream = upstream;
   attempt.sent_at = reactor_.now();
-  attempt.exchange =
-      make_owned<Exchange>(plan_.upstreams[upstream], question_, Weak<ExchangeOwner>(*this, *this));
+  attempt.exchange = make_owned<Exchange>(plan_.upstreams[upstream], question_,
+                                          Weak<ExchangeListener>(*this, *this));
   const auto sent = attempt.exchange->start();
   if (!sent) {
     if (sent.error().is_shortage)

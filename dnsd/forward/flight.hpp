@@ -17,7 +17,7 @@ namespace meshdns::dnsd {
 class Flight;
 
 // The forwarder, as a flight sees it.
-class FlightHost {
+class FlightListener {
  public:
   // The flight is over; lets go of it.  Never called from inside Flight::start.  `message` answers
   // the question or is a failure; `upstream`: who gave it, empty for nobody.
@@ -29,7 +29,7 @@ class FlightHost {
   virtual void on_shortage() = 0;
 
  protected:
-  ~FlightHost() = default;
+  ~FlightListener() = default;
 };
 
 struct FlightPlan {
@@ -42,14 +42,14 @@ struct FlightPlan {
 // The reactor's thread.
 class Flight final : public Recycled<Flight>,
                      public Retirable,
-                     private ExchangeOwner,
-                     private TimerHandler {
+                     private ExchangeListener,
+                     private TimerListener {
  public:
   // Limit of packets that one question may cause, retries and TCP included.
   static constexpr std::uint32_t kMaxPackets = 16;
 
   // REQUIRES: the reactor outlives it.
-  Flight(Reactor& reactor, Weak<FlightHost> host, UpstreamQuestion question, FlightPlan plan,
+  Flight(Reactor& reactor, Weak<FlightListener> host, UpstreamQuestion question, FlightPlan plan,
          const AnswerRules& rules);
 
   void start();
@@ -99,7 +99,7 @@ class Flight final : public Recycled<Flight>,
   CacheKey key() const;
 
   Reactor& reactor_;
-  Weak<FlightHost> host_;
+  Weak<FlightListener> host_;
   UpstreamQuestion question_;
   FlightPlan plan_;
   const AnswerRules rules_;

@@ -35,8 +35,8 @@ std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
 // A question that is being asked, by this worker or by another, and who waits for it here.
 class Forwarder::Pending final : public Recycled<Pending>,
                                  public Retirable,
-                                 private FlightHost,
-                                 private TimerHandler {
+                                 private FlightListener,
+                                 private TimerListener {
  public:
   Pending(Forwarder& forwarder, const ForwardRequest& request, const CacheKey& cache_key,
           std::string flight)
@@ -56,7 +56,7 @@ class Forwarder::Pending final : public Recycled<Pending>,
   }
   // This worker asks.
   void lead(FlightPlan plan, const AnswerRules& rules) {
-    flight_ = make_owned<Flight>(forwarder_.reactor_, Weak<FlightHost>(*this, *this), question,
+    flight_ = make_owned<Flight>(forwarder_.reactor_, Weak<FlightListener>(*this, *this), question,
                                  std::move(plan), rules);
     flight_->start();
   }

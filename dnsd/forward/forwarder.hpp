@@ -72,7 +72,7 @@ struct ForwardCounters {
 };
 
 // One worker's thread only, unless said otherwise.
-class Forwarder final : private TimerHandler, private UpstreamGroupsListener {
+class Forwarder final : private TimerListener, private UpstreamGroupsListener {
  public:
   // RFC 8767, section 5: a client that has waited this long gets a stale answer if there is one.
   static constexpr Millis kStaleAfter = 1'800;

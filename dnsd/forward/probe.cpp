@@ -26,7 +26,7 @@ std::string_view loop_label_of(std::string_view wire_name) {
   return wire_name.substr(1, kLoopLabelSize);
 }
 
-Probe::Probe(Reactor& reactor, ProbeHost& host, std::shared_ptr<Upstream> upstream,
+Probe::Probe(Reactor& reactor, ProbeListener& host, std::shared_ptr<Upstream> upstream,
              ProbePurpose purpose)
     : Retirable(reactor.retired()),
       reactor_(reactor),
@@ -47,7 +47,7 @@ void Probe::on_retire() {
 
 void Probe::start() {
   upstream_->state().counts.probes.fetch_add(1, std::memory_order_relaxed);
-  exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeOwner>(*this, *this));
+  exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeListener>(*this, *this));
   if (const auto sent = exchange_->start(); !sent) {
     sent.error().is_shortage ? put_off() : lose(sent.error().message);
     timer_.start(reactor_.now());

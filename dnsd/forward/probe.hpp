@@ -17,24 +17,24 @@ enum class ProbePurpose : std::uint8_t {
 
 class Probe;
 
-class ProbeHost {
+class ProbeListener {
  public:
   // Lets go of the probe.
   virtual void on_probe_over(Probe& probe) = 0;
   virtual void on_upstream_recovered() = 0;
 
  protected:
-  ~ProbeHost() = default;
+  ~ProbeListener() = default;
 };
 
 // The reactor's thread.  Notes its result in the upstream's state.
-class Probe final : public Retirable, private ExchangeOwner, private TimerHandler {
+class Probe final : public Retirable, private ExchangeListener, private TimerListener {
  public:
   static constexpr Millis kTimeout = 500;
   static constexpr Millis kTlsTimeout = 1'500;  // with the handshake
 
   // REQUIRES: reactor and host outlive it.
-  Probe(Reactor& reactor, ProbeHost& host, std::shared_ptr<Upstream> upstream,
+  Probe(Reactor& reactor, ProbeListener& host, std::shared_ptr<Upstream> upstream,
         ProbePurpose purpose);
 
   void start();
@@ -52,7 +52,7 @@ class Probe final : public Retirable, private ExchangeOwner, private TimerHandle
   void put_off();
 
   Reactor& reactor_;
-  ProbeHost& host_;
+  ProbeListener& host_;
   std::shared_ptr<Upstream> upstream_;
   ProbePurpose purpose_;
   UpstreamQuestion question_;

@@ -45,7 +45,7 @@ void Reactor::close() {
   ::close(std::exchange(epoll_fd_, -1));
 }
 
-bool Reactor::watch(int fd, std::uint32_t events, SocketHandler& handler, std::uint32_t& slot) {
+bool Reactor::watch(int fd, std::uint32_t events, SocketListener& handler, std::uint32_t& slot) {
   if (first_free_ == kNoSlot) {
     first_free_ = static_cast<std::uint32_t>(slots_.size());
     slots_.emplace_back().next_free = kNoSlot;
@@ -134,7 +134,7 @@ void Timer::stop() {
   running_ = false;
 }
 
-SocketWatch::SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketHandler& handler)
+SocketWatch::SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketListener& handler)
     : reactor_(&reactor), fd_(fd), events_(events) {
   if (reactor.watch(fd, events, handler, slot_)) return;
   const int error = errno;
@@ -158,7 +158,7 @@ void SocketWatch::set_events(std::uint32_t events) {
   reactor_->change(fd_, slot_, events);
 }
 
-void SocketWatch::set_handler(SocketHandler& handler) {
+void SocketWatch::set_handler(SocketListener& handler) {
   reactor_->slots_[slot_].handler = &handler;
 }
 

@@ -24,13 +24,13 @@ class Reactor;
 
 // Told when a socket is ready.  May close any SocketWatch, its own included.  It outlives the call:
 // it is a part of a Retirable object, or is destroyed outside of the reactor's calls only.
-class SocketHandler {
+class SocketListener {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
   virtual void on_socket(std::uint32_t events) = 0;
 
  protected:
-  ~SocketHandler() = default;
+  ~SocketListener() = default;
 };
 
 // Owns a non-blocking socket and has it watched.
@@ -39,7 +39,7 @@ class SocketWatch {
   SocketWatch() = default;
   // REQUIRES: `fd` is open; it is closed with this.  The reactor outlives this.  Where the system
   // has no room to watch it, it is closed at once, and errno says why.
-  SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketHandler& handler);
+  SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketListener& handler);
   ~SocketWatch() { reset(); }
   SocketWatch(const SocketWatch&) = delete;
   SocketWatch& operator=(const SocketWatch&) = delete;
@@ -49,7 +49,7 @@ class SocketWatch {
   int fd() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void set_events(std::uint32_t events);
-  void set_handler(SocketHandler& handler);
+  void set_handler(SocketListener& handler);
   void reset();
 
  private:
@@ -59,13 +59,13 @@ class SocketWatch {
   std::uint32_t events_ = 0;
 };
 
-class TimerHandler;
+class TimerListener;
 
 // One point in time; stopped when destroyed.
 class Timer {
  public:
   // REQUIRES: both outlive this.
-  Timer(Reactor& reactor, TimerHandler& handler) : reactor_(reactor), handler_(handler) {}
+  Timer(Reactor& reactor, TimerListener& handler) : reactor_(reactor), handler_(handler) {}
   ~Timer() { stop(); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
@@ -80,18 +80,18 @@ class Timer {
  private:
   friend class Reactor;
   Reactor& reactor_;
-  TimerHandler& handler_;
+  TimerListener& handler_;
   std::multimap<Millis, Timer*>::iterator position_;
   bool running_ = false;
 };
 
-// As SocketHandler, it outlives the call.
-class TimerHandler {
+// As SocketListener, it outlives the call.
+class TimerListener {
  public:
   virtual void on_timer(Timer& timer) = 0;
 
  protected:
-  ~TimerHandler() = default;
+  ~TimerListener() = default;
 };
 
 // The loop's thread only.  Each call of a handler is a turn (lifetime.hpp).
@@ -116,13 +116,13 @@ class Reactor {
   friend class SocketWatch;
   friend class Timer;
   struct Slot {
-    SocketHandler* handler = nullptr;  // null = free
+    SocketListener* handler = nullptr;  // null = free
     std::uint32_t generation = 0;
     std::uint32_t next_free = 0;
   };
 
   // False: the system has no room; errno says why.
-  bool watch(int fd, std::uint32_t events, SocketHandler& handler, std::uint32_t& slot);
+  bool watch(int fd, std::uint32_t events, SocketListener& handler, std::uint32_t& slot);
   bool is_closed() const { return epoll_fd_ < 0; }
   void change(int fd, std::uint32_t slot, std::uint32_t events);
   void unwatch(std::uint32_t slot);

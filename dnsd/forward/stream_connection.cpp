@@ -45,7 +45,8 @@ SocketResult<Owned<StreamConnection>> StreamConnection::open(Reactor& reactor, R
   if (fd < 0) return std::unexpected(socket_error("no socket", errno));
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  connection->watch_ = SocketWatch(reactor, fd, EPOLLOUT, static_cast<SocketHandler&>(*connection));
+  connection->watch_ =
+      SocketWatch(reactor, fd, EPOLLOUT, static_cast<SocketListener&>(*connection));
   if (!connection->watch_) return std::unexpected(socket_error("no socket", errno));
   if (fd > highest_upstream_descriptor()) return std::unexpected(too_many_sockets());
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), *size) != 0 && errno != EINPROGRESS)
@@ -59,7 +60,7 @@ bool StreamConnection::is_usable() const {
   return watch_ && !suspect_ && users_.size() < kMaxUsers;
 }
 
-std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamUser> user) {
+std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamListener> user) {
   std::uint16_t id = random_.u16();
   while (users_.contains(id)) ++id;
   users_.emplace(id, user);
@@ -88,7 +89,7 @@ void StreamConnection::close(const SocketError& reason) {
   const SocketError why = reason;  // a user may own what `reason` refers to
   while (!users_.empty()) {
     const auto next = users_.extract(users_.begin());
-    if (StreamUser* const user = next.mapped().get()) user->on_stream_broken(why, served_);
+    if (StreamListener* const user = next.mapped().get()) user->on_stream_broken(why, served_);
   }
 }
 
@@ -207,7 +208,7 @@ void StreamConnection::take_messages() {
     at += 2 + size;
     const auto waiting =
         size >= wire::kHeaderSize ? users_.find(wire::load_u16(message.data())) : users_.end();
-    StreamUser* const user = waiting != users_.end() ? waiting->second.get() : nullptr;
+    StreamListener* const user = waiting != users_.end() ? waiting->second.get() : nullptr;
     if (user != nullptr && user->on_stream_message(message)) {
       served_ = true;
     } else {

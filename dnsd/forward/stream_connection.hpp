@@ -22,7 +22,7 @@
 namespace meshdns::dnsd {
 
 // One query on a connection.
-class StreamUser {
+class StreamListener {
  public:
   // A message with this query's id; whether it answers the question is the user's to check.
   // False: it does not, keep waiting.
@@ -32,7 +32,7 @@ class StreamUser {
   virtual void on_stream_broken(const SocketError& reason, bool reused) = 0;
 
  protected:
-  ~StreamUser() = default;
+  ~StreamListener() = default;
 };
 
 // An upstream as its connections know it; shared with them, since they may outlive it by a moment.
@@ -43,7 +43,7 @@ struct UpstreamPeer {
 };
 
 // The reactor's thread.  Its Upstream owns it; users have a Weak of it, and it of them.
-class StreamConnection final : public Retirable, private SocketHandler, private TimerHandler {
+class StreamConnection final : public Retirable, private SocketListener, private TimerListener {
  public:
   static constexpr std::size_t kMaxUsers = 100;  // queries pipelined (RFC 7766, 6.2.1.1)
   static constexpr Millis kIdleTime = 10'000;
@@ -61,7 +61,7 @@ class StreamConnection final : public Retirable, private SocketHandler, private 
   // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `user`
   // follows unless forget() comes first or the user is retired, and never from inside.
   // REQUIRES: is_usable().
-  std::uint16_t send(std::span<std::uint8_t> query, Weak<StreamUser> user);
+  std::uint16_t send(std::span<std::uint8_t> query, Weak<StreamListener> user);
   // The user waits no more.  `unanswered`: it waited in vain.
   void forget(std::uint16_t id, bool unanswered);
 
@@ -95,7 +95,7 @@ class StreamConnection final : public Retirable, private SocketHandler, private 
   std::string out_;     // clear text not yet taken by socket or TLS
   std::string sealed_;  // TLS records not yet taken by the socket
   std::vector<std::uint8_t> in_;
-  std::unordered_map<std::uint16_t, Weak<StreamUser>> users_;
+  std::unordered_map<std::uint16_t, Weak<StreamListener>> users_;
   Millis last_received_ = 0;
   std::uint32_t strays_ = 0;  // messages that nobody waits for
   bool served_ = false;       // at least one message came

@@ -87,7 +87,7 @@ enum class ExchangeFault : std::uint8_t {
 class Exchange;
 
 // One of the first two is called, once, never from inside Exchange::start.
-class ExchangeOwner {
+class ExchangeListener {
  public:
   // A reply to the question, whatever its rcode.
   virtual void on_reply(Exchange& exchange, const wire::ResponseMessage& response) = 0;
@@ -99,7 +99,7 @@ class ExchangeOwner {
   virtual void on_recovery() = 0;
 
  protected:
-  ~ExchangeOwner() = default;
+  ~ExchangeListener() = default;
 };
 
 // One question to one upstream, from the first query sent to the reply that can be used: over UDP,
@@ -107,14 +107,14 @@ class ExchangeOwner {
 // lower case where the upstream needs that.  To let go of it is how to stop.
 class Exchange final : public Recycled<Exchange>,
                        public Retirable,
-                       private SocketHandler,
-                       private StreamUser {
+                       private SocketListener,
+                       private StreamListener {
  public:
   // Datagrams that are not the reply before the question is asked over TCP (RFC 5452, section 9.3).
   static constexpr std::uint32_t kMaxMismatches = 8;
 
   Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& question,
-           Weak<ExchangeOwner> owner);
+           Weak<ExchangeListener> owner);
 
   // Sends the first query.  An Error instead of any call to the owner.
   SocketResult<void> start();
@@ -158,7 +158,7 @@ class Exchange final : public Recycled<Exchange>,
 
   const std::shared_ptr<Upstream> upstream_;
   const UpstreamQuestion& question_;
-  Weak<ExchangeOwner> owner_;
+  Weak<ExchangeListener> owner_;
 
   SocketWatch watch_;
   Weak<StreamConnection> stream_;

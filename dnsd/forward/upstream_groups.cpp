@@ -125,7 +125,8 @@ void UpstreamGroups::explore(const UpstreamList& upstreams) {
 }
 
 void UpstreamGroups::probe(const std::shared_ptr<Upstream>& upstream, ProbePurpose purpose) {
-  probes_.push_back(make_owned<Probe>(reactor_, static_cast<ProbeHost&>(*this), upstream, purpose));
+  probes_.push_back(
+      make_owned<Probe>(reactor_, static_cast<ProbeListener&>(*this), upstream, purpose));
   probes_.back()->start();
 }
 

@@ -36,7 +36,7 @@ class UpstreamGroupsListener {
 };
 
 // The reactor's thread.
-class UpstreamGroups final : private ProbeHost, private TimerHandler {
+class UpstreamGroups final : private ProbeListener, private TimerListener {
  public:
   // REQUIRES: all outlive it.
   UpstreamGroups(Reactor& reactor, UpstreamStates& states, UpstreamGroupsListener& listener);

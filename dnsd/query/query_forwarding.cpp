@@ -40,7 +40,7 @@ QueryHandler::Written QueryHandler::forward(QueryState& state, const View& view,
   const CacheKey key(request_of(state).question,
                      state.query->has_edns && state.query->edns.dnssec_ok,
                      state.query->checking_disabled);
-  const UpstreamAccess::Known known = parts_.upstream.find(key, parts_.clock.now());
+  const Upstreams::Known known = parts_.upstream.find(key, parts_.clock.now());
   if (!known.message) return ask(state, buffer);
   state.source = AnswerSource::Cache;
   return use(state, view, *known.message, known.freshness, buffer);

@@ -29,7 +29,7 @@
 #include "dnsd/query/rate_limiter.hpp"
 #include "dnsd/query/reply_options.hpp"
 #include "dnsd/query/rotation.hpp"
-#include "dnsd/query/upstream_access.hpp"
+#include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "registry/view/view.hpp"
 #include "wire/message_writer.hpp"
@@ -39,7 +39,7 @@ namespace meshdns::dnsd {
 // The parts that a handler uses.  REQUIRES: all outlive it.
 struct QueryHandlerParts {
   registry::Publisher& publisher;
-  UpstreamAccess& upstream;
+  Upstreams& upstream;
   ReplySender& replies;
   QueryClock& clock;
   QueryLog* log = nullptr;  // null = off

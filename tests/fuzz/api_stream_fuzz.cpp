@@ -42,7 +42,7 @@ Cut cut(JsonCutter::Shape shape, std::string_view text, std::size_t step) {
   return result;
 }
 
-class Owner final : public CollectionOwner {
+class Owner final : public CollectionListener {
  public:
   void on_upsert(FollowedCollection&, Resource&& resource, bool) override {
     require(!meta_of(resource).name.empty());

@@ -22,7 +22,7 @@
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "dnsd/query/upstream_access.hpp"
+#include "dnsd/query/upstreams.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "resolver/name_resolver.hpp"
@@ -70,7 +70,7 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
   std::shared_ptr<ForwardShared> forwarding_;
   LoopClock clock_;
   Forwarder forwarder_;
-  ForwarderAccess upstream_;
+  ForwarderUpstreams upstream_;
   std::optional<QueryHandler> handler_;
   bool is_snapshot_new_ = false;
   std::uint32_t queries_ = 0;

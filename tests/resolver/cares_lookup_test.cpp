@@ -66,7 +66,7 @@ class CaresLookupTest : public testing::Test {
     options.servers_for = [servers](std::string_view) { return servers; };
     options.timeout = timeout;
     options.cookies = &cookies_;
-    backend_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
+    backend_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
   }
 
   Answer look_up(const std::string& host, Family family = Family::V4) {
@@ -92,7 +92,7 @@ class CaresLookupTest : public testing::Test {
 
   uv_loop_t loop_{};
   FakeCookies cookies_;
-  std::unique_ptr<CaresBackend> backend_;
+  std::unique_ptr<CaresLookups> backend_;
 };
 
 TEST_F(CaresLookupTest, ResolvesBothFamilies) {
@@ -254,7 +254,7 @@ TEST_F(CaresLookupTest, ServersAreChosenByName) {
   options.servers_for = [&](std::string_view host) {
     return std::vector{host.ends_with("corp.example") ? corporate.address() : other.address()};
   };
-  backend_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
+  backend_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
   EXPECT_EQ(first_address("db.corp.example"), "198.51.100.1");
   EXPECT_EQ(first_address("db.example.org"), "192.0.2.1");
 }

@@ -26,15 +26,15 @@ using testing::SizeIs;
 constexpr std::string_view kNs = "shop";
 
 // Keeps every lookup until the test ends it.
-class FakeBackend final : public LookupBackend {
+class FakeLookups final : public Lookups {
  public:
   struct Flight : Lookup {
-    Flight(FakeBackend& fake, std::string of, LookupCallback on_end)
+    Flight(FakeLookups& fake, std::string of, LookupCallback on_end)
         : backend(fake), host(std::move(of)), callback(std::move(on_end)) {
       backend.flights.push_back(this);
     }
     ~Flight() override { std::erase(backend.flights, this); }
-    FakeBackend& backend;
+    FakeLookups& backend;
     std::string host;
     LookupCallback callback;
   };
@@ -126,7 +126,7 @@ class NameResolverTest : public testing::Test {
 
  protected:
   NameResolverTest() { uv_loop_init(&loop_); }
-  void open(LookupBackend& backend, ResolverPolicy policy = {}) {
+  void open(Lookups& backend, ResolverPolicy policy = {}) {
     resolver_ = std::make_unique<NameResolver>(
         &loop_, backend, policy, [this] { return now_ + TimePoint::duration(elapsed()); },
         listener_, &mesh_);
@@ -135,7 +135,7 @@ class NameResolverTest : public testing::Test {
     CaresOptions options;
     options.servers_for = [server](std::string_view) { return std::vector{server}; };
     options.timeout = milliseconds{500};
-    cares_ = std::move(*CaresBackend::open(&loop_, std::move(options)));
+    cares_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
     open(*cares_);
   }
   // Real time, so that libuv's timers and the schedule agree; now_ adds what a test wants to skip.
@@ -159,10 +159,10 @@ class NameResolverTest : public testing::Test {
 
   uv_loop_t loop_{};
   TimePoint now_{};
-  FakeBackend fake_;
+  FakeLookups fake_;
   RecordingListener listener_;
   FakeMesh mesh_;
-  std::unique_ptr<CaresBackend> cares_;
+  std::unique_ptr<CaresLookups> cares_;
   std::unique_ptr<NameResolver> resolver_;
 };
 

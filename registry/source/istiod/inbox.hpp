@@ -27,7 +27,7 @@ struct Names {
 };
 
 // Control thread.
-class InboxOwner {
+class InboxListener {
  public:
   virtual void on_connected() = 0;
   virtual void on_names(Names&& names) = 0;
@@ -35,14 +35,14 @@ class InboxOwner {
   virtual void on_end(const std::string& why) = 0;
 
  protected:
-  ~InboxOwner() = default;
+  ~InboxListener() = default;
 };
 
 // Control thread, except the calls of the listener.  Serves one stream at a time.
 class Inbox final : public AdsListener {
  public:
   // REQUIRES: `owner` outlives the inbox.
-  Inbox(std::string origin, InboxOwner& owner) : owner_(owner), held_(std::move(origin)) {}
+  Inbox(std::string origin, InboxListener& owner) : owner_(owner), held_(std::move(origin)) {}
 
   // Returns libuv's error.
   [[nodiscard]] int open(uv_loop_t* loop) { return mailbox_.open(loop); }
@@ -61,7 +61,7 @@ class Inbox final : public AdsListener {
  private:
   void deliver(loop::Mailbox::Task task);
 
-  InboxOwner& owner_;
+  InboxListener& owner_;
   HeldNames held_;  // the stream's thread while there is a stream
   loop::Mailbox mailbox_;
   std::mutex mutex_;

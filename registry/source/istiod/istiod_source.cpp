@@ -36,7 +36,7 @@ std::string host_of_address(const std::string& address) {
   return host;
 }
 
-class IstiodSource final : public Source, private InboxOwner {
+class IstiodSource final : public Source, private InboxListener {
  public:
   IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, SourceSink& sink)
       : options_(std::move(options)),

@@ -190,7 +190,7 @@ void ClusterSource::replan() {
     if (prober_ == followed.get()) prober_ = nullptr;
     followed = std::make_unique<FollowedCollection>(std::move(planned), options_.naming,
                                                     options_.reflector, environment(),
-                                                    static_cast<CollectionOwner&>(*this));
+                                                    static_cast<CollectionListener&>(*this));
     origins_changed_ = true;
     followed->start();
   }

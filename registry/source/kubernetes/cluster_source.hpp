@@ -31,7 +31,7 @@ struct ClusterSourceOptions {
   Milliseconds discovery_poll{60'000};
 };
 
-class ClusterSource final : public Source, private CollectionOwner, private ReflectorListener {
+class ClusterSource final : public Source, private CollectionListener, private ReflectorListener {
  public:
   // REQUIRES: transport, scheduler and sink outlive the source.
   ClusterSource(ClusterSourceOptions options, Transport& transport, Scheduler& scheduler,

@@ -21,7 +21,8 @@ bool is_refusal(ReflectorStatus::Trouble trouble) {
 
 FollowedCollection::FollowedCollection(PlannedCollection plan, const Naming& naming,
                                        const ReflectorOptions& options,
-                                       Reflector::Environment environment, CollectionOwner& owner)
+                                       Reflector::Environment environment,
+                                       CollectionListener& owner)
     : plan_(std::move(plan)),
       source_(naming.source),
       origin_(naming.source + "/" + plan_.label),

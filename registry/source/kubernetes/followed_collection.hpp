@@ -25,9 +25,9 @@ inline constexpr Milliseconds kRefusalGrace{5'000};
 class FollowedCollection;
 
 // Receives the changes of all collections of a cluster.
-class CollectionOwner {
+class CollectionListener {
  public:
-  virtual ~CollectionOwner() = default;
+  virtual ~CollectionListener() = default;
   virtual void on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) = 0;
   virtual void on_remove(FollowedCollection& from, ResourceKey&& key) = 0;
   virtual void on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) = 0;
@@ -45,7 +45,7 @@ class FollowedCollection final : private ReflectorListener {
   };
   // REQUIRES: owner, and what the environment refers to, outlive it.
   FollowedCollection(PlannedCollection plan, const Naming& naming, const ReflectorOptions& options,
-                     Reflector::Environment environment, CollectionOwner& owner);
+                     Reflector::Environment environment, CollectionListener& owner);
 
   void start() { reflector_.start(); }
   void retry_now() { reflector_.retry_now(); }
@@ -82,7 +82,7 @@ class FollowedCollection final : private ReflectorListener {
   const std::string origin_;
   DecodeOptions decode_;
   Scheduler& scheduler_;
-  CollectionOwner& owner_;
+  CollectionListener& owner_;
   std::map<std::uint64_t, std::vector<Finding>> findings_;  // by hash_of(key); bounded
   std::set<std::uint64_t> refused_;                         // objects that are not taken
   std::optional<Milliseconds> refused_since_;

@@ -16,7 +16,7 @@
 namespace meshdns::dnsd::test {
 namespace {
 
-class Nobody final : public SocketHandler {
+class Nobody final : public SocketListener {
   void on_socket(std::uint32_t) override {}
 };
 

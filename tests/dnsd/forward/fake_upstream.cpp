@@ -82,7 +82,7 @@ struct FakeUpstream::Later {
   Millis at;
 };
 
-class FakeUpstream::Acceptor final : public SocketHandler {
+class FakeUpstream::Acceptor final : public SocketListener {
  public:
   Acceptor(FakeUpstream& owner, int fd)
       : owner_(owner), watch_(owner.reactor_, fd, EPOLLIN, *this) {}
@@ -94,7 +94,7 @@ class FakeUpstream::Acceptor final : public SocketHandler {
   SocketWatch watch_;
 };
 
-struct FakeUpstream::Connection final : public SocketHandler,
+struct FakeUpstream::Connection final : public SocketListener,
                                         public std::enable_shared_from_this<Connection> {
   Connection(FakeUpstream& fake, int fd) : owner(fake), watch(fake.reactor_, fd, EPOLLIN, *this) {}
   void on_socket(std::uint32_t) override {

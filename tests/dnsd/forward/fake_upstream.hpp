@@ -69,7 +69,7 @@ struct Received {
   std::string cookie;
 };
 
-class FakeUpstream final : private SocketHandler, private TimerHandler {
+class FakeUpstream final : private SocketListener, private TimerListener {
  public:
   explicit FakeUpstream(uv_loop_t* loop, Behaviour behaviour = Behaviour::Answer);
   ~FakeUpstream();

@@ -17,7 +17,7 @@
 #include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
-#include "dnsd/query/upstream_access.hpp"
+#include "dnsd/query/upstreams.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
 
@@ -71,7 +71,7 @@ struct UpstreamReply {
   std::vector<std::string> authority = {};
 };
 
-class FakeUpstream final : public UpstreamAccess {
+class FakeUpstream final : public Upstreams {
  public:
   // "www.example.org. A" -> reply.  Other names are NXDOMAIN with a SOA; a reply with SERVFAIL
   // is a failure of all upstreams.

@@ -14,9 +14,9 @@
 namespace meshdns::dnsd {
 
 // One worker's thread only.
-class UpstreamAccess {
+class Upstreams {
  public:
-  virtual ~UpstreamAccess() = default;
+  virtual ~Upstreams() = default;
 
   // As Cache::answer: replies to `query` if the cache has an answer.
   virtual Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
@@ -39,10 +39,10 @@ class UpstreamAccess {
 };
 
 // The worker's own forwarder and the cache that all share.
-class ForwarderAccess final : public UpstreamAccess {
+class ForwarderUpstreams final : public Upstreams {
  public:
   // REQUIRES: `forwarder` outlives this; `shared` is the argument of its constructor.
-  ForwarderAccess(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
+  ForwarderUpstreams(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
       : forwarder_(forwarder), shared_(std::move(shared)) {}
 
   Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/query/upstreams.hpp"
+
+namespace meshdns::dnsd {
+
+Cache::Hit ForwarderUpstreams::answer(const wire::QueryMessage& query, const ReplyFrame& frame,
+                                      Millis now, std::uint32_t rotation) {
+  return shared_->cache.answer(query, frame, now, rotation);
+}
+
+Upstreams::Known ForwarderUpstreams::find(const CacheKey& key, Millis now) {
+  if (MessageRef fresh = shared_->cache.find(key, now)) return {std::move(fresh), Freshness::Fresh};
+  if (!shared_->cache.is_refresh_paused(key, now)) return {};
+  return {shared_->cache.find_stale(key, now), Freshness::Stale};
+}
+
+void ForwarderUpstreams::resolve(ForwardRequest request, OutcomeCallback callback) {
+  forwarder_.resolve(std::move(request), std::move(callback));
+}
+
+void ForwarderUpstreams::refresh(ForwardRequest request) { forwarder_.refresh(std::move(request)); }
+
+ForwardingFacts ForwarderUpstreams::describe(std::string_view wire_name, wire::Type type,
+                                             Millis now) const {
+  return forwarding_facts(forwarder_.route(wire_name), *shared_, wire_name, type, now);
+}
+
+void ForwarderUpstreams::close() { forwarder_.close(); }
+
+}  // namespace meshdns::dnsd
