@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "dnsd/query/cluster_zone.hpp"
+#include "dnsd/query/found_names.hpp"
 #include "dnsd/query/local_names.hpp"
 #include "dnsd/query/locally_served.hpp"
 #include "dnsd/query/reverse_zone.hpp"
@@ -25,6 +26,12 @@ using wire::Type;
 constexpr bool is_address_type(Type type) { return type == Type::A || type == Type::Aaaa; }
 // Records whose address hints would lead around the address that we answer (RFC 9460).
 constexpr bool is_binding_type(Type type) { return type == Type::Https || type == Type::Svcb; }
+
+Match lookup(const View& view, const Asked& asked, std::string_view name) {
+  if (asked.found == nullptr) [[likely]]
+    return view.lookup(name, asked.trace);
+  return asked.found->lookup(view, name, asked.trace);
+}
 
 // --- authority -----------------------------------------------------------------------------------
 
@@ -276,7 +283,7 @@ std::optional<Decision> find_host_port(const View& view, const Asked& asked) {
   if (asked.type != Type::Srv && !is_binding_type(asked.type)) return {};
   const std::string_view labels = port_labels(asked.name);
   if (labels.empty()) return {};
-  Match match = view.lookup(asked.name.substr(labels.size() + 1), asked.trace);
+  Match match = lookup(view, asked, asked.name.substr(labels.size() + 1));
   if (match.how != Match::How::Exact && match.how != Match::How::Wildcard) return {};
   if (!zone_of(view, asked.name).empty()) return {};
   match.how = Match::How::Below;
@@ -366,7 +373,7 @@ Decision decide_by_registry(const View& view, const Asked& asked) {
       if (const auto fixed = decide_fixed_name(view, asked)) return *fixed;
     if (const auto not_ready = decide_not_ready(view, asked)) return *not_ready;
   }
-  const Match match = view.lookup(asked.name, asked.trace);
+  const Match match = lookup(view, asked, asked.name);
   if (match && !(asked.is_target && is_short_form(asked, match))) {
     const Decision decision = decide_match(view, asked, match);
     if (match.how != Match::How::Below || decision.verdict != Verdict::NxDomain) return decision;

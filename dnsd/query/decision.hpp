@@ -43,6 +43,7 @@ std::string_view to_string(Verdict verdict);
 bool is_failure(Verdict verdict);  // SERVFAIL or REFUSED
 wire::Rcode rcode_of(Verdict verdict);
 
+class FoundNames;
 class LocallyServedZones;
 class LocalNames;
 struct LocalEntry;
@@ -84,6 +85,8 @@ struct Asked {
   // The addresses of ns.dns.
   std::span<const IpAddress> server_addresses = {};
   registry::Trace* trace = nullptr;
+  // Where lookups are kept for the next type of the same name; null = nowhere.
+  FoundNames* found = nullptr;
   // Local answers for names that would be forwarded; null = none.
   const LocalNames* local = nullptr;
   // Zones that are not forwarded though nobody has declared them; null = none.

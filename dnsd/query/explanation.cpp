@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "dnsd/query/found_names.hpp"
 #include "dnsd/query/known_names.hpp"
 #include "dnsd/query/local_resolution.hpp"
 #include "dnsd/query/reverse_zone.hpp"
@@ -143,13 +144,14 @@ bool would_walk(const View& view, const Decision& decision, std::string_view nam
 }
 
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,
-                  RotationTable& rotation, Explanation& explanation) {
+                  RotationTable& rotation, FoundNames& found, Explanation& explanation) {
   AskedQuestion question;
   make_question(wire_name, type, question);
   const View view(request.snapshot, request.client);
   std::array<char, wire::kMaxNameLength + 1> odd_name;
   Asked asked = asked_of(question.query, odd_name);
   asked.server_addresses = request.settings.server_addresses;
+  asked.found = &found;
   asked.local = request.settings.local.get();
   asked.served = request.settings.served.get();
   if (request.settings.dns64) asked.dns64 = &*request.settings.dns64;
@@ -199,7 +201,9 @@ Result<Explanation> explain(const ExplainRequest& request) {
   std::vector<Type> types = request.types;
   if (types.empty()) types = types_for(question.query.qname());
   RotationTable rotation(1);
-  for (const Type type : types) explain_type(request, *wire_name, type, rotation, explanation);
+  FoundNames found;
+  for (const Type type : types)
+    explain_type(request, *wire_name, type, rotation, found, explanation);
   return explanation;
 }
 
