@@ -131,6 +131,9 @@ void add_facts(const View& view, const registry::Trace& trace, const Decision& d
                const AliasChain& chain, Explanation& explanation) {
   for (const auto& step : trace.steps)
     explanation.facts.push_back({step.candidate + ": " + step.verdict, step.hidden});
+  if (trace.left_out != 0)
+    explanation.facts.push_back(
+        {fmt::format("{} more candidates are not shown", trace.left_out), true});
   for (std::size_t i = 0; i < chain.size(); ++i)
     explanation.facts.push_back({fmt::format("alias: leads to {}.", chain.target(i))});
   if (!decision.match) return;

@@ -244,6 +244,7 @@ void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, T
                              !record->is_public()});
     }
   }
+  trace.left_out += records.size() - first.size();
   if (chosen == nullptr) return;
   std::string chosen_object = describe(chosen->source, snapshot_);
   const std::string verdict = "shadowed by " + chosen_object;

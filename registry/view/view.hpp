@@ -39,9 +39,10 @@ struct Trace {
     bool hidden = false;    // the client may not learn of it
   };
   // Maximum number of candidates, besides the chosen one: a host may have thousands.
-  static constexpr std::size_t kMaxSteps = 16;
+  static constexpr std::size_t kMaxSteps = 10;
   bool is_full() const { return steps.size() >= kMaxSteps; }
   std::vector<Step> steps;
+  std::size_t left_out = 0;  // number of candidates that were not looked at
 };
 
 class View {

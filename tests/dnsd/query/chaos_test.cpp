@@ -148,6 +148,27 @@ TEST_F(ChaosTest, ExplanationHasTheVeryRecordsOfTheAnswer) {
   EXPECT_THAT(json, AllOf(HasSubstr("\"type\":\"A\""), HasSubstr("ServiceEntry shop/api")));
 }
 
+TEST_F(ChaosTest, ExplanationCountsTheCandidatesThatItDoesNotShow) {
+  std::string manifests;
+  for (int i = 0; i < 30; ++i)
+    manifests +=
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+        "metadata: { name: crowd, namespace: ns-" +
+        std::to_string(i) +
+        " }\n"
+        "spec: { hosts: [crowd.example.org], resolution: NONE }\n---\n";
+  load(manifests);
+  const auto explanation = explain({.snapshot = *registry_.registry().current(),
+                                    .client = *registry_.registry().current()->default_client,
+                                    .settings = settings_,
+                                    .name = "crowd.example.org"});
+  ASSERT_TRUE(explanation);
+  EXPECT_THAT(to_lines(*explanation, Audience::Operator),
+              testing::Contains("20 more candidates are not shown"));
+  EXPECT_THAT(to_lines(*explanation, Audience::Client),
+              Not(testing::Contains(HasSubstr("more candidates"))));
+}
+
 TEST_F(ChaosTest, ExplanationOfNoNameIsAnError) {
   EXPECT_FALSE(explain({.snapshot = *registry_.registry().current(),
                         .client = *registry_.registry().current()->default_client,
