@@ -2,7 +2,6 @@
 #include "resolver/cares_lookup.hpp"
 
 #include <ares.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/random.h>
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -23,8 +21,9 @@
 
 #include "loop/poll.hpp"
 #include "loop/timer.hpp"
-#include "registry/base/host_name.hpp"
 #include "resolver/address_answer.hpp"
+#include "resolver/query_echo.hpp"
+#include "resolver/server_address.hpp"
 #include "resolver/server_habits.hpp"
 #include "wire/name_text.hpp"
 #include "wire/response_message.hpp"
@@ -39,40 +38,8 @@ constexpr std::uint16_t kUdpPayload =
     1232;  // RFC 9715: answers above it come over TCP, never in fragments
 constexpr std::chrono::milliseconds kShortestTry{100};
 
-constexpr std::size_t kQuestionAt = 12;  // after the header
-constexpr std::uint8_t kRcodeFormErr = 1;
 // Datagrams looked at in one call, so that a flood of forged ones does not hold up the loop.
 constexpr int kDatagramsPerCall = 16;
-
-struct Server {
-  std::string text;  // as it was given
-  IpAddress ip;
-  std::uint16_t port = 53;
-  unsigned scope = 0;  // of a link-local address
-};
-
-// "10.0.0.53:53", "[2001:db8::1]:53", "[fe80::1%eth0]:53".
-std::optional<Server> parse_server(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  Server server;
-  server.text = text;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), server.port);
-  if (error != std::errc() || end != port.data() + port.size() || server.port == 0)
-    return std::nullopt;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (const std::size_t percent = host.find('%'); percent != std::string_view::npos) {
-    server.scope = if_nametoindex(std::string(host.substr(percent + 1)).c_str());
-    if (server.scope == 0) return std::nullopt;
-    host = host.substr(0, percent);
-  }
-  const auto ip = IpAddress::parse(host);
-  if (!ip) return std::nullopt;
-  server.ip = *ip;
-  return server;
-}
 
 // Fills `bits` from the kernel; whether it could.
 template <std::size_t N>
@@ -90,36 +57,6 @@ std::string with_random_case(std::string host, std::span<const std::uint8_t, 32>
 }
 
 using Bytes = std::span<const std::uint8_t>;
-
-// The octets of the one question of `query`, which is ours.
-Bytes question_of(Bytes query) {
-  std::size_t end = kQuestionAt;
-  while (end < query.size() && query[end] != 0) end += query[end] + std::size_t{1};
-  return query.subspan(kQuestionAt, std::min(end + 5, query.size()) - kQuestionAt);
-}
-
-enum class Echo : std::uint8_t { Exact, OtherCase, None };
-
-// How `reply` repeats the ID and the question of `query`.
-Echo echo_of(Bytes reply, Bytes query) {
-  const Bytes question = question_of(query);
-  if (reply.size() < kQuestionAt + question.size()) return Echo::None;
-  const bool is_reply = reply[0] == query[0] && reply[1] == query[1] && (reply[2] & 0x80) != 0 &&
-                        reply[4] == 0 && reply[5] == 1;
-  if (!is_reply) return Echo::None;
-  const Bytes repeated = reply.subspan(kQuestionAt, question.size());
-  if (std::ranges::equal(repeated, question)) return Echo::Exact;
-  const auto lower = [](std::uint8_t octet) { return to_lower(static_cast<char>(octet)); };
-  return std::ranges::equal(repeated, question, {}, lower, lower) ? Echo::OtherCase : Echo::None;
-}
-
-// Whether `reply` refuses the query as malformed, as servers do that do not know EDNS; some leave
-// the question out.
-bool is_format_error(Bytes reply, Bytes query) {
-  return reply.size() >= kQuestionAt && reply[0] == query[0] && reply[1] == query[1] &&
-         (reply[2] & 0x80) != 0 && (reply[3] & 0x0f) == kRcodeFormErr;
-}
-
 using Channel = std::unique_ptr<ares_channeldata, decltype(&ares_destroy)>;
 
 // One lookup: tries, each with a channel of its own. c-ares calls back in the midst of its own
@@ -191,7 +128,7 @@ class CaresLookup final : public Lookup {
   std::string host_;
   Family family_;
   LookupCallback callback_;
-  std::vector<Server> servers_;
+  std::vector<ServerAddress> servers_;
   std::string servers_text_;
   std::uint64_t deadline_ = 0;             // of the whole lookup, in the loop's milliseconds
   std::chrono::milliseconds try_timeout_;  // of the first round; twice as long in the second
@@ -215,7 +152,7 @@ class CaresLookup final : public Lookup {
 void CaresLookup::begin(const std::vector<std::string>& servers,
                         std::chrono::milliseconds timeout) {
   for (const std::string& text : servers) {
-    const auto server = parse_server(text);
+    const auto server = ServerAddress::parse(text);
     if (!server || servers_.size() == kMaxServers) continue;
     servers_.push_back(*server);
     servers_text_ += (servers_text_.empty() ? "" : ", ") + text;
@@ -290,7 +227,7 @@ bool CaresLookup::open() {
   }
   channel_.reset(channel);
   ares_set_socket_functions(channel, &kSocketFunctions, this);
-  const Server& server = servers_[try_.server];
+  const ServerAddress& server = servers_[try_.server];
   const auto& octets = server.ip.octets();
   ares_addr_port_node node{};
   node.udp_port = node.tcp_port = server.port;
@@ -492,7 +429,7 @@ int CaresLookup::connect_socket(ares_socket_t fd, const sockaddr* address, ares_
   sockaddr_in6 scoped{};
   std::memcpy(&scoped, address, std::min<std::size_t>(length, sizeof scoped));
   const auto ip = IpAddress::from_sockaddr(address);
-  for (const Server& server : static_cast<CaresLookup*>(self)->servers_)
+  for (const ServerAddress& server : static_cast<CaresLookup*>(self)->servers_)
     if (ip == server.ip && ntohs(scoped.sin6_port) == server.port)
       scoped.sin6_scope_id = server.scope;
   return connect(fd, reinterpret_cast<const sockaddr*>(&scoped), sizeof scoped);
