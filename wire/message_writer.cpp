@@ -5,64 +5,18 @@
 #include <cassert>
 #include <cstring>
 
-#include "registry/base/host_name.hpp"
 #include "wire/octets.hpp"
 
 namespace meshdns::wire {
 namespace {
 
-constexpr std::size_t kMaxPointee = 0x3fff;  // what 14 bits can say
 constexpr std::uint8_t kTruncated = 0x02;
 constexpr std::uint8_t kAuthoritative = 0x04;
-
-// The hash of a suffix is that of its octets from the last to the first, so that one walk over a
-// name yields all of them.
-constexpr std::uint32_t kHashSeed = 0x9747b28c;
-constexpr std::uint32_t mix(std::uint32_t hash, char c) {
-  return (hash ^ static_cast<std::uint8_t>(to_lower(c))) * 0x01000193u;
-}
-constexpr std::size_t slot_of(std::uint32_t hash) { return (hash ^ (hash >> 15)) & 0xff; }
-constexpr std::uint16_t tag_of(std::uint32_t hash) {
-  return static_cast<std::uint16_t>(hash >> 16);
-}
 
 std::string_view without_final_dot(std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
   return name;
 }
-
-// A name as text, cut into labels from the left, with the hash of each suffix.
-struct TextName {
-  static constexpr std::size_t kMaxLabels = 127;
-  std::array<std::uint8_t, kMaxLabels + 1> starts;
-  std::array<std::uint32_t, kMaxLabels> hashes;
-  std::size_t labels = 0;
-
-  // False: not a name (RFC 1035, section 2.3.4).
-  bool parse(std::string_view name) {
-    if (name.empty()) return true;
-    if (name.size() > kMaxNameLength - 2) return false;
-    std::size_t start = 0;
-    for (std::size_t i = 0; i <= name.size(); ++i) {
-      if (i < name.size() && name[i] != '.') continue;
-      if (i == start || i - start > kMaxLabelLength) return false;
-      starts[labels++] = static_cast<std::uint8_t>(start);
-      start = i + 1;
-    }
-    starts[labels] = static_cast<std::uint8_t>(name.size() + 1);
-    hash_suffixes(name);
-    return true;
-  }
-  void hash_suffixes(std::string_view name) {
-    std::uint32_t hash = kHashSeed;
-    std::size_t i = name.size();
-    for (std::size_t label = labels; label-- > 0;) {
-      for (; i > starts[label]; --i) hash = mix(hash, name[i - 1]);
-      hashes[label] = hash;
-    }
-  }
-  std::size_t length(std::size_t label) const { return starts[label + 1] - starts[label] - 1u; }
-};
 
 }  // namespace
 
@@ -79,7 +33,7 @@ class MessageWriter::Record {
   ~Record() {
     if (done_) return;
     writer_.size_ = start_;
-    writer_.forget_after(start_);
+    writer_.names_.forget_after(start_);
   }
 
   bool begin(Type type, Class rclass, std::uint32_t ttl) {
@@ -323,13 +277,14 @@ bool MessageWriter::put_name(std::string_view name, Compression compression) {
   name = without_final_dot(name);
   TextName text;
   if (!text.parse(name)) return false;
-  if (text.labels > 0) prepare_table();
+  if (text.labels > 0) prepare_names();
   const std::size_t start = size_;
   std::size_t written = 0;
   NameRef known = 0;
   for (; written < text.labels; ++written) {
     const std::string_view suffix = name.substr(text.starts[written]);
-    if (compression == Compression::On) known = find_suffix(suffix, text.hashes[written]);
+    if (compression == Compression::On)
+      known = names_.find(buffer_.data(), suffix, text.hashes[written]);
     if (known != 0) break;
     const std::size_t length = text.length(written);
     if (room() < length + 1) return false;
@@ -341,7 +296,7 @@ bool MessageWriter::put_name(std::string_view name, Compression compression) {
     return false;
   // Not before the name is whole: a search that meets an entry reads on to the name's end.
   for (std::size_t label = 0; label < written; ++label)
-    remember(text.hashes[label], start + text.starts[label]);
+    names_.add(text.hashes[label], start + text.starts[label]);
   return true;
 }
 
@@ -349,87 +304,16 @@ MessageWriter::NameRef MessageWriter::find_name(std::string_view name) const {
   name = without_final_dot(name);
   TextName text;
   if (name.empty() || !text.parse(name)) return 0;
-  if (table_ready_) return find_suffix(name, text.hashes[0]);
-  return has_question_ && name_equals(kQuestionName, name) ? kQuestionName : NameRef{0};
+  if (names_.is_ready()) return names_.find(buffer_.data(), name, text.hashes[0]);
+  const bool is_question = has_question_ && name_equals(buffer_.data(), kQuestionName, name);
+  return is_question ? kQuestionName : NameRef{0};
 }
 
-void MessageWriter::prepare_table() {
-  if (table_ready_) return;
-  offsets_.fill(0);
-  used_slots_ = 0;
-  table_ready_ = true;
-  if (has_question_) remember_written(kQuestionName);
-}
-
-// Enters every suffix of the uncompressed name at `offset`.
-void MessageWriter::remember_written(std::size_t offset) {
-  std::array<std::uint8_t, kMaxNameLength / 2 + 1> starts;
-  std::size_t labels = 0;
-  std::size_t end = offset;
-  for (; buffer_[end] != 0; end += buffer_[end] + std::size_t{1})
-    starts[labels++] = static_cast<std::uint8_t>(end - offset);
-  std::uint32_t hash = kHashSeed;
-  for (std::size_t label = labels; label-- > 0;) {
-    const std::size_t start = offset + starts[label];
-    const std::size_t length = buffer_[start];
-    // As TextName does: labels with a dot between, from the last octet to the first.
-    if (label + 1 < labels) hash = mix(hash, '.');
-    for (std::size_t i = length; i > 0; --i)
-      hash = mix(hash, static_cast<char>(buffer_[start + i]));
-    remember(hash, start);
-  }
-}
-
-void MessageWriter::remember(std::uint32_t hash, std::size_t offset) {
-  if (offset > kMaxPointee || used_slots_ == kMaxUsedSlots) return;
-  std::size_t slot = slot_of(hash);
-  while (offsets_[slot] != 0) slot = (slot + 1) % kSlots;
-  offsets_[slot] = static_cast<std::uint16_t>(offset);
-  tags_[slot] = tag_of(hash);
-  ++used_slots_;
-}
-
-// Entries of a record that was taken back.  They are the newest: none of the others was placed
-// behind one of them, so emptying their slots breaks no chain.
-void MessageWriter::forget_after(std::size_t offset) {
-  if (!table_ready_) return;
-  for (std::size_t slot = 0; slot < kSlots; ++slot) {
-    if (offsets_[slot] < offset) continue;
-    offsets_[slot] = 0;
-    --used_slots_;
-  }
-}
-
-MessageWriter::NameRef MessageWriter::find_suffix(std::string_view suffix,
-                                                  std::uint32_t hash) const {
-  const std::uint16_t tag = tag_of(hash);
-  for (std::size_t slot = slot_of(hash); offsets_[slot] != 0; slot = (slot + 1) % kSlots)
-    if (tags_[slot] == tag && name_equals(offsets_[slot], suffix)) return offsets_[slot];
-  return 0;
-}
-
-// Whether the name written at `offset` is `name`, without case.  A label that contains a dot must
-// not pass for two.
-bool MessageWriter::name_equals(std::size_t offset, std::string_view name) const {
-  for (;;) {
-    const std::uint8_t length = buffer_[offset];
-    if (length >= 0xc0) {
-      offset = load_u16(buffer_.data() + offset) & kMaxPointee;
-      continue;
-    }
-    if (length == 0) return name.empty();
-    if (name.size() < length) return false;
-    for (std::size_t i = 0; i < length; ++i) {
-      const auto written = static_cast<char>(buffer_[offset + 1 + i]);
-      if (name[i] == '.' || to_lower(written) != to_lower(name[i])) return false;
-    }
-    name.remove_prefix(length);
-    if (!name.empty()) {
-      if (name.front() != '.') return false;
-      name.remove_prefix(1);
-    }
-    offset += length + std::size_t{1};
-  }
+// The usual answer, addresses under the question's name, never comes here.
+void MessageWriter::prepare_names() {
+  if (names_.is_ready()) return;
+  names_.prepare();
+  if (has_question_) names_.add_written(buffer_.data(), kQuestionName);
 }
 
 // --- EDNS ----------------------------------------------------------------------------------------

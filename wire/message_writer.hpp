@@ -11,6 +11,7 @@
 #include "registry/base/ip_address.hpp"
 #include "wire/query_message.hpp"
 #include "wire/types.hpp"
+#include "wire/written_names.hpp"
 
 namespace meshdns::wire {
 
@@ -115,16 +116,7 @@ class MessageWriter {
                   std::string_view tail = {});
   void append_opt();
 
-  // Names written so far, by suffix: an open hash table of offsets, filled when the first name as
-  // text comes; the usual answer, addresses under the question's name, never touches it.
-  static constexpr std::size_t kSlots = 256;
-  static constexpr std::size_t kMaxUsedSlots = 192;
-  void prepare_table();
-  void remember_written(std::size_t offset);
-  NameRef find_suffix(std::string_view suffix, std::uint32_t hash) const;
-  void remember(std::uint32_t hash, std::size_t offset);
-  void forget_after(std::size_t offset);
-  bool name_equals(std::size_t offset, std::string_view name) const;
+  void prepare_names();
 
   std::span<std::uint8_t> buffer_;
   std::size_t size_ = 0;
@@ -136,12 +128,9 @@ class MessageWriter {
   bool has_question_ = false;
   bool has_edns_ = false;
   bool dnssec_ok_ = false;
-  bool table_ready_ = false;
-  std::uint16_t used_slots_ = 0;
   std::uint16_t options_size_ = 0;
-  // Not initialised: written before they are read, and never written by the usual answer.
-  std::array<std::uint16_t, kSlots> offsets_;  // 0 = free
-  std::array<std::uint16_t, kSlots> tags_;     // upper bits of the hash
+  WrittenNames names_;
+  // Not initialised: written before it is read, and never written by the usual answer.
   std::array<std::uint8_t, 512> options_;
 };
 
