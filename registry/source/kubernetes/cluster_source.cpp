@@ -31,12 +31,6 @@ std::uint64_t hash_of_name(const ObjectRef& object) {
   return std::hash<std::string_view>()(object.name);
 }
 
-std::int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
@@ -76,7 +70,7 @@ void ClusterSource::discover() {
 
 void ClusterSource::discover_in(Milliseconds delay) {
   discovery_timer_ = scheduler_.after(delay, [this] {
-    if (!may_ask(&discovery_)) return discover_in(Milliseconds(1'000));
+    if (!reach_.may_ask(&discovery_)) return discover_in(Milliseconds(1'000));
     discover();
   });
 }
@@ -187,7 +181,7 @@ void ClusterSource::replan() {
     if (followed && followed->plan().collection == planned.collection &&
         followed->plan().revision == planned.revision)
       continue;
-    if (prober_ == followed.get()) prober_ = nullptr;
+    reach_.forget(followed.get());
     followed = std::make_unique<FollowedCollection>(std::move(planned), options_.naming,
                                                     options_.reflector, environment(),
                                                     static_cast<CollectionListener&>(*this));
@@ -199,7 +193,7 @@ void ClusterSource::replan() {
       ++it;
       continue;
     }
-    if (prober_ == it->second.get()) prober_ = nullptr;
+    reach_.forget(it->second.get());
     batch_.drop(it->second->origin());
     std::erase_if(parting_, [&](const Parting& p) { return p.origin == it->second->origin(); });
     if (it->second->plan().kind == Kind::ServiceEntry) selectors_.clear();
@@ -354,7 +348,7 @@ void ClusterSource::remove_parted() {
 void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) {
   if (!is_initial) {
     const auto* const slice = std::get_if<EndpointSlice>(&resource);
-    arrivals_.push_back({Clock::now(), slice == nullptr ? 0 : slice->trigger_time_ms});
+    delays_.note_arrival(slice == nullptr ? 0 : slice->trigger_time_ms);
   }
   const std::uint64_t object = hash_of(key_of(resource));
   note_selector(resource, object);
@@ -367,7 +361,7 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
 }
 
 void ClusterSource::on_remove(FollowedCollection& from, ResourceKey&& key) {
-  arrivals_.push_back({Clock::now(), 0});
+  delays_.note_arrival(0);
   if (key.kind == Kind::ServiceEntry && selectors_.erase(hash_of(key)) > 0) want_replan();
   note_removal(from, key);
   if (from.plan().slices == SliceChoice::Named) return remove_later(from, std::move(key));
@@ -437,27 +431,13 @@ void ClusterSource::check_complete() {
 
 // --- is the server there -------------------------------------------------------------------------
 
-bool ClusterSource::may_ask(const void* who) {
-  if (reach_ != Reach::No || prober_ == who) return true;
-  if (prober_ != nullptr) return false;
-  prober_ = who;
-  return true;
-}
-
 void ClusterSource::note_reachability(const void* who, Trouble trouble, const std::string& error) {
-  const Reach before = reach_;
-  reach_ = trouble == Trouble::Unreachable ? Reach::No : Reach::Yes;
-  if (reach_ == before) return;
+  const ServerReach::Change change = reach_.note(who, trouble, error, scheduler_.now());
+  if (change == ServerReach::Change::None) return;
   want_flush();
-  if (reach_ == Reach::No) {
-    prober_ = who;
-    unreachable_why_ = error;
-    unreachable_since_ = scheduler_.now();
+  if (change == ServerReach::Change::Lost)
     notices_.push_back({true, "the API server does not answer: " + error});
-    return;
-  }
-  prober_ = nullptr;
-  if (before == Reach::Unknown) return;
+  if (change != ServerReach::Change::Regained) return;
   notices_.push_back({false, "the API server answers again"});
   for (const auto& [label, followed] : followed_)
     if (followed.get() != who) followed->retry_now();
@@ -491,17 +471,9 @@ void ClusterSource::flush() {
     batch.origins.emplace();
     for (const auto& [label, followed] : followed_) batch.origins->push_back(followed->origin());
   }
-  const auto arrivals = std::exchange(arrivals_, {});
+  const auto arrivals = delays_.take_arrivals();
   sink_.apply(std::move(batch));
-  const auto applied = Clock::now();
-  const std::int64_t applied_unix_ms = arrivals.empty() ? 0 : unix_ms();
-  for (const Arrival& arrival : arrivals) {
-    from_arrival_.observe(std::chrono::duration<double>(applied - arrival.at).count());
-    if (arrival.trigger_time_ms != 0)
-      // Two clocks, of which either may be wrong or set anew.
-      from_trigger_.observe(1e-3 * static_cast<double>(std::max<std::int64_t>(
-                                       applied_unix_ms - arrival.trigger_time_ms, 0)));
-  }
+  delays_.note_applied(arrivals);
 }
 
 bool ClusterSource::lacks_endpoints() const {
@@ -515,12 +487,7 @@ bool ClusterSource::lacks_endpoints() const {
 }
 
 std::string ClusterSource::last_error() const {
-  if (reach_ == Reach::No) {
-    const auto seconds =
-        std::chrono::duration_cast<std::chrono::seconds>(scheduler_.now() - unreachable_since_);
-    return "the API server has not answered for " + std::to_string(seconds.count()) +
-           " s: " + unreachable_why_;
-  }
+  if (const std::string error = reach_.error(scheduler_.now()); !error.empty()) return error;
   if (!served_ && !discovery_error_.empty()) return discovery_error_;
   for (const auto& [label, followed] : followed_) {
     const ReflectorStatus& status = followed->reflector();
@@ -538,7 +505,7 @@ SourceStatus ClusterSource::status() const {
   status.last_error = last_error();
   status.changes = changes_;
   ClusterStatus cluster;
-  cluster.reachable = reach_ == Reach::Yes;
+  cluster.reachable = reach_.is_reached();
   for (const auto& [label, followed] : followed_) {
     CollectionStatus collection = followed->status(now);
     status.origins += collection.synced ? 1 : 0;
@@ -546,8 +513,8 @@ SourceStatus ClusterSource::status() const {
     status.reads += collection.lists;
     cluster.collections.push_back(std::move(collection));
   }
-  cluster.from_arrival = from_arrival_;
-  cluster.from_trigger = from_trigger_;
+  cluster.from_arrival = delays_.from_arrival();
+  cluster.from_trigger = delays_.from_trigger();
   status.cluster = std::move(cluster);
   return status;
 }

@@ -3,7 +3,6 @@
 // what they bring is handed over in batches.  Knows no sockets: the transport is given to it.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,8 +11,10 @@
 #include <vector>
 
 #include "registry/source/kubernetes/change_batch.hpp"
+#include "registry/source/kubernetes/change_delays.hpp"
 #include "registry/source/kubernetes/discovery.hpp"
 #include "registry/source/kubernetes/followed_collection.hpp"
+#include "registry/source/kubernetes/server_reach.hpp"
 #include "registry/source/kubernetes/slice_search.hpp"
 #include "registry/source/kubernetes/watch_plan.hpp"
 #include "registry/source/source.hpp"
@@ -43,7 +44,6 @@ class ClusterSource final : public Source, private CollectionListener, private R
   SourceStatus status() const override;
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Trouble = ReflectorStatus::Trouble;
 
   // Of the collections.
@@ -52,7 +52,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
   void on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) override;
   void on_findings(FollowedCollection& from) override;
   void on_state(FollowedCollection& from) override;
-  bool may_retry(FollowedCollection& from) override { return may_ask(&from); }
+  bool may_retry(FollowedCollection& from) override { return reach_.may_ask(&from); }
   // Of the CRDs.
   std::optional<std::uint64_t> on_object(const Node& object,
                                          std::span<const DocumentProblem> problems,
@@ -62,7 +62,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
   std::optional<std::uint64_t> on_deleted(const ObjectRef& object) override;
   void on_listed(std::vector<std::uint64_t> seen) override;
   void on_state() override;
-  bool may_retry() override { return may_ask(&crds_); }
+  bool may_retry() override { return reach_.may_ask(&crds_); }
 
   void discover();
   void on_discovered(ServedKinds served);
@@ -90,8 +90,6 @@ class ClusterSource final : public Source, private CollectionListener, private R
   void remove_parted();
   Reflector::Environment environment();
 
-  // Only one asks a server that does not answer.
-  bool may_ask(const void* who);
   void note_failure(FollowedCollection& from);
   void note_reachability(const void* who, Trouble trouble, const std::string& error);
 
@@ -139,26 +137,16 @@ class ClusterSource final : public Source, private CollectionListener, private R
 
   ChangeBatch batch_;
   std::vector<SourceNotice> notices_;
-  struct Arrival {
-    Clock::time_point at;
-    std::int64_t trigger_time_ms = 0;
-  };
-  std::vector<Arrival> arrivals_;
   std::unique_ptr<Timer> flush_timer_;
   Milliseconds flushed_at_{0};
 
   bool complete_ = false;
   bool origins_changed_ = false;
   std::unique_ptr<Timer> complete_timer_;
-  enum class Reach : std::uint8_t { Unknown, Yes, No };
-  Reach reach_ = Reach::Unknown;
-  const void* prober_ = nullptr;  // who asks while the server does not answer
-  std::string unreachable_why_;
-  Milliseconds unreachable_since_{0};
+  ServerReach reach_;
 
   std::uint64_t changes_ = 0;
-  DelayHistogram from_arrival_;
-  DelayHistogram from_trigger_;
+  ChangeDelays delays_;
 };
 
 }  // namespace meshdns::registry::kubernetes
