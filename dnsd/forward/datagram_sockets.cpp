@@ -85,23 +85,23 @@ bool DatagramSockets::may_be_fresh() {
   return true;
 }
 
-SocketResult<SocketWatch> DatagramSockets::take(SocketListener& handler) {
+SocketResult<SocketWatch> DatagramSockets::take(SocketListener& listener) {
   const bool has_choice = idle_.size() >= kMinChoice;
   if (may_be_fresh() || !has_choice) {
-    auto opened = open(handler);
+    auto opened = open(listener);
     if (opened || !opened.error().is_shortage || !has_choice) return opened;
   }
   std::swap(idle_[random_.below(static_cast<std::uint32_t>(idle_.size()))], idle_.back());
   SocketWatch socket = std::move(idle_.back());
   idle_.pop_back();
-  socket.set_handler(handler);
+  socket.set_listener(listener);
   used_again_ = true;
   return socket;
 }
 
 void DatagramSockets::give_back(SocketWatch socket) {
   if (max_idle_ < kMinChoice || fresh_left_ > kFreshAtOnce / 2) return;
-  socket.set_handler(*this);
+  socket.set_listener(*this);
   if (idle_.size() < max_idle_) {
     idle_.push_back(std::move(socket));
   } else {
@@ -110,13 +110,13 @@ void DatagramSockets::give_back(SocketWatch socket) {
   if (!timer_.is_running()) timer_.start(reactor_.now() + kIdleTime);
 }
 
-SocketResult<SocketWatch> DatagramSockets::open(SocketListener& handler) {
+SocketResult<SocketWatch> DatagramSockets::open(SocketListener& listener) {
   sockaddr_storage address{};
   const auto address_size = peer_.to_sockaddr(address);
   if (!address_size) return std::unexpected(SocketError{address_size.error().message});
   const int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::unexpected(socket_error("no socket", errno));
-  SocketWatch opened(reactor_, fd, EPOLLIN, handler);
+  SocketWatch opened(reactor_, fd, EPOLLIN, listener);
   if (!opened) return std::unexpected(socket_error("no socket", errno));
   if (fd > highest_descriptor_) return std::unexpected(too_many_sockets());
   set_datagram_options(fd, address.ss_family);

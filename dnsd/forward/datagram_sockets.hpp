@@ -36,9 +36,9 @@ class DatagramSockets final : private SocketListener, private TimerListener {
   DatagramSockets(Reactor& reactor, RandomPool& random, const SocketAddress& peer,
                   std::size_t max_idle = idle_limit());
 
-  // A socket connected to the upstream, which tells `handler` what comes.  One that served before,
+  // A socket connected to the upstream, which tells `listener` what comes.  One that served before,
   // where another cannot be had and there are enough to choose from.
-  SocketResult<SocketWatch> take(SocketListener& handler);
+  SocketResult<SocketWatch> take(SocketListener& listener);
   // Takes a socket back whose query has been answered, if it may serve another; closes it
   // otherwise.
   void give_back(SocketWatch socket);
@@ -52,7 +52,7 @@ class DatagramSockets final : private SocketListener, private TimerListener {
   void on_timer(Timer& timer) override;
 
   bool may_be_fresh();
-  SocketResult<SocketWatch> open(SocketListener& handler);
+  SocketResult<SocketWatch> open(SocketListener& listener);
 
   Reactor& reactor_;
   RandomPool& random_;

@@ -27,11 +27,11 @@ bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t 
 }  // namespace
 
 Exchange::Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& question,
-                   Weak<ExchangeListener> owner)
+                   Weak<ExchangeListener> listener)
     : Retirable(upstream->reactor_.retired()),
       upstream_(std::move(upstream)),
       question_(question),
-      owner_(owner) {
+      listener_(listener) {
   upstream_->state().counts.in_flight.fetch_add(1, kRelaxed);
 }
 
@@ -39,7 +39,7 @@ Exchange::~Exchange() = default;
 
 void Exchange::on_retire() {
   upstream_->state().counts.in_flight.fetch_sub(1, kRelaxed);
-  owner_ = {};
+  listener_ = {};
   watch_.reset();
   leave_stream();
   if (unanswered_) note_missing_cookie_lost();
@@ -216,7 +216,7 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
   const bool measured = !stream || upstream_->server().transport == UpstreamTransport::Tls;
   const bool recovered = state.note_reply(upstream_->reactor_.now(), measured ? rtt_us() : 0);
   replied_ = true;
-  if (recovered && owner_) owner_.get()->on_recovery();
+  if (recovered && listener_) listener_.get()->on_recovery();
   if (is_retired()) return;
   if (!stream && ask_with_new_cookie(*response)) return;
   const bool format_error =
@@ -236,7 +236,7 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
   if (watch_ && mismatches_ == 0) upstream_->sockets_.give_back(std::move(watch_));
   watch_.reset();
   leave_stream();
-  if (owner_) owner_.get()->on_reply(*this, *response);
+  if (listener_) listener_.get()->on_reply(*this, *response);
 }
 
 // RFC 7873, section 5.3.  False: the reply is not believed, and this exchange goes on or is over.
@@ -305,7 +305,7 @@ void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
 void Exchange::again(SocketResult<void> (Exchange::*send)()) {
   const auto sent = (this->*send)();
   if (!sent) return break_off(sent.error());
-  if (owner_) owner_.get()->on_progress(*this);
+  if (listener_) listener_.get()->on_progress(*this);
 }
 
 void Exchange::break_off(const SocketError& error) {
@@ -316,7 +316,7 @@ void Exchange::fault(ExchangeFault kind, const std::string& what) {
   if (kind != ExchangeFault::Shortage) note_missing_cookie_lost();
   watch_.reset();
   leave_stream();
-  if (owner_) owner_.get()->on_fault(*this, kind, what);
+  if (listener_) listener_.get()->on_fault(*this, kind, what);
 }
 
 }  // namespace meshdns::dnsd

@@ -26,11 +26,11 @@ bool is_down(const std::shared_ptr<Upstream>& upstream) {
 
 }  // namespace
 
-Flight::Flight(Reactor& reactor, Weak<FlightListener> host, UpstreamQuestion question,
+Flight::Flight(Reactor& reactor, Weak<FlightListener> listener, UpstreamQuestion question,
                FlightPlan plan, const AnswerRules& rules)
     : Retirable(reactor.retired()),
       reactor_(reactor),
-      host_(host),
+      listener_(listener),
       question_(std::move(question)),
       plan_(std::move(plan)),
       rules_(rules),
@@ -212,11 +212,11 @@ void Flight::note_late(Try& late) {
 }
 
 void Flight::doubt(const std::shared_ptr<Upstream>& upstream) {
-  if (host_) host_.get()->on_upstream_doubted(upstream);
+  if (listener_) listener_.get()->on_upstream_doubted(upstream);
 }
 
 void Flight::on_recovery() {
-  if (host_) host_.get()->on_upstream_recovered();
+  if (listener_) listener_.get()->on_upstream_recovered();
 }
 
 void Flight::on_progress(Exchange& exchange) {
@@ -267,7 +267,7 @@ void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::stri
 
 void Flight::note_shortage(const std::string& what) {
   is_short_ = true;
-  if (host_) host_.get()->on_shortage();
+  if (listener_) listener_.get()->on_shortage();
   if (has_rcode_) return;
   failure_.ede = wire::Ede::Other;
   failure_.text = what;
@@ -319,7 +319,7 @@ void Flight::finish_with_failure() {
 
 void Flight::finish(MessageRef message, const std::string& upstream) {
   if (!starting_) {
-    if (host_) host_.get()->on_flight_over(*this, std::move(message), upstream);
+    if (listener_) listener_.get()->on_flight_over(*this, std::move(message), upstream);
     return;
   }
   outcome_ = std::move(message);

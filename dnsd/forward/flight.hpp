@@ -49,8 +49,8 @@ class Flight final : public Recycled<Flight>,
   static constexpr std::uint32_t kMaxPackets = 16;
 
   // REQUIRES: the reactor outlives it.
-  Flight(Reactor& reactor, Weak<FlightListener> host, UpstreamQuestion question, FlightPlan plan,
-         const AnswerRules& rules);
+  Flight(Reactor& reactor, Weak<FlightListener> listener, UpstreamQuestion question,
+         FlightPlan plan, const AnswerRules& rules);
 
   void start();
   const UpstreamQuestion& question() const { return question_; }
@@ -99,7 +99,7 @@ class Flight final : public Recycled<Flight>,
   CacheKey key() const;
 
   Reactor& reactor_;
-  Weak<FlightListener> host_;
+  Weak<FlightListener> listener_;
   UpstreamQuestion question_;
   FlightPlan plan_;
   const AnswerRules rules_;

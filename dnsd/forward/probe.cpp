@@ -26,11 +26,11 @@ std::string_view loop_label_of(std::string_view wire_name) {
   return wire_name.substr(1, kLoopLabelSize);
 }
 
-Probe::Probe(Reactor& reactor, ProbeListener& host, std::shared_ptr<Upstream> upstream,
+Probe::Probe(Reactor& reactor, ProbeListener& listener, std::shared_ptr<Upstream> upstream,
              ProbePurpose purpose)
     : Retirable(reactor.retired()),
       reactor_(reactor),
-      host_(host),
+      listener_(listener),
       upstream_(std::move(upstream)),
       purpose_(purpose),
       timer_(reactor, *this) {
@@ -82,19 +82,19 @@ void Probe::put_off() {
 
 void Probe::on_reply(Exchange&, const wire::ResponseMessage&) {
   if (purpose_ == ProbePurpose::Loop) upstream_->state().note_loop_check_over();
-  host_.on_probe_over(*this);
+  listener_.on_probe_over(*this);
 }
 
 void Probe::on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) {
   // A reply that is too long or malformed is a sign of life, too.
   if (!exchange.has_replied()) fault == ExchangeFault::Shortage ? put_off() : lose(what);
-  host_.on_probe_over(*this);
+  listener_.on_probe_over(*this);
 }
 
 void Probe::on_timer(Timer&) {
   if (!over_ && !exchange_->has_replied())
     exchange_->was_sent() ? lose("no answer in time") : put_off();
-  host_.on_probe_over(*this);
+  listener_.on_probe_over(*this);
 }
 
 }  // namespace meshdns::dnsd

@@ -33,8 +33,8 @@ class Probe final : public Retirable, private ExchangeListener, private TimerLis
   static constexpr Millis kTimeout = 500;
   static constexpr Millis kTlsTimeout = 1'500;  // with the handshake
 
-  // REQUIRES: reactor and host outlive it.
-  Probe(Reactor& reactor, ProbeListener& host, std::shared_ptr<Upstream> upstream,
+  // REQUIRES: reactor and listener outlive it.
+  Probe(Reactor& reactor, ProbeListener& listener, std::shared_ptr<Upstream> upstream,
         ProbePurpose purpose);
 
   void start();
@@ -46,13 +46,13 @@ class Probe final : public Retirable, private ExchangeListener, private TimerLis
   void on_reply(Exchange& exchange, const wire::ResponseMessage& response) override;
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange&) override {}
-  void on_recovery() override { host_.on_upstream_recovered(); }
+  void on_recovery() override { listener_.on_upstream_recovered(); }
   void on_timer(Timer& timer) override;
   void lose(std::string_view reason);
   void put_off();
 
   Reactor& reactor_;
-  ProbeListener& host_;
+  ProbeListener& listener_;
   std::shared_ptr<Upstream> upstream_;
   ProbePurpose purpose_;
   UpstreamQuestion question_;

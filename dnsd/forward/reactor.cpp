@@ -45,7 +45,7 @@ void Reactor::close() {
   ::close(std::exchange(epoll_fd_, -1));
 }
 
-bool Reactor::watch(int fd, std::uint32_t events, SocketListener& handler, std::uint32_t& slot) {
+bool Reactor::watch(int fd, std::uint32_t events, SocketListener& listener, std::uint32_t& slot) {
   if (first_free_ == kNoSlot) {
     first_free_ = static_cast<std::uint32_t>(slots_.size());
     slots_.emplace_back().next_free = kNoSlot;
@@ -56,7 +56,7 @@ bool Reactor::watch(int fd, std::uint32_t events, SocketListener& handler, std::
   event.data.u64 = event_data(slot, slots_[slot].generation);
   if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) return false;
   first_free_ = slots_[slot].next_free;
-  slots_[slot].handler = &handler;
+  slots_[slot].listener = &listener;
   return true;
 }
 
@@ -69,7 +69,7 @@ void Reactor::change(int fd, std::uint32_t slot, std::uint32_t events) {
 }
 
 void Reactor::unwatch(std::uint32_t slot) {
-  slots_[slot].handler = nullptr;
+  slots_[slot].listener = nullptr;
   ++slots_[slot].generation;  // events already fetched are for somebody else
   slots_[slot].next_free = first_free_;
   first_free_ = slot;
@@ -83,9 +83,9 @@ bool Reactor::run_sockets() {
     const auto slot = static_cast<std::uint32_t>(events[i].data.u64);
     const auto generation = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
     if (is_closed()) return false;
-    if (slots_[slot].generation != generation || slots_[slot].handler == nullptr) continue;
+    if (slots_[slot].generation != generation || slots_[slot].listener == nullptr) continue;
     const RetireList::Turn turn(retired_);
-    slots_[slot].handler->on_socket(events[i].events);
+    slots_[slot].listener->on_socket(events[i].events);
   }
   return !is_closed() && count == kEventsPerCall;
 }
@@ -116,7 +116,7 @@ void Reactor::run_timers() {
     timers_.erase(first);
     timer->running_ = false;
     const RetireList::Turn turn(retired_);
-    timer->handler_.on_timer(*timer);
+    timer->listener_.on_timer(*timer);
   }
   arm();
 }
@@ -134,9 +134,9 @@ void Timer::stop() {
   running_ = false;
 }
 
-SocketWatch::SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketListener& handler)
+SocketWatch::SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketListener& listener)
     : reactor_(&reactor), fd_(fd), events_(events) {
-  if (reactor.watch(fd, events, handler, slot_)) return;
+  if (reactor.watch(fd, events, listener, slot_)) return;
   const int error = errno;
   ::close(std::exchange(fd_, -1));
   errno = error;
@@ -158,8 +158,8 @@ void SocketWatch::set_events(std::uint32_t events) {
   reactor_->change(fd_, slot_, events);
 }
 
-void SocketWatch::set_handler(SocketListener& handler) {
-  reactor_->slots_[slot_].handler = &handler;
+void SocketWatch::set_listener(SocketListener& listener) {
+  reactor_->slots_[slot_].listener = &listener;
 }
 
 void SocketWatch::reset() {

@@ -39,7 +39,7 @@ class SocketWatch {
   SocketWatch() = default;
   // REQUIRES: `fd` is open; it is closed with this.  The reactor outlives this.  Where the system
   // has no room to watch it, it is closed at once, and errno says why.
-  SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketListener& handler);
+  SocketWatch(Reactor& reactor, int fd, std::uint32_t events, SocketListener& listener);
   ~SocketWatch() { reset(); }
   SocketWatch(const SocketWatch&) = delete;
   SocketWatch& operator=(const SocketWatch&) = delete;
@@ -49,7 +49,7 @@ class SocketWatch {
   int fd() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void set_events(std::uint32_t events);
-  void set_handler(SocketListener& handler);
+  void set_listener(SocketListener& listener);
   void reset();
 
  private:
@@ -65,13 +65,13 @@ class TimerListener;
 class Timer {
  public:
   // REQUIRES: both outlive this.
-  Timer(Reactor& reactor, TimerListener& handler) : reactor_(reactor), handler_(handler) {}
+  Timer(Reactor& reactor, TimerListener& listener) : reactor_(reactor), listener_(listener) {}
   ~Timer() { stop(); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Calls the handler once at `at` or as soon as the loop gets there, after the handlers of sockets
-  // that are ready then; never from inside.
+  // Calls the listener once at `at` or as soon as the loop gets there, after the listeners of
+  // sockets that are ready then; never from inside.
   void start(Millis at);
   void stop();
   bool is_running() const { return running_; }
@@ -80,7 +80,7 @@ class Timer {
  private:
   friend class Reactor;
   Reactor& reactor_;
-  TimerListener& handler_;
+  TimerListener& listener_;
   std::multimap<Millis, Timer*>::iterator position_;
   bool running_ = false;
 };
@@ -94,7 +94,7 @@ class TimerListener {
   ~TimerListener() = default;
 };
 
-// The loop's thread only.  Each call of a handler is a turn (lifetime.hpp).
+// The loop's thread only.  Each call of a listener is a turn (lifetime.hpp).
 class Reactor {
  public:
   explicit Reactor(uv_loop_t* loop);
@@ -108,7 +108,7 @@ class Reactor {
   // The list for retired objects that this reactor calls.
   RetireList& retired() { return retired_; }
 
-  // Closes the handles; nothing is called any more, also when a handler calls this.  Their close
+  // Closes the handles; nothing is called any more, also when a listener calls this.  Their close
   // callbacks run when the loop does, also after the Reactor is gone.
   void close();
 
@@ -116,13 +116,13 @@ class Reactor {
   friend class SocketWatch;
   friend class Timer;
   struct Slot {
-    SocketListener* handler = nullptr;  // null = free
+    SocketListener* listener = nullptr;  // null = free
     std::uint32_t generation = 0;
     std::uint32_t next_free = 0;
   };
 
   // False: the system has no room; errno says why.
-  bool watch(int fd, std::uint32_t events, SocketListener& handler, std::uint32_t& slot);
+  bool watch(int fd, std::uint32_t events, SocketListener& listener, std::uint32_t& slot);
   bool is_closed() const { return epoll_fd_ < 0; }
   void change(int fd, std::uint32_t slot, std::uint32_t events);
   void unwatch(std::uint32_t slot);

@@ -32,7 +32,7 @@ StreamConnection::~StreamConnection() = default;
 void StreamConnection::on_retire() {
   watch_.reset();
   idle_.stop();
-  users_.clear();
+  listeners_.clear();
 }
 
 SocketResult<Owned<StreamConnection>> StreamConnection::open(Reactor& reactor, RandomPool& random,
@@ -57,13 +57,13 @@ SocketResult<Owned<StreamConnection>> StreamConnection::open(Reactor& reactor, R
 }
 
 bool StreamConnection::is_usable() const {
-  return watch_ && !suspect_ && users_.size() < kMaxUsers;
+  return watch_ && !suspect_ && listeners_.size() < kMaxQueries;
 }
 
-std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamListener> user) {
+std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamListener> listener) {
   std::uint16_t id = random_.u16();
-  while (users_.contains(id)) ++id;
-  users_.emplace(id, user);
+  while (listeners_.contains(id)) ++id;
+  listeners_.emplace(id, listener);
   wire::store_u16(query.data(), id);
   out_.push_back(static_cast<char>(query.size() >> 8));
   out_.push_back(static_cast<char>(query.size()));
@@ -76,9 +76,9 @@ std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamL
 }
 
 void StreamConnection::forget(std::uint16_t id, bool unanswered) {
-  users_.erase(id);
+  listeners_.erase(id);
   if (unanswered && reactor_.now() > last_received_ + 1000) suspect_ = true;
-  if (!users_.empty() || !watch_) return;
+  if (!listeners_.empty() || !watch_) return;
   idle_.start(suspect_ ? reactor_.now() : reactor_.now() + kIdleTime);
 }
 
@@ -86,15 +86,16 @@ void StreamConnection::close(const SocketError& reason) {
   if (!watch_) return;
   watch_.reset();
   idle_.stop();
-  const SocketError why = reason;  // a user may own what `reason` refers to
-  while (!users_.empty()) {
-    const auto next = users_.extract(users_.begin());
-    if (StreamListener* const user = next.mapped().get()) user->on_stream_broken(why, served_);
+  const SocketError why = reason;  // a listener may own what `reason` refers to
+  while (!listeners_.empty()) {
+    const auto next = listeners_.extract(listeners_.begin());
+    if (StreamListener* const listener = next.mapped().get())
+      listener->on_stream_broken(why, served_);
   }
 }
 
 void StreamConnection::on_timer(Timer&) {
-  if (users_.empty()) close({"idle"});
+  if (listeners_.empty()) close({"idle"});
 }
 
 void StreamConnection::on_socket(std::uint32_t events) {
@@ -203,13 +204,13 @@ void StreamConnection::take_messages() {
   while (!is_closed() && in_.size() - at >= 2) {
     const std::size_t size = wire::load_u16(in_.data() + at);
     if (in_.size() - at - 2 < size) break;
-    // A user may close this connection; the octets stay until the end of this function.
+    // A listener may close this connection; the octets stay until the end of this function.
     const std::span<const std::uint8_t> message(in_.data() + at + 2, size);
     at += 2 + size;
-    const auto waiting =
-        size >= wire::kHeaderSize ? users_.find(wire::load_u16(message.data())) : users_.end();
-    StreamListener* const user = waiting != users_.end() ? waiting->second.get() : nullptr;
-    if (user != nullptr && user->on_stream_message(message)) {
+    const auto waiting = size >= wire::kHeaderSize ? listeners_.find(wire::load_u16(message.data()))
+                                                   : listeners_.end();
+    StreamListener* const listener = waiting != listeners_.end() ? waiting->second.get() : nullptr;
+    if (listener != nullptr && listener->on_stream_message(message)) {
       served_ = true;
     } else {
       peer_->state->counts.mismatched.fetch_add(1, std::memory_order_relaxed);

@@ -24,7 +24,7 @@ namespace meshdns::dnsd {
 // One query on a connection.
 class StreamListener {
  public:
-  // A message with this query's id; whether it answers the question is the user's to check.
+  // A message with this query's id; whether it answers the question is for the listener to check.
   // False: it does not, keep waiting.
   virtual bool on_stream_message(std::span<const std::uint8_t> message) = 0;
   // The connection is closed; nothing more comes.  `reused`: it had served others before, so that
@@ -42,10 +42,10 @@ struct UpstreamPeer {
   std::unique_ptr<TlsClient> tls;  // null = plain
 };
 
-// The reactor's thread.  Its Upstream owns it; users have a Weak of it, and it of them.
+// The reactor's thread.  Its Upstream owns it; listeners have a Weak of it, and it of them.
 class StreamConnection final : public Retirable, private SocketListener, private TimerListener {
  public:
-  static constexpr std::size_t kMaxUsers = 100;  // queries pipelined (RFC 7766, 6.2.1.1)
+  static constexpr std::size_t kMaxQueries = 100;  // queries pipelined (RFC 7766, 6.2.1.1)
   static constexpr Millis kIdleTime = 10'000;
 
   // Begins to connect.  An Error where that fails at once.  REQUIRES: reactor and random outlive
@@ -58,14 +58,14 @@ class StreamConnection final : public Retirable, private SocketListener, private
   bool is_usable() const;
   bool is_closed() const { return !watch_; }
 
-  // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `user`
-  // follows unless forget() comes first or the user is retired, and never from inside.
+  // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `listener`
+  // follows unless forget() comes first or the listener is retired, and never from inside.
   // REQUIRES: is_usable().
-  std::uint16_t send(std::span<std::uint8_t> query, Weak<StreamListener> user);
-  // The user waits no more.  `unanswered`: it waited in vain.
+  std::uint16_t send(std::span<std::uint8_t> query, Weak<StreamListener> listener);
+  // The listener waits no more.  `unanswered`: it waited in vain.
   void forget(std::uint16_t id, bool unanswered);
 
-  // Tells every user.
+  // Tells every listener.
   void close(const SocketError& reason);
 
  private:
@@ -95,7 +95,7 @@ class StreamConnection final : public Retirable, private SocketListener, private
   std::string out_;     // clear text not yet taken by socket or TLS
   std::string sealed_;  // TLS records not yet taken by the socket
   std::vector<std::uint8_t> in_;
-  std::unordered_map<std::uint16_t, Weak<StreamListener>> users_;
+  std::unordered_map<std::uint16_t, Weak<StreamListener>> listeners_;
   Millis last_received_ = 0;
   std::uint32_t strays_ = 0;  // messages that nobody waits for
   bool served_ = false;       // at least one message came

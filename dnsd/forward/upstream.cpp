@@ -18,7 +18,7 @@ Upstream::Upstream(Reactor& reactor, RandomPool& random, const UpstreamServer& s
       peer_(std::make_shared<UpstreamPeer>()),
       options_(options),
       sockets_(reactor, random, server.address),
-      shares_(kMaxConnections * StreamConnection::kMaxUsers),
+      shares_(kMaxConnections * StreamConnection::kMaxQueries),
       cookies_(random) {
   peer_->server = server;
   peer_->state = std::move(state);

@@ -114,9 +114,9 @@ class Exchange final : public Recycled<Exchange>,
   static constexpr std::uint32_t kMaxMismatches = 8;
 
   Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& question,
-           Weak<ExchangeListener> owner);
+           Weak<ExchangeListener> listener);
 
-  // Sends the first query.  An Error instead of any call to the owner.
+  // Sends the first query.  An Error instead of any call to the listener.
   SocketResult<void> start();
 
   Upstream& upstream() const { return *upstream_; }
@@ -158,7 +158,7 @@ class Exchange final : public Recycled<Exchange>,
 
   const std::shared_ptr<Upstream> upstream_;
   const UpstreamQuestion& question_;
-  Weak<ExchangeListener> owner_;
+  Weak<ExchangeListener> listener_;
 
   SocketWatch watch_;
   Weak<StreamConnection> stream_;

@@ -53,7 +53,7 @@ Bytes bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 class CaresLookupTest : public testing::Test {
  public:
   ~CaresLookupTest() override {
-    backend_.reset();
+    lookups_.reset();
     uv_run(&loop_, UV_RUN_DEFAULT);
     EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
   }
@@ -66,13 +66,13 @@ class CaresLookupTest : public testing::Test {
     options.servers_for = [servers](std::string_view) { return servers; };
     options.timeout = timeout;
     options.cookies = &cookies_;
-    backend_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
+    lookups_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
   }
 
   Answer look_up(const std::string& host, Family family = Family::V4) {
     std::optional<Answer> result;
     const auto lookup =
-        backend_->start(host, family, [&](Answer&& answer) { result = std::move(answer); });
+        lookups_->start(host, family, [&](Answer&& answer) { result = std::move(answer); });
     EXPECT_FALSE(result) << "called back before start() returned";
     while (!result && uv_run(&loop_, UV_RUN_ONCE) != 0) {
     }
@@ -92,7 +92,7 @@ class CaresLookupTest : public testing::Test {
 
   uv_loop_t loop_{};
   FakeCookies cookies_;
-  std::unique_ptr<CaresLookups> backend_;
+  std::unique_ptr<CaresLookups> lookups_;
 };
 
 TEST_F(CaresLookupTest, ResolvesBothFamilies) {
@@ -254,7 +254,7 @@ TEST_F(CaresLookupTest, ServersAreChosenByName) {
   options.servers_for = [&](std::string_view host) {
     return std::vector{host.ends_with("corp.example") ? corporate.address() : other.address()};
   };
-  backend_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
+  lookups_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
   EXPECT_EQ(first_address("db.corp.example"), "198.51.100.1");
   EXPECT_EQ(first_address("db.example.org"), "192.0.2.1");
 }
@@ -461,11 +461,11 @@ TEST_F(CaresLookupTest, DestroyingALookupCancelsIt) {
   ScriptedServer server(&loop_, [](const ReceivedQuery&) -> std::vector<Bytes> { return {}; });
   use({server.address()});
   bool called = false;
-  auto lookup = backend_->start("db.example.org", Family::V4, [&](Answer&&) { called = true; });
+  auto lookup = lookups_->start("db.example.org", Family::V4, [&](Answer&&) { called = true; });
   for (int i = 0; i < 5; ++i) uv_run(&loop_, UV_RUN_NOWAIT);
   lookup.reset();
   std::optional<Answer> other;
-  auto second = backend_->start("db.example.org", Family::V4,
+  auto second = lookups_->start("db.example.org", Family::V4,
                                 [&](Answer&& answer) { other = std::move(answer); });
   while (!other) uv_run(&loop_, UV_RUN_ONCE);
   EXPECT_FALSE(called);
@@ -476,7 +476,7 @@ TEST_F(CaresLookupTest, ALookupMayBeDestroyedInItsOwnCallback) {
   use({server.address()});
   std::unique_ptr<Lookup> lookup;
   bool called = false;
-  lookup = backend_->start("db.example.org", Family::V4, [&](Answer&&) {
+  lookup = lookups_->start("db.example.org", Family::V4, [&](Answer&&) {
     lookup.reset();
     called = true;
   });
@@ -492,7 +492,7 @@ TEST_F(CaresLookupTest, LeavesNoDescriptorBehind) {
   for (int i = 0; i < 100; ++i) look_up(numbered("n", i, ".example.org"));
   std::vector<std::unique_ptr<Lookup>> cancelled;
   for (int i = 0; i < 100; ++i)
-    cancelled.push_back(backend_->start("db.example.org", Family::V4, [](Answer&&) {}));
+    cancelled.push_back(lookups_->start("db.example.org", Family::V4, [](Answer&&) {}));
   cancelled.clear();
   uv_run(&loop_, UV_RUN_NOWAIT);
   EXPECT_EQ(open_descriptors(), before);

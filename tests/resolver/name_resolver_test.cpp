@@ -30,11 +30,11 @@ class FakeLookups final : public Lookups {
  public:
   struct Flight : Lookup {
     Flight(FakeLookups& fake, std::string of, LookupCallback on_end)
-        : backend(fake), host(std::move(of)), callback(std::move(on_end)) {
-      backend.flights.push_back(this);
+        : lookups(fake), host(std::move(of)), callback(std::move(on_end)) {
+      lookups.flights.push_back(this);
     }
-    ~Flight() override { std::erase(backend.flights, this); }
-    FakeLookups& backend;
+    ~Flight() override { std::erase(lookups.flights, this); }
+    FakeLookups& lookups;
     std::string host;
     LookupCallback callback;
   };
@@ -126,9 +126,9 @@ class NameResolverTest : public testing::Test {
 
  protected:
   NameResolverTest() { uv_loop_init(&loop_); }
-  void open(Lookups& backend, ResolverPolicy policy = {}) {
+  void open(Lookups& lookups, ResolverPolicy policy = {}) {
     resolver_ = std::make_unique<NameResolver>(
-        &loop_, backend, policy, [this] { return now_ + TimePoint::duration(elapsed()); },
+        &loop_, lookups, policy, [this] { return now_ + TimePoint::duration(elapsed()); },
         listener_, &mesh_);
   }
   void open_cares(const std::string& server) {

@@ -22,13 +22,13 @@ bool is_refusal(ReflectorStatus::Trouble trouble) {
 FollowedCollection::FollowedCollection(PlannedCollection plan, const Naming& naming,
                                        const ReflectorOptions& options,
                                        Reflector::Environment environment,
-                                       CollectionListener& owner)
+                                       CollectionListener& listener)
     : plan_(std::move(plan)),
       source_(naming.source),
       origin_(naming.source + "/" + plan_.label),
       decode_{origin_, naming.cluster, naming.network, "default", false},
       scheduler_(environment.scheduler),
-      owner_(owner),
+      listener_(listener),
       reflector_(plan_.collection, options, std::move(environment), *this) {}
 
 std::optional<std::uint64_t> FollowedCollection::on_object(
@@ -47,7 +47,7 @@ std::optional<std::uint64_t> FollowedCollection::on_object(
   else
     refused_.insert(hash);
   replace_findings(hash, std::move(findings));
-  if (is_accepted) owner_.on_upsert(*this, std::move(*decoded.resource), is_initial);
+  if (is_accepted) listener_.on_upsert(*this, std::move(*decoded.resource), is_initial);
   return hash;
 }
 
@@ -79,7 +79,7 @@ std::optional<std::uint64_t> FollowedCollection::on_deleted(const ObjectRef& obj
   const std::uint64_t hash = hash_of(key);
   refused_.erase(hash);
   replace_findings(hash, {});
-  owner_.on_remove(*this, std::move(key));
+  listener_.on_remove(*this, std::move(key));
   return hash;
 }
 
@@ -89,8 +89,8 @@ void FollowedCollection::on_listed(std::vector<std::uint64_t> seen) {
   };
   std::erase_if(refused_, is_gone);
   if (std::erase_if(findings_, [&](const auto& item) { return is_gone(item.first); }) > 0)
-    owner_.on_findings(*this);
-  owner_.on_retain(*this, std::move(seen));
+    listener_.on_findings(*this);
+  listener_.on_retain(*this, std::move(seen));
 }
 
 void FollowedCollection::replace_findings(std::uint64_t object, std::vector<Finding>&& findings) {
@@ -105,7 +105,7 @@ void FollowedCollection::replace_findings(std::uint64_t object, std::vector<Find
     if (findings_.size() >= kMaxFaultyObjects) return;
     findings_.emplace(object, std::move(findings));
   }
-  owner_.on_findings(*this);
+  listener_.on_findings(*this);
 }
 
 void FollowedCollection::on_state() {
@@ -114,16 +114,16 @@ void FollowedCollection::on_state() {
   if (is_refused && !was_refused) {
     refused_since_ = scheduler_.now();
     refusal_timer_ = scheduler_.after(kRefusalGrace, [this] {
-      owner_.on_findings(*this);
-      owner_.on_state(*this);
+      listener_.on_findings(*this);
+      listener_.on_state(*this);
     });
   } else if (!is_refused && was_refused) {
     const bool was_told = is_refused_for_good(scheduler_.now());
     refused_since_.reset();
     refusal_timer_.reset();
-    if (was_told) owner_.on_findings(*this);
+    if (was_told) listener_.on_findings(*this);
   }
-  owner_.on_state(*this);
+  listener_.on_state(*this);
 }
 
 bool FollowedCollection::is_refused_for_good(Milliseconds now) const {

@@ -43,9 +43,9 @@ class FollowedCollection final : private ReflectorListener {
     std::string cluster;
     std::string network;
   };
-  // REQUIRES: owner, and what the environment refers to, outlive it.
+  // REQUIRES: the listener, and what the environment refers to, outlive it.
   FollowedCollection(PlannedCollection plan, const Naming& naming, const ReflectorOptions& options,
-                     Reflector::Environment environment, CollectionListener& owner);
+                     Reflector::Environment environment, CollectionListener& listener);
 
   void start() { reflector_.start(); }
   void retry_now() { reflector_.retry_now(); }
@@ -68,7 +68,7 @@ class FollowedCollection final : private ReflectorListener {
   std::optional<std::uint64_t> on_deleted(const ObjectRef& object) override;
   void on_listed(std::vector<std::uint64_t> seen) override;
   void on_state() override;
-  bool may_retry() override { return owner_.may_retry(*this); }
+  bool may_retry() override { return listener_.may_retry(*this); }
 
   ResourceKey key_of(const ObjectRef& object) const;
   void replace_findings(std::uint64_t object, std::vector<Finding>&& findings);
@@ -82,7 +82,7 @@ class FollowedCollection final : private ReflectorListener {
   const std::string origin_;
   DecodeOptions decode_;
   Scheduler& scheduler_;
-  CollectionListener& owner_;
+  CollectionListener& listener_;
   std::map<std::uint64_t, std::vector<Finding>> findings_;  // by hash_of(key); bounded
   std::set<std::uint64_t> refused_;                         // objects that are not taken
   std::optional<Milliseconds> refused_since_;
