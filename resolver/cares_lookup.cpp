@@ -82,7 +82,7 @@ class CaresLookup final : public Lookup {
   void begin(const std::vector<std::string>& servers, std::chrono::milliseconds timeout);
 
  private:
-  // How one try asks.
+  // The settings of one try.
   struct Try {
     std::size_t server = 0;  // index in servers_
     std::chrono::milliseconds timeout{0};

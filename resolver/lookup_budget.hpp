@@ -17,7 +17,7 @@ class LookupBudget {
   LookupBudget(std::uint32_t per_second, std::uint32_t burst)
       : per_second_(per_second), burst_(burst) {}
 
-  // When the next lookup may begin.
+  // The time when the next lookup may begin.
   TimePoint ready_at() const { return full_at_ - interval() * (burst_ - 1); }
   // Returns whether the whole burst is allowed: nothing is lost with the object.
   bool is_whole(TimePoint now) const { return full_at_ <= now; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a reply repeats the query that it answers.  A forger who does not see the query cannot repeat
-// its ID and the case of its name.
+// Compares a reply with the query that it answers.  A forger who does not see the query cannot
+// repeat its ID and the case of its name.
 #pragma once
 
 #include <cstdint>

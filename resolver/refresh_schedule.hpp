@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to ask for one name and family again, and how long its last good answer may be used.  Pure:
-// time and chance are arguments.
+// The time to ask for one name and family again, and the time that its last good answer may be
+// used.  Pure: time and chance are arguments.
 #pragma once
 
 #include <chrono>

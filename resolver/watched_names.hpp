@@ -126,7 +126,7 @@ class WatchedNames {
   // All names whose last lookup failed are due within `spread`.
   void hasten_failed(TimePoint now, std::chrono::milliseconds spread);
 
-  // When take_due or expire has something to do next, as far as time decides.
+  // The time when take_due or expire has work next, as far as time decides.
   std::optional<TimePoint> next_wakeup() const;
 
   const registry::ResolvedName* find(std::string_view host) const;

@@ -51,7 +51,7 @@ struct Seen {
   }
 };
 
-// When to stop, and when what was seen so far was only the warm-up.
+// The time to stop, and the time when the warm-up ends.
 class Schedule {
  public:
   explicit Schedule(const Options& options)

@@ -80,7 +80,7 @@ class UdpSocket {
     seen.sent += count;
   }
 
-  // How many replies there were to what was asked.
+  // The number of replies to the queries.
   unsigned receive(Seen& seen) {
     const int n = ::recvmmsg(fd_, in_.data(), kBatchSize, 0, nullptr);
     if (n <= 0) return 0;

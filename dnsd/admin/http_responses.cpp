@@ -12,7 +12,7 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kStreamPiece = std::size_t{32} << 10;
-// How long the end of the server waits for the clients of streams to read the last bytes.
+// The time that the end of the server waits for the clients of streams to read the last bytes.
 constexpr int kFlushTurns = 20;
 constexpr int kFlushTurnMs = 10;
 

@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 // Between two turns.  Not 0: libuv calls a timer that its callback starts with 0 again before it
 // looks at anything else.
 constexpr std::chrono::milliseconds kStreamPause{1};
-// How soon we look again whether a client has read.
+// The interval of the checks whether a client has read.
 constexpr std::chrono::milliseconds kReadPause{10};
 // Text that is handed over at a time: each takes a lock.
 constexpr std::size_t kPiece = std::size_t{32} << 10;

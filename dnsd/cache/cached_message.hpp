@@ -95,7 +95,7 @@ class CachedMessage final : public RefCounted {
   std::string_view name() const { return {tail(), key_size_ - CacheKey::kTail}; }  // wire form
   std::uint64_t hash() const { return hash_; }
   CacheKey to_key() const { return CacheKey(key()); }
-  // When it was received, and until when it is fresh; the same where it must not be cached.
+  // The time of its receipt, and the end of its freshness; equal if it must not be cached.
   Millis received_at() const { return received_at_; }
   Millis expires_at() const { return expires_at_; }
   bool is_cacheable() const { return expires_at_ > received_at_; }

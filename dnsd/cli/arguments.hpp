@@ -20,7 +20,7 @@ inline constexpr int kExitUsage = 2;  // also `check` that cannot run
 
 enum class Command : std::uint8_t { Run, Check, Explain };
 
-// `explain`: which query or connection is to be explained, and for whom.
+// `explain`: the query or connection to explain, and its client.
 struct ExplainArguments {
   std::string name;  // as typed; empty only with `connect`
   std::string type;  // upper case mnemonic or TYPEnnn, not checked here; empty = what fits

@@ -30,21 +30,21 @@ constexpr unsigned kFadeSeconds = 60;
 constexpr std::size_t kHeldByTcp = 32 << 20;
 constexpr std::size_t kLeastHeldByTcp = 1 << 20;
 constexpr std::chrono::milliseconds kHousekeeping{1'000};
-// How long the first query may have to wait for the sources' first read; the sockets are bound by
-// then, so that what arrives is queued.  Without it, names of the mesh would be forwarded for some
-// milliseconds.
+// The time that the first query may have to wait for the sources' first read.  The sockets are
+// bound by then, so that the kernel queues queries.  Without the wait, names of the mesh would be
+// forwarded for some milliseconds.
 constexpr std::chrono::milliseconds kFirstReadLimit{1'000};
 // With a state of an earlier run there are answers at once; sources that are read this soon after
 // the start spare clients the old ones.
 constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
-// How soon an address that could not be bound is tried again: its other user may be about to end.
+// The interval of tries to bind an address that is in use: its other user may be about to end.
 constexpr std::chrono::seconds kBindAgain{5};
-// How long a start waits for an address that another process has: the daemon that this one replaces
-// may be draining its queries.
+// The time that a start waits for an address that another process has: the daemon that this one
+// replaces may be draining its queries.
 constexpr std::chrono::seconds kBindWait{3};
 constexpr std::chrono::milliseconds kBindRetry{50};
-// When the log and the supervisor hear that we answer, though a source has not been read: what does
-// not depend on it is answered.
+// After this time, the log and the supervisor hear that the daemon answers, though a source has not
+// been read: it answers all queries that do not depend on that source.
 constexpr std::chrono::seconds kServingAnyway{5};
 
 unsigned worker_count(const ServerConfig& server) {
@@ -141,7 +141,8 @@ Result<void> Daemon::start() {
   state_keeper_.open(state_directory_.path(), saved_sources(config_));
   sources_.follow(config_);
   wait_for_sources();
-  // Before anything is answered: who has an answer may also ask us to end, and is then waited for.
+  // Before the first answer: a program that has an answer may also ask us to end, and wait for
+  // that.
   if (auto started = start_signals(); !started) return started;
   if (auto started = start_workers(); !started) return started;
   query_logging_.apply(config_.log, query_settings_, workers_);
@@ -457,7 +458,7 @@ void Daemon::apply_upstream() {
   std::string warning;
   UpstreamConfig next = effective_upstream(config_, listeners_.addresses(), &warning);
   if (!warning.empty()) log_.write_folded(LogLevel::Warn, warning);
-  // A resolv.conf that is being rewritten may name nobody for a moment: keep whom we know.
+  // A resolv.conf that is being rewritten may name no server for a moment: keep the known ones.
   if (next.servers.empty() && !upstream_.servers.empty() && config_.upstream.servers.empty())
     next.servers = upstream_.servers;
   upstream_ = std::move(next);

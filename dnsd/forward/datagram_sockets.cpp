@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kFirstPort = 32768;
 constexpr std::uint32_t kPorts = 32768;
 constexpr int kPortTries = 8;
-// How long idle sockets outlive the load that they were kept for.
+// The time that idle sockets outlive the load that they were kept for.
 constexpr Millis kIdleTime = 1'000;
 
 // Binds to a port drawn from the kernel's random generator, so that a forger cannot guess it

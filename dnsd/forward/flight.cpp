@@ -56,7 +56,7 @@ CacheKey Flight::key() const {
   return {question_.question, question_.dnssec_ok, question_.checking_disabled};
 }
 
-// Asks whom there is to ask now, or ends the flight.
+// Asks the upstream servers whose turn it is, or ends the flight.
 void Flight::go_on() {
   if (is_anyone_waiting()) return arm();
   bool launched = launch_one();

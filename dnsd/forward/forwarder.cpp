@@ -32,7 +32,7 @@ std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
 
 }  // namespace
 
-// A question that is being asked, by this worker or by another, and who waits for it here.
+// A question that this worker or another one asks, and the queries that wait for it here.
 class Forwarder::Pending final : public Recycled<Pending>,
                                  public Retirable,
                                  private FlightListener,
@@ -105,7 +105,8 @@ class Forwarder::Pending final : public Recycled<Pending>,
   bool no_stale_ = false;  // looked for in vain
 };
 
-// RFC 8767, section 5: who has waited long enough gets what there was; the flight goes on.
+// RFC 8767, section 5: a client that has waited long enough gets the stale answer; the flight goes
+// on.
 void Forwarder::Pending::on_timer(Timer&) {
   const Millis now = forwarder_.reactor_.now();
   if (ends_at_ != 0 && now >= ends_at_) {

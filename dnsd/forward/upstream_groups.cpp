@@ -9,7 +9,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-// How often doubtful upstreams are looked after, and loop checks thought of.
+// The interval of the checks of doubtful upstream servers and of the loop checks.
 constexpr Millis kTick = 100;
 constexpr Millis kIdleTick = 2'000;
 // Policy fastest: how often those that are not asked are measured.

@@ -17,7 +17,7 @@ constexpr std::uint32_t kLossesToDoubt = 2;
 // One probe is lost too easily: where a third of all packets is, two upstreams would be taken for
 // dead again and again, and questions be given up that the next packet would have answered.
 constexpr std::uint32_t kProbesToFall = 2;
-// And who has answered anything within this time is not dead.
+// A server that has sent any answer within this time is not dead.
 constexpr Millis kSilenceToFall = 1'000;
 // While an upstream is down, so often is it asked whether it is back: in time for an answer within
 // a second of its return.
@@ -39,7 +39,7 @@ std::string random_label() {
   return label;
 }
 
-// How often an upstream that loops is asked whether it still does, and one that does not.
+// The intervals of the loop checks of an upstream server that loops, and of one that does not.
 constexpr Millis kLoopedPause = 10'000;
 constexpr Millis kLoopCheckPause = 300'000;
 constexpr Millis kFirstLoopRetry = 2'000;

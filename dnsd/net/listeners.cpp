@@ -134,8 +134,8 @@ void prepare_tcp(int fd) {
   set_option(fd, SOL_SOCKET, SO_SNDBUF, kStreamBufferBytes);
 }
 
-// How to bind an address.  Two sockets can only share an address if both have SO_REUSEPORT at the
-// moment when the second one binds.  So the first socket of an address binds without it, which
+// The way to bind an address.  Two sockets can only share an address if both have SO_REUSEPORT at
+// the moment when the second one binds.  So the first socket of an address binds without it, which
 // fails if any other process is there, and gets it afterwards, for the sockets of our other
 // workers. Of two daemons that start at once, exactly one wins.
 enum class Sharing : std::uint8_t {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out who has an address that cannot be bound.  Reads /proc, so only for error paths.
+// Finds the process that has an address that cannot be bound.  Reads /proc, so only for error
+// paths.
 #pragma once
 
 #include <sys/types.h>

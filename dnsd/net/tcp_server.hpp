@@ -40,7 +40,7 @@ class TcpServer {
   int add(std::shared_ptr<ListenSocket> socket);
   bool has(const ListenSocket& socket) const;
   std::vector<const ListenSocket*> sockets() const;
-  // Accepts who is waiting already, then closes the socket.
+  // Accepts the connections that wait already, then closes the socket.
   void retire(const ListenSocket& socket);
 
   // Every connection answers what it has asked and is closed as soon as it has.  One that has asked
@@ -57,7 +57,7 @@ class TcpServer {
   void send_later(const ReplyTo& reply_to, std::span<const std::uint8_t> message);
   void drop(const ReplyTo& reply_to);
   void flush();
-  // Closes whom the time limits say; a few times a second.
+  // Closes connections over their time limits.  REQUIRES: a call a few times a second.
   void sweep();
   std::chrono::milliseconds idle_timeout() const { return budget_->idle_timeout_at(limits_); }
 
@@ -83,8 +83,8 @@ class TcpServer {
   void answer(Connection& c, std::span<const std::uint8_t> query);
   bool write_replies(Connection& c);
   bool write_output(Connection& c);
-  // Goes on after anything changed: takes queries that waited, sets what to poll for, closes who is
-  // done.  The connection may be closed after this.
+  // Goes on after anything changed: takes queries that waited, sets the events to poll for, and
+  // closes the connection if it is done.  The connection may be closed after this.
   void proceed(Connection& c);
   void watch(Connection& c);
   // Counts what the connection holds; while all hold too much, those close that have stalled
@@ -130,7 +130,7 @@ class TcpServer {
   // By last activity, the longest idle first.
   Connection* oldest_ = nullptr;
   Connection* newest_ = nullptr;
-  std::vector<ReplyTo> dirty_;  // who has late replies to write
+  std::vector<ReplyTo> dirty_;  // connections with late replies to write
 
   std::unique_ptr<std::uint8_t[]> read_buffer_;
   std::unique_ptr<std::uint8_t[]> scratch_;  // replies of the read at hand

@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kTick{250};
 constexpr unsigned kTicksPerSecond = 4;
 constexpr std::chrono::milliseconds kDrainTick{5};
-// How long a listener that was taken away still sends late replies.
+// The time that a listener that was taken away still sends late replies.
 constexpr std::uint64_t kRetiredMs = 5000;
 
 // The sockets of one worker in a set.

@@ -39,8 +39,8 @@ inline std::uint64_t rotation_key(const registry::ServiceRecord& service, wire::
   return reinterpret_cast<std::uintptr_t>(&service) ^ static_cast<std::uint64_t>(type) << 56;
 }
 
-// How long a client may keep that a name or record is missing; also of aliases made by the search
-// shortcut, which something real may replace.
+// The time that a client may keep that a name or record is missing; also of aliases made by the
+// search shortcut, which something real may replace.
 std::uint32_t negative_ttl(const registry::View& view);
 
 }  // namespace meshdns::dnsd

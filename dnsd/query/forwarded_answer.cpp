@@ -21,7 +21,7 @@ using wire::MessageWriter;
 using wire::Section;
 using wire::Type;
 
-// How many links of the message's chain lead to a name that we answer; 0 = none does.
+// The number of links of the message's chain up to a name that we answer; 0 = none.
 std::size_t links_to_registry(const registry::View& view, Asked asked,
                               const CachedMessage& message) {
   asked.is_target = true;

@@ -84,7 +84,7 @@ Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& ch
       decision.why = "the chain of aliases is a loop or too long";
       return decision;
     }
-    // RFC 1034, section 3.6.2: who asks for the alias itself gets just that.
+    // RFC 1034, section 3.6.2: a query for the alias itself gets the alias only.
     if (asked.type == wire::Type::Cname || asked.type == wire::Type::Any) {
       decision.verdict = Verdict::AliasItself;
       return decision;

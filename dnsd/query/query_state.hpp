@@ -76,7 +76,7 @@ class HeldQueries {
   // all that wait for one.
   static constexpr Millis kAll = ~Millis{0};
   std::vector<std::uint64_t> awaiting_snapshot(Millis now) const;
-  // When the first of them gives up; kAll: none waits.
+  // The time when the first of them gives up; kAll: none waits.
   Millis next_deadline() const;
   std::size_t size() const { return queries_.size(); }
   void clear();

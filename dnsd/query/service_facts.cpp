@@ -187,7 +187,7 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back(fmt::format("search: {}", fmt::join(client.search, " ")));
   facts.push_back(
       fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "", identity.ipv6 ? " IPv6" : ""));
-  // How many hosts there are, and how often something changes, tells of hidden ones.
+  // The number of hosts and the number of changes would tell of hidden hosts.
   const std::string counts =
       audience == Audience::Operator
           ? fmt::format("generation {}, {} hosts, ", snapshot.generation, snapshot.hosts.size())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many file descriptors this process may have.
+// The number of file descriptors that this process may have.
 #pragma once
 
 #include <sys/resource.h>

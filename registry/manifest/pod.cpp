@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/v1 Pod: who has which address, and where a client is.
+// core/v1 Pod: the owner of an address, and the place of a client.
 #include <array>
 #include <iterator>
 #include <ranges>
@@ -174,7 +174,7 @@ Resource read_pod(Object& object) {
   pod.running = !object.is_being_deleted;
   bool is_over = false;
   const auto spec = fields.get("spec");
-  // A Pod written by hand to say who has an address needs no spec.
+  // A Pod written by hand to name the owner of an address needs no spec.
   if (spec) read_spec(object.report, *spec, pod);
   pod.is_gateway = is_gateway(object, spec ? &spec->node() : nullptr);
   const auto status = fields.get("status");

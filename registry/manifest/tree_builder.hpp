@@ -49,7 +49,7 @@ class TreeBuilder {
   // For split_lists: the receiver of the elements.  Null: they stay in the tree.
   void set_listener(const DocumentListener* listener) { listener_ = listener; }
 
-  // How many levels around the next documents do not count against the bound.
+  // The number of levels around the next documents that do not count against the bound.
   void set_envelope_levels(std::uint32_t levels) { envelope_levels_ = levels; }
 
   void start_document();

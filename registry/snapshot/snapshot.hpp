@@ -104,7 +104,7 @@ struct Snapshot {
                               [&](const NonTerminal& e) { return e.name == name; });
   }
   const PodEntry* find_pod(const IpAddress& address) const;
-  // How the client of an address was chosen; null = nothing is known of the address.
+  // The reason for the client of an address; null = nothing is known of the address.
   const ClientEntry* client_entry_at(const IpAddress& source) const;
   // The client at `source`.  Null: by_source_address, unknown, and unknown clients are refused.
   const Client* client_at(const IpAddress& source) const;

@@ -106,7 +106,7 @@ class SourceSink {
   virtual void apply(SourceBatch&& batch) = 0;
 };
 
-// How long something took, as counts by upper limit.
+// Durations, as counts by upper limit.
 struct DelayHistogram {
   static constexpr std::array<double, 14> kLimits = {
       0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60};

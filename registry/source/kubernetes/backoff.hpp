@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long to wait before the next try: doubling, with jitter, so that the nodes of a cluster do
-// not all come back to an API server at once.
+// The wait before the next try.  It doubles, with jitter, so that the nodes of a cluster do not all
+// come back to an API server at once.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a cluster's API is reached and with what right: from a kubeconfig, or from what every Pod
-// finds in itself (the API reference, "Config (v1)"; "Accessing the API from a Pod").
+// The address of a cluster's API and the credentials for it: from a kubeconfig, or from what every
+// Pod finds in itself (the API reference, "Config (v1)"; "Accessing the API from a Pod").
 #pragma once
 
 #include <chrono>

@@ -28,7 +28,7 @@ struct ClusterSourceOptions {
   // Changes within this time are applied together.
   Milliseconds batch_delay{2};
   std::size_t batch_objects = 500;
-  // How often kinds are looked for where CRDs may not be watched.
+  // The interval of discovery where CRDs may not be watched.
   Milliseconds discovery_poll{60'000};
 };
 

@@ -16,8 +16,8 @@ struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
 namespace meshdns::registry::kubernetes {
 
-// How a server is reached, and how both sides prove who they are.  Files are read anew with every
-// connection, so that they may rotate.
+// The address of a server, and the proofs of identity of both sides.  Files are read anew with
+// every connection, so that they may rotate.
 struct TlsIdentity {
   std::string ca_file;
   std::string ca_pem;  // instead of the file; both empty: the system's

@@ -76,7 +76,7 @@ class SliceSearch {
 
   // Lets Services leave and join groups.  Groups without names are not to be watched.
   const std::vector<SliceGroup>& regroup(Milliseconds now);
-  // When regroup() will have work without news.
+  // The time when regroup() will have work without news.
   std::optional<Milliseconds> next_change() const;
   // Services that wait for a place in a group.
   std::size_t waiting() const { return waiting_; }

@@ -21,7 +21,7 @@ struct WatchNeeds {
   std::vector<std::string> namespaces;  // only these; empty = all
   std::string root_namespace = "istio-system";
   std::string node_name;                      // empty = not known: then the Pods of every node
-  bool client_pods = false;                   // Pods of this node tell who asks
+  bool client_pods = false;                   // Pods of this node give the identity of clients
   bool all_pods = false;                      // verified pod names
   bool all_slices = false;                    // those of Services with cluster IPs, too
   std::set<std::string> selected_pods;        // namespaces whose Pods are ServiceEntries' endpoints
