@@ -9,18 +9,15 @@
 
 #include "loop/check_loop.hpp"
 #include "registry/base/printable.hpp"
+#include "registry/source/backoff.hpp"
 #include "registry/source/istiod/access.hpp"
 #include "registry/source/istiod/inbox.hpp"
 #include "registry/source/istiod/module.hpp"
-#include "registry/source/kubernetes/backoff.hpp"
 
 namespace meshdns::registry {
 namespace {
 
 using namespace istiod;  // NOLINT(google-build-using-namespace): of this file's own subject
-using kubernetes::Backoff;
-using kubernetes::Milliseconds;
-using kubernetes::Scheduler;
 
 constexpr Milliseconds kFirstRetry{1'000};
 constexpr Milliseconds kLastRetry{30'000};
@@ -41,8 +38,8 @@ class IstiodSource final : public Source, private InboxListener {
   IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, SourceSink& sink)
       : options_(std::move(options)),
         sink_(sink),
-        scheduler_(kubernetes::make_uv_scheduler(loop)),
-        backoff_(kFirstRetry, kubernetes::make_random()),
+        scheduler_(make_uv_scheduler(loop)),
+        backoff_(kFirstRetry, make_random()),
         inbox_(options_.name, *this) {
     check_loop(inbox_.open(loop), "open a mailbox");
     silent_since_ = scheduler_->now();
@@ -206,8 +203,8 @@ class IstiodSource final : public Source, private InboxListener {
   SourceSink& sink_;
   std::unique_ptr<Scheduler> scheduler_;
   Backoff backoff_;
-  std::unique_ptr<kubernetes::Timer> retry_;
-  std::unique_ptr<kubernetes::Timer> repetition_;
+  std::unique_ptr<Timer> retry_;
+  std::unique_ptr<Timer> repetition_;
   std::size_t next_address_ = 0;
   Milliseconds began_at_{0};  // the stream
   bool had_push_ = false;     // of the stream

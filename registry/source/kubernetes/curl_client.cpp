@@ -13,8 +13,8 @@
 
 #include "registry/source/kubernetes/body_decoder.hpp"
 #include "registry/source/kubernetes/curl_options.hpp"
-#include "registry/source/kubernetes/scheduler.hpp"
 #include "registry/source/kubernetes/socket_set.hpp"
+#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "registry/manifest/document.hpp"
 #include "registry/source/kubernetes/reflector.hpp"
-#include "registry/source/kubernetes/scheduler.hpp"
 #include "registry/source/kubernetes/transport.hpp"
+#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 

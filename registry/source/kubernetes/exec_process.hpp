@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "registry/base/result.hpp"
-#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 

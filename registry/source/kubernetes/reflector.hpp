@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "registry/manifest/document.hpp"
+#include "registry/source/backoff.hpp"
 #include "registry/source/kubernetes/api_status.hpp"
-#include "registry/source/kubernetes/backoff.hpp"
 #include "registry/source/kubernetes/json_cutter.hpp"
 #include "registry/source/kubernetes/object_outline.hpp"
-#include "registry/source/kubernetes/scheduler.hpp"
 #include "registry/source/kubernetes/transport.hpp"
+#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 

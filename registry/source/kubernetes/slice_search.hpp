@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "registry/model/resources.hpp"
-#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/scheduler.hpp"
 #include "registry/source/kubernetes/transport.hpp"
 
 namespace meshdns::registry::kubernetes {

@@ -8,7 +8,7 @@
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
-namespace meshdns::registry::kubernetes {
+namespace meshdns::registry {
 
 using Milliseconds = std::chrono::milliseconds;
 
@@ -31,4 +31,4 @@ class Scheduler {
 // On libuv's timers.  The loop must run on for the handles to close after destruction.
 std::unique_ptr<Scheduler> make_uv_scheduler(uv_loop_s* loop);
 
-}  // namespace meshdns::registry::kubernetes
+}  // namespace meshdns::registry

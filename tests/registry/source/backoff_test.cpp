@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/kubernetes/backoff.hpp"
+#include "registry/source/backoff.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace meshdns::registry::kubernetes {
+namespace meshdns::registry {
 namespace {
 
 TEST(BackoffTest, DoublesUpToTheLimitAndBeginsAnew) {
@@ -34,4 +34,4 @@ TEST(BackoffTest, CopiesOfTheRandomSourceDrawFromOneSequence) {
 }
 
 }  // namespace
-}  // namespace meshdns::registry::kubernetes
+}  // namespace meshdns::registry

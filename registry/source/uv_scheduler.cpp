@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "loop/timer.hpp"
-#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/scheduler.hpp"
 
-namespace meshdns::registry::kubernetes {
+namespace meshdns::registry {
 namespace {
 
 class UvTimer final : public Timer {
@@ -41,4 +41,4 @@ std::unique_ptr<Scheduler> make_uv_scheduler(uv_loop_s* loop) {
   return std::make_unique<UvScheduler>(loop);
 }
 
-}  // namespace meshdns::registry::kubernetes
+}  // namespace meshdns::registry

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/kubernetes/backoff.hpp"
+#include "registry/source/backoff.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <random>
 
-namespace meshdns::registry::kubernetes {
+namespace meshdns::registry {
 
 Milliseconds Backoff::next(Milliseconds limit) {
   step_ = std::min(limit, step_.count() == 0 ? first_ : 2 * step_);
@@ -20,4 +20,4 @@ Backoff::Random make_random() {
   return [engine] { return std::uniform_real_distribution<>(0.0, 1.0)(*engine); };
 }
 
-}  // namespace meshdns::registry::kubernetes
+}  // namespace meshdns::registry

@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "registry/source/kubernetes/scheduler.hpp"
+#include "registry/source/scheduler.hpp"
 
-namespace meshdns::registry::kubernetes {
+namespace meshdns::registry {
 
 class Backoff {
  public:
@@ -29,4 +29,4 @@ class Backoff {
 // Seeded by the system.
 Backoff::Random make_random();
 
-}  // namespace meshdns::registry::kubernetes
+}  // namespace meshdns::registry
