@@ -1,109 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/tcp_server.hpp"
 
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "loop/poll.hpp"
-#include "registry/base/descriptor_limit.hpp"
+#include "dnsd/net/tcp_connection.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::size_t kPrefix = 2;  // RFC 1035, section 4.2.2
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kReadSize = 16 * 1024;  // some 400 queries
 // A started message up to this long is copied in front of the next read; longer ones grow in a
 // buffer of their own, or a slow sender would have us copy them over and over.
 constexpr std::size_t kShortRest = 2048;
 constexpr std::size_t kFlushAt = 64 * 1024;
-constexpr std::size_t kScratchSize = kFlushAt + kPrefix + kTcpBufferSize;
+constexpr std::size_t kScratchSize = kFlushAt + kTcpPrefix + kTcpBufferSize;
 // Late replies may come while much is unsent; so many times TcpLimits::max_unsent end the
 // connection.
 constexpr std::size_t kMaxUnsentFactor = 4;
-constexpr int kAcceptsPerTurn = 64;
-constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kEvictionTries = 64;
 
 std::uint64_t ms(std::chrono::milliseconds duration) {
   return static_cast<std::uint64_t>(duration.count());
 }
 
-std::size_t message_size(const std::uint8_t* at) {
-  return static_cast<std::size_t>(at[0]) << 8 | at[1];
-}
-
-// A connection that was accepted says by its number how full the table of files is.
-int highest_usable_fd(std::uint32_t reserved) {
-  const auto most = static_cast<int>(descriptor_limit());
-  const FileDescriptor lowest_free(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const int left = lowest_free ? most - lowest_free.get() : 0;
-  // A reserve that takes more than half of what is left would leave TCP nothing.
-  return most - 1 - std::min(static_cast<int>(reserved), left / 2);
-}
-
 }  // namespace
-
-// Acceptors and connections are owned by the callbacks of their polls, which go when the loop has
-// closed the handles: both may be in use when they are closed.
-struct TcpServer::Acceptor {
-  loop::Poll poll;
-  std::shared_ptr<ListenSocket> listen;
-};
-
-struct TcpServer::Connection {
-  loop::Poll poll;
-  FileDescriptor fd;
-  int watched = 0;  // libuv events polled for
-  Client client;
-  TcpBudget::Place place;
-  std::uint32_t slot;
-  std::uint32_t generation;
-  std::uint32_t in_flight = 0;  // queries that a late reply is due to
-  bool has_asked = false;
-  bool end_of_queries = false;  // the client has closed its half
-  bool dirty = false;
-  bool closed = false;
-  // Loop time of the last octet in or reply out; of the first octet of an unfinished query, 0 =
-  // none; of the last progress in writing, 0 = nothing to write.
-  std::uint64_t active_at = 0;
-  std::uint64_t query_since = 0;
-  std::uint64_t unsent_since = 0;
-  std::vector<std::uint8_t> input;   // an unfinished query, or queries that have to wait
-  std::vector<std::uint8_t> output;  // replies that the socket did not take yet
-  std::size_t output_at = 0;
-  std::size_t held = 0;  // octets of both, as counted last
-  Connection* older = nullptr;
-  Connection* newer = nullptr;
-
-  void forget_sent() {
-    output.erase(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(output_at));
-    output_at = 0;
-  }
-  std::size_t unsent() const { return output.size() - output_at; }
-  // Since when nothing has moved that it holds memory for.
-  std::uint64_t stalled_since() const {
-    if (unsent_since != 0) return unsent_since;
-    return query_since != 0 ? query_since : active_at;
-  }
-  bool has_whole_query() const {
-    return input.size() >= kPrefix && input.size() - kPrefix >= message_size(input.data());
-  }
-  void keep_input(std::span<const std::uint8_t> rest) {
-    if (rest.empty())
-      std::vector<std::uint8_t>().swap(input);
-    else
-      std::vector<std::uint8_t>(rest.begin(), rest.end()).swap(input);
-  }
-};
 
 TcpServer::TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget,
                      unsigned worker)
@@ -112,103 +38,16 @@ TcpServer::TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<
       budget_(std::move(budget)),
       worker_(worker),
       limits_(budget_->limits()),
-      max_accepted_fd_(highest_usable_fd(limits_.reserved_files)),
-      pause_timer_(loop, [this] { resume_accepting(); }),
+      acceptors_(loop, counters, limits_.reserved_files, *this),
       read_buffer_(new std::uint8_t[kShortRest + kReadSize]),
       scratch_(new std::uint8_t[kScratchSize]) {}
 
 TcpServer::~TcpServer() = default;
 
-// --- listeners -----------------------------------------------------------------------------------
+// --- accepted connections ------------------------------------------------------------------------
 
-int TcpServer::add(std::shared_ptr<ListenSocket> listen) {
-  const auto acceptor = std::make_shared<Acceptor>();
-  acceptor->listen = std::move(listen);
-  const auto acceptable = [this, acceptor](int status, int) { on_acceptable(*acceptor, status); };
-  const int error = acceptor->poll.open(loop_, acceptor->listen->fd.get(), acceptable);
-  if (error != 0) return error;
-  if (paused_until_ == 0) acceptor->poll.watch(UV_READABLE);
-  acceptors_.push_back(acceptor);
-  return 0;
-}
-
-bool TcpServer::has(const ListenSocket& listen) const {
-  return std::any_of(acceptors_.begin(), acceptors_.end(),
-                     [&](const auto& a) { return a->listen.get() == &listen; });
-}
-
-std::vector<const ListenSocket*> TcpServer::sockets() const {
-  std::vector<const ListenSocket*> all;
-  for (const auto& a : acceptors_) all.push_back(a->listen.get());
-  return all;
-}
-
-void TcpServer::retire(const ListenSocket& listen) {
-  const auto found = std::find_if(acceptors_.begin(), acceptors_.end(),
-                                  [&](const auto& a) { return a->listen.get() == &listen; });
-  if (found == acceptors_.end()) return;
-  const std::shared_ptr<Acceptor> acceptor = *found;
-  // The kernel resets the connections in the queue of a socket that closes.  An inherited socket
-  // passes its queue on.
-  if (!listen.inherited) {
-    accept_waiting(*acceptor);
-    // Other processes may hold the socket, too: this makes the kernel give new clients to them.
-    ::shutdown(listen.fd.get(), SHUT_RD);
-  }
-  acceptors_.erase(found);
-  acceptor->poll.close();
-}
-
-void TcpServer::on_acceptable(Acceptor& acceptor, int status) {
-  if (status < 0) {
-    counters_.tcp_accept_errors.add();
-    pause_accepting();
-    return;
-  }
-  accept_waiting(acceptor);
-}
-
-void TcpServer::accept_waiting(Acceptor& acceptor) {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    sockaddr_storage peer{};
-    socklen_t size = sizeof peer;
-    const int fd = ::accept4(acceptor.listen->fd.get(), reinterpret_cast<sockaddr*>(&peer), &size,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-      if (errno == EAGAIN) return;
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      counters_.tcp_accept_errors.add();
-      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) continue;
-      // Polling goes on telling us of the client that we cannot accept: without a pause we would
-      // spin.
-      evict_longest_idle();
-      pause_accepting();
-      return;
-    }
-    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(&peer);
-    const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&peer);
-    const auto client = IpAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&peer));
-    const std::uint16_t port = ntohs(peer.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
-    FileDescriptor accepted(fd);
-    if (client && leave_reserve(accepted)) admit(acceptor, std::move(accepted), *client, port);
-    if (paused_until_ != 0) return;
-  }
-}
-
-// One closes for one that opens, which takes over its number: with its own it would stand in the
-// reserve, and the next one, finding the lower number free, would not see that all are in use.
-// False: nobody is idle, and the reserve stays for others.
-bool TcpServer::leave_reserve(FileDescriptor& fd) {
-  if (fd.get() <= max_accepted_fd_) return true;
-  if (evict_longest_idle()) fd = FileDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (fd && fd.get() <= max_accepted_fd_) return true;
-  counters_.tcp_rejected_files.add();
-  pause_accepting();
-  return false;
-}
-
-void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& client,
-                      std::uint16_t port) {
+void TcpServer::on_accepted(FileDescriptor fd, const ListenSocket& listen, const IpAddress& client,
+                            std::uint16_t port) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
@@ -229,8 +68,8 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
     counters_.tcp_accept_errors.add();
     return;
   }
-  c->client = {client, port, acceptor.listen->address.ip, true};
-  if (acceptor.listen->wildcard) {
+  c->client = {client, port, listen.address.ip, true};
+  if (listen.wildcard) {
     sockaddr_storage local{};
     socklen_t size = sizeof local;
     ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size);
@@ -250,7 +89,7 @@ void TcpServer::admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& cl
   proceed(*c);
 }
 
-bool TcpServer::evict_longest_idle() {
+bool TcpServer::close_longest_idle() {
   int tries = kEvictionTries;
   for (Connection* c = oldest_; c != nullptr && tries-- > 0; c = c->newer) {
     if (!may_make_room(*c)) continue;
@@ -272,17 +111,6 @@ void TcpServer::make_room(const TcpBudget::ConnectionId& id) {
 // Tells the budget whether the connection may be closed to make room.
 void TcpServer::note_rest(Connection& c) {
   may_make_room(c) ? c.place.set_idle_since(c.active_at) : c.place.set_busy();
-}
-
-void TcpServer::pause_accepting() {
-  for (const auto& a : acceptors_) a->poll.watch(0);
-  paused_until_ = uv_now(loop_) + kAcceptPauseMs;
-  pause_timer_.start(std::chrono::milliseconds(kAcceptPauseMs));
-}
-
-void TcpServer::resume_accepting() {
-  paused_until_ = 0;
-  for (const auto& a : acceptors_) a->poll.watch(UV_READABLE);
 }
 
 // --- one connection ------------------------------------------------------------------------------
@@ -360,17 +188,17 @@ bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets
     if (is_full && !write_replies(c)) return false;
     if (!may_take_query(c)) break;
     const std::span<const std::uint8_t> rest = octets.subspan(taken);
-    if (rest.size() < kPrefix) break;
-    const std::size_t size = message_size(rest.data());
+    if (rest.size() < kTcpPrefix) break;
+    const std::size_t size = TcpConnection::message_size(rest.data());
     // A message without a header means that the framing is lost, and so is the connection.
     if (size < kHeader) {
       well = false;
       break;
     }
-    if (rest.size() - kPrefix < size) break;
+    if (rest.size() - kTcpPrefix < size) break;
     c.has_asked = true;
-    answer(c, rest.subspan(kPrefix, size));
-    taken += kPrefix + size;
+    answer(c, rest.subspan(kTcpPrefix, size));
+    taken += kTcpPrefix + size;
   }
   const bool written = write_replies(c);
   const bool unfinished = taken < octets.size() && may_take_query(c);
@@ -388,9 +216,10 @@ bool TcpServer::take_queries(Connection& c, std::span<const std::uint8_t> octets
 void TcpServer::answer(Connection& c, std::span<const std::uint8_t> query) {
   counters_.tcp_queries.add();
   std::uint8_t* const out = scratch_.get() + scratch_used_;
-  std::memcpy(out + kPrefix, query.data(), query.size());
+  std::memcpy(out + kTcpPrefix, query.data(), query.size());
   const ReplyTo reply_to{c.client, c.slot, c.generation, 0, 0};
-  const std::size_t size = sink_->on_query({out + kPrefix, kTcpBufferSize}, query.size(), reply_to);
+  const std::size_t size =
+      sink_->on_query({out + kTcpPrefix, kTcpBufferSize}, query.size(), reply_to);
   if (size == QuerySink::kNoReply) return;
   if (size == QuerySink::kReplyLater) {
     ++c.in_flight;
@@ -398,7 +227,7 @@ void TcpServer::answer(Connection& c, std::span<const std::uint8_t> query) {
   }
   out[0] = static_cast<std::uint8_t>(size >> 8);
   out[1] = static_cast<std::uint8_t>(size);
-  scratch_used_ += kPrefix + size;
+  scratch_used_ += kTcpPrefix + size;
   counters_.tcp_replies.add();
 }
 
@@ -602,9 +431,7 @@ void TcpServer::drain() {
 
 void TcpServer::close_all() {
   while (oldest_ != nullptr) close(*oldest_);
-  for (const auto& acceptor : acceptors_) acceptor->poll.close();
-  acceptors_.clear();
-  pause_timer_.close();
+  acceptors_.close();
 }
 
 void TcpServer::link_newest(Connection& c) {

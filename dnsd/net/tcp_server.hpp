@@ -13,19 +13,22 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dnsd/net/counters.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/net/tcp_acceptors.hpp"
 #include "dnsd/net/tcp_budget.hpp"
-#include "loop/timer.hpp"
 #include "registry/base/file_descriptor.hpp"
 
 namespace meshdns::dnsd {
 
+struct TcpConnection;
+
 // The worker's thread only, but for construction and add() before it runs.
-class TcpServer {
+class TcpServer final : private AcceptListener {
  public:
   // `worker` is its name in the budget.
   TcpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<TcpBudget> budget,
@@ -37,11 +40,11 @@ class TcpServer {
   void set_sink(QuerySink* sink) { sink_ = sink; }
 
   // Serves `socket`; 0 or a libuv error.
-  int add(std::shared_ptr<ListenSocket> socket);
-  bool has(const ListenSocket& socket) const;
-  std::vector<const ListenSocket*> sockets() const;
+  int add(std::shared_ptr<ListenSocket> socket) { return acceptors_.add(std::move(socket)); }
+  bool has(const ListenSocket& socket) const { return acceptors_.has(socket); }
+  std::vector<const ListenSocket*> sockets() const { return acceptors_.sockets(); }
   // Accepts the connections that wait already, then closes the socket.
-  void retire(const ListenSocket& socket);
+  void retire(const ListenSocket& socket) { acceptors_.retire(socket); }
 
   // Every connection answers what it has asked and is closed as soon as it has.  One that has asked
   // nothing yet was made for a query that is on its way: it is waited for, but not long.
@@ -62,19 +65,14 @@ class TcpServer {
   std::chrono::milliseconds idle_timeout() const { return budget_->idle_timeout_at(limits_); }
 
  private:
-  struct Acceptor;
-  struct Connection;
+  using Connection = TcpConnection;
 
-  void on_acceptable(Acceptor& acceptor, int status);
+  void on_accepted(FileDescriptor fd, const ListenSocket& listen, const IpAddress& client,
+                   std::uint16_t port) override;
+  bool close_longest_idle() override;
   void on_ready(Connection& c, int status, int events);
 
-  void accept_waiting(Acceptor& acceptor);
-  bool leave_reserve(FileDescriptor& fd);
-  void admit(Acceptor& acceptor, FileDescriptor fd, const IpAddress& client, std::uint16_t port);
-  bool evict_longest_idle();
   void note_rest(Connection& c);
-  void pause_accepting();
-  void resume_accepting();
 
   bool read(Connection& c);
   bool read_into_scratch(Connection& c);
@@ -111,13 +109,10 @@ class TcpServer {
   const unsigned worker_;
   TcpLimits limits_;  // a copy, renewed by sweep()
   QuerySink* sink_ = nullptr;
-  int max_accepted_fd_;
   bool draining_ = false;
   std::uint64_t grace_until_ = 0;  // loop time; of connections without a query, once draining
 
-  std::vector<std::shared_ptr<Acceptor>> acceptors_;
-  std::uint64_t paused_until_ = 0;  // loop time; 0 = accepting
-  loop::Timer pause_timer_;
+  TcpAcceptors acceptors_;
 
   struct Slot {
     Connection* connection = nullptr;
