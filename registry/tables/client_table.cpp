@@ -2,6 +2,7 @@
 #include "registry/tables/client_table.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "registry/base/host_name.hpp"
@@ -30,22 +31,7 @@ void ClientTable::use(ClientSettings clients) {
 }
 
 void ClientTable::link_workload(const StoredRef& stored, const Resource& workload, bool add) {
-  for (const auto& address : addresses_of(workload)) {
-    // The entry of an address lists all that have it; update() decides who of them speaks, when all
-    // is linked.
-    const std::uint64_t hash = hash_of(address);
-    const auto same = [&](const PodEntry& e) { return e.address == address; };
-    auto* entry = new PodEntry;
-    const Ref<const PodEntry> replacement(entry);
-    entry->address = address;
-    if (const PodEntry* old = pods_.find(hash, same)) entry->pods = old->pods;
-    if (add)
-      entry->pods.push_back(stored);
-    else
-      std::erase(entry->pods, stored);
-    pods_.put(hash, replacement, same);
-    changed_addresses_.insert(address);
-  }
+  for (const auto& address : addresses_of(workload)) changes_[address].push_back({stored, add});
 }
 
 void ClientTable::link_sidecar(const SymbolRef& ns, const StoredRef& sidecar, bool add) {
@@ -62,15 +48,15 @@ void ClientTable::update() {
                    sidecars.contains(symbols_.intern(settings_.root_namespace));
   if (all) {
     by_address_ = {};
-    pods_.for_each([&](const PodEntry& e) { changed_addresses_.insert(e.address); });
+    pods_.for_each([&](const PodEntry& e) { changes_.try_emplace(e.address); });
   } else {
     for (const auto& ns : sidecars)
       workloads_.for_each(ns, [&](const StoredResource& stored) {
-        for (const auto& address : addresses_of(stored.decode()))
-          changed_addresses_.insert(address);
+        for (const auto& address : addresses_of(stored.decode())) changes_.try_emplace(address);
       });
   }
-  for (const auto& address : std::exchange(changed_addresses_, {})) update_address(address);
+  for (const auto& [address, changes] : std::exchange(changes_, {}))
+    update_address(address, changes);
   if (!all && sidecars.empty()) return;
   default_client_ = make(clients_.default_identity);
   auto* nobody = new Client;
@@ -79,17 +65,31 @@ void ClientTable::update() {
   sidecars_.sweep();
 }
 
-void ClientTable::update_address(const IpAddress& address) {
+// The objects that have an address after the changes; the last change of an object wins.
+std::vector<StoredRef> ClientTable::objects_after(std::vector<StoredRef> objects,
+                                                  const ObjectChanges& changes) {
+  if (changes.empty()) return objects;
+  std::unordered_map<const StoredResource*, bool> is_linked;
+  for (const auto& [object, add] : changes) is_linked[object.get()] = add;
+  std::erase_if(objects, [&](const StoredRef& object) { return is_linked.contains(object.get()); });
+  for (const auto& [object, add] : changes)
+    if (std::exchange(is_linked[object.get()], false)) objects.push_back(object);
+  return objects;
+}
+
+void ClientTable::update_address(const IpAddress& address, const ObjectChanges& changes) {
   const std::uint64_t hash = hash_of(address);
   const auto same = [&](const PodEntry& e) { return e.address == address; };
   const auto same_client = [&](const ClientEntry& e) { return e.address == address; };
   const PodEntry* old = pods_.find(hash, same);
-  if (old == nullptr || old->pods.empty()) {
+  const std::vector<StoredRef> objects =
+      objects_after(old == nullptr ? std::vector<StoredRef>() : old->pods, changes);
+  if (objects.empty()) {
     pods_.erase(hash, same);
     by_address_.erase(hash, same_client);
     return;
   }
-  const Ref<const PodEntry> entry = pod_entry(address, old->pods);
+  const Ref<const PodEntry> entry = pod_entry(address, objects);
   pods_.put(hash, entry, same);
   if (clients_.by_source_address)
     by_address_.put(hash, client_entry(address, entry->pods), same_client);

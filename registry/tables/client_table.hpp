@@ -5,7 +5,7 @@
 // Control thread; any thread may read the published data.
 #pragma once
 
-#include <set>
+#include <map>
 #include <unordered_set>
 #include <vector>
 
@@ -43,7 +43,16 @@ class ClientTable {
   void publish_to(Snapshot& snapshot) const;
 
  private:
-  void update_address(const IpAddress& address);
+  // The objects that begin or cease to have one address, in the order of the changes.  update()
+  // applies all of them at once: an address may have tens of thousands of objects.
+  struct ObjectChange {
+    StoredRef object;
+    bool add;
+  };
+  using ObjectChanges = std::vector<ObjectChange>;
+  static std::vector<StoredRef> objects_after(std::vector<StoredRef> objects,
+                                              const ObjectChanges& changes);
+  void update_address(const IpAddress& address, const ObjectChanges& changes);
   Ref<const PodEntry> pod_entry(const IpAddress& address,
                                 const std::vector<StoredRef>& objects) const;
   Ref<const ClientEntry> client_entry(const IpAddress& address,
@@ -68,7 +77,7 @@ class ClientTable {
   Ref<const Client> default_client_;
   Ref<const Client> public_client_;
   // Since the last update().
-  std::set<IpAddress> changed_addresses_;
+  std::map<IpAddress, ObjectChanges> changes_;  // empty: the clients of the address alone
   std::unordered_set<SymbolRef, SymbolHash> changed_sidecars_;  // by namespace
   bool all_changed_ = true;
 };

@@ -609,6 +609,26 @@ TEST_F(ClientTableTest, FollowsThePodsOfAnAddress) {
   EXPECT_TRUE(snapshot.pods.empty() && snapshot.clients.empty());
 }
 
+// The object of an origin may give way to that of another and come back in one commit.
+TEST_F(ClientTableTest, TheLastChangeOfAnObjectCounts) {
+  const Pod first = pod("a", "shop", "10.0.0.1");
+  const Pod second = pod("b", "web", "10.0.0.1");
+  const StoredRef stored_first = add(first);
+  const StoredRef stored_second = add(second);
+  remove(stored_second, second);
+  EXPECT_EQ(client_at("10.0.0.1"), "shop");
+  remove(stored_first, first);
+  table_.link_workload(stored_second, second, true);
+  table_.link_workload(stored_second, second, false);
+  table_.link_workload(stored_second, second, true);
+  table_.link_workload(stored_first, first, true);
+  table_.link_workload(stored_first, first, false);
+  EXPECT_EQ(client_at("10.0.0.1"), "web");
+  Snapshot snapshot;
+  table_.publish_to(snapshot);
+  EXPECT_EQ(snapshot.find_pod(*IpAddress::parse("10.0.0.1"))->pods.size(), 1U);
+}
+
 TEST_F(ClientTableTest, ASidecarReachesTheClientsOfItsNamespace) {
   add(pod("a", "shop", "10.0.0.1"));
   add(pod("b", "web", "10.0.0.2"));
