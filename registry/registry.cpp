@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/host_changes.hpp"
 #include "registry/tables/claimant_table.hpp"
@@ -124,7 +125,8 @@ struct Registry::State {
   ClaimantTable claimants;  // only with claims: strict
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};
-  StatusAddressTable status_addresses;
+  DecodedResources decoded;
+  StatusAddressTable status_addresses{decoded};
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
   std::function<bool()> interrupt;
   std::size_t steps = 0;
@@ -241,6 +243,7 @@ void Registry::State::link_namespace(const Namespace& object, bool add, Change& 
 DeriveContext Registry::State::derive_context() {
   DeriveContext context;
   context.settings = settings.get();
+  context.decoded = &decoded;
   context.owners = &claimants.owners();
   context.symbols = &symbols;
   context.ports = &ports;
@@ -355,6 +358,7 @@ void Registry::State::settle(Change& change) {
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
   rederive_marked(change);
   if (!interrupted) clients.update();
+  decoded.clear();
 }
 
 std::shared_ptr<const Snapshot> Registry::State::snapshot() {
@@ -409,7 +413,10 @@ const ResolvedName* Registry::resolved(std::string_view ns, std::string_view nam
 }
 
 std::vector<ContestedAddress> Registry::contested_addresses() const {
-  return state_->status_addresses.contested(kMaxContestedAddresses);
+  std::vector<ContestedAddress> contested =
+      state_->status_addresses.contested(kMaxContestedAddresses);
+  state_->decoded.clear();
+  return contested;
 }
 
 std::size_t Registry::symbols() const { return state_->symbols.size(); }

@@ -10,22 +10,22 @@
 
 namespace meshdns::registry {
 
-Sources decode_sources(std::span<const StoredRef> stored) {
+Sources decode_sources(std::span<const StoredRef> stored, DecodedResources& decoded) {
   Sources sources;
   sources.items.reserve(stored.size());
-  for (const auto& s : stored) sources.items.push_back({s, s->decode()});
+  for (const auto& s : stored) sources.items.push_back(decoded.of(s));
   std::ranges::sort(sources.items, [](const auto& a, const auto& b) {
-    const ObjectMeta& x = meta_of(a.resource);
-    const ObjectMeta& y = meta_of(b.resource);
+    const ObjectMeta& x = meta_of(a->resource());
+    const ObjectMeta& y = meta_of(b->resource());
     if (is_older(x, y)) return true;
     if (is_older(y, x)) return false;
-    return kind_of(a.resource) < kind_of(b.resource);
+    return kind_of(a->resource()) < kind_of(b->resource());
   });
   return sources;
 }
 
 Ref<const ServiceRecord> Deriver::run(std::span<const StoredRef> stored) {
-  const Sources sources = decode_sources(stored);
+  const Sources sources = decode_sources(stored, *context_.decoded);
   if (const PartList parts = parts_of(sources); parts.parts.size() > 1)
     return merge_parts(sources, parts);
   return derive(sources);
@@ -56,7 +56,7 @@ void Deriver::keep_sources(const Sources& sources) {
   // The one that names the record comes first: a Service before the entries that decorate it, all
   // before endpoint objects.
   std::vector<StoredRef> order;
-  for (const auto& item : sources.items) order.push_back(item.stored);
+  for (const auto& item : sources.items) order.push_back(item->stored());
   const auto rank = [](const StoredRef& s) {
     switch (s->kind()) {
       case Kind::ServiceImport:

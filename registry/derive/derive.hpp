@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "registry/claims/name_owners.hpp"
+#include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/endpoint_lists.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"
@@ -26,6 +27,7 @@ struct DeriveContext {
   SymbolTable* symbols = nullptr;
   PortTable* ports = nullptr;
   EndpointLists* lists = nullptr;
+  DecodedResources* decoded = nullptr;
   const NameOwners* owners = nullptr;  // filled with claims: strict only
   // The host has been answered with endpoints before: names that are new to the set then join when
   // they resolve.  Otherwise the first answer waits for all of them.

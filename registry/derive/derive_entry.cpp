@@ -92,13 +92,13 @@ bool Deriver::keeps(const IpAddress& address, const StoredRef& entry) {
   return false;
 }
 
-bool Deriver::add_status_addresses(const ServiceEntry& entry, const StoredRef& stored,
+bool Deriver::add_status_addresses(const ServiceEntry& entry, const DecodedResource& decoded,
                                    AddressSetBuilder& addresses) {
   bool found = false;
-  for (const auto& status : entry.status_addresses) {
-    if (!status.host.empty() && status.host != host_) continue;
-    if (!keeps(status.value, stored)) continue;
-    addresses.add(status.value);
+  for (const std::uint32_t i : decoded.statuses_of(host_)) {
+    const IpAddress& address = entry.status_addresses[i].value;
+    if (!keeps(address, decoded.stored())) continue;
+    addresses.add(address);
     found = true;
   }
   return found;
@@ -108,14 +108,14 @@ bool Deriver::answer_vips(const Entries& entries) {
   AddressSetBuilder addresses;
   bool is_declared = false;
   bool needs_vip = false;
-  for (const auto& [entry, stored] : entries) {
+  for (const auto& [entry, decoded] : entries) {
     for (const auto& prefix : entry->addresses) {
       if (!prefix.is_single() || prefix.address.is_unspecified() || !may_have(prefix.address))
         continue;
       addresses.add(prefix.address);
       is_declared = true;
     }
-    if (wants_vip(*entry, host_)) needs_vip |= !add_status_addresses(*entry, stored, addresses);
+    if (wants_vip(*entry, host_)) needs_vip |= !add_status_addresses(*entry, *decoded, addresses);
   }
   if (needs_vip)
     for (const auto& ip : context_.vips(ns_->text(), host_)) addresses.add(ip);

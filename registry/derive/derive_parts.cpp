@@ -39,12 +39,12 @@ bool has_one_service(const Sources& sources) {
   std::size_t entries = 0;
   bool has_service = false;
   for (const auto& item : sources.items) {
-    switch (item.stored->kind()) {
+    switch (item->stored()->kind()) {
       case Kind::ServiceEntry:
         ++entries;
         break;
       case Kind::Service:
-        has_service = has_service || !std::get<KubeService>(item.resource).is_manifest;
+        has_service = has_service || !std::get<KubeService>(item->resource()).is_manifest;
         break;
       case Kind::EndpointSlice:
       case Kind::Endpoints:
@@ -70,12 +70,12 @@ Deriver::PartList Deriver::parts_of(const Sources& sources) const {
     of_service.emplace(exports_of(first.export_to, Visibility::Public), merged_ports(services));
     auto& positions = result.parts.emplace_back();
     for (std::size_t i = 0; i < sources.items.size(); ++i)
-      if (sources.items[i].stored->kind() != Kind::ServiceEntry) positions.push_back(i);
+      if (sources.items[i]->stored()->kind() != Kind::ServiceEntry) positions.push_back(i);
   }
   const Visibility narrowed = entry_visibility();
   std::map<Reach, std::size_t> part_of;
   for (std::size_t i = 0; i < sources.items.size(); ++i) {
-    const auto* const entry = std::get_if<ServiceEntry>(&sources.items[i].resource);
+    const auto* const entry = std::get_if<ServiceEntry>(&sources.items[i]->resource());
     if (entry == nullptr) continue;
     Reach reach(exports_of(entry->export_to, narrowed), entry->ports);
     // All who see the entry see the Service in its place.

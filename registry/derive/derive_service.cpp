@@ -18,7 +18,7 @@ void Deriver::from_services(const Stored<KubeService>& services,
   record_->exports = exports_of(first.export_to, Visibility::Public);
   set_ports(merged_ports(services));
   if (!decorators.empty())
-    details().notes.push_back("decorated by " + decorators.front().second->label());
+    details().notes.push_back("decorated by " + decorators.front().second->stored()->label());
   if (first.type == ServiceType::ExternalName) return set_alias(first);
   record_->headless =
       std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
@@ -193,7 +193,7 @@ Sources Deriver::sources_of_service(const ObjectMeta& meta) const {
   std::vector<StoredRef> stored;
   context_.for_each_source(service_host(meta.name, meta.ns, settings_.cluster_domain), meta.ns,
                            [&](const StoredRef& s) { stored.push_back(s); });
-  return decode_sources(stored);
+  return decode_sources(stored, *context_.decoded);
 }
 
 }  // namespace meshdns::registry

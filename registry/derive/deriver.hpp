@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/model/entry_endpoints.hpp"
 #include "registry/snapshot/address_set_builder.hpp"
@@ -22,22 +23,18 @@ namespace meshdns::registry {
 
 // The decoded sources of one record, oldest first within each kind.
 struct Sources {
-  struct Item {
-    StoredRef stored;
-    Resource resource;
-  };
-  std::vector<Item> items;
+  std::vector<DecodedRef> items;
 
   template <typename T>
-  std::vector<std::pair<const T*, StoredRef>> all() const {
-    std::vector<std::pair<const T*, StoredRef>> found;
+  std::vector<std::pair<const T*, const DecodedResource*>> all() const {
+    std::vector<std::pair<const T*, const DecodedResource*>> found;
     for (const auto& item : items)
-      if (const T* value = std::get_if<T>(&item.resource)) found.emplace_back(value, item.stored);
+      if (const T* value = std::get_if<T>(&item->resource())) found.emplace_back(value, item.get());
     return found;
   }
 };
 
-Sources decode_sources(std::span<const StoredRef> stored);
+Sources decode_sources(std::span<const StoredRef> stored, DecodedResources& decoded);
 
 // Builds one record, once: REQUIRES one call of run().
 class Deriver {
@@ -52,7 +49,7 @@ class Deriver {
  private:
   using Details = ServiceRecord::Details;
   template <typename T>
-  using Stored = std::vector<std::pair<const T*, StoredRef>>;
+  using Stored = std::vector<std::pair<const T*, const DecodedResource*>>;
   using Entries = Stored<ServiceEntry>;
 
   Ref<const ServiceRecord> derive(const Sources& sources);
@@ -152,7 +149,7 @@ class Deriver {
   bool keeps(const IpAddress& address, const StoredRef& entry);
 
   // Returns whether there are any.
-  bool add_status_addresses(const ServiceEntry& entry, const StoredRef& stored,
+  bool add_status_addresses(const ServiceEntry& entry, const DecodedResource& decoded,
                             AddressSetBuilder& addresses);
 
   bool answer_vips(const Entries& entries);

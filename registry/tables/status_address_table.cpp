@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "registry/derive/derive.hpp"
@@ -10,36 +11,43 @@
 namespace meshdns::registry {
 namespace {
 
-// Calls `visit(address)` for each address that the entry has by its status, for any of the hosts.
-template <typename Visit>
-void for_each_address(const ServiceEntry& entry, std::span<const std::string> hosts,
-                      const Visit& visit) {
+// The addresses that the entry has by its status, for any of the (sorted) hosts.
+std::unordered_set<IpAddress> addresses_of(const ServiceEntry& entry,
+                                           std::span<const std::string> hosts) {
+  const auto wants = [&](const std::string& host) { return wants_vip(entry, host); };
+  const bool for_all = std::ranges::any_of(hosts, wants);
+  std::unordered_set<IpAddress> addresses;
   for (const StatusAddress& status : entry.status_addresses) {
-    const bool is_used = std::ranges::any_of(hosts, [&](const std::string& host) {
-      return (status.host.empty() || status.host == host) && wants_vip(entry, host);
-    });
-    if (is_used) visit(status.value);
+    const bool is_used = status.host.empty()
+                             ? for_all
+                             : std::ranges::binary_search(hosts, status.host) && wants(status.host);
+    if (is_used) addresses.insert(status.value);
   }
+  return addresses;
 }
 
 // Calls `visit(host)` for each host of the entry that has the address by its status.
 template <typename Visit>
-void for_each_host(const StoredResource& stored, const IpAddress& address, const Visit& visit) {
-  const Resource resource = stored.decode();
-  const auto& entry = std::get<ServiceEntry>(resource);
-  for (const StatusAddress& status : entry.status_addresses) {
-    if (status.value != address) continue;
-    for (const std::string& host : entry.hosts)
-      if (status.host.empty() || status.host == host) visit(host);
-  }
-}
-
-void mark(const StoredRef& entry, const IpAddress& address,
-          const StatusAddressTable::Changed& changed) {
-  for_each_host(*entry, address, [&](const std::string& host) { changed(entry->ns(), host); });
+void for_each_host(const DecodedResource& decoded, const IpAddress& address, const Visit& visit) {
+  const auto& hosts = std::get<ServiceEntry>(decoded.resource()).hosts;
+  for (const std::string_view host : decoded.hosts_with(address))
+    if (!host.empty())
+      visit(host);
+    else
+      std::ranges::for_each(hosts, visit);
 }
 
 }  // namespace
+
+void StatusAddressTable::Affected::add(const DecodedRef& entry, const IpAddress& address) {
+  auto& hosts = hosts_[entry];
+  for_each_host(*entry, address, [&](std::string_view host) { hosts.insert(host); });
+}
+
+void StatusAddressTable::Affected::tell(const Changed& changed) const {
+  for (const auto& [entry, hosts] : hosts_)
+    for (const std::string_view host : hosts) changed(entry->stored()->ns(), host);
+}
 
 bool StatusAddressTable::Claimant::operator<(const Claimant& other) const {
   const auto order = [](const Claimant& c) {
@@ -51,32 +59,31 @@ bool StatusAddressTable::Claimant::operator<(const Claimant& other) const {
 void StatusAddressTable::link(const ServiceEntry& entry, const StoredRef& stored,
                               std::span<const std::string> hosts, bool add,
                               const Changed& changed) {
-  std::vector<IpAddress> addresses;
-  for_each_address(entry, hosts, [&](const IpAddress& address) {
-    if (std::ranges::find(addresses, address) == addresses.end()) addresses.push_back(address);
-  });
+  if (entry.status_addresses.empty()) return;
   const Claimant claimant{entry.meta.creation_time, stored};
-  for (const IpAddress& address : addresses) {
+  Affected affected;
+  for (const IpAddress& address : addresses_of(entry, hosts)) {
     if (add)
-      add_claimant(address, claimant, changed);
+      add_claimant(address, claimant, affected);
     else
-      remove_claimant(address, claimant, changed);
+      remove_claimant(address, claimant, affected);
   }
+  affected.tell(changed);
 }
 
 void StatusAddressTable::add_claimant(const IpAddress& address, Claimant claimant,
-                                      const Changed& changed) {
+                                      Affected& affected) {
   const auto [it, is_first] = holders_.try_emplace(address, claimant);
   if (is_first) return;
   if (claimant < it->second) {
-    mark(it->second.entry, address, changed);
+    affected.add(decoded_.of(it->second.entry), address);
     std::swap(claimant, it->second);
   }
   others_[address].insert(std::move(claimant));
 }
 
 void StatusAddressTable::remove_claimant(const IpAddress& address, const Claimant& claimant,
-                                         const Changed& changed) {
+                                         Affected& affected) {
   const auto holder = holders_.find(address);
   if (holder == holders_.end()) return;
   const auto others = others_.find(address);
@@ -89,7 +96,7 @@ void StatusAddressTable::remove_claimant(const IpAddress& address, const Claiman
   } else {
     holder->second = *others->second.begin();
     others->second.erase(others->second.begin());
-    mark(holder->second.entry, address, changed);
+    affected.add(decoded_.of(holder->second.entry), address);
   }
   if (others->second.empty()) others_.erase(others);
 }
@@ -99,10 +106,7 @@ bool StatusAddressTable::has(const IpAddress& address, const StoredRef& entry,
   const auto it = holders_.find(address);
   if (it == holders_.end() || it->second.entry == entry) return true;
   const StoredRef& holder = it->second.entry;
-  bool is_shared = false;
-  if (holder->ns() == entry->ns())
-    for_each_host(*holder, address, [&](const std::string& own) { is_shared |= own == host; });
-  return is_shared;
+  return holder->ns() == entry->ns() && decoded_.of(holder)->gives(address, host);
 }
 
 std::vector<ContestedAddress> StatusAddressTable::contested(std::size_t most) const {
@@ -111,8 +115,8 @@ std::vector<ContestedAddress> StatusAddressTable::contested(std::size_t most) co
     for (const Claimant& claimant : claimants) {
       if (result.size() == most) return result;
       bool loses = false;
-      for_each_host(*claimant.entry, address,
-                    [&](const std::string& host) { loses |= !has(address, claimant.entry, host); });
+      for_each_host(*decoded_.of(claimant.entry), address,
+                    [&](std::string_view host) { loses |= !has(address, claimant.entry, host); });
       if (loses) result.push_back({address, holders_.at(address).entry, claimant.entry});
     }
   return result;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/derive/decoded_resources.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 
@@ -30,6 +31,9 @@ struct ContestedAddress {
 
 class StatusAddressTable {
  public:
+  // REQUIRES: `decoded` outlives the table.
+  explicit StatusAddressTable(DecodedResources& decoded) : decoded_(decoded) {}
+
   // An entry with these hosts is added (`add`) or removed.  Calls `changed(ns, host)` for the hosts
   // of other entries that get an address by that, or lose it.
   using Changed = std::function<void(std::string_view ns, std::string_view host)>;
@@ -49,9 +53,20 @@ class StatusAddressTable {
     bool operator<(const Claimant& other) const;
   };
 
-  void add_claimant(const IpAddress& address, Claimant claimant, const Changed& changed);
-  void remove_claimant(const IpAddress& address, const Claimant& claimant, const Changed& changed);
+  // The hosts of other entries that one call of link() must tell of, each once.
+  class Affected {
+   public:
+    void add(const DecodedRef& entry, const IpAddress& address);
+    void tell(const Changed& changed) const;
 
+   private:
+    std::map<DecodedRef, std::set<std::string_view>> hosts_;
+  };
+
+  void add_claimant(const IpAddress& address, Claimant claimant, Affected& affected);
+  void remove_claimant(const IpAddress& address, const Claimant& claimant, Affected& affected);
+
+  DecodedResources& decoded_;
   std::unordered_map<IpAddress, Claimant> holders_;
   std::map<IpAddress, std::set<Claimant>> others_;  // of contested addresses
 };

@@ -35,5 +35,52 @@ TEST(ForcedWorkTest, WorkloadsOfOneAddressCostLinearTime) {
   EXPECT_LT(growth_by_eight(work, 16'000), kLinear);
 }
 
+std::string numbered_host(std::size_t number) {
+  return "h" + std::to_string(number) + ".example.org";
+}
+
+IpAddress numbered_address(std::size_t number) {
+  return IpAddress::v4({10, static_cast<std::uint8_t>(number >> 16),
+                        static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number)});
+}
+
+// Each host has four addresses of the entry's status.
+ServiceEntry entry_of_hosts(std::string name, std::string ns, std::size_t hosts) {
+  ServiceEntry entry;
+  entry.meta.name = std::move(name);
+  entry.meta.ns = std::move(ns);
+  entry.resolution = Resolution::Static;
+  entry.ports = {{.number = 80, .name = "http", .protocol = "HTTP"}};
+  entry.auto_allocate = true;
+  for (std::size_t i = 0; i < hosts; ++i) entry.hosts.push_back(numbered_host(i));
+  for (std::size_t i = 0; i < 4 * hosts; ++i)
+    entry.status_addresses.push_back({numbered_host(i / 4), numbered_address(i)});
+  return entry;
+}
+
+TEST(ForcedWorkTest, HostsOfOneEntryCostLinearTime) {
+  const auto work = [](std::size_t hosts) {
+    TestRegistry r;
+    r.add({entry_of_hosts("e", "shop", hosts)});
+    EXPECT_EQ(r.ask(numbered_host(1)), "exact vips 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7");
+  };
+  EXPECT_LT(growth_by_eight(work, 2'048), kLinear);
+}
+
+TEST(ForcedWorkTest, StatusAddressesOfTwoEntriesCostLinearTime) {
+  const auto shared = [](std::size_t hosts) {
+    TestRegistry r;
+    r.add({entry_of_hosts("a", "shop", hosts), entry_of_hosts("b", "shop", hosts)});
+    EXPECT_TRUE(r.registry().contested_addresses().empty());
+  };
+  const auto contested = [](std::size_t hosts) {
+    TestRegistry r;
+    r.add({entry_of_hosts("a", "shop", hosts), entry_of_hosts("b", "web", hosts)});
+    EXPECT_FALSE(r.registry().contested_addresses().empty());
+  };
+  EXPECT_LT(growth_by_eight(shared, 2'048), kLinear);
+  EXPECT_LT(growth_by_eight(contested, 2'048), kLinear);
+}
+
 }  // namespace
 }  // namespace meshdns::registry
