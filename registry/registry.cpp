@@ -126,6 +126,7 @@ struct Registry::State {
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};
   DecodedResources decoded;
+  Selections selections{workloads, decoded};
   StatusAddressTable status_addresses{decoded};
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
   std::function<bool()> interrupt;
@@ -249,7 +250,7 @@ DeriveContext Registry::State::derive_context() {
   context.ports = &ports;
   context.for_each_selected = [this](const SymbolRef& ns, const Labels& selector,
                                      const std::function<void(const Resource&)>& visit) {
-    workloads.for_each_selected(ns, selector, visit);
+    for (const DecodedRef& workload : selections.of(ns, selector)) visit(workload->resource());
   };
   context.resolved = [this](std::string_view ns, std::string_view name) {
     return endpoint_names.find(ns, name);
@@ -358,6 +359,7 @@ void Registry::State::settle(Change& change) {
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
   rederive_marked(change);
   if (!interrupted) clients.update();
+  selections.clear();
   decoded.clear();
 }
 

@@ -136,7 +136,7 @@ Visibility Deriver::entry_visibility() const {
 
 void Deriver::answer_endpoints() {
   if (!details_.endpoints) return;
-  EndpointAddresses addresses = addresses_of(*details_.endpoints);
+  EndpointAddresses addresses = context_.lists->addresses(*details_.endpoints);
   if (!addresses.by_network.empty()) details().by_network = std::move(addresses.by_network);
   if (addresses.networks_left_out != 0)
     details().notes.push_back("endpoints of " + std::to_string(addresses.networks_left_out) +

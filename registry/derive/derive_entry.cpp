@@ -159,6 +159,16 @@ void Deriver::answer_entry_endpoints(const Entries& entries) {
 
 void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   with_names_ = with_names;
+  // Entries without names often have the endpoints of others: those of one selector, or of all
+  // hosts of one entry.
+  std::string key;
+  if (entries.size() == 1 && EndpointLists::may_keep(*entries.front().first)) {
+    key = EndpointLists::key_of(*entries.front().first);
+    details_.endpoints = context_.lists->kept(key);
+    has_details_ |= !!details_.endpoints;
+    if (details_.endpoints) return;
+  }
+  const std::size_t notes = details_.notes.size();
   auto list = std::make_unique<EndpointList>();
   CountedEntries counted;
   for (const auto& [entry, stored] : entries)
@@ -166,6 +176,8 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   note_limits();
   if (list->entries.empty()) return;
   details().endpoints = context_.lists->complete(std::move(list), settings_.endpoint_pod_names);
+  if (!key.empty() && details_.notes.size() == notes)
+    context_.lists->keep(std::move(key), details_.endpoints);
 }
 
 void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "registry/base/hash.hpp"
+#include "registry/model/entry_endpoints.hpp"
+#include "registry/snapshot/stored_resource.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -38,6 +40,46 @@ Ref<const EndpointList> EndpointLists::complete(std::unique_ptr<EndpointList> li
     if (it->second->entries == list->entries && it->second->ports == list->ports) return it->second;
   list->index = EndpointIndex(list->entries, pod_names);
   return lists_.emplace(hash, Ref<const EndpointList>(list.release()))->second;
+}
+
+// Names are resolved for each namespace, and a short list costs less than its key.
+bool EndpointLists::may_keep(const ServiceEntry& entry) {
+  return !has_endpoint_names(entry) &&
+         (entry.workload_selector || entry.endpoints.size() >= EndpointIndex::kWorthwhile);
+}
+
+// All that the endpoints depend on.
+std::string EndpointLists::key_of(const ServiceEntry& entry) {
+  ServiceEntry essence;
+  essence.meta.ns = entry.meta.ns;
+  essence.meta.network = entry.meta.network;
+  essence.meta.cluster = entry.meta.cluster;
+  essence.ports = entry.ports;
+  essence.resolution = entry.resolution;
+  essence.endpoints = entry.endpoints;
+  essence.workload_selector = entry.workload_selector;
+  std::string key;
+  encode_resource(essence, key);
+  return key;
+}
+
+Ref<const EndpointList> EndpointLists::kept(const std::string& key) const {
+  const auto found = alike_.find(key);
+  return found == alike_.end() ? Ref<const EndpointList>() : found->second;
+}
+
+void EndpointLists::keep(std::string key, const Ref<const EndpointList>& list) {
+  if (list->entries.size() < EndpointIndex::kWorthwhile || key_octets_ + key.size() > kMaxKeyOctets)
+    return;
+  key_octets_ += key.size();
+  alike_.emplace(std::move(key), list);
+}
+
+EndpointAddresses EndpointLists::addresses(const EndpointList& list) {
+  if (list.entries.size() < EndpointIndex::kWorthwhile) return addresses_of(list);
+  const auto [kept, is_new] = addresses_.try_emplace(&list);
+  if (is_new) kept->second = addresses_of(list);
+  return kept->second;
 }
 
 }  // namespace meshdns::registry

@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_map>
 
+#include "registry/model/resources.hpp"
+#include "registry/snapshot/endpoint_addresses.hpp"
 #include "registry/snapshot/service_record.hpp"
 
 namespace meshdns::registry {
@@ -19,7 +22,23 @@ class EndpointLists {
   // `pod_names`: MeshSettings::endpoint_pod_names, the same in all calls.
   Ref<const EndpointList> complete(std::unique_ptr<EndpointList> list, bool pod_names);
 
+  // The list that was kept for entries that are alike: those whose key_of() is the same.  Null:
+  // none. An entry of another name and host with the same selector costs a look-up then, not a
+  // list.
+  static bool may_keep(const ServiceEntry& entry);
+  static std::string key_of(const ServiceEntry& entry);
+  Ref<const EndpointList> kept(const std::string& key) const;
+  // Keeps the list for entries that are alike.  REQUIRES: may_keep(), and no endpoint was left out.
+  void keep(std::string key, const Ref<const EndpointList>& list);
+  // As addresses_of(list); made once for a large list.  REQUIRES: complete() or kept() returned it.
+  EndpointAddresses addresses(const EndpointList& list);
+
  private:
+  static constexpr std::size_t kMaxKeyOctets = std::size_t{8} << 20;
+
+  std::unordered_map<std::string, Ref<const EndpointList>> alike_;
+  std::size_t key_octets_ = 0;
+  std::unordered_map<const EndpointList*, EndpointAddresses> addresses_;
   std::unordered_multimap<std::uint64_t, Ref<const EndpointList>> lists_;
 };
 

@@ -111,20 +111,28 @@ const WorkloadTable::Workloads* WorkloadTable::fewest(const Namespace& ns, const
 
 void WorkloadTable::for_each_selected(const SymbolRef& ns, const Labels& selector,
                                       const std::function<void(const Resource&)>& visit) const {
+  DecodedResources decoded;
+  for (const DecodedRef& workload : select(ns, selector, decoded)) visit(workload->resource());
+}
+
+WorkloadTable::Selection WorkloadTable::select(const SymbolRef& ns, const Labels& selector,
+                                               DecodedResources& decoded) const {
   const auto in = namespaces_.find(ns);
-  if (in == namespaces_.end()) return;
-  std::vector<Resource> selected;
-  const auto consider = [&](const StoredResource& stored) {
-    Resource workload = stored.decode();
-    if (selects(selector, labels_of(workload))) selected.push_back(std::move(workload));
+  if (in == namespaces_.end()) return {};
+  Selection selected;
+  const auto consider = [&](const StoredRef& stored) {
+    DecodedRef workload = decoded.of(stored);
+    if (selects(selector, labels_of(workload->resource()))) selected.push_back(std::move(workload));
   };
   if (selector.empty() || !in->second.is_indexed) {
-    for (const auto& stored : in->second.workloads) consider(*stored);
+    for (const auto& stored : in->second.workloads) consider(stored);
   } else if (const Workloads* candidates = fewest(in->second, selector)) {
-    for (const StoredResource* stored : *candidates) consider(*stored);
+    for (const StoredResource* stored : *candidates) consider(StoredRef(stored));
   }
-  std::ranges::sort(selected, precedes_as_endpoint);
-  for (const auto& workload : selected) visit(workload);
+  std::ranges::sort(selected, [](const DecodedRef& a, const DecodedRef& b) {
+    return precedes_as_endpoint(a->resource(), b->resource());
+  });
+  return selected;
 }
 
 void WorkloadTable::for_each(const SymbolRef& ns,
@@ -132,6 +140,21 @@ void WorkloadTable::for_each(const SymbolRef& ns,
   const auto in = namespaces_.find(ns);
   if (in == namespaces_.end()) return;
   for (const auto& stored : in->second.workloads) visit(*stored);
+}
+
+const WorkloadTable::Selection& Selections::of(const SymbolRef& ns, const Labels& selector) {
+  if (workloads_kept_ > kMaxKept) clear();
+  const auto [kept, is_new] = kept_.try_emplace({ns.get(), selector});
+  if (is_new) {
+    kept->second = workloads_.select(ns, selector, decoded_);
+    workloads_kept_ += kept->second.size() + 1;
+  }
+  return kept->second;
+}
+
+void Selections::clear() {
+  kept_.clear();
+  workloads_kept_ = 0;
 }
 
 }  // namespace meshdns::registry

@@ -9,12 +9,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "registry/derive/decoded_resources.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 #include "registry/snapshot/symbol.hpp"
@@ -40,6 +43,9 @@ class WorkloadTable {
   // before WorkloadEntries, then they are sorted by name: the order does not depend on arrival.
   void for_each_selected(const SymbolRef& ns, const Labels& selector,
                          const std::function<void(const Resource&)>& visit) const;
+  // The same ones, decoded by `decoded`.
+  using Selection = std::vector<DecodedRef>;
+  Selection select(const SymbolRef& ns, const Labels& selector, DecodedResources& decoded) const;
   // Visits all workloads of `ns`, in any order.
   void for_each(const SymbolRef& ns, const std::function<void(const StoredResource&)>& visit) const;
 
@@ -75,6 +81,27 @@ class WorkloadTable {
   void forget_if_empty(const SymbolRef& ns);
 
   std::unordered_map<SymbolRef, Namespace, SymbolHash> namespaces_;
+};
+
+// The selections of one commit, each made once: a thousand entries may have the same selector.
+class Selections {
+ public:
+  // REQUIRES: both outlive it.
+  Selections(const WorkloadTable& workloads, DecodedResources& decoded)
+      : workloads_(workloads), decoded_(decoded) {}
+
+  // Valid until the next call.  REQUIRES: the workloads do not change before clear().
+  const WorkloadTable::Selection& of(const SymbolRef& ns, const Labels& selector);
+  void clear();
+
+ private:
+  // Workloads in all selections that are kept, 16 octets each.
+  static constexpr std::size_t kMaxKept = std::size_t{1} << 18;
+
+  const WorkloadTable& workloads_;
+  DecodedResources& decoded_;
+  std::map<std::pair<const Symbol*, Labels>, WorkloadTable::Selection> kept_;
+  std::size_t workloads_kept_ = 0;
 };
 
 }  // namespace meshdns::registry

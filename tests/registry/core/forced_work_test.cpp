@@ -2,6 +2,7 @@
 // The work that objects of one tenant can force: linear in their size, or bounded.
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,37 @@ TEST(ForcedWorkTest, StatusAddressesOfTwoEntriesCostLinearTime) {
   };
   EXPECT_LT(growth_by_eight(shared, 2'048), kLinear);
   EXPECT_LT(growth_by_eight(contested, 2'048), kLinear);
+}
+
+// The processor time of a change of one of 512 workloads that so many entries select.
+double milliseconds_of_change(std::size_t entries) {
+  std::vector<Resource> resources;
+  for (std::size_t i = 0; i < entries; ++i) {
+    ServiceEntry entry = entry_of_hosts("e" + std::to_string(i), "shop", 0);
+    entry.hosts = {numbered_host(i)};
+    entry.workload_selector = Labels{{"app", "web"}};
+    resources.emplace_back(entry);
+  }
+  const auto labelled = [](WorkloadEntry workload) {
+    workload.spec.labels = {{"app", "web"}};
+    return workload;
+  };
+  for (std::size_t i = 0; i < 512; ++i)
+    resources.emplace_back(labelled(workload_at(i, numbered_address(i).to_string())));
+  TestRegistry r;
+  r.add(resources);
+  const double taken = milliseconds_of([&] { r.add({labelled(workload_at(0, "192.0.2.1"))}); });
+  const std::string answer = r.ask(numbered_host(entries - 1));
+  EXPECT_NE(answer.find(" 192.0.2.1"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find(" 10.0.0.0"), std::string::npos) << answer;
+  return taken;
+}
+
+TEST(ForcedWorkTest, EntriesWithOneSelectorShareTheWorkOfAChangedWorkload) {
+  const double one = milliseconds_of_change(1);
+  const double many = milliseconds_of_change(512);
+  std::cout << "[ COST     ] " << one << " ms for 1, " << many << " ms for 512\n";
+  EXPECT_LT(many / one, 200) << "512 entries each for itself take 512 times as long";
 }
 
 }  // namespace
