@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "registry/model/entry_endpoints.hpp"
 
@@ -45,8 +49,7 @@ class EndpointLister {
 
   void add(const std::string& address, std::uint16_t port, bool ready) {
     std::string text = with_port(address, port) + (ready ? "" : ", not ready");
-    if (std::ranges::find(match_.endpoints, text) == match_.endpoints.end())
-      match_.endpoints.push_back(std::move(text));
+    if (seen_.insert(text).second) match_.endpoints.push_back(std::move(text));
   }
 
   // A headless Service's connections are not distributed: each goes where it was meant to.
@@ -112,6 +115,7 @@ class EndpointLister {
   const View& view_;
   const Connection& connection_;
   TrafficMatch& match_;
+  std::unordered_set<std::string> seen_;  // those of match_.endpoints; there may be thousands
 };
 
 }  // namespace

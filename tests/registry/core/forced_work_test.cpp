@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/view/traffic_match.hpp"
 #include "tests/registry/core/cost.hpp"
 #include "tests/registry/core/fixture.hpp"
 
@@ -112,6 +113,21 @@ TEST(ForcedWorkTest, EntriesWithOneSelectorShareTheWorkOfAChangedWorkload) {
   const double many = milliseconds_of_change(512);
   std::cout << "[ COST     ] " << one << " ms for 1, " << many << " ms for 512\n";
   EXPECT_LT(many / one, 200) << "512 entries each for itself take 512 times as long";
+}
+
+TEST(ForcedWorkTest, TheEndpointsOfAConnectionCostLinearTime) {
+  const auto work = [](std::size_t count) {
+    ServiceEntry entry = entry_of_hosts("e", "shop", 1);
+    entry.addresses = {*IpPrefix::parse("192.0.2.1")};
+    for (std::size_t i = 0; i < count; ++i)
+      entry.endpoints.emplace_back().address = numbered_address(i % (count / 2)).to_string();
+    TestRegistry r;
+    r.add({entry});
+    const View view = r.view();
+    const auto match = match_traffic(view, {*IpAddress::parse("192.0.2.1"), 80, "", ""});
+    EXPECT_EQ(match.endpoints.size(), count / 2) << "each once";
+  };
+  EXPECT_LT(growth_by_eight(work, 64'000), 16);
 }
 
 }  // namespace
