@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <string>
 
 #include "registry/base/host_name.hpp"
+#include "registry/base/reverse_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -70,17 +72,30 @@ std::optional<ReverseAddress> parse_v6(std::string_view labels) {
   return ReverseAddress{IpAddress::v6(octets), 32 - count};
 }
 
-// A name above too many addresses to look at each: the registry counts them by their first 16 bits,
-// and the nibbles of the first 64 (registry/tables/non_terminal_table.hpp).
-bool has_prefix_below(const View& view, std::string_view name, std::string_view zone,
-                      const ReverseAddress& partial, bool is_v4) {
-  constexpr unsigned kCounted = 16;  // nibbles
-  if (!is_v4 && partial.missing < kCounted) name.remove_prefix(2 * (kCounted - partial.missing));
-  if (zone.empty() || !is_below(name, zone)) return true;  // nobody counts there
+// Whether the registry counts an address below the name that the client may see.
+bool is_counted(const View& view, std::string_view name) {
   const registry::NonTerminal* const entry = view.snapshot().find_non_terminal(name);
   return entry != nullptr && std::ranges::any_of(entry->scopes, [&](const auto& scope) {
            return scope.includes(view.client().ns.get());
          });
+}
+
+// A name above too many addresses to look at each.  The registry counts those of IPv4 by their
+// first 16 bits, and those of IPv6 by some prefixes: of the others, the names below are tried.
+bool has_prefix_below(const View& view, std::string_view name, std::string_view zone,
+                      const ReverseAddress& partial, bool is_v4) {
+  if (zone.empty() || !is_below(name, zone)) return true;  // nobody counts there
+  const unsigned nibbles = is_v4 ? 0 : 32 - partial.missing;
+  unsigned more = 0;
+  while (!is_counted_prefix(nibbles + more)) ++more;
+  std::string below(std::size_t{2} * more, '.');
+  below += name;
+  for (unsigned i = 0; i < 1U << (4 * more); ++i) {
+    for (unsigned label = 0; label < more; ++label)
+      below[std::size_t{2} * label] = "0123456789abcdef"[i >> (4 * label) & 0xf];
+    if (is_counted(view, below)) return true;
+  }
+  return false;
 }
 
 // Whether any address that the client may see begins like `partial`.  Where that would take more

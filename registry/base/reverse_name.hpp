@@ -23,4 +23,11 @@ std::string reverse_name(const IpAddress& address, std::size_t labels);
 // Of the whole address.
 std::string reverse_name(const IpAddress& address);
 
+// The prefixes of IPv6 addresses, in nibbles, whose names the registry counts in the declared
+// reverse zones: all of the first 64 bits, then every third, so that a name between two of them has
+// at most 256 counted names below it.
+constexpr bool is_counted_prefix(std::size_t nibbles) {
+  return nibbles <= 16 || (nibbles <= 30 && nibbles % 3 == 0);
+}
+
 }  // namespace meshdns

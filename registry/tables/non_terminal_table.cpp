@@ -19,15 +19,16 @@ std::set<std::string> names_above(const ServiceRecord* record, std::span<const s
   std::set<std::string> names;
   std::optional<IpAddress> last;
   for (const IpAddress& address : reverse_addresses(record)) {
-    const std::size_t most = address.is_v4() ? 2 : 16;
+    const std::size_t most = address.is_v4() ? 2 : 30;
     const auto prefix = [&](const IpAddress& a) {
-      return std::span(a.octets()).subspan(0, a.is_v4() ? 14 : 8);
+      return std::span(a.octets()).subspan(0, a.is_v4() ? 14 : 15);
     };
     if (last && address.is_v4() == last->is_v4() &&
         std::ranges::equal(prefix(address), prefix(*last)))
       continue;
     last = address;
     for (std::size_t count = 1; count <= most; ++count) {
+      if (!address.is_v4() && !is_counted_prefix(count)) continue;
       std::string name = reverse_name(address, count);
       if (std::ranges::any_of(zones, [&](const auto& zone) { return is_below(name, zone); }))
         names.insert(std::move(name));

@@ -30,9 +30,9 @@ class NonTerminalTable {
   // that are forwarded have no part in it.
   void exchange(const HostKey& key, const ServiceRecord* before, const ServiceRecord* after,
                 std::string_view cluster_domain);
-  // The same for the reverse names of the records' addresses in `zones`: prefixes of 8 and 16 bits,
-  // and of whole nibbles up to 64 bits.  Longer ones can be looked up address by address, or are
-  // too many.  Their scopes name no namespace.
+  // The same for the reverse names of the records' addresses in `zones`: prefixes of 8 and 16 bits
+  // of IPv4, and is_counted_prefix() of IPv6.  The names below the longest ones can be looked up
+  // address by address.  Their scopes name no namespace.
   void exchange_addresses(const ServiceRecord* before, const ServiceRecord* after,
                           std::span<const std::string> zones);
   void publish_to(Snapshot& snapshot) const { snapshot.non_terminals = entries_; }

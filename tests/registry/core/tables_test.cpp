@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/base/reverse_name.hpp"
 #include "registry/tables/claimant_table.hpp"
 #include "registry/tables/client_table.hpp"
 #include "registry/tables/endpoint_name_table.hpp"
@@ -285,6 +286,33 @@ TEST_F(RecordsTest, NonTerminalTableHasTheNamesAboveHosts) {
   EXPECT_EQ(published().find_non_terminal("local"), nullptr);
   exchange("www.example.org", shown.get(), nullptr);
   EXPECT_TRUE(published().non_terminals.empty());
+}
+
+TEST_F(RecordsTest, NonTerminalTableCountsSomePrefixesOfAnIpv6Address) {
+  const auto address = *IpAddress::parse("fd00:96::1");
+  auto* made = new ServiceRecord;
+  const Ref<const ServiceRecord> shown(made);
+  made->ns = shop_;
+  made->answer = AnswerKind::Vips;
+  auto details = std::make_unique<ServiceRecord::Details>();
+  details->addresses.v6 = {address.octets()};
+  made->details = std::move(details);
+  const Texts zones = {"0.0.d.f.ip6.arpa"};
+  NonTerminalTable table;
+  const auto counted = [&] {
+    Snapshot snapshot;
+    table.publish_to(snapshot);
+    std::vector<std::size_t> counts;
+    for (std::size_t nibbles = 0; nibbles <= 32; ++nibbles)
+      if (snapshot.find_non_terminal(reverse_name(address, nibbles)) != nullptr)
+        counts.push_back(nibbles);
+    return counts;
+  };
+  table.exchange_addresses(nullptr, shown.get(), zones);
+  EXPECT_EQ(counted(), (std::vector<std::size_t>{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 21,
+                                                 24, 27, 30}));
+  table.exchange_addresses(shown.get(), nullptr, zones);
+  EXPECT_TRUE(counted().empty());
 }
 
 // --- EndpointNameTable --------------------------------------------------------------------------
