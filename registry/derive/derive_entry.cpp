@@ -9,8 +9,9 @@
 namespace meshdns::registry {
 namespace {
 
-// Names without addresses that explanations tell of; there may be thousands.
-constexpr std::size_t kMaxNotesOfNames = 16;
+// Names without addresses, and what else is left out, of which explanations tell; there may be
+// thousands for each of 256 hosts.
+constexpr std::size_t kMaxNotes = 16;
 // Addresses that the endpoint names of one service give it: as many as an entry may have endpoints.
 // A namespace may have 4,096 names of 256 addresses each.
 constexpr std::size_t kMaxResolvedAddresses = 4'096;
@@ -80,15 +81,14 @@ bool Deriver::may_have(const IpAddress& address) {
       ruling_of(Claim::VipRange, ns_->text(), settings_) != Ruling::Refused ||
       (!settings_.vip_cidr_v4.contains(address) && !settings_.vip_cidr_v6.contains(address)))
     return true;
-  details().notes.push_back(address.to_string() +
-                            " ignored: " + std::string(rule_of(Claim::VipRange).reason));
+  note_left_out(address.to_string() + " ignored: " + std::string(rule_of(Claim::VipRange).reason));
   return false;
 }
 
 bool Deriver::keeps(const IpAddress& address, const StoredRef& entry) {
   if (context_.has_status_address(address, entry, host_)) return true;
   // Not which: the client may not see it.
-  details().notes.push_back(address.to_string() + " ignored: an older entry has it");
+  note_left_out(address.to_string() + " ignored: an older entry has it");
   return false;
 }
 
@@ -166,9 +166,9 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
     key = EndpointLists::key_of(*entries.front().first);
     details_.endpoints = context_.lists->kept(key);
     has_details_ |= !!details_.endpoints;
-    if (details_.endpoints) return;
+    if (details_.endpoints) return note_limits();
   }
-  const std::size_t notes = details_.notes.size();
+  const std::size_t left_out = left_out_;
   auto list = std::make_unique<EndpointList>();
   CountedEntries counted;
   for (const auto& [entry, stored] : entries)
@@ -176,7 +176,7 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   note_limits();
   if (list->entries.empty()) return;
   details().endpoints = context_.lists->complete(std::move(list), settings_.endpoint_pod_names);
-  if (!key.empty() && details_.notes.size() == notes)
+  if (!key.empty() && left_out_ == left_out && own_ports_ <= kMaxOwnPorts)
     context_.lists->keep(std::move(key), details_.endpoints);
 }
 
@@ -208,7 +208,14 @@ std::uint16_t Deriver::own_subset_of(const ServiceEntry& entry, const PortNumber
   return it->second;
 }
 
+void Deriver::note_left_out(std::string text) {
+  if (++left_out_ <= kMaxNotes) details().notes.push_back(std::move(text));
+}
+
 void Deriver::note_limits() {
+  if (left_out_ > kMaxNotes)
+    details().notes.push_back(std::to_string(left_out_ - kMaxNotes) +
+                              " more addresses or endpoints ignored");
   if (own_ports_ > kMaxOwnPorts)
     details().notes.push_back(
         "the endpoints have too many different ports: some have the ports of the entry");
@@ -261,7 +268,7 @@ void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool
   std::string why;
   const std::optional<Reached> how = reached(spec, entry, &why);
   if (how == Reached::BySocket) why = "endpoint " + spec.address + " ignored: it is a Unix socket";
-  if (!why.empty()) return details().notes.push_back(std::move(why));
+  if (!why.empty()) return note_left_out(std::move(why));
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
   subset_ = spec.ports.empty() ? entry_subset_ : own_subset_of(entry, spec.ports, list);
   if (how == Reached::ByName) return add_name(spec.address, entry, weight, spec.network, list);
@@ -282,7 +289,7 @@ void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string
 
 void Deriver::note_resolved(const ResolvedName& name) {
   if (name.links > details_.name_links) details().name_links = name.links;
-  if (!name.reason.empty() && details_.notes.size() < kMaxNotesOfNames)
+  if (!name.reason.empty() && details_.notes.size() < kMaxNotes)
     details().notes.push_back("endpoint " + name.host + ": " + name.reason);
 }
 

@@ -185,7 +185,10 @@ class Deriver {
   std::uint16_t own_subset_of(const ServiceEntry& entry, const PortNumbers& own,
                               EndpointList& list);
 
-  // Notes what the limits of endpoints left out.
+  // Notes an address or an endpoint that is left out, and why; the first ones.
+  void note_left_out(std::string text);
+
+  // Notes what the limits left out.
   void note_limits();
 
   const SymbolRef& ns_;
@@ -200,6 +203,7 @@ class Deriver {
   std::unordered_map<const PortList*, std::uint16_t> subsets_;
   std::map<PortNumbers, std::uint16_t> own_subsets_;  // of the entry whose endpoints are added
   std::size_t own_ports_ = 0;                   // in the lists of own_subsets_, of all entries
+  std::size_t left_out_ = 0;                    // addresses and endpoints, also beyond the notes
   std::size_t resolved_addresses_ = 0;          // those of names, also beyond the limit
   std::unordered_set<std::string> seen_names_;  // those of details().resolved_names
   bool with_names_ = true;

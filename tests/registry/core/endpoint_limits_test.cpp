@@ -102,6 +102,17 @@ TEST(EndpointLimitsTest, AddressesOfEndpointNamesAreBounded) {
   EXPECT_TRUE(has_note(service, "21504 addresses of endpoint names ignored"));
 }
 
+TEST(EndpointLimitsTest, NotesOfIgnoredEndpointsAreBounded) {
+  ServiceEntry entry = entry_with_endpoints(100);
+  for (WorkloadSpec& spec : entry.endpoints) spec.address = "name-" + spec.address + ".example.org";
+  TestRegistry r;
+  r.add({entry});
+  const ServiceRecord& service = service_of(r, "many.example.org");
+  EXPECT_EQ(service.details->notes.size(), 17U);
+  EXPECT_TRUE(has_note(service, "a name needs resolution DNS"));
+  EXPECT_TRUE(has_note(service, "84 more addresses or endpoints ignored"));
+}
+
 TEST(EndpointLimitsTest, HostsOfEqualEndpointsShareOneList) {
   ServiceEntry entry = entry_with_endpoints(1000);
   entry.hosts.clear();
