@@ -23,8 +23,15 @@ CLI::Validator non_empty() {
 }
 
 void add_config_option(CLI::App& app, Arguments& arguments) {
-  app.add_option("--config", arguments.config, "configuration file")
+  app.add_option("--config", arguments.config.path, "configuration file")
       ->type_name("FILE")
+      ->check(non_empty());
+}
+
+void add_istio_vm_option(CLI::App& app, Arguments& arguments) {
+  app.add_option("--istio-vm", arguments.config.istio_vm,
+                 "directory with the files of \"istioctl x workload entry configure\"")
+      ->type_name("DIR")
       ->check(non_empty());
 }
 
@@ -78,10 +85,11 @@ bool works_without_config(const Arguments& arguments) {
 }
 
 Result<void> finish_config(Arguments& arguments, std::string_view default_config) {
-  if (!arguments.config.empty() || works_without_config(arguments)) return {};
-  if (!is_file(default_config))
+  if (!arguments.config.path.empty() || works_without_config(arguments)) return {};
+  if (is_file(default_config))
+    arguments.config.path = default_config;
+  else if (arguments.config.istio_vm.empty())
     return fail("--config FILE is missing, and there is no " + std::string(default_config));
-  arguments.config = default_config;
   return {};
 }
 
@@ -114,10 +122,13 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);
   add_config_option(app, arguments);
+  add_istio_vm_option(app, arguments);
   CLI::App* run = app.add_subcommand("run", "run the daemon (the default)");
   add_config_option(*run, arguments);
+  add_istio_vm_option(*run, arguments);
   CLI::App* check = app.add_subcommand("check", "validate the configuration and resources");
   add_config_option(*check, arguments);
+  add_istio_vm_option(*check, arguments);
   check->add_option("PATH", arguments.paths, "files or directories of resources");
   check->add_flag("--strict", arguments.strict, "treat warnings as errors");
   CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/config/load.hpp"
 #include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
 
@@ -32,7 +33,8 @@ struct ExplainArguments {
 
 struct Arguments {
   Command command = Command::Run;
-  std::string config;  // path; empty only for `check` with paths: the default configuration
+  // Without a name only for `check` with paths: the default configuration.
+  ConfigFiles config;
   std::vector<std::string> paths;  // `check`
   bool strict = false;             // `check`: warnings are errors
   ExplainArguments explain;
@@ -40,7 +42,7 @@ struct Arguments {
 
 // Fills `arguments` from main's argv and returns nullopt; or prints and returns the exit status: 0
 // after --help or --version (to `out`), kExitUsage after a mistake (to `err`).
-// Without --config, `default_config` is taken if that file exists.
+// Without --config, `default_config` is taken if that file exists.  With --istio-vm it need not.
 std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments& arguments,
                                    std::ostream& out, std::ostream& err,
                                    std::string_view default_config = kDefaultConfigPath);

@@ -2,9 +2,11 @@
 #include "dnsd/config/load.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "dnsd/config/config_schema.hpp"
+#include "dnsd/config/istio_vm.hpp"
 #include "dnsd/config/text_file.hpp"
 #include "registry/manifest/document.hpp"
 
@@ -53,6 +55,15 @@ class Loader {
   bool have_document_ = false;
 };
 
+// Parses the text of the file, and adds the source of the VM.
+LoadedConfig parse_files(const ConfigFiles& files, std::string_view text) {
+  LoadedConfig loaded = parse_config(text, files.path);
+  if (files.istio_vm.empty() || !loaded.valid()) return loaded;
+  auto findings = add_istio_vm(files.istio_vm, this_machine(), loaded.config);
+  std::ranges::move(findings, std::back_inserter(loaded.findings));
+  return loaded;
+}
+
 }  // namespace
 
 bool LoadedConfig::valid() const {
@@ -69,18 +80,21 @@ LoadedConfig parse_config(std::string_view text, std::string_view path) {
   return std::move(loader).take();
 }
 
-Result<LoadedConfig> load_config(const std::string& path) {
-  const auto text = read_text_file(path);
+Result<LoadedConfig> load_config(const ConfigFiles& files) {
+  if (files.path.empty()) return parse_files(files, {});
+  const auto text = read_text_file(files.path);
   if (!text) return std::unexpected(text.error());
-  return parse_config(*text, path);
+  return parse_files(files, *text);
 }
 
-Result<LoadedConfig> reload_config(const std::string& path) {
-  const auto text = read_text_file(path);
+Result<LoadedConfig> reload_config(const ConfigFiles& files) {
+  if (files.path.empty()) return parse_files(files, {});
+  const auto text = read_text_file(files.path);
   if (!text) return std::unexpected(text.error());
   if (text->find_first_not_of(" \t\r\n") == std::string::npos)
-    return fail(path + ": error: is empty; for a configuration with all defaults, write a comment");
-  return parse_config(*text, path);
+    return fail(files.path +
+                ": error: is empty; for a configuration with all defaults, write a comment");
+  return parse_files(files, *text);
 }
 
 std::vector<std::string> known_keys() {

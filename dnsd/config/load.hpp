@@ -24,12 +24,20 @@ struct LoadedConfig {
 // empty text is the default configuration.  Any text is safe.  `path` is for the findings.
 LoadedConfig parse_config(std::string_view text, std::string_view path);
 
+// The places of a configuration, as the command line gives them.
+struct ConfigFiles {
+  std::string path = {};      // empty: the default configuration
+  std::string istio_vm = {};  // directory with the files of a VM (istio_vm.hpp); empty: none
+  // For messages.
+  const std::string& name() const { return path.empty() ? istio_vm : path; }
+};
+
 // As parse_config.  An Error where the file cannot be read at all or is larger than 1 MiB.
-Result<LoadedConfig> load_config(const std::string& path);
+Result<LoadedConfig> load_config(const ConfigFiles& files);
 
 // As load_config, for a reload: an empty file is an Error, because it is usually just being
 // written.
-Result<LoadedConfig> reload_config(const std::string& path);
+Result<LoadedConfig> reload_config(const ConfigFiles& files);
 
 // Every key that the loader accepts, as "server.tcp.idle_timeout"; the keys of an element of
 // `sources` as "sources.files.path".  Sorted.

@@ -56,9 +56,8 @@ class Lines {
 };
 
 // The configuration, with its findings printed; nullopt when it cannot be used.
-std::optional<Config> load_or_say(const std::string& path, std::ostream& err) {
-  if (path.empty()) return std::optional<Config>(std::in_place);
-  auto loaded = load_config(path);
+std::optional<Config> load_or_say(const ConfigFiles& files, std::ostream& err) {
+  auto loaded = load_config(files);
   if (!loaded) {
     Lines(err).print(loaded.error().message);
     return std::nullopt;
@@ -178,7 +177,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
       arguments.strict ? registry::Strictness::WarningsAreErrors : registry::Strictness::Usual,
       [&](const registry::Finding& finding) { lines->print(finding); });
   LoadedConfig loaded;
-  if (!arguments.config.empty()) {
+  if (!arguments.config.name().empty()) {
     auto read = load_config(arguments.config);
     if (!read) {
       Lines(err).print(read.error().message);

@@ -5,7 +5,6 @@
 #include <ctime>
 #include <utility>
 
-#include "dnsd/config/load.hpp"
 #include "dnsd/config/text_file.hpp"
 
 namespace meshdns::dnsd {
@@ -21,13 +20,13 @@ void ConfigReloader::reload_soon(uv_loop_t* loop, std::function<void()> on_due) 
   if (timer_.is_active()) return;
   on_due_ = std::move(on_due);
   looks_ = 0;
-  text_ = read_text_file(path_).value_or("");
+  text_ = read_text_file(files_.path).value_or("");
   timer_.open(loop, [this] { wait_for_steady_text(); });
   timer_.start(kSteady);
 }
 
 void ConfigReloader::wait_for_steady_text() {
-  auto text = read_text_file(path_).value_or("");
+  auto text = read_text_file(files_.path).value_or("");
   const bool is_steady = text == text_;
   text_ = std::move(text);
   if (!is_steady && ++looks_ < kMaxLooks) return timer_.start(kSteady);
@@ -36,9 +35,9 @@ void ConfigReloader::wait_for_steady_text() {
 }
 
 std::optional<Config> ConfigReloader::read() {
-  if (path_.empty()) return std::nullopt;
+  if (name().empty()) return std::nullopt;
   ++status_.reloads;
-  auto loaded = reload_config(path_);
+  auto loaded = reload_config(files_);
   if (!loaded) {
     log_.error(loaded.error().message);
   } else {
@@ -50,7 +49,7 @@ std::optional<Config> ConfigReloader::read() {
   if (!status_.ok) {
     ++status_.failures;
     log_.error("reload failed; the previous configuration stays in use",
-               {{"config", std::string_view(path_)}});
+               {{"config", std::string_view(name())}});
     return std::nullopt;
   }
   status_.last_success_unix = std::time(nullptr);

@@ -11,6 +11,7 @@
 
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/config/load.hpp"
 #include "dnsd/log/log.hpp"
 #include "loop/timer.hpp"
 
@@ -19,8 +20,8 @@ namespace meshdns::dnsd {
 // Control thread.
 class ConfigReloader {
  public:
-  // An empty path: there is no configuration to read again.
-  ConfigReloader(std::string path, Log& log) : path_(std::move(path)), log_(log) {}
+  // Without a name, there is no configuration to read again.
+  ConfigReloader(ConfigFiles files, Log& log) : files_(std::move(files)), log_(log) {}
 
   // Calls `on_due` once the file has stopped changing.  Calls that come together are one reload.
   void reload_soon(uv_loop_t* loop, std::function<void()> on_due);
@@ -29,13 +30,14 @@ class ConfigReloader {
   // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
   std::optional<Config> read();
 
-  const std::string& path() const { return path_; }
+  // For messages.
+  const std::string& name() const { return files_.name(); }
   const ReloadStatus& status() const { return status_; }
 
  private:
   void wait_for_steady_text();
 
-  const std::string path_;
+  const ConfigFiles files_;
   Log& log_;
   loop::Timer timer_;
   std::function<void()> on_due_;

@@ -84,13 +84,13 @@ void raise_descriptor_limit() {
 
 }  // namespace
 
-Result<std::unique_ptr<Daemon>> Daemon::start(std::string config_path, Config config, Log& log) {
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(config_path), std::move(config), log));
+Result<std::unique_ptr<Daemon>> Daemon::start(ConfigFiles files, Config config, Log& log) {
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(files), std::move(config), log));
   if (auto started = daemon->start(); !started) return std::unexpected(started.error());
   return daemon;
 }
 
-Daemon::Daemon(std::string config_path, Config config, Log& log)
+Daemon::Daemon(ConfigFiles files, Config config, Log& log)
     : config_(std::move(config)),
       log_(log),
       forward_log_(log),
@@ -109,7 +109,7 @@ Daemon::Daemon(std::string config_path, Config config, Log& log)
       registry_streams_(&loop_, registry_),
       admin_(&loop_, [this] { return admin_routes(parts()); }),
       seconds_to_fade_(kFadeSeconds),
-      reloader_(std::move(config_path), log),
+      reloader_(std::move(files), log),
       local_names_(log) {}
 
 Daemon::~Daemon() { shut_down(); }
@@ -392,7 +392,7 @@ std::string Daemon::status_line() const {
 
 void Daemon::reload() {
   if (phase_ == Phase::Draining) return;
-  log_.info("reloading", {{"config", std::string_view(reloader_.path())}});
+  log_.info("reloading", {{"config", std::string_view(reloader_.name())}});
   supervisor_.reloading();
   if (auto next = reloader_.read()) apply_config(*std::move(next));
   sources_.rescan();

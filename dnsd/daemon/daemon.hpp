@@ -59,9 +59,9 @@ class Daemon {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Binds, reads, starts answering.  An Error leaves nothing running.  `config_path` is read again
-  // on SIGHUP; empty = never.  REQUIRES: `log` outlives the daemon.
-  static Result<std::unique_ptr<Daemon>> start(std::string config_path, Config config, Log& log);
+  // Binds, reads, starts answering.  An Error leaves nothing running.  `files` are read again
+  // on SIGHUP; without a name never.  REQUIRES: `log` outlives the daemon.
+  static Result<std::unique_ptr<Daemon>> start(ConfigFiles files, Config config, Log& log);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -81,7 +81,7 @@ class Daemon {
  private:
   enum class Phase : std::uint8_t { Serving, Lameduck, Draining };
 
-  Daemon(std::string config_path, Config config, Log& log);
+  Daemon(ConfigFiles files, Config config, Log& log);
 
   // REQUIRES: the resolver has been started.
   DaemonParts parts();

@@ -48,11 +48,11 @@ def base_config(resources, upstreams=(), address="127.0.0.1"):
 class Daemon:
     """A running daemon.  REQUIRES: `directory` is the caller's, and empty of meshdns.yaml."""
 
-    def __init__(self, config, directory, env=None, prefix=(), wait=True, pass_fds=()):
+    def __init__(self, config, directory, env=None, prefix=(), wait=True, pass_fds=(), arguments=()):
         self.config = config
         self.config_path = pathlib.Path(directory) / "meshdns.yaml"
         self.write_config(config)
-        self.process = Process([binary(), "run", "--config", self.config_path], "meshdnsd",
+        self.process = Process([binary(), "run", "--config", self.config_path, *arguments], "meshdnsd",
                                env={**os.environ, **(env or {})}, cwd=ROOT, prefix=prefix,
                                pass_fds=pass_fds)
         if wait:

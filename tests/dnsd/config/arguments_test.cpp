@@ -40,7 +40,7 @@ TEST(ArgumentsTest, RunIsTheDefaultCommand) {
                                parse({"--config=a.yaml"}), parse({"--config", "a.yaml", "run"})}) {
     ASSERT_EQ(parsed.status, std::nullopt) << parsed.err;
     EXPECT_EQ(parsed.arguments.command, Command::Run);
-    EXPECT_EQ(parsed.arguments.config, "a.yaml");
+    EXPECT_EQ(parsed.arguments.config.path, "a.yaml");
   }
 }
 
@@ -53,19 +53,19 @@ TEST(ArgumentsTest, NeedsAConfigurationUnlessTheDefaultFileExists) {
   std::ofstream(path) << "{}\n";
   const Parsed found = parse({"run"}, path);
   EXPECT_EQ(found.status, std::nullopt);
-  EXPECT_EQ(found.arguments.config, path);
+  EXPECT_EQ(found.arguments.config.path, path);
 }
 
 TEST(ArgumentsTest, ChecksConfigurationAndPaths) {
   const Parsed both = parse({"check", "--config", "a.yaml", "x.yaml", "dir"});
   ASSERT_EQ(both.status, std::nullopt) << both.err;
   EXPECT_EQ(both.arguments.command, Command::Check);
-  EXPECT_EQ(both.arguments.config, "a.yaml");
+  EXPECT_EQ(both.arguments.config.path, "a.yaml");
   EXPECT_THAT(both.arguments.paths, ElementsAre("x.yaml", "dir"));
 
   const Parsed paths = parse({"check", "x.yaml"});
   ASSERT_EQ(paths.status, std::nullopt) << paths.err;
-  EXPECT_EQ(paths.arguments.config, "");
+  EXPECT_EQ(paths.arguments.config.path, "");
   EXPECT_EQ(parse({"check"}).status, kExitUsage);
 }
 

@@ -586,30 +586,30 @@ TEST(LoadTest, NamesTheSectionsThatAChangeTouches) {
 }
 
 TEST(LoadTest, ErrorsNameTheFileThatCannotBeRead) {
-  EXPECT_EQ(load_config("/nonexistent/m.yaml").error().message,
+  EXPECT_EQ(load_config({"/nonexistent/m.yaml"}).error().message,
             "/nonexistent/m.yaml: No such file or directory");
-  EXPECT_THAT(load_config("/").error().message, HasSubstr("directory"));
+  EXPECT_THAT(load_config({"/"}).error().message, HasSubstr("directory"));
   const std::string path = testing::TempDir() + "load_test_large.yaml";
   std::ofstream(path) << std::string((1U << 20) + 1, '#');
-  EXPECT_THAT(load_config(path).error().message, HasSubstr("larger than 1 MiB"));
+  EXPECT_THAT(load_config({path}).error().message, HasSubstr("larger than 1 MiB"));
 }
 
 TEST(LoadTest, RefusesToReloadAnEmptyFile) {
   const std::string path = testing::TempDir() + "load_test_blank.yaml";
   for (const char* text : {"", " \n\t\r\n"}) {
     std::ofstream(path) << text;
-    EXPECT_TRUE(load_config(path).has_value());
-    ASSERT_FALSE(reload_config(path).has_value());
-    EXPECT_THAT(reload_config(path).error().message, HasSubstr("is empty"));
+    EXPECT_TRUE(load_config({path}).has_value());
+    ASSERT_FALSE(reload_config({path}).has_value());
+    EXPECT_THAT(reload_config({path}).error().message, HasSubstr("is empty"));
   }
   std::ofstream(path) << "# all defaults\n";
-  EXPECT_TRUE(reload_config(path).has_value());
+  EXPECT_TRUE(reload_config({path}).has_value());
 }
 
 TEST(LoadTest, ReadsAFile) {
   const std::string path = testing::TempDir() + "load_test.yaml";
   std::ofstream(path) << "cache: { size: 1MiB }\nbogus: 1\n";
-  const auto loaded = load_config(path);
+  const auto loaded = load_config({path});
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->config.cache.size_bytes, 1U << 20);
   ASSERT_THAT(loaded->findings, SizeIs(1));

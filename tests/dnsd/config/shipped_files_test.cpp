@@ -27,7 +27,7 @@ const std::string kDocumentation = MESHDNS_SOURCE_DIR "/docs/configuration.md";
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 TEST(ShippedConfigTest, HasTheDefaultsExceptForSources) {
-  const auto loaded = load_config(kConfig);
+  const auto loaded = load_config({kConfig});
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_THAT(loaded->findings, IsEmpty());
   Config expected;
