@@ -37,6 +37,9 @@ void Transaction::upsert(std::string_view encoded, OriginId origin, std::uint32_
 void Transaction::remove(ResourceKey key, OriginId origin) {
   removals_.emplace_back(std::move(key), origin);
 }
+void Transaction::remove(std::uint64_t key_hash, OriginId origin) {
+  hashed_removals_.emplace_back(key_hash, origin);
+}
 void Transaction::replace_origin(OriginId origin, std::vector<ResourceKey> keep) {
   replaced_.emplace_back(origin, std::move(keep));
 }
@@ -477,6 +480,8 @@ CommitSummary Registry::commit(Transaction&& transaction) {
     changed += origins.retain(origin, retained, exchange);
   for (const auto& [key, origin] : transaction.removals_)
     changed += origins.remove(key, origin, exchange);
+  for (const auto& [key_hash, origin] : transaction.hashed_removals_)
+    changed += origins.remove(key_hash, origin, exchange);
   for (const OriginId origin : transaction.removed_origins_) origins.forget(origin);
   std::set<HostKey> resolved_for;  // sets that use one or many of the names are derived once
   for (auto& [ns_text, name] : transaction.resolved_)

@@ -37,6 +37,7 @@ class Transaction {
   // `encoded`: bytes from encode_resource().
   void upsert(std::string_view encoded, OriginId origin, std::uint32_t line);
   void remove(ResourceKey key, OriginId origin);
+  void remove(std::uint64_t key_hash, OriginId origin);
   // Removes the objects of `origin` that are neither upserted in this transaction nor in `keep`.
   void replace_origin(OriginId origin, std::vector<ResourceKey> keep);
   // As replace_origin() with nothing to keep; and if the origin has no object then, its id is
@@ -49,14 +50,15 @@ class Transaction {
   // name of the mesh may be another service's in another namespace.
   void set_resolved(std::string_view ns, ResolvedName name);
   bool empty() const {
-    return upserts_.empty() && removals_.empty() && replaced_.empty() && retained_.empty() &&
-           resolved_.empty();
+    return upserts_.empty() && removals_.empty() && hashed_removals_.empty() && replaced_.empty() &&
+           retained_.empty() && resolved_.empty();
   }
 
  private:
   friend class Registry;
   std::vector<StoredRef> upserts_;
   std::vector<std::pair<ResourceKey, OriginId>> removals_;
+  std::vector<std::pair<std::uint64_t, OriginId>> hashed_removals_;
   std::vector<std::pair<OriginId, std::vector<ResourceKey>>> replaced_;
   std::vector<OriginId> removed_origins_;  // all of them are in replaced_, too
   std::vector<std::pair<OriginId, std::vector<std::uint64_t>>> retained_;

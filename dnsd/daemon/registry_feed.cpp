@@ -121,6 +121,7 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
     });
     change.resources.clear();
     for (auto& key : change.removed) transaction.remove(std::move(key), origin);
+    for (const std::uint64_t hash : change.removed_hashes) transaction.remove(hash, origin);
     if (change.effect == Effect::Replace)
       transaction.replace_origin(origin, std::move(change.keep));
     if (change.effect == Effect::Retain) transaction.retain(origin, std::move(change.retained));

@@ -69,6 +69,8 @@ struct OriginChange {
   std::vector<ResourceKey> keep;
   // Of Effect::Update; a key that is not held is no fault.
   std::vector<ResourceKey> removed;
+  // As `removed`, by hash_of(key), for a source that holds no keys.
+  std::vector<std::uint64_t> removed_hashes;
   // Of Effect::Retain: hash_of(key), sorted (registry/snapshot/stored_resource.hpp).
   std::vector<std::uint64_t> retained;
   // All that is wrong with this origin now; replaces what was found before, so that an empty list

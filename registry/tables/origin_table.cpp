@@ -95,6 +95,16 @@ std::size_t OriginTable::remove(const ResourceKey& key, OriginId origin, const E
   return 1;
 }
 
+std::size_t OriginTable::remove(std::uint64_t key_hash, OriginId origin, const Exchange& exchange) {
+  std::vector<ResourceKey> gone;
+  resources_.for_each_candidate(key_hash, [&](const StoredResource& candidate) {
+    if (candidate.origin() == origin && candidate.key_hash() == key_hash)
+      gone.push_back(candidate.key());
+  });
+  for (const auto& key : gone) remove(key, origin, exchange);
+  return gone.size();
+}
+
 std::size_t OriginTable::retain(OriginId origin, const std::vector<std::uint64_t>& retained,
                                 const Exchange& exchange) {
   std::vector<ResourceKey> gone;

@@ -36,6 +36,8 @@ class OriginTable {
   // that its origin already has in the same form is no change; only its line is updated.
   std::size_t upsert(const StoredRef& resource, const Exchange& exchange);
   std::size_t remove(const ResourceKey& key, OriginId origin, const Exchange& exchange);
+  // Removes the objects of `origin` with this hash_of(key).
+  std::size_t remove(std::uint64_t key_hash, OriginId origin, const Exchange& exchange);
   // Removes the objects of `origin` whose hash_of(key) is not in `retained`.  REQUIRES: sorted.
   std::size_t retain(OriginId origin, const std::vector<std::uint64_t>& retained,
                      const Exchange& exchange);

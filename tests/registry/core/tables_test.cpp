@@ -125,6 +125,21 @@ TEST_F(OriginTableTest, RetainRemovesUnlistedObjects) {
   EXPECT_EQ(table_.resources().size(), 2U);
 }
 
+TEST_F(OriginTableTest, RemovesAnObjectOfOneOriginByItsHash) {
+  const OriginId a = id_of("a.yaml");
+  const OriginId b = id_of("b.yaml");
+  for (const OriginId origin : {a, b})
+    for (const char* name : {"one", "two"})
+      table_.upsert(stored(service_entry(name), origin), noting());
+  take_heard();
+  const std::uint64_t one = hash_of(key_of(service_entry("one")));
+  EXPECT_EQ(table_.remove(one, a, noting()), 1U);
+  EXPECT_EQ(take_heard(), Texts{"a.yaml -> b.yaml"});
+  EXPECT_EQ(table_.remove(one, a, noting()), 0U);
+  EXPECT_EQ(table_.remove(one + 1, b, noting()), 0U) << "another hash in the same leaf";
+  EXPECT_EQ(table_.resources().size(), 3U);
+}
+
 TEST_F(OriginTableTest, SharesPublishedNamesUntilANewOneIsAdded) {
   id_of("a.yaml");
   Snapshot first;
