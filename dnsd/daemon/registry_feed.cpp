@@ -177,6 +177,7 @@ void RegistryFeed::report(const registry::OriginChange& change) {
   // small changes, once.
   const bool only_new = change.effect == Effect::Update || change.effect == Effect::Retain;
   const auto known = findings_.find(change.origin);
+  if (only_new && known != findings_.end() && known->second == change.findings) return;
   for (const auto& finding : change.findings) {
     if (only_new && known != findings_.end() &&
         std::ranges::find(known->second, finding) != known->second.end())
