@@ -22,7 +22,8 @@ class NameCheck {
 
   void read(const NameInfo* info) {
     note(Severity::Error, {}, entry_.set_host(host_));
-    if (info == nullptr) return note(Severity::Error, {}, "is no NameInfo message");
+    if (info == nullptr)
+      return note(Severity::Error, {}, "the NameInfo of the host is not a valid protobuf message");
     for (std::size_t i = 0; i < info->ips.size(); ++i)
       note(Severity::Warning, element("ips", i), entry_.add_ip(info->ips[i]));
     note(Severity::Error, "ips", entry_.check_ips());
@@ -61,77 +62,75 @@ class NameCheck {
 
 }  // namespace
 
-// The held names that a push leaves alone: those of tables that it does not mention.
-class HeldNames::Rest {
+// Takes over one push, name by name.
+class HeldNames::Update {
  public:
-  explicit Rest(const Push& push) : is_whole_(push.is_whole) {
-    for (const PushedTable& table : push.tables) mentioned_.insert(hash_bytes(table.name));
-    for (const std::string& name : push.removed) mentioned_.insert(hash_bytes(name));
-  }
-  bool has(const Name& name) const { return !is_whole_ && !mentioned_.contains(name.table); }
-
- private:
-  const bool is_whole_;
-  std::set<std::uint64_t> mentioned_;
-};
-
-// Goes through the names that are held and those that arrive, both sorted.
-class HeldNames::Comparison {
- public:
-  Comparison(HeldNames& held, const Rest& rest, NameInfoReader& reader)
-      : held_(held), rest_(rest), reader_(reader) {
+  Update(HeldNames& held, NameInfoReader& reader) : held_(held), reader_(reader) {
     change_.origin = held.origin_;
     change_.effect = held.is_first_ ? OriginChange::Effect::Replace : OriginChange::Effect::Update;
   }
 
-  Difference run(std::vector<Arrival>&& arrivals) {
-    next_.reserve(std::max(arrivals.size(), held_.names_.size()));
-    auto old = held_.names_.begin();
-    for (Arrival& arrival : arrivals) {
-      for (; old != held_.names_.end() && old->id < arrival.name.id; ++old) pass(*old);
-      const bool is_held = old != held_.names_.end() && old->id == arrival.name.id;
-      compare(arrival, is_held ? &*old++ : nullptr);
+  void arrive(const Arrival& arrival) {
+    const auto [at, is_new] = held_.names_.try_emplace(arrival.id);
+    Name& name = at->second;
+    name.push = held_.push_;
+    if (is_new || name.table != arrival.table) {
+      if (!is_new) held_.unlist(name);
+      name.table = arrival.table;
+      held_.list(arrival.id, name);
     }
-    for (; old != held_.names_.end(); ++old) pass(*old);
-    return finish();
+    if (!is_new && name.content == arrival.content) return;
+    name.content = arrival.content;
+    read(arrival.id, name, *arrival.text);
+  }
+
+  // Takes away the names of a table that have not arrived.
+  void sweep(std::uint64_t table) {
+    const auto listed = held_.tables_.find(table);
+    if (listed == held_.tables_.end()) return;
+    std::vector<std::uint64_t> gone;
+    for (const std::uint64_t id : listed->second)
+      if (held_.names_.at(id).push != held_.push_) gone.push_back(id);
+    for (const std::uint64_t id : gone) take_away(id);
+  }
+
+  Difference finish() {
+    Difference difference;
+    difference.changed = changed_;
+    if (changed_ == 0 && !held_.is_first_) return difference;
+    change_.findings = held_.findings();
+    difference.changes.push_back(std::move(change_));
+    return difference;
   }
 
  private:
-  // Of a name that does not arrive.
-  void pass(const Name& name) {
-    if (rest_.has(name)) {
-      next_.push_back(name);
-      return;
-    }
+  void take_away(std::uint64_t id) {
+    const auto at = held_.names_.find(id);
     ++changed_;
-    takes_away_ = true;
-    held_.faults_.erase(name.id);
+    if (at->second.is_refused) --held_.refused_;
+    change_.removed_hashes.push_back(at->second.key);
+    held_.faults_.erase(id);
+    held_.unlist(at->second);
+    held_.names_.erase(at);
   }
 
-  void compare(Arrival& arrival, const Name* old) {
-    Name& name = arrival.name;
-    if (old != nullptr) {
-      name.key = old->key;
-      name.is_refused = old->is_refused;
-    }
-    if (old == nullptr || old->content != name.content) read(name, *arrival.text);
-    next_.push_back(name);
-  }
-
-  void read(Name& name, const PushedName& text) {
+  void read(std::uint64_t id, Name& name, const PushedName& text) {
     ++changed_;
     NameCheck check(held_.origin_, text.host);
     check.read(reader_.read(text.info));
-    note_findings(name.id, check.take_findings());
+    note_findings(id, check.take_findings());
+    if (name.is_refused) --held_.refused_;
     name.is_refused = check.is_refused();
     const std::uint64_t key = hash_of(check.entry().key());
     if (check.is_refused()) {
+      ++held_.refused_;
       // An earlier run may have left a good one.
       if (name.key == 0) name.key = key;
       if (held_.is_first_) change_.keep.push_back(check.entry().key());
       return;
     }
-    takes_away_ |= name.key != 0 && name.key != key;  // in another namespace now
+    // The name may be in another namespace now.
+    if (name.key != 0 && name.key != key) change_.removed_hashes.push_back(name.key);
     name.key = key;
     change_.resources.push_back({check.entry().take(), 0});
   }
@@ -142,38 +141,26 @@ class HeldNames::Comparison {
       held_.faults_.emplace(id, std::move(findings));
   }
 
-  Difference finish() {
-    held_.names_ = std::move(next_);
-    Difference difference;
-    difference.changed = changed_;
-    if (changed_ == 0 && !held_.is_first_) return difference;
-    change_.findings = held_.findings();
-    std::optional<OriginChange> retain;
-    if (takes_away_) retain = retain_all();
-    difference.changes.push_back(std::move(change_));
-    if (retain) difference.changes.push_back(*std::move(retain));
-    return difference;
-  }
-
-  // Takes away what the origin has besides the names.
-  OriginChange retain_all() const {
-    OriginChange change;
-    change.origin = held_.origin_;
-    change.effect = OriginChange::Effect::Retain;
-    change.findings = change_.findings;
-    for (const Name& name : held_.names_) change.retained.push_back(name.key);
-    std::ranges::sort(change.retained);
-    return change;
-  }
-
   HeldNames& held_;
-  const Rest& rest_;
   NameInfoReader& reader_;
   OriginChange change_;
-  std::vector<Name> next_;
   std::size_t changed_ = 0;
-  bool takes_away_ = false;
 };
+
+void HeldNames::list(std::uint64_t id, Name& name) {
+  auto& ids = tables_[name.table];
+  name.slot = static_cast<std::uint32_t>(ids.size());
+  ids.push_back(id);
+}
+
+void HeldNames::unlist(const Name& name) {
+  const auto table = tables_.find(name.table);
+  auto& ids = table->second;
+  ids[name.slot] = ids.back();
+  names_.at(ids.back()).slot = name.slot;
+  ids.pop_back();
+  if (ids.empty()) tables_.erase(table);
+}
 
 // The names of a push, by id.  Of a host that occurs twice, the last one counts, as in protobuf's
 // maps.
@@ -181,18 +168,26 @@ std::vector<HeldNames::Arrival> HeldNames::arrivals_of(const Push& push) {
   std::vector<Arrival> all;
   for (const PushedTable& table : push.tables)
     for (const PushedName& name : table.names)
-      all.push_back({{.id = hash_bytes(canonical_host(name.host)),
-                      .content = hash_bytes(name.info),
-                      .table = hash_bytes(table.name)},
-                     &name});
-  std::ranges::stable_sort(all, {}, [](const Arrival& one) { return one.name.id; });
+      all.push_back({hash_bytes(canonical_host(name.host)), hash_bytes(name.info),
+                     hash_bytes(table.name), &name});
+  std::ranges::stable_sort(all, {}, &Arrival::id);
   std::size_t kept = 0;
   for (const Arrival& one : all) {
-    if (kept > 0 && all[kept - 1].name.id == one.name.id) --kept;
+    if (kept > 0 && all[kept - 1].id == one.id) --kept;
     all[kept++] = one;
   }
   all.resize(kept);
   return all;
+}
+
+// The tables whose names a push replaces, each once.
+std::vector<std::uint64_t> HeldNames::mentioned_tables(const Push& push) const {
+  std::set<std::uint64_t> mentioned;
+  for (const PushedTable& table : push.tables) mentioned.insert(hash_bytes(table.name));
+  for (const std::string& name : push.removed) mentioned.insert(hash_bytes(name));
+  if (push.is_whole)
+    for (const auto& [table, ids] : tables_) mentioned.insert(table);
+  return {mentioned.begin(), mentioned.end()};
 }
 
 void HeldNames::note_versions(const Push& push) {
@@ -206,21 +201,22 @@ Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& 
   // istiod sends no response without a table for a whole.  One that does come must not end all
   // names.
   if (push.tables.empty() && push.removed.empty()) return Difference();
-  const Rest rest(push);
-  auto arrivals = arrivals_of(push);
-  const auto others =
-      std::ranges::count_if(names_, [&](const Name& name) { return rest.has(name); });
-  if (arrivals.size() + static_cast<std::size_t>(others) > kMaxNames)
-    return fail("it makes more than " + std::to_string(kMaxNames) + " names");
+  const auto arrivals = arrivals_of(push);
+  const auto mentioned = mentioned_tables(push);
+  std::size_t others = names_.size();
+  for (const std::uint64_t table : mentioned)
+    if (const auto listed = tables_.find(table); listed != tables_.end())
+      others -= listed->second.size();
+  if (arrivals.size() + others > kMaxNames)
+    return fail("the push would make more than " + std::to_string(kMaxNames) + " names");
   note_versions(push);
-  auto difference = Comparison(*this, rest, reader).run(std::move(arrivals));
+  ++push_;
+  Update update(*this, reader);
+  for (const Arrival& arrival : arrivals) update.arrive(arrival);
+  for (const std::uint64_t table : mentioned) update.sweep(table);
+  auto difference = update.finish();
   is_first_ = false;
   return difference;
-}
-
-std::size_t HeldNames::refused() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(names_, [](const Name& name) { return name.is_refused; }));
 }
 
 std::vector<HeldResource> HeldNames::versions() const {

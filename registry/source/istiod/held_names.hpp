@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares each push with the names that are held, so that a push of 100,000 names costs only what
-// has changed in it: istiod sends the whole table for every change.
+// Compares each push with the names that are held, so that a push costs what it has to say: istiod
+// sends the whole table for every change, of which only the changed names go on to the registry,
+// and a push of some names among 100,000 does not look at the others.
 //
-// Hashes are held, 40 bytes a name.  The texts are in the registry already.
+// Hashes are held, 80 bytes a name.  The texts are in the registry already.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "registry/base/finding.hpp"
@@ -38,7 +40,7 @@ class HeldNames {
   Result<Difference> take(const Push& push, NameInfoReader& reader);
 
   std::size_t size() const { return names_.size(); }
-  std::size_t refused() const;
+  std::size_t refused() const { return refused_; }
   // The versions of the tables that have one, for the next stream.
   std::vector<HeldResource> versions() const;
   // All that is wrong now, within kMaxFaultyNames.
@@ -46,27 +48,36 @@ class HeldNames {
 
  private:
   struct Name {
-    std::uint64_t id = 0;       // of the host
-    std::uint64_t content = 0;  // of its NameInfo
+    std::uint64_t content = 0;  // hash of its NameInfo
     std::uint64_t key = 0;      // hash_of() its resource
-    std::uint64_t table = 0;
+    std::uint64_t table = 0;    // hash of its table's name
+    std::uint32_t slot = 0;     // in its table's list
+    std::uint32_t push = 0;     // the number of the last push that had it
     bool is_refused = false;
   };
   struct Arrival {
-    Name name;
+    std::uint64_t id = 0;  // hash of the host
+    std::uint64_t content = 0;
+    std::uint64_t table = 0;
     const PushedName* text = nullptr;
   };
-  class Rest;
-  class Comparison;
+  class Update;
 
   static std::vector<Arrival> arrivals_of(const Push& push);
+  std::vector<std::uint64_t> mentioned_tables(const Push& push) const;
   void note_versions(const Push& push);
+  // Adds a name to the list of its table, and takes it out.
+  void list(std::uint64_t id, Name& name);
+  void unlist(const Name& name);
 
   const std::string origin_;
   bool is_first_ = true;
-  std::vector<Name> names_;                               // by id
-  std::map<std::uint64_t, std::vector<Finding>> faults_;  // by id
-  std::map<std::string, std::string> versions_;           // by table
+  std::uint32_t push_ = 0;                         // the number of the latest push
+  std::size_t refused_ = 0;                        // names that are faulty
+  std::unordered_map<std::uint64_t, Name> names_;  // by id
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> tables_;  // ids, by table
+  std::map<std::uint64_t, std::vector<Finding>> faults_;                  // by id
+  std::map<std::string, std::string> versions_;                           // by table
 };
 
 }  // namespace meshdns::registry::istiod
