@@ -67,9 +67,9 @@ def test_says_who_asks_and_confirms_each_push(mesh, transport):
 
 
 GARBAGE = {
-    "no protobuf": (lambda method, nonce: b"\x0a\xff\xff\xff\xff\x0f", "no valid protobuf message"),
+    "no protobuf": (lambda method, nonce: b"\x0a\xff\xff\xff\xff\x0f", "not a valid protobuf message"),
     "a table that ends too soon": (lambda method, nonce: response(method, nonce, name_table(TABLE)[:-3]),
-                                   "no valid protobuf message"),
+                                   "not a valid protobuf message"),
     "a resource of another type": (lambda method, nonce: response(method, nonce, b"", "type.example/Empty"),
                                    "another type"),
 }

@@ -45,7 +45,7 @@ class PushBuilder {
   explicit PushBuilder(AdsResponse& response) : response_(response) {}
 
   void set_type(std::string_view type) {
-    if (type != kNameTableType) refuse("it is of another type than NameTable");
+    if (type != kNameTableType) refuse("the response has another type than NameTable");
   }
 
   // google.protobuf.Any of a NameTable.
@@ -71,7 +71,7 @@ class PushBuilder {
     if (!response_.fault && count_one()) response_.push.removed.emplace_back(name);
   }
 
-  void refuse_damaged() { refuse("it is no valid protobuf message"); }
+  void refuse_damaged() { refuse("the response is not a valid protobuf message"); }
 
  private:
   void refuse(std::string why) {
@@ -80,7 +80,7 @@ class PushBuilder {
 
   bool count_one() {
     if (++count_ <= kMaxNames) return true;
-    refuse("it has more than " + std::to_string(kMaxNames) + " names and tables");
+    refuse("the response has more than " + std::to_string(kMaxNames) + " names and tables");
     return false;
   }
 
@@ -93,7 +93,7 @@ class PushBuilder {
       return true;
     });
     if (!good) return refuse_damaged();
-    if (!is_name_table) return refuse("it has a resource of another type than NameTable");
+    if (!is_name_table) return refuse("the response has a resource of another type than NameTable");
     if (!count_one()) return;
     PushedTable& table = response_.push.tables.emplace_back();
     table.name = name;

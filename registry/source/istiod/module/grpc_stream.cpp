@@ -208,7 +208,8 @@ class GrpcStream final : public AdsStream {
   static std::string why_ended(const grpc::Status& status) {
     if (status.ok()) return "istiod has ended the stream";
     if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED)
-      return "istiod refuses the credentials: " + status.error_message();
+      return "istiod refuses the credentials: " + status.error_message() +
+             "; replace the token or the certificate if it has expired";
     return status.error_message();
   }
 

@@ -57,7 +57,7 @@ TEST(AdsSessionTest, ReadsAResponseOfEitherTransport) {
 TEST(AdsSessionTest, FindsTheNonceOfAResponseThatItRefuses) {
   const std::string message = text_field(2, any_of("", "type.example/Other")) + text_field(5, "n");
   const AdsResponse response = session(AdsTransport::StateOfTheWorld).read(message);
-  EXPECT_EQ(response.fault, "it has a resource of another type than NameTable");
+  EXPECT_EQ(response.fault, "the response has a resource of another type than NameTable");
   EXPECT_EQ(response.nonce, "n");
 }
 
@@ -105,7 +105,7 @@ TEST(AdsSessionTest, LimitsTheNamesAndTheTables) {
   const std::string table = text_field(2, any_of(""));
   for (std::size_t i = 0; i <= kMaxNames; ++i) tables += table;
   EXPECT_EQ(session(AdsTransport::StateOfTheWorld).read(tables).fault,
-            "it has more than 1000000 names and tables");
+            "the response has more than 1000000 names and tables");
 }
 
 }  // namespace
