@@ -16,6 +16,7 @@ from harness.daemon import binary
 from harness.dns_client import Question, ask
 from harness.fake_istiod import NAME_TABLE, any_table, field, name_table
 from harness.istiod_mesh import Mesh
+from harness.load import Load
 from harness.relay import Relay
 from harness.waiting import eventually
 
@@ -241,6 +242,29 @@ def test_an_istiod_that_is_away_changes_no_answer(mesh):
     mesh.istiod(table={"api.example.org": {"ips": ["10.0.0.8"]}}, port=istiod.port)
     mesh.wait_for(daemon, "api.example.org.", ["10.0.0.8"], 40)
     daemon.wait_for_log("connected to istiod")
+
+
+def ask_for_a_name(dice, _state, server):
+    name, expected = dice.choice([("api.example.org.", ["10.0.0.7"]), ("web.shop.", ["10.96.0.1"]),
+                                  ("x.wild.example.org.", ["10.0.0.9"])])
+    found = ask(server, Question(name)).addresses()
+    return None if found == expected else f"{name}: {found}"
+
+
+def test_no_query_is_lost_when_istiod_ends_and_returns(mesh):
+    istiod = mesh.istiod(table=TABLE)
+    daemon = mesh.daemon(istiod)
+    mesh.wait_for(daemon, "api.example.org.", ["10.0.0.7"])
+    loads = [Load(ask_for_a_name, 250, daemon.server, seed=number) for number in range(2)]
+    for number in range(2):
+        mesh.end(istiod)
+        eventually(lambda: not mesh.source(daemon)["connected"], 15)
+        istiod = mesh.istiod(table={**TABLE, "new.example.org": {"ips": [f"10.0.1.{number}"]}}, port=istiod.port)
+        mesh.wait_for(daemon, "new.example.org.", [f"10.0.1.{number}"], 40)
+    asked = sum(load.steps for load in loads)
+    assert [load.stop() for load in loads] == [None, None]
+    print(f"{asked} queries")
+    assert asked > 200
 
 
 def test_goes_on_with_another_istiod(mesh):
