@@ -9,6 +9,7 @@
 
 #include "registry/source/istiod/held_names.hpp"
 #include "registry/source/istiod/module/ads_session.hpp"
+#include "registry/source/istiod/module/message_reader.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace {
@@ -43,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.transport = data[0] % 2 == 0 ? AdsTransport::Delta : AdsTransport::StateOfTheWorld;
   AdsSession session(std::move(options));
   HeldNames held("fuzz");
-  const auto reader = make_name_info_reader();
+  const auto reader = make_message_reader();
   std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(kPushDivider), rest.size());

@@ -16,12 +16,16 @@
 #include <utility>
 #include <vector>
 
+#include "registry/source/istiod/workload_api.hpp"
+
 namespace meshdns::registry::istiod {
 
-// More names than any mesh has, and more tables; the limit bounds the memory that a hostile istiod
-// can cost.
+// More names than any mesh has, and more tables and workloads; the limit bounds the memory that a
+// hostile istiod can cost.
 inline constexpr std::size_t kMaxNames = 1'000'000;
 
+// Name tables, or the addresses of the workload API.
+enum class AdsApi : std::uint8_t { Names, Workloads };
 enum class AdsTransport : std::uint8_t { Delta, StateOfTheWorld };
 
 // The workload that istiod sends names for (envoy.config.core.v3.Node).
@@ -49,6 +53,7 @@ struct AdsOptions {
   std::string token;     // empty: none
   std::string cert_pem;  // empty: no client certificate
   std::string key_pem;
+  AdsApi api = AdsApi::Names;
   AdsTransport transport = AdsTransport::Delta;
   AdsNode node;
   std::vector<HeldResource> held;
@@ -67,12 +72,20 @@ struct PushedTable {
   std::vector<PushedName> names;
 };
 
+// An Address of the workload API, as sent.
+struct PushedAddress {
+  std::string name;
+  std::string version;
+  std::string_view content;
+};
+
 // One response.  The texts are good during the call that has it.
 struct Push {
   std::string version;  // of the whole; may be empty
   std::size_t bytes = 0;
   std::vector<PushedTable> tables;
-  std::vector<std::string> removed;  // names of tables
+  std::vector<PushedAddress> addresses;
+  std::vector<std::string> removed;  // names of tables or addresses
   // Whether tables that are not in it are gone.
   bool is_whole = false;
 };
@@ -93,6 +106,12 @@ class NameInfoReader {
   virtual const NameInfo* read(std::string_view info) = 0;
 };
 
+class MessageReader : public NameInfoReader {
+ public:
+  // Reads PushedAddress::content; nullopt if it is no such message.
+  virtual std::optional<ApiAddress> read_address(std::string_view content) = 0;
+};
+
 // Called on the stream's thread, one call at a time.
 class AdsListener {
  public:
@@ -101,7 +120,7 @@ class AdsListener {
   virtual void on_connected() = 0;
   // Returns once the push is in service (nullopt), or why it is refused: a NACK tells istiod.  May
   // wait; the next response is read afterwards.
-  virtual std::optional<std::string> on_push(const Push& push, NameInfoReader& reader) = 0;
+  virtual std::optional<std::string> on_push(const Push& push, MessageReader& reader) = 0;
   // A response that cannot be read was refused for this reason.
   virtual void on_unreadable(const std::string& why, std::size_t bytes) = 0;
   // The stream is over; the last call.

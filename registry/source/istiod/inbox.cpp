@@ -15,7 +15,7 @@ void Inbox::on_connected() {
   mailbox_.post([this] { owner_.on_connected(); });
 }
 
-std::optional<std::string> Inbox::on_push(const Push& push, NameInfoReader& reader) {
+std::optional<std::string> Inbox::on_push(const Push& push, MessageReader& reader) {
   auto difference = held_.take(push, reader);
   if (!difference) {
     on_unreadable(difference.error().message, push.bytes);

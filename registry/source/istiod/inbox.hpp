@@ -54,7 +54,7 @@ class Inbox final : public AdsListener {
   std::vector<HeldResource> versions() const { return held_.versions(); }
 
   void on_connected() override;
-  std::optional<std::string> on_push(const Push& push, NameInfoReader& reader) override;
+  std::optional<std::string> on_push(const Push& push, MessageReader& reader) override;
   void on_unreadable(const std::string& why, std::size_t bytes) override;
   void on_end(const std::string& why) override;
 

@@ -14,7 +14,19 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-constexpr const char* kNameTableType = "type.googleapis.com/istio.networking.nds.v1.NameTable";
+// A kind of resource.
+struct ResourceType {
+  const char* url;
+  const char* name;  // for messages
+};
+constexpr ResourceType kNameTable = {"type.googleapis.com/istio.networking.nds.v1.NameTable",
+                                     "NameTable"};
+constexpr ResourceType kAddress = {"type.googleapis.com/istio.workload.Address", "Address"};
+
+const ResourceType& type_of(const AdsOptions& options) {
+  return options.api == AdsApi::Names ? kNameTable : kAddress;
+}
+
 constexpr int kInvalidArgument = 3;  // google.rpc.Code
 // istiod writes the reason into its log.
 constexpr std::size_t kMaxReason = 1'000;
@@ -42,15 +54,15 @@ bool for_each_text(std::string_view message, Visit&& visit) {
 // Fills a Push from the parts of a response.  After the first fault, no further parts are read.
 class PushBuilder {
  public:
-  explicit PushBuilder(AdsResponse& response) : response_(response) {}
+  PushBuilder(AdsResponse& response, const ResourceType& type) : response_(response), type_(type) {}
 
   void set_type(std::string_view type) {
-    if (type != kNameTableType) refuse("the response has another type than NameTable");
+    if (type != type_.url) refuse("the response has another type than " + std::string(type_.name));
   }
 
-  // google.protobuf.Any of a NameTable.
-  void add_table(std::string_view any, std::string_view name, std::string_view version) {
-    if (!response_.fault) read_table(any, name, version);
+  // google.protobuf.Any of the resource.
+  void add_any(std::string_view any, std::string_view name, std::string_view version) {
+    if (!response_.fault) read_any(any, name, version);
   }
 
   // envoy.service.discovery.v3.Resource
@@ -64,7 +76,7 @@ class PushBuilder {
       if (field == 3) name = text;
       return true;
     });
-    good ? add_table(any, name, version) : refuse_damaged();
+    good ? add_any(any, name, version) : refuse_damaged();
   }
 
   void add_removed(std::string_view name) {
@@ -80,21 +92,31 @@ class PushBuilder {
 
   bool count_one() {
     if (++count_ <= kMaxNames) return true;
-    refuse("the response has more than " + std::to_string(kMaxNames) + " names and tables");
+    refuse("the response has more than " + std::to_string(kMaxNames) + " names and resources");
     return false;
   }
 
-  void read_table(std::string_view any, std::string_view name, std::string_view version) {
+  void read_any(std::string_view any, std::string_view name, std::string_view version) {
     std::string_view value;
-    bool is_name_table = false;
+    bool is_of_type = false;
     const bool good = for_each_text(any, [&](int field, std::string_view text) {
-      if (field == 1) is_name_table = text == kNameTableType;
+      if (field == 1) is_of_type = text == type_.url;
       if (field == 2) value = text;
       return true;
     });
     if (!good) return refuse_damaged();
-    if (!is_name_table) return refuse("the response has a resource of another type than NameTable");
+    if (!is_of_type)
+      return refuse("the response has a resource of another type than " + std::string(type_.name));
     if (!count_one()) return;
+    if (&type_ == &kAddress) return add_address(value, name, version);
+    add_table(value, name, version);
+  }
+
+  void add_address(std::string_view value, std::string_view name, std::string_view version) {
+    response_.push.addresses.push_back({std::string(name), std::string(version), value});
+  }
+
+  void add_table(std::string_view value, std::string_view name, std::string_view version) {
     PushedTable& table = response_.push.tables.emplace_back();
     table.name = name;
     table.version = version;
@@ -118,6 +140,7 @@ class PushBuilder {
   }
 
   AdsResponse& response_;
+  const ResourceType& type_;
   std::size_t count_ = 0;
 };
 
@@ -147,31 +170,14 @@ void fill_node(const AdsNode& from, xds::Node& node) {
 }
 
 template <typename Request>
-void fill_reply(Request& request, const AdsResponse& response,
+void fill_reply(Request& request, const ResourceType& type, const AdsResponse& response,
                 const std::optional<std::string>& refusal) {
-  request.set_type_url(kNameTableType);
+  request.set_type_url(type.url);
   request.set_response_nonce(response.nonce);
   if (!refusal) return;
   request.mutable_error_detail()->set_code(kInvalidArgument);
   request.mutable_error_detail()->set_message(refusal->substr(0, kMaxReason));
 }
-
-class ProtobufNameInfoReader final : public NameInfoReader {
- public:
-  const NameInfo* read(std::string_view info) override {
-    if (!message_.ParseFromArray(info.data(), static_cast<int>(info.size()))) return nullptr;
-    info_.ips.assign(message_.ips().begin(), message_.ips().end());
-    info_.registry = message_.registry();
-    info_.short_name = message_.shortname();
-    info_.ns = message_.namespace_();
-    info_.alt_hosts.assign(message_.alt_hosts().begin(), message_.alt_hosts().end());
-    return &info_;
-  }
-
- private:
-  xds::NameInfo message_;
-  NameInfo info_;
-};
 
 }  // namespace
 
@@ -184,13 +190,15 @@ const char* AdsSession::method() const {
 std::string AdsSession::first_request() const {
   if (options_.transport == AdsTransport::StateOfTheWorld) {
     xds::DiscoveryRequest request;
-    request.set_type_url(kNameTableType);
+    request.set_type_url(type_of(options_).url);
     fill_node(options_.node, *request.mutable_node());
     return request.SerializeAsString();
   }
   xds::DeltaDiscoveryRequest request;
-  request.set_type_url(kNameTableType);
+  request.set_type_url(type_of(options_).url);
   fill_node(options_.node, *request.mutable_node());
+  // Besides what is held, everything: the names of the former alone would be all that is wanted.
+  if (options_.api == AdsApi::Workloads) request.add_resource_names_subscribe("*");
   for (const HeldResource& held : options_.held)
     (*request.mutable_initial_resource_versions())[held.name] = held.version;
   return request.SerializeAsString();
@@ -206,7 +214,7 @@ AdsResponse AdsSession::read(std::string_view message) const {
 // DeltaDiscoveryResponse
 AdsResponse AdsSession::read_delta(std::string_view message) const {
   AdsResponse response;
-  PushBuilder builder(response);
+  PushBuilder builder(response, type_of(options_));
   const bool good = for_each_text(message, [&](int field, std::string_view text) {
     if (field == 1) response.push.version = text;
     if (field == 2) builder.add_resource(text);
@@ -223,10 +231,10 @@ AdsResponse AdsSession::read_delta(std::string_view message) const {
 AdsResponse AdsSession::read_whole(std::string_view message) const {
   AdsResponse response;
   response.push.is_whole = true;
-  PushBuilder builder(response);
+  PushBuilder builder(response, type_of(options_));
   const bool good = for_each_text(message, [&](int field, std::string_view text) {
     if (field == 1) response.push.version = text;
-    if (field == 2) builder.add_table(text, {}, {});
+    if (field == 2) builder.add_any(text, {}, {});
     if (field == 4) builder.set_type(text);
     if (field == 5) response.nonce = text;
     return true;
@@ -239,19 +247,15 @@ std::string AdsSession::reply(const AdsResponse& response,
                               const std::optional<std::string>& refusal) {
   if (options_.transport == AdsTransport::Delta) {
     xds::DeltaDiscoveryRequest request;
-    fill_reply(request, response, refusal);
+    fill_reply(request, type_of(options_), response, refusal);
     return request.SerializeAsString();
   }
   // A NACK has the version that stays.
   if (!refusal) good_version_ = response.push.version;
   xds::DiscoveryRequest request;
-  fill_reply(request, response, refusal);
+  fill_reply(request, type_of(options_), response, refusal);
   request.set_version_info(good_version_);
   return request.SerializeAsString();
-}
-
-std::unique_ptr<NameInfoReader> make_name_info_reader() {
-  return std::make_unique<ProtobufNameInfoReader>();
 }
 
 }  // namespace meshdns::registry::istiod

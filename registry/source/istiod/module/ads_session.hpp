@@ -4,7 +4,6 @@
 // 100,000 messages would take ten times their room.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,7 +39,5 @@ class AdsSession {
   const AdsOptions options_;
   std::string good_version_;
 };
-
-std::unique_ptr<NameInfoReader> make_name_info_reader();
 
 }  // namespace meshdns::registry::istiod

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "registry/source/istiod/module/ads_session.hpp"
+#include "registry/source/istiod/module/message_reader.hpp"
 
 namespace meshdns::registry::istiod {
 namespace {
@@ -215,7 +216,7 @@ class GrpcStream final : public AdsStream {
 
   const AdsOptions options_;
   AdsSession session_;  // the stream's thread, as is reader_
-  const std::unique_ptr<NameInfoReader> reader_ = make_name_info_reader();
+  const std::unique_ptr<MessageReader> reader_ = make_message_reader();
   AdsListener& listener_;
   mutable std::mutex mutex_;
   bool is_cancelled_ = false;                     // guarded by mutex_

@@ -9,6 +9,8 @@ namespace {
 
 constexpr const char* kTypeOfTable = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 
+constexpr const char* kTypeOfAddress = "type.googleapis.com/istio.workload.Address";
+
 // A field with a length below 128.
 std::string text_field(int number, const std::string& text) {
   return std::string(1, static_cast<char>(number << 3 | 2)) +
@@ -105,7 +107,40 @@ TEST(AdsSessionTest, LimitsTheNamesAndTheTables) {
   const std::string table = text_field(2, any_of(""));
   for (std::size_t i = 0; i <= kMaxNames; ++i) tables += table;
   EXPECT_EQ(session(AdsTransport::StateOfTheWorld).read(tables).fault,
-            "the response has more than 1000000 names and tables");
+            "the response has more than 1000000 names and resources");
+}
+
+TEST(AdsSessionTest, AsksForAllAddressesOfTheWorkloadApi) {
+  AdsOptions options;
+  options.api = AdsApi::Workloads;
+  options.held = {{"shop/a.example", ""}};
+  const AdsSession workloads(std::move(options));
+  xds::DeltaDiscoveryRequest request;
+  ASSERT_TRUE(request.ParseFromString(workloads.first_request()));
+  EXPECT_EQ(request.type_url(), kTypeOfAddress);
+  ASSERT_EQ(request.resource_names_subscribe_size(), 1);
+  EXPECT_EQ(request.resource_names_subscribe(0), "*");
+  EXPECT_EQ(request.initial_resource_versions().count("shop/a.example"), 1U);
+}
+
+TEST(AdsSessionTest, ReadsAddressesAsTheyAre) {
+  AdsOptions options;
+  options.api = AdsApi::Workloads;
+  const AdsSession workloads(std::move(options));
+  const auto response_with = [](const std::string& any) {
+    return text_field(2, text_field(1, "7") + text_field(3, "uid") + text_field(2, any)) +
+           text_field(6, "gone");
+  };
+  const std::string good = response_with(any_of("content", kTypeOfAddress));
+  const AdsResponse response = workloads.read(good);
+  EXPECT_FALSE(response.fault) << *response.fault;
+  ASSERT_EQ(response.push.addresses.size(), 1U);
+  const PushedAddress& address = response.push.addresses[0];
+  EXPECT_EQ(address.name + address.version + std::string(address.content), "uid7content");
+  EXPECT_EQ(response.push.removed, std::vector<std::string>{"gone"});
+  const std::string other = response_with(any_of("content", "type.example/Other"));
+  EXPECT_EQ(workloads.read(other).fault,
+            "the response has a resource of another type than Address");
 }
 
 }  // namespace
