@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares each push of the workload API with the resources that are held.  istiod sends only what
+// has changed, and the whole at the beginning.
+//
+// Of each resource a hash and the keys of its objects are held, about 350 bytes.  The objects are
+// in the registry already.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "registry/base/finding.hpp"
+#include "registry/source/istiod/ads.hpp"
+#include "registry/source/istiod/workload_objects.hpp"
+#include "registry/source/source.hpp"
+
+namespace meshdns::registry::istiod {
+
+// One thread at a time.
+class HeldWorkloads {
+ public:
+  // Resources whose findings are kept; others are only counted.
+  static constexpr std::size_t kMaxFaulty = 1'000;
+  // Octets of the names and versions that a request may have: istiod reads 4 MiB.
+  static constexpr std::size_t kMaxVersionOctets = std::size_t{3} << 20;
+
+  struct Difference {
+    std::vector<OriginChange> changes;  // for SourceBatch; empty when nothing has changed
+    std::size_t changed = 0;            // resources that are new, other or gone
+    std::string refusal;                // the resources that are refused, and why; empty: none
+  };
+
+  // `origin` stands for all that is held, in changes and findings.
+  HeldWorkloads(std::string origin, WorkloadRules rules)
+      : origin_(std::move(origin)), rules_(std::move(rules)) {}
+
+  // Takes over a push and returns the difference.  The first push replaces what the origin had in
+  // an earlier run.  A faulty resource is refused by itself: its earlier version stays.
+  Difference take(const Push& push, MessageReader& reader);
+
+  std::size_t size() const { return held_.size(); }
+  std::size_t refused() const { return refused_; }
+  // The names of all that is held, for the next stream.  Empty when they are too many for a
+  // request: the first push of that stream is the whole then.
+  std::vector<HeldResource> begin_stream();
+
+ private:
+  struct Held {
+    std::uint64_t content = 0;
+    std::string version;
+    std::string keys;  // of its objects, packed
+    bool is_refused = false;
+  };
+  class Taking;
+
+  void forget(const std::string& name);
+  std::vector<Finding> findings() const;
+
+  const std::string origin_;
+  const WorkloadRules rules_;
+  bool is_first_ = true;
+  bool wants_whole_ = false;  // of the next push
+  std::unordered_map<std::string, Held> held_;
+  std::size_t refused_ = 0;
+  std::size_t objects_ = 0;
+  std::map<std::string, Finding> faults_;
+};
+
+}  // namespace meshdns::registry::istiod

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/source/istiod/held_workloads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "registry/snapshot/stored_resource.hpp"
+
+namespace meshdns::registry::istiod {
+namespace {
+
+using Effect = OriginChange::Effect;
+
+// Contents in these tests: "HOST" is a service of namespace shop, "HOST IP" one with that address,
+// "=SERVICE..." a Pod of these services.  "!" is no message.
+class ShortReader final : public MessageReader {
+ public:
+  const NameInfo* read(std::string_view) override { return nullptr; }
+  std::optional<ApiAddress> read_address(std::string_view content) override {
+    ++reads;
+    if (content.starts_with("!")) return std::nullopt;
+    if (content.starts_with("=")) return pod(content.substr(1));
+    ApiService service;
+    service.ns = "shop";
+    service.hostname = content.substr(0, content.find(' '));
+    if (content.find(' ') != std::string_view::npos)
+      service.addresses = {{"", std::string(content.substr(content.find(' ') + 1)), {}}};
+    return service;
+  }
+  int reads = 0;
+
+ private:
+  static ApiWorkload pod(std::string_view services) {
+    ApiWorkload workload;
+    workload.uid = "c//Pod/shop/p";
+    workload.addresses = {"1234"};
+    for (; !services.empty(); services.remove_prefix(1))
+      workload.services.emplace_back(
+          "shop/" + std::string(1, services.front()) + ".shop.svc.cluster.local",
+          std::vector<ApiPort>());
+    return workload;
+  }
+};
+
+// Plays the registry: the keys that the origin holds after all changes.
+class HeldWorkloadsTest : public ::testing::Test {
+ protected:
+  struct Pushed {
+    std::string name;
+    std::string content;
+    std::string version = "1";
+  };
+
+  HeldWorkloads::Difference push(const std::vector<Pushed>& addresses,
+                                 std::vector<std::string> removed = {}) {
+    Push push;
+    push.removed = std::move(removed);
+    for (const Pushed& one : addresses)
+      push.addresses.push_back({one.name, one.version, one.content});
+    auto difference = held_.take(push, reader_);
+    for (const OriginChange& change : difference.changes) apply(change);
+    return difference;
+  }
+
+  void apply(const OriginChange& change) {
+    EXPECT_EQ(change.origin, "istiod");
+    std::set<std::string> kept;
+    for (const ResourceKey& key : change.keep) kept.insert(key.to_string());
+    if (change.effect == Effect::Replace)
+      std::erase_if(objects_, [&](const std::string& key) { return !kept.contains(key); });
+    change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
+      objects_.insert(StoredResource::of_encoded(encoded, 1, 0)->label());
+    });
+    for (const ResourceKey& key : change.removed) objects_.erase(key.to_string());
+    findings_ = change.findings;
+  }
+
+  std::string all() const {
+    std::string text;
+    for (const std::string& key : objects_) text += (text.empty() ? "" : ", ") + key;
+    return text;
+  }
+
+  ShortReader reader_;
+  HeldWorkloads held_{"istiod", {}};
+  std::set<std::string> objects_;
+  std::vector<Finding> findings_;
+};
+
+TEST_F(HeldWorkloadsTest, TheFirstPushReplacesWhatAnEarlierRunHad) {
+  objects_ = {"ServiceEntry shop/old.example"};
+  const auto difference = push({{"shop/a.example", "a.example"}});
+  EXPECT_EQ(difference.changes.at(0).effect, Effect::Replace);
+  EXPECT_EQ(all(), "ServiceEntry shop/a.example");
+  EXPECT_EQ(push({{"shop/b.example", "b.example"}}).changes.at(0).effect, Effect::Update);
+  EXPECT_EQ(all(), "ServiceEntry shop/a.example, ServiceEntry shop/b.example");
+  EXPECT_EQ(held_.size(), 2U);
+}
+
+TEST_F(HeldWorkloadsTest, APushWithoutNewsChangesNothingAndReadsNothing) {
+  push({{"shop/a.example", "a.example"}});
+  const auto difference = push({{"shop/a.example", "a.example", "2"}});
+  EXPECT_TRUE(difference.changes.empty());
+  EXPECT_EQ(difference.changed, 0U);
+  EXPECT_EQ(reader_.reads, 1);
+  EXPECT_EQ(held_.begin_stream().at(0).version, "2");
+}
+
+TEST_F(HeldWorkloadsTest, AWorkloadLeavesTheSlicesOfServicesThatItServesNoMore) {
+  push({{"c//Pod/shop/p", "=ab"}});
+  EXPECT_EQ(objects_.size(), 3U);
+  push({{"c//Pod/shop/p", "=b"}});
+  EXPECT_EQ(all(), "EndpointSlice shop/b/c//Pod/shop/p, Pod c:shop/p");
+  push({}, {"c//Pod/shop/p"});
+  EXPECT_EQ(all(), "");
+  EXPECT_EQ(held_.size(), 0U);
+}
+
+TEST_F(HeldWorkloadsTest, ARemovalOfWhatIsNotHeldChangesNothing) {
+  push({{"shop/a.example", "a.example"}});
+  EXPECT_TRUE(push({}, {"shop/b.example"}).changes.empty());
+  EXPECT_EQ(all(), "ServiceEntry shop/a.example");
+}
+
+TEST_F(HeldWorkloadsTest, TheLastOfTwoResourcesCountsAndItsRemovalAboveAll) {
+  push({{"c//Pod/shop/p", "=a"}, {"c//Pod/shop/p", "="}, {"c//Pod/shop/p", "=a"}});
+  EXPECT_EQ(all(), "EndpointSlice shop/a/c//Pod/shop/p, Pod c:shop/p");
+  push({{"c//Pod/shop/p", "=b"}}, {"c//Pod/shop/p"});
+  EXPECT_EQ(all(), "");
+}
+
+TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsItsEarlierVersion) {
+  push({{"shop/a.example", "a.example"}});
+  const auto difference =
+      push({{"shop/a.example", "a.example 123"}, {"shop/b.example", "b.example"}, {"shop/c", "!"}});
+  EXPECT_EQ(difference.refusal,
+            "shop/a.example: addresses[0]: has 3 octets; an IP address has 4 or 16; 1 more "
+            "resources are refused");
+  EXPECT_EQ(all(), "ServiceEntry shop/a.example, ServiceEntry shop/b.example");
+  EXPECT_EQ(held_.refused(), 2U);
+  ASSERT_EQ(findings_.size(), 2U);
+  EXPECT_EQ(findings_[1].object + ": " + findings_[1].message, "shop/c: is no Address message");
+  EXPECT_EQ(push({{"shop/a.example", "a.example"}}).refusal, "");
+  push({}, {"shop/c"});
+  EXPECT_EQ(held_.refused(), 0U);
+  EXPECT_TRUE(findings_.empty());
+}
+
+TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsWhatAnEarlierRunHad) {
+  objects_ = {"ServiceEntry shop/a.example", "ServiceEntry shop/b.example"};
+  push({{"shop/a.example", "!"}});
+  EXPECT_EQ(all(), "ServiceEntry shop/a.example");
+}
+
+TEST_F(HeldWorkloadsTest, TheNextStreamHasWhatIsHeld) {
+  push({{"shop/a.example", "a.example", "7"}, {"shop/b.example", "!"}});
+  push({{"shop/a.example", "!", "8"}});
+  const auto held = held_.begin_stream();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].name + held[0].version, "shop/a.example7");
+  // istiod sends the other one again if it is still there.
+  EXPECT_EQ(held_.refused(), 1U);
+}
+
+TEST_F(HeldWorkloadsTest, TheNextStreamBeginsAnewWithMoreThanARequestHolds) {
+  const std::string version(HeldWorkloads::kMaxVersionOctets / 2, 'v');
+  push({{"shop/a.example", "a.example", version}, {"shop/b.example", "b.example", version}});
+  EXPECT_TRUE(held_.begin_stream().empty());
+  push({{"shop/b.example", "b.example"}, {"shop/c.example", "c.example"}});
+  EXPECT_EQ(all(), "ServiceEntry shop/b.example, ServiceEntry shop/c.example");
+  push({{"shop/d.example", "d.example"}});
+  EXPECT_EQ(objects_.size(), 3U);
+  EXPECT_EQ(held_.begin_stream().size(), 3U);
+}
+
+TEST_F(HeldWorkloadsTest, APushWithoutAnythingTakesNothingAway) {
+  objects_ = {"ServiceEntry shop/old.example"};
+  EXPECT_TRUE(push({}).changes.empty());
+  push({{"shop/a.example", "a.example"}});
+  EXPECT_TRUE(push({}).changes.empty());
+  EXPECT_EQ(all(), "ServiceEntry shop/a.example");
+}
+
+TEST_F(HeldWorkloadsTest, LimitsTheFindings) {
+  std::vector<Pushed> all;
+  for (std::size_t i = 0; i < HeldWorkloads::kMaxFaulty + 5; ++i)
+    all.push_back({"shop/" + std::to_string(i), "!"});
+  push(all);
+  EXPECT_EQ(held_.refused(), HeldWorkloads::kMaxFaulty + 5);
+  EXPECT_EQ(findings_.size(), HeldWorkloads::kMaxFaulty);
+}
+
+}  // namespace
+}  // namespace meshdns::registry::istiod
