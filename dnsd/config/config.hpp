@@ -176,7 +176,7 @@ struct NameTableSource {
   friend bool operator==(const NameTableSource&, const NameTableSource&) = default;
 };
 // The part of istiod's knowledge that the source asks for.
-enum class IstiodApi : std::uint8_t { Names };
+enum class IstiodApi : std::uint8_t { Names, Workloads };
 enum class IstiodTransport : std::uint8_t { Delta, StateOfTheWorld };
 enum class IstiodNodeType : std::uint8_t { Sidecar, Router, Waypoint, Ztunnel };
 // The workload whose names istiod sends.

@@ -29,7 +29,7 @@ MESHDNS_ENUM_NAMES(LogFormat, {Text, "text"}, {Json, "json"});
 MESHDNS_ENUM_NAMES(QueryLogClass, {Off, "off"}, {All, "all"}, {Errors, "errors"},
                    {Denial, "denial"});
 MESHDNS_ENUM_NAMES(EndpointScope, {Headless, "headless"}, {All, "all"});
-MESHDNS_ENUM_NAMES(IstiodApi, {Names, "names"});
+MESHDNS_ENUM_NAMES(IstiodApi, {Names, "names"}, {Workloads, "workloads"});
 MESHDNS_ENUM_NAMES(IstiodTransport, {Delta, "delta"}, {StateOfTheWorld, "state_of_the_world"});
 MESHDNS_ENUM_NAMES(IstiodNodeType, {Sidecar, "sidecar"}, {Router, "router"}, {Waypoint, "waypoint"},
                    {Ztunnel, "ztunnel"});

@@ -101,6 +101,9 @@ void check_istiod(const IstiodSource& source, const Node& node, const Place& pla
                               "is missing; name the file with the authority of istiod's "
                               "certificate (root-cert.pem)");
   check_istiod_credentials(source, node, place);
+  if (source.api == IstiodApi::Workloads && source.transport != IstiodTransport::Delta)
+    place.at("transport")
+        .error(line_of(node, "transport"), "must be delta: istiod sends workloads in no other way");
 }
 
 Codec<IstiodNode> istiod_node(const Codec<std::string>& namespace_name,

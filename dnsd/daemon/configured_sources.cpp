@@ -43,6 +43,8 @@ registry::IstiodSourceOptions istiod_options(const Config& config, const IstiodS
   options.token_file = source.token_file;
   options.cert_file = source.cert_file;
   options.key_file = source.key_file;
+  if (source.api == IstiodApi::Workloads) options.api = registry::istiod::AdsApi::Workloads;
+  options.cluster_domain = config.mesh.cluster_domain;
   if (source.transport == IstiodTransport::StateOfTheWorld)
     options.transport = registry::istiod::AdsTransport::StateOfTheWorld;
   const IstiodNode& node = source.node;
@@ -123,8 +125,7 @@ std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& con
         {source_name(source), kubernetes->kubeconfig, kubernetes->cluster, kubernetes->network,
          *watch_needs(config, source)},
         feed);
-  if (const auto* istiod = std::get_if<IstiodSource>(&source);
-      istiod != nullptr && istiod->api == IstiodApi::Names)
+  if (const auto* istiod = std::get_if<IstiodSource>(&source))
     return registry::make_istiod_source(loop, istiod_options(config, *istiod), feed);
   registry::FileSourceOptions options;
   options.name = source_name(source);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An istiod that pushes name tables (NDS) over the aggregated discovery service, both transports.  Its messages are
-written and read here, field by field, so that no mistake of the daemon's schema is made twice."""
+"""An istiod that pushes name tables (NDS) over the aggregated discovery service, both transports, and the addresses of
+the workload API.  Its messages are written and read here, field by field, so that no mistake of the daemon's schema is
+made twice."""
 
 import queue
 import threading
@@ -9,6 +10,7 @@ from concurrent import futures
 import grpc
 
 NAME_TABLE = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+ADDRESS = "type.googleapis.com/istio.workload.Address"
 SERVICE = "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 DELTA, WHOLE = SERVICE + "DeltaAggregatedResources", SERVICE + "StreamAggregatedResources"
 _END = object()
@@ -85,6 +87,7 @@ class Request:
         self.version = "" if self.is_delta else one.get(1, b"").decode()
         self.error = dict(fields(one[error])).get(2, b"").decode() if error in one else None
         self.held = {}
+        self.subscribed = [value.decode() for number, value in content if self.is_delta and number == 3]
         if self.is_delta:
             held = [dict(fields(value)) for number, value in content if number == 5]
             self.held = {entry.get(1, b"").decode(): entry.get(2, b"").decode() for entry in held}
@@ -123,9 +126,11 @@ class FakeIstiod:
     """Serves at 127.0.0.1 with TLS.  `certificates`: (certificate, key); with `client_authority`, clients need a
     certificate of it; with `token`, that token."""
 
-    def __init__(self, certificates, client_authority=None, token=None, port=0, table=None):
+    def __init__(self, certificates, client_authority=None, token=None, port=0, table=None,
+                 addresses=None):
         self.token = token
         self.table = table
+        self.addresses = None if addresses is None else dict(addresses)
         self.streams = []
         self.refused_tokens = []
         self._version = 0
@@ -164,6 +169,21 @@ class FakeIstiod:
                      for name, (version, table) in (tables or {}).items()]
         self.send(b"".join([*resources, field(4, NAME_TABLE), field(5, self._nonce()),
                             *(field(6, name) for name in removed)]))
+
+    def push_addresses(self, addresses=(), removed=()):
+        """Sends [(name, octets)] to every stream; those to come get all that there is then."""
+        with self._lock:
+            self.addresses = {**(self.addresses or {}), **dict(addresses)}
+            for name in removed:
+                self.addresses.pop(name, None)
+            for stream in self.streams:
+                stream.responses.put(self.address_response(dict(addresses), removed))
+
+    def address_response(self, addresses, removed=(), nonce=None):
+        resources = [field(2, field(1, f"v{self._version}") + field(2, any_table(octets, ADDRESS)) + field(3, name))
+                     for name, octets in addresses.items()]
+        return b"".join([*resources, field(4, ADDRESS), field(5, nonce or self._nonce()),
+                         *(field(6, name) for name in removed)])
 
     def send(self, octets):
         """Sends a response as it is to every stream."""
@@ -211,6 +231,9 @@ class FakeIstiod:
             self.streams.append(stream)
             if self.table is not None:
                 self._send_table(stream)
+            if self.addresses is not None:
+                gone = [name for name in stream.requests[0].held if name not in self.addresses]
+                stream.responses.put(self.address_response(self.addresses, gone))
         threading.Thread(target=self._listen, args=(stream, requests), daemon=True).start()
         while (octets := stream.responses.get()) is not _END:
             yield octets

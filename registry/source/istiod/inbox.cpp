@@ -15,15 +15,42 @@ void Inbox::on_connected() {
   mailbox_.post([this] { owner_.on_connected(); });
 }
 
+std::vector<HeldResource> Inbox::begin_stream() {
+  if (auto* workloads = std::get_if<HeldWorkloads>(&held_)) return workloads->begin_stream();
+  return std::get<HeldNames>(held_).versions();
+}
+
 std::optional<std::string> Inbox::on_push(const Push& push, MessageReader& reader) {
-  auto difference = held_.take(push, reader);
+  if (auto* workloads = std::get_if<HeldWorkloads>(&held_))
+    return take_workloads(*workloads, push, reader);
+  return take_names(std::get<HeldNames>(held_), push, reader);
+}
+
+std::optional<std::string> Inbox::take_names(HeldNames& held, const Push& push,
+                                             NameInfoReader& reader) {
+  auto difference = held.take(push, reader);
   if (!difference) {
     on_unreadable(difference.error().message, push.bytes);
     return std::move(difference.error().message);
   }
-  Names names{*std::move(difference), push.version, push.bytes, held_.size(), held_.refused()};
+  Names names{*std::move(difference), push.version, push.bytes, held.size(), held.refused()};
   deliver([this, names = std::move(names)]() mutable { owner_.on_names(std::move(names)); });
   return std::nullopt;
+}
+
+// The good resources of a push are taken, whatever the others are like.
+std::optional<std::string> Inbox::take_workloads(HeldWorkloads& held, const Push& push,
+                                                 MessageReader& reader) {
+  HeldWorkloads::Difference difference = held.take(push, reader);
+  Names names{{std::move(difference.changes), difference.changed},
+              push.version,
+              push.bytes,
+              held.size(),
+              held.refused()};
+  deliver([this, names = std::move(names)]() mutable { owner_.on_names(std::move(names)); });
+  if (difference.refusal.empty()) return std::nullopt;
+  on_unreadable(difference.refusal, 0);
+  return std::move(difference.refusal);
 }
 
 void Inbox::on_unreadable(const std::string& why, std::size_t bytes) {

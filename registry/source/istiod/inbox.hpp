@@ -9,20 +9,25 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "loop/mailbox.hpp"
 #include "registry/source/istiod/ads.hpp"
 #include "registry/source/istiod/held_names.hpp"
+#include "registry/source/istiod/held_workloads.hpp"
 
 namespace meshdns::registry::istiod {
+
+// By the API of the stream.
+using Held = std::variant<HeldNames, HeldWorkloads>;
 
 // A good push.
 struct Names {
   HeldNames::Difference difference;
   std::string version;
   std::size_t bytes = 0;
-  std::size_t size = 0;     // names that are held now
+  std::size_t size = 0;     // names or addresses that are held now
   std::size_t refused = 0;  // of them, those that are faulty now
 };
 
@@ -42,7 +47,7 @@ class InboxListener {
 class Inbox final : public AdsListener {
  public:
   // REQUIRES: `owner` outlives the inbox.
-  Inbox(std::string origin, InboxListener& owner) : owner_(owner), held_(std::move(origin)) {}
+  Inbox(Held held, InboxListener& owner) : owner_(owner), held_(std::move(held)) {}
 
   // Returns libuv's error.
   [[nodiscard]] int open(uv_loop_t* loop) { return mailbox_.open(loop); }
@@ -51,7 +56,7 @@ class Inbox final : public AdsListener {
   // REQUIRES: there is no stream.
   void close() { mailbox_.close(); }
   // REQUIRES: there is no stream.
-  std::vector<HeldResource> versions() const { return held_.versions(); }
+  std::vector<HeldResource> begin_stream();
 
   void on_connected() override;
   std::optional<std::string> on_push(const Push& push, MessageReader& reader) override;
@@ -59,10 +64,13 @@ class Inbox final : public AdsListener {
   void on_end(const std::string& why) override;
 
  private:
+  std::optional<std::string> take_names(HeldNames& held, const Push& push, NameInfoReader& reader);
+  std::optional<std::string> take_workloads(HeldWorkloads& held, const Push& push,
+                                            MessageReader& reader);
   void deliver(loop::Mailbox::Task task);
 
   InboxListener& owner_;
-  HeldNames held_;  // the stream's thread while there is a stream
+  Held held_;  // the stream's thread while there is a stream
   loop::Mailbox mailbox_;
   std::mutex mutex_;
   std::condition_variable changed_;

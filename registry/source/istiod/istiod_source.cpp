@@ -33,6 +33,11 @@ std::string host_of_address(const std::string& address) {
   return host;
 }
 
+Held held_by(const IstiodSourceOptions& options) {
+  if (options.api == AdsApi::Names) return HeldNames(options.name);
+  return HeldWorkloads(options.name, {options.cluster_domain, options.node.network});
+}
+
 class IstiodSource final : public Source, private InboxListener {
  public:
   IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, SourceSink& sink)
@@ -40,7 +45,7 @@ class IstiodSource final : public Source, private InboxListener {
         sink_(sink),
         scheduler_(make_uv_scheduler(loop)),
         backoff_(kFirstRetry, make_random()),
-        inbox_(options_.name, *this) {
+        inbox_(held_by(options_), *this) {
     check_loop(inbox_.open(loop), "open a mailbox");
     silent_since_ = scheduler_->now();
   }
@@ -103,8 +108,9 @@ class IstiodSource final : public Source, private InboxListener {
     if (!trouble_.empty()) return trouble_;
     if (!refusal_.empty()) return "refused the last push: " + refusal_;
     if (counters_.connected && !is_complete_)
-      return "istiod at " + counters_.server +
-             " has not pushed a name table yet; compare sources.istiod.node with the workload";
+      return "istiod at " + counters_.server + " has not pushed " +
+             (options_.api == AdsApi::Names ? "a name table" : "any workload") +
+             " yet; compare sources.istiod.node with the workload";
     return {};
   }
 
@@ -126,7 +132,7 @@ class IstiodSource final : public Source, private InboxListener {
     stream_ = (*module)->open(stream_options(*std::move(access)), inbox_);
   }
 
-  AdsOptions stream_options(Access&& access) const {
+  AdsOptions stream_options(Access&& access) {
     AdsOptions stream;
     stream.address = counters_.server;
     stream.server_name =
@@ -135,9 +141,10 @@ class IstiodSource final : public Source, private InboxListener {
     stream.token = std::move(access.token);
     stream.cert_pem = std::move(access.cert_pem);
     stream.key_pem = std::move(access.key_pem);
+    stream.api = options_.api;
     stream.transport = options_.transport;
     stream.node = options_.node;
-    stream.held = inbox_.versions();
+    stream.held = inbox_.begin_stream();
     return stream;
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// istiod as a source of resources: the name table (NDS) that it pushes to the proxy of a workload.
+// istiod as a source of resources: the name table (NDS) that it pushes to the proxy of a workload,
+// or the services and workloads that it pushes to ztunnel.
 #pragma once
 
 #include <memory>
@@ -22,13 +23,15 @@ struct IstiodSourceOptions {
   std::string token_file;
   std::string cert_file;
   std::string key_file;
+  istiod::AdsApi api = istiod::AdsApi::Names;
+  std::string cluster_domain;  // of AdsApi::Workloads: that of Kubernetes Services
   istiod::AdsTransport transport = istiod::AdsTransport::Delta;
   istiod::AdsNode node;
 };
 
 // Control thread.  Nothing is taken away while istiod is away, and a push that is refused leaves
-// the last good table.  REQUIRES: `sink` outlives the source; the loop runs on for the handles to
-// close after destruction, which ends the stream and waits for its thread.
+// the last good table or resource.  REQUIRES: `sink` outlives the source; the loop runs on for the
+// handles to close after destruction, which ends the stream and waits for its thread.
 std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
                                            SourceSink& sink);
 
