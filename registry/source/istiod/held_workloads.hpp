@@ -2,8 +2,8 @@
 // Compares each push of the workload API with the resources that are held.  istiod sends only what
 // has changed, and the whole at the beginning.
 //
-// Of each resource a hash and the keys of its objects are held, about 350 bytes.  The objects are
-// in the registry already.
+// Of each resource a hash and the keys of its objects are held: 380 bytes for a Pod of one service.
+// The objects are in the registry already.
 #pragma once
 
 #include <cstddef>
