@@ -12,10 +12,6 @@ using registry::MeshService;
 using registry::ServiceInstance;
 using registry::ServiceRecord;
 
-void put_texts(Json& json, const char* key, const std::vector<std::string>& texts) {
-  put_list(json, key, texts, [&](const std::string& text) { put(json, text); });
-}
-
 void put_addresses(Json& json, const char* key, const std::vector<IpAddress>& addresses) {
   put_list(json, key, addresses, [&](const IpAddress& address) { put(json, address.to_string()); });
 }
@@ -59,7 +55,7 @@ void put_attributes(Json& json, const MeshService& service) {
   json.StartObject();
   put(json, "name", service.name);
   put_id_members(json, service.id);
-  put_texts(json, "exportTo", service.export_to);
+  put(json, "exportTo", service.export_to);
   json.EndObject();
 }
 
@@ -110,8 +106,8 @@ void put_service(Json& json, const registry::Registry& registry, std::string_vie
   put_addresses(json, "addresses", service.addresses);
   put_cluster_vips(json, service.cluster_vips);
   put_ports(json, service.ports);
-  put_texts(json, "serviceAccounts", service.service_accounts);
-  put_texts(json, "subjectAltNames", service.subject_alt_names);
+  put(json, "serviceAccounts", service.service_accounts);
+  put(json, "subjectAltNames", service.subject_alt_names);
   put_bool(json, "meshExternal", service.mesh_external);
   put(json, "resolution", to_string(service.resolution));
   put(json, "answer", service.answer);
@@ -129,7 +125,7 @@ void put_endpoints(Json& json, const registry::Registry& registry, std::string_v
   put_id_members(json, id_of(host, record));
   put_list(json, "endpoints", instances_of(registry, record),
            [&](const ServiceInstance& instance) { put_instance(json, instance); });
-  put_texts(json, "resolvedNames", record.details ? record.details->resolved_names : kNoNames);
+  put(json, "resolvedNames", record.details ? record.details->resolved_names : kNoNames);
   put_addresses(json, "addresses", answers_of(record));
   json.EndObject();
 }

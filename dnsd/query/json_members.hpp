@@ -1,28 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members of the JSON objects that explain.
+// Helpers for JSON that is written by hand: explanations, and the pages of the admin endpoint.
 #pragma once
 
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace meshdns::dnsd {
 
 using JsonWriter = rapidjson::Writer<rapidjson::StringBuffer>;
 
-inline void put(JsonWriter& json, const char* key, const std::string& value) {
-  json.Key(key);
-  json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+inline void put(JsonWriter& json, std::string_view text) {
+  json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
 }
-
-inline void put(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
+inline void put(JsonWriter& json, const char* key, std::string_view text) {
+  json.Key(key);
+  put(json, text);
+}
+inline void put(JsonWriter& json, const char* key, std::uint64_t number) {
+  json.Key(key);
+  json.Uint64(number);
+}
+inline void put_bool(JsonWriter& json, const char* key, bool value) {
+  json.Key(key);
+  json.Bool(value);
+}
+template <typename List, typename Put>
+void put_list(JsonWriter& json, const char* key, const List& list, Put put_element) {
   json.Key(key);
   json.StartArray();
-  for (const std::string& value : values)
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  for (const auto& element : list) put_element(element);
   json.EndArray();
+}
+inline void put(JsonWriter& json, const char* key, const std::vector<std::string>& texts) {
+  put_list(json, key, texts, [&](const std::string& text) { put(json, text); });
 }
 
 }  // namespace meshdns::dnsd
