@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "registry/source/scheduler.hpp"
 #include "registry/source/kubernetes/transport.hpp"
+#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 
