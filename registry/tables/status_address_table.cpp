@@ -12,8 +12,8 @@ namespace meshdns::registry {
 namespace {
 
 // The addresses that the entry has by its status, for any of the (sorted) hosts.
-std::unordered_set<IpAddress> addresses_of(const ServiceEntry& entry,
-                                           std::span<const std::string> hosts) {
+std::unordered_set<IpAddress> used_addresses(const ServiceEntry& entry,
+                                             std::span<const std::string> hosts) {
   const auto wants = [&](const std::string& host) { return wants_vip(entry, host); };
   const bool for_all = std::ranges::any_of(hosts, wants);
   std::unordered_set<IpAddress> addresses;
@@ -62,7 +62,7 @@ void StatusAddressTable::link(const ServiceEntry& entry, const StoredRef& stored
   if (entry.status_addresses.empty()) return;
   const Claimant claimant{entry.meta.creation_time, stored};
   Affected affected;
-  for (const IpAddress& address : addresses_of(entry, hosts)) {
+  for (const IpAddress& address : used_addresses(entry, hosts)) {
     if (add)
       add_claimant(address, claimant, affected);
     else

@@ -41,7 +41,7 @@ std::string numbered_host(std::size_t number) {
   return "h" + std::to_string(number) + ".example.org";
 }
 
-IpAddress numbered_address(std::size_t number) {
+IpAddress address_of_number(std::size_t number) {
   return IpAddress::v4({10, static_cast<std::uint8_t>(number >> 16),
                         static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number)});
 }
@@ -56,7 +56,7 @@ ServiceEntry entry_of_hosts(std::string name, std::string ns, std::size_t hosts)
   entry.auto_allocate = true;
   for (std::size_t i = 0; i < hosts; ++i) entry.hosts.push_back(numbered_host(i));
   for (std::size_t i = 0; i < 4 * hosts; ++i)
-    entry.status_addresses.push_back({numbered_host(i / 4), numbered_address(i)});
+    entry.status_addresses.push_back({numbered_host(i / 4), address_of_number(i)});
   return entry;
 }
 
@@ -98,7 +98,7 @@ double milliseconds_of_change(std::size_t entries) {
     return workload;
   };
   for (std::size_t i = 0; i < 512; ++i)
-    resources.emplace_back(labelled(workload_at(i, numbered_address(i).to_string())));
+    resources.emplace_back(labelled(workload_at(i, address_of_number(i).to_string())));
   TestRegistry r;
   r.add(resources);
   const double taken = milliseconds_of([&] { r.add({labelled(workload_at(0, "192.0.2.1"))}); });
@@ -120,7 +120,7 @@ TEST(ForcedWorkTest, TheEndpointsOfAConnectionCostLinearTime) {
     ServiceEntry entry = entry_of_hosts("e", "shop", 1);
     entry.addresses = {*IpPrefix::parse("192.0.2.1")};
     for (std::size_t i = 0; i < count; ++i)
-      entry.endpoints.emplace_back().address = numbered_address(i % (count / 2)).to_string();
+      entry.endpoints.emplace_back().address = address_of_number(i % (count / 2)).to_string();
     TestRegistry r;
     r.add({entry});
     const View view = r.view();
