@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, std::vector<Resource>>> all_sources() {
   };
 }
 
-std::string answers(const TestRegistry& registry) {
+std::string answers_of_all(const TestRegistry& registry) {
   std::string text;
   for (const char* name :
        {"web.shop.svc.cluster.local", "own.example.org", "other.example.org", "both.example.org"})
@@ -81,13 +81,16 @@ TEST(SourceOrderTest, AnyOrderOfArrivalGivesTheSameAnswers) {
   std::map<std::string, int> found;
   do {
     TestRegistry registry;
-    registry.registry().set_clients({{.ns = "shop"}, true, UnknownClient::Default});
+    ClientSettings clients;
+    clients.default_identity.ns = "shop";
+    clients.by_source_address = true;
+    registry.registry().set_clients(clients);
     for (const auto& [origin, resources] : sources) deliver(registry, origin, resources);
-    ++found[answers(registry)];
+    ++found[answers_of_all(registry)];
     // A source that goes away for a while and comes back changes nothing.
     deliver(registry, sources.front().first, {});
     deliver(registry, sources.front().first, sources.front().second);
-    ++found[answers(registry)];
+    ++found[answers_of_all(registry)];
   } while (std::ranges::next_permutation(sources, {},
                                          &std::pair<std::string, std::vector<Resource>>::first)
                .found);
