@@ -85,7 +85,7 @@ struct Asked {
   // The addresses of ns.dns.
   std::span<const IpAddress> server_addresses = {};
   registry::Trace* trace = nullptr;
-  // Where lookups are kept for the next type of the same name; null = nowhere.
+  // Holds lookups for the next type of the same name; null = none does.
   FoundNames* found = nullptr;
   // Local answers for names that would be forwarded; null = none.
   const LocalNames* local = nullptr;
