@@ -547,9 +547,16 @@ void Daemon::shut_down() {
   lookups_.reset();
   stop_timers();
   from_workers_.close();
-  for (Signal& signal : signals_) signal.close();
+  close_signals();
   uv_run(&loop_, UV_RUN_DEFAULT);
   check_loop(uv_loop_close(&loop_), "close: a handle is open");
+}
+
+// libuv gives a signal without a Signal its first meaning back, which is to end the process.
+void Daemon::close_signals() {
+  hold_signals();
+  for (Signal& signal : signals_) signal.close();
+  ignore_late_signals();
 }
 
 ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Type type) const {

@@ -100,6 +100,7 @@ class Daemon {
   void follow_state_dir();
   Result<void> start_signals();
   void on_signal(int number);
+  void close_signals();
   Result<void> start_timers();
   void announce_when_ready();
   void update_state();

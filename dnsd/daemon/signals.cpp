@@ -65,6 +65,10 @@ void release_signals() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+void ignore_late_signals() {
+  for (const int number : {SIGHUP, SIGTERM, SIGINT}) std::signal(number, SIG_IGN);
+}
+
 void ignore_harmless_signals() {
   for (const int number : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals, and what holds them between the first instruction of main() and the event loop.
+// Signals, and what holds them before and after the event loop.
 //
 // A signal whose handler is not installed yet would end the process.  So main() blocks the daemon's
 // signals first, and the daemon unblocks them once its loop handles them: those that came meanwhile
-// are handled then.
+// are handled then.  One that comes after the loop changes nothing: the daemon is about to end, and
+// its exit status has to say that it ended well.
 #pragma once
 
 #include "loop/handle.hpp"
@@ -17,12 +18,16 @@ class Signal : public loop::Handle<uv_signal_t, void(int number)> {
   [[nodiscard]] int open(uv_loop_t* loop, int number, Callback callback);
 };
 
-// Blocks SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGPIPE.  REQUIRES: no other thread was
-// started.
+// Blocks SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGPIPE for the calling thread, and for
+// those that it starts from then on.
 void hold_signals();
 
 // Unblocks them.  REQUIRES: called by the thread that called hold_signals().
 void release_signals();
+
+// Ignores SIGHUP, SIGTERM and SIGINT.  For a process that is about to end, whose Signals are
+// closed.
+void ignore_late_signals();
 
 // Ignores the signals that have no meaning for the daemon but would end it: SIGPIPE (a peer is
 // gone), SIGXFSZ (a file may not grow any more), SIGUSR1 and SIGUSR2.

@@ -5,6 +5,8 @@ import concurrent.futures
 import signal
 import time
 
+import pytest
+
 from harness.ports import free_port
 from harness.waiting import eventually, seconds
 
@@ -65,3 +67,14 @@ def test_a_second_signal_cuts_the_lame_duck_short(workspace):
     started = time.monotonic()
     expect_end(daemon, workspace)
     assert time.monotonic() - started < seconds(4)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_that_come_while_it_ends_change_nothing(workspace, number):
+    """The last moments are short, so signals come without a pause until it has ended."""
+    for _ in range(5):
+        daemon, _ = start(workspace, "0s", 0)
+        daemon.process.send_signal(signal.SIGTERM)
+        while daemon.process.is_running():
+            daemon.process.send_signal(number)
+        expect_end(daemon, workspace)
