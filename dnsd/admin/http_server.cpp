@@ -22,7 +22,7 @@ constexpr std::size_t kConnectionMemory = HttpServer::kMaxHeaderBytes + 2 * 1024
 
 // After an accept() without descriptors or memory: what lacks them is elsewhere, and takes a while.
 constexpr std::uint64_t kAcceptPauseMs = 100;
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 1'024;
 // Connections accepted before those that are there get their turn again.
 constexpr int kAcceptsPerTurn = 16;
 // A client that reads fast keeps libmicrohttpd busy: new connections get their turn between these.
@@ -134,6 +134,12 @@ std::uint64_t HttpServer::Impl::due(const Connection& connection) const {
 
 void HttpServer::Impl::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const bool is_full = connections_.size() >= kMaxConnections;
+    Connection* const leaves = is_full ? first_to_leave() : nullptr;
+    if (is_full && leaves == nullptr) {
+      accept_again_at_ = now() + static_cast<std::uint64_t>(deadlines_.place.count());
+      break;
+    }
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
     const int fd = ::accept4(socket_.fd(), reinterpret_cast<sockaddr*>(&peer), &size,
@@ -145,7 +151,10 @@ void HttpServer::Impl::accept_some() {
       accept_again_at_ = now() + kAcceptPauseMs;
       break;
     }
-    if (connections_.size() >= kMaxConnections) make_room();
+    if (leaves != nullptr) {
+      evict(*leaves);
+      MHD_run(daemon_);
+    }
     // It closes what it cannot take.
     if (MHD_add_connection(daemon_, fd, reinterpret_cast<sockaddr*>(&peer), size) != MHD_YES)
       ++counters_.accept_failures;
@@ -160,19 +169,24 @@ void HttpServer::Impl::begin_phase(Connection& connection, Phase phase) {
   connection.order = ++phases_begun_;
 }
 
-// Closes the connection whose request or whose reading of a response began first. Connections whose
-// handler is under way stay, and watches; they are fewer than kMaxConnections.
-void HttpServer::Impl::make_room() {
-  Connection* oldest = nullptr;
+// The connection whose request or whose reading of a response began first. Connections whose
+// handler is under way stay, and watches; they are fewer than kMaxConnections. So do new ones,
+// whose clients had no time to ask: null if there are no others.
+HttpServer::Impl::Connection* HttpServer::Impl::first_to_leave() {
+  const auto place = static_cast<std::uint64_t>(deadlines_.place.count());
+  Connection* first = nullptr;
   for (auto& [connection, state] : connections_) {
     if (state.is_ended || state.phase == Phase::Waiting) continue;
     if (state.stream && state.stream->is_watch()) continue;
-    if (oldest == nullptr || state.order < oldest->order) oldest = &state;
+    if (state.responses == 0 && now() < state.since + place) continue;
+    if (first == nullptr || state.order < first->order) first = &state;
   }
-  if (oldest == nullptr) return;
+  return first;
+}
+
+void HttpServer::Impl::evict(Connection& connection) {
   ++counters_.evicted;
-  end(*oldest);
-  MHD_run(daemon_);
+  end(connection);
 }
 
 // Closes connections that do not read, oldest first, until a body of `size` bytes fits.
@@ -186,8 +200,7 @@ void HttpServer::Impl::make_room_for_body(std::size_t size) {
         oldest = &state;
     if (oldest == nullptr) return;
     held -= std::min(held, oldest->body_bytes);
-    ++counters_.evicted;
-    end(*oldest);
+    evict(*oldest);
   }
 }
 

@@ -27,6 +27,7 @@ namespace meshdns::dnsd {
 // client that sends one byte at a time would hold its connection for ever.
 struct HttpDeadlines {
   std::chrono::milliseconds request{2'000};   // from the connection, or the response before it
+  std::chrono::milliseconds place{50};        // a new connection makes room for others only then
   std::chrono::milliseconds handler{10'000};  // wait for the owner's loop; then 503
   std::chrono::milliseconds response{2'000};  // for the client to read the response ...
   std::size_t bytes_per_second = 1 << 20;     // ... and a second more for so many bytes of it
@@ -45,7 +46,7 @@ struct HttpCounters {
 
 class HttpServer {
  public:
-  static constexpr unsigned kMaxConnections = 64;
+  static constexpr unsigned kMaxConnections = 256;
   // Requests that may wait for the owner's loop; well below kMaxConnections, so that there is
   // always a connection that can make room for a health check.
   static constexpr unsigned kMaxQueued = 16;

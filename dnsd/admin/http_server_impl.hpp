@@ -103,7 +103,8 @@ class HttpServer::Impl {
   std::uint64_t due(const Connection& connection) const;
   void accept_some();
   void begin_phase(Connection& connection, Phase phase);
-  void make_room();
+  Connection* first_to_leave();
+  void evict(Connection& connection);
   void make_room_for_body(std::size_t size);
   void end(Connection& connection);
   void turn();

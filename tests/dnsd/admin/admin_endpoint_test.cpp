@@ -120,6 +120,7 @@ bool is_within(std::chrono::steady_clock::time_point start, std::chrono::millise
 
 class AdminDescriptorsTest : public AdminEndpointTest {
  protected:
+  using AdminEndpointTest::AdminEndpointTest;
   // Returns the answer of `fd` to a request, or the part that arrived in time.
   std::string request(int fd) {
     const std::string text = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -175,6 +176,30 @@ TEST_F(AdminDescriptorsTest, TheOldestIdleConnectionMakesRoomForANewOne) {
   pollfd ended{.fd = taken.front(), .events = POLLRDHUP, .revents = 0};
   EXPECT_EQ(::poll(&ended, 1, 1'000), 1);
   for (const int fd : taken) ::close(fd);
+  ::close(late);
+}
+
+class AdminPlaceTest : public AdminDescriptorsTest {
+ protected:
+  static constexpr std::chrono::milliseconds kPlace{500};
+  AdminPlaceTest() : AdminDescriptorsTest({.place = kPlace}) {}
+};
+
+// A health check asks a moment after it has connected: those that connect meanwhile must wait.
+TEST_F(AdminPlaceTest, NewConnectionsMakeNoRoomForOthers) {
+  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  const AdminAddress address = *parse_admin_address(endpoint_.address());
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<int> silent;
+  for (unsigned i = 1; i < HttpServer::kMaxConnections; ++i) silent.push_back(connect_to(address));
+  const int check = connect_to(address);
+  const int late = connect_to(address);
+  if (is_within(start, kPlace / 2)) EXPECT_THAT(request(check), HasSubstr("hello\n"));
+  EXPECT_THAT(request(late), HasSubstr("hello\n"));
+  EXPECT_FALSE(is_within(start, kPlace - std::chrono::milliseconds(50)));
+  EXPECT_EQ(endpoint_.counters().evicted, 1U);
+  for (const int fd : silent) ::close(fd);
+  ::close(check);
   ::close(late);
 }
 
