@@ -138,7 +138,7 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
   Log log({config->log.level, config->log.format});
   auto daemon = Daemon::start(arguments.config, std::move(*config), log);
   if (!daemon) {
-    const bool is_ended = is_end_pending();
+    const bool is_ended = is_end_asked();
     is_ended ? log.info("stopped during the start") : log.error(daemon.error().message);
     log.flush();
     return is_ended ? 0 : 1;

@@ -66,6 +66,7 @@ void release_signals() {
 }
 
 void ignore_late_signals() {
+  if (is_end_pending()) end_asked = true;  // an ignored signal is pending no more
   for (const int number : {SIGHUP, SIGTERM, SIGINT}) std::signal(number, SIG_IGN);
 }
 

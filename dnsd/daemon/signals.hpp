@@ -26,7 +26,7 @@ void hold_signals();
 void release_signals();
 
 // Ignores SIGHUP, SIGTERM and SIGINT.  For a process that is about to end, whose Signals are
-// closed.
+// closed.  is_end_asked() still tells of those that came before.
 void ignore_late_signals();
 
 // Ignores the signals that have no meaning for the daemon but would end it: SIGPIPE (a peer is

@@ -15,7 +15,7 @@ from harness.ports import free_port
 from harness.preset import IS_RELEASE
 from harness.process import Process
 from harness.scenario import write_atomically
-from harness.waiting import eventually
+from harness.waiting import eventually, seconds
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
@@ -111,8 +111,8 @@ def test_sigterm_ends_a_daemon_that_waits_for_an_address(workspace):
     other = start(workspace, "second", [v4(*daemon.server)])
     other.wait_for_line("waiting for another process to release an address")
     began = time.monotonic()
-    assert other.stop(limit=3) == 0, other.log_tail()
-    assert time.monotonic() - began < 3
+    assert other.stop(limit=seconds(3)) == 0, other.log_tail()
+    assert time.monotonic() - began < seconds(3)
 
 
 def listen_on(daemon, addresses):
