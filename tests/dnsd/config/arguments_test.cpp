@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -49,7 +50,7 @@ TEST(ArgumentsTest, NeedsAConfigurationUnlessTheDefaultFileExists) {
   EXPECT_EQ(missing.status, kExitUsage);
   EXPECT_THAT(missing.err, HasSubstr("/nonexistent/meshdns.yaml"));
 
-  const std::string path = testing::TempDir() + "arguments_test.yaml";
+  const std::string path = testing::TempDir() + "arguments_test-" + std::to_string(getpid());
   std::ofstream(path) << "{}\n";
   const Parsed found = parse({"run"}, path);
   EXPECT_EQ(found.status, std::nullopt);

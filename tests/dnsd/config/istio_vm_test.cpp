@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -65,7 +66,6 @@ TEST(EnvFileTest, RefusesTextThatNeedsAShell) {
 class IstioVmTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::remove_all(directory_);
     std::filesystem::create_directory(directory_);
     write("cluster.env", environment());
     write("mesh.yaml",
@@ -75,6 +75,8 @@ class IstioVmTest : public testing::Test {
     write("root-cert.pem", "-----BEGIN CERTIFICATE-----\n");
     write("istio-token", "token");
   }
+
+  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   // As istioctl writes it.
   static std::string environment(std::string_view change = {}) {
@@ -99,7 +101,7 @@ class IstioVmTest : public testing::Test {
 
   const IstiodSource& source() const { return std::get<IstiodSource>(config_.sources.at(0)); }
 
-  const std::string directory_ = testing::TempDir() + "istio_vm_test";
+  const std::string directory_ = testing::TempDir() + "istio_vm_test-" + std::to_string(getpid());
   Machine machine_{"vm-1", {*IpAddress::parse("10.0.0.6"), *IpAddress::parse("2001:db8::6")}};
   Config config_;
 };

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -35,6 +36,9 @@ Config good(std::string_view text) {
   EXPECT_TRUE(loaded.valid());
   return loaded.config;
 }
+
+// Other processes run tests of this file at the same time.
+std::string test_file() { return testing::TempDir() + "load_test-" + std::to_string(getpid()); }
 
 TEST(LoadTest, EmptyValuesGiveTheDefaults) {
   for (const std::string_view text :
@@ -591,13 +595,13 @@ TEST(LoadTest, ErrorsNameTheFileThatCannotBeRead) {
   EXPECT_EQ(load_config({"/nonexistent/m.yaml"}).error().message,
             "/nonexistent/m.yaml: No such file or directory");
   EXPECT_THAT(load_config({"/"}).error().message, HasSubstr("directory"));
-  const std::string path = testing::TempDir() + "load_test_large.yaml";
+  const std::string path = test_file();
   std::ofstream(path) << std::string((1U << 20) + 1, '#');
   EXPECT_THAT(load_config({path}).error().message, HasSubstr("larger than 1 MiB"));
 }
 
 TEST(LoadTest, RefusesToReloadAnEmptyFile) {
-  const std::string path = testing::TempDir() + "load_test_blank.yaml";
+  const std::string path = test_file();
   for (const char* text : {"", " \n\t\r\n"}) {
     std::ofstream(path) << text;
     EXPECT_TRUE(load_config({path}).has_value());
@@ -609,7 +613,7 @@ TEST(LoadTest, RefusesToReloadAnEmptyFile) {
 }
 
 TEST(LoadTest, ReadsAFile) {
-  const std::string path = testing::TempDir() + "load_test.yaml";
+  const std::string path = test_file();
   std::ofstream(path) << "cache: { size: 1MiB }\nbogus: 1\n";
   const auto loaded = load_config({path});
   ASSERT_TRUE(loaded) << loaded.error().message;
