@@ -117,21 +117,37 @@ TEST(ListenersTest, BindAddressesThatAreNotThereYet) {
 }
 
 // One UDP and one TCP socket, bound by somebody else, for three workers.
-TEST(ListenersTest, ShareInheritedSockets) {
-  std::vector<InheritedSocket> sockets;
+FileDescriptor socket_on(int type, std::uint16_t port) {
+  FileDescriptor fd(::socket(AF_INET, type, 0));
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_addr.s_addr = htonl(INADDR_ANY);
+  name.sin_port = htons(port);
+  const bool is_bound =
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0;
+  return is_bound ? std::move(fd) : FileDescriptor();
+}
+
+std::uint16_t port_of(const FileDescriptor& fd) {
+  sockaddr_in name{};
   socklen_t size = sizeof name;
-  for (const int type : {SOCK_DGRAM, SOCK_STREAM}) {
-    FileDescriptor fd(::socket(AF_INET, type, 0));
-    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
-    ASSERT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
-    if (type == SOCK_STREAM) {
-      ASSERT_EQ(::listen(fd.get(), 10), 0);
-    }
-    sockets.push_back({std::move(fd)});
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+  return ntohs(name.sin_port);
+}
+
+TEST(ListenersTest, ShareInheritedSockets) {
+  // A port that is free for UDP may be in use for TCP.
+  FileDescriptor udp_socket;
+  FileDescriptor tcp_socket;
+  for (int i = 0; i < 100 && tcp_socket.get() < 0; ++i) {
+    udp_socket = socket_on(SOCK_DGRAM, 0);
+    tcp_socket = socket_on(SOCK_STREAM, port_of(udp_socket));
   }
+  ASSERT_EQ(::listen(tcp_socket.get(), 10), 0);
+  const std::uint16_t port = port_of(udp_socket);
+  std::vector<InheritedSocket> sockets;
+  sockets.push_back({std::move(udp_socket)});
+  sockets.push_back({std::move(tcp_socket)});
   // The giver keeps a duplicate, as systemd does.
   FileDescriptor kept(::dup(sockets[0].fd.get()));
   auto set = ListenerSet::adopt(std::move(sockets), 3);
@@ -157,7 +173,7 @@ TEST(ListenersTest, ShareInheritedSockets) {
   }
   // The socket still receives: for whoever is started next.
   UdpClient udp;
-  udp.send({*IpAddress::parse("127.0.0.1"), ntohs(name.sin_port), ""}, query_of(1));
+  udp.send({*IpAddress::parse("127.0.0.1"), port, ""}, query_of(1));
   EXPECT_TRUE(wait_readable(kept.get()));
 }
 
