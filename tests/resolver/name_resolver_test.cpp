@@ -163,8 +163,8 @@ class NameResolverTest : public testing::Test {
   }
 
   uv_loop_t loop_{};
-  // What a test wants to skip, before the loop's own time: that agrees with the timers, and stands
-  // still while other processes keep a callback waiting.
+  // The time that a test skips, added to the loop's own time, which agrees with the timers and
+  // stands still while other processes keep a callback waiting.
   TimePoint now_{};
   FakeLookups fake_;
   RecordingListener listener_;
