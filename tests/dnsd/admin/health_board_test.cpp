@@ -49,7 +49,7 @@ TEST_F(HealthBoardTest, TellsWhatIsPublished) {
   EXPECT_EQ(board_.health(now_).status, 503U);
   EXPECT_EQ(board_.health(now_).body, "worker 1 hangs\n");
   EXPECT_EQ(board_.readiness().body, "ready\n");
-  board_.publish("", {.status = 503});
+  board_.publish("", {.status = 503, .body = {}});
   EXPECT_EQ(board_.health(now_).body, "ok\n");
   EXPECT_EQ(board_.readiness().status, 503U);
 }
