@@ -144,6 +144,9 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
     MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(response, "Retry-After", "2");
   if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
+  // One answer each while others wait for a place: a client that sends many requests at once would
+  // keep its own for all of them.
+  if (is_crowded()) MHD_add_response_header(response, "Connection", "close");
   const MHD_Result queued = MHD_queue_response(connection, status, response);
   MHD_destroy_response(response);
   return queued;

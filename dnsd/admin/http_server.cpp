@@ -152,6 +152,7 @@ void HttpServer::Impl::accept_some() {
       break;
     }
     if (leaves != nullptr) {
+      crowded_until_ = now() + static_cast<std::uint64_t>(deadlines_.request.count());
       evict(*leaves);
       MHD_run(daemon_);
     }

@@ -102,6 +102,7 @@ class HttpServer::Impl {
   std::uint64_t now() const { return uv_now(&loop_); }
   std::uint64_t due(const Connection& connection) const;
   void accept_some();
+  bool is_crowded() const { return now() < crowded_until_; }
   void begin_phase(Connection& connection, Phase phase);
   Connection* first_to_leave();
   void evict(Connection& connection);
@@ -138,6 +139,7 @@ class HttpServer::Impl {
   std::uint64_t phases_begun_ = 0;
   std::size_t held_bytes_ = 0;
   std::uint64_t accept_again_at_ = 0;  // loop time
+  std::uint64_t crowded_until_ = 0;    // loop time
   MHD_Daemon* daemon_ = nullptr;
 };
 
