@@ -12,7 +12,7 @@ build_packages=(
 test_packages=(
   bind9-dnsutils chromium clang-format-19 curl dnsperf git iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
   nsd openssl prometheus python3 python3-dnspython python3-grpcio
-  python3-pytest python3-pytest-xdist python3-yaml systemd unbound
+  python3-pytest python3-pytest-timeout python3-pytest-xdist python3-yaml systemd unbound
 )
 lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)
 fuzz_packages=(clang-19 libclang-rt-19-dev)

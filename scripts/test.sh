@@ -49,18 +49,19 @@ run_ctest() {
 }
 
 # end_to_end PRESET [PYTEST ARGUMENT... TEST...]
-# Real daemons, clients and clocks, which wait more than they work: some files at a time.  Failed files run once
-# more, alone; the summary says so.
+# Real daemons, clients and clocks, which wait more than they work: some files at a time.  A test that hangs fails
+# by itself, with its stack.  Failed files run once more, alone; the summary says so.
 end_to_end() {
   local preset=$1 status=0
   shift
   sanitizer_environment "$preset"
   cd "$root"
-  run_pytest "$preset" pytest.xml --numprocesses "$((jobs + 1))" --dist loadfile --durations=5 "$@" || status=$?
+  run_pytest "$preset" pytest.xml --numprocesses "$((jobs + 1))" --dist loadfile --timeout 300 --durations=5 "$@" || status=$?
   if [ "$status" = 1 ]; then
     status=0
     say "what failed, once more"
-    run_pytest "$preset" pytest_again.xml --last-failed --last-failed-no-failures none -rA --show-capture=no "$@" ||
+    run_pytest "$preset" pytest_again.xml --last-failed --last-failed-no-failures none --timeout 300 -rA --show-capture=no \
+      "$@" ||
       status=$?
   fi
   fail_on_sanitizer_reports
@@ -131,9 +132,9 @@ command_test() {
     stage "unused code" unused_code
     stage "instruction budgets" instruction_budgets
     test_preset asan-ubsan tsan
-    stage "asan-ubsan: chaos" chaos asan-ubsan 180
+    stage "asan-ubsan: chaos" chaos asan-ubsan 300
     test_preset tsan
-    stage "tsan: chaos" chaos tsan 180
+    stage "tsan: chaos" chaos tsan 300
     stage "clang-tidy" tidy
   fi
   finish_stages
