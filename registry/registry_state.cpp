@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/registry_state.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace meshdns::registry {
+
+void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
+  const Resource resource = stored->decode();
+  if (is_strict())
+    claimants.note_owner(resource, add, [&](const HostKey& host) { change.hosts.mark(host); });
+  vips.claim(resource, add);
+  switch (stored->kind()) {
+    case Kind::ServiceEntry:
+      return link_service_entry(std::get<ServiceEntry>(resource), stored, add, change);
+    case Kind::WorkloadEntry:
+    case Kind::Pod:
+      return link_workload(resource, stored, add, change);
+    case Kind::Sidecar:
+      return link_sidecar(stored, add);
+    case Kind::Namespace:
+      return link_namespace(std::get<Namespace>(resource), add, change);
+    case Kind::ServiceExport:
+    case Kind::Service:
+    case Kind::EndpointSlice:
+    case Kind::Endpoints:
+    case Kind::ServiceImport:
+    case Kind::NameTableEntry:
+      return link_hosts(resource, stored, add, change);
+    case Kind::VirtualService:  // explanations look for it among the resources
+      return;
+  }
+}
+
+void Registry::State::link_hosts(const Resource& resource, const StoredRef& stored, bool add,
+                                 Change& change) {
+  const SymbolRef ns = symbols.intern(stored->ns());
+  const bool makes_claims = is_strict() && stored->kind() == Kind::NameTableEntry;
+  for (const auto& host : hosts_of(resource, *settings)) {
+    change.hosts.mark(ns, host, stored, add);
+    if (makes_claims) claimants.note_claimant({ns, host}, add);
+  }
+  // A name of the cluster set follows the Service that it stands for.
+  const auto follow = [&](std::string_view service) {
+    const std::string set = service_host(service, stored->ns(), kClusterSetDomain);
+    if (hosts.find(set) != nullptr) change.hosts.mark(ns, set);
+  };
+  if (const auto* slice = std::get_if<EndpointSlice>(&resource)) follow(slice->service);
+  if (std::holds_alternative<KubeService>(resource)) follow(stored->name());
+}
+
+void Registry::State::link_service_entry(const ServiceEntry& entry, const StoredRef& stored,
+                                         bool add, Change& change) {
+  const SymbolRef ns = symbols.intern(entry.meta.ns);
+  const std::vector<std::string> hosts_of_entry = hosts_of(entry, *settings);
+  for (const auto& host : hosts_of_entry) {
+    change.hosts.mark(ns, host, stored, add);
+    if (is_strict()) claimants.note_claimant({ns, host}, add);
+  }
+  vips.request(entry, hosts_of_entry, add);
+  status_addresses.link(entry, stored, hosts_of_entry, add,
+                        [&](std::string_view other, std::string_view host) {
+                          change.hosts.mark(symbols.intern(other), host);
+                        });
+  if (!entry.workload_selector) return;
+  if (add)
+    workloads.add_selector(ns, *stored, *entry.workload_selector, hosts_of_entry);
+  else
+    workloads.remove_selector(ns, *stored, *entry.workload_selector);
+}
+
+void Registry::State::link_workload(const Resource& workload, const StoredRef& stored, bool add,
+                                    Change& change) {
+  const SymbolRef ns = symbols.intern(stored->ns());
+  if (add)
+    workloads.add(ns, stored, workload);
+  else
+    workloads.remove(ns, stored, workload);
+  workloads.for_each_selecting(ns, workload,
+                               [&](std::string_view host) { change.hosts.mark(ns, host); });
+  clients.link_workload(stored, workload, add);
+  if (const auto* pod = std::get_if<Pod>(&workload); pod != nullptr && change.wants_changes)
+    change.pod_addresses.insert(change.pod_addresses.end(), pod->ips.begin(), pod->ips.end());
+  if (stored->kind() == Kind::Pod && settings->pods == PodNames::Verified)
+    note_pod_names(stored->ns());
+}
+
+// Endpoints may have names like 10-0-0-1.shop.pod.cluster.local.
+void Registry::State::note_pod_names(std::string_view ns) {
+  if (!endpoint_names.empty())
+    endpoint_names.note_below(std::string(ns) + ".pod." + settings->cluster_domain);
+}
+
+void Registry::State::link_sidecar(const StoredRef& stored, bool add) {
+  if (stored->ns() == settings->root_namespace)
+    endpoint_names.note_all();
+  else
+    endpoint_names.note_namespace(stored->ns());
+  clients.link_sidecar(symbols.intern(stored->ns()), stored, add);
+}
+
+void Registry::State::link_namespace(const Namespace& object, bool add, Change& change) {
+  const SymbolRef name = symbols.intern(object.meta.name);
+  if (add)
+    namespaces.put(name, object);
+  else
+    namespaces.erase(name);
+  note_pod_names(object.meta.name);
+  if (settings->service_entry_visibility.policies.empty()) return;
+  hosts.for_each([&](const HostEntry& entry) {
+    for (const ServiceRecord* record : entry.records()) change.hosts.mark(record->ns, entry.host());
+  });
+}
+
+DeriveContext Registry::State::derive_context() {
+  DeriveContext context;
+  context.settings = settings.get();
+  context.decoded = &decoded;
+  context.owners = &claimants.owners();
+  context.symbols = &symbols;
+  context.ports = &ports;
+  context.for_each_selected = [this](const SymbolRef& ns, const Labels& selector,
+                                     const std::function<void(const Resource&)>& visit) {
+    for (const DecodedRef& workload : selections.of(ns, selector)) visit(workload->resource());
+  };
+  context.resolved = [this](std::string_view ns, std::string_view name) {
+    return endpoint_names.find(ns, name);
+  };
+  context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
+  context.vips = [this](std::string_view ns, std::string_view host) {
+    return vips.addresses_of({symbols.intern(ns), std::string(host)});
+  };
+  context.has_status_address = [this](const IpAddress& address, const StoredRef& entry,
+                                      std::string_view host) {
+    return status_addresses.has(address, entry, host);
+  };
+  context.is_member = [this](std::string_view host) { return members.is_member(host); };
+  context.for_each_source = [this](std::string_view host, std::string_view ns,
+                                   const std::function<void(const StoredRef&)>& visit) {
+    if (const auto record = hosts.find({symbols.intern(ns), std::string(host)}))
+      record->for_each_source(visit);
+  };
+  return context;
+}
+
+void Registry::State::rederive_marked(Change& change) {
+  EndpointLists lists;
+  DeriveContext context = derive_context();
+  context.lists = &lists;
+  // A Service's members may mark hosts that are derived already.
+  while (!change.hosts.empty()) {
+    change.hosts.take([&](const HostKey& key, const SourceChange& sources) {
+      if (key.host != change.host) replace_derived(change);
+      change.host = key.host;
+      rederive(key, sources, context, change);
+    });
+    replace_derived(change);
+  }
+  if (interrupted) return;
+  reverse.apply();
+  EndpointNameTable::Difference names = endpoint_names.take_difference();
+  CommitSummary& summary = change.summary;
+  summary.names_added = std::move(names.added);
+  summary.names_removed = std::move(names.removed);
+  summary.names_touched = std::move(names.touched);
+  summary.namespaces_touched = std::move(names.touched_namespaces);
+  summary.all_names_touched = names.all_touched;
+}
+
+void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
+                               DeriveContext& context, Change& change) {
+  if (is_interrupted()) return;
+  const Ref<const ServiceRecord> before = hosts.find(key);
+  std::vector<StoredRef> remaining;
+  if (before)
+    before->for_each_source([&](const StoredRef& s) {
+      if (std::ranges::find(sources.removed, s) == sources.removed.end()) remaining.push_back(s);
+    });
+  for (const auto& s : sources.added)
+    if (std::ranges::find(remaining, s) == remaining.end()) remaining.push_back(s);
+  Ref<const ServiceRecord> after;
+  if (!remaining.empty()) {
+    context.was_answered = before && (before->answer == AnswerKind::Endpoints ||
+                                      (before->split && before->endpoints()));
+    after = derive_record(key.ns, key.host, remaining, context);
+  }
+  if (before || after) put(key, before, after, change);
+}
+
+// Puts the records that were derived of one host into the table of hosts.
+void Registry::State::replace_derived(Change& change) {
+  const auto derived = std::exchange(change.derived, {});
+  if (derived.empty() || hosts.put(change.host, derived) < 2) return;
+  const auto has_host = std::ranges::count_if(derived, [](const auto& d) { return !!d.record; });
+  change.summary.conflicts.insert(change.summary.conflicts.end(),
+                                  static_cast<std::size_t>(has_host), change.host);
+}
+
+// Puts a record into the tables for lookups, and notes the effects.
+void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& before,
+                          const Ref<const ServiceRecord>& after, Change& change) {
+  CommitSummary& summary = change.summary;
+  change.derived.push_back({key.ns, after});
+  members.exchange(key, before.get(), after.get(),
+                   [&](const HostKey& host) { change.hosts.mark(host); });
+  if (!is_wildcard(key.host)) reverse.note(key.host, before.get(), after.get());
+  non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
+  if (!is_wildcard(key.host))
+    non_terminals.exchange_addresses(before.get(), after.get(), settings->reverse_zones);
+  endpoint_names.exchange(key, before.get(), after.get());
+  endpoint_names.note_host(key, before.get(), after.get(), settings->cluster_domain);
+  if (change.wants_events)
+    if (auto event = difference(key.host, key.ns->text(), before, after))
+      change.events.push_back(std::move(*event));
+  if (change.wants_changes)
+    change.changes.push_back({key.host, std::string(key.ns->text()), before, after});
+  ++summary.changed_hosts;
+  if (!after) return;
+  if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)
+    facts.members.add(std::string_view(key.host).substr(0, key.host.find('.')));
+  if (after->refused && !(before && before->refused))
+    summary.refused.push_back({key.host, after->source, after->details->notes.back()});
+  if (after->details && after->details->has_ordered_names)
+    summary.names_in_order.insert(summary.names_in_order.end(),
+                                  after->details->resolved_names.begin(),
+                                  after->details->resolved_names.end());
+}
+
+void Registry::State::settle(Change& change) {
+  vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
+  rederive_marked(change);
+  if (!interrupted) clients.update();
+  selections.clear();
+  decoded.clear();
+}
+
+std::shared_ptr<const Snapshot> Registry::State::snapshot() {
+  ++facts.generation;
+  auto snapshot = std::make_shared<Snapshot>(facts);
+  snapshot->settings = settings;
+  origins.publish_to(*snapshot);
+  hosts.publish_to(*snapshot);
+  reverse.publish_to(*snapshot);
+  non_terminals.publish_to(*snapshot);
+  namespaces.publish_to(*snapshot);
+  clients.publish_to(*snapshot);
+  return snapshot;
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables that the registry keeps between commits, and the effects of one commit.  Private to
+// registry.cpp and registry_state.cpp.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "registry/derive/decoded_resources.hpp"
+#include "registry/derive/derive.hpp"
+#include "registry/host_changes.hpp"
+#include "registry/registry.hpp"
+#include "registry/tables/claimant_table.hpp"
+#include "registry/tables/client_table.hpp"
+#include "registry/tables/host_marks.hpp"
+#include "registry/tables/host_table.hpp"
+#include "registry/tables/member_table.hpp"
+#include "registry/tables/namespace_table.hpp"
+#include "registry/tables/non_terminal_table.hpp"
+#include "registry/tables/origin_table.hpp"
+#include "registry/tables/reverse_table.hpp"
+#include "registry/tables/status_address_table.hpp"
+#include "registry/tables/vip_table.hpp"
+#include "registry/tables/workload_table.hpp"
+
+namespace meshdns::registry {
+
+// The effects of one commit so far.
+struct Registry::Change {
+  HostMarks hosts;
+  // The records that are derived of one host, until the next host.
+  std::string host;
+  std::vector<HostTable::Replacement> derived;
+  bool wants_events = false;
+  std::vector<ServiceEvent> events;
+  bool wants_changes = false;
+  std::vector<HostChange> changes;
+  std::vector<IpAddress> pod_addresses;  // of changed Pods, which endpoints may be
+  const HostTable* replaced = nullptr;   // the hosts before a change of the settings
+  CommitSummary summary;
+};
+
+// The tables, and how a resource of each kind goes into them.
+struct Registry::State {
+  using Change = Registry::Change;
+  explicit State(MeshSettings s) : settings(std::make_shared<const MeshSettings>(std::move(s))) {}
+
+  bool is_served(const StoredResource& resource) const {
+    const auto& served = settings->namespaces;
+    if (served.empty() || resource.kind() == Kind::Sidecar) return true;
+    const std::string_view ns =
+        resource.kind() == Kind::Namespace ? resource.name() : resource.ns();
+    return std::ranges::find(served, ns) != served.end();
+  }
+  // Whether what takes long is given up.  Asked of each object; asks every 5 ms or so.
+  bool is_interrupted() {
+    if (interrupted || !interrupt || ++steps % 1'024 != 0) return interrupted;
+    return interrupted = interrupt();
+  }
+  bool is_strict() const { return settings->claims == Claims::Strict; }
+
+  OriginTable::Exchange exchange_in(Change& change) {
+    return [this, &change](const StoredRef& before, const StoredRef& after) {
+      if (before && is_served(*before)) link(before, false, change);
+      if (after && is_served(*after)) link(after, true, change);
+    };
+  }
+  void link(const StoredRef& resource, bool add, Change& change);
+  void link_service_entry(const ServiceEntry& entry, const StoredRef& stored, bool add,
+                          Change& change);
+  void link_workload(const Resource& workload, const StoredRef& stored, bool add, Change& change);
+  void link_sidecar(const StoredRef& stored, bool add);
+  void link_namespace(const Namespace& object, bool add, Change& change);
+  void note_pod_names(std::string_view ns);
+  void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
+
+  DeriveContext derive_context();
+  void rederive_marked(Change& change);
+  void rederive(const HostKey& key, const SourceChange& sources, DeriveContext& context,
+                Change& change);
+  void replace_derived(Change& change);
+  void put(const HostKey& key, const Ref<const ServiceRecord>& before,
+           const Ref<const ServiceRecord>& after, Change& change);
+  void settle(Change& change);
+  std::shared_ptr<const Snapshot> snapshot();
+
+  const std::shared_ptr<const MeshSettings> settings;
+  Snapshot facts;  // generation, serial and the state of the sources; without tables
+  SymbolTable symbols;
+  PortTable ports;
+  OriginTable origins;
+  HostTable hosts;
+  MemberTable members{hosts, *settings};
+  ReverseTable reverse;
+  NonTerminalTable non_terminals;
+  NamespaceTable namespaces;
+  WorkloadTable workloads;
+  ClientTable clients{*settings, symbols, workloads};
+  ClaimantTable claimants;  // only with claims: strict
+  EndpointNameTable endpoint_names;
+  VipTable vips{*settings};
+  DecodedResources decoded;
+  Selections selections{workloads, decoded};
+  StatusAddressTable status_addresses{decoded};
+  std::function<void(std::shared_ptr<const Snapshot>)> publish;
+  std::function<bool()> interrupt;
+  std::size_t steps = 0;
+  bool interrupted = false;  // for good
+};
+
+}  // namespace meshdns::registry
