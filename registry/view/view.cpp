@@ -7,11 +7,11 @@
 #include <functional>
 
 #include "registry/base/host_name.hpp"
+#include "registry/view/view_explanation.hpp"
 
 namespace meshdns::registry {
 namespace {
 
-constexpr std::size_t kNamespacesShown = 8;
 // Of the services of one host, in their order, that a client with a Sidecar may see.  Its own
 // namespace's is found at once.
 constexpr std::size_t kMaxNamespacesLookedAt = 1000;
@@ -19,29 +19,6 @@ constexpr std::size_t kMaxNamespacesLookedAt = 1000;
 // look into the registry counts as many.
 constexpr std::size_t kMaxLooksBelow = 1024;
 constexpr std::size_t kLookIntoRegistry = 32;
-
-std::string describe(const StoredRef& source, const Snapshot& snapshot) {
-  if (!source) return "(unknown source)";
-  std::string text = source->label();
-  if (const std::string_view origin = snapshot.origins->of(source->origin()); !origin.empty()) {
-    text += " (" + std::string(origin);
-    if (source->line() != 0) text += ":" + std::to_string(source->line());
-    text += ")";
-  }
-  return text;
-}
-
-// Returns the namespaces that a service is exported to.  REQUIRES: not public.
-std::string describe_exports(const ServiceRecord& service) {
-  if (service.exports->namespaces.empty()) return "nobody";
-  std::vector<std::string_view> names;
-  for (const auto& ns : service.exports->namespaces) names.push_back(ns->text());
-  std::ranges::sort(names);
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kNamespacesShown); ++i)
-    text += (i == 0 ? "" : ", ") + std::string(names[i]);
-  return names.size() > kNamespacesShown ? text + ", ..." : text;
-}
 
 // "_port._protocol.host" without the labels of the port; other names as they are.
 std::string_view without_port_labels(std::string_view name) {
@@ -93,12 +70,12 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
       *reason =
           (client_.ns ? "exportTo does not include namespace " + std::string(client_.ns->text())
                       : "exportTo is not \"*\" and the client is unknown") +
-          ", only " + describe_exports(service);
+          ", only " + exported_namespaces(service);
     return false;
   }
   if (client_.scope && !client_.scope->imports(host, service.ns.get(), service.ports.get())) {
     if (reason != nullptr)
-      *reason = describe(client_.scope->source(), snapshot_) +
+      *reason = describe_source(client_.scope->source(), snapshot_) +
                 " does not import it: none of its egress hosts matches";
     return false;
   }
@@ -142,17 +119,6 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
   return best;
 }
 
-namespace {
-
-std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
-  if (record.ns == client.ns) return "chosen: the client's own namespace";
-  if (record.provider != Provider::ServiceEntry) return "chosen: a Kubernetes Service";
-  return record.is_public() ? "chosen: public, oldest"
-                            : "chosen: exported to the client's namespace, oldest";
-}
-
-}  // namespace
-
 const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
   const ServiceRecord* chosen = nullptr;
   const auto records = entry.records();
@@ -195,63 +161,6 @@ const ServiceRecord* View::choose_of_many(const HostEntry& entry, const RecordIn
   look_at(index.exported_to(client_.ns.get()), &RecordIndex::Keyed::position, Seen::Rank::ByName);
   look_at(std::span(index.is_public), std::identity(), Seen::Rank::Public);
   return best.service;
-}
-
-namespace {
-
-// Calls `visit(record)` for the record, or for each of its parts.
-template <typename Visit>
-void for_each_part(const ServiceRecord& record, const Visit& visit) {
-  const ServiceParts* const parts = record.parts();
-  if (parts == nullptr) return visit(record);
-  for (const auto& part : parts->all())
-    if (!part->placeholder) visit(*part);
-}
-
-}  // namespace
-
-void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const {
-  for_each_part(record, [&](const ServiceRecord& part) {
-    std::string reason;
-    if (trace.is_full() || sees(entry.host(), part, &reason)) return;
-    part.for_each_source([&](const StoredRef& source) {
-      const bool names_service = source == part.source || source->kind() == Kind::ServiceEntry;
-      if (names_service && !trace.is_full())
-        trace.steps.push_back({describe(source, snapshot_), "hidden: " + reason, true});
-    });
-  });
-}
-
-void View::explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
-                            const ServiceRecord& chosen, const std::string& verdict,
-                            Trace& trace) const {
-  for_each_part(record, [&](const ServiceRecord& part) {
-    const bool is_chosen = part.ns == chosen.ns && part.provider == chosen.provider;
-    if (trace.is_full() || is_chosen || !sees(entry.host(), part)) return;
-    trace.steps.push_back({describe(part.source, snapshot_), verdict, false});
-  });
-}
-
-void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const {
-  const auto records = entry.records();
-  const auto first = records.first(std::min(records.size(), Trace::kMaxSteps));
-  for (const ServiceRecord* record : first) {
-    if (trace.is_full()) break;
-    if (!record->placeholder) {
-      explain_hidden(entry, *record, trace);
-    } else if (record->details && !record->details->notes.empty()) {
-      trace.steps.push_back({describe(record->source, snapshot_), record->details->notes.back(),
-                             !record->is_public()});
-    }
-  }
-  trace.left_out += records.size() - first.size();
-  if (chosen == nullptr) return;
-  std::string chosen_object = describe(chosen->source, snapshot_);
-  const std::string verdict = "shadowed by " + chosen_object;
-  for (const ServiceRecord* record : first)
-    if (!record->placeholder) explain_shadowed(entry, *record, *chosen, verdict, trace);
-  trace.steps.push_back(
-      {std::move(chosen_object), std::string(why_chosen(*chosen, client_)), false});
 }
 
 Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace) const {
@@ -311,10 +220,10 @@ bool View::yields(const ServiceRecord& service, std::string_view name, Trace* tr
         !is_short_form(short_name, owner))
       return false;
     if (trace != nullptr)
-      trace->steps.push_back(
-          {describe(service.source, snapshot_),
-           "shadowed by " + describe(owner.service->source, snapshot_) + ": this is its short name",
-           false});
+      trace->steps.push_back({describe_source(service.source, snapshot_),
+                              "shadowed by " + describe_source(owner.service->source, snapshot_) +
+                                  ": this is its short name",
+                              false});
     return true;
   };
   // A host of one label comes before the short name: a search list asks for the Service first.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/view/view_explanation.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace meshdns::registry {
+namespace {
+
+constexpr std::size_t kNamespacesShown = 8;
+
+std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
+  if (record.ns == client.ns) return "chosen: the client's own namespace";
+  if (record.provider != Provider::ServiceEntry) return "chosen: a Kubernetes Service";
+  return record.is_public() ? "chosen: public, oldest"
+                            : "chosen: exported to the client's namespace, oldest";
+}
+
+// Calls `visit(record)` for the record, or for each of its parts.
+template <typename Visit>
+void for_each_part(const ServiceRecord& record, const Visit& visit) {
+  const ServiceParts* const parts = record.parts();
+  if (parts == nullptr) return visit(record);
+  for (const auto& part : parts->all())
+    if (!part->placeholder) visit(*part);
+}
+
+}  // namespace
+
+std::string describe_source(const StoredRef& source, const Snapshot& snapshot) {
+  if (!source) return "(unknown source)";
+  std::string text = source->label();
+  if (const std::string_view origin = snapshot.origins->of(source->origin()); !origin.empty()) {
+    text += " (" + std::string(origin);
+    if (source->line() != 0) text += ":" + std::to_string(source->line());
+    text += ")";
+  }
+  return text;
+}
+
+std::string exported_namespaces(const ServiceRecord& service) {
+  if (service.exports->namespaces.empty()) return "nobody";
+  std::vector<std::string_view> names;
+  for (const auto& ns : service.exports->namespaces) names.push_back(ns->text());
+  std::ranges::sort(names);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamespacesShown); ++i)
+    text += (i == 0 ? "" : ", ") + std::string(names[i]);
+  return names.size() > kNamespacesShown ? text + ", ..." : text;
+}
+
+void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const {
+  for_each_part(record, [&](const ServiceRecord& part) {
+    std::string reason;
+    if (trace.is_full() || sees(entry.host(), part, &reason)) return;
+    part.for_each_source([&](const StoredRef& source) {
+      const bool names_service = source == part.source || source->kind() == Kind::ServiceEntry;
+      if (names_service && !trace.is_full())
+        trace.steps.push_back({describe_source(source, snapshot_), "hidden: " + reason, true});
+    });
+  });
+}
+
+void View::explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
+                            const ServiceRecord& chosen, const std::string& verdict,
+                            Trace& trace) const {
+  for_each_part(record, [&](const ServiceRecord& part) {
+    const bool is_chosen = part.ns == chosen.ns && part.provider == chosen.provider;
+    if (trace.is_full() || is_chosen || !sees(entry.host(), part)) return;
+    trace.steps.push_back({describe_source(part.source, snapshot_), verdict, false});
+  });
+}
+
+void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const {
+  const auto records = entry.records();
+  const auto first = records.first(std::min(records.size(), Trace::kMaxSteps));
+  for (const ServiceRecord* record : first) {
+    if (trace.is_full()) break;
+    if (!record->placeholder) {
+      explain_hidden(entry, *record, trace);
+    } else if (record->details && !record->details->notes.empty()) {
+      trace.steps.push_back({describe_source(record->source, snapshot_),
+                             record->details->notes.back(), !record->is_public()});
+    }
+  }
+  trace.left_out += records.size() - first.size();
+  if (chosen == nullptr) return;
+  std::string chosen_object = describe_source(chosen->source, snapshot_);
+  const std::string verdict = "shadowed by " + chosen_object;
+  for (const ServiceRecord* record : first)
+    if (!record->placeholder) explain_shadowed(entry, *record, *chosen, verdict, trace);
+  trace.steps.push_back(
+      {std::move(chosen_object), std::string(why_chosen(*chosen, client_)), false});
+}
+
+}  // namespace meshdns::registry
