@@ -92,22 +92,26 @@ bool Deriver::keeps(const IpAddress& address, const StoredRef& entry) {
   return false;
 }
 
-bool Deriver::add_status_addresses(const ServiceEntry& entry, const DecodedResource& decoded,
-                                   AddressSetBuilder& addresses) {
-  bool found = false;
+Deriver::MissingVips Deriver::add_status_addresses(const ServiceEntry& entry,
+                                                   const DecodedResource& decoded,
+                                                   AddressSetBuilder& addresses) {
+  MissingVips kept;
+  MissingVips lost;
   for (const std::uint32_t i : decoded.statuses_of(host_)) {
     const IpAddress& address = entry.status_addresses[i].value;
-    if (!keeps(address, decoded.stored())) continue;
-    addresses.add(address);
-    found = true;
+    const bool keeps_it = keeps(address, decoded.stored());
+    if (keeps_it) addresses.add(address);
+    MissingVips& families = keeps_it ? kept : lost;
+    (address.is_v4() ? families.v4 : families.v6) = true;
   }
-  return found;
+  if (!kept.v4 && !kept.v6) return {.v4 = true, .v6 = true};
+  return {.v4 = lost.v4 && !kept.v4, .v6 = lost.v6 && !kept.v6};
 }
 
 bool Deriver::answer_vips(const Entries& entries) {
   AddressSetBuilder addresses;
   bool is_declared = false;
-  bool needs_vip = false;
+  MissingVips missing;
   for (const auto& [entry, decoded] : entries) {
     for (const auto& prefix : entry->addresses) {
       if (!prefix.is_single() || prefix.address.is_unspecified() || !may_have(prefix.address))
@@ -115,10 +119,14 @@ bool Deriver::answer_vips(const Entries& entries) {
       addresses.add(prefix.address);
       is_declared = true;
     }
-    if (wants_vip(*entry, host_)) needs_vip |= !add_status_addresses(*entry, *decoded, addresses);
+    if (!wants_vip(*entry, host_)) continue;
+    const MissingVips of_entry = add_status_addresses(*entry, *decoded, addresses);
+    missing.v4 |= of_entry.v4;
+    missing.v6 |= of_entry.v6;
   }
-  if (needs_vip)
-    for (const auto& ip : context_.vips(ns_->text(), host_)) addresses.add(ip);
+  if (missing.v4 || missing.v6)
+    for (const auto& ip : context_.vips(ns_->text(), host_))
+      if (ip.is_v4() ? missing.v4 : missing.v6) addresses.add(ip);
   if (addresses.empty()) return false;
   record_->answer = AnswerKind::Vips;
   record_->auto_allocated = !is_declared;

@@ -148,9 +148,15 @@ class Deriver {
   // Whether the entry, rather than an older one, has that address of its status.
   bool keeps(const IpAddress& address, const StoredRef& entry);
 
-  // Returns whether there are any.
-  bool add_status_addresses(const ServiceEntry& entry, const DecodedResource& decoded,
-                            AddressSetBuilder& addresses);
+  // The families of which the allocator gives a host its address.
+  struct MissingVips {
+    bool v4 = false;
+    bool v6 = false;
+  };
+  // Returns both families for an entry without an address in its status, else those whose addresses
+  // all belong to older entries.
+  MissingVips add_status_addresses(const ServiceEntry& entry, const DecodedResource& decoded,
+                                   AddressSetBuilder& addresses);
 
   bool answer_vips(const Entries& entries);
 
