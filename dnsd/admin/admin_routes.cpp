@@ -90,9 +90,10 @@ void put_finding(Json& json, const registry::Finding& finding) {
   json.EndObject();
 }
 
-registry::Finding finding_of(const registry::ContestedAddress& contested) {
+registry::Finding finding_of(const registry::ContestedAddress& contested,
+                             const registry::Snapshot& snapshot) {
   return {.severity = registry::Severity::Warning,
-          .path = {},
+          .path = std::string(snapshot.origins->of(contested.entry->origin())),
           .line = contested.entry->line(),
           .kind = "ServiceEntry",
           .object = contested.entry->key().ns + "/" + std::string(contested.entry->name()),
@@ -118,7 +119,7 @@ HttpResponse show_findings(const DaemonParts& daemon) {
     for (const auto& [origin, findings] : daemon.findings)
       for (const auto& finding : findings) put_finding(json, finding);
     for (const auto& contested : daemon.registry.contested_addresses())
-      put_finding(json, finding_of(contested));
+      put_finding(json, finding_of(contested, *daemon.registry.current()));
     for (const auto& refused : daemon.resolver.refused()) put_finding(json, finding_of(refused));
     json.EndArray();
   });
