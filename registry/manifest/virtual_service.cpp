@@ -65,8 +65,9 @@ class VirtualServiceReader {
     for_each_of(spec_, "exportTo", [&](const Field& at) {
       if (!at->text().empty()) service_.export_to.push_back(to_lower(at->text()));
     });
-    is_for_mesh_ = names_mesh(spec_.node()).value_or(true);
     for (const LayerField& layer : kLayers) read_layer(layer);
+    // One for gateways alone routes no host of the mesh, whatever its matches name.
+    if (!names_mesh(spec_.node()).value_or(true)) service_.hosts.clear();
     return std::move(service_);
   }
 
@@ -99,10 +100,9 @@ class VirtualServiceReader {
       route.layer = layer.layer;
       route.position = position++;
       if (!at->is_mapping()) return warn(at, "is not a mapping; the route is left out");
-      if (read_matches(at, route)) {
-        read_targets(at, route);
-        service_.routes.push_back(std::move(route));
-      }
+      if (!read_matches(at, route)) return;
+      read_targets(at, route);
+      service_.routes.push_back(std::move(route));
     });
   }
 
@@ -112,10 +112,9 @@ class VirtualServiceReader {
     bool has_any = false;
     for_each_of(at, "match", [&](const Field& match) {
       has_any = true;
-      if (names_mesh(match.node()).value_or(is_for_mesh_))
-        route.matches.push_back(read_match(match));
+      if (names_mesh(match.node()).value_or(true)) route.matches.push_back(read_match(match));
     });
-    return has_any ? !route.matches.empty() : is_for_mesh_;
+    return !has_any || !route.matches.empty();
   }
 
   RouteMatch read_match(const Field& at) {
@@ -189,7 +188,6 @@ class VirtualServiceReader {
   Report& report_;
   const Field& spec_;
   VirtualService service_;
-  bool is_for_mesh_ = true;
 };
 
 }  // namespace

@@ -57,14 +57,19 @@ class RouteMatcher {
 
   std::vector<RouteMatched> run() {
     collect();
-    // Of several, HTTP uses the one with the closest host alone.
-    if (asked_.layer == RouteLayer::Http && routings_.size() > 1) routings_.resize(1);
-    for (const Routing& routing : routings_)
-      if (add_routes_of(routing)) break;
+    for (const Routing& routing : routings_) {
+      const Outcome outcome = add_routes_of(routing);
+      // HTTP uses one VirtualService: the closest that has a route for the connection.
+      const bool is_chosen = asked_.layer == RouteLayer::Http && outcome == Outcome::Conditional;
+      if (outcome == Outcome::Certain || is_chosen) break;
+    }
     return std::move(found_);
   }
 
  private:
+  // Of the routes of one VirtualService: none applies, some do on conditions, or one in any case.
+  enum class Outcome : std::uint8_t { None, Conditional, Certain };
+
   std::string full_name(std::string_view host, std::string_view ns) const {
     std::string name(host);
     if (name != "*" && name.find('.') == std::string::npos)
@@ -232,8 +237,7 @@ class RouteMatcher {
     add(routing, std::move(text));
   }
 
-  // Returns whether one of them applies in any case, so that none behind it is tried.
-  bool add_routes_of(const Routing& routing) {
+  Outcome add_routes_of(const Routing& routing) {
     std::vector<std::pair<const TrafficRoute*, Condition>> met;
     for (const TrafficRoute& route : routing.service.routes)
       if (route.layer == asked_.layer)
@@ -241,13 +245,14 @@ class RouteMatcher {
     // The closest server name counts, not the first that matches.
     std::ranges::stable_sort(met, std::greater(), [](const auto& m) { return m.second.closeness; });
     for (const auto& [route, condition] : met) {
-      if (found_.size() == kMaxRoutesNamed) return true;
+      if (found_.size() == kMaxRoutesNamed) return Outcome::Certain;
       add(routing, *route, condition);
-      if (condition.text.empty()) return true;
+      if (condition.text.empty()) return Outcome::Certain;
     }
-    if (met.empty() && found_.size() < kMaxRoutesNamed)
+    if (!met.empty()) return Outcome::Conditional;
+    if (found_.size() < kMaxRoutesNamed)
       add(routing, "none of its " + std::string(word_of(asked_.layer)) + " routes applies");
-    return false;
+    return Outcome::None;
   }
 
   const View& view_;

@@ -94,10 +94,30 @@ TEST_F(TrafficRoutesTest, ARouteOfAnotherPortOrClientDoesNotApply) {
               ElementsAre("shop/reviews http route 2: to b.example.org"));
 }
 
-TEST_F(TrafficRoutesTest, OnlyRoutesForTheMeshCount) {
-  add("edge",
-      R"({ hosts: [reviews], gateways: [edge], http: [{ route: [{ destination: { host: reviews } }] }] })");
-  EXPECT_THAT(routes("10.96.0.1", 80), ElementsAre("shop/edge none of its http routes applies"));
+TEST_F(TrafficRoutesTest, OneForGatewaysAloneHidesNoneOfTheMesh) {
+  const std::string_view to = R"(http: [{ route: [{ destination: { host: reviews } }] }] })";
+  add("edge", R"({ hosts: [reviews], gateways: [edge], )" + std::string(to));
+  add("edge-match", R"({ hosts: [reviews], gateways: [edge], http: [{ match: [{ gateways: [mesh] }],
+    route: [{ destination: { host: a.example.org } }] }] })");
+  EXPECT_THAT(routes("10.96.0.1", 80), IsEmpty());
+  add("mesh", R"({ hosts: [reviews], gateways: [edge, mesh], )" + std::string(to));
+  EXPECT_THAT(routes("10.96.0.1", 80),
+              ElementsAre("shop/mesh http route 1: " + std::string(kToReviews)));
+}
+
+TEST_F(TrafficRoutesTest, HttpPassesOverOneWithoutARouteForTheConnection) {
+  add("a-tls", R"({ hosts: [reviews], tls: [{ match: [{ sniHosts: [reviews.example.org] }],
+    route: [{ destination: { host: a.example.org } }] }] })");
+  add("b-port", R"({ hosts: [reviews], http: [{ match: [{ port: 81 }],
+    route: [{ destination: { host: b.example.org } }] }] })");
+  add("c", R"({ hosts: [reviews], http: [{ match: [{ uri: { prefix: /c } }],
+    route: [{ destination: { host: c.example.org } }] }] })");
+  add("d",
+      R"({ hosts: [reviews], http: [{ route: [{ destination: { host: d.example.org } }] }] })");
+  EXPECT_THAT(routes("10.96.0.1", 80),
+              ElementsAre("shop/a-tls none of its http routes applies",
+                          "shop/b-port none of its http routes applies",
+                          "shop/c http route 1: to c.example.org, if uri prefix \"/c\""));
 }
 
 TEST_F(TrafficRoutesTest, TheLayerOfThePortDecides) {
