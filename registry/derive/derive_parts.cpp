@@ -73,14 +73,17 @@ Deriver::PartList Deriver::parts_of(const Sources& sources) const {
       if (sources.items[i]->stored()->kind() != Kind::ServiceEntry) positions.push_back(i);
   }
   const Visibility narrowed = entry_visibility();
-  std::map<Reach, std::size_t> part_of;
+  // Entries of DNS_ROUND_ROBIN are apart from others: of all that a client sees, only one counts.
+  std::map<std::pair<Reach, bool>, std::size_t> part_of;
   for (std::size_t i = 0; i < sources.items.size(); ++i) {
     const auto* const entry = std::get_if<ServiceEntry>(&sources.items[i]->resource());
     if (entry == nullptr) continue;
     Reach reach(exports_of(entry->export_to, narrowed), entry->ports);
     // All who see the entry see the Service in its place.
     if (of_service && of_service->includes(reach)) continue;
-    const auto [it, is_new] = part_of.try_emplace(std::move(reach), result.parts.size());
+    const bool is_round_robin = entry->resolution == Resolution::DnsRoundRobin;
+    const auto [it, is_new] =
+        part_of.try_emplace({std::move(reach), is_round_robin}, result.parts.size());
     if (is_new && result.parts.size() == ServiceParts::kMaxParts) {
       part_of.erase(it);
       ++result.left_out;

@@ -250,8 +250,21 @@ class Mesh {
         if (status.host == s->host) answer.addresses.insert(status.value.to_string());
     }
     if (answer.addresses.empty())
-      for (const Service* s : visible) add_endpoints(*s, answer);
+      for (const Service* s : visible)
+        if (!is_younger_round_robin(*s, visible)) add_endpoints(*s, answer);
     return answer;
+  }
+
+  // A cluster of logical DNS has one endpoint: that of the oldest entry.
+  static bool is_younger_round_robin(const Service& service,
+                                     const std::vector<const Service*>& visible) {
+    const auto age = [](const Service& s) {
+      return std::tuple(s.creation_time, s.entry->meta.name);
+    };
+    return service.entry->resolution == Resolution::DnsRoundRobin &&
+           std::ranges::any_of(visible, [&](const Service* s) {
+             return s->entry->resolution == Resolution::DnsRoundRobin && age(*s) < age(service);
+           });
   }
 
   void add_endpoints(const Service& service, Answer& answer) const {

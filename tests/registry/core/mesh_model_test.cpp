@@ -33,6 +33,7 @@ constexpr long kWorldQuestions = 20'000;
 #else
 constexpr long kWorldQuestions = 1'000'000;
 #endif
+constexpr std::string_view kDnsEndpoints = "10.4.0.";  // of DNS_ROUND_ROBIN entries
 
 constexpr std::uint16_t kWorldPorts[] = {80, 81, 443};
 
@@ -127,7 +128,8 @@ class WorldMaker {
                                       "*.wild.example.org", "*.example.org",
                                       "web.a.svc.cluster.local", "*.a.svc.cluster.local"})};
     if (one_in(3)) entry.hosts.emplace_back("db.example.org");
-    entry.resolution = pick({Resolution::None, Resolution::Static, Resolution::Static});
+    entry.resolution = pick({Resolution::None, Resolution::Static, Resolution::Static,
+                             Resolution::Static, Resolution::DnsRoundRobin});
     for (const std::uint16_t port : kWorldPorts)
       if (one_in(2)) entry.ports.push_back({port, 0, "p" + std::to_string(port), "TCP"});
     if (!one_in(3))
@@ -144,6 +146,12 @@ class WorldMaker {
   }
 
   void set_endpoints(ServiceEntry& entry) {
+    if (entry.resolution == Resolution::DnsRoundRobin) {
+      std::erase_if(entry.addresses, [](const IpPrefix& prefix) { return !prefix.is_single(); });
+      entry.endpoints.emplace_back().address =
+          std::string(kDnsEndpoints) + std::to_string(1 + below(40));
+      return;
+    }
     if (one_in(3)) {
       entry.workload_selector =
           one_in(3) ? Labels{} : Labels{{"app", pick<std::string>({"x", "y"})}};
@@ -264,11 +272,11 @@ class Comparison {
       compare(client, name, expected, answer_of(view, name));
       for (const std::string& address : expected.addresses) hosts_of[address];
     }
-    // No wildcard has a reverse name.
+    // No wildcard has a reverse name, and no endpoint of a DNS entry.
     for (const char* name : kWorldNames)
       if (mesh_.has_host(client, name))
         for (const std::string& address : mesh_.ask(client, name).addresses)
-          hosts_of[address].insert(name);
+          if (!address.starts_with(kDnsEndpoints)) hosts_of[address].insert(name);
     for (int i = 1; i <= 40; i += 3) hosts_of["10.1.0." + std::to_string(i)];
     for (const auto& [address, hosts] : hosts_of) compare_reverse(client, view, address, hosts);
     for (const char* name : kWorldParents) compare_parent(client, view, name);
