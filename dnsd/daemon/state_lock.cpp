@@ -20,6 +20,15 @@ std::unexpected<Error> refuse(const std::string& directory, const std::string& w
   return fail("state_dir: " + directory + ": " + why);
 }
 
+// Creates the directory if only the last part of its path is missing.
+Result<void> create_if_missing(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  const int error = errno;
+  if (::access(directory.c_str(), F_OK) == 0 || errno != ENOENT) return {};
+  return refuse(directory, std::string("does not exist and cannot be created: ") +
+                               std::strerror(error) + "; create it");
+}
+
 // Others could put files of theirs in place of ours.
 Result<void> check_directory(const std::string& directory, int fd) {
   struct stat status{};
@@ -44,6 +53,7 @@ std::string holder(int fd) {
 }  // namespace
 
 Result<StateLock> StateLock::take(const std::string& directory, std::chrono::milliseconds wait) {
+  if (auto there = create_if_missing(directory); !there) return std::unexpected(there.error());
   // The directory itself may be a link, as systemd's StateDirectory= makes them.
   const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return refuse(directory, std::strerror(errno));

@@ -18,9 +18,9 @@ class StateLock {
   // Time for which a start waits for the previous process, which may still answer its last queries.
   static constexpr std::chrono::seconds kWait{3};
 
-  // Takes the lock of `directory`; tries again until `wait` has passed.  An Error: another process
-  // has it; or there is no such directory, it is another user's, or everybody may write in it.
-  // Blocks the thread.
+  // Takes the lock of `directory`; tries again until `wait` has passed.  Creates the directory
+  // (mode 0700) if its parent exists.  An Error: another process has it; or there is no such
+  // directory, it is another user's, or everybody may write in it. Blocks the thread.
   static Result<StateLock> take(const std::string& directory, std::chrono::milliseconds wait);
 
   const std::string& directory() const { return directory_; }
