@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/query_logging.hpp"
 
+#include <cstdlib>
 #include <utility>
 
 #include "dnsd/daemon/query_log_writer.hpp"
@@ -12,7 +13,9 @@ void QueryLogging::apply(const LogConfig& config, const QuerySettings& settings,
   const QueryLogConfig& wanted = config.queries;
   const bool is_on = wanted.query_class != QueryLogClass::Off && wanted.sample > 0;
   if (is_on && !query_log_)
-    query_log_ = std::make_unique<Log>(LogOptions{LogLevel::Info, config.format});
+    query_log_ = std::make_unique<Log>(LogOptions{.level = LogLevel::Info,
+                                                  .format = config.format,
+                                                  .journal_stream = std::getenv("JOURNAL_STREAM")});
   if (query_log_) query_log_->set_format(config.format);
   apply_dnstap(config);
   workers.log_queries([&](std::size_t i) -> std::shared_ptr<QueryLog> {

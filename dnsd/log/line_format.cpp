@@ -144,14 +144,26 @@ std::string log_payload(LogFormat format, std::string_view message, LogFields fi
                                    : json_payload(message, fields, repeated);
 }
 
-std::unique_ptr<spdlog::formatter> make_line_formatter(LogFormat format) {
-  auto formatter =
-      std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc, "\n");
+namespace {
+
+constexpr const char* kJsonPattern = R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%*",%v)";
+
+std::unique_ptr<spdlog::formatter> make_formatter(LogFormat format, const char* text_pattern,
+                                                  const char* end) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc, end);
   formatter->add_flag<LevelFlag>('*', format);
-  formatter->set_pattern(format == LogFormat::Text
-                             ? "%Y-%m-%dT%H:%M:%S.%eZ %* %v"
-                             : R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%*",%v)");
+  formatter->set_pattern(format == LogFormat::Text ? text_pattern : kJsonPattern);
   return formatter;
+}
+
+}  // namespace
+
+std::unique_ptr<spdlog::formatter> make_line_formatter(LogFormat format) {
+  return make_formatter(format, "%Y-%m-%dT%H:%M:%S.%eZ %* %v", "\n");
+}
+
+std::unique_ptr<spdlog::formatter> make_journal_formatter(LogFormat format) {
+  return make_formatter(format, "%* %v", "");
 }
 
 }  // namespace meshdns::dnsd

@@ -22,5 +22,7 @@ std::string log_payload(LogFormat format, std::string_view message, LogFields fi
 
 // Makes lines of payloads: `TIMESTAMP LEVEL payload`, or {"time":...,"level":...,payload.
 std::unique_ptr<spdlog::formatter> make_line_formatter(LogFormat format);
+// As the above for the journal, which has the time: text lines have none, and no line break.
+std::unique_ptr<spdlog::formatter> make_journal_formatter(LogFormat format);
 
 }  // namespace meshdns::dnsd

@@ -14,12 +14,17 @@
 #include <thread>
 #include <utility>
 
+#include "dnsd/log/journal.hpp"
 #include "dnsd/log/levels.hpp"
 #include "dnsd/log/line_format.hpp"
 #include "dnsd/log/line_writer.hpp"
 
 namespace meshdns::dnsd {
 namespace {
+
+bool is_for_journal(const LogOptions& options) {
+  return is_journal_stream(options.fd, options.journal_stream);
+}
 
 // Signals belong to the control thread; without SIGPIPE, a closed stderr is only a failed write.
 void block_all_signals() {
@@ -47,6 +52,32 @@ class LineSink final : public spdlog::sinks::base_sink<std::mutex> {
 
 }  // namespace
 
+// Gives entries to the journal's socket.  If there is none: lines to the stream, with the prefix by
+// which systemd knows the priority.
+class JournalSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  JournalSink(LogFormat format, bool is_native, std::shared_ptr<LineWriter> writer)
+      : base_sink(make_journal_formatter(format)),
+        is_native_(is_native),
+        writer_(std::move(writer)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const std::string_view text(line.data(), line.size());
+    const LogLevel level = from_spdlog(message.level);
+    if (is_native_)
+      writer_->write(journal_entry(level, text, {message.payload.data(), message.payload.size()}));
+    else
+      writer_->write("<" + std::to_string(syslog_priority(level)) + ">" + std::string(text) + "\n");
+  }
+  void flush_() override {}
+
+  const bool is_native_;
+  const std::shared_ptr<LineWriter> writer_;
+};
+
 // Two loggers for each format share one queue and its thread: a queued line keeps the format that
 // it was made for, and announcements have a level of their own.
 struct Log::Impl {
@@ -56,14 +87,15 @@ struct Log::Impl {
   };
 
   // Not the queue that spdlog keeps for the whole process: the query log needs another one.
-  Impl(int fd, std::size_t queue_length)
-      : writer(std::make_shared<LineWriter>(fd)),
-        pool(std::make_shared<spdlog::details::thread_pool>(queue_length, 1, block_all_signals)) {
+  explicit Impl(const LogOptions& options)
+      : journal(is_for_journal(options) ? connect_to_journal() : FileDescriptor()),
+        writer(std::make_shared<LineWriter>(journal ? journal.get() : options.fd)),
+        pool(std::make_shared<spdlog::details::thread_pool>(options.queue_length, 1,
+                                                            block_all_signals)) {
     for (const LogFormat format : {LogFormat::Text, LogFormat::Json}) {
       Loggers& loggers = of(format);
       loggers.lines = std::make_shared<spdlog::async_logger>(
-          "log", std::make_shared<LineSink>(format, writer), pool,
-          spdlog::async_overflow_policy::overrun_oldest);
+          "log", make_sink(format, options), pool, spdlog::async_overflow_policy::overrun_oldest);
       loggers.announcements = loggers.lines->clone("announcements");
       loggers.announcements->set_level(spdlog::level::trace);
     }
@@ -71,8 +103,15 @@ struct Log::Impl {
   // The thread first: each message in its queue holds a logger.
   ~Impl() { pool.reset(); }
 
+  spdlog::sink_ptr make_sink(LogFormat format, const LogOptions& options) const {
+    if (is_for_journal(options))
+      return std::make_shared<JournalSink>(format, bool(journal), writer);
+    return std::make_shared<LineSink>(format, writer);
+  }
+
   Loggers& of(LogFormat format) { return loggers_of_formats[static_cast<std::size_t>(format)]; }
 
+  const FileDescriptor journal;  // invalid: the lines go to a stream
   std::shared_ptr<LineWriter> writer;
   std::shared_ptr<spdlog::details::thread_pool> pool;
   std::array<Loggers, 2> loggers_of_formats;
@@ -80,7 +119,7 @@ struct Log::Impl {
 };
 
 Log::Log(const LogOptions& options)
-    : format_(options.format), impl_(std::make_unique<Impl>(options.fd, options.queue_length)) {
+    : format_(options.format), impl_(std::make_unique<Impl>(options)) {
   set_level(options.level);
 }
 

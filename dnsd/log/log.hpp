@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: lines of text or JSON on stderr that never make a query wait.
+// The log: lines of text or JSON on stderr, or entries of systemd's journal, that never make a
+// query wait.
 //
 // Levels, the queue, its thread and the formatter are spdlog's.  Log adds fields, the folding of
 // repeated messages, and writes that do not block.  When the queue is full or stderr is blocked,
@@ -22,7 +23,9 @@ namespace meshdns::dnsd {
 struct LogOptions {
   LogLevel level = LogLevel::Info;
   LogFormat format = LogFormat::Text;
-  int fd = 2;                       // not owned
+  int fd = 2;  // not owned
+  // $JOURNAL_STREAM: if it names `fd`, the lines become entries of systemd's journal.
+  const char* journal_stream = nullptr;
   std::size_t queue_length = 4096;  // lines; at most 4 KiB each
 };
 
