@@ -5,6 +5,7 @@
 #include <span>
 
 #include "dnsd/cli/arguments.hpp"
+#include "dnsd/control/control_commands.hpp"
 #include "dnsd/daemon/commands.hpp"
 #include "dnsd/daemon/signals.hpp"
 
@@ -31,6 +32,7 @@ int main(int argc, char** argv) {
   const std::span<const char* const> words(argv, static_cast<std::size_t>(argc));
   if (const auto status = parse_arguments(words, arguments, std::cout, std::cerr)) return *status;
   if (arguments.command != Command::Run) release_signals();
+  if (arguments.is_control()) return run_control(arguments, std::cout, std::cerr);
   switch (arguments.command) {
     case Command::Run:
       return run_daemon(arguments, std::cerr);
@@ -38,6 +40,7 @@ int main(int argc, char** argv) {
       return run_check(arguments, std::cout, std::cerr);
     case Command::Explain:
       return run_explain(arguments, std::cout, std::cerr);
+    default:  // is_control()
+      return kExitUsage;
   }
-  return kExitUsage;
 }

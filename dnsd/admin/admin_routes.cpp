@@ -279,6 +279,28 @@ HttpResponse set_log_level(const DaemonParts& daemon, const HttpRequest& request
   return show_log_level(daemon);
 }
 
+// The number of the last reload, and its verdict.
+HttpResponse show_reload(const DaemonParts& daemon) {
+  return json_response([&](Json& json) {
+    json.StartObject();
+    put(json, "reloads", daemon.reloads.reloads);
+    put_bool(json, "ok", daemon.reloads.ok);
+    put(json, "findings", daemon.reloads.findings);
+    put(json, "notBound", daemon.unbound());
+    json.EndObject();
+  });
+}
+
+HttpResponse request_reload(const DaemonParts& daemon, const HttpRequest& /*request*/) {
+  const auto number = daemon.request_reload();
+  if (!number) return json_error(number.error().message, 409);
+  return json_response([&](Json& json) {
+    json.StartObject();
+    put(json, "reload", *number);
+    json.EndObject();
+  });
+}
+
 // Carries out a request that changes something, if its client may.
 HttpResponse change(const DaemonParts& daemon, const HttpRequest& request,
                     HttpResponse (*carry_out)(const DaemonParts&, const HttpRequest&)) {
@@ -408,6 +430,10 @@ HttpRoutes admin_routes(DaemonParts parts) {
   routes["/log/level"].get = [shared](Request) { return show_log_level(*shared); };
   routes["/log/level"].post = [shared](Request request) {
     return change(*shared, request, set_log_level);
+  };
+  routes["/reload"].get = [shared](Request) { return show_reload(*shared); };
+  routes["/reload"].post = [shared](Request request) {
+    return change(*shared, request, request_reload);
   };
   return routes;
 }

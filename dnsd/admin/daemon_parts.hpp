@@ -52,6 +52,10 @@ struct DaemonParts {
   std::function<StateStatus()> state;
   std::function<QueryLogCounts()> query_logs;
   std::function<std::vector<SocketAddress>()> listening;
+  // Addresses of the configuration that cannot be bound, with the reason.
+  std::function<std::vector<std::string>()> unbound;
+  // Asks for a reload, which begins soon.  Returns the number that `reloads` has at its end.
+  std::function<Result<std::uint64_t>()> request_reload;
   // Describes the forwarding of a name (lower-case wire form), for explanations.
   std::function<ForwardingFacts(std::string_view wire_name, wire::Type type)> describe_forwarding;
 };

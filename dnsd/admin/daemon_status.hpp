@@ -47,6 +47,7 @@ struct ReloadStatus {
   std::uint64_t reloads = 0;
   std::uint64_t failures = 0;
   std::int64_t last_success_unix = 0;
+  std::vector<std::string> findings;  // of the last reload; each is `PATH:LINE: error: ...`
 };
 
 // The file of the registry in state_dir.

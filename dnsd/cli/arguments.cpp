@@ -38,6 +38,7 @@ void add_istio_vm_option(CLI::App& app, Arguments& arguments) {
 void add_explain_options(CLI::App& app, Arguments& arguments, Raw& raw) {
   ExplainArguments& explain = arguments.explain;
   app.add_option("NAME", explain.name, "host name that is asked for");
+  app.add_flag("--running", explain.running, "ask the running daemon, which also knows its cache");
   app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)");
   app.add_option("--from", explain.from, "client: its namespace or its IP address")
       ->type_name("NAMESPACE|IP")
@@ -54,6 +55,45 @@ void add_explain_options(CLI::App& app, Arguments& arguments, Raw& raw) {
       ->needs(connect)
       ->excludes(sni)
       ->check(non_empty());
+}
+
+void add_control_options(CLI::App& app, Arguments& arguments) {
+  add_config_option(app, arguments);
+  app.add_option("--admin", arguments.control.admin,
+                 "admin endpoint of the daemon (default: admin.listen of the configuration)")
+      ->type_name("ADDRESS")
+      ->check(non_empty());
+  app.add_option("--token-file", arguments.control.token_file,
+                 "file with the token for changes over TCP (default: admin.token_file)")
+      ->type_name("FILE")
+      ->check(non_empty());
+}
+
+void add_control_commands(CLI::App& app, Arguments& arguments) {
+  ControlArguments& control = arguments.control;
+  CLI::App* status = app.add_subcommand("status", "show the state of the running daemon");
+  add_control_options(*status, arguments);
+  status->add_flag("--json", control.as_json, "print JSON");
+  CLI::App* reload =
+      app.add_subcommand("reload", "make the running daemon read its configuration again");
+  add_control_options(*reload, arguments);
+  add_istio_vm_option(*reload, arguments);
+  reload
+      ->add_option("--pid", control.pid,
+                   "process to signal if no admin endpoint can be used, after a check")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
+  CLI::App* flush = app.add_subcommand("flush", "remove answers from the cache of the daemon");
+  add_control_options(*flush, arguments);
+  auto* name = flush->add_option("NAME", control.name, "remove the answers for this name");
+  flush->add_option("--zone", control.zone, "or for this zone and all names below it; . for all")
+      ->type_name("ZONE")
+      ->excludes(name)
+      ->check(non_empty());
+  CLI::App* level =
+      app.add_subcommand("log-level", "show or change the log level of the running daemon");
+  add_control_options(*level, arguments);
+  level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off");
 }
 
 std::string upper(std::string_view text) {
@@ -84,11 +124,16 @@ bool works_without_config(const Arguments& arguments) {
   return arguments.command == Command::Check && !arguments.paths.empty();
 }
 
+// The running daemon may be at the default address, or at that of --admin.
+bool may_lack_config(const Arguments& arguments) {
+  return arguments.is_control() || !arguments.config.istio_vm.empty();
+}
+
 Result<void> finish_config(Arguments& arguments, std::string_view default_config) {
   if (!arguments.config.path.empty() || works_without_config(arguments)) return {};
   if (is_file(default_config))
     arguments.config.path = default_config;
-  else if (arguments.config.istio_vm.empty())
+  else if (!may_lack_config(arguments))
     return fail("--config FILE is missing, and there is no " + std::string(default_config));
   return {};
 }
@@ -97,6 +142,13 @@ Result<void> finish(const CLI::App& app, Arguments& arguments, const Raw& raw,
                     std::string_view default_config) {
   if (app.got_subcommand("check")) arguments.command = Command::Check;
   if (app.got_subcommand("explain")) arguments.command = Command::Explain;
+  if (app.got_subcommand("status")) arguments.command = Command::Status;
+  if (app.got_subcommand("reload")) arguments.command = Command::Reload;
+  if (app.got_subcommand("flush")) arguments.command = Command::Flush;
+  if (app.got_subcommand("log-level")) arguments.command = Command::LogLevel;
+  if (arguments.command == Command::Flush && arguments.control.name.empty() &&
+      arguments.control.zone.empty())
+    return fail("flush: NAME or --zone ZONE is missing (--zone . for everything)");
   if (arguments.command == Command::Explain) {
     const auto explained = finish_explain(arguments.explain, raw);
     if (!explained) return explained;
@@ -132,8 +184,9 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   check->add_option("PATH", arguments.paths, "files or directories of resources");
   check->add_flag("--strict", arguments.strict, "treat warnings as errors");
   CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
-  add_config_option(*explain, arguments);
+  add_control_options(*explain, arguments);
   add_explain_options(*explain, arguments, raw);
+  add_control_commands(app, arguments);
 
   try {
     app.parse(static_cast<int>(argv.size()), argv.data());

@@ -17,9 +17,14 @@
 namespace meshdns::dnsd {
 
 inline constexpr std::string_view kDefaultConfigPath = "/etc/meshdns/meshdns.yaml";
-inline constexpr int kExitUsage = 2;  // also `check` that cannot run
+inline constexpr int kExitRefused = 1;  // the daemon refuses, or is not ready
+inline constexpr int kExitUsage =
+    2;  // also `check` that cannot run, and a daemon that is not there
+// `run` with a configuration that cannot be used: EX_CONFIG of sysexits.h.  The systemd unit does
+// not start it again.
+inline constexpr int kExitConfig = 78;
 
-enum class Command : std::uint8_t { Run, Check, Explain };
+enum class Command : std::uint8_t { Run, Check, Explain, Status, Reload, Flush, LogLevel };
 
 // `explain`: the query or connection to explain, and its client.
 struct ExplainArguments {
@@ -29,15 +34,34 @@ struct ExplainArguments {
   std::optional<SocketAddress> connect;  // --connect IP:PORT
   std::string sni;                       // only with connect; not together with host
   std::string host;
+  bool running = false;  // ask the running daemon
+};
+
+// The commands for the running daemon, and `explain --running`.
+struct ControlArguments {
+  std::string admin;       // address as typed; empty = the configuration's
+  std::string token_file;  // empty = the configuration's
+  bool as_json = false;    // `status`
+  std::string name;        // `flush`: one of both is given
+  std::string zone;
+  std::string level;  // `log-level`; empty = show it
+  int pid = 0;        // `reload`: process to signal if no admin endpoint can be used; 0 = none
 };
 
 struct Arguments {
   Command command = Command::Run;
-  // Without a name only for `check` with paths: the default configuration.
+  // Without a name only for `check` with paths and for the running daemon: the default
+  // configuration.
   ConfigFiles config;
   std::vector<std::string> paths;  // `check`
   bool strict = false;             // `check`: warnings are errors
   ExplainArguments explain;
+  ControlArguments control;
+
+  // The command asks the running daemon (run_control()).
+  bool is_control() const {
+    return command == Command::Explain ? explain.running : command >= Command::Status;
+  }
 };
 
 // Fills `arguments` from main's argv and returns nullopt; or prints and returns the exit status: 0

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/commands.hpp"
 
+#include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <expected>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/log/journal.hpp"
 #include "dnsd/query/decision.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
@@ -28,22 +32,30 @@
 namespace meshdns::dnsd {
 namespace {
 
+constexpr const char* kJournalStream = "JOURNAL_STREAM";
+
 // Prints findings and errors, each on one line that no terminal could mistake for anything else.
 // Every error, but no more warnings than a person reads: those that are left out are counted.
 class Lines {
  public:
   explicit Lines(std::ostream& out) : out_(out) {}
+  // For the journal, each line begins with its priority (sd-daemon(3)).
+  Lines(std::ostream& out, bool is_journal) : out_(out), is_journal_(is_journal) {}
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
   ~Lines() {
     if (left_out_ > 0) out_ << "and " << left_out_ << " more warnings\n";
   }
-  void print(std::string_view line) { out_ << registry::printable(line, kMaxLine) << '\n'; }
+  void print(std::string_view line, LogLevel level = LogLevel::Error) {
+    if (is_journal_) out_ << '<' << syslog_priority(level) << '>';
+    out_ << registry::printable(line, kMaxLine) << '\n';
+  }
   void print(const registry::Finding& finding) {
     if (finding.severity == registry::Severity::Warning && warnings_++ >= kMaxWarnings)
       ++left_out_;
     else
-      print(finding.to_string());
+      print(finding.to_string(),
+            finding.severity == registry::Severity::Error ? LogLevel::Error : LogLevel::Warn);
   }
 
  private:
@@ -51,20 +63,22 @@ class Lines {
   static constexpr std::size_t kMaxWarnings = 1'000;
 
   std::ostream& out_;
+  const bool is_journal_ = false;
   std::size_t warnings_ = 0;
   std::size_t left_out_ = 0;
 };
 
-// The configuration, with its findings printed; nullopt when it cannot be used.
-std::optional<Config> load_or_say(const ConfigFiles& files, std::ostream& err) {
+// The configuration, with its findings printed; the exit status when it cannot be used.  Files that
+// are not there may come later: only a configuration with errors stays as it is.
+std::expected<Config, int> load_or_say(const ConfigFiles& files, std::ostream& err) {
+  Lines lines(err, is_journal_stream(STDERR_FILENO, std::getenv(kJournalStream)));
   auto loaded = load_config(files);
   if (!loaded) {
-    Lines(err).print(loaded.error().message);
-    return std::nullopt;
+    lines.print(loaded.error().message);
+    return std::unexpected(1);
   }
-  Lines lines(err);
   for (const auto& finding : loaded->findings) lines.print(finding);
-  if (!loaded->valid()) return std::nullopt;
+  if (!loaded->valid()) return std::unexpected(files.istio_vm.empty() ? kExitConfig : 1);
   return std::move(loaded->config);
 }
 
@@ -133,9 +147,11 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
   allow_core_dumps(false);  // until the configuration says otherwise
   ignore_harmless_signals();
   auto config = load_or_say(arguments.config, err);
-  if (!config) return 1;
+  if (!config) return config.error();
   allow_core_dumps(config->server.core_dumps);
-  Log log({config->log.level, config->log.format});
+  Log log({.level = config->log.level,
+           .format = config->log.format,
+           .journal_stream = std::getenv(kJournalStream)});
   auto daemon = Daemon::start(arguments.config, std::move(*config), log);
   if (!daemon) {
     const bool is_ended = is_end_asked();

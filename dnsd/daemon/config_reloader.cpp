@@ -13,6 +13,7 @@ namespace {
 // A configuration is read once it has been the same for so long, or after so many looks at it.
 constexpr std::chrono::milliseconds kSteady{25};
 constexpr int kMaxLooks = 20;
+constexpr std::size_t kMaxFindings = 100;  // kept for the admin endpoint; the log has all of them
 
 }  // namespace
 
@@ -37,13 +38,17 @@ void ConfigReloader::wait_for_steady_text() {
 std::optional<Config> ConfigReloader::read() {
   if (name().empty()) return std::nullopt;
   ++status_.reloads;
+  status_.findings.clear();
   auto loaded = reload_config(files_);
   if (!loaded) {
     log_.error(loaded.error().message);
+    status_.findings.push_back(loaded.error().message);
   } else {
-    for (const auto& finding : loaded->findings)
+    for (const auto& finding : loaded->findings) {
       log_.write(finding.severity == registry::Severity::Error ? LogLevel::Error : LogLevel::Warn,
                  finding.to_string());
+      if (status_.findings.size() < kMaxFindings) status_.findings.push_back(finding.to_string());
+    }
   }
   status_.ok = loaded && loaded->valid();
   if (!status_.ok) {

@@ -248,6 +248,13 @@ void Daemon::on_signal(int number) {
   log_.info("stopping", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
 }
 
+Result<std::uint64_t> Daemon::request_reload() {
+  if (reloader_.name().empty()) return fail("the daemon has no configuration file");
+  if (phase_ == Phase::Draining) return fail("the daemon is stopping");
+  reloader_.reload_soon(&loop_, [this] { reload(); });
+  return reloader_.status().reloads + 1;
+}
+
 Result<void> Daemon::start_timers() {
   if (const int error = from_workers_.open(&loop_); error != 0)
     return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
@@ -586,6 +593,8 @@ DaemonParts Daemon::parts() {
           .state = [this] { return state_keeper_.status(); },
           .query_logs = [this] { return query_logging_.counts(); },
           .listening = [this] { return listeners_.addresses(); },
+          .unbound = [this] { return unbound_; },
+          .request_reload = [this] { return request_reload(); },
           .describe_forwarding =
               [this](std::string_view wire_name, wire::Type type) {
                 return describe_forwarding(wire_name, type);

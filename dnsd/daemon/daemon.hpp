@@ -100,6 +100,7 @@ class Daemon {
   void follow_state_dir();
   Result<void> start_signals();
   void on_signal(int number);
+  Result<std::uint64_t> request_reload();
   void close_signals();
   Result<void> start_timers();
   void announce_when_ready();

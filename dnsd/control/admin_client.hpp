@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// An HTTP client for the admin endpoint of a running daemon.  Only admin_client.cpp knows libcurl.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "dnsd/config/admin_address.hpp"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+struct AdminReply {
+  long status = 0;
+  std::string body;
+};
+
+class AdminClient {
+ public:
+  // `token` may be empty; the Unix socket needs none.
+  AdminClient(AdminAddress address, std::string token)
+      : address_(std::move(address)), token_(std::move(token)) {}
+
+  // Sends one request and waits for the whole reply, at most 15 s.  `target` is the path and the
+  // query.  An Error: no connection, no reply in time, or no HTTP; a reply of any status is none.
+  Result<AdminReply> get(const std::string& target) const { return send(target, false); }
+  Result<AdminReply> post(const std::string& target) const { return send(target, true); }
+
+  const AdminAddress& address() const { return address_; }
+  // False if requests that change something are refused in any case.
+  bool may_change() const {
+    return std::holds_alternative<UnixAddress>(address_) || !token_.empty();
+  }
+
+ private:
+  Result<AdminReply> send(const std::string& target, bool is_post) const;
+
+  AdminAddress address_;
+  std::string token_;
+};
+
+// Escapes `text` for a part of a query: "a b&c" is "a%20b%26c".
+std::string url_escaped(std::string_view text);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages of the admin endpoint as text for a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace meshdns::dnsd {
+
+// Bodies of /readyz, /sources, /upstreams and /cache.
+struct StatusPages {
+  std::string readiness;
+  std::string sources;
+  std::string upstreams;
+  std::string cache;
+};
+
+// A few lines per page.  A page that is not the expected JSON is left out.
+std::string status_text(const StatusPages& pages);
+
+// JSON with line breaks and indentation; text that is no JSON as it is.
+std::string indented_json(const std::string& json);
+
+}  // namespace meshdns::dnsd
