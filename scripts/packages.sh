@@ -20,7 +20,20 @@ bench_packages=(
   bind9 dnsdist dnsmasq-base knot knot-resolver libbenchmark-dev nsd pdns-recursor python3 unbound valgrind
 )
 budget_packages=(libbenchmark-dev python3 valgrind)  # what `bench` needs without other servers
+# Packages that tests install on machines of their own, never on this one (tests/harness/machine.py).
+downloaded_packages=(systemd-resolved)
 package_packages=(binutils dpkg-dev file git gzip lintian python3 xz-utils)
+
+# Puts downloaded_packages into build/debs.  Without Debian's archive, their tests are skipped.
+download_packages() {
+  local directory=$root/build/debs package
+  mkdir -p "$directory"
+  is_debian_12 || return 0
+  for package in "${downloaded_packages[@]}"; do
+    compgen -G "$directory/${package}_*.deb" >/dev/null || (cd "$directory" && apt-get -qq download "$package") 2>/dev/null ||
+      say "cannot download $package"
+  done
+}
 
 # Those of the given packages that are not installed, one a line.
 missing_packages() {

@@ -121,6 +121,7 @@ command_test() {
   esac
   need "${build_packages[@]}" "${test_packages[@]}"
   [ "$which" = release ] || need "${lint_packages[@]}" "${budget_packages[@]}"
+  download_packages
   begin_stages
   trap end_building_ahead EXIT
   if [ "$which" = release ]; then

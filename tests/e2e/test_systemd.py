@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from harness.daemon import ROOT, Daemon, binary, merge
+from harness.daemon import ROOT, Daemon, binary, merge, run_tool
 from harness.dns_client import Question, ask
 from harness.ports import free_port
 from harness.process import Process
@@ -211,7 +211,7 @@ def test_the_units_are_well_formed(tmp_path):
         text = text.replace("/usr/lib/meshdns/", f"{UNITS}/")
         (tmp_path / unit.name).write_text(text)
     units = sorted(str(path) for path in tmp_path.iterdir())
-    assert len(units) == 3
+    assert len(units) == 4
     result = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=one", *units],
                             capture_output=True, text=True, timeout=seconds(60), check=False)
     assert (result.returncode, result.stderr) == (0, "")
@@ -224,8 +224,21 @@ def test_a_crash_loop_starts_it_once_a_second_and_never_gives_up():
     assert settings["StartLimitIntervalSec"] == "0"
 
 
+def test_a_configuration_with_errors_is_not_started_again(tmp_path):
+    settings = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "meshdnsd.service").read_text(), re.M))
+    config = tmp_path / "meshdns.yaml"
+    config.write_text("cache: { size: none }\n")
+    refused = run_tool("run", "--config", config)
+    assert str(refused.returncode) in settings["RestartPreventExitStatus"].split()
+    assert "cache.size" in refused.stderr
+    # The file may come later.
+    missing = run_tool("run", "--config", tmp_path / "missing.yaml")
+    assert missing.returncode != 0
+    assert str(missing.returncode) not in settings["RestartPreventExitStatus"].split()
+
+
 def test_a_reload_waits_until_it_is_ready():
-    """`systemctl reload` sends SIGHUP, which ends a process that has not come to its first instruction."""
+    """`systemctl reload` may send SIGHUP, which ends a process that has not come to its first instruction."""
     settings = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "meshdnsd.service").read_text(), re.M))
     assert settings["Type"] in ("notify", "notify-reload")
     assert settings["NotifyAccess"] == "main"

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine that runs systemd and uses meshdns as its resolver: in each state of the service it resolves names."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from harness.daemon import ROOT, binary
+from harness.machine import UPSTREAM, Machine, NameCount
+from harness.preset import IS_RELEASE
+from harness.waiting import eventually, seconds
+
+# Downloaded by ./dev test, and not installed: that would change the resolver of this machine.
+RESOLVED_PACKAGES = ROOT / "build" / "debs"
+
+pytestmark = [pytest.mark.skipif(not IS_RELEASE, reason="only a release build is packaged"),
+              pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+              pytest.mark.skipif(not pathlib.Path("/lib/systemd/systemd").exists(), reason="needs the package systemd")]
+
+CONFIG = """
+server: {{ listen: ["127.0.0.1:53"] }}
+admin: {{ listen: "unix:/run/meshdns/admin.sock" }}
+sources:
+  - files: {{ path: /etc/meshdns/resources }}
+state_dir: /var/lib/meshdns
+{more}
+"""
+SOCKET = """[Socket]
+ListenDatagram=
+ListenStream=
+ListenDatagram=127.0.0.1:53
+ListenStream=127.0.0.1:53
+"""
+MISTAKE = "cache: { size: none }\n"
+MESH_NAME = "productpage.default.svc.cluster.local"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("package")
+    subprocess.run([str(ROOT / "conf/debian/build-package"), str(binary()), "0.0.1-1", str(directory)],
+                   check=True, capture_output=True, timeout=seconds(120),
+                   env={**os.environ, "MESHDNS_PACKAGE_COMPRESSION": "none"})
+    return next(directory.glob("meshdns_*.deb"))
+
+
+class Vm(Machine):
+    def __init__(self, directory, package):
+        super().__init__(directory)
+        self.install(package)
+        self.write("etc/meshdns/resources/bookinfo.yaml", (ROOT / "conf/examples/bookinfo.yaml").read_text())
+        self.write("etc/systemd/system/meshdnsd.socket.d/port.conf", SOCKET)
+        self.configure()
+        self.must("systemctl", "daemon-reload")
+        self.must("systemctl", "restart", "meshdnsd.socket")
+        self.must("systemctl", "enable", "--now", "meshdns-resolver")
+
+    def configure(self, more=""):
+        self.write("etc/meshdns/meshdns.yaml", CONFIG.format(more=more))
+
+    def asks_meshdns(self):
+        """Whether programs get names of the mesh."""
+        return self.run("getent", "ahostsv4", MESH_NAME).stdout.startswith("10.96.10.1 ")
+
+    def state(self, unit="meshdnsd.service"):
+        return self.show(unit, "ActiveState")
+
+    def ask_daemon(self):
+        """A query to its address, by nobody's resolver."""
+        self.run("/usr/bin/dig", "@127.0.0.1", "+time=1", "+tries=1", MESH_NAME)
+
+
+class VmWithResolved(Vm):
+    """With systemd-resolved, which has the network's server."""
+
+    def install(self, package):
+        super().install(next(RESOLVED_PACKAGES.glob("systemd-resolved_*.deb")))
+        self.write("etc/systemd/system/network-dns.service", NETWORK_DNS)
+        self.must("systemctl", "daemon-reload")
+        self.must("systemctl", "reload", "dbus")  # which has not known the package's user
+        self.must("systemctl", "restart", "systemd-resolved")
+        self.must("systemctl", "enable", "--now", "systemd-resolved", "network-dns")
+        super().install(package)
+
+
+# As a DHCP client does it.
+NETWORK_DNS = f"""[Unit]
+After=systemd-resolved.service
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/resolvectl dns net0 {UPSTREAM}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def walk_through_states(vm, names, may_lose):
+    """Each state, and the number of names that programs did not get meanwhile.  `may_lose`: while the settings change."""
+    eventually(vm.asks_meshdns, 10)
+    names.note("start")
+
+    vm.configure(MISTAKE)
+    refused = vm.run("systemctl", "reload", "meshdnsd")
+    assert refused.returncode != 0
+    assert "cache.size" in vm.journal("--unit=meshdnsd") and vm.state() == "active"
+    assert vm.asks_meshdns()
+    assert names.note("reload with a mistake") == 0
+
+    failed = vm.run("systemctl", "restart", "meshdnsd")
+    assert failed.returncode != 0
+    vm.ask_daemon()
+    assert (vm.state(), vm.show("meshdnsd", "NRestarts")) == ("failed", "0")
+    # Those that were under way wait in vain; no others.
+    assert names.note("restart with a mistake") <= 2 + may_lose
+    vm.ask_daemon()
+    assert vm.state() == "failed"
+
+    vm.configure()
+    vm.must("systemctl", "start", "meshdnsd")
+    eventually(vm.asks_meshdns, 10)
+    assert names.note("start without the mistake") <= may_lose
+
+    for unit in ("meshdnsd.service", "meshdnsd.socket"):
+        before = vm.show("meshdnsd", "MainPID")
+        vm.must("systemctl", "restart", unit)
+        eventually(vm.asks_meshdns, 10)
+        assert vm.show("meshdnsd", "MainPID") != before and vm.state("meshdnsd.socket") == "active"
+        # The sockets are closed for a moment in the second case.
+        assert names.note(f"restart of {unit}") <= (0 if unit == "meshdnsd.service" else 2)
+
+    vm.must("systemctl", "reload", "meshdnsd")
+    assert vm.asks_meshdns()
+    assert names.note("reload") == 0
+
+    vm.must("systemctl", "stop", "meshdnsd")
+    assert names.note("stop") <= 1 + may_lose
+    vm.ask_daemon()
+    assert (vm.state(), vm.state("meshdnsd.socket")) == ("inactive", "inactive")
+
+    vm.must("systemctl", "start", "meshdnsd")
+    eventually(vm.asks_meshdns, 10)
+    assert vm.state("meshdnsd.socket") == "active"
+    assert names.note("start after the stop") <= may_lose
+
+    for _ in range(3):
+        vm.must("systemctl", "kill", "--signal=KILL", "meshdnsd")
+        names.note("crash")
+    eventually(vm.asks_meshdns, 15)
+    names.note("after three crashes")
+
+    vm.power_off()
+    vm.boot()
+    names.restart()
+    eventually(vm.asks_meshdns, 15)
+    assert names.note("power off, boot") <= may_lose
+
+    vm.configure(MISTAKE)
+    vm.power_off()
+    vm.boot()
+    names.restart()
+    assert names.note("power off, boot with a mistake") <= may_lose
+    assert not vm.asks_meshdns() and vm.state() == "failed"
+
+    vm.configure()
+    vm.must("systemctl", "start", "meshdnsd")
+    eventually(vm.asks_meshdns, 10)
+    names.note("start")
+    vm.must("dpkg", "--no-triggers", "--remove", "meshdns")
+    assert names.note("removal") <= 1 + may_lose
+    assert not vm.asks_meshdns()
+
+
+def count_names(vm, may_lose):
+    names = NameCount(vm)
+    try:
+        walk_through_states(vm, names, may_lose)
+    finally:
+        names.close()
+        print(names.table())
+
+
+def test_resolves_names_in_each_state_with_a_plain_resolv_conf(tmp_path, package):
+    vm = Vm(tmp_path, package)
+    try:
+        count_names(vm, may_lose=0)
+        assert (vm.root / "etc/resolv.conf").read_text() == f"nameserver {UPSTREAM}\n"
+    finally:
+        vm.close()
+
+
+@pytest.mark.skipif(not any(RESOLVED_PACKAGES.glob("systemd-resolved_*.deb")), reason="needs systemd-resolved in build/debs")
+def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, package):
+    """systemd-resolved takes over its configuration by a restart, and answers nothing meanwhile."""
+    vm = VmWithResolved(tmp_path, package)
+    try:
+        count_names(vm, may_lose=50)
+        assert not (vm.root / "run/systemd/resolved.conf.d/50-meshdns.conf").exists()
+    finally:
+        vm.close()
