@@ -60,10 +60,13 @@ def test_declares_what_an_administrator_may_change(package):
 
 def test_installs_every_file_that_its_units_name(root):
     units = list((root / "lib/systemd/system").iterdir())
-    assert len(units) == 3
+    assert len(units) == 5
     for unit in units:
-        for path in re.findall(r"^(?:Exec\w+|EnvironmentFile)=-?(/\S+)", unit.read_text(), re.M):
-            assert (root / path.lstrip("/")).exists() or path == "/bin/kill", f"{unit.name}: {path}"
+        if unit.is_dir():
+            assert [link.resolve() for link in unit.iterdir()] == [unit.parent / "meshdns-resolver-boot.service"]
+            continue
+        for path in re.findall(r"^(?:Exec\w+|EnvironmentFile)=[-+]*(/\S+)", unit.read_text(), re.M):
+            assert (root / path.lstrip("/")).exists(), f"{unit.name}: {path}"
 
 
 def test_its_configuration_is_valid_and_harmless(root):
@@ -101,6 +104,40 @@ def test_the_installed_daemon_starts_and_answers(root, workspace):
     assert daemon.stop() == 0
 
 
+def test_recommends_the_certificates_that_tls_upstreams_need(package):
+    assert "ca-certificates" in run("dpkg-deb", "--field", package, "Recommends")
+
+
+def test_its_documents_lead_only_to_files_that_it_has(root):
+    directory = root / "usr/share/doc/meshdns"
+    pages = list(directory.glob("*.md"))
+    assert len(pages) > 15
+    links = [(page.name, link) for page in pages for link in re.findall(r"\]\(([^)#]+)", page.read_text())]
+    assert len(links) > 50
+    dead = [(page, link) for page, link in links if not re.match("https?:", link) and not (directory / link).exists()]
+    assert dead == []
+    for path in ("prometheus/meshdns.rules.yaml", "grafana/meshdns.json", "kubernetes/base/daemonset.yaml"):
+        assert (directory / path).exists(), path
+
+
+@pytest.mark.skipif(not shutil.which("journalctl"), reason="needs the package systemd")
+def test_its_catalog_explains_each_identifier_of_the_log(root, tmp_path):
+    """An identifier is for ever; its message is one that the sources have."""
+    text = (root / "usr/lib/systemd/catalog/meshdns.catalog").read_text()
+    explained = re.findall(r"^-- ([0-9a-f]{32})$", text, re.M)
+    known = re.findall(r'\{"([^"]+)",\s*"([0-9a-f]{32})"\}', (ROOT / "dnsd/log/journal.cpp").read_text())
+    assert sorted(explained) == sorted(identifier for _, identifier in known) and len(set(explained)) == len(known) > 15
+    sources = "".join(path.read_text() for path in (ROOT / "dnsd").rglob("*.?pp") if path.name != "journal.cpp")
+    missing = [message for message, _ in known if f'"{message}' not in sources]
+    assert missing == []
+    journal = tmp_path / "usr/lib/systemd/catalog"
+    journal.mkdir(parents=True)
+    (tmp_path / "var/lib/systemd/catalog").mkdir(parents=True)
+    shutil.copy(root / "usr/lib/systemd/catalog/meshdns.catalog", journal)
+    run("journalctl", f"--root={tmp_path}", "--update-catalog")
+    assert "A restart of the daemon would fail" in run("journalctl", f"--root={tmp_path}", "--dump-catalog")
+
+
 @pytest.mark.skipif(not shutil.which("man"), reason="needs man-db")
 def test_its_manual_pages_are_well_formed_and_explain_every_key(root):
     pages = sorted((root / "usr/share/man").glob("man*/*.gz"))
@@ -128,7 +165,12 @@ def test_completes_its_commands(root):
         return run("bash", "-c", f'source "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _meshdnsd;'
                    ' printf "%s\\n" "${COMPREPLY[@]}"', "bash", *words).split()
 
-    assert complete("meshdnsd", "") == ["run", "check", "explain"]
+    assert complete("meshdnsd", "") == ["run", "check", "explain", "status", "reload", "flush", "log-level"]
     assert complete("meshdnsd", "ex") == ["explain"]
+    assert complete("meshdnsd", "log-level", "w") == ["warn"]
+    # Every command and option that the daemon has, and no other.
+    for command in ["run", "check", "explain", "status", "reload", "flush", "log-level"]:
+        usage = run(root / "usr/sbin/meshdnsd", command, "--help")
+        assert set(complete("meshdnsd", command, "-")) == set(re.findall(r"--[a-z-]+", usage)), command
     assert "--from" in complete("meshdnsd", "explain", "-")
     assert complete("meshdnsd", "explain", "api.example.org", "AA") == ["AAAA"]
