@@ -63,6 +63,9 @@ void add_control_options(CLI::App& app, Arguments& arguments) {
                  "admin endpoint of the daemon (default: admin.listen of the configuration)")
       ->type_name("ADDRESS")
       ->check(non_empty());
+}
+
+void add_token_option(CLI::App& app, Arguments& arguments) {
   app.add_option("--token-file", arguments.control.token_file,
                  "file with the token for changes over TCP (default: admin.token_file)")
       ->type_name("FILE")
@@ -77,6 +80,7 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* reload =
       app.add_subcommand("reload", "make the running daemon read its configuration again");
   add_control_options(*reload, arguments);
+  add_token_option(*reload, arguments);
   add_istio_vm_option(*reload, arguments);
   reload
       ->add_option("--pid", control.pid,
@@ -85,6 +89,7 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
       ->check(CLI::PositiveNumber);
   CLI::App* flush = app.add_subcommand("flush", "remove answers from the cache of the daemon");
   add_control_options(*flush, arguments);
+  add_token_option(*flush, arguments);
   auto* name = flush->add_option("NAME", control.name, "remove the answers for this name");
   flush->add_option("--zone", control.zone, "or for this zone and all names below it; . for all")
       ->type_name("ZONE")
@@ -93,6 +98,7 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* level =
       app.add_subcommand("log-level", "show or change the log level of the running daemon");
   add_control_options(*level, arguments);
+  add_token_option(*level, arguments);
   level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off");
 }
 

@@ -201,7 +201,9 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
     std::this_thread::sleep_for(kReloadPoll);
     const auto reply = daemon.get("/reload");
     if (!reply) {  // it may answer at the new configuration's address
-      if (auto again = find_daemon(arguments)) daemon = *std::move(again);
+      Arguments moved = arguments;
+      moved.control.admin.clear();
+      if (auto again = find_daemon(moved)) daemon = *std::move(again);
       continue;
     }
     rapidjson::Document verdict;

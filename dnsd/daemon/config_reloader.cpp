@@ -13,7 +13,6 @@ namespace {
 // A configuration is read once it has been the same for so long, or after so many looks at it.
 constexpr std::chrono::milliseconds kSteady{25};
 constexpr int kMaxLooks = 20;
-constexpr std::size_t kMaxFindings = 100;  // kept for the admin endpoint; the log has all of them
 
 }  // namespace
 
@@ -47,7 +46,7 @@ std::optional<Config> ConfigReloader::read() {
     for (const auto& finding : loaded->findings) {
       log_.write(finding.severity == registry::Severity::Error ? LogLevel::Error : LogLevel::Warn,
                  finding.to_string());
-      if (status_.findings.size() < kMaxFindings) status_.findings.push_back(finding.to_string());
+      status_.findings.push_back(finding.to_string());
     }
   }
   status_.ok = loaded && loaded->valid();

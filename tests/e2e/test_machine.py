@@ -104,7 +104,9 @@ def walk_through_states(vm, names, may_lose):
     vm.configure(MISTAKE)
     refused = vm.run("systemctl", "reload", "meshdnsd")
     assert refused.returncode != 0
-    assert "cache.size" in vm.journal("--unit=meshdnsd") and vm.state() == "active"
+    assert "cache.size" in vm.journal("--unit=meshdnsd", "--priority=err") and vm.state() == "active"
+    (entry,) = vm.journal("--output=cat", "MESSAGE_ID=9ecda1e51d16477a8d45161ce3926a3a").splitlines()
+    assert entry.startswith("ERROR reload failed")  # the journal has the time
     assert vm.asks_meshdns()
     assert names.note("reload with a mistake") == 0
 

@@ -3,6 +3,7 @@
 
 import ipaddress
 import os
+import shutil
 import signal
 
 import pytest
@@ -246,9 +247,25 @@ def test_a_damaged_cache_is_set_aside(workspace, damage):
 
 
 def test_a_directory_that_cannot_be_written_costs_no_answer(workspace):
-    daemon = workspace.daemon({"state_dir": str(workspace.path / "missing")},
+    state = workspace.path / "missing" / "state"
+    daemon = workspace.daemon({"state_dir": str(state), "admin": {"listen": f"127.0.0.1:{free_port()}"}},
                               upstreams=[workspace.upstream(RECORDS)])
     warm(daemon)
+    daemon.wait_for_log("cannot use state_dir; .*does not exist and cannot be created")
+    assert f"state_dir: {state}: does not exist" in daemon.get("/readyz")[1]
+    state.parent.mkdir()  # then it is created and used
+    daemon.wait_for_log("now using state_dir", 10)
+    eventually(lambda: daemon.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n'), 5)
+    assert state.stat().st_mode & 0o777 == 0o700
+    shutil.rmtree(state.parent)
     daemon.stop()
     workspace.forget(daemon)
-    assert "cannot use state_dir; nothing is saved until this is solved" in daemon.process.log_tail(20)
+
+
+def test_a_directory_that_does_not_exist_is_created(workspace):
+    state = workspace.path / "state"
+    daemon = workspace.daemon({"state_dir": str(state)})
+    assert state.stat().st_mode & 0o777 == 0o700
+    workspace.forget(daemon)
+    daemon.stop()
+    assert (state / "snapshot").exists()

@@ -57,6 +57,27 @@ TEST(ArgumentsTest, NeedsAConfigurationUnlessTheDefaultFileExists) {
   EXPECT_EQ(found.arguments.config.path, path);
 }
 
+TEST(ArgumentsTest, CommandsForTheRunningDaemonNeedNoConfiguration) {
+  const Parsed status = parse({"status", "--json"});
+  ASSERT_EQ(status.status, std::nullopt) << status.err;
+  EXPECT_TRUE(status.arguments.is_control() && status.arguments.control.as_json);
+  const Parsed reload = parse({"reload", "--config", "a.yaml", "--pid", "7"});
+  ASSERT_EQ(reload.status, std::nullopt) << reload.err;
+  EXPECT_EQ(reload.arguments.command, Command::Reload);
+  EXPECT_EQ(reload.arguments.control.pid, 7);
+  const Parsed explain = parse({"explain", "--running", "api.example.org"});
+  ASSERT_EQ(explain.status, std::nullopt) << explain.err;
+  EXPECT_TRUE(explain.arguments.is_control());
+  EXPECT_FALSE(parse({"run", "--config", "a.yaml"}).arguments.is_control());
+}
+
+TEST(ArgumentsTest, FlushNeedsANameOrAZone) {
+  EXPECT_EQ(parse({"flush"}).status, kExitUsage);
+  EXPECT_EQ(parse({"flush", "a.example.org", "--zone", "example.org"}).status, kExitUsage);
+  EXPECT_EQ(parse({"flush", "--zone", "."}).arguments.control.zone, ".");
+  EXPECT_EQ(parse({"reload", "--pid", "0"}).status, kExitUsage);
+}
+
 TEST(ArgumentsTest, ChecksConfigurationAndPaths) {
   const Parsed both = parse({"check", "--config", "a.yaml", "x.yaml", "dir"});
   ASSERT_EQ(both.status, std::nullopt) << both.err;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/log/journal.hpp"
 #include "dnsd/log/line_format.hpp"
 #include "registry/base/printable.hpp"
 
@@ -226,6 +228,35 @@ TEST(LogTest, GoesOnWhenTheReaderIsBack) {
     log.info("after");
   }
   EXPECT_THAT(pipe.read_lines().back(), EndsWith("INFO after"));
+}
+
+TEST(JournalTest, AnEntryHasPriorityIdentifierAndMessage) {
+  EXPECT_EQ(journal_entry(LogLevel::Warn, "WARN upstream server is down upstream=10.0.0.53:53",
+                          "upstream server is down upstream=10.0.0.53:53"),
+            "SYSLOG_IDENTIFIER=meshdnsd\nPRIORITY=4\nMESSAGE_ID=b4718f18bf1c46c39cf8ad51893a39e6\n"
+            "MESSAGE=WARN upstream server is down upstream=10.0.0.53:53\n");
+  EXPECT_EQ(journal_entry(LogLevel::Error, "ERROR x", "x"),
+            "SYSLOG_IDENTIFIER=meshdnsd\nPRIORITY=3\nMESSAGE=ERROR x\n");
+}
+
+TEST(JournalTest, AnIdentifierBelongsToAMessageInBothFormats) {
+  for (const LogFormat format : {LogFormat::Text, LogFormat::Json})
+    EXPECT_EQ(journal_message_id(log_payload(format, "query", {{"client", "a"}})),
+              "d899d953bdcf4be0a0befc2ea0dcd0da");
+  EXPECT_EQ(journal_message_id("query"), "d899d953bdcf4be0a0befc2ea0dcd0da");
+  for (const std::string_view other : {"queryable", "", "que", "the query"})
+    EXPECT_EQ(journal_message_id(other), "") << other;
+}
+
+TEST(JournalTest, IsOnlyTheStreamThatSystemdNames) {
+  Pipe pipe;
+  struct stat status{};
+  ASSERT_EQ(::fstat(pipe.write_end(), &status), 0);
+  const std::string place = std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+  EXPECT_TRUE(is_journal_stream(pipe.write_end(), place.c_str()));
+  EXPECT_FALSE(is_journal_stream(pipe.write_end(), (place + "1").c_str()));
+  EXPECT_FALSE(is_journal_stream(pipe.write_end(), nullptr));
+  EXPECT_FALSE(is_journal_stream(-1, place.c_str()));
 }
 
 TEST(LogTest, SurvivesAClosedReader) {

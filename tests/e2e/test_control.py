@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that ask or change the running daemon, as an operator types them."""
+
+import json
+import re
+
+import pytest
+
+from harness.daemon import merge, run_tool
+from harness.ports import free_port
+
+RECORDS = ["www.example.net. 300 A 192.0.2.80", "www.example.com. 300 A 192.0.2.81"]
+MISTAKE = {"cache": {"size": "none"}}
+
+
+@pytest.fixture
+def daemon(workspace):
+    return workspace.daemon({"admin": {"listen": f"unix:{workspace.path}/admin.sock"}},
+                            upstreams=[workspace.upstream(RECORDS)])
+
+
+def control(daemon, command, *arguments):
+    return run_tool(command, "--config", daemon.config_path, *arguments)
+
+
+def test_shows_the_state(daemon):
+    daemon.ask("www.example.net.")
+    shown = control(daemon, "status")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    server = re.escape(daemon.config["upstream"]["servers"][0])
+    assert re.match(rf"ready\nsources\n  .*: read, \d+ changes\nupstream servers\n  {server}: up, .* 1 queries", shown.stdout)
+    assert "cache\n  1 entries" in shown.stdout
+    document = json.loads(control(daemon, "status", "--json").stdout)
+    assert document["readiness"]["ready"] and document["upstreams"][0]["queries"] == 1
+
+
+def test_a_daemon_that_does_not_run_is_another_exit_status(daemon, workspace):
+    workspace.forget(daemon)
+    daemon.stop()
+    for command in (["status"], ["reload"], ["flush", "a.example.org"], ["log-level"], ["explain", "--running", "a.example.org"]):
+        result = control(daemon, *command)
+        assert (result.returncode, result.stdout) == (2, ""), command
+        assert f"no running daemon answers: unix:{workspace.path}/admin.sock" in result.stderr
+
+
+def test_a_reload_waits_for_its_result(daemon):
+    good = daemon.config
+    daemon.write_config(merge(good, {"log": {"level": "debug"}}))
+    done = control(daemon, "reload")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "reloaded\n", "")
+    assert '"debug"' in control(daemon, "log-level").stdout
+    daemon.write_config(merge(good, MISTAKE))
+    refused = control(daemon, "reload")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert re.match(rf"{daemon.config_path}:\d+: error: cache.size: ", refused.stderr)
+    assert "the previous one stays in use" in refused.stderr
+    assert '"debug"' in control(daemon, "log-level").stdout
+    daemon.write_config("cache: [")
+    assert run_tool("reload", "--admin", good["admin"]["listen"]).returncode == 1
+    daemon.write_config(good)
+    assert control(daemon, "reload").returncode == 0
+    assert '"info"' in control(daemon, "log-level").stdout
+
+
+def test_a_reload_may_move_the_endpoint_and_says_what_cannot_be_bound(daemon, workspace):
+    before = daemon.config["admin"]["listen"]
+    moved = merge(daemon.config, {"admin": {"listen": f"unix:{workspace.path}/moved.sock"}})
+    daemon.write_config(moved)
+    # The file names the new address, at which nobody answers yet.
+    done = control(daemon, "reload", "--admin", before)
+    assert (done.returncode, done.stdout) == (0, "reloaded\n"), done.stderr
+    assert control(daemon, "status").returncode == 0
+    daemon.write_config(merge(moved, {"server": {"listen": [*moved["server"]["listen"], "192.0.2.77:53"]}}))
+    unbound = control(daemon, "reload")
+    assert unbound.returncode == 1 and "192.0.2.77:53" in unbound.stderr and "cannot be used yet" in unbound.stderr
+
+
+def test_a_reload_without_an_endpoint_checks_the_file_and_signals(workspace):
+    daemon = workspace.daemon()  # admin.listen is off
+    good = daemon.config
+    position = daemon.log_position()
+    daemon.write_config(merge(good, MISTAKE))
+    refused = control(daemon, "reload", "--pid", daemon.pid)
+    assert refused.returncode == 1 and "error: cache.size: " in refused.stderr
+    daemon.write_config(merge(good, {"log": {"level": "debug"}}))
+    done = control(daemon, "reload", "--pid", daemon.pid)
+    assert done.returncode == 0 and "SIGHUP" in done.stdout
+    daemon.wait_for_log("configuration changed section=log", after=position)
+    assert not any("reload failed" in line for line in daemon.process.log_lines())
+
+
+def test_flushes_and_explains(daemon):
+    for name in ("www.example.net.", "www.example.com."):
+        daemon.ask(name)
+    explained = json.loads(control(daemon, "explain", "--running", "www.example.net", "A").stdout)
+    assert explained["answers"][0]["cached"].startswith("1 record")
+    assert json.loads(control(daemon, "flush", "www.example.net").stdout) == {"removed": 1}
+    assert json.loads(control(daemon, "flush", "--zone", ".").stdout) == {"removed": 1}
+    unknown = control(daemon, "log-level", "loud")
+    assert unknown.returncode == 1 and "not one of trace, debug" in unknown.stderr
+
+
+def test_changes_over_tcp_need_the_token(workspace):
+    token = workspace.path / "token"
+    token.write_text("0123456789abcdef0123456789abcdef\n")
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}", "token_file": str(token)}})
+    assert control(daemon, "log-level", "warn").returncode == 0
+    other = workspace.path / "other"
+    other.write_text("fedcba9876543210fedcba9876543210\n")
+    for command in (["flush", "a.example.org"], ["reload"]):
+        refused = control(daemon, *command, "--token-file", other)
+        assert refused.returncode == 1 and "refused (401)" in refused.stderr, command
+    assert control(daemon, "reload").returncode == 0
+
+
+def test_lines_for_the_journal_have_a_priority_and_no_time(workspace):
+    """Without the journal's socket they go to the stream that systemd reads."""
+    daemon = workspace.daemon(prefix=["bash", "-c", 'JOURNAL_STREAM=$(stat -Lc %d:%i /dev/stderr) exec "$@"', "bash"])
+    daemon.write_config(merge(daemon.config, MISTAKE))
+    daemon.reload()
+    line = daemon.wait_for_log("reload failed")
+    assert line.startswith("<3>ERROR reload failed"), line
+    assert any(line.startswith("<6>INFO ready: ") for line in daemon.process.log_lines())
