@@ -28,10 +28,10 @@ def test_shows_the_state(daemon):
     shown = control(daemon, "status")
     assert (shown.returncode, shown.stderr) == (0, "")
     server = re.escape(daemon.config["upstream"]["servers"][0])
-    assert re.match(rf"ready\nsources\n  .*: read, \d+ changes\nupstream servers\n  {server}: up, .* 1 queries", shown.stdout)
+    assert re.match(rf"ready\nsources\n  .*: read, \d+ changes\nupstream servers\n  {server}: up, .* queries, ", shown.stdout)
     assert "cache\n  1 entries" in shown.stdout
     document = json.loads(control(daemon, "status", "--json").stdout)
-    assert document["readiness"]["ready"] and document["upstreams"][0]["queries"] == 1
+    assert document["readiness"]["ready"] and document["upstreams"][0]["queries"] >= 1
 
 
 def test_a_daemon_that_does_not_run_is_another_exit_status(daemon, workspace):
