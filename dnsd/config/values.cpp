@@ -137,7 +137,11 @@ Result<std::uint64_t> parse_unsigned(std::string_view text) {
 Result<double> parse_share(std::string_view text) {
   double share = 0;
   // No sign, no "nan" and no "inf"; an exponent is how JSON writes a small one.
-  const bool is_plain = !text.empty() && ((text[0] >= '0' && text[0] <= '9') || text[0] == '.');
+  const auto is_digit_at = [&](std::size_t i) {
+    return i < text.size() && text[i] >= '0' && text[i] <= '9';
+  };
+  const bool has_needless_zero = text.starts_with('0') && is_digit_at(1);
+  const bool is_plain = (is_digit_at(0) || text.starts_with('.')) && !has_needless_zero;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (!is_plain || error != std::errc{} || end != text.data() + text.size() ||
       !(share >= 0 && share <= 1))

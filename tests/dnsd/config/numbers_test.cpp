@@ -156,7 +156,8 @@ const std::map<std::string, Range>& whole_numbers() {
 
 const std::map<std::string, Range>& shares() {
   static const std::map<std::string, Range> kTable = {
-      {"log.queries.sample", {{"0", "1", "0.5", "1.0", "0.0001"}, {"1.0000001", "2", "-0.5"}}}};
+      {"log.queries.sample",
+       {{"0", "1", "0.5", "1.0", "0.0001"}, {"1.0000001", "2", "-0.5", "00", "00.5", "01"}}}};
   return kTable;
 }
 

@@ -82,7 +82,8 @@ TEST(ShareTest, IsFromZeroToOne) {
   EXPECT_EQ(parse_share("0").value_or(9), 0.0);
   EXPECT_EQ(parse_share("0.25").value_or(9), 0.25);
   EXPECT_EQ(parse_share("1.0").value_or(9), 1.0);
-  for (const std::string_view text : {"", "-0.1", "1.01", "nan", "inf", "50%", "0,5", "0.5x"})
+  for (const std::string_view text :
+       {"", "-0.1", "1.01", "nan", "inf", "50%", "0,5", "0.5x", "00", "01"})
     EXPECT_FALSE(parse_share(text)) << text;
 }
 
