@@ -311,6 +311,7 @@ void write_answer(const Decision& decision, AnswerContext& context) {
     case Verdict::Refused:
       return answer_refused(decision, context);
     case Verdict::AliasLoop:
+    case Verdict::Overworked:
       return answer_failure(wire::Ede::Other, decision.why, context);
     case Verdict::Unresolvable:
       return answer_failure(wire::Ede::NoReachableAuthority, decision.why, context);

@@ -424,13 +424,16 @@ std::string_view to_string(Verdict verdict) {
       return "SERVFAIL";
     case Verdict::NotReady:
       return "SERVFAIL until the first sync";
+    case Verdict::Overworked:
+      return "SERVFAIL";
   }
   return "";
 }
 
 bool is_failure(Verdict verdict) {
   return verdict == Verdict::Unresolvable || verdict == Verdict::NotReady ||
-         verdict == Verdict::AliasLoop || verdict == Verdict::Refused;
+         verdict == Verdict::AliasLoop || verdict == Verdict::Refused ||
+         verdict == Verdict::Overworked;
 }
 
 wire::Rcode rcode_of(Verdict verdict) {
@@ -467,6 +470,8 @@ Decision decide(const View& view, const Asked& asked) {
     if (const auto served = asked.served->decide(view, asked);
         served && !is_fallthrough(view, asked.name))
       decision = *served;
+  if (view.is_exhausted()) [[unlikely]]
+    return {.verdict = Verdict::Overworked, .why = "the question needs too much work"};
   return decision;
 }
 

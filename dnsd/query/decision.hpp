@@ -38,6 +38,7 @@ enum class Verdict : std::uint8_t {
   Wait,          // the addresses of match.service are being looked up for the first time
   Unresolvable,  // SERVFAIL: all names of match.service fail
   NotReady,      // SERVFAIL: a required source has not delivered yet
+  Overworked,    // SERVFAIL: the view has no work left (View::limit_work)
 };
 std::string_view to_string(Verdict verdict);
 bool is_failure(Verdict verdict);  // SERVFAIL or REFUSED
@@ -94,6 +95,10 @@ struct Asked {
   // The prefix of translated addresses (dns64.hpp); null = no DNS64.
   const IpPrefix* dns64 = nullptr;
 };
+
+// The work that one query may cause in the registry, for View::limit_work().  The most expensive of
+// all usual questions, a name of 120 labels below hidden wildcards, needs a quarter.
+inline constexpr std::size_t kMaxWork = 4'000;
 
 // Never allocates without a trace (but for reverse names).
 Decision decide(const registry::View& view, const Asked& asked);

@@ -150,7 +150,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
                   RotationTable& rotation, FoundNames& found, Explanation& explanation) {
   AskedQuestion question;
   make_question(wire_name, type, question);
-  const View view(request.snapshot, request.client);
+  View view(request.snapshot, request.client);
+  view.limit_work(kMaxWork);
   std::array<char, wire::kMaxNameLength + 1> odd_name;
   Asked asked = asked_of(question.query, odd_name);
   asked.server_addresses = request.settings.server_addresses;

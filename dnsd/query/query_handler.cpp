@@ -222,7 +222,9 @@ std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& sna
   if (client == nullptr) return refuse_unknown(state, buffer);
   identity_ = client->identity.description;
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
-  return resolve(state, View(snapshot, *client, likely_), buffer);
+  View view(snapshot, *client, likely_);
+  view.limit_work(kMaxWork);
+  return resolve(state, view, buffer);
 }
 
 std::size_t QueryHandler::answer_class_chaos(QueryState& state, const Snapshot& snapshot,
@@ -273,6 +275,7 @@ std::size_t QueryHandler::stop_working(QueryState& state, Buffer buffer) {
 std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
                                          const Decision& decision, Buffer buffer) {
   const bool failure = is_failure(decision.verdict);
+  if (decision.verdict == Verdict::Overworked) counters_.overworked.add();
   state.source = source_of(decision);
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_authoritative(state.authoritative && !failure);

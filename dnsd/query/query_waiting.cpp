@@ -70,7 +70,8 @@ void QueryHandler::on_outcome(std::uint64_t number, const Outcome& outcome) {
     const registry::Client* const client = snapshot.client_at(held.reply_to.client.address);
     if (client == nullptr) return refuse_unknown(held.state, buffer);
     identity_ = client->identity.description;
-    const View view(snapshot, *client);
+    View view(snapshot, *client);
+    view.limit_work(kMaxWork);
     const Written written = use(held.state, view, *outcome.message, outcome.freshness, buffer);
     return written ? *written : resolve(held.state, view, buffer);
   });

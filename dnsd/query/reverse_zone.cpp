@@ -72,14 +72,6 @@ std::optional<ReverseAddress> parse_v6(std::string_view labels) {
   return ReverseAddress{IpAddress::v6(octets), 32 - count};
 }
 
-// Whether the registry counts an address below the name that the client may see.
-bool is_counted(const View& view, std::string_view name) {
-  const registry::NonTerminal* const entry = view.snapshot().find_non_terminal(name);
-  return entry != nullptr && std::ranges::any_of(entry->scopes, [&](const auto& scope) {
-           return scope.includes(view.client().ns.get());
-         });
-}
-
 // A name above too many addresses to look at each.  The registry counts those of IPv4 by their
 // first 16 bits, and those of IPv6 by some prefixes: of the others, the names below are tried.
 bool has_prefix_below(const View& view, std::string_view name, std::string_view zone,
@@ -93,7 +85,7 @@ bool has_prefix_below(const View& view, std::string_view name, std::string_view 
   for (unsigned i = 0; i < 1U << (4 * more); ++i) {
     for (unsigned label = 0; label < more; ++label)
       below[std::size_t{2} * label] = "0123456789abcdef"[i >> (4 * label) & 0xf];
-    if (is_counted(view, below)) return true;
+    if (view.is_counted(below)) return true;
   }
   return false;
 }

@@ -18,6 +18,8 @@ using UseKind = AddressUse::Kind;
 constexpr std::size_t kAddressesPerStep = 16;
 // Parts of services, of which a client may see each or not, that cost as much.
 constexpr std::size_t kPartsPerStep = 16;
+// Units of work (View::limit_work) of a look at a host.
+constexpr std::size_t kUnitsPerStep = 8;
 
 // The cost of choosing a service of the host, beyond that of a usual host.
 std::size_t extra_steps(const HostEntry& host) {
@@ -207,11 +209,14 @@ void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
                          const Visit& visit) const {
   const ReverseEntry* entry = find_reverse(snapshot_, address);
   if (entry == nullptr) return;
+  if (is_exhausted()) return;
+  spend(kUnitsPerStep);
   const AddressOwners owners(snapshot_, address, entry);
   bool go_on = true;
   for_each_use(*entry, owners.pods(), client_.ns.get(), [&](const AddressUse& use) {
     for_each_host(snapshot_, use, [&](const HostEntry& host) {
-      if (!go_on || hosts_left == 0) return;
+      if (!go_on || hosts_left == 0 || is_exhausted()) return;
+      spend(kUnitsPerStep);
       --hosts_left;
       hosts_left -= std::min(hosts_left, extra_steps(host));
       const ServiceRecord* service = choose(host, nullptr);

@@ -19,6 +19,11 @@ constexpr std::size_t kMaxNamespacesLookedAt = 1000;
 // look into the registry counts as many.
 constexpr std::size_t kMaxLooksBelow = 1024;
 constexpr std::size_t kLookIntoRegistry = 32;
+// Units of work (View::limit_work).  A look at a record costs one unit.
+constexpr std::size_t kPartUnits = 2;
+constexpr std::size_t kWildcardUnits = 2;    // a look for the wildcard over one name
+constexpr std::size_t kShortNameUnits = 20;  // a look for the Service that has a short name
+constexpr std::size_t kDomainsPerUnit = 2;   // search domains that a name is compared with
 
 // "_port._protocol.host" without the labels of the port; other names as they are.
 std::string_view without_port_labels(std::string_view name) {
@@ -108,6 +113,8 @@ View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
 View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const {
   Seen best;
   ServiceParts::Set visible;
+  spend(kPartUnits * parts.all().size());
+  if (is_exhausted()) return {};
   for (std::size_t i = 0; i < parts.all().size(); ++i) {
     const ServiceRecord& part = *parts.all()[i];
     if (!sees(part, scoped)) continue;
@@ -131,6 +138,7 @@ const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
   } else {
     ScopedHost scoped(client_.scope.get(), entry.host());
     Seen best;
+    spend(records.size());
     for (const ServiceRecord* record : records)
       if (const Seen seen = see(*record, scoped); seen && seen.precedes(best)) best = seen;
     chosen = best.service;
@@ -150,6 +158,8 @@ const ServiceRecord* View::choose_of_many(const HostEntry& entry, const RecordIn
   Seen best;
   const auto look_at = [&](const auto& positions, const auto& position_of, Seen::Rank rank) {
     for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt))) {
+      if (is_exhausted()) return;
+      spend(1);
       const ServiceRecord& record = *records[std::invoke(position_of, each)];
       const bool is_late =
           best && record.provider == Provider::ServiceEntry &&
@@ -171,7 +181,7 @@ Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace) co
 }
 
 Match View::lookup(std::string_view name, Trace* trace) const {
-  if (name.empty() || name.size() > kMaxHostLength) return {};
+  if (name.empty() || name.size() > kMaxHostLength || is_exhausted()) return {};
   if (Match match = lookup_exact(name, trace)) return match;
   if (Match match = lookup_below_service(name, trace)) return match;
   if (Match match = lookup_wildcard(name, trace)) return match;
@@ -213,6 +223,7 @@ bool View::has_endpoint(const ServiceRecord& service, std::string_view label) co
 bool View::yields(const ServiceRecord& service, std::string_view name, Trace* trace) const {
   if (!service.can_shadow) [[likely]]
     return false;
+  spend(kShortNameUnits + client_.search.size() / kDomainsPerUnit);
   const auto stands_back_behind = [&](std::string_view short_name) {
     const Match owner = lookup_short(short_name, nullptr);
     // A Service's full name is not a short one: of that name, services are chosen as of any other.
@@ -259,10 +270,13 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
 
 Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
   if (snapshot_.wildcards.empty()) return {};
-  for (std::string_view suffix = parent_of(name); !suffix.empty(); suffix = parent_of(suffix))
+  for (std::string_view suffix = parent_of(name); !suffix.empty() && !is_exhausted();
+       suffix = parent_of(suffix)) {
+    spend(kWildcardUnits);
     if (Match match = match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace);
         match && !yields(*match.service, name, trace))
       return match;
+  }
   return {};
 }
 
@@ -364,30 +378,37 @@ bool View::namespace_exists(std::string_view ns) const {
 // a narrower import are looked for by its hosts.  Where an egress listener's port or an exclusion
 // of single hosts leaves it open, the name is there: denying it would deny what may be below.
 bool View::is_empty_non_terminal(std::string_view name) const {
+  if (is_exhausted()) return true;
   const NonTerminal* entry = snapshot_.find_non_terminal(name);
   if (entry == nullptr) return false;
-  const SidecarScope* scope = client_.scope.get();
   std::size_t looks = kMaxLooksBelow;
+  const bool is_there = is_visible(*entry, looks);
+  spend(kMaxLooksBelow - looks);
+  return is_there;
+}
+
+bool View::is_visible(const NonTerminal& entry, std::size_t& looks) const {
+  const SidecarScope* scope = client_.scope.get();
   const std::size_t cost =
       scope == nullptr ? 1 : std::max<std::size_t>(scope->listeners().size(), 1);
-  for (const ExportScope& exports : entry->scopes) {
+  for (const ExportScope& exports : entry.scopes) {
     if (looks < cost) return true;
     looks -= cost;
     if (!exports.includes(client_.ns.get())) continue;
     if (scope == nullptr ||
         std::ranges::any_of(scope->listeners(), [&](const ListenerScope& listener) {
           return listener.imports_namespace(exports.ns.get()) &&
-                 !listener.excludes_below(name, exports.ns.get());
+                 !listener.excludes_below(entry.name, exports.ns.get());
         }))
       return true;
   }
-  return scope != nullptr && may_import_below(*entry, *scope, looks);
+  return scope != nullptr && may_import_below(entry, *scope, looks);
 }
 
 // Looks at the egress hosts that stand for less than a namespace.  Returns true where that would
 // take too long to find out.
 bool View::may_import_below(const NonTerminal& entry, const SidecarScope& scope,
-                            std::size_t looks) const {
+                            std::size_t& looks) const {
   for (const ListenerScope& listener : scope.listeners())
     for (const EgressHost& egress : listener.included.all()) {
       const bool is_narrower = is_below(egress.suffix, entry.name);
@@ -418,6 +439,17 @@ bool View::may_import_below(const NonTerminal& entry, const ListenerScope& liste
       return true;
   }
   return false;
+}
+
+bool View::is_counted(std::string_view reverse_name) const {
+  if (is_exhausted()) return true;
+  const NonTerminal* const entry = snapshot_.find_non_terminal(reverse_name);
+  spend(kWildcardUnits);
+  if (entry == nullptr) return false;
+  return std::ranges::any_of(entry->scopes, [&](const ExportScope& exports) {
+    spend(1);
+    return is_exhausted() || exports.includes(client_.ns.get());
+  });
 }
 
 bool View::pod_exists(const IpAddress& address, std::string_view ns) const {

@@ -3,7 +3,10 @@
 // per host.  It copies nothing; make one per query.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +59,12 @@ class View {
   const Client& client() const { return client_; }
   const MeshSettings& settings() const { return *snapshot_.settings; }
 
+  // Limits the work of all calls together; without a limit there is none.  A unit takes about 10
+  // ns. When all are spent, nothing is found any more, names below a name are taken for granted,
+  // and the view is exhausted: its results mean nothing.
+  void limit_work(std::size_t units) { work_left_ = units; }
+  bool is_exhausted() const { return work_left_ == 0; }
+
   // The lookup in the registry (docs/resolution.md): the exact host; a name below a Kubernetes
   // Service; the longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`:
   // lower case, no final dot; any text is safe.  Without a trace it never allocates, except when it
@@ -85,6 +94,9 @@ class View {
   bool namespace_exists(std::string_view ns) const;
   // Whether this client sees a host below `name`, which itself is not a host.
   bool is_empty_non_terminal(std::string_view name) const;
+  // Whether a service that is exported to this client has an address whose reverse name is counted
+  // as `name` (is_counted_prefix()) or lies below it.
+  bool is_counted(std::string_view reverse_name) const;
   // Whether a Service, its endpoints or a Pod has the address, visible or not.
   bool is_cluster_address(const IpAddress& address) const;
   // Whether `ns` has a running Pod with that address.
@@ -149,10 +161,12 @@ class View {
   void explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
                         const ServiceRecord& chosen, const std::string& verdict,
                         Trace& trace) const;
+  // Whether the client sees a host below the name.  `looks`: as below.
+  bool is_visible(const NonTerminal& entry, std::size_t& looks) const;
   // Whether the client's Sidecar may import a host below the name from a narrower egress host than
   // a namespace.  `looks`: number of services that may be examined, counted down.
   bool may_import_below(const NonTerminal& entry, const SidecarScope& scope,
-                        std::size_t looks) const;
+                        std::size_t& looks) const;
   bool may_import_below(const NonTerminal& entry, const ListenerScope& listener,
                         const EgressHost& egress, bool is_narrower, std::size_t& looks) const;
   // Whether the service's host, found for `name`, stands back behind a Service of another namespace
@@ -163,6 +177,7 @@ class View {
   // Whether a ready endpoint that the client reaches has the label.
   bool has_endpoint(const ServiceRecord& service, std::string_view label) const;
   std::string_view appended_domain(std::string_view name) const;
+  void spend(std::size_t units) const { work_left_ -= std::min(units, work_left_); }
   Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;
   Match lookup_exact(std::string_view name, Trace* trace) const;
   Match lookup_below_service(std::string_view name, Trace* trace) const;
@@ -173,6 +188,7 @@ class View {
   const Snapshot& snapshot_;
   const Client& client_;
   const HostEntry* likely_;
+  mutable std::size_t work_left_ = std::numeric_limits<std::size_t>::max();
 };
 
 }  // namespace meshdns::registry

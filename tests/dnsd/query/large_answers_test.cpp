@@ -203,5 +203,62 @@ TEST_F(LargeAnswersTest, AQueryThatWantsTooMuchWorkIsServfail) {
       << "the walk alone is no such work";
 }
 
+std::string deep_name(int labels, std::string_view end) {
+  std::string name;
+  for (int i = 0; i < labels; ++i) name += "x.";
+  return name + std::string(end);
+}
+
+// Each of 100 wildcards above the name has 64 parts.  The client may see those of one kind, and its
+// Sidecar imports the port of the other kind.  A look at all of them took milliseconds.
+TEST_F(LargeAnswersTest, WildcardsOfManyPartsThatNobodySeesAreTooMuchWork) {
+  const auto entry = [](int i, std::string_view port, std::string_view ns) {
+    std::string hosts;
+    for (int depth = 0; depth < 100; ++depth)
+      hosts += (depth == 0 ? "\"*." : ", \"*.") + deep_name(depth, "parts.example") + "\"";
+    return "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: e" +
+           std::to_string(i) + ", namespace: other }\nspec: { hosts: [" + hosts +
+           "], addresses: [10.0.0.9], resolution: STATIC, exportTo: [" + std::string(ns) +
+           "], ports: [{ number: " + std::string(port) + ", name: http, protocol: HTTP }] }\n";
+  };
+  std::string yaml = R"(
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: { name: default, namespace: shop }
+spec: { egress: [{ port: { number: 80, protocol: HTTP, name: http }, hosts: ["*/*"] }] }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api, namespace: shop }
+spec: { hosts: [api.example.org, "*.api.example.org"], addresses: [10.0.0.1], resolution: STATIC,
+        ports: [{ number: 80, name: http, protocol: HTTP }] }
+)";
+  for (int i = 0; i < 64; ++i)
+    yaml += i == 0 ? entry(i, "80", "other") : entry(i, std::to_string(1000 + i), "shop");
+  load(yaml);
+  EXPECT_EQ(ask(deep_name(110, "parts.example") + " A"), "not aa, SERVFAIL, EDE 0");
+  EXPECT_EQ(handler().counters().overworked.value(), 1U);
+  EXPECT_EQ(ask(deep_name(110, "api.example.org") + " A"),
+            deep_name(110, "api.example.org") + ". 30 A 10.0.0.1");
+  EXPECT_EQ(handler().counters().overworked.value(), 1U);
+}
+
+// Each of the search domains of one Pod leads to a name of 110 labels, of which each costs a look.
+TEST_F(LargeAnswersTest, AWalkThroughVeryDeepNamesIsTooMuchWork) {
+  load(
+      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: w, namespace: "
+      "shop "
+      "}\nspec: { hosts: [\"*.wild.example\"], addresses: [10.0.0.1], resolution: STATIC }\n");
+  registry::ClientIdentity identity;
+  identity.ns = "shop";
+  for (int i = 0; i < 32; ++i) identity.search.push_back(deep_name(i, "shop.svc.cluster.local"));
+  registry_.be(identity);
+  EXPECT_EQ(ask_through(deep_name(80, "shop.svc.cluster.local") + " A"), "not aa, SERVFAIL, EDE 0");
+  EXPECT_EQ(handler().counters().overworked.value(), 1U);
+  EXPECT_EQ(ask_through(deep_name(8, "shop.svc.cluster.local") + " A"), "NXDOMAIN cluster.local.")
+      << "usual names are no such work";
+  EXPECT_EQ(handler().counters().overworked.value(), 1U);
+}
+
 }  // namespace
 }  // namespace meshdns::dnsd
