@@ -184,6 +184,18 @@ class Search {
       take("4,090 types", types(name, 4'090), 0);
       upstream_.learn(no_ipv6(name));
     }
+    // The first names of search walks, so that the walks go on.
+    for (const std::size_t labels : {70, 80}) {
+      wire::ResponseMessage denial = no_ipv6(deep_name(labels, ""));
+      denial.rcode = wire::Rcode::NxDomain;
+      for (const Type type : {Type::A, Type::Https, Type::Srv}) {
+        denial.question.name =
+            wire_of((type == Type::Srv ? "_http._tcp." : "") + deep_name(labels, ""));
+        denial.question_name = denial.question.name;
+        denial.question.type = type;
+        upstream_.learn(denial);
+      }
+    }
     take("2,000 unlike MX", unlike_exchangers("unlike.up.example."), 0);
   }
 
@@ -211,7 +223,7 @@ class Search {
     registry::MeshSettings settings;
     settings.claims = claims;
     settings.search_shortcut = registry::SearchShortcut::All;
-    settings.reverse_zones = {"10.in-addr.arpa"};
+    settings.reverse_zones = {"10.in-addr.arpa", "0.0.d.f.ip6.arpa"};
     return settings;
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/worst/shapes.hpp"
 
+#include <tuple>
+
 #include "bench/worst/world.hpp"
 
 namespace meshdns::bench {
@@ -72,6 +74,27 @@ std::vector<Shape> shapes() {
     add(of + ", above addresses", "0.200.10.in-addr.arpa.", Type::Ptr, client);
     add(of + ", above a name", "shop.svc.cluster.local.", Type::A, client);
   }
+  for (const auto& [walker, end, client] :
+       {std::tuple{"of the cluster", "shop.svc.cluster.local.", "10.250.0.12"},
+        {"of hidden wildcards", "depths.example.", "10.250.0.13"},
+        {"of a short name", "victim.shop.svc.", "10.250.0.14"}}) {
+    const std::string walk = std::string("32 search domains ") + walker;
+    add(walk + ", a deep name", deep_name(80, end), Type::A, client);
+    add(walk + ", a port of a deep name", "_http._tcp." + deep_name(70, end), Type::Srv, client);
+    add(walk + ", HTTPS of a deep name", deep_name(80, end), Type::Https, client);
+    add(walk + ", PTR", "1.0.202.10.in-addr.arpa.", Type::Ptr, client);
+    add(walk + ", above addresses", "0.202.10.in-addr.arpa.", Type::Ptr, client);
+  }
+  add("wildcards that yield to a short name", deep_name(110, "victim.shop.svc."), Type::A);
+  add("PTR of 300 hosts that yield", "1.0.202.10.in-addr.arpa.", Type::Ptr);
+  add("100 wildcards of 400 parts", deep_name(110, "parts.example."), Type::A, "10.250.0.15");
+  add("a port below 100 wildcards of 400 parts", "_http._tcp." + deep_name(105, "parts.example."),
+      Type::Srv, "10.250.0.15");
+  add("above 256 hidden addresses", "0.203.10.in-addr.arpa.", Type::Ptr);
+  add("above 256 addresses of 256 hidden hosts", "0.204.10.in-addr.arpa.", Type::Ptr);
+  std::string zeros;
+  for (int i = 0; i < 17; ++i) zeros += "0.";
+  add("above 256 hidden addresses of IPv6", zeros + "d.f.ip6.arpa.", Type::Ptr);
   const std::string near = "10.250.0.11";
   add("endpoints of another network", "far.shop.svc.cluster.local.", Type::A, near);
   add("endpoints of another network, SRV", "far.shop.svc.cluster.local.", Type::Srv, near);

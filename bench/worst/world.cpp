@@ -169,6 +169,80 @@ std::string narrow_clients() {
   return yaml;
 }
 
+std::string walking_pod(const std::string& ns, const std::string& address,
+                        const std::string& searches) {
+  return "---\napiVersion: v1\nkind: Pod\nmetadata: { name: client, namespace: " + ns +
+         " }\nspec: { dnsPolicy: None, dnsConfig: { searches: [" + searches +
+         "] } }\nstatus: { phase: Running, podIP: " + address + ", podIPs: [{ ip: " + address +
+         " }] }\n";
+}
+
+// Clients with as many search domains as a Pod may have, each of which makes another deep name.
+std::string clients_with_search_domains() {
+  const auto below = [](const std::string& end) {
+    return list_of(32, [&](std::size_t i) { return deep_name(i, end); });
+  };
+  std::string yaml = walking_pod("walk-cluster", "10.250.0.12", below("shop.svc.cluster.local"));
+  yaml += walking_pod("walk-outside", "10.250.0.13", below("depths.example"));
+  yaml += walking_pod("walk-short", "10.250.0.14", below("victim.shop.svc"));
+  // Hosts that stand back behind the short name of a Service, one above the other.
+  yaml += service_entry("yielding", "evil", "hosts: [" + list_of(100, [](std::size_t depth) {
+                                              return "\"*." +
+                                                     deep_name(depth + 1, "victim.shop.svc") + "\"";
+                                            }) + "], addresses: [10.0.0.9], resolution: STATIC");
+  // Many that claim one address and stand back, too.
+  for (std::size_t i = 0; i < 300; ++i) {
+    const std::string at = number(i);
+    yaml += "---\napiVersion: v1\nkind: Service\nmetadata: { name: short-" + at +
+            ", namespace: shop }\nspec: { clusterIP: 10.97." + number(i / 256) + "." +
+            number(i % 256) + " }\n";
+    yaml += service_entry(
+        "short-" + at, "evil",
+        "hosts: [short-" + at + ".shop], addresses: [10.202.0.1], resolution: STATIC");
+  }
+  return yaml;
+}
+
+// A client whose Sidecar imports one port, and hosts of which each has many parts: the client may
+// see the parts of the one kind and imports the ports of the other kind, so it sees none.
+std::string parts_that_nobody_sees() {
+  std::string yaml = sidecar("parted",
+                             "{ port: { number: 80, protocol: HTTP, name: http }, hosts: "
+                             "[\"*/*\"] }");
+  yaml += client_pod("parted", "10.250.0.15");
+  for (std::size_t i = 0; i < 400; ++i)
+    yaml += service_entry("parts-" + number(i), "evil",
+                          "hosts: [" +
+                              list_of(100,
+                                      [](std::size_t depth) {
+                                        return "\"*." + deep_name(depth, "parts.example") + "\"";
+                                      }) +
+                              "], addresses: [10.0.0.9], resolution: STATIC, ports: [{ number: " +
+                              (i == 0 ? "80" : number(1000 + i)) +
+                              ", name: p, protocol: HTTP }], exportTo: [" +
+                              (i == 0 ? "evil" : "parted") + "]");
+  return yaml;
+}
+
+std::string hex(std::size_t digit) { return {"0123456789abcdef"[digit]}; }
+
+// Addresses of which each has a Service that the client may not see.
+std::string hidden_addresses() {
+  std::string yaml;
+  for (std::size_t i = 0; i < 256; ++i) {
+    yaml += "---\napiVersion: v1\nkind: Service\nmetadata: { name: hidden-" + number(i) +
+            ", namespace: evil, annotations: { networking.istio.io/exportTo: \".\" } }\nspec: { "
+            "clusterIP: 10.203.0." +
+            number(i) + " }\n";
+    yaml += service_entry("hidden-" + number(i), "evil",
+                          "hosts: [hidden-" + number(i) + ".evil.example], addresses: [" +
+                              list_of(200, [](std::size_t k) { return "10.204.0." + number(k); }) +
+                              ", \"fd00:0:0:0:" + hex(i / 16) + ":" + hex(i % 16) +
+                              "000:0:1\"], resolution: STATIC, exportTo: [\".\"]");
+  }
+  return yaml;
+}
+
 // A ServiceEntry whose endpoints are all of networks of their own.
 std::string networks() {
   return service_entry(
@@ -251,6 +325,9 @@ std::vector<Manifest> world() {
           {endpoints_in_common(), ""},
           {narrow_clients(), ""},
           {networks(), ""},
+          {clients_with_search_domains(), ""},
+          {parts_that_nobody_sees(), ""},
+          {hidden_addresses(), ""},
           {headless("far", 20'000, Names::Dashed, 700'000), "far"},
           {client_pod("near", "10.250.0.11"), "near"}};
 }
