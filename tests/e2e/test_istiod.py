@@ -17,6 +17,7 @@ from harness.dns_client import Question, ask
 from harness.fake_istiod import NAME_TABLE, any_table, field, name_table
 from harness.istiod_mesh import Mesh
 from harness.load import Load
+from harness.raw_istiod import RawIstiod, compressed_message
 from harness.relay import Relay
 from harness.waiting import eventually, seconds
 
@@ -316,6 +317,25 @@ def test_an_istiod_that_never_stops_pushing_does_not_hold_up_the_daemon(mesh, wo
     daemon.stop()
     workspace.forget(daemon)
     assert time.monotonic() - began < seconds(5), "shutdown"
+
+
+def peak_memory(daemon):
+    return int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{daemon.pid}/status").read()).group(1)) << 10
+
+
+def test_a_compressed_response_is_not_inflated(mesh, workspace):
+    """60 KiB would become 60 MiB."""
+    size = 60 << 20
+    message = compressed_message(bytes(size))
+    assert len(message) < 0xFFFF
+    hostile = workspace.own(RawIstiod(mesh.certificates, message))
+    daemon = mesh.daemon(hostile)
+    eventually(lambda: mesh.source(daemon)["connects"] >= 1)
+    before = peak_memory(daemon)
+    hostile.release()
+    eventually(lambda: mesh.source(daemon)["refusedPushes"] or mesh.source(daemon)["connects"] > 1, 20)
+    assert peak_memory(daemon) - before < size // 2
+    print(mesh.source(daemon)["lastError"])
 
 
 @pytest.mark.parametrize("silent", ["before TLS", "after TLS"])

@@ -47,6 +47,10 @@ grpc::ChannelArguments channel_arguments(const AdsOptions& options) {
   arguments.SetSslTargetNameOverride(options.server_name);
   arguments.SetUserAgentPrefix("meshdns/" MESHDNS_VERSION);
   arguments.SetMaxReceiveMessageSize(kMaxResponse);
+  // A message may become a thousand times as large when it is inflated, and gRPC checks its size
+  // before.  istiod compresses nothing.
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds_of(kKeepaliveTime));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds_of(kKeepaliveTimeout));
   // A mesh may be quiet for hours; gRPC sends only two pings without data otherwise.
