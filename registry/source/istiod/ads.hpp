@@ -20,9 +20,22 @@
 
 namespace meshdns::registry::istiod {
 
-// More names than any mesh has, and more tables and workloads; the limit bounds the memory that a
-// hostile istiod can cost.
+// The limits bound the memory that a hostile istiod can cost, whatever it pushes one after the
+// other.  More names than any mesh has, and more tables and objects:
 inline constexpr std::size_t kMaxNames = 1'000'000;
+// Addresses, ports and other lists of all names or objects together.
+inline constexpr std::size_t kMaxParts = 4'000'000;
+// Of one resource.  A workload's is below 700 octets.
+inline constexpr std::size_t kMaxResourceName = 1'024;
+inline constexpr std::size_t kMaxResourceVersion = 256;
+// Octets of the names and versions that a request may have: istiod reads 4 MiB.
+inline constexpr std::size_t kMaxVersionOctets = std::size_t{3} << 20;
+
+// Limits of all that is held at the same time.
+struct HeldLimits {
+  std::size_t names = kMaxNames;  // and tables, and objects
+  std::size_t parts = kMaxParts;
+};
 
 // Name tables, or the addresses of the workload API.
 enum class AdsApi : std::uint8_t { Names, Workloads };
@@ -44,6 +57,8 @@ struct AdsNode {
 struct HeldResource {
   std::string name;
   std::string version;
+  // Of its entry in a request, with tags and lengths.
+  std::size_t octets() const { return name.size() + version.size() + 12; }
 };
 
 struct AdsOptions {

@@ -18,6 +18,8 @@ namespace {
 // One name of a push, read by the rules for all tables.
 class NameCheck {
  public:
+  static constexpr std::size_t kPartsOfAltHost = HeldNames::kPartsOfAltHost;
+
   NameCheck(const std::string& origin, std::string_view host) : origin_(origin), host_(host) {}
 
   void read(const NameInfo* info) {
@@ -34,7 +36,12 @@ class NameCheck {
     entry_.set_namespace(info->ns);
   }
 
+  void refuse(std::string why) { note(Severity::Error, {}, std::move(why)); }
+
   bool is_refused() const { return is_refused_; }
+  std::size_t parts() const {
+    return entry_.entry().ips.size() + entry_.entry().alt_hosts.size() * kPartsOfAltHost;
+  }
   NameEntryBuilder& entry() { return entry_; }
   std::vector<Finding> take_findings() { return std::move(findings_); }
 
@@ -107,6 +114,7 @@ class HeldNames::Update {
   void take_away(std::uint64_t id) {
     const auto at = held_.names_.find(id);
     ++changed_;
+    held_.parts_ -= at->second.parts;
     if (at->second.is_refused) --held_.refused_;
     change_.removed_hashes.push_back(at->second.key);
     held_.faults_.erase(id);
@@ -117,7 +125,11 @@ class HeldNames::Update {
   void read(std::uint64_t id, Name& name, const PushedName& text) {
     ++changed_;
     NameCheck check(held_.origin_, text.host);
-    check.read(reader_.read(text.info));
+    if (text.info.size() > kMaxInfoOctets)
+      check.refuse("the NameInfo of the host has more than 4 MiB");
+    else
+      check.read(reader_.read(text.info));
+    count_parts(name, check);
     note_findings(id, check.take_findings());
     if (name.is_refused) --held_.refused_;
     name.is_refused = check.is_refused();
@@ -133,6 +145,19 @@ class HeldNames::Update {
     if (name.key != 0 && name.key != key) change_.removed_hashes.push_back(name.key);
     name.key = key;
     change_.resources.push_back({check.entry().take(), 0});
+  }
+
+  // Refuses a name for which there is no room.  The next push may have it again.
+  void count_parts(Name& name, NameCheck& check) {
+    if (check.is_refused()) return;
+    const std::size_t others = held_.parts_ - name.parts;
+    if (others + check.parts() > held_.limits_.parts) {
+      name.content = 0;
+      return check.refuse("there are more than " + std::to_string(held_.limits_.parts) +
+                          " addresses and alternative hosts");
+    }
+    name.parts = static_cast<std::uint32_t>(check.parts());
+    held_.parts_ = others + name.parts;
   }
 
   void note_findings(std::uint64_t id, std::vector<Finding>&& findings) {
@@ -181,35 +206,45 @@ std::vector<HeldNames::Arrival> HeldNames::arrivals_of(const Push& push) {
 }
 
 // The tables whose names a push replaces, each once.
-std::vector<std::uint64_t> HeldNames::mentioned_tables(const Push& push) const {
+std::vector<std::uint64_t> HeldNames::mentioned_tables(const Push& push, bool is_whole) const {
   std::set<std::uint64_t> mentioned;
   for (const PushedTable& table : push.tables) mentioned.insert(hash_bytes(table.name));
   for (const std::string& name : push.removed) mentioned.insert(hash_bytes(name));
-  if (push.is_whole)
+  if (is_whole)
     for (const auto& [table, ids] : tables_) mentioned.insert(table);
   return {mentioned.begin(), mentioned.end()};
 }
 
-void HeldNames::note_versions(const Push& push) {
-  if (push.is_whole) versions_.clear();
+std::size_t HeldNames::new_tables(const Push& push) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      push.tables, [this](const PushedTable& table) { return !versions_.contains(table.name); }));
+}
+
+// The one table without a name that istiod sends today has no version either.
+void HeldNames::note_versions(const Push& push, bool is_whole) {
+  if (is_whole) versions_.clear();
   for (const std::string& name : push.removed) versions_.erase(name);
   for (const PushedTable& table : push.tables)
-    if (!table.version.empty()) versions_[table.name] = table.version;
+    if (!table.name.empty() || !table.version.empty()) versions_[table.name] = table.version;
 }
 
 Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& reader) {
   // istiod sends no response without a table for a whole.  One that does come must not end all
   // names.
   if (push.tables.empty() && push.removed.empty()) return Difference();
+  const bool is_whole = push.is_whole || wants_whole_;
   const auto arrivals = arrivals_of(push);
-  const auto mentioned = mentioned_tables(push);
+  const auto mentioned = mentioned_tables(push, is_whole);
   std::size_t others = names_.size();
   for (const std::uint64_t table : mentioned)
     if (const auto listed = tables_.find(table); listed != tables_.end())
       others -= listed->second.size();
-  if (arrivals.size() + others > kMaxNames)
-    return fail("the push would make more than " + std::to_string(kMaxNames) + " names");
-  note_versions(push);
+  if (arrivals.size() + others > limits_.names)
+    return fail("the push would make more than " + std::to_string(limits_.names) + " names");
+  if (!is_whole && versions_.size() + new_tables(push) > limits_.names)
+    return fail("the push would make more than " + std::to_string(limits_.names) + " tables");
+  wants_whole_ = false;
+  note_versions(push, is_whole);
   ++push_;
   Update update(*this, reader);
   for (const Arrival& arrival : arrivals) update.arrive(arrival);
@@ -219,9 +254,13 @@ Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& 
   return difference;
 }
 
-std::vector<HeldResource> HeldNames::versions() const {
+std::vector<HeldResource> HeldNames::begin_stream() {
   std::vector<HeldResource> all;
-  for (const auto& [name, version] : versions_) all.push_back({name, version});
+  std::size_t octets = 0;
+  for (const auto& [name, version] : versions_)
+    octets += all.emplace_back(HeldResource{name, version}).octets();
+  wants_whole_ = octets > kMaxVersionOctets;
+  if (wants_whole_) all.clear();
   return all;
 }
 

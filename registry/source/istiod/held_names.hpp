@@ -25,6 +25,10 @@ class HeldNames {
  public:
   // Names whose findings are kept; others are only counted.
   static constexpr std::size_t kMaxFaultyNames = 1'000;
+  // A headless Service of 200,000 Pods.  protobuf needs 30 times as much to read it.
+  static constexpr std::size_t kMaxInfoOctets = std::size_t{4} << 20;
+  // An alternative host costs the registry as much as so many addresses.
+  static constexpr std::size_t kPartsOfAltHost = 4;
 
   struct Difference {
     std::vector<OriginChange> changes;  // for SourceBatch; empty when nothing has changed
@@ -32,7 +36,8 @@ class HeldNames {
   };
 
   // `origin` stands for all that is held, in changes and findings.
-  explicit HeldNames(std::string origin) : origin_(std::move(origin)) {}
+  explicit HeldNames(std::string origin, HeldLimits limits = {})
+      : origin_(std::move(origin)), limits_(limits) {}
 
   // Takes over a push and returns the difference.  The first push replaces what the origin had in
   // an earlier run.  A faulty name is refused by itself: its earlier version stays.  An Error says
@@ -41,8 +46,9 @@ class HeldNames {
 
   std::size_t size() const { return names_.size(); }
   std::size_t refused() const { return refused_; }
-  // The versions of the tables that have one, for the next stream.
-  std::vector<HeldResource> versions() const;
+  // The tables that have a name or a version, for the next stream.  Empty when they are too many
+  // for a request: the first push of that stream is the whole then.
+  std::vector<HeldResource> begin_stream();
   // All that is wrong now, within kMaxFaultyNames.
   std::vector<Finding> findings() const;
 
@@ -53,6 +59,7 @@ class HeldNames {
     std::uint64_t table = 0;    // hash of its table's name
     std::uint32_t slot = 0;     // in its table's list
     std::uint32_t push = 0;     // the number of the last push that had it
+    std::uint32_t parts = 0;    // of its good version; see kMaxParts
     bool is_refused = false;
   };
   struct Arrival {
@@ -64,20 +71,24 @@ class HeldNames {
   class Update;
 
   static std::vector<Arrival> arrivals_of(const Push& push);
-  std::vector<std::uint64_t> mentioned_tables(const Push& push) const;
-  void note_versions(const Push& push);
+  std::vector<std::uint64_t> mentioned_tables(const Push& push, bool is_whole) const;
+  std::size_t new_tables(const Push& push) const;
+  void note_versions(const Push& push, bool is_whole);
   // Adds a name to the list of its table, and takes it out.
   void list(std::uint64_t id, Name& name);
   void unlist(const Name& name);
 
   const std::string origin_;
+  const HeldLimits limits_;
   bool is_first_ = true;
+  bool wants_whole_ = false;                       // of the next push
   std::uint32_t push_ = 0;                         // the number of the latest push
   std::size_t refused_ = 0;                        // names that are faulty
+  std::size_t parts_ = 0;                          // of all names
   std::unordered_map<std::uint64_t, Name> names_;  // by id
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> tables_;  // ids, by table
   std::map<std::uint64_t, std::vector<Finding>> faults_;                  // by id
-  std::map<std::string, std::string> versions_;                           // by table
+  std::map<std::string, std::string> versions_;  // by table, with a name or a version
 };
 
 }  // namespace meshdns::registry::istiod

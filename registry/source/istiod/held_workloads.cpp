@@ -12,8 +12,6 @@ namespace {
 
 // Between the parts of packed keys.  Checked texts have no such character.
 constexpr char kPartEnd = '\0';
-// Tags and lengths of one entry of initial_resource_versions.
-constexpr std::size_t kVersionOverhead = 12;
 
 void pack_key(const ResourceKey& key, std::string& into) {
   into.push_back(static_cast<char>(key.kind));
@@ -38,6 +36,28 @@ std::vector<ResourceKey> unpack_keys(std::string_view packed) {
   std::vector<ResourceKey> keys;
   while (!packed.empty()) keys.push_back(unpack_key(packed));
   return keys;
+}
+
+// The parts of an object that objects_of() makes.
+std::size_t parts_of_object(const Resource& object) {
+  if (const auto* service = std::get_if<KubeService>(&object))
+    return service->cluster_ips.size() + service->ports.size();
+  if (const auto* entry = std::get_if<ServiceEntry>(&object))
+    return entry->addresses.size() + entry->ports.size() + entry->subject_alt_names.size();
+  std::size_t parts = meta_of(object).labels.size();
+  if (const auto* slice = std::get_if<EndpointSlice>(&object))
+    for (const EndpointSubset& subset : slice->subsets) {
+      parts += subset.ports.size();
+      for (const Endpoint& endpoint : subset.endpoints) parts += endpoint.addresses.size();
+    }
+  if (const auto* pod = std::get_if<Pod>(&object)) parts += pod->ips.size();
+  return parts;
+}
+
+std::size_t parts_of(const std::vector<Resource>& objects) {
+  std::size_t parts = 0;
+  for (const Resource& object : objects) parts += parts_of_object(object);
+  return parts;
 }
 
 }  // namespace
@@ -71,9 +91,11 @@ class HeldWorkloads::Taking {
       return;
     }
     ++changed_;
-    auto objects = read(address);
+    static const Held kNew;
+    auto objects = read(address, known == held_.held_.end() ? kNew : known->second);
     if (!objects) return refuse(address.name, objects.error().message);
     known = held_.held_.try_emplace(address.name).first;
+    if (!std::exchange(known->second.was_good, true)) held_.never_good_ -= known->second.is_refused;
     exchange(known->second, *objects);
     known->second.content = content;
     known->second.version = address.version;
@@ -81,12 +103,16 @@ class HeldWorkloads::Taking {
     held_.faults_.erase(address.name);
   }
 
-  Result<std::vector<Resource>> read(const PushedAddress& address) {
+  Result<std::vector<Resource>> read(const PushedAddress& address, const Held& before) {
+    if (address.content.size() > kMaxResourceOctets) return fail("has more than 1 MiB");
     const auto message = reader_.read_address(address.content);
     if (!message) return fail("is no Address message");
     auto objects = objects_of(*message, address.name, held_.rules_);
-    if (objects && held_.objects_ + objects->size() > kMaxNames)
-      return fail("there are more than " + std::to_string(kMaxNames) + " objects");
+    if (objects && held_.objects_ - before.objects + objects->size() > held_.limits_.names)
+      return fail("there are more than " + std::to_string(held_.limits_.names) + " objects");
+    if (objects && held_.parts_ - before.parts + parts_of(*objects) > held_.limits_.parts)
+      return fail("there are more than " + std::to_string(held_.limits_.parts) +
+                  " addresses and ports");
     return objects;
   }
 
@@ -96,10 +122,13 @@ class HeldWorkloads::Taking {
       pack_key(key_of(object), keys);
       change_.resources.push_back({object, 0});
     }
-    std::vector<ResourceKey> before = unpack_keys(held.keys);
-    held_.objects_ += objects.size();
-    held_.objects_ -= before.size();
-    for (ResourceKey& key : before)
+    held_.parts_ -= held.parts;
+    held_.objects_ -= held.objects;
+    held.parts = static_cast<std::uint32_t>(parts_of(objects));
+    held.objects = static_cast<std::uint32_t>(objects.size());
+    held_.parts_ += held.parts;
+    held_.objects_ += held.objects;
+    for (ResourceKey& key : unpack_keys(held.keys))
       if (std::ranges::none_of(objects, [&](const Resource& o) { return key_of(o) == key; }))
         change_.removed.push_back(std::move(key));
     held.keys = std::move(keys);
@@ -108,18 +137,20 @@ class HeldWorkloads::Taking {
   // Its earlier version stays, and so does what an earlier run has left of it.
   void refuse(const std::string& name, const std::string& why) {
     if (refusals_++ == 0) refusal_ = printable(name) + ": " + why;
-    note_fault(name, why);
     const auto known = held_.held_.find(name);
     if (known != held_.held_.end()) {
+      note_fault(name, why);
       held_.refused_ += !std::exchange(known->second.is_refused, true);
       return;
     }
     if (held_.is_first_)
       for (ResourceKey& key : keys_of_name(name, held_.rules_))
         change_.keep.push_back(std::move(key));
-    if (held_.held_.size() >= kMaxNames) return;
+    if (held_.never_good_ >= kMaxNeverGood) return;
+    note_fault(name, why);
     held_.held_[name].is_refused = true;
     ++held_.refused_;
+    ++held_.never_good_;
   }
 
   void note_fault(const std::string& name, const std::string& why) {
@@ -175,6 +206,7 @@ HeldWorkloads::Difference HeldWorkloads::take(const Push& push, MessageReader& r
 void HeldWorkloads::forget(const std::string& name) {
   const auto known = held_.find(name);
   refused_ -= known->second.is_refused;
+  never_good_ -= !known->second.was_good;
   faults_.erase(name);
   held_.erase(known);
 }
@@ -182,20 +214,18 @@ void HeldWorkloads::forget(const std::string& name) {
 std::vector<HeldResource> HeldWorkloads::begin_stream() {
   // istiod sends those again that were never good, if they are still there.
   refused_ -= std::erase_if(held_, [this](const auto& item) {
-    const bool was_never_good = item.second.is_refused && item.second.keys.empty();
+    const bool was_never_good = !item.second.was_good;
     if (was_never_good) faults_.erase(item.first);
     return was_never_good;
   });
+  never_good_ = 0;
   std::vector<HeldResource> all;
   std::size_t octets = 0;
-  for (const auto& [name, held] : held_) {
-    octets += name.size() + held.version.size() + kVersionOverhead;
-    all.push_back({name, held.version});
-  }
-  wants_whole_ = false;
-  if (octets <= kMaxVersionOctets) return all;
-  wants_whole_ = true;
-  return {};
+  for (const auto& [name, held] : held_)
+    octets += all.emplace_back(HeldResource{name, held.version}).octets();
+  wants_whole_ = octets > kMaxVersionOctets;
+  if (wants_whole_) all.clear();
+  return all;
 }
 
 std::vector<Finding> HeldWorkloads::findings() const {

@@ -2,7 +2,7 @@
 // Compares each push of the workload API with the resources that are held.  istiod sends only what
 // has changed, and the whole at the beginning.
 //
-// Of each resource a hash and the keys of its objects are held: 380 bytes for a Pod of one service.
+// Of each resource a hash and the keys of its objects are held: 390 bytes for a Pod of one service.
 // The objects are in the registry already.
 #pragma once
 
@@ -25,8 +25,10 @@ class HeldWorkloads {
  public:
   // Resources whose findings are kept; others are only counted.
   static constexpr std::size_t kMaxFaulty = 1'000;
-  // Octets of the names and versions that a request may have: istiod reads 4 MiB.
-  static constexpr std::size_t kMaxVersionOctets = std::size_t{3} << 20;
+  // Resources that were never good and are remembered.
+  static constexpr std::size_t kMaxNeverGood = 100'000;
+  // A workload of 256 services with many ports each.  protobuf needs 60 times as much to read it.
+  static constexpr std::size_t kMaxResourceOctets = std::size_t{1} << 20;
 
   struct Difference {
     std::vector<OriginChange> changes;  // for SourceBatch; empty when nothing has changed
@@ -35,8 +37,8 @@ class HeldWorkloads {
   };
 
   // `origin` stands for all that is held, in changes and findings.
-  HeldWorkloads(std::string origin, WorkloadRules rules)
-      : origin_(std::move(origin)), rules_(std::move(rules)) {}
+  HeldWorkloads(std::string origin, WorkloadRules rules, HeldLimits limits = {})
+      : origin_(std::move(origin)), rules_(std::move(rules)), limits_(limits) {}
 
   // Takes over a push and returns the difference.  The first push replaces what the origin had in
   // an earlier run.  A faulty resource is refused by itself: its earlier version stays.
@@ -53,7 +55,10 @@ class HeldWorkloads {
     std::uint64_t content = 0;
     std::string version;
     std::string keys;  // of its objects, packed
-    bool is_refused = false;
+    std::uint32_t objects = 0;
+    std::uint32_t parts = 0;  // of its objects; see kMaxParts
+    bool was_good = false;    // some version of it
+    bool is_refused = false;  // the last one
   };
   class Taking;
 
@@ -62,11 +67,14 @@ class HeldWorkloads {
 
   const std::string origin_;
   const WorkloadRules rules_;
+  const HeldLimits limits_;
   bool is_first_ = true;
   bool wants_whole_ = false;  // of the next push
   std::unordered_map<std::string, Held> held_;
   std::size_t refused_ = 0;
+  std::size_t never_good_ = 0;
   std::size_t objects_ = 0;
+  std::size_t parts_ = 0;  // of all objects
   std::map<std::string, Finding> faults_;
 };
 

@@ -16,8 +16,7 @@ void Inbox::on_connected() {
 }
 
 std::vector<HeldResource> Inbox::begin_stream() {
-  if (auto* workloads = std::get_if<HeldWorkloads>(&held_)) return workloads->begin_stream();
-  return std::get<HeldNames>(held_).versions();
+  return std::visit([](auto& held) { return held.begin_stream(); }, held_);
 }
 
 std::optional<std::string> Inbox::on_push(const Push& push, MessageReader& reader) {

@@ -108,6 +108,8 @@ class PushBuilder {
     if (!is_of_type)
       return refuse("the response has a resource of another type than " + std::string(type_.name));
     if (!count_one()) return;
+    if (name.size() > kMaxResourceName || version.size() > kMaxResourceVersion)
+      return refuse("the name or the version of a resource is too long");
     if (&type_ == &kAddress) return add_address(value, name, version);
     add_table(value, name, version);
   }

@@ -110,6 +110,24 @@ TEST(AdsSessionTest, LimitsTheNamesAndTheTables) {
             "the response has more than 1000000 names and resources");
 }
 
+TEST(AdsSessionTest, RefusesAResourceWithAHugeNameOrVersion) {
+  // A text of up to 16,383 octets.
+  const auto long_field = [](int number, const std::string& text) {
+    return std::string(1, static_cast<char>(number << 3 | 2)) +
+           std::string(1, static_cast<char>((text.size() & 0x7f) | 0x80)) +
+           std::string(1, static_cast<char>(text.size() >> 7)) + text;
+  };
+  const auto response_with = [&](std::size_t name, std::size_t version) {
+    return long_field(2, long_field(1, std::string(version, 'v')) + long_field(2, any_of("")) +
+                             long_field(3, std::string(name, 'n')));
+  };
+  const AdsSession reading = session(AdsTransport::Delta);
+  EXPECT_FALSE(reading.read(response_with(kMaxResourceName, kMaxResourceVersion)).fault);
+  for (const auto& response :
+       {response_with(kMaxResourceName + 1, 1), response_with(1, kMaxResourceVersion + 1)})
+    EXPECT_EQ(reading.read(response).fault, "the name or the version of a resource is too long");
+}
+
 TEST(AdsSessionTest, AsksForAllAddressesOfTheWorkloadApi) {
   AdsOptions options;
   options.api = AdsApi::Workloads;

@@ -14,12 +14,18 @@ namespace {
 
 using Effect = OriginChange::Effect;
 
-// "IP NAMESPACE": an info message in these tests.  "" is none.
+// "IP NAMESPACE": an info message in these tests.  "" is none, and "*N" one with N alternative
+// hosts.
 class WordReader final : public NameInfoReader {
  public:
   const NameInfo* read(std::string_view info) override {
     ++reads;
     const auto space = info.find(' ');
+    info_ = {};
+    if (info.starts_with('*')) {
+      info_.alt_hosts.assign(std::stoul(std::string(info.substr(1))), "b.example");
+      return &info_;
+    }
     if (space == std::string_view::npos) return nullptr;
     info_.ips = {info.substr(0, space)};
     info_.ns = info.substr(space + 1);
@@ -55,6 +61,13 @@ class HeldNamesTest : public ::testing::Test {
     return *std::move(difference);
   }
 
+  // One more than small_ holds.
+  static std::vector<std::string> many(const std::string& prefix) {
+    std::vector<std::string> all;
+    for (int i = 0; i <= 10; ++i) all.push_back(prefix + std::to_string(i));
+    return all;
+  }
+
   std::string all() const {
     std::string text;
     for (const auto& [hash, line] : objects_) text += text.empty() ? line : "; " + line;
@@ -62,6 +75,7 @@ class HeldNamesTest : public ::testing::Test {
   }
 
   HeldNames held_{"istiod:x"};
+  HeldNames small_{"istiod:x", {.names = 10, .parts = 80}};
   WordReader reader_;
 
  private:
@@ -163,8 +177,30 @@ TEST_F(HeldNamesTest, TablesWithNamesComeAndGoByThemselves) {
   EXPECT_EQ(all(), "n/a.example 10.0.0.1; n/c.example 10.0.0.3");
   push({}, {"t", "unknown"});
   EXPECT_EQ(all(), "n/c.example 10.0.0.3");
-  ASSERT_EQ(held_.versions().size(), 1U);
-  EXPECT_EQ(held_.versions()[0].name + held_.versions()[0].version, "u2");
+  const auto held = held_.begin_stream();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].name + held[0].version, "u2");
+}
+
+// istiod could not say that it is gone.
+TEST_F(HeldNamesTest, TheNextStreamHasATableWithoutAVersion) {
+  push({{"", {{"a.example", "10.0.0.1 n"}}}, {"t", {{"b.example", "10.0.0.2 n"}}}});
+  const auto held = held_.begin_stream();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].name + held[0].version, "t");
+}
+
+TEST_F(HeldNamesTest, TheNextStreamBeginsAnewWithMoreTablesThanARequestHolds) {
+  const std::string version(kMaxVersionOctets / 2, 'v');
+  push({{"t", {{"a.example", "10.0.0.1 n"}}, version},
+        {"u", {{"b.example", "10.0.0.2 n"}}, version}});
+  EXPECT_TRUE(held_.begin_stream().empty());
+  EXPECT_EQ(push({}).changed, 0U);
+  push({{"u", {{"b.example", "10.0.0.2 n"}}, "1"}});
+  EXPECT_EQ(all(), "n/b.example 10.0.0.2");
+  push({{"t", {{"a.example", "10.0.0.1 n"}}, "1"}});
+  EXPECT_EQ(all(), "n/a.example 10.0.0.1; n/b.example 10.0.0.2");
+  EXPECT_EQ(held_.begin_stream().size(), 2U);
 }
 
 TEST_F(HeldNamesTest, AHostMovesFromOneTableToAnother) {
@@ -220,31 +256,73 @@ TEST_F(HeldNamesTest, APushWithoutATableTakesNothingAway) {
 }
 
 TEST_F(HeldNamesTest, TooManyNamesAreRefusedAsAWhole) {
-  push({{"", {{"a.example", "10.0.0.1 n"}}}});
-  std::vector<std::string> hosts;
-  for (std::size_t i = 0; i <= kMaxNames; ++i) hosts.push_back("h" + std::to_string(i));
   Push push;
-  PushedTable& table = push.tables.emplace_back();
-  for (const std::string& host : hosts) table.names.push_back({host, "10.0.0.1 n"});
-  const auto refused = held_.take(push, reader_);
+  push.tables.push_back({"", "", {{"a.example", "10.0.0.1 n"}}});
+  EXPECT_TRUE(small_.take(push, reader_));
+  const auto hosts = many("h");
+  push.tables[0].names.clear();
+  for (const std::string& host : hosts) push.tables[0].names.push_back({host, "10.0.0.1 n"});
+  const auto refused = small_.take(push, reader_);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "the push would make more than 1000000 names");
-  EXPECT_EQ(held_.size(), 1U);
+  EXPECT_EQ(refused.error().message, "the push would make more than 10 names");
+  EXPECT_EQ(small_.size(), 1U);
 }
 
 TEST_F(HeldNamesTest, TheLimitCountsTheTablesThatAPushDoesNotMention) {
-  std::vector<std::string> hosts;
-  for (std::size_t i = 0; i < kMaxNames; ++i) hosts.push_back("h" + std::to_string(i));
+  auto hosts = many("h");
+  hosts.pop_back();
   Push all;
   all.tables.push_back({"t", "", {}});
   for (const std::string& host : hosts) all.tables[0].names.push_back({host, "10.0.0.1 n"});
-  EXPECT_TRUE(held_.take(all, reader_));
+  EXPECT_TRUE(small_.take(all, reader_));
   Push more;
   more.tables.push_back({"u", "", {{"a.example", "10.0.0.1 n"}}});
-  EXPECT_FALSE(held_.take(more, reader_));
+  EXPECT_FALSE(small_.take(more, reader_));
   more.tables[0].name = "t";
-  EXPECT_TRUE(held_.take(more, reader_));
-  EXPECT_EQ(held_.size(), 1U);
+  EXPECT_TRUE(small_.take(more, reader_));
+  EXPECT_EQ(small_.size(), 1U);
+}
+
+// A hostile istiod could add to the memory with every push.
+TEST_F(HeldNamesTest, TheAddressesAndAlternativeHostsOfAllNamesAreLimited) {
+  static_assert(HeldNames::kPartsOfAltHost == 4);
+  const auto take = [this](const char* table, const std::string& info) {
+    Push push;
+    push.tables.push_back({table, "", {{std::string_view(table), info}}});
+    EXPECT_TRUE(small_.take(push, reader_));
+  };
+  take("a.example", "*10");
+  take("b.example", "*10");
+  EXPECT_EQ(small_.refused(), 0U);
+  take("c.example", "10.0.0.1 n");
+  ASSERT_EQ(small_.findings().size(), 1U);
+  EXPECT_EQ(small_.findings()[0].object + ": " + small_.findings()[0].message,
+            "c.example: there are more than 80 addresses and alternative hosts");
+  take("b.example", "*9");
+  take("c.example", "10.0.0.1 n");
+  EXPECT_EQ(small_.refused(), 0U);
+}
+
+TEST_F(HeldNamesTest, AHugeNameInfoIsNotRead) {
+  push({{"", {{"a.example", std::string(HeldNames::kMaxInfoOctets + 1, 'x')}}}});
+  EXPECT_EQ(reader_.reads, 0);
+  EXPECT_EQ(held_.refused(), 1U);
+}
+
+TEST_F(HeldNamesTest, TheTablesAreLimited) {
+  auto names = many("t");
+  names.pop_back();
+  Push push;
+  for (const std::string& name : names) push.tables.push_back({name, "", {}});
+  EXPECT_TRUE(small_.take(push, reader_));
+  EXPECT_TRUE(small_.take(push, reader_));
+  push.tables.resize(1);
+  push.tables[0].name = "u";
+  const auto refused = small_.take(push, reader_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "the push would make more than 10 tables");
+  push.is_whole = true;
+  EXPECT_TRUE(small_.take(push, reader_));
 }
 
 TEST_F(HeldNamesTest, TheFindingsAreLimited) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "registry/snapshot/stored_resource.hpp"
@@ -14,7 +15,7 @@ namespace {
 using Effect = OriginChange::Effect;
 
 // Contents in these tests: "HOST" is a service of namespace shop, "HOST IP" one with that address,
-// "=SERVICE..." a Pod of these services.  "!" is no message.
+// "=SERVICE..." a Pod of these services.  "!" is no message.  "HOST*" has many alternative names.
 class ShortReader final : public MessageReader {
  public:
   const NameInfo* read(std::string_view) override { return nullptr; }
@@ -24,7 +25,8 @@ class ShortReader final : public MessageReader {
     if (content.starts_with("=")) return pod(content.substr(1));
     ApiService service;
     service.ns = "shop";
-    service.hostname = content.substr(0, content.find(' '));
+    service.hostname = content.substr(0, content.find_first_of(" *"));
+    if (content.ends_with('*')) service.subject_alt_names.assign(256, "spiffe://a");
     if (content.find(' ') != std::string_view::npos)
       service.addresses = {{"", std::string(content.substr(content.find(' ') + 1)), {}}};
     return service;
@@ -59,7 +61,7 @@ class HeldWorkloadsTest : public ::testing::Test {
     push.removed = std::move(removed);
     for (const Pushed& one : addresses)
       push.addresses.push_back({one.name, one.version, one.content});
-    auto difference = held_.take(push, reader_);
+    auto difference = (limited_ ? *limited_ : held_).take(push, reader_);
     for (const OriginChange& change : difference.changes) apply(change);
     return difference;
   }
@@ -83,8 +85,13 @@ class HeldWorkloadsTest : public ::testing::Test {
     return text;
   }
 
+  void held_limits(std::size_t names, std::size_t parts) {
+    limited_.emplace("istiod", WorkloadRules(), HeldLimits{names, parts});
+  }
+
   ShortReader reader_;
   HeldWorkloads held_{"istiod", {}};
+  std::optional<HeldWorkloads> limited_;  // held_limits(): instead of held_
   std::set<std::string> objects_;
   std::vector<Finding> findings_;
 };
@@ -165,7 +172,7 @@ TEST_F(HeldWorkloadsTest, TheNextStreamHasWhatIsHeld) {
 }
 
 TEST_F(HeldWorkloadsTest, TheNextStreamBeginsAnewWithMoreThanARequestHolds) {
-  const std::string version(HeldWorkloads::kMaxVersionOctets / 2, 'v');
+  const std::string version(kMaxVersionOctets / 2, 'v');
   push({{"shop/a.example", "a.example", version}, {"shop/b.example", "b.example", version}});
   EXPECT_TRUE(held_.begin_stream().empty());
   push({{"shop/b.example", "b.example"}, {"shop/c.example", "c.example"}});
@@ -181,6 +188,48 @@ TEST_F(HeldWorkloadsTest, APushWithoutAnythingTakesNothingAway) {
   push({{"shop/a.example", "a.example"}});
   EXPECT_TRUE(push({}).changes.empty());
   EXPECT_EQ(all(), "ServiceEntry shop/a.example");
+}
+
+// A hostile istiod could add to the memory with every push.
+TEST_F(HeldWorkloadsTest, LimitsTheParts) {
+  held_limits(1'000, 512);
+  const Pushed a = {"shop/a.example", "a.example*"};
+  const Pushed b = {"shop/b.example", "b.example*"};
+  const Pushed c = {"shop/c.example", "c.example*"};
+  EXPECT_EQ(push({a, b}).refusal, "");
+  EXPECT_EQ(push({c}).refusal, "shop/c.example: there are more than 512 addresses and ports");
+  EXPECT_EQ(push({{b.name, "b.example"}, c}).refusal, "");
+  EXPECT_EQ(push({b}).refusal, "shop/b.example: there are more than 512 addresses and ports");
+  push({}, {a.name});
+  EXPECT_EQ(push({b}).refusal, "");
+}
+
+TEST_F(HeldWorkloadsTest, LimitsTheObjects) {
+  held_limits(3, kMaxParts);
+  EXPECT_EQ(push({{"c//Pod/shop/p", "=ab"}}).refusal, "");
+  EXPECT_EQ(push({{"shop/a.example", "a.example"}}).refusal,
+            "shop/a.example: there are more than 3 objects");
+  push({{"c//Pod/shop/p", "=b"}});
+  EXPECT_EQ(push({{"shop/a.example", "a.example"}}).refusal, "");
+}
+
+TEST_F(HeldWorkloadsTest, DoesNotReadAHugeResource) {
+  const std::string huge(HeldWorkloads::kMaxResourceOctets + 1, 'x');
+  EXPECT_EQ(push({{"shop/a.example", huge}}).refusal, "shop/a.example: has more than 1 MiB");
+  EXPECT_EQ(reader_.reads, 0);
+}
+
+TEST_F(HeldWorkloadsTest, LimitsTheResourcesThatWereNeverGood) {
+  std::vector<Pushed> all;
+  for (std::size_t i = 0; i < HeldWorkloads::kMaxNeverGood + 5; ++i)
+    all.push_back({"shop/h" + std::to_string(i) + ".example", "!"});
+  push(all);
+  EXPECT_EQ(held_.size(), HeldWorkloads::kMaxNeverGood);
+  push({{all[0].name, "h0.example"}, all.back()});
+  EXPECT_EQ(held_.size(), HeldWorkloads::kMaxNeverGood + 1);
+  push({}, {all[0].name, all[1].name});
+  push({all[2], all[1], {"shop/x.example", "!"}});
+  EXPECT_EQ(held_.size(), HeldWorkloads::kMaxNeverGood);
 }
 
 TEST_F(HeldWorkloadsTest, LimitsTheFindings) {
