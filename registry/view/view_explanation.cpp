@@ -14,6 +14,7 @@ constexpr std::size_t kNamespacesShown = 8;
 
 std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
   if (record.ns == client.ns) return "chosen: the client's own namespace";
+  if (record.provider == Provider::NameTable) return "chosen: a name of istiod";
   if (record.provider != Provider::ServiceEntry) return "chosen: a Kubernetes Service";
   return record.is_public() ? "chosen: public, oldest"
                             : "chosen: exported to the client's namespace, oldest";

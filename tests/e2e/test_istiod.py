@@ -44,6 +44,8 @@ def test_answers_the_names_that_istiod_pushes(mesh, transport):
         assert daemon.ask(name).addresses() == ["10.96.0.1"], name
     assert daemon.ask("api.example.org.", "AAAA").addresses() == ["2001:db8::7"]
     assert daemon.ask("x.wild.example.org.").addresses() == ["10.0.0.9"]
+    explanation = daemon.get("/explain?name=api.example.org")[1]
+    assert f"api.example.org (istiod:{istiod.address}): chosen: a name of istiod" in explanation
     istiod.push({"api.example.org": {"ips": ["10.0.0.8"]}})
     mesh.wait_for(daemon, "api.example.org.", ["10.0.0.8"])
     assert daemon.ask("web.shop.svc.cluster.local.").addresses() == []
