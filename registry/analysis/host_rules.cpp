@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "registry/analysis/rules.hpp"
+#include "registry/base/host_name.hpp"
+#include "registry/base/printable.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+// Of the claims of one host that are compared with each other: each with each.
+constexpr std::size_t kMaxClaimsCompared = 32;
+
+// Whether clients of a third namespace see both services, so that the order of the objects decides.
+// Clients of the two namespaces get their own.
+bool compete(const ServiceRecord& a, const ServiceRecord& b) {
+  if (a.is_public() && b.is_public()) return true;
+  const ServiceRecord& narrow = a.is_public() ? b : a;
+  const ServiceRecord& other = a.is_public() ? a : b;
+  return std::ranges::any_of(narrow.exports->namespaces, [&](const SymbolRef& ns) {
+    return ns != a.ns && ns != b.ns && other.is_exported_to(ns.get());
+  });
+}
+
+std::string text_of(const SymbolRef& ns) { return std::string(ns->text()); }
+
+const StoredResource* entry_of(const ServiceRecord& record) {
+  const StoredResource* found = nullptr;
+  record.for_each_source([&](const StoredRef& source) {
+    if (found == nullptr &&
+        (source->kind() == Kind::ServiceEntry || source->kind() == Kind::NameTableEntry))
+      found = source.get();
+  });
+  return found;
+}
+
+std::string field_of(const StoredResource& stored, std::string_view host) {
+  if (stored.kind() != Kind::ServiceEntry) return {};
+  const Resource resource = stored.decode();
+  const auto& hosts = std::get<ServiceEntry>(resource).hosts;
+  const auto at = std::ranges::find(hosts, host);
+  return at == hosts.end()
+             ? "spec.hosts"
+             : list_element("spec.hosts", static_cast<std::size_t>(at - hosts.begin()));
+}
+
+// A client prefers the service that is exported to it by name to a public one.
+bool is_preferred(const ServiceRecord& a, const ServiceRecord& b) {
+  return a.is_public() == b.is_public() || !a.is_public();
+}
+
+void judge_claims(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) {
+  std::vector<const ServiceRecord*> claims;
+  for (const ServiceRecord* record : host.records())
+    if (!record->placeholder && record->is_claim() && record->ns &&
+        claims.size() < kMaxClaimsCompared)
+      claims.push_back(record);
+  for (std::size_t i = 1; i < claims.size(); ++i) {
+    const ServiceRecord& later = *claims[i];
+    const auto rival = std::find_if(claims.begin(), claims.begin() + static_cast<long>(i),
+                                    [&](const ServiceRecord* r) { return compete(*r, later); });
+    if (rival == claims.begin() + static_cast<long>(i)) continue;
+    const ServiceRecord& earlier = **rival;
+    const StoredResource* mine = entry_of(later);
+    const StoredResource* theirs = entry_of(earlier);
+    if (mine == nullptr || theirs == nullptr) continue;
+    const bool is_first = is_preferred(earlier, later);
+    const ServiceRecord& winner = is_first ? earlier : later;
+    const std::string why = earlier.is_public() != later.is_public()
+                                ? ", which is exported to them by name"
+                                : ", which comes first by age and name of the namespace";
+    out.add({FindingKind::HostClaimedTwice, Weight::Warning, mesh.place_of(*mine),
+             field_of(*mine, host.host()),
+             quoted(std::string(host.host())) + " is a host of namespace " + text_of(earlier.ns) +
+                 ", too: clients of " + text_of(later.ns) + " get this one, clients of " +
+                 text_of(earlier.ns) +
+                 " that one, and clients of other namespaces that see both get that of " +
+                 text_of(winner.ns) + why + "; remove one, or narrow exportTo",
+             mesh.place_of(*theirs)});
+  }
+}
+
+void judge_squatters(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) {
+  const ServiceRecord* service = nullptr;
+  for (const ServiceRecord* record : host.records())
+    if (!record->placeholder && record->provider == Provider::Kubernetes && service == nullptr)
+      service = record;
+  if (service == nullptr || !service->source) return;
+  for (const ServiceRecord* record : host.records()) {
+    if (!record->is_claim() || !record->ns || record->ns == service->ns) continue;
+    if (record->placeholder && !record->refused) continue;
+    const StoredResource* entry = entry_of(*record);
+    if (entry == nullptr || entry->kind() != Kind::ServiceEntry) continue;
+    const std::string effect = record->refused ? "the claim is refused (mesh.claims: strict)"
+                                               : "clients of " + text_of(record->ns) +
+                                                     " get this entry instead of the Service";
+    out.add({FindingKind::ServiceNameSquatted, Weight::Warning, mesh.place_of(*entry),
+             field_of(*entry, host.host()),
+             quoted(std::string(host.host())) + " is the name of a Service of namespace " +
+                 text_of(service->ns) + ": " + effect + "; use a name of your own",
+             mesh.place_of(*service->source)});
+  }
+}
+
+// Entries of one namespace for one host.
+void judge_mixed_exports(const MeshObjects& mesh, const HostEntry& host,
+                         const ServiceRecord& record, MeshFindings& out) {
+  if (!record.split || out.is_full(FindingKind::MixedExportTo)) return;
+  const StoredResource* first = nullptr;
+  ExportTo first_exports;
+  bool is_said = false;
+  record.for_each_source([&](const StoredRef& source) {
+    if (is_said || source->kind() != Kind::ServiceEntry) return;
+    const Resource resource = source->decode();
+    const auto& entry = std::get<ServiceEntry>(resource);
+    ExportTo exports = effective_exports(entry.export_to, entry.meta.ns, mesh.settings());
+    if (first == nullptr) {
+      first = source.get();
+      first_exports = std::move(exports);
+      return;
+    }
+    if (exports == first_exports) return;
+    is_said = true;
+    out.add({FindingKind::MixedExportTo, Weight::Warning, mesh.place_of(*source), "spec.exportTo",
+             "differs from that of another entry for " + quoted(std::string(host.host())) +
+                 " in the same namespace: clients get different addresses and ports, each those of "
+                 "the entries that it sees; use one exportTo for all",
+             mesh.place_of(*first)});
+  });
+}
+
+}  // namespace
+
+void judge_host(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) {
+  for (const ServiceRecord* record : host.records())
+    if (!record->placeholder) judge_mixed_exports(mesh, host, *record, out);
+  if (host.records().size() < 2) return;
+  if (!out.is_full(FindingKind::HostClaimedTwice)) judge_claims(mesh, host, out);
+  if (!out.is_full(FindingKind::ServiceNameSquatted)) judge_squatters(mesh, host, out);
+}
+
+void judge_short_names(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshFindings& out) {
+  const ServiceEntry& entry = judged.object;
+  for (std::size_t i = 0; i < entry.hosts.size(); ++i) {
+    const std::string& host = entry.hosts[i];
+    const std::size_t labels = count_labels(host);
+    if (host.starts_with("*") || labels < 2 || labels > 3) continue;
+    std::string_view name = host;
+    if (labels == 3) {
+      if (!name.ends_with(".svc")) continue;
+      name.remove_suffix(4);
+    }
+    const auto dot = name.find('.');
+    const std::string_view ns = name.substr(dot + 1);
+    if (ns == entry.meta.ns) continue;
+    const StoredResource* service = mesh.find_service(ns, name.substr(0, dot), entry.meta.cluster);
+    if (service == nullptr) continue;
+    out.add({FindingKind::ServiceNameSquatted, Weight::Warning, mesh.place_of(judged.stored),
+             list_element("spec.hosts", i),
+             quoted(host) + " is a short name of a Service of namespace " + std::string(ns) +
+                 ", and the Service wins where a client sees both; use a name of your own",
+             mesh.place_of(*service)});
+  }
+}
+
+void SingleLabelHosts::add(Judged<ServiceEntry> judged) {
+  for (std::size_t i = 0; i < judged.object.hosts.size(); ++i) {
+    const std::string& host = judged.object.hosts[i];
+    if (host.find('.') == std::string::npos) entries_[host].push_back({&judged.stored, i});
+  }
+}
+
+void SingleLabelHosts::judge(const MeshObjects& mesh, MeshFindings& out) const {
+  mesh.snapshot().resources.for_each([&](const StoredResource& stored) {
+    if (stored.kind() != Kind::Service || out.is_full(FindingKind::SingleLabelHost)) return;
+    const auto found = entries_.find(std::string(stored.name()));
+    if (found == entries_.end()) return;
+    for (const Entry& entry : found->second)
+      out.add({FindingKind::SingleLabelHost, Weight::Warning, mesh.place_of(*entry.stored),
+               list_element("spec.hosts", entry.index),
+               quoted(found->first) + " is the short name of a Service for clients of namespace " +
+                   std::string(stored.ns()) +
+                   ": one of the two hides the other; use a host with a domain",
+               mesh.place_of(stored)});
+  });
+}
+
+}  // namespace meshdns::registry

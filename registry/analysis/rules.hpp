@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of the analysis, one file for each sort of object that they judge.  A rule adds a
+// Warning only for what is certain; what an object outside of those that were read may explain is a
+// Note, or nothing.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "registry/analysis/mesh_objects.hpp"
+
+namespace meshdns::registry {
+
+// A decoded object while the rules look at it.
+template <typename T>
+struct Judged {
+  const StoredResource& stored;
+  const T& object;
+};
+
+// One object and its own answers: STATIC without endpoints, CIDRs, host bits, subjectAltNames,
+// DYNAMIC_DNS, exportTo, endpoint names.
+void judge_entry(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
+void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const ExportTo& declared,
+                   std::string_view field, MeshFindings& out);
+
+// ExternalName Services, and endpoints that are names of the mesh.
+void judge_alias(const MeshObjects& mesh, Judged<KubeService> service, MeshFindings& out);
+void judge_endpoint_names(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
+
+// A host with the services of all namespaces.
+void judge_host(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out);
+// A host of an entry that Services may have as a short name, for hosts of two or three labels.
+void judge_short_names(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
+
+void judge_sidecar_hosts(const MeshObjects& mesh, Judged<Sidecar> sidecar, MeshFindings& out);
+
+// The Sidecars without a selector.
+class NamespaceSidecars {
+ public:
+  void add(Judged<Sidecar> sidecar);
+  void judge(const MeshObjects& mesh, MeshFindings& out) const;
+
+ private:
+  struct Found {
+    const StoredResource* stored;
+    ObjectMeta meta;
+  };
+  std::map<std::pair<std::string, std::string>, std::vector<Found>> found_;  // cluster, namespace
+};
+
+// The addresses of entries and Services.
+class AddressBook {
+ public:
+  void add(Judged<ServiceEntry> entry);
+  void add(Judged<KubeService> service);
+  void judge(const MeshObjects& mesh, MeshFindings& out);
+
+ private:
+  struct Use {
+    IpAddress address;
+    const StoredResource* stored;
+  };
+  std::vector<Use> uses_;
+};
+
+// Hosts of one label.
+class SingleLabelHosts {
+ public:
+  void add(Judged<ServiceEntry> entry);
+  bool empty() const { return entries_.empty(); }
+  // Visits every Service of the snapshot once.
+  void judge(const MeshObjects& mesh, MeshFindings& out) const;
+
+ private:
+  struct Entry {
+    const StoredResource* stored;
+    std::size_t index;
+  };
+  std::unordered_map<std::string, std::vector<Entry>> entries_;  // by host
+};
+
+// The selectors of entries and Sidecars, and the workloads that they select.
+class Selectors {
+ public:
+  void add(Judged<ServiceEntry> entry);
+  void add(Judged<Sidecar> sidecar);
+  bool is_asked(std::string_view ns) const { return by_namespace_.contains(std::string(ns)); }
+  // A WorkloadEntry or Pod; after all selectors.
+  void add_workload(const MeshObjects& mesh, const StoredResource& stored, const Resource& workload,
+                    MeshFindings& out);
+  void judge(const MeshObjects& mesh, MeshFindings& out) const;
+
+ private:
+  // Comparisons of a selector with a workload; beyond that nothing is said about selectors.
+  static constexpr std::size_t kMaxComparisons = 20'000'000;
+
+  struct Selector {
+    const StoredResource* stored;
+    Labels labels;
+    std::vector<std::string> port_names;  // of an entry
+    bool is_entry;
+    bool selects_any = false;
+  };
+  std::unordered_map<std::string, std::vector<Selector>> by_namespace_;
+  std::size_t comparisons_ = 0;
+};
+
+}  // namespace meshdns::registry
