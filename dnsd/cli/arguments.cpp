@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <map>
 #include <ostream>
 
 #include "registry/base/host_name.hpp"
@@ -32,6 +33,30 @@ void add_istio_vm_option(CLI::App& app, Arguments& arguments) {
   app.add_option("--istio-vm", arguments.config.istio_vm,
                  "directory with the files of \"istioctl x workload entry configure\"")
       ->type_name("DIR")
+      ->check(non_empty());
+}
+
+const std::map<std::string, CheckFormat> kCheckFormats = {
+    {"text", CheckFormat::Text}, {"json", CheckFormat::Json}, {"sarif", CheckFormat::Sarif}};
+
+void add_check_options(CLI::App& app, Arguments& arguments) {
+  CheckArguments& check = arguments.check;
+  auto* paths = app.add_option("PATH", arguments.paths, "files or directories of resources");
+  app.add_flag("--strict", check.strict, "treat warnings as errors");
+  app.add_option("--format", check.format, "text (default), json or sarif")
+      ->type_name("FORMAT")
+      ->transform(CLI::Transformer(kCheckFormats))
+      ->option_text("text|json|sarif");
+  auto* diff = app.add_option("--diff", check.diff,
+                              "say which names two sets of resources answer differently")
+                   ->type_name("OLD NEW")
+                   ->expected(2)
+                   ->excludes(paths);
+  app.add_option("--client", check.clients, "namespace of a client, for --diff (default: all)")
+      ->type_name("NAMESPACE")
+      ->needs(diff)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(non_empty());
 }
 
@@ -125,9 +150,10 @@ bool is_file(std::string_view path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// `check PATH...` alone checks resources against the default configuration.
+// `check PATH...` and `check --diff` alone check resources against the default configuration.
 bool works_without_config(const Arguments& arguments) {
-  return arguments.command == Command::Check && !arguments.paths.empty();
+  return arguments.command == Command::Check &&
+         (!arguments.paths.empty() || !arguments.check.diff.empty());
 }
 
 // The running daemon may be at the default address, or at that of --admin.
@@ -159,6 +185,8 @@ Result<void> finish(const CLI::App& app, Arguments& arguments, const Raw& raw,
     const auto explained = finish_explain(arguments.explain, raw);
     if (!explained) return explained;
   }
+  if (!arguments.check.diff.empty() && arguments.check.format == CheckFormat::Sarif)
+    return fail("check: --diff has the formats text and json");
   return finish_config(arguments, default_config);
 }
 
@@ -187,8 +215,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   CLI::App* check = app.add_subcommand("check", "validate the configuration and resources");
   add_config_option(*check, arguments);
   add_istio_vm_option(*check, arguments);
-  check->add_option("PATH", arguments.paths, "files or directories of resources");
-  check->add_flag("--strict", arguments.strict, "treat warnings as errors");
+  add_check_options(*check, arguments);
   CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
   add_control_options(*explain, arguments);
   add_explain_options(*explain, arguments, raw);

@@ -26,6 +26,17 @@ inline constexpr int kExitConfig = 78;
 
 enum class Command : std::uint8_t { Run, Check, Explain, Status, Reload, Flush, LogLevel };
 
+enum class CheckFormat : std::uint8_t { Text, Json, Sarif };
+
+// `check`: what to compare, and how to say it.
+struct CheckArguments {
+  bool strict = false;  // warnings are errors
+  CheckFormat format = CheckFormat::Text;
+  // --diff OLD NEW: two files or directories; empty = no comparison.  Not together with paths.
+  std::vector<std::string> diff;
+  std::vector<std::string> clients;  // namespaces; empty = all that have objects.  Only with diff
+};
+
 // `explain`: the query or connection to explain, and its client.
 struct ExplainArguments {
   std::string name;  // as typed; empty only with `connect`
@@ -54,7 +65,7 @@ struct Arguments {
   // configuration.
   ConfigFiles config;
   std::vector<std::string> paths;  // `check`
-  bool strict = false;             // `check`: warnings are errors
+  CheckArguments check;
   ExplainArguments explain;
   ControlArguments control;
 

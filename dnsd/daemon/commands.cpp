@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "dnsd/config/load.hpp"
+#include "dnsd/daemon/answer_diff.hpp"
+#include "dnsd/daemon/check_report.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/core_dumps.hpp"
 #include "dnsd/daemon/daemon.hpp"
+#include "dnsd/daemon/printed_lines.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/log/journal.hpp"
@@ -22,6 +25,7 @@
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "loop/check_loop.hpp"
+#include "registry/analysis/analysis.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/advice.hpp"
@@ -34,44 +38,10 @@ namespace {
 
 constexpr const char* kJournalStream = "JOURNAL_STREAM";
 
-// Prints findings and errors, each on one line that no terminal could mistake for anything else.
-// Every error, but no more warnings than a person reads: those that are left out are counted.
-class Lines {
- public:
-  explicit Lines(std::ostream& out) : out_(out) {}
-  // For the journal, each line begins with its priority (sd-daemon(3)).
-  Lines(std::ostream& out, bool is_journal) : out_(out), is_journal_(is_journal) {}
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
-  ~Lines() {
-    if (left_out_ > 0) out_ << "and " << left_out_ << " more warnings\n";
-  }
-  void print(std::string_view line, LogLevel level = LogLevel::Error) {
-    if (is_journal_) out_ << '<' << syslog_priority(level) << '>';
-    out_ << registry::printable(line, kMaxLine) << '\n';
-  }
-  void print(const registry::Finding& finding) {
-    if (finding.severity == registry::Severity::Warning && warnings_++ >= kMaxWarnings)
-      ++left_out_;
-    else
-      print(finding.to_string(),
-            finding.severity == registry::Severity::Error ? LogLevel::Error : LogLevel::Warn);
-  }
-
- private:
-  static constexpr std::size_t kMaxLine = 2'000;
-  static constexpr std::size_t kMaxWarnings = 1'000;
-
-  std::ostream& out_;
-  const bool is_journal_ = false;
-  std::size_t warnings_ = 0;
-  std::size_t left_out_ = 0;
-};
-
 // The configuration, with its findings printed; the exit status when it cannot be used.  Files that
 // are not there may come later: only a configuration with errors stays as it is.
 std::expected<Config, int> load_or_say(const ConfigFiles& files, std::ostream& err) {
-  Lines lines(err, is_journal_stream(STDERR_FILENO, std::getenv(kJournalStream)));
+  PrintedLines lines(err, is_journal_stream(STDERR_FILENO, std::getenv(kJournalStream)));
   auto loaded = load_config(files);
   if (!loaded) {
     lines.print(loaded.error().message);
@@ -128,7 +98,7 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
     reader->start();
     for (int i = 0; i < 1000 && !sink.complete() && reader->status().last_error.empty(); ++i)
       uv_run(&loop, UV_RUN_ONCE);
-    if (!reader->status().last_error.empty()) Lines(err).print(reader->status().last_error);
+    if (!reader->status().last_error.empty()) PrintedLines(err).print(reader->status().last_error);
     reader.reset();
     uv_run(&loop, UV_RUN_DEFAULT);
   }
@@ -187,28 +157,99 @@ void check_hosts_file(const std::string& path, registry::Checker& checker) {
   }
 }
 
+namespace {
+
+// The objects of a check on their way into a registry.
+class CheckedObjects {
+ public:
+  explicit CheckedObjects(registry::Registry& registry) : registry_(registry) {}
+  void add(const registry::Resource& resource, const std::string& path, std::uint32_t line) {
+    if (path != path_ || !has_origin_) origin_ = registry_.origin(path);
+    has_origin_ = true;
+    path_ = path;
+    transaction_.upsert(resource, origin_, line);
+  }
+  void commit() { registry_.commit(std::move(transaction_)); }
+
+ private:
+  registry::Registry& registry_;
+  registry::Transaction transaction_;
+  std::string path_;
+  registry::OriginId origin_ = 0;
+  bool has_origin_ = false;
+};
+
+// Reads the files below `path` into the registry; false, with a message, if that is impossible.
+// Invalid objects are left out.
+bool read_for_diff(const std::string& path, registry::Registry& registry, std::ostream& err) {
+  PrintedLines lines(err);
+  registry::Checker checker(registry::Strictness::Usual, [&](const registry::Finding& finding) {
+    if (finding.severity == registry::Severity::Error) lines.print(finding);
+  });
+  CheckedObjects objects(registry);
+  checker.set_resource_listener([&](const auto& resource, const std::string& origin,
+                                    std::uint32_t line) { objects.add(resource, origin, line); });
+  checker.check(path);
+  objects.commit();
+  return !checker.summary().cannot_run;
+}
+
+int run_check_diff(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  registry::MeshSettings settings;
+  if (!arguments.config.name().empty()) {
+    const auto config = load_or_say(arguments.config, err);
+    if (!config) return kExitUsage;
+    settings = config->mesh;
+  }
+  registry::Registry before(settings);
+  registry::Registry after(settings);
+  if (!read_for_diff(arguments.check.diff[0], before, err) ||
+      !read_for_diff(arguments.check.diff[1], after, err))
+    return kExitUsage;
+  const AnswerDiff diff = compare_answers(before, after, arguments.check.clients);
+  out << (arguments.check.format == CheckFormat::Json ? to_json(diff) : to_text(diff));
+  return diff.changes.empty() ? 0 : 1;
+}
+
+}  // namespace
+
 int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  auto lines = std::make_optional<Lines>(out);
+  if (!arguments.check.diff.empty()) return run_check_diff(arguments, out, err);
+  const bool is_strict = arguments.check.strict;
+  const auto report = make_check_report(arguments.check.format, out);
   registry::Checker checker(
-      arguments.strict ? registry::Strictness::WarningsAreErrors : registry::Strictness::Usual,
-      [&](const registry::Finding& finding) { lines->print(finding); });
+      is_strict ? registry::Strictness::WarningsAreErrors : registry::Strictness::Usual,
+      [&](const registry::Finding& finding) { report->add(finding); });
   LoadedConfig loaded;
   if (!arguments.config.name().empty()) {
     auto read = load_config(arguments.config);
     if (!read) {
-      Lines(err).print(read.error().message);
+      PrintedLines(err).print(read.error().message);
       return kExitUsage;
     }
     loaded = *std::move(read);
     for (const auto& finding : loaded.findings) checker.add(finding);
   }
+  registry::Registry registry(loaded.config.mesh);
+  CheckedObjects objects(registry);
+  checker.set_resource_listener([&](const auto& resource, const std::string& path,
+                                    std::uint32_t line) { objects.add(resource, path, line); });
   for (const auto& path : arguments.paths) checker.check(path);
   if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
   checker.check_claims(loaded.config.mesh);
-  lines.reset();
-  out << checker.summary().to_string() << '\n';
-  return checker.summary().exit_status();
+  objects.commit();
+  registry::CheckSummary summary = checker.summary();
+  for (auto& finding : registry::analyse(*registry.current()).findings) {
+    using registry::Weight;
+    if (is_strict && finding.weight == Weight::Warning) finding.weight = Weight::Error;
+    ++(finding.weight == Weight::Error     ? summary.errors
+       : finding.weight == Weight::Warning ? summary.warnings
+                                           : summary.notes);
+    report->add(finding);
+  }
+  report->end(summary);
+  return summary.exit_status();
 }
 
 // Returns the client that `from` names: an IP address (its Pod, or a client of that address), or a
@@ -230,7 +271,7 @@ std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream
     if (read)
       hosts = *std::move(read);
     else
-      Lines(err).print(read.error().message);
+      PrintedLines(err).print(read.error().message);
   }
   return std::make_shared<const LocalNames>(hosts, config.overrides);
 }
@@ -281,7 +322,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   const auto explanation =
       explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
   if (!explanation) {
-    Lines(err).print(explanation.error().message);
+    PrintedLines(err).print(explanation.error().message);
     return kExitUsage;
   }
   for (const auto& line : to_lines(*explanation, Audience::Operator))

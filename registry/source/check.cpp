@@ -58,6 +58,7 @@ class Checker::Sink : public ManifestSink {
   void start_file(const std::string& path) { path_ = path; }
   void on_resource(Resource&& resource, std::uint32_t line) override {
     note(key_of(resource), line);
+    if (checker_.resource_listener_) checker_.resource_listener_(resource, path_, line);
     for (Advice& advice : advice_on(resource)) warn(key_of(resource), line, std::move(advice));
     owners_.add(resource, [](std::string_view) {});
     if (auto* entry = std::get_if<ServiceEntry>(&resource)) {
@@ -126,7 +127,8 @@ class Checker::Sink : public ManifestSink {
 
 std::string CheckSummary::to_string() const {
   return std::to_string(resources) + " resources, " + std::to_string(errors) + " errors, " +
-         std::to_string(warnings) + " warnings";
+         std::to_string(warnings) + " warnings" +
+         (notes > 0 ? ", " + std::to_string(notes) + " notes" : std::string());
 }
 
 int CheckSummary::exit_status() const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "registry/base/finding.hpp"
 #include "registry/base/result.hpp"
@@ -20,9 +21,11 @@ struct CheckSummary {
   std::size_t resources = 0;  // objects of kinds that are read, good or refused
   std::size_t errors = 0;
   std::size_t warnings = 0;
+  std::size_t notes = 0;
   bool cannot_run = false;  // a file could not be read; a finding has the reason
 
-  std::string to_string() const;  // "3 resources, 1 errors, 0 warnings"
+  std::string to_string()
+      const;  // "3 resources, 1 errors, 0 warnings", and ", 2 notes" if there are any
   // 0 without errors, 1 with errors, 2 when it could not run.
   int exit_status() const;
 };
@@ -32,11 +35,19 @@ enum class Strictness : std::uint8_t { Usual, WarningsAreErrors };
 class Checker {
  public:
   using FindingListener = std::function<void(const Finding&)>;
+  // Hears of each good resource, with its file and line.
+  using ResourceListener =
+      std::function<void(const Resource&, const std::string& path, std::uint32_t line)>;
   using Reader = Result<void> (*)(std::string_view, const ManifestOptions&, ManifestSink&);
 
   // Findings go to `listener` as they are found.
   Checker(Strictness strictness, FindingListener listener);
   ~Checker();
+
+  // Call it first.
+  void set_resource_listener(ResourceListener listener) {
+    resource_listener_ = std::move(listener);
+  }
 
   // A file of any name, or a directory: its files *.yaml, *.yml and *.json that do not begin with a
   // dot, in the order of their names, and so on in its directories, as a file source finds them
@@ -63,6 +74,7 @@ class Checker {
 
   Strictness strictness_;
   FindingListener listener_;
+  ResourceListener resource_listener_;
   CheckSummary summary_;
   std::unique_ptr<Sink> sink_;
 };
