@@ -393,6 +393,15 @@ void collect_registry(MetricCollection& to, const DaemonParts& daemon) {
   to.counters("registry_findings_total", "Number of findings in resources, by severity.")
       .add(feed.errors, {{"severity", "error"}})
       .add(feed.warnings, {{"severity", "warning"}});
+  to.gauges("registry_analysis_findings",
+            "Number of findings across resources (docs/findings.md), by id.");
+  const auto& counts = daemon.analysis.report.counts;
+  for (const registry::FindingKind kind : registry::finding_kinds())
+    to.add(static_cast<double>(counts.at(static_cast<std::size_t>(kind))),
+           {{"id", std::string(id_of(kind))}});
+  to.gauges("registry_analysis_seconds",
+            "Time that the last analysis across resources took; it has a thread of its own.")
+      .add(daemon.analysis.seconds);
 }
 
 void collect_resolver(MetricCollection& to, const resolver::ResolverCounters& resolver) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -262,6 +263,22 @@ void add_findings(std::string& page, const DaemonParts& daemon) {
   page += "</table>\n";
 }
 
+// Adds the findings of the analysis, the severest first; nothing if there are none.
+void add_mesh_findings(std::string& page, const DaemonParts& daemon) {
+  using registry::MeshFinding;
+  const auto& all = daemon.analysis.report.findings;
+  if (all.empty()) return;
+  std::vector<const MeshFinding*> found;
+  for (const auto& finding : all) found.push_back(&finding);
+  std::ranges::stable_sort(found, std::greater(), [](const MeshFinding* f) { return f->weight; });
+  add_heading(page, "Mistakes across resources", {fmt::format("{} findings", found.size())});
+  for (std::size_t i = 0; i < std::min(found.size(), kMistakes); ++i)
+    add_row(page, {found[i]->to_string()}, found[i]->weight == registry::Weight::Error);
+  if (found.size() > kMistakes)
+    page += "<tr><td><a href=\"/registry/findings\">all</a></td></tr>\n";
+  page += "</table>\n";
+}
+
 // Endpoints of services whose names do not resolve.
 void add_unresolved(std::string& page, const DaemonParts& daemon) {
   using State = registry::ResolvedName::State;
@@ -330,6 +347,7 @@ std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
   add_failing_names(page, daemon);
   add_unresolved(page, daemon);
   add_findings(page, daemon);
+  add_mesh_findings(page, daemon);
   add_links(page);
   page += "</body></html>\n";
   return page;

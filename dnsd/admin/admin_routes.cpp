@@ -90,6 +90,29 @@ void put_finding(Json& json, const registry::Finding& finding) {
   json.EndObject();
 }
 
+void put_place(Json& json, const registry::ObjectPlace& place) {
+  put(json, "path", place.path);
+  put(json, "line", place.line);
+  put(json, "kind", place.kind);
+  put(json, "object", place.object);
+}
+
+void put_finding(Json& json, const registry::MeshFinding& finding) {
+  json.StartObject();
+  put(json, "id", id_of(finding.kind));
+  put(json, "severity", to_string(finding.weight));
+  put_place(json, finding.place);
+  put(json, "field", finding.field);
+  put(json, "message", finding.message);
+  if (finding.other) {
+    json.Key("other");
+    json.StartObject();
+    put_place(json, *finding.other);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
 registry::Finding finding_of(const registry::ContestedAddress& contested,
                              const registry::Snapshot& snapshot) {
   return {.severity = registry::Severity::Warning,
@@ -121,6 +144,7 @@ HttpResponse show_findings(const DaemonParts& daemon) {
     for (const auto& contested : daemon.registry.contested_addresses())
       put_finding(json, finding_of(contested, *daemon.registry.current()));
     for (const auto& refused : daemon.resolver.refused()) put_finding(json, finding_of(refused));
+    for (const auto& finding : daemon.analysis.report.findings) put_finding(json, finding);
     json.EndArray();
   });
 }

@@ -35,6 +35,7 @@ struct DaemonParts {
   registry::Registry& registry;
   RegistryStreams& streams;
   const FindingsByOrigin& findings;  // those that stand now
+  const AnalysisStatus& analysis;
   const FeedCounters& feed;
   const resolver::NameResolver& resolver;
   ForwardShared& forwarding;

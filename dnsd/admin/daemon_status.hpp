@@ -10,6 +10,7 @@
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/net/worker.hpp"
 #include "dnsd/query/query_counters.hpp"
+#include "registry/analysis/analysis.hpp"
 #include "registry/source/source.hpp"
 
 namespace meshdns::dnsd {
@@ -63,6 +64,12 @@ struct FeedCounters {
   std::uint64_t changed_hosts = 0;
   std::uint64_t errors = 0;  // findings, since the start
   std::uint64_t warnings = 0;
+};
+
+// The last analysis across resources.
+struct AnalysisStatus {
+  registry::AnalysisReport report;
+  double seconds = 0;  // that it took
 };
 
 // Frames since the start.

@@ -100,6 +100,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       publisher_(registry_.current()),
       feed_(registry_, log),
       mesh_names_(registry_),
+      analysis_(registry_, log),
       state_directory_(log),
       state_keeper_(registry_, feed_, log),
       query_logging_(log),
@@ -280,6 +281,7 @@ void Daemon::housekeep() {
   log_.write_fold_counts();
   cache_keeper_.tick(std::chrono::steady_clock::now());
   state_keeper_.tick(std::chrono::steady_clock::now());
+  analysis_.tick(std::chrono::steady_clock::now());
   if (!state_directory_.trouble().empty()) follow_state_dir();
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   workers_.watch(listeners_, std::chrono::steady_clock::now());
@@ -545,6 +547,7 @@ void Daemon::shut_down() {
   registry_streams_.close();
   admin_.close();
   query_logging_.close();
+  analysis_.close();
   cache_keeper_.close();
   state_keeper_.close();
   sources_.clear();
@@ -578,6 +581,7 @@ DaemonParts Daemon::parts() {
           .registry = registry_,
           .streams = registry_streams_,
           .findings = feed_.findings(),
+          .analysis = analysis_.status(),
           .feed = feed_.counters(),
           .resolver = *resolver_,
           .forwarding = *forwarding_,

@@ -30,6 +30,7 @@
 #include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
 #include "dnsd/daemon/memory_limit.hpp"
+#include "dnsd/daemon/mesh_analysis.hpp"
 #include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
@@ -138,6 +139,7 @@ class Daemon {
   registry::Publisher publisher_;
   RegistryFeed feed_;
   RegistryNames mesh_names_;
+  MeshAnalysis analysis_;
   StateDirectory state_directory_;
   StateKeeper state_keeper_;
   std::string vip_trouble_;  // why persistent VIPs are off
