@@ -15,6 +15,7 @@
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/printable.hpp"
 #include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
@@ -366,7 +367,12 @@ HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& requ
   if (!request.argument("connect").empty()) return show_traffic(daemon, request);
   const auto explanation = explanation_for(daemon, request);
   if (!explanation) return bad_request(explanation.error().message);
-  return {200, "application/json", to_json(*explanation, Audience::Operator) + "\n"};
+  if (request.argument("format") != "text")
+    return {200, "application/json", to_json(*explanation, Audience::Operator) + "\n"};
+  std::string text;
+  for (const auto& line : to_lines(*explanation, Audience::Operator))
+    text += registry::printable(line, line.size()) + "\n";
+  return {200, "text/plain; charset=utf-8", std::move(text)};
 }
 
 }  // namespace
@@ -408,6 +414,8 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
   if (const auto address = IpAddress::parse(from); explanation && address)
     if (const auto* entry = snapshot->client_entry_at(*address); entry != nullptr)
       explanation->facts.insert(explanation->facts.begin(), {"identity: " + entry->why, true});
+  if (const auto address = IpAddress::parse(from); explanation && address)
+    add_refusal(*explanation, daemon.query_settings.allow, *address);
   return explanation;
 }
 

@@ -63,11 +63,11 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
 void add_explain_options(CLI::App& app, Arguments& arguments, Raw& raw) {
   ExplainArguments& explain = arguments.explain;
   app.add_option("NAME", explain.name, "host name that is asked for");
-  app.add_flag("--running", explain.running, "ask the running daemon, which also knows its cache");
   app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)");
   app.add_option("--from", explain.from, "client: its namespace or its IP address")
       ->type_name("NAMESPACE|IP")
       ->check(non_empty());
+  app.add_flag("--offline", explain.offline, "explain from the files, without the running daemon");
   auto* connect = app.add_option("--connect", raw.connect,
                                  "explain a connection instead: which service it would match")
                       ->type_name("IP:PORT");

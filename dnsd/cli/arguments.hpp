@@ -39,16 +39,16 @@ struct CheckArguments {
 
 // `explain`: the query or connection to explain, and its client.
 struct ExplainArguments {
-  std::string name;  // as typed; empty only with `connect`
-  std::string type;  // upper case mnemonic or TYPEnnn, not checked here; empty = what fits
-  std::string from;  // namespace or IP address as typed; empty = the default client
+  std::string name;      // as typed; empty only with `connect`
+  std::string type;      // upper case mnemonic or TYPEnnn, not checked here; empty = what fits
+  bool offline = false;  // from the files, whether or not a daemon runs
+  std::string from;      // namespace or IP address as typed; empty = the default client
   std::optional<SocketAddress> connect;  // --connect IP:PORT
   std::string sni;                       // only with connect; not together with host
   std::string host;
-  bool running = false;  // ask the running daemon
 };
 
-// The commands for the running daemon, and `explain --running`.
+// The commands for the running daemon.
 struct ControlArguments {
   std::string admin;       // address as typed; empty = the configuration's
   std::string token_file;  // empty = the configuration's
@@ -70,9 +70,7 @@ struct Arguments {
   ControlArguments control;
 
   // The command asks the running daemon (run_control()).
-  bool is_control() const {
-    return command == Command::Explain ? explain.running : command >= Command::Status;
-  }
+  bool is_control() const { return command >= Command::Status; }
 };
 
 // Fills `arguments` from main's argv and returns nullopt; or prints and returns the exit status: 0

@@ -65,21 +65,4 @@ Result<AdminReply> AdminClient::send(const std::string& target, bool is_post) co
   return reply;
 }
 
-std::string url_escaped(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto octet = static_cast<unsigned char>(c);
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-        c == '.' || c == '_') {
-      out += c;
-    } else {
-      out += '%';
-      out += kHex[octet >> 4U];
-      out += kHex[octet & 15U];
-    }
-  }
-  return out;
-}
-
 }  // namespace meshdns::dnsd

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -40,8 +39,5 @@ class AdminClient {
   AdminAddress address_;
   std::string token_;
 };
-
-// Escapes `text` for a part of a query: "a b&c" is "a%20b%26c".
-std::string url_escaped(std::string_view text);
 
 }  // namespace meshdns::dnsd

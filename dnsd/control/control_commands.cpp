@@ -23,6 +23,7 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/control/admin_client.hpp"
 #include "dnsd/control/status_text.hpp"
+#include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -250,28 +251,16 @@ int run_reload(const Arguments& arguments, std::ostream& out, std::ostream& err)
 
 int run_flush(const AdminClient& daemon, const ControlArguments& control, std::ostream& out,
               std::ostream& err) {
-  const std::string target = control.zone.empty() ? "name=" + url_escaped(control.name)
-                                                  : "zone=" + url_escaped(control.zone);
+  const std::string target = control.zone.empty() ? "name=" + percent_encoded(control.name)
+                                                  : "zone=" + percent_encoded(control.zone);
   return print_reply(daemon.post("/cache/flush?" + target), out, err);
 }
 
 int run_log_level(const AdminClient& daemon, const std::string& level, std::ostream& out,
                   std::ostream& err) {
   return print_reply(level.empty() ? daemon.get("/log/level")
-                                   : daemon.post("/log/level?level=" + url_escaped(level)),
+                                   : daemon.post("/log/level?level=" + percent_encoded(level)),
                      out, err);
-}
-
-int run_explain_running(const AdminClient& daemon, const ExplainArguments& explain,
-                        std::ostream& out, std::ostream& err) {
-  std::string target = "/explain?from=" + url_escaped(explain.from);
-  if (explain.connect) {
-    target += "&connect=" + url_escaped(explain.connect->to_string()) +
-              "&sni=" + url_escaped(explain.sni) + "&host=" + url_escaped(explain.host);
-  } else {
-    target += "&name=" + url_escaped(explain.name) + "&type=" + url_escaped(explain.type);
-  }
-  return print_reply(daemon.get(target), out, err);
 }
 
 }  // namespace
@@ -285,10 +274,8 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
       return run_status(*daemon, arguments.control.as_json, out, err);
     case Command::Flush:
       return run_flush(*daemon, arguments.control, out, err);
-    case Command::LogLevel:
-      return run_log_level(*daemon, arguments.control.level, out, err);
     default:
-      return run_explain_running(*daemon, arguments.explain, out, err);
+      return run_log_level(*daemon, arguments.control.level, out, err);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dnsd/config/load.hpp"
+#include "dnsd/control/daemon_question.hpp"
 #include "dnsd/daemon/answer_diff.hpp"
 #include "dnsd/daemon/check_report.hpp"
 #include "dnsd/daemon/client_settings.hpp"
@@ -289,6 +290,15 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     }
     types.push_back(type);
   }
+  if (!asked.connect && !asked.offline) {
+    const auto lines = explanation_of_daemon(*config, asked.name, asked.type, asked.from);
+    if (lines) {
+      out << *lines;
+      err << "explained by the running daemon\n";
+      return 0;
+    }
+    PrintedLines(err).print("explained from the files; " + lines.error().message);
+  }
   registry::Registry registry(config->mesh);
   registry::ClientSettings clients = explained_client(*config, asked.from);
   const auto address = IpAddress::parse(asked.from);
@@ -319,8 +329,9 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
       out << registry::printable(line, line.size()) << '\n';
     return 0;
   }
-  const auto explanation =
+  auto explanation =
       explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
+  if (explanation && address) add_refusal(*explanation, settings.allow, *address);
   if (!explanation) {
     PrintedLines(err).print(explanation.error().message);
     return kExitUsage;

@@ -230,4 +230,12 @@ std::vector<std::string> to_lines(const Explanation& explanation, Audience audie
   return lines;
 }
 
+void add_refusal(Explanation& explanation, const AccessList& allow, const IpAddress& address) {
+  if (allow.contains(address)) return;
+  explanation.facts.insert(explanation.facts.begin(),
+                           {"server.allow does not include " + address.to_string() +
+                                ": its queries are REFUSED, whatever the name",
+                            false});
+}
+
 }  // namespace meshdns::dnsd

@@ -51,6 +51,10 @@ struct ExplainRequest {
 // An Error when `name` is none.
 Result<Explanation> explain(const ExplainRequest& request);
 
+// Says first that queries from `address` are refused, if `allow` (server.allow) does not include
+// it.
+void add_refusal(Explanation& explanation, const AccessList& allow, const IpAddress& address);
+
 // The reader of an explanation: an operator also sees objects that are hidden from the client.
 enum class Audience : std::uint8_t { Client, Operator };
 

@@ -146,6 +146,26 @@ def test_explain_says_that_it_looks_up_no_endpoint_names(workspace):
     assert "look up" not in other.stdout, other
 
 
+def test_explain_asks_the_running_daemon_and_says_so(workspace):
+    workspace.write("api.yaml", API)
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+    asked = run_tool("explain", "--config", daemon.config_path, "api.example.org", "A", "--from", "203.0.113.9")
+    assert "10.0.0.7" in asked.stdout and asked.stderr == "explained by the running daemon\n", asked
+    assert "server.allow does not include 203.0.113.9: its queries are REFUSED" in asked.stdout
+    offline = run_tool("explain", "--config", daemon.config_path, "--offline", "api.example.org", "A")
+    assert "10.0.0.7" in offline.stdout and offline.stderr == "", offline
+    other = merge(daemon.config, {"mesh": {"ttl": {"vip": 7}}})
+    path = workspace.path / "other.yaml"
+    path.write_text(yaml.safe_dump(other))
+    differs = run_tool("explain", "--config", path, "api.example.org", "A")
+    assert "10.0.0.7" in differs.stdout and "another configuration" in differs.stderr, differs
+    daemon.stop()
+    workspace.forget(daemon)
+    alone = run_tool("explain", "--config", daemon.config_path, "api.example.org", "A", "--from", "203.0.113.9")
+    assert "explained from the files; no daemon to ask at 127.0.0.1:" in alone.stderr, alone
+    assert "server.allow does not include 203.0.113.9: its queries are REFUSED" in alone.stdout
+
+
 def test_explain_says_which_service_a_connection_is_taken_for(workspace):
     workspace.write("api.yaml", merge(API, {"spec": {"ports": [{"number": 443, "name": "tcp", "protocol": "TCP"}]}}))
     path = workspace.path / "meshdns.yaml"

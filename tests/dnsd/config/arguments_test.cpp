@@ -65,9 +65,6 @@ TEST(ArgumentsTest, CommandsForTheRunningDaemonNeedNoConfiguration) {
   ASSERT_EQ(reload.status, std::nullopt) << reload.err;
   EXPECT_EQ(reload.arguments.command, Command::Reload);
   EXPECT_EQ(reload.arguments.control.pid, 7);
-  const Parsed explain = parse({"explain", "--running", "api.example.org"});
-  ASSERT_EQ(explain.status, std::nullopt) << explain.err;
-  EXPECT_TRUE(explain.arguments.is_control());
   EXPECT_FALSE(parse({"run", "--config", "a.yaml"}).arguments.is_control());
 }
 
