@@ -400,7 +400,7 @@ void collect_registry(MetricCollection& to, const DaemonParts& daemon) {
     to.add(static_cast<double>(counts.at(static_cast<std::size_t>(kind))),
            {{"id", std::string(id_of(kind))}});
   to.gauges("registry_analysis_seconds",
-            "Time that the last analysis across resources took; it has a thread of its own.")
+            "CPU time of the last analysis across resources, which has a thread of its own.")
       .add(daemon.analysis.seconds);
 }
 
