@@ -12,7 +12,7 @@ namespace {
 
 constexpr Milliseconds kFirstRetry{100};
 constexpr Milliseconds kRetryLimit{4'000};
-constexpr Milliseconds kRefusedRetryLimit{30'000};
+constexpr Milliseconds kRefusedRetryLimit{120'000};
 constexpr Milliseconds kCompletePoll{500};
 constexpr Milliseconds kReplanDelay{20};
 // Each change of a slice group is a list for the API server, from every node of the cluster.
@@ -42,7 +42,10 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
       sink_(sink),
       random_(std::move(random)),
       discovery_backoff_(kFirstRetry, random_),
-      slice_search_(options_.needs.namespaces) {}
+      slice_search_(options_.needs.namespaces),
+      probe_(transport_, scheduler_,
+             {.last_heard = [this] { return last_heard(); },
+              .is_dead = [this](Milliseconds since) { leave_path_silent_since(since); }}) {}
 
 ClusterSource::~ClusterSource() = default;
 
@@ -50,9 +53,14 @@ Reflector::Environment ClusterSource::environment() {
   return {transport_, scheduler_, parser_, server_, random_};
 }
 
+void ClusterSource::start() {
+  probe_.start();
+  discover();
+}
+
 void ClusterSource::rescan() {
   transport_.renew_credentials();
-  server_ = {};
+  server_.streams_lists = true;
   discover();
   for (const auto& [label, followed] : followed_) followed->retry_now();
   if (crds_) crds_->retry_now();
@@ -76,6 +84,7 @@ void ClusterSource::discover_in(Milliseconds delay) {
 }
 
 void ClusterSource::on_discovered(ServedKinds served) {
+  server_.multiplexes = discovery_->is_multiplexed();
   discovery_.reset();
   discovery_backoff_.reset();
   discovery_refused_since_.reset();
@@ -427,6 +436,27 @@ void ClusterSource::check_complete() {
     return flush();
   }
   complete_timer_ = scheduler_.after(kCompletePoll, [this] { check_complete(); });
+}
+
+// --- does the connection work --------------------------------------------------------------------
+
+// The time of the latest sign of life over the connection that the watches share.
+std::optional<Milliseconds> ClusterSource::last_heard() const {
+  const auto is_watching = [](const auto& item) { return item.second->reflector().watching; };
+  const bool has_watch =
+      (crds_ && crds_->status().watching) || std::ranges::any_of(followed_, is_watching);
+  if (!server_.multiplexes || !has_watch) return std::nullopt;
+  return server_.heard_at;
+}
+
+void ClusterSource::leave_path_silent_since(Milliseconds when) {
+  notices_.push_back({true,
+                      "the connection to the API server brings no answers any more; continuing "
+                      "over a new one"});
+  want_flush();
+  transport_.distrust_connections();
+  for (const auto& [label, followed] : followed_) followed->leave_path_silent_since(when);
+  if (crds_) crds_->leave_path_silent_since(when);
 }
 
 // --- is the server there -------------------------------------------------------------------------

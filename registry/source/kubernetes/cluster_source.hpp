@@ -14,6 +14,7 @@
 #include "registry/source/kubernetes/change_delays.hpp"
 #include "registry/source/kubernetes/discovery.hpp"
 #include "registry/source/kubernetes/followed_collection.hpp"
+#include "registry/source/kubernetes/path_probe.hpp"
 #include "registry/source/kubernetes/server_reach.hpp"
 #include "registry/source/kubernetes/slice_search.hpp"
 #include "registry/source/kubernetes/watch_plan.hpp"
@@ -39,7 +40,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
                 Backoff::Random random, SourceSink& sink);
   ~ClusterSource() override;
 
-  void start() override { discover(); }
+  void start() override;
   void rescan() override;
   SourceStatus status() const override;
 
@@ -91,6 +92,8 @@ class ClusterSource final : public Source, private CollectionListener, private R
   Reflector::Environment environment();
 
   void note_failure(FollowedCollection& from);
+  std::optional<Milliseconds> last_heard() const;
+  void leave_path_silent_since(Milliseconds when);
   void note_reachability(const void* who, Trouble trouble, const std::string& error);
 
   void want_flush();
@@ -144,6 +147,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
   bool origins_changed_ = false;
   std::unique_ptr<Timer> complete_timer_;
   ServerReach reach_;
+  PathProbe probe_;
 
   std::uint64_t changes_ = 0;
   ChangeDelays delays_;

@@ -14,7 +14,6 @@
 #include "registry/source/kubernetes/body_decoder.hpp"
 #include "registry/source/kubernetes/curl_options.hpp"
 #include "registry/source/kubernetes/socket_set.hpp"
-#include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -23,7 +22,9 @@ constexpr long kConnectMs = 10'000;
 constexpr long kKeepAliveIdle = 10;
 constexpr long kKeepAliveInterval = 5;
 constexpr unsigned kUserTimeoutMs = 20'000;
+// Several requests may find one and the same connection silent.
 constexpr std::uint64_t kDistrustMs = 5'000;
+constexpr Milliseconds kRetiredPoll{1'000};
 // Bytes of a response, as received, that may wait for its listener.  Then the response is paused.
 constexpr std::size_t kMaxWaiting = std::size_t{256} << 10;
 // The text that a listener gets in one turn of the loop: a few milliseconds of work.
@@ -66,8 +67,8 @@ std::string_view value_of(std::string_view line) {
 
 }  // namespace
 
-// Libcurl works in turn() alone.  The listeners get the results afterwards, so that they may
-// begin and end requests.
+// Requests and the connections that they share.  Libcurl works in turn() alone.  The listeners get
+// the results afterwards, so that they may begin and end requests.
 class CurlClient::Engine {
  public:
   explicit Engine(uv_loop_t* loop);
@@ -76,7 +77,7 @@ class CurlClient::Engine {
   Engine& operator=(const Engine&) = delete;
 
   std::unique_ptr<Exchange> get(const CurlRequest& request, ResponseListener& listener);
-  void distrust_connections() { distrusted_until_ = uv_hrtime() / 1'000'000 + kDistrustMs; }
+  bool is_unused() const { return handles_ == 0 && transfers_.empty(); }
 
  private:
   // A request, from its start until both libcurl and its listener are done with it.
@@ -132,13 +133,16 @@ class CurlClient::Engine {
   bool accepts_gzip_ = true;  // until a server or proxy shows that it cannot do it
   std::vector<TransferRef> transfers_;
   std::vector<TransferRef> ready_;
-  std::uint64_t distrusted_until_ = 0;
+  std::size_t handles_ = 0;
 };
 
 class CurlClient::Engine::Handle final : public Exchange {
  public:
-  Handle(Engine& engine, TransferRef transfer) : engine_(engine), transfer_(std::move(transfer)) {}
+  Handle(Engine& engine, TransferRef transfer) : engine_(engine), transfer_(std::move(transfer)) {
+    ++engine_.handles_;
+  }
   ~Handle() override {
+    --engine_.handles_;
     transfer_->listener = nullptr;
     if (!engine_.is_turning_) engine_.remove(*transfer_);
   }
@@ -374,6 +378,9 @@ ResponseHead CurlClient::Engine::head_of(CURL* easy) {
   curl_off_t seconds = 0;
   curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
   if (seconds > 0) head.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 3'600));
+  long version = 0;
+  curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+  head.is_multiplexed = version >= CURL_HTTP_VERSION_2_0;
   return head;
 }
 
@@ -408,7 +415,6 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_TCP_KEEPINTVL, kKeepAliveInterval);
   options.set(CURLOPT_SOCKOPTFUNCTION, &prepare_socket);
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  if (uv_hrtime() / 1'000'000 < distrusted_until_) options.set(CURLOPT_FRESH_CONNECT, 1L);
   options.set_text(CURLOPT_PROXY, request.proxy);
   options.set_text(CURLOPT_USERPWD, request.user_and_password);
   set_tls(options, request.tls);
@@ -441,13 +447,31 @@ std::unique_ptr<Exchange> CurlClient::Engine::get(const CurlRequest& request,
   return std::make_unique<Handle>(*this, transfer);
 }
 
-CurlClient::CurlClient(uv_loop_s* loop) : engine_(std::make_unique<Engine>(loop)) {}
+// --- the client ----------------------------------------------------------------------------------
+
+CurlClient::CurlClient(uv_loop_t* loop)
+    : loop_(loop), scheduler_(make_uv_scheduler(loop)), engine_(std::make_unique<Engine>(loop)) {}
 CurlClient::~CurlClient() = default;
 
 std::unique_ptr<Exchange> CurlClient::get(const CurlRequest& request, ResponseListener& listener) {
   return engine_->get(request, listener);
 }
 
-void CurlClient::distrust_connections() { engine_->distrust_connections(); }
+// Connections are never taken away from requests under way: those may be in the middle of a call.
+void CurlClient::distrust_connections() {
+  const std::uint64_t now = uv_hrtime() / 1'000'000;
+  if (now < engine_since_ms_ + kDistrustMs) return;
+  engine_since_ms_ = now;
+  retired_.push_back(std::exchange(engine_, std::make_unique<Engine>(loop_)));
+  look_after_retired();
+}
+
+void CurlClient::look_after_retired() {
+  retired_timer_ = scheduler_->after(kRetiredPoll, [this] {
+    std::erase_if(retired_, [](const auto& engine) { return engine->is_unused(); });
+    retired_timer_.reset();
+    if (!retired_.empty()) look_after_retired();
+  });
+}
 
 }  // namespace meshdns::registry::kubernetes

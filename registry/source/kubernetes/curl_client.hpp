@@ -6,11 +6,13 @@
 // 30 s.  Responses are handed on as they come; nothing is gathered here.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "registry/source/kubernetes/transport.hpp"
+#include "registry/source/scheduler.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
@@ -50,12 +52,20 @@ class CurlClient {
   // As Transport::get.  REQUIRES: the exchange is destroyed before the client.
   [[nodiscard]] std::unique_ptr<Exchange> get(const CurlRequest& request,
                                               ResponseListener& listener);
-  // Requests of the next seconds open connections of their own.
+  // Requests from now on use new connections, which they share.
   void distrust_connections();
 
  private:
   class Engine;
+  void look_after_retired();
+
+  uv_loop_s* loop_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::uint64_t engine_since_ms_ = 0;
   std::unique_ptr<Engine> engine_;
+  // Distrusted, with the requests that were under way.
+  std::vector<std::unique_ptr<Engine>> retired_;
+  std::unique_ptr<Timer> retired_timer_;
 };
 
 }  // namespace meshdns::registry::kubernetes

@@ -37,6 +37,9 @@ class Discovery final : private ResponseListener {
   Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser, Outcome outcome);
   ~Discovery() override;
 
+  // Of the latest answer, as in ResponseHead.
+  bool is_multiplexed() const { return head_.is_multiplexed; }
+
  private:
   void on_head(const ResponseHead& head) override;
   void on_body(std::string_view part) override;

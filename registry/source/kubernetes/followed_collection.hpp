@@ -49,6 +49,7 @@ class FollowedCollection final : private ReflectorListener {
 
   void start() { reflector_.start(); }
   void retry_now() { reflector_.retry_now(); }
+  void leave_path_silent_since(Milliseconds when) { reflector_.leave_path_silent_since(when); }
 
   const PlannedCollection& plan() const { return plan_; }
   const std::string& origin() const { return origin_; }

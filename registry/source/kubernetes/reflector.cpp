@@ -60,6 +60,12 @@ void Reflector::retry_now() {
   proceed();
 }
 
+void Reflector::leave_path_silent_since(Milliseconds when) {
+  if (!status_.watching || status_.heard_at > when) return;
+  status_.watching = false;
+  request_watch(Phase::Watch);
+}
+
 // --- requests ------------------------------------------------------------------------------------
 
 void Reflector::resync() {
@@ -93,12 +99,18 @@ void Reflector::request_page(std::string_view continue_token) {
   request(Phase::Page, std::move(query));
 }
 
+Milliseconds Reflector::watch_length() const {
+  const bool is_shared = env_.server.multiplexes;
+  const Milliseconds least = is_shared ? options_.watch_timeout : options_.lone_watch_timeout;
+  const Milliseconds extra = is_shared ? least : least / 5;
+  return least + Milliseconds(static_cast<Milliseconds::rep>(env_.random() *
+                                                             static_cast<double>(extra.count())));
+}
+
 void Reflector::request_watch(Phase phase) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.watch_timeout);
-  const auto extra =
-      static_cast<std::chrono::seconds::rep>(env_.random() * static_cast<double>(seconds.count()));
+  const auto length = std::chrono::duration_cast<std::chrono::seconds>(watch_length());
   std::string query =
-      "&watch=1&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(seconds.count() + extra);
+      "&watch=1&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(length.count());
   if (phase == Phase::StreamedList)
     query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
   else
@@ -128,20 +140,22 @@ void Reflector::request(Phase phase, std::string query) {
 
 // --- silence -------------------------------------------------------------------------------------
 
+Milliseconds Reflector::allowed_silence() const {
+  if (!status_.watching) return options_.answer_limit;
+  return env_.server.multiplexes ? options_.silence_limit : options_.lone_silence_limit;
+}
+
 void Reflector::guard() {
-  const auto limit = status_.watching ? options_.silence_limit : options_.answer_limit;
+  const auto limit = allowed_silence();
   const auto due = status_.heard_at + limit - env_.scheduler.now();
   watchdog_ = env_.scheduler.after(std::max(due, Milliseconds(1)), [this] { look_for_silence(); });
 }
 
 void Reflector::look_for_silence() {
-  const auto limit = status_.watching ? options_.silence_limit : options_.answer_limit;
+  const auto limit = allowed_silence();
   if (env_.scheduler.now() - status_.heard_at < limit) return guard();
   env_.transport.distrust_connections();
-  if (status_.watching) {
-    status_.watching = false;
-    return request_watch(Phase::Watch);
-  }
+  if (status_.watching) return leave_path_silent_since(status_.heard_at);
   fail(Trouble::Unreachable,
        "silence for " +
            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) + " s");
@@ -151,7 +165,8 @@ void Reflector::look_for_silence() {
 
 void Reflector::on_head(const ResponseHead& head) {
   head_ = head;
-  status_.heard_at = env_.scheduler.now();
+  env_.server.multiplexes = head.is_multiplexed;
+  env_.server.heard_at = status_.heard_at = env_.scheduler.now();
   if (head.status != 200) return;
   set_trouble(Trouble::None, {});
   if (phase_ != Phase::Watch) return;
@@ -160,7 +175,7 @@ void Reflector::on_head(const ResponseHead& head) {
 }
 
 void Reflector::on_body(std::string_view part) {
-  status_.heard_at = env_.scheduler.now();
+  env_.server.heard_at = status_.heard_at = env_.scheduler.now();
   if (head_.status == 200) return read_objects(part);
   refusal_ += part.substr(0, kMaxRefusal - refusal_.size());
   if (refusal_.size() < kMaxRefusal) return;
@@ -418,6 +433,12 @@ void Reflector::judge_gone() {
   fail(Trouble::Failing, "the requested version is gone again");
 }
 
+Milliseconds Reflector::retry_limit_of(Trouble trouble) const {
+  if (trouble == Trouble::Forbidden) return options_.forbidden_retry_limit;
+  const bool is_refused = trouble == Trouble::Unauthorized || trouble == Trouble::Absent;
+  return is_refused ? options_.refused_retry_limit : options_.retry_limit;
+}
+
 void Reflector::fail(Trouble trouble, std::string message, std::optional<Milliseconds> at_least) {
   exchange_.reset();
   watchdog_.reset();
@@ -427,10 +448,7 @@ void Reflector::fail(Trouble trouble, std::string message, std::optional<Millise
   phase_ = Phase::Idle;
   ++status_.errors;
   status_.watching = false;
-  const bool is_refused = trouble == Trouble::Unauthorized || trouble == Trouble::Forbidden ||
-                          trouble == Trouble::Absent;
-  Milliseconds delay =
-      backoff_.next(is_refused ? options_.refused_retry_limit : options_.retry_limit);
+  Milliseconds delay = backoff_.next(retry_limit_of(trouble));
   if (at_least && *at_least > delay)
     delay = *at_least + Milliseconds(static_cast<Milliseconds::rep>(1'000 * env_.random()));
   wait(delay);

@@ -42,12 +42,18 @@ struct ReflectorOptions {
   unsigned page_size = 500;
   // Servers send bookmarks every minute: what is silent for longer is asked anew.
   Milliseconds silence_limit{100'000};
-  Milliseconds answer_limit{20'000};    // until an answer begins, and between its parts
-  Milliseconds watch_timeout{300'000};  // asked of the server: between this and twice as long
-  Milliseconds short_watch{1'000};      // a watch that ends sooner is not resumed at once
+  // Without HTTP/2 nothing but its own events shows that the connection of a watch still works
+  // (path_probe.hpp).  Such watches are short, and nearly always followed by the next one over the
+  // same connection.
+  Milliseconds lone_silence_limit{40'000};
+  Milliseconds lone_watch_timeout{25'000};  // up to a fifth more
+  Milliseconds answer_limit{20'000};        // until an answer begins, and between its parts
+  Milliseconds watch_timeout{300'000};      // asked of the server: between this and twice as long
+  Milliseconds short_watch{1'000};          // a watch that ends sooner is not resumed at once
   Milliseconds first_retry{100};
-  Milliseconds retry_limit{4'000};           // of what may be over at any moment
-  Milliseconds refused_retry_limit{30'000};  // of 401, 403 and 404
+  Milliseconds retry_limit{4'000};              // of what may be over at any moment
+  Milliseconds refused_retry_limit{30'000};     // of 401 and 404
+  Milliseconds forbidden_retry_limit{120'000};  // of 403: once a minute at most
   // An empty list where there were this many objects must be confirmed by another one.
   std::uint64_t suspicious_objects = 10;
   Milliseconds confirmation_delay{10'000};
@@ -104,6 +110,8 @@ class ReflectorListener {
 // Facts about the server that all its reflectors share.
 struct ServerAbilities {
   bool streams_lists = true;  // until it says otherwise
+  bool multiplexes = true;    // as in ResponseHead
+  Milliseconds heard_at{0};   // when anything came from it
 };
 
 // Control thread.
@@ -126,6 +134,8 @@ class Reflector final : private ResponseListener {
   void resync();
   // Does not wait any longer, where it waits.
   void retry_now();
+  // The connection does not work: opens a watch that has brought nothing since `when` again.
+  void leave_path_silent_since(Milliseconds when);
 
   const Collection& collection() const { return collection_; }
   const ReflectorStatus& status() const { return status_; }
@@ -149,6 +159,8 @@ class Reflector final : private ResponseListener {
   void request(Phase phase, std::string query);
   void request_page(std::string_view continue_token);
   void request_watch(Phase phase);
+  Milliseconds watch_length() const;
+  Milliseconds allowed_silence() const;
   std::string selectors() const;
   void read_objects(std::string_view part);
   std::expected<const Node*, SyntaxError> parse(std::string_view text, bool is_whole,
@@ -169,6 +181,7 @@ class Reflector final : private ResponseListener {
   void judge_gone();
   void break_off(std::string message);
   void fail(Trouble trouble, std::string message, std::optional<Milliseconds> at_least = {});
+  Milliseconds retry_limit_of(Trouble trouble) const;
   void wait(Milliseconds delay);
   void proceed();
   void set_trouble(Trouble trouble, std::string message);

@@ -17,6 +17,8 @@ namespace meshdns::registry::kubernetes {
 struct ResponseHead {
   unsigned status = 0;
   std::optional<std::chrono::seconds> retry_after;
+  // HTTP/2: requests share one connection, so that one of them shows whether it still works.
+  bool is_multiplexed = true;
 };
 
 class ResponseListener {
@@ -53,7 +55,8 @@ class Transport {
                                                       ResponseListener& listener) = 0;
   // The server did not take the credentials: fetches them anew before the next request.
   virtual void renew_credentials() = 0;
-  // A connection has fallen silent: the next requests go over new ones.
+  // A connection has fallen silent: the next requests go over new ones.  Exchanges under way keep
+  // theirs.
   virtual void distrust_connections() = 0;
 };
 

@@ -112,7 +112,8 @@ class ClusterSourceTest : public ::testing::Test {
   }
   void list_slices() {
     // Two collections of one path.
-    list(std::string(kSlices) + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=300");
+    list(std::string(kSlices) + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=" +
+         (transport_.is_multiplexed ? "300" : "25"));
     for (const auto& path : transport_.paths)
       if (path.contains("labelSelector=service")) list(path);
   }
@@ -615,6 +616,52 @@ TEST_F(ClusterSourceTest, AsksAgainWhenDiscoveryGetsNoAnswer) {
   EXPECT_EQ(transport_.distrusts, 1);
   pass(5'000);
   EXPECT_GT(transport_.paths.size(), 1U);
+}
+
+TEST_F(ClusterSourceTest, LeavesAConnectionThatBringsNothingWithin45Seconds) {
+  sync();
+  const std::size_t watches = transport_.open();
+  // A change comes, and then nothing more.
+  transport_.send(kServices, event("ADDED", service("api", 101)));
+  pass(24'000);
+  EXPECT_EQ(transport_.find("/livez"), nullptr);
+  pass(1'000);
+  ASSERT_NE(transport_.find("/livez"), nullptr);
+  EXPECT_EQ(transport_.distrusts, 0);
+  pass(15'000);
+  EXPECT_EQ(transport_.distrusts, 1);
+  EXPECT_EQ(transport_.find("/livez"), nullptr);
+  EXPECT_EQ(transport_.open(), watches);
+  EXPECT_THAT(transport_.find(kServices)->path, HasSubstr("resourceVersion=101"));
+  EXPECT_THAT(sink_.notices.back(), HasSubstr("brings no answers any more"));
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/api", "Service shop/web"));
+}
+
+TEST_F(ClusterSourceTest, KeepsAQuietConnectionThatAnswers) {
+  sync();
+  const std::size_t before = transport_.paths.size();
+  for (int i = 0; i < 55; ++i) {
+    pass(1'000);
+    transport_.answer("/livez", i < 30 ? 200 : 403, "");
+  }
+  EXPECT_EQ(transport_.distrusts, 0);
+  EXPECT_EQ(transport_.paths.size() - before, 2U) << "one small request in 25 s";
+}
+
+TEST_F(ClusterSourceTest, ProbesNoConnectionThatBringsEvents) {
+  sync();
+  for (int i = 0; i < 90; ++i) {
+    transport_.send(kServices, event("MODIFIED", service("web", 101 + i)));
+    pass(1'000);
+    ASSERT_EQ(transport_.find("/livez"), nullptr);
+  }
+}
+
+TEST_F(ClusterSourceTest, ProbesNothingWithoutHttp2) {
+  transport_.is_multiplexed = false;
+  sync();
+  pass(39'000);
+  EXPECT_EQ(transport_.find("/livez"), nullptr);
 }
 
 TEST_F(ClusterSourceTest, GivesUpADiscoveryThatDoesNotEnd) {

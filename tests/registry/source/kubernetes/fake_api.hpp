@@ -66,7 +66,7 @@ class FakeTransport final : public Transport {
     ResponseListener* listener = nullptr;
 
     void head(unsigned status, std::optional<std::chrono::seconds> retry_after = {}) const {
-      listener->on_head({status, retry_after});
+      listener->on_head({status, retry_after, true});
     }
   };
 
@@ -92,7 +92,7 @@ class FakeTransport final : public Transport {
              std::optional<std::chrono::seconds> retry_after = {}) {
     ResponseListener* const listener = listener_of(prefix);
     if (listener == nullptr) return false;
-    listener->on_head({status, retry_after});
+    listener->on_head({status, retry_after, is_multiplexed});
     return true;
   }
   bool send(std::string_view prefix, std::string_view body) {
@@ -115,6 +115,7 @@ class FakeTransport final : public Transport {
   std::vector<std::string> paths;  // all that were ever asked for
   int renewals = 0;
   int distrusts = 0;
+  bool is_multiplexed = true;  // whether answers come by HTTP/2
 
  private:
   class FakeExchange final : public Exchange {

@@ -291,6 +291,13 @@ TEST_F(ReflectorTest, TriesARefusalAgainSoonAtFirstThenSeldom) {
   }
   EXPECT_EQ(reflector_->status().trouble, Trouble::Forbidden);
   EXPECT_LT(tries, 20U);
+  tries = 0;
+  for (int second = 0; second < 600; ++second) {
+    if (transport_.answer(kServices, 403, status(403, "Forbidden"))) ++tries;
+    scheduler_.pass(Milliseconds(1'000));
+  }
+  EXPECT_LE(tries, 10U) << "once a minute at most";
+  EXPECT_GE(tries, 4U);
 }
 
 TEST_F(ReflectorTest, ObeysRetryAfter) {
@@ -344,6 +351,27 @@ TEST_F(ReflectorTest, AsksAnewWhenAWatchIsSilent) {
   EXPECT_EQ(transport_.distrusts, 1);
   EXPECT_THAT(last_path(), HasSubstr("resourceVersion=12"));
   EXPECT_EQ(transport_.open(), 1U);
+}
+
+TEST_F(ReflectorTest, KeepsWatchesShortWithoutHttp2) {
+  transport_.is_multiplexed = false;
+  sync();
+  EXPECT_THAT(last_path(), HasSubstr("timeoutSeconds=25&"));
+  scheduler_.pass(Milliseconds(24'000));
+  transport_.end(kServices);
+  EXPECT_THAT(last_path(), HasSubstr("timeoutSeconds=25&"));
+  EXPECT_EQ(transport_.distrusts, 0);
+}
+
+TEST_F(ReflectorTest, AsksAnewAfter40SecondsOfSilenceWithoutHttp2) {
+  transport_.is_multiplexed = false;
+  sync();
+  scheduler_.pass(Milliseconds(39'999));
+  EXPECT_EQ(transport_.distrusts, 0);
+  scheduler_.pass(Milliseconds(1));
+  EXPECT_EQ(transport_.distrusts, 1);
+  EXPECT_EQ(transport_.open(), 1U);
+  EXPECT_EQ(reflector_->status().errors, 0U);
 }
 
 TEST_F(ReflectorTest, LosesNothingInAnHourOfSilence) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds a connection that carries nothing any more although TCP keeps it: a proxy has stopped
+// forwarding, or the server hangs.  Bookmarks would show it after one or two minutes.
+//
+// client-go sends a PING frame over a connection of HTTP/2 that has been silent for 30 s, and waits
+// 15 s for the reply.  Libcurl 7.88 cannot do that for the connections of a multi handle.  A small
+// request over the same connection shows the same.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "registry/source/kubernetes/transport.hpp"
+#include "registry/source/scheduler.hpp"
+
+namespace meshdns::registry::kubernetes {
+
+// Control thread.
+class PathProbe final : private ResponseListener {
+ public:
+  static constexpr Milliseconds kSilence{25'000};
+  static constexpr Milliseconds kAnswerLimit{15'000};
+  // Answered without work, and not subject to the server's priority and fairness.  Any status shows
+  // that the path works.
+  static constexpr const char* kPath = "/livez";
+
+  struct Hooks {
+    // When something came over the connection; nullopt: there is none to probe.
+    std::function<std::optional<Milliseconds>()> last_heard;
+    // Nothing has come over the connection since then.
+    std::function<void(Milliseconds since)> is_dead;
+  };
+  // REQUIRES: transport and scheduler outlive the probe.
+  PathProbe(Transport& transport, Scheduler& scheduler, Hooks hooks);
+  ~PathProbe() override;
+
+  void start();
+
+ private:
+  void on_head(const ResponseHead& head) override;
+  void on_body(std::string_view) override {}
+  void on_end(const Result<void>& end) override;
+
+  void look();
+  void probe(Milliseconds silent_since);
+  void look_in(Milliseconds delay);
+
+  Transport& transport_;
+  Scheduler& scheduler_;
+  const Hooks hooks_;
+  Milliseconds answered_at_{0};
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Timer> timer_;
+};
+
+}  // namespace meshdns::registry::kubernetes
