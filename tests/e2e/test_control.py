@@ -3,6 +3,7 @@
 
 import json
 import re
+import socket
 
 import pytest
 
@@ -70,9 +71,12 @@ def test_a_reload_may_move_the_endpoint_and_says_what_cannot_be_bound(daemon, wo
     done = control(daemon, "reload", "--admin", before)
     assert (done.returncode, done.stdout) == (0, "reloaded\n"), done.stderr
     assert control(daemon, "status").returncode == 0
-    daemon.write_config(merge(moved, {"server": {"listen": [*moved["server"]["listen"], "192.0.2.77:53"]}}))
-    unbound = control(daemon, "reload")
-    assert unbound.returncode == 1 and "192.0.2.77:53" in unbound.stderr and "cannot be used yet" in unbound.stderr
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        daemon.write_config(merge(moved, {"server": {"listen": [*moved["server"]["listen"], taken]}}))
+        unbound = control(daemon, "reload")
+    assert unbound.returncode == 1 and taken in unbound.stderr and "cannot be used yet" in unbound.stderr
 
 
 def test_a_reload_without_an_endpoint_checks_the_file_and_signals(workspace):
