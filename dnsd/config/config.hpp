@@ -189,6 +189,7 @@ struct IstiodNode {
   std::string network;
   registry::Labels labels;
   std::string revision;
+  registry::Labels metadata;  // "DNS_AUTO_ALLOCATE" of ISTIO_META_DNS_AUTO_ALLOCATE, and so on
   friend bool operator==(const IstiodNode&, const IstiodNode&) = default;
 };
 struct IstiodSource {

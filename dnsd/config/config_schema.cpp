@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+// Of a variable of Istio's proxy, which may have a list in JSON.
+constexpr std::size_t kMaxMetadataText = 4'096;
 constexpr std::uint32_t kMaxTtl = 7 * 24 * 3600;  // RFC 8767, section 4: a week is plenty
 
 // ---- the values of meshdns
@@ -157,8 +159,8 @@ Codec<registry::ExportTo> export_to() {
                  });
 }
 
-Codec<registry::Labels> labels() {
-  return {[](const Node& node, const Place& place) -> std::optional<registry::Labels> {
+Codec<registry::Labels> text_map(std::size_t max_text) {
+  return {[=](const Node& node, const Place& place) -> std::optional<registry::Labels> {
             if (node.is_null()) return registry::Labels();
             if (!node.is_mapping()) {
               wrong_type(node, place, "a mapping");
@@ -166,7 +168,7 @@ Codec<registry::Labels> labels() {
             }
             registry::Labels result;
             for (const Node& entry : node)
-              if (auto value = text(63).read(entry, place.at(entry.key())))
+              if (auto value = text(max_text).read(entry, place.at(entry.key())))
                 result.emplace_back(std::string(entry.key()), *std::move(value));
             std::ranges::sort(result);
             return result;
@@ -180,6 +182,8 @@ Codec<registry::Labels> labels() {
             json.EndObject();
           }};
 }
+
+Codec<registry::Labels> labels() { return text_map(63); }
 
 Codec<UpstreamServer> upstream_server() {
   return text_value(parse_upstream_server,
@@ -466,7 +470,8 @@ struct SourceCodecs {
           field("path", &NameTableSource::path, text()),
       },
       require_path<NameTableSource>);
-  Codec<IstiodSource> istiod = istiod_source(namespace_name(), labels());
+  Codec<IstiodSource> istiod =
+      istiod_source(namespace_name(), labels(), text_map(kMaxMetadataText));
 
   std::vector<std::string> keys() const {
     return keys_of({{"files", {}, files.keys},

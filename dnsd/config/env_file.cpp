@@ -101,13 +101,19 @@ class EnvReader {
   void read_quoted(std::string& word, char quote) {
     while (!rest_.empty() && problem_.empty()) {
       if (rest_.front() == quote) return static_cast<void>(take());
-      const char c = rest_.front();
-      if (quote == '"' && (c == '\\' || c == '$' || c == '`'))
+      if (quote == '"' && is_special_in_double_quotes())
         read_part(word);
       else
         word += take();
     }
     fail_with("has a quote that does not end; add it");
+  }
+
+  // A backslash before any other character is one.
+  bool is_special_in_double_quotes() const {
+    if (rest_.front() == '\\')
+      return rest_.size() > 1 && std::string_view("\\\"$`\n").contains(rest_[1]);
+    return rest_.front() == '$' || rest_.front() == '`';
   }
 
   // A backslash before the end of a line joins two lines.

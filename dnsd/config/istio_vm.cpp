@@ -133,11 +133,12 @@ class IstioVmReader {
     if (!read_discovery_address(discovery, place)) return;
     const std::size_t colon = discovery.rfind(':');
     const std::string host = canonical_host(discovery.substr(0, colon));
+    const bool has_server_name = put_variable("server_name", "ISTIOD_SAN");
     if (!is_fqdn(host) || IpAddress::parse(host)) return put("address", discovery, place);
     if (const auto address = address_of(host)) {
       const std::string ip =
           address->is_v6() ? "[" + address->to_string() + "]" : address->to_string();
-      put("server_name", host, place);
+      if (!has_server_name) put("server_name", host, place);
       discovery.replace(0, std::min(colon, discovery.size()), ip);
     }
     put("address", discovery, place);
@@ -191,6 +192,18 @@ class IstioVmReader {
     put_variable("cluster", "ISTIO_META_CLUSTER_ID");
     put_variable("network", "ISTIO_META_NETWORK");
     put_labels();
+    put_metadata();
+  }
+
+  // istio-agent tells istiod all of these variables.  Some of them change the names:
+  // ISTIO_META_DNS_AUTO_ALLOCATE lets istiod allocate addresses.
+  void put_metadata() {
+    constexpr std::string_view kPrefix = "ISTIO_META_";
+    put("\"metadata\": {");
+    for (const auto& [name, value] : environment_)
+      if (name.starts_with(kPrefix) && name.size() > kPrefix.size() && !value.text.empty())
+        put(std::string_view(name).substr(kPrefix.size()), value.text, place_of(name, value.line));
+    put("},");
   }
 
   void put_node_address() {

@@ -107,7 +107,8 @@ void check_istiod(const IstiodSource& source, const Node& node, const Place& pla
 }
 
 Codec<IstiodNode> istiod_node(const Codec<std::string>& namespace_name,
-                              const Codec<registry::Labels>& labels) {
+                              const Codec<registry::Labels>& labels,
+                              const Codec<registry::Labels>& metadata) {
   return section<IstiodNode>(
       {
           field("type", &IstiodNode::type, enumeration<IstiodNodeType>()),
@@ -118,6 +119,7 @@ Codec<IstiodNode> istiod_node(const Codec<std::string>& namespace_name,
           field("network", &IstiodNode::network, text(kMaxNodeText)),
           field("labels", &IstiodNode::labels, labels),
           field("revision", &IstiodNode::revision, text(kMaxRevision)),
+          field("metadata", &IstiodNode::metadata, metadata),
       },
       check_istiod_node);
 }
@@ -125,7 +127,8 @@ Codec<IstiodNode> istiod_node(const Codec<std::string>& namespace_name,
 }  // namespace
 
 Codec<IstiodSource> istiod_source(const Codec<std::string>& namespace_name,
-                                  const Codec<registry::Labels>& labels) {
+                                  const Codec<registry::Labels>& labels,
+                                  const Codec<registry::Labels>& metadata) {
   return section<IstiodSource>(
       {
           field("address", &IstiodSource::addresses, one_or_more(istiod_address())),
@@ -136,7 +139,7 @@ Codec<IstiodSource> istiod_source(const Codec<std::string>& namespace_name,
           field("key_file", &IstiodSource::key_file, text()),
           field("api", &IstiodSource::api, enumeration<IstiodApi>()),
           field("transport", &IstiodSource::transport, enumeration<IstiodTransport>()),
-          field("node", &IstiodSource::node, istiod_node(namespace_name, labels)),
+          field("node", &IstiodSource::node, istiod_node(namespace_name, labels, metadata)),
       },
       check_istiod);
 }

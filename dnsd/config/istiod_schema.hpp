@@ -9,8 +9,10 @@
 
 namespace meshdns::dnsd {
 
-// `namespace_name` and `labels` are the codecs of these values elsewhere in the configuration.
+// `namespace_name` and `labels` are the codecs of these values elsewhere in the configuration;
+// `metadata` is that of a mapping of longer texts.
 schema::Codec<IstiodSource> istiod_source(const schema::Codec<std::string>& namespace_name,
-                                          const schema::Codec<registry::Labels>& labels);
+                                          const schema::Codec<registry::Labels>& labels,
+                                          const schema::Codec<registry::Labels>& metadata);
 
 }  // namespace meshdns::dnsd

@@ -49,8 +49,8 @@ registry::IstiodSourceOptions istiod_options(const Config& config, const IstiodS
     options.transport = registry::istiod::AdsTransport::StateOfTheWorld;
   const IstiodNode& node = source.node;
   options.node = {
-      istiod_node_id(config, node), node.name,     node.ns,    node.cluster, node.network,
-      joined(node.addresses),       node.revision, node.labels};
+      istiod_node_id(config, node), node.name,     node.ns,     node.cluster, node.network,
+      joined(node.addresses),       node.revision, node.labels, node.metadata};
   return options;
 }
 

@@ -51,6 +51,8 @@ struct AdsNode {
   std::string addresses;  // separated by commas
   std::string revision;
   std::vector<std::pair<std::string, std::string>> labels;
+  // Further fields of the node's metadata.  Those above win.
+  std::vector<std::pair<std::string, std::string>> metadata;
 };
 
 // A resource that is held from an earlier stream (initial_resource_versions).

@@ -26,6 +26,7 @@ TEST(EnvFileTest, ReadsTheQuotesOfTheShell) {
       "APOSTROPHE='it'\"'\"'s'\n"
       "export DOUBLE=\"a \\\"b\\\" 'c'\"\n"
       "ESCAPED=a\\ b\n"
+      "KEPT=\"a\\b\\\\\"\n"
       "LINES='a\nb'\r\n"
       "EMPTY=''\n"
       "NONE=\n"
@@ -38,11 +39,12 @@ TEST(EnvFileTest, ReadsTheQuotesOfTheShell) {
   EXPECT_EQ(text("APOSTROPHE"), "it's");
   EXPECT_EQ(text("DOUBLE"), R"(a "b" 'c')");
   EXPECT_EQ(text("ESCAPED"), "a b");
+  EXPECT_EQ(text("KEPT"), R"(a\b\)");
   EXPECT_EQ(text("LINES"), "a\nb");
   EXPECT_EQ(text("EMPTY"), "");
   EXPECT_EQ(text("NONE"), "");
   EXPECT_EQ(text("SIGN"), "$(id)");
-  EXPECT_EQ(values->find("EMPTY")->second.line, 9);
+  EXPECT_EQ(values->find("EMPTY")->second.line, 10);
 }
 
 TEST(EnvFileTest, RefusesTextThatNeedsAShell) {
@@ -121,6 +123,40 @@ TEST_F(IstioVmTest, DescribesTheWorkload) {
   EXPECT_EQ(node.labels,
             (registry::Labels{{"app", "vm"}, {"service.istio.io/canonical-name", "vm"}}));
   EXPECT_EQ(config_.client.default_identity.ns, "shop");
+}
+
+// As istio-agent does.
+TEST_F(IstioVmTest, TellsIstiodTheMetadataOfTheProxy) {
+  write("cluster.env",
+        environment("ISTIO_META_DNS_AUTO_ALLOCATE=\"true\"\nISTIO_META_=x\n"
+                    "ISTIO_META_POD_PORTS='[{\"name\":\"http\",\"containerPort\":8080}]'\n"));
+  EXPECT_THAT(read(), IsEmpty());
+  EXPECT_EQ(source().node.metadata,
+            (registry::Labels{{"CLUSTER_ID", "east"},
+                              {"DNS_AUTO_ALLOCATE", "true"},
+                              {"DNS_CAPTURE", "true"},
+                              {"NETWORK", "net-1"},
+                              {"POD_PORTS", R"([{"name":"http","containerPort":8080}])"}}));
+}
+
+TEST_F(IstioVmTest, TheNameOfIstiodsCertificateMayBeAnother) {
+  for (const char* hosts : {"192.0.2.10 istiod-rev-1.istio-system.svc\n", ""}) {
+    write("cluster.env", environment("ISTIOD_SAN=istiod.example.org\n"));
+    write("hosts", hosts);
+    read();
+    EXPECT_EQ(source().server_name, "istiod.example.org");
+    config_ = Config();
+  }
+}
+
+TEST_F(IstioVmTest, ReadsFilesThatPeopleHaveEdited) {
+  write("mesh.yaml", "# no settings of the proxy\ntrustDomain: cluster.local\n");
+  write("hosts",
+        "# added by hand\n\n127.0.0.1 localhost\n"
+        "2001:db8::10\tIstiod.Istio-System.svc istiod # the gateway\n");
+  EXPECT_THAT(read(), IsEmpty());
+  EXPECT_THAT(source().addresses, ElementsAre("[2001:db8::10]:15012"));
+  EXPECT_EQ(source().server_name, "istiod.istio-system.svc");
 }
 
 TEST_F(IstioVmTest, TakesFromTheMachineWhatTheFilesLeaveOpen) {

@@ -537,11 +537,12 @@ TEST(LoadTest, ReadsAnIstiodSource) {
       "address: [istiod, 192.0.2.1, '[2001:db8::1]:443'], ca_file: ca, cert_file: c, key_file: k, "
       "transport: state_of_the_world, api: names, server_name: s, "
       "node: {type: router, address: [10.0.0.5, 'fd00::5'], name: vm, namespace: shop, cluster: c, "
-      "network: n, revision: r, labels: {a: b}}");
+      "network: n, revision: r, labels: {a: b}, metadata: {DNS_AUTO_ALLOCATE: 'true'}}");
   EXPECT_EQ(other.addresses,
             (std::vector<std::string>{"istiod:15012", "192.0.2.1:15012", "[2001:db8::1]:443"}));
   EXPECT_EQ(other.node.type, IstiodNodeType::Router);
   EXPECT_EQ(other.node.addresses.size(), 2U);
+  EXPECT_EQ(other.node.metadata, (registry::Labels{{"DNS_AUTO_ALLOCATE", "true"}}));
 }
 
 TEST(LoadTest, ErrorsOfAnIstiodSourceNameTheRemedy) {

@@ -156,9 +156,10 @@ void fill_node(const AdsNode& from, xds::Node& node) {
   node.set_user_agent_name("meshdns");
   node.set_user_agent_version(MESHDNS_VERSION);
   xds::Struct& metadata = *node.mutable_metadata();
+  put_text(metadata, "WORKLOAD_NAME", from.workload);
+  for (const auto& [key, value] : from.metadata) put_text(metadata, key, value);
   put_text(metadata, "NAMESPACE", from.ns);
   put_text(metadata, "NAME", from.workload);
-  put_text(metadata, "WORKLOAD_NAME", from.workload);
   put_text(metadata, "CLUSTER_ID", from.cluster);
   put_text(metadata, "NETWORK", from.network);
   put_text(metadata, "INSTANCE_IPS", from.addresses);

@@ -102,6 +102,20 @@ TEST(AdsSessionTest, TheFirstDeltaRequestHasTheVersionsThatAreHeld) {
   EXPECT_EQ(request.node().metadata().fields().at("DNS_CAPTURE").string_value(), "true");
 }
 
+TEST(AdsSessionTest, TheNodeHasTheMetadataOfTheProxy) {
+  AdsOptions options;
+  options.node.workload = "vm-1";
+  options.node.network = "net-1";
+  options.node.metadata = {
+      {"DNS_AUTO_ALLOCATE", "true"}, {"NETWORK", "other"}, {"WORKLOAD_NAME", "vm"}};
+  xds::DeltaDiscoveryRequest request;
+  ASSERT_TRUE(request.ParseFromString(AdsSession(std::move(options)).first_request()));
+  const auto& fields = request.node().metadata().fields();
+  EXPECT_EQ(fields.at("DNS_AUTO_ALLOCATE").string_value(), "true");
+  EXPECT_EQ(fields.at("NETWORK").string_value(), "net-1");
+  EXPECT_EQ(fields.at("WORKLOAD_NAME").string_value(), "vm");
+}
+
 TEST(AdsSessionTest, LimitsTheNamesAndTheTables) {
   std::string tables;
   const std::string table = text_field(2, any_of(""));
