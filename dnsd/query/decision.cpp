@@ -430,12 +430,6 @@ std::string_view to_string(Verdict verdict) {
   return "";
 }
 
-bool is_failure(Verdict verdict) {
-  return verdict == Verdict::Unresolvable || verdict == Verdict::NotReady ||
-         verdict == Verdict::AliasLoop || verdict == Verdict::Refused ||
-         verdict == Verdict::Overworked;
-}
-
 wire::Rcode rcode_of(Verdict verdict) {
   if (verdict == Verdict::Refused) return wire::Rcode::Refused;
   if (is_failure(verdict)) return wire::Rcode::ServFail;
@@ -471,7 +465,7 @@ Decision decide(const View& view, const Asked& asked) {
         served && !is_fallthrough(view, asked.name))
       decision = *served;
   if (view.is_exhausted()) [[unlikely]]
-    return {.verdict = Verdict::Overworked, .why = "the question needs too much work"};
+    decision = {.verdict = Verdict::Overworked, .why = "the question needs too much work"};
   return decision;
 }
 

@@ -35,13 +35,17 @@ enum class Verdict : std::uint8_t {
   Denied,          // NXDOMAIN: an override of the operator for `zone`
   Refused,         // REFUSED: the same
   Forward,
-  Wait,          // the addresses of match.service are being looked up for the first time
+  Wait,  // the addresses of match.service are being looked up for the first time
+  // From here on failures (is_failure()).
   Unresolvable,  // SERVFAIL: all names of match.service fail
   NotReady,      // SERVFAIL: a required source has not delivered yet
   Overworked,    // SERVFAIL: the view has no work left (View::limit_work)
 };
 std::string_view to_string(Verdict verdict);
-bool is_failure(Verdict verdict);  // SERVFAIL or REFUSED
+constexpr bool is_failure(Verdict verdict) {  // SERVFAIL or REFUSED
+  return verdict == Verdict::AliasLoop || verdict == Verdict::Refused ||
+         verdict >= Verdict::Unresolvable;
+}
 wire::Rcode rcode_of(Verdict verdict);
 
 class FoundNames;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,8 @@ namespace meshdns {
 // seen through a dual-stack socket and the same client seen through an IPv4 one compare equal.
 class IpAddress {
  public:
+  using Octets = std::array<std::uint8_t, 16>;
+
   constexpr IpAddress() = default;  // "::"
 
   // `octets` in network order.
@@ -29,7 +32,7 @@ class IpAddress {
     for (std::size_t i = 0; i < 4; ++i) a.octets_[12 + i] = octets[i];
     return a;
   }
-  static constexpr IpAddress v6(std::array<std::uint8_t, 16> octets) {
+  static constexpr IpAddress v6(Octets octets) {
     IpAddress a;
     a.octets_ = octets;
     return a;
@@ -40,24 +43,27 @@ class IpAddress {
   // nullopt for families other than AF_INET and AF_INET6.
   static std::optional<IpAddress> from_sockaddr(const sockaddr* address);
 
+  // Compares words, not octets: every query asks several times.
   constexpr bool is_v4() const {
-    for (std::size_t i = 0; i < 10; ++i)
-      if (octets_[i] != 0) return false;
-    return octets_[10] == 0xff && octets_[11] == 0xff;
+    using Words = std::array<std::uint32_t, 4>;
+    constexpr Octets kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
+    constexpr std::uint32_t kMark = std::bit_cast<Words>(kMapped)[2];
+    const Words words = std::bit_cast<Words>(octets_);
+    return (words[0] | words[1] | (words[2] ^ kMark)) == 0;
   }
   constexpr bool is_v6() const { return !is_v4(); }
   bool is_unspecified() const;  // 0.0.0.0 or ::
   bool is_loopback() const;
 
   // All 16 octets; the last 4 are the IPv4 address when is_v4().
-  constexpr const std::array<std::uint8_t, 16>& octets() const { return octets_; }
+  constexpr const Octets& octets() const { return octets_; }
 
   std::string to_string() const;  // RFC 5952; IPv4 as dotted quad
 
   friend constexpr auto operator<=>(const IpAddress&, const IpAddress&) = default;
 
  private:
-  std::array<std::uint8_t, 16> octets_{};
+  Octets octets_{};
 };
 
 // An address and a prefix length.  Host bits may be set (Istio accepts them); they are ignored by
