@@ -19,6 +19,7 @@ from harness.namespaces import Node, available, inside
 from harness.ports import free_port
 from harness.preset import IS_RELEASE
 from harness.process import Process
+from harness.relay import Relay
 from harness.waiting import eventually
 from harness.wall_clock import WallClock, needs_wall_clock
 
@@ -296,6 +297,35 @@ def test_connections_that_are_dead_without_a_word_are_found(workspace):
         with Asker(daemon):
             wait_for(daemon, "new", ["10.96.0.9"], 40)
         assert len(api.lists("services")) == 1, "the watch goes on where it was"
+
+
+def through(relay, kubeconfig):
+    """The same kubeconfig, by way of the relay."""
+    path = pathlib.Path(kubeconfig)
+    config = json.loads(path.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    cluster["server"] = cluster["server"].partition("://")[0] + "://" + relay.address
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+@needs_nghttpx
+def test_a_path_that_forwards_nothing_any_more_is_left_within_45_seconds(workspace):
+    """TCP keeps its connections, because a proxy acknowledges what it does not forward.  By HTTP/1.1 and HTTP/2."""
+    cluster = Cluster(workspace, bookmark_every=60)
+    front = Http2Front(workspace, cluster.api, make_certificates(workspace.path))
+    relays = [workspace.own(Relay(port)) for port in (cluster.api.port, front.port)]
+    kubeconfigs = [cluster.api.kubeconfig(workspace.path / "http1"), front.kubeconfig(workspace.path / "http2")]
+    daemons = [cluster.daemon(kubeconfig=through(relay, kubeconfig))
+               for relay, kubeconfig in zip(relays, kubeconfigs, strict=True)]
+    for daemon in daemons:
+        wait_for(daemon, "db", ["10.0.0.1", "10.0.0.2"])
+    for relay in relays:
+        relay.freeze_connections()
+    cluster.api.put(endpoint_slice("db", ["10.0.1.9"]))
+    for daemon in daemons:
+        wait_for(daemon, "db", ["10.0.1.9"], 45)
+        assert collection(daemon, "endpointslices.discovery.k8s.io[headless]")["lists"] == 1, "the watch goes on"
 
 
 # --- clocks ----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ class Relay:
         self._target = ("127.0.0.1", port)
         self._passes = threading.Event()
         self._passes.set()
+        self._gates = []  # one for each connection
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -21,9 +22,15 @@ class Relay:
     def freeze(self):
         self._passes.clear()
 
+    def freeze_connections(self):
+        """Those of now; later ones pass."""
+        for gate in self._gates:
+            gate.clear()
+
     def close(self):
         self._listener.close()
-        self._passes.set()
+        for gate in [self._passes, *self._gates]:
+            gate.set()
         for end in self._sockets:
             end.close()
 
@@ -35,13 +42,17 @@ class Relay:
             except OSError:
                 return
             self._sockets += [client, server]
+            gate = threading.Event()
+            gate.set()
+            self._gates.append(gate)
             for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+                threading.Thread(target=self._pass, args=(source, sink, gate), daemon=True).start()
 
-    def _pass(self, source, sink):
+    def _pass(self, source, sink, gate):
         try:
             while octets := source.recv(65536):
                 self._passes.wait()
+                gate.wait()
                 sink.sendall(octets)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
