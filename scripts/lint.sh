@@ -75,7 +75,8 @@ command_lint() {
   check_format
   cd "$root"
   shellcheck --external-sources --check-sourced dev
-  shellcheck .ci/run systemd/meshdns-resolver tests/package/{lifecycle,boot} conf/debian/{build-package,postinst,prerm,postrm}
+  shellcheck .ci/run systemd/meshdns-resolver tests/package/{lifecycle,boot} conf/debian/{build-package,postinst,prerm,postrm} \
+    conf/kubernetes/base/node-setup
   unused_code
   tidy "$@"
 }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manifests of conf/kubernetes: they fit together, ask for no right that is not used, and their rules undo."""
 
-import pathlib
 import re
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ from harness.waiting import eventually, seconds
 HERE = ROOT / "conf" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in HERE.glob("overlays/*/kustomization.yaml"))
 ALL = [HERE / "base", *OVERLAYS]
+NODE_SETUP = HERE / "base" / "node-setup"
 
 
 def documents(path):
@@ -73,12 +73,15 @@ def test_the_pod_refers_to_what_is_there():
 
 def test_the_pod_has_no_more_than_it_needs():
     spec = pod_spec()
-    (daemon,) = spec["containers"]
+    daemon, watch = spec["containers"]
+    assert [daemon["name"], watch["name"]] == ["meshdnsd", "node-watch"]
     assert spec["hostNetwork"] and spec["priorityClassName"] == "system-node-critical"
     security = daemon["securityContext"]
     assert security["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
     assert security["runAsNonRoot"] and security["readOnlyRootFilesystem"] and "privileged" not in security
-    assert "privileged" not in spec["initContainers"][0]["securityContext"]
+    for container in (spec["initContainers"][0], watch):
+        assert "privileged" not in container["securityContext"] and container["securityContext"]["readOnlyRootFilesystem"]
+    assert watch["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
     assert daemon["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert daemon["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert "memory" in daemon["resources"]["limits"]
@@ -89,12 +92,15 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     config = one_file(directory, "meshdns.yaml")
     result = run_tool("check", "--config", config)
     assert result.returncode == 0, result.stdout + result.stderr
-    listen = {address.rpartition(":")[0] for address in yaml.safe_load(config.read_text())["server"]["listen"]}
-    untracked = re.search(r"elements = \{ (.*?) \}", one_file(directory, "notrack.nft").read_text()).group(1)
-    assert set(untracked.split(", ")) == listen
+    listen = {address.rpartition(":")[0].strip("[]") for address in yaml.safe_load(config.read_text())["server"]["listen"]}
     patch = directory / "addresses.yaml"
-    init = (documents(patch)[0]["spec"]["template"]["spec"] if patch.exists() else pod_spec())["initContainers"][0]
-    assert set(init["env"][0]["value"].split()) == listen
+    spec = documents(patch)[0]["spec"]["template"]["spec"] if patch.exists() else pod_spec()
+    watch = next(c for c in spec["containers"] if c["name"] == "node-watch")
+    for container in (spec["initContainers"][0], watch):
+        assert set(container["env"][0]["value"].split()) == listen
+    kubelet = directory / "kubelet.yaml"
+    if kubelet.exists():
+        assert set(documents(kubelet)[0]["clusterDNS"]) == listen
 
 
 def rights(api):
@@ -159,25 +165,78 @@ def test_kustomize_builds_it(overlay):
 def in_a_namespace(commands):
     """Runs a shell script in a network namespace of its own."""
     return subprocess.run(["unshare", "--net", "sh", "-euc", commands], capture_output=True, text=True, check=False,
-                          timeout=seconds(30))
+                          timeout=seconds(60))
 
 
 def rules_can_be_loaded():
     return shutil.which("nft") and in_a_namespace("nft list ruleset").returncode == 0
 
 
-@pytest.mark.skipif(not rules_can_be_loaded(), reason="needs nft, and network namespaces")
-@pytest.mark.parametrize("directory", [d for d in ALL if (d / "notrack.nft").exists()], ids=lambda path: path.name)
-def test_the_rules_apply_twice_as_once_and_leave_no_trace(directory):
-    rules = pathlib.Path(directory / "notrack.nft")
+needs_rules = pytest.mark.skipif(not rules_can_be_loaded(), reason="needs nft, and network namespaces")
+
+
+def node_setup(tmp_path, commands):
+    """Runs commands on a node of its own; lo stands for the dummy interface, which some kernels lack."""
     result = in_a_namespace(f"""
-        nft add table ip others; nft list ruleset; echo ===
-        nft -f {rules}; nft list ruleset; echo ===
-        nft -f {rules}; nft list ruleset; echo ===
-        nft delete table inet meshdns; nft list ruleset""")
-    if "Operation not supported" in result.stderr or "No such file" in result.stderr:
+        export LINK=lo LOCK={tmp_path}/lock INTERVAL=0.3 DRAIN=0.1 ADDRESSES='169.254.20.10 fd00:169:254:20::10'
+        setup() {{ sh {NODE_SETUP} "$@"; }}
+        watch() {{ sh {NODE_SETUP} watch >/dev/null & pid=$!; }}
+        eventually() {{ for i in $(seq 200); do ! "$@" || return 0; sleep 0.1; done; return 1; }}
+        state() {{ nft list ruleset; ip -o address show dev lo | grep -v 'scope host' || true; echo ===; }}
+        ip link set lo up
+        nft add table ip others
+        {commands}""")
+    if "Operation not supported" in result.stderr:
         pytest.skip("this kernel has no nf_tables with notrack")
-    assert result.returncode == 0, result.stderr
-    before, once, twice, after = (part.strip() for part in result.stdout.split("==="))
-    assert once == twice and once != before and "notrack" in once
-    assert after == before
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout.split("===\n")[:-1]
+
+
+@needs_rules
+def test_the_node_is_set_up_twice_as_once_and_left_without_a_trace(tmp_path):
+    before, once, twice, after = node_setup(tmp_path, """
+        ! setup check
+        state
+        setup apply; setup check; state
+        setup apply; setup check; state
+        setup remove; ! setup check; state""")
+    assert once == twice and once.count("notrack") == 6
+    assert once.count("169.254.20.10") == once.count("fd00:169:254:20::10") == 2, "on the interface, and in a rule"
+    assert before == after and "notrack" not in before
+
+
+@needs_rules
+@pytest.mark.parametrize("address", ["169.254.20.10", "fd00:169:254:20::10"])
+def test_the_node_is_set_up_for_one_family(tmp_path, address):
+    (state,) = node_setup(tmp_path, f"ADDRESSES={address}; setup apply; setup check; state")
+    assert state.count(address) == 2
+
+
+@needs_rules
+def test_what_somebody_removes_is_noticed_and_applied_again(tmp_path):
+    node_setup(tmp_path, """
+        setup apply
+        for removal in "ip address delete 169.254.20.10/32 dev lo" "ip address delete fd00:169:254:20::10/128 dev lo" \\
+            "nft flush chain inet meshdns output" "nft delete element inet meshdns v6 { fd00:169:254:20::10 }"; do
+          setup check
+          $removal
+          ! setup check
+          setup apply
+        done
+        watch; nft delete table inet meshdns; eventually setup check
+        kill $pid; wait $pid""")
+
+
+@needs_rules
+def test_the_last_pod_of_a_node_leaves_no_trace(tmp_path):
+    before, during, after = node_setup(tmp_path, """
+        state
+        watch; old=$pid; eventually setup check
+        watch; new=$pid
+        both_watch() { [ "$(grep -c ":$(stat -c %i $LOCK) " /proc/locks)" -eq 2 ]; }
+        eventually both_watch
+        kill $old; wait $old
+        setup check; state
+        kill $new; wait $new
+        ! setup check; state""")
+    assert before == after != during
