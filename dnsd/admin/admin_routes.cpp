@@ -363,6 +363,28 @@ HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request)
           traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
 }
 
+std::string last_push(const registry::ControlPlaneStatus& istiod) {
+  if (istiod.pushes == 0) return "no good push since the source was started";
+  return "last good push: " +
+         (istiod.version.empty() ? "without a version" : "version " + istiod.version);
+}
+
+// Adds the version of istiod's last push to the facts about its objects.  No object has a version
+// of its own: each push would change all objects, and the registry with them.
+void add_push_versions(const std::vector<SourceReport>& sources, Explanation& explanation) {
+  for (const auto& [source, changed] : sources) {
+    if (!source.control_plane) continue;
+    const std::string origin = "(" + source.name + ")";
+    for (Explanation::Fact& fact : explanation.facts) {
+      // "NameTableEntry api.example.org (istiod:10.0.0.1:15012): chosen: a name of istiod"
+      const std::string_view text = fact.text;
+      const std::size_t end = text.find("): ");
+      if (end != std::string_view::npos && text.substr(0, end + 1).ends_with(origin))
+        fact.text += "; " + last_push(*source.control_plane);
+    }
+  }
+}
+
 HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& request) {
   if (!request.argument("connect").empty()) return show_traffic(daemon, request);
   const auto explanation = explanation_for(daemon, request);
@@ -411,6 +433,7 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
                               [&](std::string_view wire_name, wire::Type type) {
                                 return daemon.describe_forwarding(wire_name, type);
                               }});
+  if (explanation) add_push_versions(daemon.sources(), *explanation);
   if (const auto address = IpAddress::parse(from); explanation && address)
     if (const auto* entry = snapshot->client_entry_at(*address); entry != nullptr)
       explanation->facts.insert(explanation->facts.begin(), {"identity: " + entry->why, true});

@@ -51,6 +51,36 @@ def test_answers_the_names_that_istiod_pushes(mesh, transport):
     assert daemon.ask("web.shop.svc.cluster.local.").addresses() == []
 
 
+def explained(daemon, name):
+    """The line of the explanation of `name` that says which object was chosen."""
+    (line,) = [line for line in daemon.get(f"/explain?name={name}&format=text")[1].splitlines() if "chosen: " in line]
+    return line
+
+
+def generation(daemon):
+    texts = " ".join(daemon.ask("whoami.meshdns.", "TXT", rdclass="CH").texts())
+    return re.search(r"generation (\d+)", texts)[1]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_explains_with_the_version_of_the_last_good_push(mesh, transport):
+    istiod = mesh.istiod(table=TABLE)
+    daemon = mesh.daemon(istiod, transport=transport)
+    mesh.wait_for(daemon, "api.example.org.", ["10.0.0.7"])
+    chosen = f"api.example.org (istiod:{istiod.address}): chosen: a name of istiod; last good push: version "
+    eventually(lambda: explained(daemon, "api.example.org").endswith(chosen + "v0"))
+    before = generation(daemon)
+    istiod.push(dict(TABLE))
+    eventually(lambda: explained(daemon, "api.example.org").endswith(chosen + "v1"))
+    assert generation(daemon) == before, "a push without a change is no change of the registry"
+    istiod.push({**TABLE, "web.shop.svc.cluster.local": {**WEB, "ips": ["10.96.0.2"]}})
+    mesh.wait_for(daemon, "web.shop.", ["10.96.0.2"])
+    assert explained(daemon, "api.example.org").endswith(chosen + "v2")
+    istiod.send(response(istiod.streams[0].method, "bad", name_table(TABLE)[:-3]))
+    eventually(lambda: mesh.source(daemon)["refusedPushes"] == 1)
+    assert explained(daemon, "api.example.org").endswith(chosen + "v2")
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_says_who_asks_and_confirms_each_push(mesh, transport):
     istiod = mesh.istiod(table=TABLE)
@@ -150,6 +180,7 @@ def test_tables_with_names_come_and_go_by_themselves(mesh):
     mesh.wait_for(daemon, "b.example.org.", ["10.0.0.2"])
     istiod.push_delta({"b": ("2", {"b.example.org": {"ips": ["10.0.0.3"]}})})
     mesh.wait_for(daemon, "b.example.org.", ["10.0.0.3"])
+    assert explained(daemon, "b.example.org").endswith("; last good push: without a version")
     assert daemon.ask("a.example.org.").addresses() == ["10.0.0.1"]
     istiod.push_delta(removed=["a"])
     mesh.wait_for(daemon, "a.example.org.", [])
@@ -303,6 +334,7 @@ def test_a_restart_answers_from_the_saved_state(mesh, workspace):
     mesh.end(istiod)
     daemon = mesh.daemon(istiod, change={"state_dir": str(state)})
     assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
+    assert explained(daemon, "api.example.org").endswith("; no good push since the source was started")
     mesh.istiod(table={"api.example.org": {"ips": ["10.0.0.8"]}}, port=istiod.port)
     mesh.wait_for(daemon, "api.example.org.", ["10.0.0.8"], 40)
     assert daemon.ask("web.shop.svc.cluster.local.").addresses() == []

@@ -51,6 +51,8 @@ def test_answers_the_services_and_workloads_that_istiod_pushes(mesh):
     assert daemon.ask("db.shop.", "AAAA").addresses() == ["2001:db8:1::1"]
     assert daemon.ask("db-1.db.shop.svc.cluster.local.").addresses() == ["10.1.0.2"]
     assert "PTR web.shop.svc.cluster.local." in str(daemon.ask("1.0.96.10.in-addr.arpa.", "PTR").message)
+    for name in ("web.shop", "api.example.org"):
+        assert "; last good push: version v0" in daemon.get(f"/explain?name={name}")[1], name
 
 
 def test_follows_what_changes_and_what_is_removed(mesh):

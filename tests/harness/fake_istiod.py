@@ -182,7 +182,7 @@ class FakeIstiod:
     def address_response(self, addresses, removed=(), nonce=None):
         resources = [field(2, field(1, f"v{self._version}") + field(2, any_table(octets, ADDRESS)) + field(3, name))
                      for name, octets in addresses.items()]
-        return b"".join([*resources, field(4, ADDRESS), field(5, nonce or self._nonce()),
+        return b"".join([field(1, f"v{self._version}"), *resources, field(4, ADDRESS), field(5, nonce or self._nonce()),
                          *(field(6, name) for name in removed)])
 
     def send(self, octets):
