@@ -217,7 +217,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   add_istio_vm_option(*check, arguments);
   add_check_options(*check, arguments);
   CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
-  add_control_options(*explain, arguments);
+  add_config_option(*explain, arguments);
   add_explain_options(*explain, arguments, raw);
   add_control_commands(app, arguments);
 
