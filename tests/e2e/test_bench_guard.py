@@ -8,6 +8,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 from suite import instructions  # noqa: E402
 
+from harness.preset import ONCE
+
+pytestmark = ONCE
+
 BUDGETS = {"address": 1000}
 
 

@@ -27,10 +27,13 @@ import yaml
 
 from harness.daemon import ROOT, run_tool
 from harness.ports import free_port
+from harness.preset import ONCE
 from harness.real_servers import find_program
 from harness.scenario import to_yaml
 from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
+
+pytestmark = ONCE
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PROGRAMS = ("dig", "curl", "meshdnsd")

@@ -4,6 +4,10 @@
 import pathlib
 import subprocess
 
+from harness.preset import ONCE
+
+pytestmark = ONCE
+
 SUMMARY = pathlib.Path(__file__).parents[2] / "scripts" / "summary.py"
 
 

@@ -7,7 +7,10 @@ import re
 import pytest
 
 from harness.daemon import ROOT
+from harness.preset import ONCE
 from harness.references import CPP, files, is_script
+
+pytestmark = ONCE
 
 SOURCES = sorted(path for folder in ("dnsd", "loop", "registry", "resolver", "wire") for path in (ROOT / folder).rglob("*.[ch]pp"))
 LOOP_CALL = re.compile(r"(?<![\w:.>])(?:::)?((?:uv|epoll|inotify|eventfd|timerfd|signalfd)_?[a-z0-9_]*)\s*\(")

@@ -3,7 +3,10 @@
 
 import re
 
+from harness.preset import ONCE
 from harness.references import CPP, files, is_script, text_of
+
+pytestmark = ONCE
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 

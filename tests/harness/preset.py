@@ -3,6 +3,10 @@
 
 import os
 
+import pytest
+
 PRESET = os.environ.get("MESHDNS_PRESET", "release")
 IS_RELEASE = PRESET == "release"
 IS_SANITIZED = PRESET in ("asan-ubsan", "tsan")
+# For tests of the tree and its pages, which no sanitizer changes.
+ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
