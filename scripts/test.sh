@@ -133,9 +133,9 @@ command_test() {
     stage "unused code" unused_code
     stage "instruction budgets" instruction_budgets
     test_preset asan-ubsan tsan
-    stage "asan-ubsan: chaos" chaos asan-ubsan 300
+    stage "asan-ubsan: chaos" chaos asan-ubsan 150
     test_preset tsan
-    stage "tsan: chaos" chaos tsan 300
+    stage "tsan: chaos" chaos tsan 150
     stage "clang-tidy" tidy
   fi
   finish_stages
