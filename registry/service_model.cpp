@@ -277,7 +277,10 @@ std::vector<const ServiceRecord*> services_of(const ServiceRecord& record) {
   const ServiceParts* parts = record.parts();
   if (parts == nullptr) return {&record};
   std::vector<const ServiceRecord*> services;
-  for (const auto& part : parts->all()) services.push_back(part.get());
+  // The parts of single clusters repeat the one that unites them.
+  const auto all = parts->all();
+  for (std::size_t i = 0; i < all.size(); i += i == 0 ? parts->clusters().size() + 1 : 1)
+    services.push_back(all[i].get());
   return services;
 }
 

@@ -373,6 +373,7 @@ Codec<registry::MeshSettings> mesh() {
       field("search_shortcut", &MeshSettings::search_shortcut,
             enumeration<registry::SearchShortcut>()),
       field("claims", &MeshSettings::claims, enumeration<registry::Claims>()),
+      field("clusters", &MeshSettings::clusters, enumeration<registry::ClusterChoice>()),
   });
 }
 

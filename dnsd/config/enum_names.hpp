@@ -45,6 +45,8 @@ MESHDNS_ENUM_NAMES(registry::PodNames, {Disabled, "disabled"}, {Insecure, "insec
 MESHDNS_ENUM_NAMES(registry::SearchShortcut, {Off, "off"}, {Known, "known"}, {All, "all"});
 MESHDNS_ENUM_NAMES(registry::Authoritative, {Auto, "auto"}, {Yes, "true"}, {No, "false"});
 MESHDNS_ENUM_NAMES(registry::Claims, {Istio, "istio"}, {Strict, "strict"});
+MESHDNS_ENUM_NAMES(registry::ClusterChoice, {LocalFirst, "local-first"}, {Merge, "merge"},
+                   {LocalOnly, "local-only"});
 MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESPACE"},
                    {None, "NONE"});
 MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},

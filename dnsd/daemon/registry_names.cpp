@@ -128,6 +128,7 @@ const registry::Client& RegistryNames::client_of(std::string_view ns) {
   if (const auto known = clients_.find(ns); known != clients_.end()) return *known->second;
   registry::ClientIdentity identity;
   identity.ns = ns;
+  identity.cluster = registry_.current()->default_client->identity.cluster;
   return *clients_.emplace(ns, registry_.client_of(identity)).first->second;
 }
 

@@ -17,6 +17,10 @@ void Deriver::from_services(const Stored<KubeService>& services,
   record_->creation_time = first.meta.creation_time;
   record_->exports = exports_of(first.export_to, Visibility::Public);
   set_ports(merged_ports(services));
+  // Its clusters decide which clients see it.  Parts are chosen by their own rule.
+  record_->split =
+      settings_.clusters == ClusterChoice::LocalOnly && !record_->partial &&
+      std::ranges::any_of(services, [](const auto& s) { return !s.first->meta.cluster.empty(); });
   if (!decorators.empty())
     details().notes.push_back("decorated by " + decorators.front().second->stored()->label());
   if (first.type == ServiceType::ExternalName) return set_alias(first);
@@ -187,6 +191,7 @@ void Deriver::from_exports(const Stored<ServiceExport>& exports) {
   }
   from_services(services, {}, slices);
   record_->provider = Provider::MultiCluster;
+  record_->split = false;  // the set of clusters is one for all clients
 }
 
 Sources Deriver::sources_of_service(const ObjectMeta& meta) const {

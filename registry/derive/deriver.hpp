@@ -60,8 +60,14 @@ class Deriver {
   // then by the age of the oldest entry.
   struct PartList {
     std::vector<std::vector<std::size_t>> parts;  // fewer than two: there is one service
+    std::vector<std::string> clusters;            // as ServiceParts::clusters()
     std::size_t left_out = 0;                     // entries beyond ServiceParts::kMaxParts
+    std::size_t clusters_left_out = 0;            // those beyond kMaxClusters
   };
+  // Clusters whose Services are told apart; clients of others get the Services of all.
+  static constexpr std::size_t kMaxClusters = 64;
+  bool differs_by_cluster(const Sources& sources) const;
+  static void add_cluster_parts(const Sources& sources, PartList& result);
   PartList parts_of(const Sources& sources) const;
   Ref<const ServiceRecord> merge_parts(const Sources& sources, const PartList& parts);
 

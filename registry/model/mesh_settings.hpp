@@ -22,6 +22,8 @@ enum class PodNames : std::uint8_t { Disabled, Insecure, Verified };
 enum class SearchShortcut : std::uint8_t { Off, Known, All };
 enum class Authoritative : std::uint8_t { Auto, Yes, No };
 enum class Claims : std::uint8_t { Istio, Strict };
+// The clusters whose Services answer a client whose cluster is known (docs/kubernetes.md).
+enum class ClusterChoice : std::uint8_t { LocalFirst, Merge, LocalOnly };
 enum class Visibility : std::uint8_t { Public, Namespace, None };
 
 // MeshConfig.serviceEntryVisibility: the first policy whose rules all match decides.
@@ -65,6 +67,7 @@ struct MeshSettings {
   bool ignore_empty_service = false;
   SearchShortcut search_shortcut = SearchShortcut::Known;
   Claims claims = Claims::Istio;
+  ClusterChoice clusters = ClusterChoice::LocalFirst;
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
 

@@ -191,8 +191,9 @@ Ref<ServiceRecord> merge_services(std::span<const Ref<const ServiceRecord>> part
   return Merger(parts, pod_names).run();
 }
 
-ServiceParts::ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod_names)
-    : parts_(std::move(parts)), pod_names_(pod_names) {
+ServiceParts::ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod_names,
+                           std::vector<SymbolRef> clusters)
+    : parts_(std::move(parts)), pod_names_(pod_names), clusters_(std::move(clusters)) {
   std::size_t size = 0;
   for (const auto& part : parts_) size += size_of(*part);
   room_ = std::max(kAlways, kShare * size);

@@ -7,6 +7,9 @@
 // ports does the record have parts.  The service of a client that sees several parts, but not all,
 // is merged when somebody first asks for it, and kept: the number of such sets can grow with the
 // number of client namespaces and Sidecars, but few of them are ever asked for.
+//
+// A Kubernetes Service that differs by cluster has a part for each cluster, beside the one that
+// unites all: a client sees exactly one of these.
 #pragma once
 
 #include <array>
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "registry/base/ref.hpp"
+#include "registry/snapshot/symbol.hpp"
 
 namespace meshdns::registry {
 
@@ -31,11 +35,16 @@ class ServiceParts final : public RefCounted {
   using Set = std::bitset<kMaxParts>;
 
   // `parts`: a record for each, of a Kubernetes Service first, then by age; none of them has parts.
-  // `pod_names`: MeshSettings::endpoint_pod_names.  REQUIRES: 2 to kMaxParts of them.
-  ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod_names);
+  // `pod_names`: MeshSettings::endpoint_pod_names.  `clusters`: those of the Kubernetes Services of
+  // parts 1, 2, ...; part 0 then unites them all.  REQUIRES: 2 to kMaxParts of them.
+  ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod_names,
+               std::vector<SymbolRef> clusters = {});
   ~ServiceParts();
 
   std::span<const Ref<const ServiceRecord>> all() const { return parts_; }
+  // Empty: the Service, if there is one, is the same for all clusters.  A cluster with the empty
+  // name is that of the sources without `cluster`.
+  std::span<const SymbolRef> clusters() const { return clusters_; }
 
   // The service of a client that sees these parts; it lives as long as this object.  The first
   // question for a set of several parts takes a lock and allocates.  If the kept services would
@@ -61,6 +70,7 @@ class ServiceParts final : public RefCounted {
 
   const std::vector<Ref<const ServiceRecord>> parts_;
   const bool pod_names_;
+  const std::vector<SymbolRef> clusters_;
   mutable std::array<std::atomic<const Kept*>, kLists> lists_{};
   mutable std::mutex mutex_;
   mutable std::size_t room_;  // guarded by mutex_: addresses and endpoints that may still be kept

@@ -145,6 +145,7 @@ class ServiceRecord final : public RefCounted {
   bool refused = false;  // mesh.claims: strict; a placeholder, too
   // It has parts that a client may see one by one.  The record itself then unites all of them:
   // exports, ports and addresses tell what some client may see, and no client is answered from it.
+  // Without parts: only clients of the clusters of its Services see it (mesh.clusters: local-only).
   bool split = false;
   bool partial = false;          // a part of such a record, or several of them merged
   Ref<const ExportSet> exports;  // null = public
@@ -163,8 +164,8 @@ class ServiceRecord final : public RefCounted {
     return provider == Provider::Kubernetes && answer == AnswerKind::Vips;
   }
   bool is_exported_to(const Symbol* client_ns) const;
-  // Null: it is not split.
-  const ServiceParts* parts() const { return split ? details->parts.get() : nullptr; }
+  // Null: it has none.
+  const ServiceParts* parts() const { return split && details ? details->parts.get() : nullptr; }
   const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
   std::string_view alias() const {
     return details ? std::string_view(details->alias) : std::string_view();

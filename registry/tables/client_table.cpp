@@ -61,6 +61,9 @@ void ClientTable::update() {
   default_client_ = make(clients_.default_identity);
   auto* nobody = new Client;
   nobody->identity.description = "unknown client (public)";
+  // Nothing tells its namespace, but it is near to this daemon.
+  nobody->identity.cluster = clients_.default_identity.cluster;
+  nobody->cluster = default_client_->cluster;
   public_client_ = Ref<const Client>(nobody);
   sidecars_.sweep();
 }
@@ -142,7 +145,7 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
   identity.ns = meta.ns;
   identity.labels = meta.labels;
   identity.network = meta.network;
-  identity.cluster = meta.cluster;
+  identity.cluster = meta.cluster.empty() ? clients_.default_identity.cluster : meta.cluster;
   identity.description =
       std::string(to_string(kind_of(workload))) + " " + meta.ns + "/" + meta.name;
   if (const auto* pod = std::get_if<Pod>(&workload)) {

@@ -27,7 +27,7 @@ std::size_t extra_steps(const HostEntry& host) {
   const auto records = host.records();
   for (const ServiceRecord* record :
        records.first(std::min(records.size(), View::kMaxReverseHosts)))
-    if (record->split) parts += record->parts()->all().size();
+    if (record->parts() != nullptr) parts += record->parts()->all().size();
   return parts / kPartsPerStep;
 }
 
@@ -229,12 +229,22 @@ void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
 }
 
 template <typename Visit>
-void View::for_each_endpoint_at(const ServiceRecord& service, const IpAddress& address,
-                                const Visit& visit) const {
-  const EndpointList* const list = service.endpoints();
+void View::for_each_endpoint_at(const HostEntry& host, const ServiceRecord& service,
+                                const IpAddress& address, const Visit& visit) const {
+  const ClusterParts of = cluster_parts(host, service);
+  const EndpointList* const list = of.all != nullptr && of.all->endpoints() != nullptr
+                                       ? of.all->endpoints()
+                                       : service.endpoints();
   if (service.provider == Provider::ServiceEntry || list == nullptr) return;
+  // A name that the client's cluster has, too, leads to the endpoint there.
+  const auto is_others_name = [&](const EndpointEntry& endpoint) {
+    return of.own != nullptr && of.all != nullptr &&
+           has_endpoint(*of.own, EndpointList::label_of(endpoint, settings().endpoint_pod_names)) &&
+           endpoint.cluster != of.own->endpoints()->entries.front().cluster;
+  };
   const auto is_it = [&](const EndpointEntry& endpoint) {
-    return endpoint.address == address && endpoint.ready && reaches(endpoint);
+    return endpoint.address == address && endpoint.ready && reaches(endpoint) &&
+           !is_others_name(endpoint);
   };
   if (!list->index.is_made()) {
     for (const EndpointEntry& endpoint : list->entries)
@@ -249,10 +259,10 @@ void View::for_each_endpoint_at(const ServiceRecord& service, const IpAddress& a
 bool View::has_reverse(const IpAddress& address, std::size_t& hosts_left) const {
   bool found = false;
   for_each_name(address, hosts_left,
-                [&](const HostEntry&, const ServiceRecord& service, Naming naming) {
+                [&](const HostEntry& host, const ServiceRecord& service, Naming naming) {
                   found = naming != Naming::Endpoints;
                   if (!found)
-                    for_each_endpoint_at(service, address, [&](const EndpointEntry&) {
+                    for_each_endpoint_at(host, service, address, [&](const EndpointEntry&) {
                       found = true;
                       return false;
                     });
@@ -270,7 +280,7 @@ std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
   for_each_name(
       address, hosts_left, [&](const HostEntry& host, const ServiceRecord& service, Naming naming) {
         if (naming == Naming::Endpoints)
-          for_each_endpoint_at(service, address, [&](const EndpointEntry& endpoint) {
+          for_each_endpoint_at(host, service, address, [&](const EndpointEntry& endpoint) {
             endpoints.push_back(
                 {EndpointList::label_of(endpoint, pod_names) + "." + std::string(host.host()),
                  &service});

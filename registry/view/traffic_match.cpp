@@ -353,7 +353,7 @@ class Matcher {
     std::string_view host;
     view_.snapshot().hosts.for_each([&](const HostEntry& entry) {
       for (const ServiceRecord* record : entry.records())
-        if (record == &service || (record->split && record->parts()->has(service)))
+        if (record == &service || (record->parts() != nullptr && record->parts()->has(service)))
           host = entry.host();
     });
     return host;

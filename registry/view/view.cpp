@@ -106,7 +106,10 @@ bool View::sees(const ServiceRecord& record, ScopedHost& scoped) const {
 
 View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
   if (!sees(record, scoped)) return {};
-  if (record.split) return see_parts(*record.parts(), scoped);
+  if (record.split) {
+    if (const ServiceParts* const parts = record.parts()) return see_parts(*parts, scoped);
+    if (!is_of_client_cluster(record)) return {};
+  }
   return {&record, rank_of(record), record.creation_time};
 }
 
@@ -115,13 +118,19 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
   ServiceParts::Set visible;
   spend(kPartUnits * parts.all().size());
   if (is_exhausted()) return {};
-  for (std::size_t i = 0; i < parts.all().size(); ++i) {
+  const auto look_at = [&](std::size_t i) {
     const ServiceRecord& part = *parts.all()[i];
-    if (!sees(part, scoped)) continue;
+    if (!sees(part, scoped)) return;
     visible.set(i);
     const Seen seen{&part, rank_of(part), part.creation_time};
     if (seen.precedes(best)) best = seen;
+  };
+  std::size_t i = 0;
+  if (!parts.clusters().empty()) {
+    if (const std::size_t part = service_part(parts); part != kNoPart) look_at(part);
+    i = parts.clusters().size() + 1;
   }
+  for (; i < parts.all().size(); ++i) look_at(i);
   if (best) best.service = &parts.merged(visible);
   return best;
 }
@@ -263,6 +272,7 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
     // Below an entry that merely claims the name there is nothing but its ports.
     if (!match || match.service->provider == Provider::ServiceEntry) return {};
     match.below = name.substr(0, cut);
+    settle_cluster(match, trace);
     return match;
   }
   return {};
@@ -303,6 +313,7 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     if (!match) return {};
     match.how = Match::How::Below;
     match.below = name.substr(0, name.size() - service.size() - 1);
+    settle_cluster(match, trace);
     return match;
   };
   const std::size_t labels = count_labels(name);

@@ -130,8 +130,8 @@ class View {
   void for_each_name(const IpAddress& address, std::size_t& hosts_left, const Visit& visit) const;
   // Calls `visit(endpoint)` for the ready endpoints of that address, until it returns false.
   template <typename Visit>
-  void for_each_endpoint_at(const ServiceRecord& service, const IpAddress& address,
-                            const Visit& visit) const;
+  void for_each_endpoint_at(const HostEntry& host, const ServiceRecord& service,
+                            const IpAddress& address, const Visit& visit) const;
   bool has_virtual_address(const ServiceRecord& service, const AddressUse& use,
                            const IpAddress& address, std::size_t& steps_left) const;
   Naming naming_of(const HostEntry& host, const ServiceRecord& service, const AddressUse& use,
@@ -153,6 +153,30 @@ class View {
   bool sees(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see_parts(const ServiceParts& parts, ScopedHost& scoped) const;
+  // --- Services of several clusters (cluster_choice.cpp) ---
+  // The part of the Service of the client's cluster, or else of the sources without a cluster; 0 if
+  // there is neither.  REQUIRES: parts.clusters() is not empty.
+  std::size_t own_cluster_part(const ServiceParts& parts) const;
+  // The part of the Service that the client sees, by its cluster alone; kNoPart: none.
+  static constexpr std::size_t kNoPart = static_cast<std::size_t>(-1);
+  std::size_t service_part(const ServiceParts& parts) const;
+  // With `mesh.clusters: local-only`, of a record without parts: whether the client's cluster, or a
+  // source without a cluster, has one of its Services.
+  bool is_of_client_cluster(const ServiceRecord& record) const;
+  // The records in which endpoints of a Service of several clusters are found by their names: first
+  // that of the client's cluster, then that of all.  Null: none.
+  struct ClusterParts {
+    const ServiceRecord* own = nullptr;
+    const ServiceRecord* all = nullptr;
+  };
+  ClusterParts cluster_parts(const HostEntry& host, const ServiceRecord& service) const;
+  // Turns the match of a name below a Service into that of the cluster that has such an endpoint.
+  void settle_cluster(Match& match, Trace* trace) const;
+  // The cluster of which the client gets the Service; null: of all that have it.
+  const StoredRef* answering_service(const ServiceRecord& record) const;
+  bool merges_members(const ServiceRecord& record) const;
+  void explain_clusters(const ServiceRecord& record, Trace& trace) const;
+  std::string why_of_cluster(const ServiceRecord& record) const;
   Seen::Rank rank_of(const ServiceRecord& record) const;
   const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
   const ServiceRecord* choose_of_many(const HostEntry& entry, const RecordIndex& index) const;

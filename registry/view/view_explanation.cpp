@@ -20,13 +20,15 @@ std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
                             : "chosen: exported to the client's namespace, oldest";
 }
 
-// Calls `visit(record)` for the record, or for each of its parts.
+// Calls `visit(record)` for the record, or for each of its parts.  Of those that differ by cluster
+// the one that unites all stands for the others.
 template <typename Visit>
 void for_each_part(const ServiceRecord& record, const Visit& visit) {
   const ServiceParts* const parts = record.parts();
   if (parts == nullptr) return visit(record);
-  for (const auto& part : parts->all())
-    if (!part->placeholder) visit(*part);
+  const auto all = parts->all();
+  for (std::size_t i = 0; i < all.size(); i += i == 0 ? parts->clusters().size() + 1 : 1)
+    if (!all[i]->placeholder) visit(*all[i]);
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ std::string exported_namespaces(const ServiceRecord& service) {
 }
 
 void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const {
+  explain_clusters(record, trace);
   for_each_part(record, [&](const ServiceRecord& part) {
     std::string reason;
     if (trace.is_full() || sees(entry.host(), part, &reason)) return;
@@ -89,12 +92,20 @@ void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, T
   }
   trace.left_out += records.size() - first.size();
   if (chosen == nullptr) return;
-  std::string chosen_object = describe_source(chosen->source, snapshot_);
+  // The record of which the chosen service is a part.
+  const auto whole = std::ranges::find_if(records, [&](const ServiceRecord* record) {
+    return !record->placeholder && record->ns == chosen->ns;
+  });
+  const bool is_service = chosen->provider == Provider::Kubernetes && whole != records.end();
+  const StoredRef* const own = is_service ? answering_service(**whole) : nullptr;
+  std::string chosen_object = describe_source(own == nullptr ? chosen->source : *own, snapshot_);
   const std::string verdict = "shadowed by " + chosen_object;
   for (const ServiceRecord* record : first)
     if (!record->placeholder) explain_shadowed(entry, *record, *chosen, verdict, trace);
   trace.steps.push_back(
-      {std::move(chosen_object), std::string(why_chosen(*chosen, client_)), false});
+      {std::move(chosen_object),
+       std::string(why_chosen(*chosen, client_)) + (is_service ? why_of_cluster(**whole) : ""),
+       false});
 }
 
 }  // namespace meshdns::registry

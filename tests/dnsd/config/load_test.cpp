@@ -125,6 +125,7 @@ mesh:
   pods: verified
   search_shortcut: off
   claims: strict
+  clusters: local-only
 )");
   EXPECT_EQ(c.mesh.cluster_domain, "corp.local");
   EXPECT_FALSE(c.mesh.endpoint_answers);
@@ -152,6 +153,7 @@ mesh:
   EXPECT_EQ(c.mesh.pods, registry::PodNames::Verified);
   EXPECT_EQ(c.mesh.search_shortcut, registry::SearchShortcut::Off);
   EXPECT_EQ(c.mesh.claims, registry::Claims::Strict);
+  EXPECT_EQ(c.mesh.clusters, registry::ClusterChoice::LocalOnly);
 }
 
 TEST(LoadTest, ReadsTheClient) {
