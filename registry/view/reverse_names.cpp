@@ -176,15 +176,19 @@ bool View::may_name(const ServiceRecord& service, const AddressUse& use,
 View::Naming View::naming_of(const HostEntry& host, const ServiceRecord& service,
                              const AddressUse& use, const IpAddress& address,
                              const AddressOwners& owners, std::size_t& steps_left) const {
+  if (!may_name(service, use, owners) || yields(service, host.host(), nullptr)) return Naming::None;
+  // The endpoints of other clusters have names below that of the client's cluster.
+  const ServiceRecord* const all = cluster_parts(host, service).all;
+  const bool has_others =
+      all != nullptr && all->answer != AnswerKind::Alias && all->endpoints() != nullptr;
   // A name that is denied, or an alias, has no addresses of its own.
   if (service.answer == AnswerKind::NoReadyEndpoints || service.answer == AnswerKind::Alias)
-    return Naming::None;
-  if (!may_name(service, use, owners) || yields(service, host.host(), nullptr)) return Naming::None;
+    return has_others ? Naming::Endpoints : Naming::None;
   if (has_virtual_address(service, use, address, steps_left))
     return service.is_claim() ? Naming::Claim : Naming::Vip;
   const bool has_endpoints =
       service.provider != Provider::ServiceEntry && service.endpoints() != nullptr;
-  return has_endpoints ? Naming::Endpoints : Naming::None;
+  return has_endpoints || has_others ? Naming::Endpoints : Naming::None;
 }
 
 // A headless Service's addresses are its endpoints', which have names of their own.
