@@ -211,6 +211,10 @@ void collect_upstreams(MetricCollection& to, const std::vector<UpstreamStatus>& 
             "1 while the upstream server answers, 0 while it is doubtful or down.");
   for (const auto& upstream : upstreams)
     to.add(upstream.health == Health::Up && !upstream.looped ? 1.0 : 0.0, {{"to", upstream.name}});
+  to.gauges("proxy_failing",
+            "1 while the upstream server answers nothing but SERVFAIL and REFUSED.");
+  for (const auto& upstream : upstreams)
+    to.add(upstream.failing_with.empty() ? 0.0 : 1.0, {{"to", upstream.name}});
   to.gauges("proxy_looped",
             "1 while the upstream server sends our queries back to us; it is not used then.");
   for (const auto& upstream : upstreams)

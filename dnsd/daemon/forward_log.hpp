@@ -17,6 +17,13 @@ class ForwardLog final : public ForwardListener {
   void on_upstream_up(std::string_view upstream) override {
     log_.info("upstream server is up again", {{"upstream", upstream}});
   }
+  void on_upstream_failing(std::string_view upstream, std::string_view rcode) override {
+    log_.warn("upstream server answers all questions with an error",
+              {{"upstream", upstream}, {"rcode", rcode}});
+  }
+  void on_upstream_working(std::string_view upstream) override {
+    log_.info("upstream server answers without errors again", {{"upstream", upstream}});
+  }
   void on_loop_found(std::string_view upstream) override {
     log_.error(
         "forwarding loop: the upstream server sends our queries back to us; it is not used until "

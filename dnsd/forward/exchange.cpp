@@ -232,6 +232,9 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
   }
   learn(*response, stream);
   state.note_rcode(response->rcode);
+  // A server that resolves nothing answers some questions without recursion.
+  if (question_.recursion_desired && !question_.is_probe)
+    state.judge_rcode(response->rcode, question_.question.name, upstream_->reactor_.now());
   // A port that others send to, too, is used no more.
   if (watch_ && mismatches_ == 0) upstream_->sockets_.give_back(std::move(watch_));
   watch_.reset();

@@ -13,6 +13,9 @@ class ForwardListener {
   virtual ~ForwardListener() = default;
   virtual void on_upstream_down(std::string_view upstream, std::string_view reason) = 0;
   virtual void on_upstream_up(std::string_view upstream) = 0;
+  // It answers, but nothing else than `rcode` any more; and it answers other things again.
+  virtual void on_upstream_failing(std::string_view upstream, std::string_view rcode) = 0;
+  virtual void on_upstream_working(std::string_view upstream) = 0;
   // Our own queries come back to us through this upstream; it is asked no more until they do not.
   virtual void on_loop_found(std::string_view upstream) = 0;
   virtual void on_loop_gone(std::string_view upstream) = 0;

@@ -36,6 +36,7 @@ Probe::Probe(Reactor& reactor, ProbeListener& listener, std::shared_ptr<Upstream
       timer_(reactor, *this) {
   question_.question = probe_question(purpose, upstream_->state());
   question_.recursion_desired = purpose == ProbePurpose::Loop;
+  question_.is_probe = true;
 }
 
 Probe::~Probe() = default;

@@ -75,7 +75,8 @@ struct UpstreamQuestion {
   bool dnssec_ok = false;
   bool checking_disabled = false;
   bool recursion_desired = true;
-  IpAddress client;  // whose share of the connections it takes: see limit_key_of()
+  IpAddress client;       // whose share of the connections it takes: see limit_key_of()
+  bool is_probe = false;  // the rcode of its reply says nothing about clients' questions
 };
 
 enum class ExchangeFault : std::uint8_t {

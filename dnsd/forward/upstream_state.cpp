@@ -2,8 +2,10 @@
 #include "dnsd/forward/upstream_state.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "dnsd/forward/random_pool.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -27,6 +29,12 @@ constexpr Millis kLongestProbePause = 700;
 constexpr std::uint32_t kCaseStrikes = 2;
 constexpr Millis kPlainCaseTime = 3'600'000;
 constexpr Millis kNoEdnsTime = 900'000;  // 15 min
+
+// The time with no answer but SERVFAIL and REFUSED after which an upstream is failing.  It doubles
+// each time that the upstream works again, and is short again after a calm.
+constexpr Millis kTimeToFail = 10'000;
+constexpr Millis kLongestTimeToFail = 600'000;
+constexpr Millis kCalm = 3'600'000;
 
 constexpr std::uint64_t kFirstBucketUs = 250;
 
@@ -101,6 +109,50 @@ void UpstreamState::note_rcode(wire::Rcode rcode) {
     default:
       counts.other_rcodes.fetch_add(1, kRelaxed);
   }
+}
+
+void UpstreamState::judge_rcode(wire::Rcode rcode, std::string_view name, Millis now) {
+  if (rcode == wire::Rcode::NoError || rcode == wire::Rcode::NxDomain)
+    return note_usable_rcode(now);
+  if (rcode == wire::Rcode::ServFail || rcode == wire::Rcode::Refused)
+    note_failure_rcode(rcode, name, now);
+}
+
+void UpstreamState::note_usable_rcode(Millis now) {
+  last_usable_.store(now, kRelaxed);
+  if (failures_.load(kRelaxed) != 0) failures_.store(0, kRelaxed);
+  if (failing_with_.load(kRelaxed) == wire::Rcode::NoError ||
+      failing_with_.exchange(wire::Rcode::NoError, kRelaxed) == wire::Rcode::NoError)
+    return;
+  works_since_.store(now, kRelaxed);
+  time_to_fail_.store(std::min(2 * time_to_fail_.load(kRelaxed), kLongestTimeToFail), kRelaxed);
+  listener_.on_upstream_working(name_);
+}
+
+// True: enough names have failed.  Two threads may lose a name here, or count one twice.
+bool UpstreamState::count_failed_name(std::size_t name) {
+  const std::uint32_t known = failures_.load(kRelaxed);
+  if (known >= kFailuresToFail) return true;
+  for (std::uint32_t i = 0; i < known; ++i)
+    if (failure_names_[i].load(kRelaxed) == name) return false;
+  failure_names_[known].store(name, kRelaxed);
+  failures_.store(known + 1, kRelaxed);
+  return known + 1 >= kFailuresToFail;
+}
+
+void UpstreamState::note_failure_rcode(wire::Rcode rcode, std::string_view name, Millis now) {
+  if (failing_with_.load(kRelaxed) != wire::Rcode::NoError) return;
+  if (!count_failed_name(std::hash<std::string_view>()(name))) return;
+  const Millis works_since = works_since_.load(kRelaxed);
+  const Millis time_to_fail =
+      works_since == 0 || now > works_since + kCalm ? kTimeToFail : time_to_fail_.load(kRelaxed);
+  const Millis last_usable = last_usable_.load(kRelaxed);
+  if (last_usable != 0 && now < last_usable + time_to_fail) return;
+  wire::Rcode works = wire::Rcode::NoError;
+  if (!failing_with_.compare_exchange_strong(works, rcode, kRelaxed)) return;
+  time_to_fail_.store(time_to_fail, kRelaxed);
+  note_error("answers nothing but " + std::string(wire::to_string(rcode)));
+  listener_.on_upstream_failing(name_, wire::to_string(rcode));
 }
 
 void UpstreamState::doubt() {
@@ -237,6 +289,8 @@ UpstreamStatus UpstreamState::status(Millis now) const {
   status.resumed = counts.resumed.load(kRelaxed);
   status.probes = counts.probes.load(kRelaxed);
   status.probe_failures = counts.probe_failures.load(kRelaxed);
+  if (const auto rcode = failing_with_.load(kRelaxed); rcode != wire::Rcode::NoError)
+    status.failing_with = wire::to_string(rcode);
   status.keeps_case = keeps_case(now);
   status.speaks_edns = speaks_edns(now);
   for (std::size_t i = 0; i < latency_.size(); ++i) status.latency[i] = latency_[i].load(kRelaxed);
@@ -250,7 +304,7 @@ std::string_view health_name(const UpstreamStatus& status) {
   if (status.looped) return "loop";
   switch (status.health) {
     case Health::Up:
-      return "up";
+      return status.failing_with.empty() ? "up" : "failing";
     case Health::Doubtful:
       return "doubtful";
     case Health::Down:

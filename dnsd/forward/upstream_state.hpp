@@ -31,11 +31,16 @@ enum class Health : std::uint8_t {
 // Upper bounds of the latency buckets: 0.25 ms doubled, as CoreDNS has them.
 inline constexpr std::size_t kLatencyBuckets = 16;
 
+// Names with SERVFAIL or REFUSED, and no other answer between, after which an upstream is failing.
+inline constexpr std::size_t kFailuresToFail = 5;
+
 // A copy for the admin page and metrics.
 struct UpstreamStatus {
   std::string name;
   Health health = Health::Up;
   bool looped = false;
+  // "SERVFAIL" or "REFUSED" while it answers nothing but these two; empty = it does not fail.
+  std::string_view failing_with;
   std::uint32_t rtt_us = 0;  // smoothed; 0 = never measured
   std::uint64_t in_flight = 0;
   std::uint64_t queries = 0;  // messages sent, tries and probes included
@@ -61,7 +66,7 @@ struct UpstreamStatus {
   std::uint64_t latency_sum_us = 0;
 };
 
-// "up", "doubtful", "down", or "loop": it sends our own queries back.
+// "up", "doubtful", "down", "failing", or "loop": it sends our own queries back.
 std::string_view health_name(const UpstreamStatus& status);
 
 // Any thread.
@@ -82,6 +87,10 @@ class UpstreamState {
   // 0 = not measured.
   bool note_reply(Millis now, std::uint32_t rtt_us);
   void note_rcode(wire::Rcode rcode);
+  // The rcode for a question of a client, for `name`.  The upstream is failing after SERVFAIL and
+  // REFUSED alone for several names and some time, until it answers anything else.  One that fails
+  // again and again has more time each time, so that the log is not filled.
+  void judge_rcode(wire::Rcode rcode, std::string_view name, Millis now);
   // A query stayed unanswered since `sent_at`, or could not be sent.  Doubtful after two in a row
   // without a reply between: one bad name alone never marks an upstream down.
   void note_timeout(Millis sent_at);
@@ -141,6 +150,9 @@ class UpstreamState {
 
  private:
   void measure(std::uint32_t rtt_us);
+  void note_usable_rcode(Millis now);
+  void note_failure_rcode(wire::Rcode rcode, std::string_view name, Millis now);
+  bool count_failed_name(std::size_t name);
   void doubt();
   void set_looped(bool looped);
 
@@ -163,6 +175,13 @@ class UpstreamState {
   std::atomic<Millis> plain_case_until_{0};
   std::atomic<Millis> no_edns_until_{0};
   std::atomic<std::uint32_t> case_strikes_{0};
+  std::atomic<wire::Rcode> failing_with_{wire::Rcode::NoError};  // NoError: it does not fail
+  std::atomic<Millis> last_usable_{0};                           // rcode; 0 = none yet
+  std::atomic<Millis> works_since_{0};   // it last ceased to fail; 0 = it never failed
+  std::atomic<Millis> time_to_fail_{0};  // when it last failed, doubled since; 0 = it never failed
+  // Hashes of the first names since last_usable_ that got SERVFAIL or REFUSED, each once.
+  std::array<std::atomic<std::size_t>, kFailuresToFail> failure_names_{};
+  std::atomic<std::uint32_t> failures_{0};
   std::array<std::atomic<std::uint64_t>, kLatencyBuckets + 1> latency_{};
   std::atomic<std::uint64_t> latency_sum_us_{0};
 

@@ -40,6 +40,8 @@ std::string describe_entry(const Cache::Entry& entry, Millis now) {
 std::string describe_health(const UpstreamStatus& status) {
   std::string text = fmt::format("{} is {}", status.name, health_name(status));
   if (status.looped) return text + ": it sends our own queries back, and is not asked";
+  if (status.health == Health::Up && !status.failing_with.empty())
+    return fmt::format("{}: answers nothing but {}", text, status.failing_with);
   if (status.health != Health::Up)
     return status.last_error.empty() ? text : text + ": " + status.last_error;
   if (status.rtt_us == 0)

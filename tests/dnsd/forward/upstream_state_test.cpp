@@ -12,6 +12,10 @@ class Listener : public ForwardListener {
     events += "down(" + std::string(reason) + ") ";
   }
   void on_upstream_up(std::string_view) override { events += "up "; }
+  void on_upstream_failing(std::string_view, std::string_view rcode) override {
+    events += "failing(" + std::string(rcode) + ") ";
+  }
+  void on_upstream_working(std::string_view) override { events += "working "; }
   void on_loop_found(std::string_view) override { events += "loop "; }
   void on_loop_gone(std::string_view) override { events += "noloop "; }
   void on_upstream_learned(std::string_view, std::string_view) override { events += "learned "; }
@@ -20,6 +24,10 @@ class Listener : public ForwardListener {
 
 class UpstreamStateTest : public ::testing::Test {
  protected:
+  void judge(wire::Rcode rcode, int name, Millis now) {
+    state_.judge_rcode(rcode, std::to_string(name), now);
+  }
+
   Listener listener_;
   UpstreamState state_{"192.0.2.53:53", listener_};
 };
@@ -52,6 +60,55 @@ TEST_F(UpstreamStateTest, IsDoubtedAfterTwoLossesAndDownAfterTwoLostProbes) {
   EXPECT_TRUE(state_.note_reply(3'000, 1'000));
   EXPECT_EQ(state_.health(), Health::Up);
   EXPECT_EQ(listener_.events, "down(no answer in time) up ");
+}
+
+TEST_F(UpstreamStateTest, FailsAfterErrorsForFiveNamesUntilItAnswersAnythingElse) {
+  for (int name = 1; name <= 4; ++name) judge(wire::Rcode::Refused, name, 20'000);
+  EXPECT_EQ(state_.status(20'000).failing_with, "");
+  judge(wire::Rcode::ServFail, 5, 20'000);
+  EXPECT_EQ(state_.status(20'000).failing_with, "SERVFAIL");
+  EXPECT_EQ(health_name(state_.status(20'000)), "failing");
+  EXPECT_EQ(state_.status(20'000).last_error, "answers nothing but SERVFAIL");
+  judge(wire::Rcode::Refused, 6, 20'000);
+  judge(wire::Rcode::NxDomain, 7, 20'000);
+  EXPECT_EQ(state_.status(20'000).failing_with, "");
+  EXPECT_EQ(listener_.events, "failing(SERVFAIL) working ");
+}
+
+TEST_F(UpstreamStateTest, DoesNotFailBecauseOfFewBadNames) {
+  for (int i = 0; i < 100; ++i) judge(wire::Rcode::ServFail, i % 4, 20'000);
+  EXPECT_EQ(listener_.events, "");
+}
+
+TEST_F(UpstreamStateTest, DoesNotFailWithinTenSecondsOfAnAnswer) {
+  judge(wire::Rcode::NoError, 1, 20'000);
+  for (int name = 1; name < 50; ++name) judge(wire::Rcode::ServFail, name, 29'999);
+  EXPECT_EQ(listener_.events, "");
+  judge(wire::Rcode::ServFail, 50, 30'000);
+  EXPECT_EQ(listener_.events, "failing(SERVFAIL) ");
+}
+
+// A server that answers one question in 12 s, and refuses all others.
+TEST_F(UpstreamStateTest, TellsLessAndLessOftenThatItFails) {
+  int name = 0;
+  const auto fail_until = [&](Millis begin, Millis end) {
+    for (Millis now = begin; now < end; now += 100) judge(wire::Rcode::Refused, ++name, now);
+  };
+  for (Millis now = 20'000; now < 500'000; now += 12'000) {
+    judge(wire::Rcode::NoError, ++name, now);
+    fail_until(now, now + 12'000);
+  }
+  EXPECT_EQ(listener_.events, "failing(REFUSED) working ") << "20 s are needed now";
+  judge(wire::Rcode::NoError, ++name, 500'000);
+  fail_until(500'000, 525'000);
+  judge(wire::Rcode::NoError, ++name, 525'000);
+  fail_until(525'000, 560'000);
+  EXPECT_EQ(listener_.events, "failing(REFUSED) working failing(REFUSED) working ") << "40 s";
+  constexpr Millis kCalm = 4'200'000;
+  judge(wire::Rcode::NoError, ++name, kCalm);
+  fail_until(kCalm, kCalm + 11'000);
+  EXPECT_EQ(listener_.events, "failing(REFUSED) working failing(REFUSED) working failing(REFUSED) ")
+      << "after a calm, 10 s again";
 }
 
 TEST_F(UpstreamStateTest, OneBadNameDoesNotMakeItDoubtful) {
