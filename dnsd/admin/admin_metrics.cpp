@@ -443,7 +443,10 @@ void collect_daemon(MetricCollection& to, const DaemonParts& daemon, const Worke
       .add(workers.avoided);
   to.gauges("start_time_seconds", "Unix time of the start of the daemon.")
       .add(unix_time(daemon.started));
-  to.gauges("ready", "1 while /readyz reports ready.").add(daemon.readiness().ready ? 1.0 : 0.0);
+  const Readiness readiness = daemon.readiness();
+  to.gauges("ready", "1 while /readyz reports ready.").add(readiness.is_ready() ? 1.0 : 0.0);
+  to.gauges("degraded", "Number of problems that /readyz reports as degraded.")
+      .add(static_cast<double>(readiness.degraded.size()));
   to.gauges("config_last_reload_ok",
             "1 if the last reload of the configuration succeeded, 0 if it failed.")
       .add(reloads.ok ? 1.0 : 0.0);

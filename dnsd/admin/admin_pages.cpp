@@ -186,8 +186,9 @@ void add_state(std::string& page, const DaemonParts& daemon) {
   const Readiness readiness = daemon.readiness();
   const auto& snapshot = *daemon.registry.current();
   page += "<h2>State</h2><table>\n";
-  add_row(page, {"ready", readiness.ready ? "yes" : "no"}, !readiness.ready);
-  for (const auto& reason : readiness.reasons) add_row(page, {"", reason}, true);
+  add_row(page, {"ready", readiness.is_ready() ? "yes" : "no"}, !readiness.is_ready());
+  for (const auto& reason : readiness.not_ready) add_row(page, {"not ready", reason}, true);
+  for (const auto& reason : readiness.degraded) add_row(page, {"degraded", reason}, true);
   if (const auto complaint = daemon.workers().complaint; !complaint.empty())
     add_row(page, {"workers", complaint}, true);
   add_row(page, {"up for", ago(daemon.started)});
@@ -335,10 +336,12 @@ void add_links(std::string& page) {
 std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshdns</title>";
-  const bool is_well = daemon.readiness().ready && daemon.workers().complaint.empty();
+  const Readiness readiness = daemon.readiness();
+  const bool is_well = readiness.is_ready() && daemon.workers().complaint.empty();
+  const char* const well = readiness.degraded.empty() ? "ready" : "degraded";
   page += fmt::format("<style>{}</style></head><body>\n<h1>meshdns " MESHDNS_VERSION
                       " <span class=\"state{}\">{}</span></h1>\n",
-                      kStyle, is_well ? "" : " down", is_well ? "ready" : "not ready");
+                      kStyle, is_well ? "" : " down", is_well ? well : "not ready");
   add_explanation(page, daemon, request);
   add_state(page, daemon);
   add_charts(page, daemon);

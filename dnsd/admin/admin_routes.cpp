@@ -399,16 +399,23 @@ HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& requ
 
 }  // namespace
 
+// The members `notReady` and `degraded` split `reasons`; without reasons they are left out.
 HttpResponse readiness_response(const Readiness& readiness) {
   return json_response(
       [&](Json& json) {
+        const auto put_reasons = [&](const char* name, const std::vector<std::string>& reasons) {
+          put_list(json, name, reasons, [&](const std::string& reason) { put(json, reason); });
+        };
+        std::vector<std::string> all = readiness.not_ready;
+        all.insert(all.end(), readiness.degraded.begin(), readiness.degraded.end());
         json.StartObject();
-        put_bool(json, "ready", readiness.ready);
-        put_list(json, "reasons", readiness.reasons,
-                 [&](const std::string& reason) { put(json, reason); });
+        put_bool(json, "ready", readiness.is_ready());
+        put_reasons("reasons", all);
+        if (!readiness.not_ready.empty()) put_reasons("notReady", readiness.not_ready);
+        if (!readiness.degraded.empty()) put_reasons("degraded", readiness.degraded);
         json.EndObject();
       },
-      readiness.ready ? 200 : 503);
+      readiness.is_ready() ? 200 : 503);
 }
 
 Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request) {

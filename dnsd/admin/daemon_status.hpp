@@ -15,10 +15,12 @@
 
 namespace meshdns::dnsd {
 
-// Why the daemon is or is not ready: one line per source and state.
+// The problems of the daemon, a line each.
 struct Readiness {
-  bool ready = false;
-  std::vector<std::string> reasons;
+  std::vector<std::string> not_ready;  // names may be missing or unanswered: clients should wait
+  std::vector<std::string> degraded;   // everything is answered, with old data or without upstreams
+
+  bool is_ready() const { return not_ready.empty(); }
 };
 
 // The counters of one worker; any thread may read them.
@@ -56,6 +58,7 @@ struct StateStatus {
   std::int64_t written_unix = 0;  // the last good write of this run; 0 = none yet
   std::uint64_t bytes = 0;        // of that file
   std::uint64_t failures = 0;     // writes that failed
+  std::string trouble;            // why the last write failed; empty if it did not
 };
 
 struct FeedCounters {

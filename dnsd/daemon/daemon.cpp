@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <thread>
 
 #include "dnsd/admin/admin_routes.hpp"
@@ -15,6 +16,7 @@
 #include "dnsd/daemon/core_dumps.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_file.hpp"
+#include "dnsd/daemon/troubles.hpp"
 #include "dnsd/daemon/vip_setup.hpp"
 #include "loop/check_loop.hpp"
 #include "registry/base/descriptor_limit.hpp"
@@ -64,7 +66,9 @@ TcpLimits tcp_limits(const ServerConfig& server) {
 }
 
 std::string_view first_reason(const Readiness& readiness) {
-  return readiness.reasons.empty() ? std::string_view() : readiness.reasons.front();
+  for (const auto* reasons : {&readiness.not_ready, &readiness.degraded})
+    if (!reasons->empty()) return reasons->front();
+  return {};
 }
 
 std::string joined(std::span<const SocketAddress> addresses) {
@@ -292,6 +296,7 @@ void Daemon::housekeep() {
   tell_of_admin_clients();
   if (cookie_secrets_.tick(std::chrono::steady_clock::now())) apply_query_settings();
   keep_history();
+  look_for_troubles();
   health_.beat(std::chrono::steady_clock::now());
   publish_health();
   supervisor_.set_status(status_line());
@@ -329,27 +334,36 @@ void Daemon::keep_history() {
 
 Readiness Daemon::readiness() const {
   Readiness readiness;
-  readiness.ready = phase_ == Phase::Serving;
-  if (!readiness.ready) readiness.reasons.emplace_back("stopping");
+  auto& degraded = readiness.degraded;
+  if (phase_ != Phase::Serving) readiness.not_ready.emplace_back("stopping");
   for (const auto& [status, changed] : sources_.reports()) {
     if (feed_.is_complete(status.name)) {
-      if (!status.last_error.empty())
-        readiness.reasons.push_back(status.name + ": " + status.last_error);
+      if (!status.last_error.empty()) degraded.push_back(status.name + ": " + status.last_error);
       continue;
     }
-    if (!feed_.is_known(status.name)) readiness.ready = false;
-    readiness.reasons.push_back(status.name + ": not read yet" +
-                                (status.last_error.empty() ? "" : ": " + status.last_error));
+    auto& reasons = feed_.is_known(status.name) ? degraded : readiness.not_ready;
+    reasons.push_back(status.name + ": not read yet" +
+                      (status.last_error.empty() ? "" : ": " + status.last_error));
   }
   if (registry_.current()->from_state_dir)
-    readiness.reasons.emplace_back("snapshot: serving the state of state_dir");
-  if (!state_directory_.trouble().empty()) readiness.reasons.push_back(state_directory_.trouble());
-  if (!vip_trouble_.empty()) readiness.reasons.push_back("persistent VIPs: " + vip_trouble_);
-  for (const auto& failure : unbound_) readiness.reasons.push_back("not bound: " + failure);
+    degraded.emplace_back("snapshot: serving the state of state_dir");
+  if (!state_directory_.trouble().empty()) degraded.push_back(state_directory_.trouble());
+  if (!vip_trouble_.empty()) degraded.push_back("persistent VIPs: " + vip_trouble_);
+  for (const auto& failure : unbound_) degraded.push_back("not bound: " + failure);
   if (!reloader_.status().ok)
-    readiness.reasons.emplace_back(
-        "config: the last reload failed; the previous configuration is in use");
+    degraded.emplace_back("config: the last reload failed; the previous configuration is in use");
+  degraded.insert(degraded.end(), troubles_.begin(), troubles_.end());
   return readiness;
+}
+
+void Daemon::look_for_troubles() {
+  troubles_ = file_troubles(config_, state_directory_.path());
+  if (const std::string trouble = state_keeper_.status().trouble; !trouble.empty())
+    troubles_.push_back("state_dir: the state was not saved: " + trouble);
+  const auto upstreams = forwarding_->upstreams.status(uv_hrtime() / 1'000'000);
+  std::ranges::move(upstream_troubles(upstream_, upstreams), std::back_inserter(troubles_));
+  if (std::string refused = refused_objects(feed_.findings()); !refused.empty())
+    troubles_.push_back(std::move(refused));
 }
 
 void Daemon::update_state() {
@@ -392,10 +406,11 @@ void Daemon::announce_when_ready() {
 std::string Daemon::status_line() const {
   const auto& snapshot = *registry_.current();
   const Readiness state = readiness();
-  std::string line = state.ready ? "answering for " : "not ready; knows ";
+  std::string line = state.is_ready() ? "answering for " : "not ready; knows ";
   line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
           std::to_string(sources_.size()) + (sources_.size() == 1 ? " source" : " sources");
-  if (!state.reasons.empty()) line += "; " + registry::escape(state.reasons.front());
+  if (const auto reason = first_reason(state); !reason.empty())
+    line += "; " + registry::escape(reason);
   return line;
 }
 

@@ -87,6 +87,7 @@ class Daemon {
   // REQUIRES: the resolver has been started.
   DaemonParts parts();
   Readiness readiness() const;
+  void look_for_troubles();
   // Describes the forwarding of a name (lower-case wire form), for explanations.
   ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;
 
@@ -176,6 +177,7 @@ class Daemon {
   std::array<Signal, 3> signals_;
   // Addresses of the configuration that are not ours yet, with the reason; others serve meanwhile.
   std::vector<std::string> unbound_;
+  std::vector<std::string> troubles_;  // of files, upstream servers and objects, a second ago
   Time bind_again_at_;
   Time bind_until_;  // during the start; the past if nothing waits
   enum class Announced : std::uint8_t { Nothing, Serving, Ready };

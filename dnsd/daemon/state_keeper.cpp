@@ -85,6 +85,7 @@ void StateKeeper::reconfigure(const std::string& state_dir, std::vector<SavedSou
   if (state_file(state_dir, kSnapshotFile) == file_ && sources == sources_) return;
   file_ = state_file(state_dir, kSnapshotFile);
   sources_ = std::move(sources);
+  status_.trouble.clear();
   ++configurations_;
 }
 
@@ -158,9 +159,11 @@ void StateKeeper::conclude(Job& job) {
     unsaved_since_ = Time::max();
     status_.written_unix = unix_now();
     status_.bytes = job.bytes;
+    status_.trouble.clear();
     next_save_ = job.begun + std::max<Time::duration>(kSavePause, 50 * job.took);
   } else {
     ++status_.failures;
+    status_.trouble = job.outcome.error().message;
     next_save_ = job.begun + kPauseAfterFailure;
     log_.write_folded(LogLevel::Warn, "cannot save the state",
                       {{"reason", std::string_view(job.outcome.error().message)}});

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/readyz tells what is wrong: what keeps the daemon from being ready, and what degrades it."""
+
+import json
+import shutil
+
+import dns.edns
+
+from harness.ports import free_port
+from harness.waiting import eventually
+
+
+def admin():
+    return {"admin": {"listen": f"127.0.0.1:{free_port()}"}}
+
+
+def degraded(daemon):
+    status, text = daemon.get("/readyz")
+    readiness = json.loads(text)
+    assert status == 200 and readiness["ready"] and "notReady" not in readiness
+    assert readiness["reasons"] == readiness.get("degraded", [])
+    return "\n".join(readiness["reasons"])
+
+
+def extended_error_text(answer):
+    return [option.text for option in answer.message.options if isinstance(option, dns.edns.EDEOption)]
+
+
+def metric(daemon, name):
+    lines = [line for line in daemon.get("/metrics")[1].splitlines() if line.startswith(name)]
+    return [float(line.rpartition(" ")[2]) for line in lines]
+
+
+def fail_everywhere(workspace, rcode, good=()):
+    upstream = workspace.upstream(["*.good.example. 300 A 192.0.2.1"], rules=[{"rcode": rcode}])
+    daemon = workspace.daemon(admin(), upstreams=[upstream])
+    for i in range(8):
+        assert daemon.ask(f"n{i}.example.net.").rcode == rcode
+    return upstream, daemon
+
+
+def test_upstream_servers_that_only_refuse_are_told(workspace):
+    upstream, daemon = fail_everywhere(workspace, "REFUSED")
+    eventually(lambda: f"upstream: no server answers: {upstream.server} answers nothing but REFUSED" in degraded(daemon))
+    daemon.wait_for_log(f"upstream server answers all questions with an error.*upstream=\"?{upstream.server}.*rcode=REFUSED")
+    assert "the upstream server answered REFUSED" in extended_error_text(daemon.ask("n9.example.net."))
+    assert metric(daemon, "meshdns_proxy_failing{") == [1.0] and metric(daemon, "meshdns_degraded") == [1.0]
+    assert metric(daemon, "meshdns_proxy_healthy{") == [1.0], "it does answer"
+    assert '"failing"' in daemon.get("/upstreams")[1]
+    assert f"{upstream.server} is failing: answers nothing but REFUSED" in daemon.get("/explain?name=n0.example.net")[1]
+    page = daemon.get("/")[1]
+    assert ">degraded</span>" in page and "answers nothing but REFUSED" in page
+    assert len([line for line in daemon.process.log_lines() if "answers all questions with an error" in line]) == 1
+
+
+def test_upstream_servers_that_only_fail_are_told_until_they_answer(workspace):
+    upstream, daemon = fail_everywhere(workspace, "SERVFAIL")
+    eventually(lambda: "answers nothing but SERVFAIL" in degraded(daemon))
+    upstream.set(["*.good.example. 300 A 192.0.2.1"])
+    assert daemon.ask("www.good.example.").addresses() == ["192.0.2.1"]
+    eventually(lambda: degraded(daemon) == "")
+    daemon.wait_for_log("upstream server answers without errors again")
+
+
+def test_an_upstream_server_that_is_away_is_told(workspace):
+    daemon = workspace.daemon(admin(), upstreams=[f"127.0.0.1:{free_port()}"])
+
+    def is_told():
+        daemon.ask("www.example.net.")
+        return "upstream: no server answers: 127.0.0.1:" in degraded(daemon) and "is down" in degraded(daemon)
+    eventually(is_told, 10)
+
+
+def test_files_that_are_missing_and_a_state_directory_that_is_gone_are_told(workspace):
+    state, hosts = workspace.path / "state", workspace.path / "hosts"
+    state.mkdir()
+    daemon = workspace.daemon({**admin(), "hosts": {"file": str(hosts)}, "state_dir": str(state)},
+                              upstreams=["127.0.0.1:9"])
+    eventually(lambda: f"hosts.file: cannot read {hosts}: No such file or directory" in degraded(daemon))
+    hosts.write_text("10.0.0.1 here.example.net\n")
+    eventually(lambda: degraded(daemon) == "")
+    shutil.rmtree(state)
+    eventually(lambda: f"state_dir: cannot write to {state}: No such file or directory" in degraded(daemon))
+
+
+def test_objects_that_are_refused_are_told(workspace):
+    workspace.write("bad.yaml", {"kind": "ServiceEntry", "metadata": {"name": "bad"}, "spec": {"hosts": ["*.*.example"]}})
+    daemon = workspace.daemon(admin(), upstreams=["127.0.0.1:9"])
+    eventually(lambda: "in resources (/registry/findings); the first: " in degraded(daemon) and "bad" in degraded(daemon))
+    (workspace.resources / "bad.yaml").unlink()
+    eventually(lambda: degraded(daemon) == "")
