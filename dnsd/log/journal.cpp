@@ -18,7 +18,7 @@ struct JournalEvent {
 };
 
 // The identifiers never change.  A changed message keeps its identifier.
-constexpr std::array<JournalEvent, 19> kJournalEvents{{
+constexpr std::array<JournalEvent, 21> kJournalEvents{{
     {"ready: ", "4e88d6264704447eb7a442886c748cd9"},
     {"not ready yet: ", "df0f261735a44b70a77d4c3492e0647b"},
     {"stopping", "58c046d50592480aa75001dac37842db"},
@@ -30,6 +30,8 @@ constexpr std::array<JournalEvent, 19> kJournalEvents{{
     {"workers do not respond", "6bf9dc34a7664b5e8b7ae64dcb75f706"},
     {"upstream server is down", "b4718f18bf1c46c39cf8ad51893a39e6"},
     {"upstream server is up again", "850b77db40e9419484b9a418350141ce"},
+    {"upstream server answers all questions with an error", "e63d5459225843a7ba1d01bf40b1fcb8"},
+    {"upstream server answers without errors again", "b1c4cfc6b8bc492b9ff6eaa0cbac58ac"},
     {"forwarding loop: ", "47614d179a86403a8c474de118928636"},
     {"dropped queries because the kernel's receive buffer was full",
      "15d1be70ba9c433da5e07967512445f1"},
