@@ -13,6 +13,7 @@
 
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/metric_collection.hpp"
+#include "dnsd/admin/process_metrics.hpp"
 #include "dnsd/config/load.hpp"
 #include "registry/base/checksum.hpp"
 
@@ -497,6 +498,7 @@ std::string metrics_text(const DaemonParts& daemon) {
   const std::vector<SourceReport> sources = daemon.sources();
   MetricCollection collection;
   collect_daemon(collection, daemon, all_workers);
+  collect_process(collection, unix_time(daemon.started));
   collect_requests(collection, workers);
   collect_responses(collection, workers);
   collect_durations(collection, workers);

@@ -54,7 +54,7 @@ class MetricCollection {
  private:
   MetricCollection& begin(std::string name, std::string help, prometheus::MetricType type) {
     prometheus::MetricFamily family;
-    family.name = "meshdns_" + std::move(name);
+    family.name = name.starts_with("process_") ? std::move(name) : "meshdns_" + name;
     family.help = std::move(help);
     family.type = type;
     families_.push_back(std::move(family));
