@@ -5,7 +5,7 @@ namespace meshdns::dnsd {
 
 Result<void> AdminEndpoint::open(const AdminAddress& address) {
   auto server = HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_);
-  if (!server) return std::unexpected(server.error());
+  if (!server) return fail(std::string(key_) + ": " + server.error().message);
   server_ = std::move(*server);
   requested_ = address;
   return {};

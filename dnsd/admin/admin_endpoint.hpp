@@ -16,9 +16,12 @@ namespace meshdns::dnsd {
 // The loop's thread.
 class AdminEndpoint {
  public:
-  AdminEndpoint(uv_loop_t* loop, std::function<HttpRoutes()> make_routes,
+  // `key`: the setting with the address, for messages.  A literal.
+  AdminEndpoint(uv_loop_t* loop, const char* key, std::function<HttpRoutes()> make_routes,
                 const HttpDeadlines& deadlines = {})
-      : loop_(loop), make_routes_(std::move(make_routes)), deadlines_(deadlines) {}
+      : loop_(loop), key_(key), make_routes_(std::move(make_routes)), deadlines_(deadlines) {}
+
+  const char* key() const { return key_; }
 
   // Serves at `wanted` from now on; nullopt = off.  An Error, and what was served before stays, if
   // the new address cannot be bound; to be tried again with the next reload.
@@ -33,6 +36,7 @@ class AdminEndpoint {
   bool stands_in_the_way_of(const AdminAddress& wanted) const;
 
   uv_loop_t* loop_;
+  const char* key_;
   std::function<HttpRoutes()> make_routes_;
   const HttpDeadlines deadlines_;
   HttpCounters counters_;

@@ -454,19 +454,33 @@ std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon) {
   return daemon.forwarding.upstreams.status(uv_hrtime() / 1'000'000);
 }
 
-HttpRoutes admin_routes(DaemonParts parts) {
+namespace {
+
+HttpRoutes health_and_metrics(const std::shared_ptr<const DaemonParts>& shared) {
   using Request = const HttpRequest&;
-  const auto shared = std::make_shared<const DaemonParts>(std::move(parts));
   HttpRoutes routes;
-  routes["/"].get = [shared](Request request) {
-    return HttpResponse{200, "text/html; charset=utf-8", status_page(*shared, request)};
-  };
   routes["/healthz"].status = [shared](Request) {
     return shared->health.health(std::chrono::steady_clock::now());
   };
   routes["/readyz"].status = [shared](Request) { return shared->health.readiness(); };
   routes["/metrics"].get = [shared](Request) {
     return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(*shared)};
+  };
+  return routes;
+}
+
+}  // namespace
+
+HttpRoutes metrics_routes(DaemonParts parts) {
+  return health_and_metrics(std::make_shared<const DaemonParts>(std::move(parts)));
+}
+
+HttpRoutes admin_routes(DaemonParts parts) {
+  using Request = const HttpRequest&;
+  const auto shared = std::make_shared<const DaemonParts>(std::move(parts));
+  HttpRoutes routes = health_and_metrics(shared);
+  routes["/"].get = [shared](Request request) {
+    return HttpResponse{200, "text/html; charset=utf-8", status_page(*shared, request)};
   };
   routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
   routes["/registry/services"].get = [shared](Request request) {

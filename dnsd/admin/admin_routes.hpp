@@ -15,6 +15,9 @@ namespace meshdns::dnsd {
 // The `status` handlers read parts.health on any thread; all others run on the control thread.
 HttpRoutes admin_routes(DaemonParts parts);
 
+// Health and metrics alone, for an address that others may reach.
+HttpRoutes metrics_routes(DaemonParts parts);
+
 // The answer of /readyz.
 HttpResponse readiness_response(const Readiness& readiness);
 

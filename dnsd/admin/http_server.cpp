@@ -36,7 +36,7 @@ constexpr std::size_t kTasksPerTurn = 1;
 
 Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
   const auto refuse = [&](const std::string& why) {
-    return fail("admin.listen: " + why + " for " + to_string(address()));
+    return fail(why + " for " + to_string(address()));
   };
   const auto refuse_loop = [&](const std::string& what, int error) {
     return refuse(what + " (" + uv_strerror(error) + ")");

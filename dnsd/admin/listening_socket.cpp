@@ -82,10 +82,12 @@ Result<ListeningSocket> ListeningSocket::open(const AdminAddress& address, int b
 Result<void> ListeningSocket::bind_to(const SocketAddress& address) {
   sockaddr_storage name{};
   const auto length = address.to_sockaddr(name);
-  if (!length) return fail("admin.listen: " + length.error().message);
+  if (!length) return std::unexpected(length.error());
   const int on = 1;
   ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address.ip.is_v6()) ::setsockopt(fd_, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  // As for server.listen: [::] stands for both families.
+  const int v6_only = address.ip.is_unspecified() ? 0 : 1;
+  if (address.ip.is_v6()) ::setsockopt(fd_, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
   if (::bind(fd_, reinterpret_cast<const sockaddr*>(&name), *length) != 0) return refuse("bind");
   return {};
 }
@@ -104,7 +106,7 @@ Result<void> ListeningSocket::bind_to(const UnixAddress& address) {
 }
 
 std::unexpected<Error> ListeningSocket::refuse(const char* what) const {
-  return fail("admin.listen: cannot " + std::string(what) + " " + to_string(address_) + ": " +
+  return fail("cannot " + std::string(what) + " " + to_string(address_) + ": " +
               std::strerror(errno));
 }
 

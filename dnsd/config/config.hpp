@@ -76,6 +76,7 @@ struct AdminConfig {
   std::optional<AdminAddress> listen =
       SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""};  // nullopt = off
   std::string token_file;                                        // empty = none
+  std::optional<AdminAddress> metrics_listen;  // health and metrics alone; nullopt = off
   friend bool operator==(const AdminConfig&, const AdminConfig&) = default;
 };
 

@@ -249,6 +249,7 @@ Codec<AdminConfig> admin() {
   return section<AdminConfig>({
       field("listen", &AdminConfig::listen, optional(admin_address())),
       field("token_file", &AdminConfig::token_file, text()),
+      field("metrics_listen", &AdminConfig::metrics_listen, optional(admin_address())),
   });
 }
 

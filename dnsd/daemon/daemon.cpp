@@ -112,7 +112,8 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       sources_(&loop_, feed_, started_),
       health_(started_),
       registry_streams_(&loop_, registry_),
-      admin_(&loop_, [this] { return admin_routes(parts()); }),
+      admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),
+      metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
       seconds_to_fade_(kFadeSeconds),
       reloader_(std::move(files), log),
       local_names_(log) {}
@@ -180,9 +181,14 @@ Result<void> Daemon::open_listeners() {
 
 // A daemon that this one replaces closes its admin endpoint last.
 Result<void> Daemon::open_admin() {
-  auto opened = admin_.serve_at(config_.admin.listen);
-  while (!opened && may_wait_to_bind()) opened = admin_.serve_at(config_.admin.listen);
+  auto opened = serve_admin();
+  while (!opened && may_wait_to_bind()) opened = serve_admin();
   return opened;
+}
+
+Result<void> Daemon::serve_admin() {
+  if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
+  return metrics_.serve_at(config_.admin.metrics_listen);
 }
 
 // Waits a moment.  False: the time is up, or the process is to end.
@@ -293,7 +299,8 @@ void Daemon::housekeep() {
   if (workers_.complaint().empty()) supervisor_.feed_watchdog();
   tell_of_overload();
   workers_.tell_of_limited_clients();
-  tell_of_admin_clients();
+  tell_of_admin_clients(admin_, admin_counts_);
+  tell_of_admin_clients(metrics_, metrics_counts_);
   if (cookie_secrets_.tick(std::chrono::steady_clock::now())) apply_query_settings();
   keep_history();
   look_for_troubles();
@@ -308,18 +315,18 @@ void Daemon::tell_of_overload() {
     log_.warn(warning.what, {{"count", warning.count}});
 }
 
-void Daemon::tell_of_admin_clients() {
-  const HttpCounters& counters = admin_.counters();
+void Daemon::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCounts& counts) {
+  const HttpCounters& counters = endpoint.counters();
   const AdminCounts now{counters.accept_failures, counters.overdue, counters.evicted};
-  const AdminCounts before = std::exchange(admin_counts_, now);
+  const AdminCounts before = std::exchange(counts, now);
+  const std::string key = std::string(endpoint.key()) + ": ";
   if (now.accept_failures != before.accept_failures)
-    log_.write_folded(
-        LogLevel::Warn,
-        "admin.listen: cannot accept a connection for lack of file descriptors or memory");
+    log_.write_folded(LogLevel::Warn,
+                      key + "cannot accept a connection for lack of file descriptors or memory");
   if (now.overdue != before.overdue)
-    log_.write_folded(LogLevel::Warn, "admin.listen: closed a connection that took too long");
+    log_.write_folded(LogLevel::Warn, key + "closed a connection that took too long");
   if (now.evicted != before.evicted)
-    log_.write_folded(LogLevel::Warn, "admin.listen: too many connections; closed the oldest one");
+    log_.write_folded(LogLevel::Warn, key + "too many connections; closed the oldest one");
 }
 
 // Updates the figures of the last minutes on the status page.
@@ -459,8 +466,9 @@ void Daemon::apply_config(Config next) {
 void Daemon::bind() {
   const std::vector<std::string> said = std::exchange(unbound_, {});
   apply_listeners();
-  if (auto opened = admin_.serve_at(config_.admin.listen); !opened)
-    unbound_.push_back(opened.error().message);
+  for (const auto& opened :
+       {admin_.serve_at(config_.admin.listen), metrics_.serve_at(config_.admin.metrics_listen)})
+    if (!opened) unbound_.push_back(opened.error().message);
   for (const auto& failure : unbound_)
     if (std::ranges::find(said, failure) == said.end()) log_.error(failure);
   bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
@@ -561,6 +569,7 @@ void Daemon::shut_down() {
   workers_.end();
   registry_streams_.close();
   admin_.close();
+  metrics_.close();
   query_logging_.close();
   analysis_.close();
   cache_keeper_.close();

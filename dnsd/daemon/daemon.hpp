@@ -81,6 +81,11 @@ class Daemon {
 
  private:
   enum class Phase : std::uint8_t { Serving, Lameduck, Draining };
+  struct AdminCounts {
+    std::uint64_t accept_failures = 0;
+    std::uint64_t overdue = 0;
+    std::uint64_t evicted = 0;
+  };
 
   Daemon(ConfigFiles files, Config config, Log& log);
 
@@ -94,6 +99,7 @@ class Daemon {
   Result<void> start();
   Result<void> open_listeners();
   Result<void> open_admin();
+  Result<void> serve_admin();
   bool may_wait_to_bind() const;
   Result<void> start_resolver();
   Result<void> start_workers();
@@ -120,7 +126,7 @@ class Daemon {
   void stop_timers();
   void housekeep();
   void tell_of_overload();
-  void tell_of_admin_clients();
+  void tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCounts& counts);
   void keep_history();
   // Hands the answers of /healthz and /readyz to the admin server's thread.
   void publish_health();
@@ -157,12 +163,9 @@ class Daemon {
   HealthBoard health_;
   RegistryStreams registry_streams_;
   AdminEndpoint admin_;
-  struct AdminCounts {
-    std::uint64_t accept_failures = 0;
-    std::uint64_t overdue = 0;
-    std::uint64_t evicted = 0;
-  };
+  AdminEndpoint metrics_;
   AdminCounts admin_counts_;  // as they were a second ago
+  AdminCounts metrics_counts_;
   OverloadWatch overload_;
   LoadHistory load_;
   unsigned seconds_to_fade_;

@@ -323,3 +323,38 @@ def test_counts_the_lines_of_the_query_log_that_nobody_read(workspace):
         assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
     eventually(lambda: metric(daemon, "meshdns_query_log_dropped_total") > 0, 5)
     os.close(read_end)
+
+
+@pytest.mark.parametrize("host, reached", [("127.0.0.1", ["127.0.0.1"]), ("[::]", ["127.0.0.1", "[::1]"])])
+def test_an_address_for_health_and_metrics_shows_nothing_else(workspace, host, reached):
+    """It follows the configuration, as admin.listen does."""
+    workspace.write("api.yaml", API)
+    port = free_port()
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}", "metrics_listen": f"{host}:{port}"}},
+                              upstreams=[workspace.upstream([])])
+    for address in reached:
+        url = f"http://{address}:{port}"
+        for path, text in (("/healthz", "ok\n"), ("/readyz", '"ready":true'), ("/metrics", "process_open_fds ")):
+            with urllib.request.urlopen(url + path, timeout=seconds(5)) as response:
+                assert response.status == 200 and text in response.read().decode()
+        for path in ("/", "/registry/services", "/sources", "/explain?name=api.example.org", "/upstreams"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(url + path, timeout=seconds(5))
+            assert refused.value.code == 404
+    daemon.write_config(merge(daemon.config, {"admin": {"metrics_listen": ""}}))
+    daemon.reload()
+
+    def is_closed():
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=seconds(5))
+    eventually(is_closed)
+    assert daemon.get("/healthz") == (200, "ok\n")
+
+
+def test_an_address_for_metrics_that_is_taken_ends_the_start(workspace):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}", "metrics_listen": address}}, wait=False)
+        workspace.forget(daemon)
+        assert daemon.process.wait(20) == 1
+    assert f"admin.metrics_listen: cannot bind {address}" in daemon.process.log_tail()

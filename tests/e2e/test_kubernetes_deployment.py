@@ -14,6 +14,7 @@ from harness.waiting import eventually, seconds
 
 HERE = ROOT / "conf" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in HERE.glob("overlays/*/kustomization.yaml"))
+COMPONENTS = sorted(path.parent for path in HERE.glob("components/*/kustomization.yaml"))
 ALL = [HERE / "base", *OVERLAYS]
 NODE_SETUP = HERE / "base" / "node-setup"
 
@@ -41,13 +42,13 @@ def one_file(directory, name):
 def test_every_file_is_yaml_and_used(path):
     assert documents(path)
     folder = path.parent
-    text = "".join((f / "kustomization.yaml").read_text() for f in ALL if f == folder)
+    text = "".join((f / "kustomization.yaml").read_text() for f in [*ALL, *COMPONENTS] if f == folder)
     assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml")
 
 
-@pytest.mark.parametrize("directory", ALL, ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", [*ALL, *COMPONENTS], ids=lambda path: path.name)
 def test_a_kustomization_names_what_is_there(directory):
-    kustomization = find("Kustomization", directory)
+    (kustomization,) = documents(directory / "kustomization.yaml")
     files = [*kustomization["resources"], *[p["path"] for p in kustomization.get("patches", [])],
              *[f for g in kustomization.get("configMapGenerator", []) for f in g["files"]]]
     for name in files:
@@ -101,6 +102,19 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     kubelet = directory / "kubelet.yaml"
     if kubelet.exists():
         assert set(documents(kubelet)[0]["clusterDNS"]) == listen
+
+
+def test_metrics_can_be_scraped_as_shipped():
+    """At an address that other nodes reach, which shows nothing else."""
+    (port,) = find("Service")["spec"]["ports"]
+    for directory in ALL:
+        admin = yaml.safe_load(one_file(directory, "meshdns.yaml").read_text())["admin"]
+        assert admin["metrics_listen"] in (f"0.0.0.0:{port['port']}", f"[::]:{port['port']}")
+        assert admin["listen"].startswith("127.0.0.1:")
+    (monitor,) = documents(HERE / "components" / "prometheus-operator" / "servicemonitor.yaml")
+    assert monitor["spec"]["endpoints"][0]["port"] == port["name"]
+    labels = {k: v for pair in find("Kustomization")["labels"] for k, v in pair["pairs"].items()}
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
 def rights(api):

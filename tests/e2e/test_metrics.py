@@ -5,6 +5,8 @@ import json
 import re
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from harness.daemon import ROOT, merge
 from harness.istiod_mesh import Mesh
 from harness.kube_api import KubeApi, endpoint_slice, headless, namespace
 from harness.ports import free_port
+from harness.process import Process
 from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
 
@@ -143,3 +146,28 @@ def test_counts_translated_answers(workspace):
     for rdtype in ("AAAA", "A", "AAAA"):
         assert daemon.ask("www.example.org.", rdtype).rcode == "NOERROR"
     assert "\nmeshdns_dns64_requests_translated_total 2\n" in daemon.get("/metrics")[1]
+
+
+@pytest.mark.skipif(not shutil.which("prometheus"), reason="needs the package prometheus")
+def test_prometheus_scrapes_the_address_for_metrics(workspace):
+    """The configuration of the manifests: every address of the machine, health and metrics alone."""
+    target, web = free_port(), free_port()
+    admin = yaml.safe_load((ROOT / "conf" / "kubernetes" / "base" / "meshdns.yaml").read_text())["admin"]
+    assert admin["metrics_listen"] == "0.0.0.0:15055"
+    workspace.daemon({"admin": {"listen": "", "metrics_listen": f"0.0.0.0:{target}"}})
+    config = workspace.path / "prometheus.yaml"
+    config.write_text(yaml.safe_dump({
+        "global": {"scrape_interval": "1s"}, "rule_files": [str(RULES)],
+        "scrape_configs": [{"job_name": "meshdns", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}]}))
+    workspace.own_process(Process(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={workspace.path / 'tsdb'}",
+                                   f"--web.listen-address=127.0.0.1:{web}"], "prometheus"))
+
+    def value(query):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/api/v1/query?query={query}", timeout=seconds(5)) as reply:
+                result = json.load(reply)["data"]["result"]
+        except urllib.error.URLError:
+            return None
+        return result[0]["value"][1] if result else None
+    eventually(lambda: value("up") == "1" and value("meshdns_ready") == "1", 20, 0.1)
+    assert float(value("process_open_fds")) > 5 and float(value("process_resident_memory_bytes")) > 1e6

@@ -33,7 +33,7 @@ const AdminAddress kAnyPort = SocketAddress{*IpAddress::parse("127.0.0.1"), 0, "
 class AdminEndpointTest : public testing::Test {
  public:
   explicit AdminEndpointTest(const HttpDeadlines& deadlines = {})
-      : endpoint_(&loop_, routes, deadlines) {
+      : endpoint_(&loop_, "admin.listen", routes, deadlines) {
     uv_loop_init(&loop_);
     std::string name = (std::filesystem::temp_directory_path() / "meshdns-XXXXXX").string();
     directory_ = ::mkdtemp(name.data());
@@ -403,7 +403,7 @@ TEST_F(AdminEndpointTest, ReplacesNeitherAFileNorTheSocketOfAnother) {
   EXPECT_THAT(opened.error().message, HasSubstr("admin.listen: cannot bind unix:"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "file"));
 
-  AdminEndpoint other(&loop_, routes);
+  AdminEndpoint other(&loop_, "admin.listen", routes);
   ASSERT_TRUE(other.serve_at(socket_path("taken")));
   EXPECT_FALSE(endpoint_.serve_at(socket_path("taken")));
   EXPECT_THAT(get(other.address()), HasSubstr("hello"));
