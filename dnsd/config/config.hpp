@@ -68,7 +68,8 @@ struct ServerConfig {
   CookiesConfig cookies;  // RFC 7873
   // Between the wish to end and the end of accepting: "not ready", and serving on.
   std::chrono::milliseconds lameduck{0};
-  bool core_dumps = false;  // a crash may leave the memory in a file, a debugger may attach
+  bool watch_config = false;  // a changed configuration file is read without SIGHUP
+  bool core_dumps = false;    // a crash may leave the memory in a file, a debugger may attach
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 

@@ -241,6 +241,7 @@ Codec<ServerConfig> server() {
       field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
       field("cookies", &ServerConfig::cookies, cookies()),
       field("lameduck", &ServerConfig::lameduck, duration(0ms, 5min)),
+      field("watch_config", &ServerConfig::watch_config, boolean()),
       field("core_dumps", &ServerConfig::core_dumps, boolean()),
   });
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dnsd/config/text_file.hpp"
+#include "registry/base/checksum.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -17,6 +18,19 @@ constexpr int kMaxLooks = 20;
 }  // namespace
 
 void ConfigReloader::reload_soon(uv_loop_t* loop, std::function<void()> on_due) {
+  look_soon(loop, std::move(on_due));
+  is_asked_ = true;
+}
+
+void ConfigReloader::reload_changed_soon(uv_loop_t* loop, std::function<void()> on_due) {
+  look_soon(loop, std::move(on_due));
+}
+
+std::uint64_t ConfigReloader::text_hash() const {
+  return stable_hash(read_text_file(files_.path).value_or(""));
+}
+
+void ConfigReloader::look_soon(uv_loop_t* loop, std::function<void()> on_due) {
   if (timer_.is_active()) return;
   on_due_ = std::move(on_due);
   looks_ = 0;
@@ -30,8 +44,11 @@ void ConfigReloader::wait_for_steady_text() {
   const bool is_steady = text == text_;
   text_ = std::move(text);
   if (!is_steady && ++looks_ < kMaxLooks) return timer_.start(kSteady);
+  const bool is_asked = std::exchange(is_asked_, false);
+  if (!is_asked && text_.empty()) return;  // it is being replaced
+  const std::uint64_t before = std::exchange(last_text_, stable_hash(text_));
   text_.clear();
-  on_due_();
+  if (is_asked || last_text_ != before) on_due_();
 }
 
 std::optional<Config> ConfigReloader::read() {

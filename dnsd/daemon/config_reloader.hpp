@@ -25,17 +25,25 @@ class ConfigReloader {
 
   // Calls `on_due` once the file has stopped changing.  Calls that come together are one reload.
   void reload_soon(uv_loop_t* loop, std::function<void()> on_due);
+  // The same, unless the file is missing or empty, or has the text of the last reload or of
+  // remember_text().
+  void reload_changed_soon(uv_loop_t* loop, std::function<void()> on_due);
+  void remember_text() { last_text_ = text_hash(); }
   void stop() { timer_.close(); }
 
   // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
   std::optional<Config> read();
 
+  // Of the file; empty: none.
+  const std::string& path() const { return files_.path; }
   // For messages.
   const std::string& name() const { return files_.name(); }
   const ReloadStatus& status() const { return status_; }
 
  private:
+  void look_soon(uv_loop_t* loop, std::function<void()> on_due);
   void wait_for_steady_text();
+  std::uint64_t text_hash() const;
 
   const ConfigFiles files_;
   Log& log_;
@@ -43,6 +51,8 @@ class ConfigReloader {
   std::function<void()> on_due_;
   std::string text_;  // as it was at the last look
   int looks_ = 0;
+  bool is_asked_ = false;        // reload even if the text is the last one
+  std::uint64_t last_text_ = 0;  // hash
   ReloadStatus status_;
 };
 

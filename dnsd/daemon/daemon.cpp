@@ -26,6 +26,7 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::chrono::milliseconds kResolvConfPoll{2'000};
+constexpr std::chrono::milliseconds kConfigPoll{1'000};
 constexpr unsigned kFadeSeconds = 60;
 // Bytes that unfinished queries and unread answers of all TCP clients may take, and the share that
 // one worker has in any case.
@@ -116,7 +117,9 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
       seconds_to_fade_(kFadeSeconds),
       reloader_(std::move(files), log),
-      local_names_(log) {}
+      local_names_(log) {
+  if (config_.server.watch_config) reloader_.remember_text();
+}
 
 Daemon::~Daemon() { shut_down(); }
 
@@ -278,7 +281,21 @@ Result<void> Daemon::start_timers() {
     start_or_log(resolv_confs_[i], &loop_, kResolvConfPaths[i], kResolvConfPoll, follow_resolv_conf,
                  log_);
   watch_hosts_file();
+  watch_config();
+  if (config_.server.watch_config) reload_if_changed();  // it may have changed during the start
   return {};
+}
+
+// By choice: a program may write a file in parts, with a pause between them.
+void Daemon::watch_config() {
+  config_file_.close();
+  if (!config_.server.watch_config || reloader_.path().empty()) return;
+  start_or_log(
+      config_file_, &loop_, reloader_.path(), kConfigPoll, [this] { reload_if_changed(); }, log_);
+}
+
+void Daemon::reload_if_changed() {
+  reloader_.reload_changed_soon(&loop_, [this] { reload(); });
 }
 
 void Daemon::watch_hosts_file() {
@@ -364,7 +381,7 @@ Readiness Daemon::readiness() const {
 }
 
 void Daemon::look_for_troubles() {
-  troubles_ = file_troubles(config_, state_directory_.path());
+  troubles_ = file_troubles(config_, reloader_.path(), state_directory_.path());
   if (const std::string trouble = state_keeper_.status().trouble; !trouble.empty())
     troubles_.push_back("state_dir: the state was not saved: " + trouble);
   const auto upstreams = forwarding_->upstreams.status(uv_hrtime() / 1'000'000);
@@ -447,6 +464,7 @@ void Daemon::apply_config(Config next) {
   local_names_.read(config_);
   read_cookie_secrets();
   watch_hosts_file();
+  if (config_.server.watch_config != before.server.watch_config) watch_config();
   apply_query_settings();
   if (config_.mesh != before.mesh) {
     feed_.follow(registry_.set_settings(config_.mesh));
@@ -553,6 +571,7 @@ void Daemon::stop_timers() {
   lameduck_.close();
   reloader_.stop();
   for (FilePoll& file : resolv_confs_) file.close();
+  config_file_.close();
   local_names_.stop();
 }
 

@@ -119,6 +119,8 @@ class Daemon {
   void apply_listeners();
   void apply_upstream();
   void watch_hosts_file();
+  void watch_config();
+  void reload_if_changed();
   void read_cookie_secrets();
   QuerySettings make_query_settings() const;
   void apply_query_settings();
@@ -174,6 +176,7 @@ class Daemon {
   ConfigReloader reloader_;
   LocalNamesFollower local_names_;
   std::array<FilePoll, kResolvConfPaths.size()> resolv_confs_;
+  FilePoll config_file_;
   loop::Timer lameduck_;
   loop::Timer housekeeping_;
   loop::Mailbox from_workers_;

@@ -42,8 +42,10 @@ void note_useless(std::vector<std::string>& troubles, const std::string& zone,
 
 }  // namespace
 
-std::vector<std::string> file_troubles(const Config& config, const std::string& state_dir) {
+std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
+                                       const std::string& state_dir) {
   std::vector<std::string> troubles;
+  if (config.server.watch_config) note_unreadable(troubles, "config", config_file);
   note_unreadable(troubles, "hosts.file", config.hosts.file);
   note_unreadable(troubles, "server.cookies.secret_file", config.server.cookies.secret_file);
   note_unreadable(troubles, "admin.token_file", config.admin.token_file);

@@ -13,9 +13,10 @@
 
 namespace meshdns::dnsd {
 
-// The files of the configuration that cannot be read now, and `state_dir` if it cannot be written.
-// `state_dir`: as it is in use; empty = none.
-std::vector<std::string> file_troubles(const Config& config, const std::string& state_dir);
+// The files of the configuration that cannot be read now, `config_file` itself if it is watched,
+// and `state_dir` if it cannot be written.  `state_dir`: as it is in use; empty = none.
+std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
+                                       const std::string& state_dir);
 
 // The zones that no upstream server answers: each one is down, loops, or answers nothing but
 // errors.  `statuses`: of the servers in use.

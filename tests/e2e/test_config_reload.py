@@ -120,3 +120,58 @@ def test_dns64_may_be_switched_off_while_the_addresses_of_ipv4_are_asked_for(wor
         daemon.wait_for_log("configuration changed.*dns64", after=position)
         answer = parse(question, "udp", client.recv(4096), 0)
     assert (answer.rcode, answer.addresses()) == ("NOERROR", [])
+
+
+def replace_as_the_kubelet_does(daemon, version, text):
+    """meshdns.yaml -> ..data/meshdns.yaml, ..data -> ..VERSION; a new version replaces ..data alone."""
+    home = daemon.config_path.parent
+    (home / f"..{version}").mkdir()
+    (home / f"..{version}" / daemon.config_path.name).write_text(text)
+    for name, target in (("..data", f"..{version}"), (daemon.config_path.name, f"..data/{daemon.config_path.name}")):
+        if (home / name).is_symlink() and name != "..data":
+            continue
+        (home / "link").symlink_to(target)
+        (home / "link").rename(home / name)
+
+
+def replace_as_an_editor_does(daemon, text):
+    daemon.config_path.rename(daemon.config_path.with_suffix(".yaml~"))
+    daemon.config_path.write_text(text)
+
+
+def test_a_changed_configuration_is_noticed_by_choice(workspace):
+    workspace.write("api.yaml", ENTRY)
+    daemon = workspace.daemon({"server": {"watch_config": True}})
+    daemon.config_path.write_text(changed(daemon, 77))
+    eventually(lambda: ttl(daemon) == 77, 5)
+    replace_as_the_kubelet_does(daemon, "v1", changed(daemon, 78))
+    eventually(lambda: ttl(daemon) == 78, 5)
+    replace_as_the_kubelet_does(daemon, "v2", changed(daemon, 79))
+    eventually(lambda: ttl(daemon) == 79, 5)
+    replace_as_an_editor_does(daemon, changed(daemon, 80))
+    eventually(lambda: ttl(daemon) == 80, 5)
+    assert not [line for line in daemon.process.log_lines() if "reload failed" in line]
+
+
+def test_a_changed_configuration_with_a_mistake_changes_nothing_and_is_told_once(workspace):
+    workspace.write("api.yaml", ENTRY)
+    hosts = workspace.path / "hosts"
+    hosts.write_text("")
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "server": {"watch_config": True},
+                               "hosts": {"file": str(hosts)}, "mesh": {"ttl": {"vip": 79}}})
+    write_atomically(daemon.config_path, "server: {listen: [")
+    daemon.wait_for_log("reload failed; the previous configuration stays in use")
+    assert ttl(daemon) == 79
+    write_atomically(daemon.config_path, "server: {listen: [")
+    # Each of these takes the daemon's next second, and the configuration is looked at every second.
+    for change in (hosts.unlink, lambda: hosts.write_text(""), hosts.unlink):
+        change()
+        eventually(lambda: ("hosts.file" in daemon.get("/readyz")[1]) != hosts.exists(), 5)
+    assert len([line for line in daemon.process.log_lines() if "reload failed" in line]) == 1
+    daemon.config_path.unlink()
+    eventually(lambda: "config: cannot read" in daemon.get("/readyz")[1], 5)
+    write_atomically(daemon.config_path, changed(daemon, 80))
+    eventually(lambda: ttl(daemon) == 80, 5)
+    eventually(lambda: '"degraded":["hosts.file' in daemon.get("/readyz")[1], 5)
+    assert len([line for line in daemon.process.log_lines() if "reload failed" in line]) == 1
+
