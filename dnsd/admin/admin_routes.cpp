@@ -10,6 +10,7 @@
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/registry_objects.hpp"
+#include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/quoted.hpp"
 #include "dnsd/query/explanation.hpp"
@@ -79,41 +80,6 @@ HttpResponse show_sources(const DaemonParts& daemon) {
   });
 }
 
-void put_finding(Json& json, const registry::Finding& finding) {
-  json.StartObject();
-  put(json, "severity", finding.severity == registry::Severity::Error ? "error" : "warning");
-  put(json, "path", finding.path);
-  put(json, "line", finding.line);
-  put(json, "kind", finding.kind);
-  put(json, "object", finding.object);
-  put(json, "field", finding.field);
-  put(json, "message", finding.message);
-  json.EndObject();
-}
-
-void put_place(Json& json, const registry::ObjectPlace& place) {
-  put(json, "path", place.path);
-  put(json, "line", place.line);
-  put(json, "kind", place.kind);
-  put(json, "object", place.object);
-}
-
-void put_finding(Json& json, const registry::MeshFinding& finding) {
-  json.StartObject();
-  put(json, "id", id_of(finding.kind));
-  put(json, "severity", to_string(finding.weight));
-  put_place(json, finding.place);
-  put(json, "field", finding.field);
-  put(json, "message", finding.message);
-  if (finding.other) {
-    json.Key("other");
-    json.StartObject();
-    put_place(json, *finding.other);
-    json.EndObject();
-  }
-  json.EndObject();
-}
-
 registry::Finding finding_of(const registry::ContestedAddress& contested,
                              const registry::Snapshot& snapshot) {
   return {.severity = registry::Severity::Warning,
@@ -141,11 +107,13 @@ HttpResponse show_findings(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
     for (const auto& [origin, findings] : daemon.findings)
-      for (const auto& finding : findings) put_finding(json, finding);
+      for (const auto& finding : findings) put_finding(json, reported(finding));
     for (const auto& contested : daemon.registry.contested_addresses())
-      put_finding(json, finding_of(contested, *daemon.registry.current()));
-    for (const auto& refused : daemon.resolver.refused()) put_finding(json, finding_of(refused));
-    for (const auto& finding : daemon.analysis.report.findings) put_finding(json, finding);
+      put_finding(json, reported(finding_of(contested, *daemon.registry.current())));
+    for (const auto& refused : daemon.resolver.refused())
+      put_finding(json, reported(finding_of(refused)));
+    for (const auto& finding : daemon.analysis.report.findings)
+      put_finding(json, reported(finding));
     json.EndArray();
   });
 }

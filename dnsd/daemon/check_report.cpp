@@ -6,40 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/daemon/printed_lines.hpp"
 #include "dnsd/query/json_members.hpp"
 #include "registry/base/percent_encoding.hpp"
 
 namespace meshdns::dnsd {
 namespace {
-
-// The ids of findings about one object by itself.
-constexpr std::string_view kInvalidId = "invalid-resource";
-constexpr std::string_view kDoubtfulId = "doubtful-resource";
-
-// Both sorts of findings, for programs.
-struct ReportedFinding {
-  std::string_view id;
-  std::string_view level;  // "note", "warning", "error": the words of SARIF, too
-  registry::ObjectPlace place;
-  std::string field;
-  std::string message;
-  std::optional<registry::ObjectPlace> other = {};
-};
-
-ReportedFinding reported(const registry::Finding& finding) {
-  const bool is_error = finding.severity == registry::Severity::Error;
-  return {is_error ? kInvalidId : kDoubtfulId,
-          is_error ? "error" : "warning",
-          {finding.path, finding.line, finding.kind, finding.object},
-          finding.field,
-          finding.message};
-}
-
-ReportedFinding reported(const registry::MeshFinding& finding) {
-  return {id_of(finding.kind), to_string(finding.weight), finding.place,
-          finding.field,       finding.message,           finding.other};
-}
 
 class TextReport final : public CheckReport {
  public:
@@ -56,13 +29,6 @@ class TextReport final : public CheckReport {
   std::optional<PrintedLines> lines_;
 };
 
-void put_place(JsonWriter& json, const registry::ObjectPlace& place) {
-  put(json, "path", place.path);
-  put(json, "line", place.line);
-  put(json, "kind", place.kind);
-  put(json, "object", place.object);
-}
-
 class JsonReport final : public CheckReport {
  public:
   explicit JsonReport(std::ostream& out) : out_(out), json_(buffer_) {
@@ -70,8 +36,8 @@ class JsonReport final : public CheckReport {
     json_.Key("findings");
     json_.StartArray();
   }
-  void add(const registry::Finding& finding) override { put_finding(reported(finding)); }
-  void add(const registry::MeshFinding& finding) override { put_finding(reported(finding)); }
+  void add(const registry::Finding& finding) override { put_finding(json_, reported(finding)); }
+  void add(const registry::MeshFinding& finding) override { put_finding(json_, reported(finding)); }
   void end(const registry::CheckSummary& summary) override {
     json_.EndArray();
     put(json_, "resources", summary.resources);
@@ -83,22 +49,6 @@ class JsonReport final : public CheckReport {
   }
 
  private:
-  void put_finding(const ReportedFinding& finding) {
-    json_.StartObject();
-    put(json_, "id", finding.id);
-    put(json_, "severity", finding.level);
-    put_place(json_, finding.place);
-    put(json_, "field", finding.field);
-    put(json_, "message", finding.message);
-    if (finding.other) {
-      json_.Key("other");
-      json_.StartObject();
-      put_place(json_, *finding.other);
-      json_.EndObject();
-    }
-    json_.EndObject();
-  }
-
   std::ostream& out_;
   rapidjson::StringBuffer buffer_;
   JsonWriter json_;
