@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dnsd/net/port_owner.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -106,8 +108,12 @@ Result<void> ListeningSocket::bind_to(const UnixAddress& address) {
 }
 
 std::unexpected<Error> ListeningSocket::refuse(const char* what) const {
-  return fail("cannot " + std::string(what) + " " + to_string(address_) + ": " +
-              std::strerror(errno));
+  const int error = errno;
+  std::string message =
+      "cannot " + std::string(what) + " " + to_string(address_) + ": " + std::strerror(error);
+  const auto* ip = std::get_if<SocketAddress>(&address_);
+  if (error == EADDRINUSE && ip != nullptr) message += "; " + describe_owner(*ip, Protocol::Tcp);
+  return fail(std::move(message));
 }
 
 }  // namespace meshdns::dnsd

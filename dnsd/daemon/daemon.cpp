@@ -9,11 +9,13 @@
 #include <thread>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/core_dumps.hpp"
+#include "dnsd/daemon/first_steps.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_file.hpp"
 #include "dnsd/daemon/troubles.hpp"
@@ -76,6 +78,17 @@ std::string joined(std::span<const SocketAddress> addresses) {
   std::string text;
   for (const auto& address : addresses) text += (text.empty() ? "" : ",") + address.to_string();
   return text;
+}
+
+// All addresses that cannot be used, so that a person sees every conflict at once: with another
+// daemon on the ports for DNS, the port of the admin endpoint is often taken, too.
+Error all_of(const std::vector<Error>& failures, const std::optional<AdminAddress>& admin) {
+  std::string text;
+  for (const Error& failure : failures) text += (text.empty() ? "" : "; and ") + failure.message;
+  if (admin && std::holds_alternative<SocketAddress>(*admin))
+    if (const auto opened = ListeningSocket::open(*admin, 1); !opened)
+      text += "; and admin.listen: " + opened.error().message;
+  return {std::move(text)};
 }
 
 // Each question that waits for an upstream has a socket.  The soft limit, often 1,024, is there for
@@ -174,7 +187,8 @@ Result<void> Daemon::open_listeners() {
   }
   while (change.is_in_use && may_wait_to_bind())
     change = inherited->change_to(config_.server.listen);
-  if (!change.failures.empty()) return std::unexpected(change.failures.front());
+  if (!change.failures.empty())
+    return std::unexpected(all_of(change.failures, config_.admin.listen));
   listeners_ = std::move(change.set);
   std::string warning;
   upstream_ = effective_upstream(config_, listeners_.addresses(), &warning);
@@ -414,7 +428,8 @@ void Daemon::announce_when_ready() {
   if (!is_ready && (announced_ == Announced::Serving ||
                     std::chrono::steady_clock::now() - started_ < kServingAnyway))
     return;
-  if (announced_ == Announced::Nothing) supervisor_.ready(status_line());
+  const bool is_first = announced_ == Announced::Nothing;
+  if (is_first) supervisor_.ready(status_line());
   announced_ = is_ready ? Announced::Ready : Announced::Serving;
   const auto& snapshot = *registry_.current();
   const std::string facts =
@@ -422,8 +437,18 @@ void Daemon::announce_when_ready() {
       " resources=" + std::to_string(snapshot.resources.size()) +
       " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
       " admin=" + admin_.address();
-  if (is_ready) return log_.announce("ready: " + facts);
-  log_.warn("not ready yet: " + facts, {{"reason", first_reason(readiness())}});
+  if (is_ready)
+    log_.announce("ready: " + facts);
+  else
+    log_.warn("not ready yet: " + facts, {{"reason", first_reason(readiness())}});
+  if (is_first) show_first_steps();
+}
+
+void Daemon::show_first_steps() {
+  const std::vector<SocketAddress> listen = listeners_.addresses();
+  if (!is_at_terminal() || config_.log.format != LogFormat::Text || listen.empty()) return;
+  log_.flush();
+  show_at_terminal(first_steps(*registry_.current(), listen, admin_.address()));
 }
 
 // The line that `systemctl status` shows.

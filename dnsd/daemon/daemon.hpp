@@ -112,6 +112,7 @@ class Daemon {
   void close_signals();
   Result<void> start_timers();
   void announce_when_ready();
+  void show_first_steps();
   void update_state();
   void tell_of_memory() const;
   void apply_config(Config next);

@@ -39,12 +39,6 @@ void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-std::string describe_owner(const SocketAddress& address, Protocol protocol) {
-  const auto owner = owner_of(inodes_bound_to(address, protocol));
-  if (!owner) return "another process is using this port (\"ss -lntup\" as root shows it)";
-  return "process " + std::to_string(owner->pid) + " (" + owner->program + ") is using this port";
-}
-
 Error listen_error(const SocketAddress& address, Protocol protocol, int error) {
   std::string message = "cannot listen on " + address.to_string() + " (" + name_of(protocol) +
                         "): " + std::strerror(error);

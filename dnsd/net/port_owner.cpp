@@ -123,4 +123,10 @@ std::optional<SocketOwner> owner_of(const std::vector<std::uint64_t>& inodes) {
   return std::nullopt;
 }
 
+std::string describe_owner(const SocketAddress& address, Protocol protocol) {
+  const auto owner = owner_of(inodes_bound_to(address, protocol));
+  if (!owner) return "another process is using this port (\"ss -lntup\" as root shows it)";
+  return "process " + std::to_string(owner->pid) + " (" + owner->program + ") is using this port";
+}
+
 }  // namespace meshdns::dnsd

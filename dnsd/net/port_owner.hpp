@@ -34,4 +34,7 @@ struct SocketOwner {
 // Returns a process that holds one of these sockets, or nullopt if this user may not see any.
 std::optional<SocketOwner> owner_of(const std::vector<std::uint64_t>& inodes);
 
+// "process 4711 (dnsmasq) is using this port", or how to find out, for an address in use.
+std::string describe_owner(const SocketAddress& address, Protocol protocol);
+
 }  // namespace meshdns::dnsd
