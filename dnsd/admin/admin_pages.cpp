@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kFailingNames = 10;
 constexpr std::size_t kMistakes = 10;
+constexpr std::size_t kChanges = 10;
 constexpr int kChartWidth = 600;
 constexpr int kChartHeight = 110;
 constexpr int kAxisWidth = 48;  // left of the chart, for its scale
@@ -280,6 +281,21 @@ void add_mesh_findings(std::string& page, const DaemonParts& daemon) {
   page += "</table>\n";
 }
 
+// Adds the newest changes of answers; nothing if there are none.
+void add_changes(std::string& page, const DaemonParts& daemon) {
+  const auto& events = daemon.answers().events();
+  if (events.empty()) return;
+  add_heading(page, "Answers that have changed", {"time", "name", "change", "answers", "object"});
+  for (std::size_t i = 0; i < std::min(events.size(), kChanges); ++i) {
+    const AnswerEvent& event = events[events.size() - 1 - i];
+    add_row(page, {time_text(event.unix_seconds), event.name, std::string(to_string(event.kind)),
+                   answers_text(event),
+                   event.object + (event.source.empty() ? "" : " (" + event.source + ")")});
+  }
+  if (events.size() > kChanges) page += "<tr><td><a href=\"/changes\">all</a></td></tr>\n";
+  page += "</table>\n";
+}
+
 // Endpoints of services whose names do not resolve.
 void add_unresolved(std::string& page, const DaemonParts& daemon) {
   using State = registry::ResolvedName::State;
@@ -325,8 +341,8 @@ void add_links(std::string& page) {
   page += "<p>";
   for (const std::string_view path :
        {"/healthz", "/readyz", "/metrics", "/registry/services", "/registry/endpoints",
-        "/registry/vips", "/registry/findings", "/sources", "/resolver", "/upstreams", "/cache",
-        "/config", "/log/level"})
+        "/registry/vips", "/registry/findings", "/changes", "/sources", "/resolver", "/upstreams",
+        "/cache", "/config", "/log/level"})
     page += fmt::format("<a href=\"{0}\">{0}</a> ", path);
   page += "</p>\n";
 }
@@ -348,6 +364,7 @@ std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
   add_sources(page, daemon);
   add_upstreams(page, daemon);
   add_failing_names(page, daemon);
+  add_changes(page, daemon);
   add_unresolved(page, daemon);
   add_findings(page, daemon);
   add_mesh_findings(page, daemon);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dnsd/admin/admin_token.hpp"
+#include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
@@ -409,6 +410,7 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
                                 return daemon.describe_forwarding(wire_name, type);
                               }});
   if (explanation) add_push_versions(daemon.sources(), *explanation);
+  if (explanation) add_history({*snapshot, *client}, name, daemon, *explanation);
   if (const auto address = IpAddress::parse(from); explanation && address)
     if (const auto* entry = snapshot->client_entry_at(*address); entry != nullptr)
       explanation->facts.insert(explanation->facts.begin(), {"identity: " + entry->why, true});
@@ -461,6 +463,7 @@ HttpRoutes admin_routes(DaemonParts parts) {
     return shared->streams.answer({put_vip, nullptr}, request);
   };
   routes["/registry/findings"].get = [shared](Request) { return show_findings(*shared); };
+  routes["/changes"].get = [shared](Request request) { return show_changes(*shared, request); };
   routes["/resolver"].get = [shared](Request) { return show_resolver(*shared); };
   routes["/upstreams"].get = [shared](Request) { return show_upstreams(*shared); };
   routes["/cache"].get = [shared](Request) { return show_cache(*shared); };

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "dnsd/admin/answer_history.hpp"
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
@@ -36,6 +38,8 @@ struct DaemonParts {
   RegistryStreams& streams;
   const FindingsByOrigin& findings;  // those that stand now
   const AnalysisStatus& analysis;
+  // Files and collections that cannot be read as they are now: their objects are those of before.
+  const std::set<std::string>& held_origins;
   const FeedCounters& feed;
   const resolver::NameResolver& resolver;
   ForwardShared& forwarding;
@@ -46,6 +50,7 @@ struct DaemonParts {
   const HttpCounters& http;
 
   // Each returns the state at the call.
+  std::function<const AnswerHistory&()> answers;
   std::function<Readiness()> readiness;
   std::function<WorkersStatus()> workers;
   std::function<std::vector<FailingNames::Entry>(std::size_t limit)> failing_names;

@@ -119,6 +119,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       feed_(registry_, log),
       mesh_names_(registry_),
       analysis_(registry_, log),
+      answers_(registry_, log),
       state_directory_(log),
       state_keeper_(registry_, feed_, log),
       query_logging_(log),
@@ -323,6 +324,7 @@ void Daemon::housekeep() {
   cache_keeper_.tick(std::chrono::steady_clock::now());
   state_keeper_.tick(std::chrono::steady_clock::now());
   analysis_.tick(std::chrono::steady_clock::now());
+  answers_.tick();
   if (!state_directory_.trouble().empty()) follow_state_dir();
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
   workers_.watch(listeners_, std::chrono::steady_clock::now());
@@ -441,7 +443,9 @@ void Daemon::announce_when_ready() {
     log_.announce("ready: " + facts);
   else
     log_.warn("not ready yet: " + facts, {{"reason", first_reason(readiness())}});
-  if (is_first) show_first_steps();
+  if (!is_first) return;
+  answers_.begin();
+  show_first_steps();
 }
 
 void Daemon::show_first_steps() {
@@ -650,6 +654,7 @@ DaemonParts Daemon::parts() {
           .streams = registry_streams_,
           .findings = feed_.findings(),
           .analysis = analysis_.status(),
+          .held_origins = feed_.held_origins(),
           .feed = feed_.counters(),
           .resolver = *resolver_,
           .forwarding = *forwarding_,
@@ -658,6 +663,7 @@ DaemonParts Daemon::parts() {
           .load = load_,
           .reloads = reloader_.status(),
           .http = admin_.counters(),
+          .answers = [this]() -> const AnswerHistory& { return answers_.history(); },
           .readiness = [this] { return readiness(); },
           .workers = [this] { return workers_.status(); },
           .failing_names = [this](std::size_t limit) { return workers_.failing_names(limit); },

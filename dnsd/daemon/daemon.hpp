@@ -22,6 +22,7 @@
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/answer_watch.hpp"
 #include "dnsd/daemon/cache_keeper.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
@@ -150,6 +151,7 @@ class Daemon {
   RegistryFeed feed_;
   RegistryNames mesh_names_;
   MeshAnalysis analysis_;
+  AnswerWatch answers_;
   StateDirectory state_directory_;
   StateKeeper state_keeper_;
   std::string vip_trouble_;  // why persistent VIPs are off

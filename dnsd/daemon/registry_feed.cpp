@@ -36,7 +36,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
     for (const auto& origin : origins) given_up.erase(origin);
   for (const auto& origin : given_up) {
     transaction.remove_origin(registry_.origin(origin));
-    findings_.erase(origin);
+    forget_findings(origin);
   }
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
 }
@@ -107,6 +107,7 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
   std::size_t parsed_resources = 0;
   for (auto& change : batch.changes) {
     report(change);
+    note_held(change);
     if (change.effect == Effect::Keep) continue;
     const registry::OriginId origin = registry_.origin(change.origin);
     if (change.effect == Effect::Remove) {
@@ -166,7 +167,7 @@ void RegistryFeed::forget_others(std::set<std::string>& origins,
   for (const auto& origin : origins) {
     if (kept.contains(origin)) continue;
     transaction.remove_origin(registry_.origin(origin));
-    findings_.erase(origin);
+    forget_findings(origin);
   }
   std::erase_if(origins, [&](const std::string& origin) { return !kept.contains(origin); });
 }
@@ -190,6 +191,22 @@ void RegistryFeed::report(const registry::OriginChange& change) {
     findings_.erase(change.origin);
   else
     findings_[change.origin] = change.findings;
+}
+
+void RegistryFeed::note_held(const registry::OriginChange& change) {
+  const bool is_held = change.effect == registry::OriginChange::Effect::Keep &&
+                       std::ranges::any_of(change.findings, [](const registry::Finding& finding) {
+                         return finding.severity == registry::Severity::Error;
+                       });
+  if (is_held)
+    held_origins_.insert(change.origin);
+  else
+    held_origins_.erase(change.origin);
+}
+
+void RegistryFeed::forget_findings(const std::string& origin) {
+  findings_.erase(origin);
+  held_origins_.erase(origin);
 }
 
 void RegistryFeed::follow(registry::CommitSummary&& summary) {

@@ -63,6 +63,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   const std::map<std::string, std::vector<registry::Finding>>& findings() const {
     return findings_;
   }
+  // The origins that could not be read when they were last looked at: what they gave before stays.
+  const std::set<std::string>& held_origins() const { return held_origins_; }
   const FeedCounters& counters() const { return counters_; }
 
  private:
@@ -75,6 +77,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void forget_others(std::set<std::string>& origins, const std::vector<std::string>& held,
                      registry::Transaction& transaction);
   void report(const registry::OriginChange& change);
+  void note_held(const registry::OriginChange& change);
+  void forget_findings(const std::string& origin);
   void confirm(const registry::SourceBatch& batch, registry::Transaction& transaction);
 
   registry::Registry& registry_;
@@ -87,6 +91,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   bool interrupted_ = false;
   std::map<std::string, Restored> restored_;  // by source
   std::map<std::string, std::vector<registry::Finding>> findings_;
+  std::set<std::string> held_origins_;
   std::function<void()> listener_;
   FeedCounters counters_;
 };

@@ -208,7 +208,7 @@ def connections(chance, state, server):
 # --- the admin endpoint -------------------------------------------------------------------------
 
 _PAGES = ("/", "/healthz", "/readyz", "/metrics", "/sources", "/registry/services", "/registry/endpoints", "/registry/vips",
-          "/registry/findings", "/resolver", "/upstreams", "/cache", "/config", "/log/level", "/nothing")
+          "/registry/findings", "/changes", "/resolver", "/upstreams", "/cache", "/config", "/log/level", "/nothing")
 
 
 def admin_calls(chance, state, port):

@@ -131,5 +131,17 @@ TEST_F(RegistryFeedTest, TellsWhichSourceAnOriginIsOf) {
   EXPECT_EQ(source_of("a.yaml"), registry::SavedSources::kNone);
 }
 
+TEST_F(RegistryFeedTest, KnowsTheOriginsThatAreKeptBecauseTheyAreBroken) {
+  OriginChange broken = change("a.yaml", Effect::Keep);
+  broken.findings.push_back({.message = "line 3: not YAML"});
+  deliver("files", true, {broken, change("b.yaml", Effect::Replace, "new")});
+  EXPECT_THAT(feed_.held_origins(), ElementsAre("a.yaml"));
+  deliver("files", true, {change("a.yaml", Effect::Replace, "mended")});
+  EXPECT_THAT(feed_.held_origins(), IsEmpty());
+  deliver("files", true, {broken});
+  feed_.set_sources({"cluster"});
+  EXPECT_THAT(feed_.held_origins(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace meshdns::dnsd

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of the registry that appeared, vanished or were answered differently, since the start
+// or as far back as memory allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "registry/snapshot/snapshot.hpp"
+
+namespace meshdns::dnsd {
+
+// A change of one name in one namespace.
+struct AnswerEvent {
+  enum class Kind : std::uint8_t { Appeared, Vanished, Different };
+  std::int64_t unix_seconds = 0;
+  Kind kind = Kind::Appeared;
+  std::string name;    // "*.example.org" for a wildcard
+  std::string ns;      // of the service
+  std::string before;  // "10.0.0.1, 10.0.0.2"; empty: it was not there
+  std::string after;
+  std::string object;  // that changed, or whose service it is: "ServiceEntry shop/api"
+  std::string source;  // of the object, with the line: "shop.yaml:14"
+};
+std::string_view to_string(AnswerEvent::Kind kind);
+
+// "2026-11-25T02:47:06Z"
+std::string time_text(std::int64_t unix_seconds);
+// "from 10.0.0.7 to 10.0.0.8", "10.0.0.7" for a name that appeared or vanished.
+std::string answers_text(const AnswerEvent& event);
+
+// Compares generations of the registry by the parts that they do not share, so that the work is
+// that of the changes.  Changes between two looks count once, by their outcome.  New addresses of
+// endpoint names alone are no change: those of large providers turn with each look-up.  Control
+// thread.
+class AnswerHistory {
+ public:
+  // Together the events take at most kMaxBytes.
+  static constexpr std::size_t kMaxEvents = 10'000;
+  static constexpr std::size_t kMaxBytes = 3 << 20;
+
+  struct Counts {
+    std::uint64_t appeared = 0;
+    std::uint64_t vanished = 0;
+    std::uint64_t different = 0;
+    std::uint64_t all() const { return appeared + vanished + different; }
+  };
+
+  // Changes count from this generation on.
+  void begin(const registry::Snapshot& snapshot, std::int64_t unix_seconds);
+  // Notes the changes since the last look; nothing before begin().
+  void look(const registry::Snapshot& snapshot, std::int64_t unix_seconds);
+
+  // The oldest first.
+  const std::deque<AnswerEvent>& events() const { return events_; }
+  // Null: none is known.
+  const AnswerEvent* last_of(std::string_view name) const;
+  // The moment since which all changes are known; nullopt before begin().
+  std::optional<std::int64_t> known_since() const { return known_since_; }
+  // Whether that moment is the start.
+  bool is_whole() const { return !has_forgotten_; }
+  // Since begin().
+  const Counts& counts() const { return counts_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  using Hosts = registry::HashTrie<registry::HostEntry>;
+  struct Generation {
+    std::uint64_t number = 0;
+    Hosts hosts;
+    Hosts wildcards;
+    Ref<const registry::OriginNames> origins;
+  };
+
+  static Generation generation_of(const registry::Snapshot& snapshot);
+  void compare(const registry::HostEntry* before, const registry::HostEntry* after,
+               const Generation& now, std::int64_t unix_seconds);
+  void note(const registry::ServiceRecord* before, const registry::ServiceRecord* after,
+            std::string_view name, const Generation& now, std::int64_t unix_seconds);
+  void forget_oldest();
+
+  Generation seen_;
+  std::deque<AnswerEvent> events_;
+  std::optional<std::int64_t> known_since_;
+  bool has_forgotten_ = false;
+  Counts counts_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace meshdns::dnsd
