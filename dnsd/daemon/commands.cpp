@@ -138,7 +138,12 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
 
 void check_sources(const Config& config, registry::Checker& checker) {
   for (const auto& source : config.sources) {
-    if (const auto* files = std::get_if<FilesSource>(&source)) checker.check(files->path);
+    if (const auto* files = std::get_if<FilesSource>(&source)) {
+      registry::ManifestOptions of_source;
+      of_source.cluster = files->cluster;
+      of_source.network = files->network;
+      checker.check(files->path, registry::read_manifest, of_source);
+    }
     if (const auto* table = std::get_if<NameTableSource>(&source))
       checker.check(table->path, registry::read_name_table);
   }

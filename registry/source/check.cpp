@@ -143,26 +143,27 @@ Checker::Checker(Strictness strictness, FindingListener listener)
 
 Checker::~Checker() = default;
 
-void Checker::check(const std::string& path, Reader reader) {
+void Checker::check(const std::string& path, Reader reader, const ManifestOptions& source) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (error) return cannot_run(path, "cannot be read: " + error.message());
-  if (std::filesystem::is_directory(status)) return check_directory(path, reader);
-  check_file(path, reader);
+  if (std::filesystem::is_directory(status)) return check_directory(path, reader, source);
+  check_file(path, reader, source);
 }
 
 void Checker::check_claims(const MeshSettings& settings) {
   if (settings.claims == Claims::Strict) sink_->check_claims(settings);
 }
 
-void Checker::check_directory(const std::string& path, Reader reader) {
+void Checker::check_directory(const std::string& path, Reader reader,
+                              const ManifestOptions& source) {
   const FileSourceOptions of_source;
   FileSourceOptions options;
   options.path = path;
   options.max_files = kMaxFiles;
   options.max_directories = kMaxDirectories;
   const TreeWalk tree = walk_tree(options, -1);
-  for (const FoundFile& file : tree.files) check_file(file.path, reader);
+  for (const FoundFile& file : tree.files) check_file(file.path, reader, source);
   for (const auto& [where, complaint] : tree.complaints) cannot_run(where, complaint.reason);
   if (tree.files.empty() && tree.complaints.empty())
     warn(path, "holds no file named " + patterns_of(options.endings));
@@ -174,10 +175,9 @@ void Checker::check_directory(const std::string& path, Reader reader) {
                    std::to_string(of_source.max_files) + " of them; divide it");
 }
 
-void Checker::check_file(const std::string& path, Reader reader) {
+void Checker::check_file(const std::string& path, Reader reader, ManifestOptions options) {
   const Result<std::string> text = read_whole_text(path);
   if (!text) return cannot_run(path, "cannot be read: " + text.error().message);
-  ManifestOptions options;
   options.path = path;
   sink_->start_file(path);
   // A text that cannot be read to its end has left a finding.

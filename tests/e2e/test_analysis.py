@@ -190,3 +190,18 @@ def test_the_daemon_and_check_write_a_finding_about_one_object_alike(workspace):
     assert [finding["id"] for finding in shown] == ["invalid-resource"]
     report = json.loads(run_tool("check", "--format", "json", workspace.resources / "a.yaml").stdout)
     assert shown == report["findings"]
+
+
+def test_services_of_two_clusters_are_not_taken_for_one(tmp_path):
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+               "spec": {"clusterIP": "10.1.0.80", "ports": [{"name": "http", "port": 80}]}}
+    for cluster in ("east", "west"):
+        (tmp_path / f"{cluster}.yaml").write_text(to_yaml([service]))
+
+    def said(*clusters):
+        sources = [{"files": {"path": str(tmp_path / f"{name}.yaml"), "cluster": cluster}}
+                   for name, cluster in zip(("east", "west"), clusters)]
+        (tmp_path / "meshdns.yaml").write_text(yaml.safe_dump({"sources": sources}))
+        return run_tool("check", "--config", tmp_path / "meshdns.yaml").stdout
+    assert said("east", "west") == "2 resources, 0 errors, 0 warnings\n"
+    assert "Service shop/web: also defined at" in said("east", "east")

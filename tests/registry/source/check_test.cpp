@@ -80,6 +80,25 @@ TEST_F(CheckTest, SameObjectInTwoFilesIsAWarning) {
   EXPECT_EQ(summary_.exit_status(), 0);
 }
 
+TEST_F(CheckTest, SameObjectInTwoClustersIsNone) {
+  write("east/a.yaml", headless_service("a"));
+  write("west/a.yaml", headless_service("a"));
+  std::string said;
+  std::string clusters;
+  Checker checker(Strictness::Usual, [&](const Finding& finding) { said += finding.to_string(); });
+  checker.set_resource_listener([&](const Resource& resource, const auto&, std::uint32_t) {
+    clusters += meta_of(resource).cluster + " " + meta_of(resource).network + " ";
+  });
+  for (const std::string cluster : {"east", "west"}) {
+    ManifestOptions source;
+    source.cluster = cluster;
+    source.network = "net-" + cluster;
+    checker.check(directory_ + "/" + cluster, read_manifest, source);
+  }
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(clusters, "east net-east west net-west ");
+}
+
 TEST_F(CheckTest, UnreadableFilesExitWithTwo) {
   EXPECT_EQ(check("/absent.yaml"),
             "absent.yaml: error: cannot be read: No such file or directory\n");
