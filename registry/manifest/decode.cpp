@@ -27,7 +27,7 @@ std::string join(std::string_view group, std::string_view version) {
   return out += version;
 }
 
-std::string_view text_of(const Node& object, std::string_view name) {
+std::string_view string_member(const Node& object, std::string_view name) {
   const Node* const value = object.find(name);
   if (value == nullptr) return {};
   return value->as_string().value_or(std::string_view());
@@ -37,7 +37,7 @@ std::string_view text_of(const Node& object, std::string_view name) {
 void name_object(Report& report, const Node& object) {
   const Node* const metadata = object.find("metadata");
   if (metadata == nullptr) return;
-  report.set_object(text_of(*metadata, "namespace"), text_of(*metadata, "name"));
+  report.set_object(string_member(*metadata, "namespace"), string_member(*metadata, "name"));
 }
 
 Decoded fault(Report& report, const Field& at, std::string field, std::string message) {
@@ -140,7 +140,7 @@ Decoded read_with(const KindReader& reader, Report& report, const Field& root,
 }  // namespace
 
 TypeMeta type_of(const Node& object) {
-  return {text_of(object, "apiVersion"), text_of(object, "kind")};
+  return {string_member(object, "apiVersion"), string_member(object, "kind")};
 }
 
 Decoded decode_object(const Node& object, std::span<const DocumentProblem> problems,

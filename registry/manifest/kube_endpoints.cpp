@@ -17,11 +17,12 @@ constexpr auto kEndpointNames =
     std::to_array<std::string_view>({"addresses", "conditions", "hostname", "nodeName", "zone",
                                      "targetRef", "hints", "deprecatedTopology", "topology"});
 constexpr std::array<std::string_view, 3> kConditionNames = {"ready", "serving", "terminating"};
-constexpr std::array<std::string_view, 4> kPortNames = {"name", "protocol", "port", "appProtocol"};
+constexpr std::array<std::string_view, 4> kEndpointPortNames = {"name", "protocol", "port",
+                                                                "appProtocol"};
 constexpr std::array<std::string_view, 7> kReferenceNames = {
     "kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"};
-constexpr std::array<std::string_view, 4> kObjectNames = {"apiVersion", "kind", "metadata",
-                                                          "subsets"};
+constexpr std::array<std::string_view, 4> kEndpointsNames = {"apiVersion", "kind", "metadata",
+                                                             "subsets"};
 constexpr std::array<std::string_view, 3> kSubsetNames = {"addresses", "notReadyAddresses",
                                                           "ports"};
 constexpr std::array<std::string_view, 4> kAddressNames = {"ip", "hostname", "nodeName",
@@ -29,8 +30,8 @@ constexpr std::array<std::string_view, 4> kAddressNames = {"ip", "hostname", "no
 constexpr std::array<std::string_view, 3> kAddressTypes = {"IPv4", "IPv6", "FQDN"};
 
 // The API's own bounds of a slice.  An Endpoints object has none but its octets.
-constexpr std::size_t kMaxEndpoints = 1000;
-constexpr std::size_t kMaxAddresses = 100;
+constexpr std::size_t kMaxSliceEndpoints = 1000;
+constexpr std::size_t kMaxEndpointAddresses = 100;
 
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 constexpr std::string_view kTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -49,7 +50,7 @@ std::int64_t trigger_time_of(Object& object) {
 std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional<Field>& list) {
   std::vector<ServicePort> ports;
   for_each_element(report, list, [&](const Field& at) {
-    const Fields fields(report, at, {kPortNames});
+    const Fields fields(report, at, {kEndpointPortNames});
     if (!at->is_mapping()) return;
     ServicePort port;
     const auto name = fields.get("name");
@@ -102,7 +103,7 @@ void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoi
   const auto addresses = fields.get("addresses");
   if (!addresses)
     report.error(at, at.path("addresses"), "missing; an endpoint needs at least one address");
-  if (is_too_long(report, addresses, kMaxAddresses, "Kubernetes")) return;
+  if (is_too_long(report, addresses, kMaxEndpointAddresses, "Kubernetes")) return;
   for_each_element(report, addresses, [&](const Field& address) {
     if (has_names) return;
     if (const auto ip = read_ip(report, address)) endpoint.addresses.push_back(*ip);
@@ -165,7 +166,7 @@ Resource read_endpoint_slice(Object& object) {
   const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
   EndpointSubset subset;
   const auto endpoints = fields.get("endpoints");
-  if (is_too_long(object.report, endpoints, kMaxEndpoints, "Kubernetes")) return slice;
+  if (is_too_long(object.report, endpoints, kMaxSliceEndpoints, "Kubernetes")) return slice;
   for_each_element(object.report, endpoints, [&](const Field& at) {
     Endpoint endpoint;
     read_slice_endpoint(object.report, at, has_names, endpoint);
@@ -179,7 +180,7 @@ Resource read_endpoint_slice(Object& object) {
 }
 
 Resource read_endpoints(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kEndpointsNames});
   EndpointSlice slice;
   slice.kind = Kind::Endpoints;
   slice.service = object.meta.name;

@@ -11,9 +11,9 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
-                                                          "status"};
-constexpr auto kSpecNames = std::to_array<std::string_view>({
+constexpr std::array<std::string_view, 5> kServiceNames = {"apiVersion", "kind", "metadata", "spec",
+                                                           "status"};
+constexpr auto kServiceSpecNames = std::to_array<std::string_view>({
     "type",
     "selector",
     "ports",
@@ -37,11 +37,11 @@ constexpr auto kSpecNames = std::to_array<std::string_view>({
     "topologyKeys",
     "trafficDistribution",
 });
-constexpr std::array<std::string_view, 6> kPortNames = {"name",        "protocol",   "port",
-                                                        "appProtocol", "targetPort", "nodePort"};
+constexpr std::array<std::string_view, 6> kServicePortNames = {
+    "name", "protocol", "port", "appProtocol", "targetPort", "nodePort"};
 constexpr std::array<std::string_view, 1> kNamespaceSpecNames = {"finalizers"};
-constexpr std::array<std::string_view, 4> kTypes = {"ClusterIP", "NodePort", "LoadBalancer",
-                                                    "ExternalName"};
+constexpr std::array<std::string_view, 4> kServiceTypes = {"ClusterIP", "NodePort", "LoadBalancer",
+                                                           "ExternalName"};
 
 constexpr std::string_view kExportTo = "networking.istio.io/exportTo";
 
@@ -50,12 +50,12 @@ class ServiceReader {
   ServiceReader(Object& object, const Field& spec)
       : report_(object.report),
         spec_(spec),
-        fields_(object.report, spec, {kSpecNames}),
+        fields_(object.report, spec, {kServiceSpecNames}),
         from_file_(object.from_file) {}
 
   KubeService read() {
     service_.type =
-        static_cast<ServiceType>(read_choice_or_first(report_, fields_.get("type"), kTypes));
+        static_cast<ServiceType>(read_choice_or_first(report_, fields_.get("type"), kServiceTypes));
     service_.selector = read_labels(report_, fields_.get("selector"));
     service_.publish_not_ready_addresses =
         read_bool_or(report_, fields_.get("publishNotReadyAddresses"), false);
@@ -124,7 +124,7 @@ class ServiceReader {
   }
 
   void read_port_entry(const Field& at, bool needs_name) {
-    const Fields fields(report_, at, {kPortNames});
+    const Fields fields(report_, at, {kServicePortNames});
     if (!at->is_mapping()) return;
     ServicePort port;
     if (const auto number = fields.get("port"))
@@ -173,7 +173,7 @@ ExportTo split_export_to(std::string_view text) {
 }  // namespace
 
 Resource read_service(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kServiceNames});
   KubeService service;
   const auto spec = fields.get("spec");
   if (!spec)
@@ -189,7 +189,7 @@ Resource read_service(Object& object) {
 }
 
 Resource read_namespace(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kServiceNames});
   if (const auto spec = fields.get("spec"))
     const Fields spec_fields(object.report, *spec, {kNamespaceSpecNames});
   return Namespace{std::move(object.meta)};

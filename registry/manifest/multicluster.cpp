@@ -10,22 +10,24 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
-                                                          "status"};
+constexpr std::array<std::string_view, 5> kImportObjectNames = {"apiVersion", "kind", "metadata",
+                                                                "spec", "status"};
 constexpr auto kImportNames = std::to_array<std::string_view>(
     {"type", "ips", "ports", "sessionAffinity", "sessionAffinityConfig", "ipFamilies",
      "internalTrafficPolicy", "trafficDistribution"});
-constexpr std::array<std::string_view, 4> kPortNames = {"name", "protocol", "port", "appProtocol"};
-constexpr std::array<std::string_view, 2> kTypes = {"ClusterSetIP", "Headless"};
+constexpr std::array<std::string_view, 4> kImportPortNames = {"name", "protocol", "port",
+                                                              "appProtocol"};
+constexpr std::array<std::string_view, 2> kImportTypes = {"ClusterSetIP", "Headless"};
 
 void read_import(Report& report, const Field& spec, ServiceImport& import) {
   const Fields fields(report, spec, {kImportNames});
-  import.headless = kTypes[read_choice_or_first(report, fields.get("type"), kTypes)] == "Headless";
+  import.headless =
+      kImportTypes[read_choice_or_first(report, fields.get("type"), kImportTypes)] == "Headless";
   for_each_element(report, fields.get("ips"), [&](const Field& at) {
     if (const auto ip = read_ip(report, at)) import.ips.push_back(*ip);
   });
   for_each_element(report, fields.get("ports"), [&](const Field& at) {
-    const Fields port_fields(report, at, {kPortNames});
+    const Fields port_fields(report, at, {kImportPortNames});
     if (!at->is_mapping()) return;
     ServicePort port;
     const auto name = port_fields.get("name");
@@ -43,12 +45,12 @@ void read_import(Report& report, const Field& spec, ServiceImport& import) {
 }  // namespace
 
 Resource read_service_export(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kImportObjectNames});
   return ServiceExport{std::move(object.meta)};
 }
 
 Resource read_service_import(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kImportObjectNames});
   ServiceImport import;
   if (const auto spec = fields.get("spec"))
     read_import(object.report, *spec, import);

@@ -12,9 +12,9 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
-                                                          "status"};
-constexpr auto kSpecNames = std::to_array<std::string_view>({
+constexpr std::array<std::string_view, 5> kPodNames = {"apiVersion", "kind", "metadata", "spec",
+                                                       "status"};
+constexpr auto kPodSpecNames = std::to_array<std::string_view>({
     "activeDeadlineSeconds",
     "affinity",
     "automountServiceAccountToken",
@@ -128,7 +128,7 @@ bool is_gateway(const Object& object, const Node* spec) {
 }
 
 void read_spec(Report& report, const Field& spec, Pod& pod) {
-  const Fields fields(report, spec, {kSpecNames});
+  const Fields fields(report, spec, {kPodSpecNames});
   pod.host_network = read_bool_or(report, fields.get("hostNetwork"), false);
   pod.node_name = read_string_or_empty(report, fields.get("nodeName"));
   pod.service_account = read_string_or_empty(report, fields.get("serviceAccountName"));
@@ -169,7 +169,7 @@ bool is_ready(const Field& status) {
 }  // namespace
 
 Resource read_pod(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kPodNames});
   Pod pod;
   pod.running = !object.is_being_deleted;
   bool is_over = false;

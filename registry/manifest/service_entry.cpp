@@ -13,14 +13,15 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
-                                                          "status"};
-constexpr std::array<std::string_view, 9> kSpecNames = {
+constexpr std::array<std::string_view, 5> kEntryNames = {"apiVersion", "kind", "metadata", "spec",
+                                                         "status"};
+constexpr std::array<std::string_view, 9> kEntrySpecNames = {
     "hosts",     "addresses",        "ports",    "location",       "resolution",
     "endpoints", "workloadSelector", "exportTo", "subjectAltNames"};
-constexpr FieldNames kSpecFields{kSpecNames, true};
-constexpr std::array<std::string_view, 4> kPortNames = {"number", "protocol", "name", "targetPort"};
-constexpr FieldNames kPortFields{kPortNames, true};
+constexpr FieldNames kEntrySpecFields{kEntrySpecNames, true};
+constexpr std::array<std::string_view, 4> kEntryPortNames = {"number", "protocol", "name",
+                                                             "targetPort"};
+constexpr FieldNames kEntryPortFields{kEntryPortNames, true};
 
 constexpr std::array<std::string_view, 5> kResolutions = {"NONE", "STATIC", "DNS",
                                                           "DNS_ROUND_ROBIN", "DYNAMIC_DNS"};
@@ -28,10 +29,10 @@ constexpr std::array<std::string_view, 2> kLocations = {"MESH_EXTERNAL", "MESH_I
 
 // The CRD's bounds.
 constexpr std::size_t kMaxHosts = 256;
-constexpr std::size_t kMaxAddresses = 256;
+constexpr std::size_t kMaxEntryAddresses = 256;
 constexpr std::size_t kMaxAddressText = 64;
-constexpr std::size_t kMaxEndpoints = 4096;
-constexpr std::size_t kMaxPorts = 256;
+constexpr std::size_t kMaxEntryEndpoints = 4096;
+constexpr std::size_t kMaxEntryPorts = 256;
 // Of the status: two for each host, and as many again that are on their way out.
 constexpr std::size_t kMaxStatusAddresses = 4 * kMaxHosts;
 
@@ -45,7 +46,7 @@ class ServiceEntryReader {
       : object_(object),
         report_(object.report),
         spec_(spec),
-        fields_(object.report, spec, kSpecFields),
+        fields_(object.report, spec, kEntrySpecFields),
         hosts_(fields_.get("hosts")),
         addresses_(fields_.get("addresses")),
         ports_(fields_.get("ports")),
@@ -127,7 +128,7 @@ class ServiceEntryReader {
   }
 
   void read_addresses() {
-    if (is_too_long(report_, addresses_, kMaxAddresses, "Istio")) return;
+    if (is_too_long(report_, addresses_, kMaxEntryAddresses, "Istio")) return;
     for_each_string(report_, addresses_, [&](const Field& at, std::string_view text) {
       const auto prefix =
           text.size() <= kMaxAddressText ? IpPrefix::parse(text) : std::optional<IpPrefix>();
@@ -140,7 +141,7 @@ class ServiceEntryReader {
   }
 
   void read_ports() {
-    if (is_too_long(report_, ports_, kMaxPorts, "Istio")) return;
+    if (is_too_long(report_, ports_, kMaxEntryPorts, "Istio")) return;
     for_each_element(report_, ports_, [&](const Field& at) {
       if (at->is_null()) return report_.error(at, "an element of the list is null");
       read_port_entry(at);
@@ -148,7 +149,7 @@ class ServiceEntryReader {
   }
 
   void read_port_entry(const Field& at) {
-    const Fields fields(report_, at, kPortFields);
+    const Fields fields(report_, at, kEntryPortFields);
     if (!at->is_mapping()) return;
     ServicePort port;
     if (const auto number = fields.get("number")) {
@@ -189,7 +190,7 @@ class ServiceEntryReader {
   }
 
   void read_endpoints() {
-    if (is_too_long(report_, endpoints_, kMaxEndpoints, "Istio")) return;
+    if (is_too_long(report_, endpoints_, kMaxEntryEndpoints, "Istio")) return;
     for_each_element(report_, endpoints_, [&](const Field& at) {
       if (at->is_null()) return report_.error(at, "an element of the list is null");
       WorkloadSpec spec = read_workload_spec(report_, at);
@@ -234,7 +235,7 @@ class ServiceEntryReader {
   void judge_endpoint_ports(const Field& at) {
     const Node* const ports = at->find("ports");
     if (ports == nullptr || !ports->is_mapping()) return;
-    if (ports_ && (*ports_)->size() > kMaxPorts) return;  // reported already
+    if (ports_ && (*ports_)->size() > kMaxEntryPorts) return;  // reported already
     const Field field(at, *ports);
     for (const Node& port : *ports)
       if (is_label(port.key()) && !names_.contains(port.key()))
@@ -344,7 +345,7 @@ void read_status(Object& object, const std::optional<Field>& status, ServiceEntr
 }  // namespace
 
 Resource read_service_entry(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kEntryNames});
   check_istio_annotations(object);
   ServiceEntry entry;
   const auto spec = fields.get("spec");

@@ -14,18 +14,19 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
-                                                          "status"};
-constexpr std::array<std::string_view, 5> kSpecNames = {
+constexpr std::array<std::string_view, 5> kSidecarNames = {"apiVersion", "kind", "metadata", "spec",
+                                                           "status"};
+constexpr std::array<std::string_view, 5> kSidecarSpecNames = {
     "workloadSelector", "ingress", "egress", "inboundConnectionPool", "outboundTrafficPolicy"};
-constexpr FieldNames kSpecFields{kSpecNames, true};
+constexpr FieldNames kSidecarSpecFields{kSidecarSpecNames, true};
 constexpr std::array<std::string_view, 4> kEgressNames = {"port", "bind", "captureMode", "hosts"};
 constexpr FieldNames kEgressFields{kEgressNames, true};
 constexpr std::array<std::string_view, 6> kIngressNames = {
     "port", "bind", "captureMode", "defaultEndpoint", "tls", "connectionPool"};
 constexpr FieldNames kIngressFields{kIngressNames, true};
-constexpr std::array<std::string_view, 4> kPortNames = {"number", "protocol", "name", "targetPort"};
-constexpr FieldNames kPortFields{kPortNames, true};
+constexpr std::array<std::string_view, 4> kListenerPortNames = {"number", "protocol", "name",
+                                                                "targetPort"};
+constexpr FieldNames kListenerPortFields{kListenerPortNames, true};
 constexpr std::array<std::string_view, 2> kPolicyNames = {"mode", "egressProxy"};
 constexpr FieldNames kPolicyFields{kPolicyNames, true};
 constexpr std::array<std::string_view, 3> kProxyNames = {"host", "subset", "port"};
@@ -36,7 +37,7 @@ constexpr std::array<std::string_view, 2> kPolicyModes = {"REGISTRY_ONLY", "ALLO
 class SidecarReader {
  public:
   SidecarReader(Object& object, const Field& spec)
-      : object_(object), report_(object.report), fields_(object.report, spec, kSpecFields) {}
+      : object_(object), report_(object.report), fields_(object.report, spec, kSidecarSpecFields) {}
 
   Sidecar read() {
     sidecar_.workload_selector = read_workload_selector(report_, fields_.get("workloadSelector"));
@@ -69,7 +70,7 @@ class SidecarReader {
   // A listener's port; `number` 0 stays 0 where a unix socket may be bound.
   std::optional<std::uint16_t> read_listener_port(const Field& port, EgressListener& listener,
                                                   bool may_be_zero) {
-    const Fields fields(report_, port, kPortFields);
+    const Fields fields(report_, port, kListenerPortFields);
     if (!port->is_mapping()) return std::nullopt;
     if (const auto name = fields.get("name"))
       if (const auto text = read_string(report_, *name); text && !text->empty())
@@ -291,7 +292,7 @@ class SidecarReader {
 }  // namespace
 
 Resource read_sidecar(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kSidecarNames});
   check_istio_annotations(object);
   Sidecar sidecar;
   const auto spec = fields.get("spec");

@@ -10,14 +10,14 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kObjectNames = {"apiVersion", "kind", "metadata", "spec",
-                                                          "status"};
-constexpr std::array<std::string_view, 7> kSpecNames = {
+constexpr std::array<std::string_view, 5> kWorkloadNames = {"apiVersion", "kind", "metadata",
+                                                            "spec", "status"};
+constexpr std::array<std::string_view, 7> kWorkloadSpecNames = {
     "address", "ports", "labels", "network", "locality", "weight", "serviceAccount"};
-constexpr FieldNames kSpecFields{kSpecNames, true};
+constexpr FieldNames kWorkloadSpecFields{kWorkloadSpecNames, true};
 
 // The CRD's bounds.
-constexpr std::size_t kMaxPorts = 128;
+constexpr std::size_t kMaxWorkloadPorts = 128;
 constexpr std::int64_t kMaxWeight = 4294967295;
 
 constexpr std::string_view kHealthChecks = "proxy.istio.io/health-checks-enabled";
@@ -27,8 +27,8 @@ void read_ports(Report& report, const std::optional<Field>& ports, WorkloadSpec&
   if (!(*ports)->is_mapping())
     return report.error(*ports, "expected a mapping of port names to numbers, got " +
                                     std::string((*ports)->describe()));
-  if ((*ports)->size() > kMaxPorts)
-    return report.error(*ports, "has more than " + std::to_string(kMaxPorts) + " ports");
+  if ((*ports)->size() > kMaxWorkloadPorts)
+    return report.error(*ports, "has more than " + std::to_string(kMaxWorkloadPorts) + " ports");
   for (const Node& node : ports->node()) {
     const Field port(*ports, node);
     check_port_name(report, port, node.key());
@@ -58,7 +58,7 @@ bool is_condition_true(const Node* status, std::string_view type) {
 }  // namespace
 
 WorkloadSpec read_workload_spec(Report& report, const Field& field) {
-  const Fields fields(report, field, kSpecFields);
+  const Fields fields(report, field, kWorkloadSpecFields);
   WorkloadSpec spec;
   spec.address = canonical_address(read_string_or_empty(report, fields.get("address")));
   read_ports(report, fields.get("ports"), spec);
@@ -111,7 +111,7 @@ void check_unix_ports(Report& report, const Field& field) {
 }
 
 Resource read_workload_entry(Object& object) {
-  const Fields fields(object.report, object.root, {kObjectNames});
+  const Fields fields(object.report, object.root, {kWorkloadNames});
   WorkloadEntry entry;
   check_istio_annotations(object);
   if (const auto spec = fields.get("spec")) {
