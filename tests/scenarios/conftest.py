@@ -6,6 +6,7 @@ import tempfile
 
 import pytest
 
+from harness.preset import IS_SANITIZED
 from harness.scenario import ScenarioError, ScenarioRun, load, takes_too_long
 
 
@@ -34,6 +35,8 @@ class ScenarioItem(pytest.Item):
     def runtest(self):
         if takes_too_long(self.scenario):
             pytest.skip("real time would have to pass; scenarios_test runs it with fake time")
+        if IS_SANITIZED and self.scenario.get("needs") != "daemon":
+            pytest.skip("scenarios_test runs it under the sanitizer, without a daemon for each")
         with tempfile.TemporaryDirectory(prefix="meshdns-scenario-") as directory:
             run = ScenarioRun(self.scenario, directory, self.reverse)
             try:
