@@ -130,7 +130,7 @@ TEST_F(AnswerHistoryTest, LeavesOutNewAddressesOfEndpointNamesButNotTheirFailure
   using State = registry::ResolvedName::State;
   ServiceEntry entry = entry_of("db", "db.example.org", "");
   entry.resolution = registry::Resolution::Dns;
-  entry.endpoints = {{.address = "db.example.net"}};
+  entry.endpoints.emplace_back().address = "db.example.net";
   put(entry);
   resolve({"192.0.2.1"}, State::Resolved);
   resolve({"192.0.2.2"}, State::Resolved);

@@ -16,7 +16,8 @@ std::string steps(const std::string& listen, const std::string& admin,
   registry::Registry registry({});
   if (!host.empty()) {
     registry::ServiceEntry entry;
-    entry.meta = {.name = "api", .ns = "shop"};
+    entry.meta.name = "api";
+    entry.meta.ns = "shop";
     entry.hosts = {host};
     entry.addresses = {IpPrefix::parse("10.0.0.7").value()};
     registry::Transaction transaction;

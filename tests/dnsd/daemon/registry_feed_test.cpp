@@ -133,7 +133,7 @@ TEST_F(RegistryFeedTest, TellsWhichSourceAnOriginIsOf) {
 
 TEST_F(RegistryFeedTest, KnowsTheOriginsThatAreKeptBecauseTheyAreBroken) {
   OriginChange broken = change("a.yaml", Effect::Keep);
-  broken.findings.push_back({.message = "line 3: not YAML"});
+  broken.findings.emplace_back().message = "line 3: not YAML";
   deliver("files", true, {broken, change("b.yaml", Effect::Replace, "new")});
   EXPECT_THAT(feed_.held_origins(), ElementsAre("a.yaml"));
   deliver("files", true, {change("a.yaml", Effect::Replace, "mended")});
