@@ -17,9 +17,10 @@ namespace meshdns::dnsd {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kKeepsFreeMemory = false;
-#elif defined(__has_feature)  // clang
-inline constexpr bool kKeepsFreeMemory =
-    !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
+#elif !defined(__has_feature)  // GCC
+inline constexpr bool kKeepsFreeMemory = true;
+#elif __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kKeepsFreeMemory = false;
 #else
 inline constexpr bool kKeepsFreeMemory = true;
 #endif

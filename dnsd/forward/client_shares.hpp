@@ -34,7 +34,7 @@ class ClientShares {
    private:
     friend class ClientShares;
     Place(ClientShares& shares, const IpAddress& client) : shares_(&shares), client_(client) {}
-    void swap(Place& other) {
+    void swap(Place& other) noexcept {
       std::swap(shares_, other.shares_);
       std::swap(client_, other.client_);
     }

@@ -31,7 +31,7 @@ Exchange::Exchange(std::shared_ptr<Upstream> upstream, const UpstreamQuestion& q
     : Retirable(upstream->reactor_.retired()),
       upstream_(std::move(upstream)),
       question_(question),
-      listener_(listener) {
+      listener_(std::move(listener)) {
   upstream_->state().counts.in_flight.fetch_add(1, kRelaxed);
 }
 
