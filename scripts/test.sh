@@ -34,7 +34,7 @@ unit_tests() {
   if [ "$status" != 0 ]; then
     status=0
     say "what failed, once more"
-    run_ctest "$preset" ctest_again.xml --rerun-failed || status=$?
+    in_quiet run_ctest "$preset" ctest_again.xml --rerun-failed || status=$?
   fi
   fail_on_sanitizer_reports
   return "$status"
@@ -63,8 +63,8 @@ end_to_end() {
   if [ "$status" = 1 ]; then
     status=0
     say "what failed, once more"
-    run_pytest "$preset" pytest_again.xml --last-failed --last-failed-no-failures none --timeout 300 -rA --show-capture=no \
-      "$@" ||
+    in_quiet run_pytest "$preset" pytest_again.xml --last-failed --last-failed-no-failures none --timeout 300 -rA \
+      --show-capture=no "$@" ||
       status=$?
   fi
   fail_on_sanitizer_reports
@@ -97,9 +97,19 @@ build_each() {
   for preset in "$@"; do build_for_tests "$preset"; done
 }
 
+# Holds the builds up while a command runs that needs the machine's time for itself.
+in_quiet() {
+  local status=0
+  [ -z "${ahead:-}" ] || kill -STOP -- "-$ahead" 2>/dev/null || true
+  "$@" || status=$?
+  [ -z "${ahead:-}" ] || kill -CONT -- "-$ahead" 2>/dev/null || true
+  return "$status"
+}
+
 end_building_ahead() {
   [ -n "${ahead:-}" ] || return 0
   kill -TERM -- "-$ahead" 2>/dev/null || true
+  kill -CONT -- "-$ahead" 2>/dev/null || true
   wait "$ahead" 2>/dev/null || true
   while kill -0 -- "-$ahead" 2>/dev/null; do sleep 0.1; done
   ahead=
