@@ -129,11 +129,16 @@ Walker::Target Walker::follow(const std::string& start, std::string_view path) {
       continue;
     }
     const std::string next = join(at.path, step);
-    at.place = {
-        watch(at.path, steps.empty() ? kDirectoryEvents | kContentEvents : kDirectoryEvents), step};
+    at.place = {watch(at.path, kDirectoryEvents), step};
     if (at.place.watch >= 0) walk_.watches[at.place.watch].names.insert(step);
     struct stat status{};
-    if (lstat(next.c_str(), &status) != 0) {
+    const bool is_there = lstat(next.c_str(), &status) == 0;
+    // Writes to a file are heard of through its directory.  The parent of a directory, or of a
+    // link, may be full of files that others write all the time.
+    const bool is_written_elsewhere =
+        is_there && (S_ISDIR(status.st_mode) || S_ISLNK(status.st_mode));
+    if (steps.empty() && !is_written_elsewhere) watch(at.path, kDirectoryEvents | kContentEvents);
+    if (!is_there) {
       at.error = errno;
       return at;
     }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which writes wake a source: those to its own files, and no others.
+#include "registry/source/tree_walk.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/inotify.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "registry/base/file_descriptor.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+class TreeWalkTest : public testing::Test {
+ protected:
+  TreeWalkTest() : inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    std::string pattern = testing::TempDir() + "tree_walk_XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    std::filesystem::create_directory(directory_ / "resources");
+    write("resources/first.yaml");
+    write("daemon.log");
+  }
+  ~TreeWalkTest() override { std::filesystem::remove_all(directory_); }
+
+  void walk(const std::string& path) {
+    FileSourceOptions options;
+    options.path = directory_ / path;
+    walk_tree(options, inotify_.get());
+  }
+  void write(const std::string& path) {
+    std::ofstream(directory_ / path, std::ios::app) << "a line\n";
+  }
+  // Whether events are waiting; they are read.
+  bool is_woken() {
+    pollfd wait{inotify_.get(), POLLIN, 0};
+    if (poll(&wait, 1, 0) != 1) return false;
+    std::array<char, 4'096> events;
+    while (read(inotify_.get(), events.data(), events.size()) > 0) {
+    }
+    return true;
+  }
+
+  std::filesystem::path directory_;
+
+ private:
+  FileDescriptor inotify_;
+};
+
+TEST_F(TreeWalkTest, AFileThatIsWrittenBesideADirectoryWakesNobody) {
+  walk("resources");
+  write("daemon.log");
+  EXPECT_FALSE(is_woken());
+  write("resources/first.yaml");
+  EXPECT_TRUE(is_woken());
+  std::filesystem::rename(directory_ / "resources", directory_ / "former");
+  EXPECT_TRUE(is_woken());
+}
+
+TEST_F(TreeWalkTest, AFileThatIsWrittenBesideALinkToADirectoryWakesNobody) {
+  std::filesystem::create_directory(directory_ / "links");
+  std::filesystem::create_symlink("../resources", directory_ / "links/current");
+  write("links/daemon.log");
+  walk("links/current");
+  write("links/daemon.log");
+  EXPECT_FALSE(is_woken());
+  write("resources/first.yaml");
+  EXPECT_TRUE(is_woken());
+  std::filesystem::remove(directory_ / "links/current");
+  EXPECT_TRUE(is_woken());
+}
+
+TEST_F(TreeWalkTest, WritesToAFileAndToTheTargetOfALinkAreHeard) {
+  std::filesystem::create_directory(directory_ / "links");
+  std::filesystem::create_symlink("../resources/first.yaml", directory_ / "links/current.yaml");
+  for (const char* path : {"resources/first.yaml", "links/current.yaml"}) {
+    walk(path);
+    write("resources/first.yaml");
+    EXPECT_TRUE(is_woken()) << path;
+  }
+}
+
+TEST_F(TreeWalkTest, AFileThatIsNotThereYetIsHeardOf) {
+  walk("later.yaml");
+  write("later.yaml");
+  EXPECT_TRUE(is_woken());
+}
+
+}  // namespace
+}  // namespace meshdns::registry
