@@ -123,6 +123,7 @@ test_preset() {
   [ $# -eq 0 ] || build_ahead "$@"
   stage "$preset: unit tests" unit_tests "$preset"
   stage "$preset: end-to-end tests" end_to_end "$preset" tests/e2e tests/scenarios
+  [ "$preset" = release ] || stage "$preset: chaos" chaos "$preset" 300
   end_building_ahead
 }
 
@@ -146,9 +147,7 @@ command_test() {
     stage "unused code" unused_code
     stage "instruction budgets" instruction_budgets
     test_preset asan-ubsan tsan
-    stage "asan-ubsan: chaos" chaos asan-ubsan 150
     test_preset tsan
-    stage "tsan: chaos" chaos tsan 150
     stage "clang-tidy" tidy
   fi
   finish_stages
