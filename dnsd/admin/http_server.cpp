@@ -18,7 +18,7 @@ namespace {
 
 // A connection's memory holds the request as it is read and the headers of the response; besides
 // the header we leave room for the latter.
-constexpr std::size_t kConnectionMemory = HttpServer::kMaxHeaderBytes + 2 * 1024;
+constexpr std::size_t kConnectionMemory = HttpServer::kMaxHeaderBytes + 2'048;
 
 // After an accept() without descriptors or memory: what lacks them is elsewhere, and takes a while.
 constexpr std::uint64_t kAcceptPauseMs = 100;

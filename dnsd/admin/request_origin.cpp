@@ -20,10 +20,10 @@ bool is_same_word(std::string_view a, std::string_view b) {
 bool is_port_or_nothing(std::string_view rest) {
   if (rest.empty()) return true;
   if (!rest.starts_with(':') || rest.size() == 1 || rest.size() > 6) return false;
+  rest.remove_prefix(1);
   std::uint16_t port = 0;
-  const char* const end = rest.data() + rest.size();
-  const auto [stop, error] = std::from_chars(rest.data() + 1, end, port);
-  return error == std::errc() && stop == end;
+  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), port);
+  return error == std::errc() && stop == rest.data() + rest.size();
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ constexpr std::size_t kMaxRevision = 63;
 
 std::optional<std::uint16_t> parse_istiod_port(std::string_view digits) {
   std::uint16_t port = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, port);
-  if (error != std::errc() || stop != end || port == 0) return std::nullopt;
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || stop != digits.data() + digits.size() || port == 0)
+    return std::nullopt;
   return port;
 }
 

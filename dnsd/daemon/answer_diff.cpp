@@ -67,7 +67,7 @@ AnswerText address_text(const registry::AddressView& addresses) {
 }
 
 AnswerText answer_text(const View& view, const registry::ServiceRecord* service) {
-  const auto same = [](std::string text) { return AnswerText{text, text}; };
+  const auto same = [](const std::string& text) { return AnswerText{text, text}; };
   if (service == nullptr) return same(std::string(kUnknown));
   switch (service->answer) {
     case AnswerKind::Vips:

@@ -43,9 +43,10 @@ std::string_view annotation_of(const Node& object, std::string_view name) {
 
 std::optional<std::uint64_t> version_number(std::string_view resource_version) {
   std::uint64_t number = 0;
-  const char* const end = resource_version.data() + resource_version.size();
-  const auto [stop, error] = std::from_chars(resource_version.data(), end, number);
-  if (resource_version.empty() || error != std::errc{} || stop != end) return std::nullopt;
+  const auto [stop, error] = std::from_chars(
+      resource_version.data(), resource_version.data() + resource_version.size(), number);
+  if (error != std::errc{} || stop != resource_version.data() + resource_version.size())
+    return std::nullopt;
   return number;
 }
 
