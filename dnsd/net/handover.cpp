@@ -14,6 +14,10 @@
 #include <cstring>
 #include <filesystem>
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -44,7 +48,7 @@ FileDescriptor packet_socket(int flags) {
 
 bool is_own_or_root(uid_t user) { return user == 0 || user == ::geteuid(); }
 
-// Who can write to the directory can put a socket of his own there.
+// A user who can write to the directory can put a socket of his own there.
 Result<void> check_directory(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
   struct stat status{};
@@ -81,6 +85,13 @@ void limit_waiting(int connection) {
   const timeval patience{Predecessor::kPatienceSeconds, 0};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
     ::setsockopt(connection, SOL_SOCKET, option, &patience, sizeof patience);
+}
+
+// 0 where the kernel does not tell (before Linux 5.14).
+std::uint64_t namespace_of(int socket) {
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof cookie;
+  return ::getsockopt(socket, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
 // --- messages ------------------------------------------------------------------------------------
@@ -301,6 +312,10 @@ Result<std::vector<HandedListener>> Predecessor::take(std::span<const SocketAddr
     if (address == wanted.end() || message->sockets.empty()) break;
     if (listeners.empty() || listeners.back().requested != *address)
       listeners.push_back({*address, {}});
+    // A Pod with a network of its own would answer at the address of another Pod.
+    for (const FileDescriptor& socket : message->sockets)
+      if (namespace_of(socket.get()) != namespace_of(fd_.get()))
+        return fail("its sockets belong to another network namespace");
     count += message->sockets.size();
     for (FileDescriptor& socket : message->sockets)
       listeners.back().sockets.push_back({std::move(socket)});

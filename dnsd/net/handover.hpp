@@ -107,6 +107,7 @@ class Predecessor {
   // 0 if it lives in another PID namespace.
   pid_t pid() const { return pid_; }
   // Takes its sockets for those of `wanted` that it has; it goes on to answer until tell_serving().
+  // Refuses sockets of another network namespace.
   Result<std::vector<HandedListener>> take(std::span<const SocketAddress> wanted);
   // This process answers.  Returns when the other has stopped reading.
   Result<void> tell_serving();

@@ -111,10 +111,10 @@ class Node:
         self.admin = f"127.0.0.1:{free_port()}"
         workspace.write("api.yaml", API)
 
-    def start(self, server=None, wait=True, **change):
+    def start(self, server=None, wait=True, prefix=(), **change):
         settings = {"server": {"listen": [f"{self.server[0]}:{self.server[1]}"], "handover": str(self.socket), **(server or {})},
                     "admin": {"listen": self.admin}, **change}
-        return self.workspace.daemon(settings, upstreams=["127.0.0.1:9"], wait=wait)
+        return self.workspace.daemon(settings, upstreams=["127.0.0.1:9"], wait=wait, prefix=prefix)
 
     def start_one_that_waits(self):
         """It has a source that cannot be read."""
@@ -279,6 +279,16 @@ def test_connections_end_when_they_are_idle(node):
         assert read_frame(tcp) is None, "the end of the connection, without a reset"
     node.workspace.forget(first)
     assert first.process.wait(10) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to create a network namespace")
+def test_sockets_of_another_network_namespace_are_refused(node):
+    first = node.start()
+    second = node.start(wait=False, prefix=("unshare", "--net"))
+    second.wait_for_log("opening new ones.*its sockets belong to another network namespace")
+    second.wait_until_ready()
+    first.wait_for_log("the next daemon ended before it answered; this one goes on")
+    node.answers()
 
 
 class Impostor:
