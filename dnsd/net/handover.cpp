@@ -22,7 +22,7 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::string_view kGreeting = "meshdns-handover 1";
-constexpr std::string_view kBusy = "busy: ";
+constexpr std::string_view kRefusal = "busy: ";
 constexpr std::string_view kWanted = "sockets";  // then a line for each address
 constexpr std::string_view kEnd = "end";
 constexpr std::string_view kServing = "serving";
@@ -226,7 +226,7 @@ void Handover::accept() {
   // The peer reads; one that does not cannot hold up this thread for long.
   limit_waiting(connection.get());
   if (successor_) {
-    send_message(connection.get(), std::string(kBusy) + "another process is taking over");
+    send_message(connection.get(), std::string(kRefusal) + "another process is taking over");
     return hooks_.on_refused("another process is taking over");
   }
   if (!send_message(connection.get(), kGreeting)) return;
@@ -294,7 +294,7 @@ Result<std::optional<Predecessor>> Predecessor::find(const std::string& path) {
   if (!peer) return std::unexpected(peer.error());
   const auto greeting = await_message(fd.get());
   if (!greeting) return std::unexpected(greeting.error());
-  if (greeting->text.starts_with(kBusy)) return fail(greeting->text.substr(kBusy.size()));
+  if (greeting->text.starts_with(kRefusal)) return fail(greeting->text.substr(kRefusal.size()));
   if (greeting->text != kGreeting) return fail("it speaks another version of the handover");
   return Predecessor(std::move(fd), peer->pid);
 }

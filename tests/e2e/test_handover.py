@@ -26,10 +26,11 @@ class Clients:
     """Ask without pause, and never a second time: a query without an answer is lost."""
 
     def __init__(self, server):
-        self.server, self.asked, self.lost, self.reconnected = server, 0, [], 0
+        self.server, self.lost, self.reconnected = server, [], 0
+        kinds = (self._udp, self._udp_from_new_ports, self._tcp, self._tcp_connections)
+        self._asked = {kind.__name__: 0 for kind in kinds}
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(kind,))
-                         for kind in (self._udp, self._udp_from_new_ports, self._tcp, self._tcp_connections)]
+        self._threads = [threading.Thread(target=self._run, args=(kind,)) for kind in kinds]
 
     def __enter__(self):
         for thread in self._threads:
@@ -41,12 +42,13 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def wait_for_more(self, count=200):
-        asked = self.asked
-        eventually(lambda: self.asked > asked + count, 10)
+    def wait_for_more(self, count=50):
+        """Waits until each client has got so many answers more."""
+        before = dict(self._asked)
+        eventually(lambda: all(self._asked[kind] > before[kind] + count for kind in before), 10)
 
     def report(self):
-        return f"{len(self.lost)} of {self.asked} lost: {self.lost[:5]}"
+        return f"{len(self.lost)} of {sum(self._asked.values())} lost: {self.lost[:5]}"
 
     def _run(self, kind):
         query = Question(NAME).to_message()
@@ -62,7 +64,7 @@ class Clients:
                     assert reply and reply[:2] == wire[:2] and bytes([10, 0, 0, 7]) in reply, reply
                 except (OSError, AssertionError) as failure:
                     self.lost.append(f"{kind.__name__}: {failure!r}")
-                self.asked += 1
+                self._asked[kind.__name__] += 1
                 time.sleep(0.001)
             if self_tcp[0]:
                 self_tcp[0].close()
@@ -201,7 +203,7 @@ def test_the_new_daemon_serves_if_the_old_one_is_killed(node):
     second = node.start()
     first.wait_for_log(HAS_TAKEN_OVER)
     with Clients(node.server) as clients:
-        clients.wait_for_more(50)
+        clients.wait_for_more()
         node.kill(first)
         second.wait_for_log("the daemon that this one has replaced has ended")
         clients.wait_for_more()
