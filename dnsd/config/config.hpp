@@ -68,6 +68,7 @@ struct ServerConfig {
   CookiesConfig cookies;  // RFC 7873
   // Between the wish to end and the end of accepting: "not ready", and serving on.
   std::chrono::milliseconds lameduck{0};
+  std::string handover;       // Unix socket for the sockets of the next daemon; empty = off
   bool watch_config = false;  // a changed configuration file is read without SIGHUP
   bool core_dumps = false;    // a crash may leave the memory in a file, a debugger may attach
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;

@@ -226,6 +226,14 @@ std::string complain_about_repetition(const std::vector<SocketAddress>& addresse
   return "";
 }
 
+// A path of 107 bytes fits into a Unix socket's name; it is renamed from one that ends in ".new".
+constexpr std::size_t kMaxHandoverPath = 103;
+
+std::string complain_about_handover(const std::string& path) {
+  if (path.empty() || path.starts_with('/')) return "";
+  return "write an absolute path, such as \"/run/meshdns/handover.sock\"";
+}
+
 Codec<ServerConfig> server() {
   const auto listen = checked(non_empty(list(listen_address()), R"(write ["127.0.0.1:53"])"),
                               complain_about_repetition);
@@ -241,6 +249,8 @@ Codec<ServerConfig> server() {
       field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
       field("cookies", &ServerConfig::cookies, cookies()),
       field("lameduck", &ServerConfig::lameduck, duration(0ms, 5min)),
+      field("handover", &ServerConfig::handover,
+            checked(text(kMaxHandoverPath), complain_about_handover)),
       field("watch_config", &ServerConfig::watch_config, boolean()),
       field("core_dumps", &ServerConfig::core_dumps, boolean()),
   });
@@ -731,6 +741,13 @@ void check_config(const Config& config, const Node& node, const Place& place) {
         .at("auto_allocate")
         .warn(line_of(mesh_node ? *mesh_node : node, "auto_allocate"),
               "persistent without state_dir: a restart may move virtual addresses; set state_dir");
+  // Both daemons would assign addresses at the same time, and only one of them has state_dir.
+  if (config.mesh.auto_allocate == registry::AutoAllocate::Persistent &&
+      !config.server.handover.empty())
+    place.at("mesh")
+        .at("auto_allocate")
+        .error(line_of(mesh_node ? *mesh_node : node, "auto_allocate"),
+               "persistent cannot be combined with server.handover; remove one of them");
 }
 
 }  // namespace

@@ -48,6 +48,11 @@ constexpr std::chrono::seconds kBindAgain{5};
 // replaces may be draining its queries.
 constexpr std::chrono::seconds kBindWait{3};
 constexpr std::chrono::milliseconds kBindRetry{50};
+// The interval at which a start looks whether the daemon that it replaces still lives.
+constexpr std::chrono::milliseconds kPredecessorPoll{50};
+// The time after SIGTERM for the next daemon, which is there already, to become ready.  Kubernetes
+// kills a Pod after 30 s.
+constexpr std::chrono::seconds kSuccessorLimit{20};
 // After this time, the log and the supervisor hear that the daemon answers, though a source has not
 // been read: it answers all queries that do not depend on that source.
 constexpr std::chrono::seconds kServingAnyway{5};
@@ -112,6 +117,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
     : config_(std::move(config)),
       log_(log),
       forward_log_(log),
+      handover_(handover_hooks()),
       registry_(config_.mesh),
       cache_keeper_(log),
       cookie_secrets_(log, started_),
@@ -146,7 +152,11 @@ Result<void> Daemon::start() {
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher_.publish(std::move(s)); });
   registry_.set_clients(client_settings(config_.client));
   registry_.set_interrupt(is_end_asked);
-  state_directory_.take(config_.state_dir, StateLock::kWait);
+  activated_ = sockets_from_systemd();
+  is_activated_ = !activated_.empty();
+  find_predecessor();
+  // A daemon that this one replaces has it until it ends.
+  if (!predecessor_) state_directory_.take(config_.state_dir, StateLock::kWait);
   choose_vip_allocator();
   feed_.set_listener([this] { update_state(); });
   raise_descriptor_limit();
@@ -159,42 +169,57 @@ Result<void> Daemon::start() {
   mesh_names_.set_local(local_names_.names());
   read_cookie_secrets();
   update_state();
-  if (auto opened = open_listeners(); !opened) return opened;
+  if (predecessor_)
+    choose_upstream(config_.server.listen);
+  else if (auto opened = open_listeners(); !opened)
+    return opened;
   if (auto started = start_resolver(); !started) return started;
   state_keeper_.open(state_directory_.path(), saved_sources(config_));
   sources_.follow(config_);
-  wait_for_sources();
+  if (predecessor_) wait_beside_predecessor();
+  if (listeners_.listeners().empty())
+    if (auto opened = take_over_listeners(); !opened) return opened;
+  if (!predecessor_) wait_for_sources();
   // Before the first answer: a program that has an answer may also ask us to end, and wait for
   // that.
   if (auto started = start_signals(); !started) return started;
   if (auto started = start_workers(); !started) return started;
   query_logging_.apply(config_.log, query_settings_, workers_);
+  if (predecessor_) replace_predecessor();
   if (auto opened = open_admin(); !opened) return opened;
   publisher_.set_listener([this] { workers_.on_snapshot(); });
   if (auto started = start_timers(); !started) return started;
+  if (!predecessor_) listen_for_successor();
   update_state();
   return {};
 }
 
 Result<void> Daemon::open_listeners() {
-  const unsigned workers = worker_count(config_.server);
-  auto inherited = ListenerSet::adopt(sockets_from_systemd(), workers);
+  auto inherited = ListenerSet::adopt(std::move(activated_), worker_count(config_.server));
   if (!inherited) return std::unexpected(inherited.error());
-  auto change = inherited->change_to(config_.server.listen);
+  return open_beside(*inherited);
+}
+
+// Opens what the configuration has and `present` has not.
+Result<void> Daemon::open_beside(const ListenerSet& present) {
+  auto change = present.change_to(config_.server.listen);
   if (change.is_in_use) {
     log_.warn("waiting for another process to release an address",
               {{"reason", change.failures.front().message}});
     bind_until_ = std::chrono::steady_clock::now() + kBindWait;
   }
-  while (change.is_in_use && may_wait_to_bind())
-    change = inherited->change_to(config_.server.listen);
+  while (change.is_in_use && may_wait_to_bind()) change = present.change_to(config_.server.listen);
   if (!change.failures.empty())
     return std::unexpected(all_of(change.failures, config_.admin.listen));
   listeners_ = std::move(change.set);
-  std::string warning;
-  upstream_ = effective_upstream(config_, listeners_.addresses(), &warning);
-  if (!warning.empty()) log_.warn(warning);
+  choose_upstream(listeners_.addresses());
   return {};
+}
+
+void Daemon::choose_upstream(std::span<const SocketAddress> listening) {
+  std::string warning;
+  upstream_ = effective_upstream(config_, listening, &warning);
+  if (!warning.empty()) log_.warn(warning);
 }
 
 // A daemon that this one replaces closes its admin endpoint last.
@@ -207,6 +232,129 @@ Result<void> Daemon::open_admin() {
 Result<void> Daemon::serve_admin() {
   if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
   return metrics_.serve_at(config_.admin.metrics_listen);
+}
+
+// --- upgrades: this daemon is the next one -------------------------------------------------------
+
+// Every trouble with it is said once, and followed by a start without it, which fails if the
+// addresses are in use.
+void Daemon::find_predecessor() {
+  if (config_.server.handover.empty()) return;
+  if (!activated_.empty())
+    return log_.warn(
+        "server.handover is not used with sockets from systemd, which keep queries "
+        "during a restart");
+  auto found = Predecessor::find(config_.server.handover);
+  if (!found)
+    return log_.warn("cannot take over the sockets of the daemon that runs; opening new ones",
+                     {{"handover", std::string_view(config_.server.handover)},
+                      {"reason", std::string_view(found.error().message)}});
+  if (!*found) return;
+  predecessor_.emplace(*std::move(*found));
+  log_.info("another daemon runs; it answers until this one has read all sources",
+            {{"pid", predecessor_->pid()}});
+}
+
+// No limit: the other daemon answers meanwhile.
+void Daemon::wait_beside_predecessor() {
+  bool is_told = false;
+  loop::Timer timer(&loop_, [] {});
+  timer.repeat(kPredecessorPoll);
+  while (!sources_.are_complete() && !predecessor_->has_ended() && !is_end_pending()) {
+    uv_run(&loop_, UV_RUN_ONCE);
+    if (is_told || std::chrono::steady_clock::now() - started_ < kServingAnyway) continue;
+    is_told = true;
+    log_.warn("still reading the sources; the other daemon answers meanwhile",
+              {{"reason", first_reason(readiness())}});
+  }
+}
+
+Result<void> Daemon::take_over_listeners() {
+  if (is_end_pending()) return fail("told to end before the sockets were taken over");
+  auto handed = predecessor_->take(config_.server.listen);
+  if (!handed) {
+    log_.warn("the daemon that ran does not hand over its sockets; opening new ones",
+              {{"reason", std::string_view(handed.error().message)}});
+    predecessor_.reset();
+    follow_state_dir();
+    return open_listeners();
+  }
+  auto taken = ListenerSet::take_over(*std::move(handed), worker_count(config_.server));
+  if (!taken) return std::unexpected(taken.error());
+  const std::size_t missing = config_.server.listen.size() - taken->listeners().size();
+  if (missing > 0)
+    log_.warn("the other daemon listens on other addresses; opening those that it does not have",
+              {{"listen", std::string_view(joined(config_.server.listen))},
+               {"handed_over", std::string_view(joined(taken->addresses()))}});
+  return open_beside(*taken);
+}
+
+// From here on this daemon answers.
+void Daemon::replace_predecessor() {
+  if (auto stopped = predecessor_->tell_serving(); !stopped)
+    log_.warn("the other daemon does not say that it stops reading; both answer",
+              {{"reason", std::string_view(stopped.error().message)}});
+  log_.info("took over from the other daemon",
+            {{"listen", std::string_view(joined(listeners_.addresses()))}});
+  bind_until_ = std::chrono::steady_clock::now() + kBindWait;  // for its admin address
+  predecessor_->watch(&loop_, [this] { on_predecessor_ended(); });
+}
+
+void Daemon::on_predecessor_ended() {
+  predecessor_.reset();
+  log_.info("the daemon that this one has replaced has ended");
+  if (phase_ != Phase::Serving) return;
+  follow_state_dir();
+  listen_for_successor();
+}
+
+// --- upgrades: this daemon is the one that runs --------------------------------------------------
+
+Handover::Hooks Daemon::handover_hooks() {
+  return {.share =
+              [this](std::span<const std::string> wanted) {
+                log_.info("handing the sockets to the next daemon");
+                return listeners_.share(wanted);
+              },
+          .on_serving = [this] { on_successor_serving(); },
+          .on_lost = [this](bool has_served) { on_successor_lost(has_served); },
+          .on_refused =
+              [this](const std::string& reason) {
+                log_.write_folded(LogLevel::Warn, "refused to hand the sockets over",
+                                  {{"reason", std::string_view(reason)}});
+              }};
+}
+
+// Not while the daemon before this one lives: three of them would share the sockets.
+void Daemon::listen_for_successor() {
+  handover_trouble_.clear();
+  const std::string& path = config_.server.handover;
+  if (path.empty() || is_activated_) return handover_.stop_listening();
+  if (predecessor_ || handover_.successor_serves() || phase_ != Phase::Serving) return;
+  auto listening = handover_.listen(&loop_, path);
+  if (listening) return;
+  handover_trouble_ = listening.error().message;
+  log_.error("no later daemon can take over from this one",
+             {{"reason", std::string_view(handover_trouble_)}});
+}
+
+// The next daemon opens its admin endpoint at the address of ours.
+void Daemon::on_successor_serving() {
+  workers_.stop_reading();
+  admin_.close();
+  metrics_.close();
+  log_.info("the next daemon answers; this one waits for SIGTERM, and answers again if that ends");
+  if (phase_ == Phase::Lameduck) drain_workers();
+}
+
+void Daemon::on_successor_lost(bool has_served) {
+  log_.warn(has_served ? "the next daemon has ended; answering again"
+                       : "the next daemon ended before it answered; this one goes on");
+  if (phase_ == Phase::Lameduck) return drain_workers();
+  if (phase_ != Phase::Serving || !has_served) return;
+  workers_.read_again();
+  bind();
+  listen_for_successor();
 }
 
 // Waits a moment.  False: the time is up, or the process is to end.
@@ -238,6 +386,7 @@ void Daemon::wait_for_sources() {
       std::chrono::steady_clock::now() - started_);
   const auto limit = feed_.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
   if (limit.count() <= 0) return;
+  uv_update_time(&loop_);  // the start may have waited for another process
   bool over = false;
   loop::Timer timer(&loop_, [&over] { over = true; });
   timer.start(limit);
@@ -251,6 +400,7 @@ void Daemon::choose_vip_allocator() {
 }
 
 void Daemon::follow_state_dir() {
+  if (predecessor_) return;  // it has it
   const std::string before = state_directory_.path();
   state_directory_.take(config_.state_dir, std::chrono::milliseconds(0));
   const std::string now = state_directory_.path();
@@ -327,7 +477,8 @@ void Daemon::housekeep() {
   answers_.tick();
   if (!state_directory_.trouble().empty()) follow_state_dir();
   if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
-  workers_.watch(listeners_, std::chrono::steady_clock::now());
+  if (!handover_.successor_serves())  // which deals the sockets out
+    workers_.watch(listeners_, std::chrono::steady_clock::now());
   // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.
   if (workers_.complaint().empty()) supervisor_.feed_watchdog();
   tell_of_overload();
@@ -390,6 +541,7 @@ Readiness Daemon::readiness() const {
   if (!state_directory_.trouble().empty()) degraded.push_back(state_directory_.trouble());
   if (!vip_trouble_.empty()) degraded.push_back("persistent VIPs: " + vip_trouble_);
   for (const auto& failure : unbound_) degraded.push_back("not bound: " + failure);
+  if (!handover_trouble_.empty()) degraded.push_back(handover_trouble_);
   if (!reloader_.status().ok)
     degraded.emplace_back("config: the last reload failed; the previous configuration is in use");
   degraded.insert(degraded.end(), troubles_.begin(), troubles_.end());
@@ -494,6 +646,7 @@ void Daemon::apply_config(Config next) {
   read_cookie_secrets();
   watch_hosts_file();
   if (config_.server.watch_config != before.server.watch_config) watch_config();
+  if (config_.server.handover != before.server.handover) listen_for_successor();
   apply_query_settings();
   if (config_.mesh != before.mesh) {
     feed_.follow(registry_.set_settings(config_.mesh));
@@ -511,6 +664,7 @@ void Daemon::apply_config(Config next) {
 
 // Those of the configuration; what cannot be bound is said once, and tried again.
 void Daemon::bind() {
+  if (handover_.successor_serves()) return;  // the addresses are its own
   const std::vector<std::string> said = std::exchange(unbound_, {});
   apply_listeners();
   for (const auto& opened :
@@ -577,11 +731,17 @@ void Daemon::tell_of_memory() const {
 void Daemon::stop() {
   const bool is_first = phase_ == Phase::Serving;
   if (is_first) supervisor_.stopping();
-  if (!is_first || config_.server.lameduck.count() == 0) return drain_workers();
+  if (!is_first || handover_.successor_serves()) return drain_workers();
+  std::chrono::milliseconds limit = config_.server.lameduck;
+  if (handover_.has_successor()) {
+    log_.info("the next daemon is not ready yet; waiting for it");
+    limit = std::max<std::chrono::milliseconds>(limit, kSuccessorLimit);
+  }
+  if (limit.count() == 0) return drain_workers();
   phase_ = Phase::Lameduck;
   publish_health();
   lameduck_.open(&loop_, [this] { drain_workers(); });
-  lameduck_.start(config_.server.lameduck);
+  lameduck_.start(limit);
 }
 
 void Daemon::drain_workers() {
@@ -591,7 +751,15 @@ void Daemon::drain_workers() {
   stop_timers();
   registry_streams_.close();
   publisher_.set_listener({});
-  workers_.drain([this] { from_workers_.post([this] { uv_stop(&loop_); }); });
+  const bool is_shared = predecessor_ || handover_.successor_serves();
+  handover_.stop();
+  workers_.drain(is_shared ? Waiting::LeftToOthers : Waiting::Answered,
+                 [this] { from_workers_.post([this] { uv_stop(&loop_); }); });
+  if (!predecessor_) return;
+  // The daemon before this one answers again, and has the admin address again.
+  admin_.close();
+  metrics_.close();
+  predecessor_.reset();
 }
 
 // Nothing is handed to workers that are about to end.
@@ -618,6 +786,8 @@ void Daemon::shut_down() {
   registry_streams_.close();
   admin_.close();
   metrics_.close();
+  handover_.stop();
+  predecessor_.reset();
   query_logging_.close();
   analysis_.close();
   cache_keeper_.close();

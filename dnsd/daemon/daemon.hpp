@@ -45,6 +45,7 @@
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/net/handover.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
@@ -99,6 +100,19 @@ class Daemon {
 
   Result<void> start();
   Result<void> open_listeners();
+  Result<void> open_beside(const ListenerSet& present);
+  void choose_upstream(std::span<const SocketAddress> listening);
+  // Upgrades: this daemon as the next one, ...
+  void find_predecessor();
+  void wait_beside_predecessor();
+  Result<void> take_over_listeners();
+  void replace_predecessor();
+  void on_predecessor_ended();
+  // ... and as the one that runs.
+  Handover::Hooks handover_hooks();
+  void listen_for_successor();
+  void on_successor_serving();
+  void on_successor_lost(bool has_served);
   Result<void> open_admin();
   Result<void> serve_admin();
   bool may_wait_to_bind() const;
@@ -144,6 +158,10 @@ class Daemon {
   ForwardLog forward_log_;
   uv_loop_t loop_{};
   bool loop_open_ = false;
+  // Before the state directory and its lock: their connections tell another process of their end.
+  Handover handover_;
+  std::optional<Predecessor> predecessor_;  // it lives, and has the same sockets or is to give them
+  std::string handover_trouble_;            // why no daemon can take over; empty if one can
   registry::Registry registry_;
   CacheKeeper cache_keeper_;
   CookieSecretKeeper cookie_secrets_;
@@ -157,6 +175,8 @@ class Daemon {
   std::string vip_trouble_;  // why persistent VIPs are off
   std::shared_ptr<TcpBudget> budget_;
   std::shared_ptr<ForwardShared> forwarding_;
+  std::vector<InheritedSocket> activated_;  // sockets from systemd, until listeners_ has them
+  bool is_activated_ = false;
   ListenerSet listeners_;
   UpstreamConfig upstream_;
   QuerySettings query_settings_;

@@ -47,6 +47,14 @@ void WorkerPool::change_listeners(const ListenerSet& listeners) {
   for (auto& unit : units_) unit->worker().change_listeners(listeners);
 }
 
+void WorkerPool::stop_reading() {
+  for (auto& unit : units_) unit->worker().stop_reading();
+}
+
+void WorkerPool::read_again() {
+  for (auto& unit : units_) unit->worker().read_again();
+}
+
 void WorkerPool::log_queries(
     const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log) {
   for (std::size_t i = 0; i < units_.size(); ++i) units_[i]->log_queries(make_log(i));
@@ -125,8 +133,8 @@ void WorkerPool::fade_failing_names() {
   for (const auto& unit : units_) unit->failing_names().fade();
 }
 
-void WorkerPool::drain(std::function<void()> on_drained) {
-  for (auto& unit : units_) unit->worker().drain(kDrainLimit);
+void WorkerPool::drain(Waiting waiting, std::function<void()> on_drained) {
+  for (auto& unit : units_) unit->worker().drain(kDrainLimit, waiting);
   drain_waiter_ = std::thread([this, on_drained = std::move(on_drained)] {
     for (auto& unit : units_) unit->worker().join();
     on_drained();

@@ -47,6 +47,9 @@ class WorkerPool {
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
   void reconfigure(const QuerySettings& settings);
   void change_listeners(const ListenerSet& listeners);
+  // Leaves new queries to another process that has the same sockets, and reads again.
+  void stop_reading();
+  void read_again();
   // `make_log` makes the log of the worker of that index; null = none.
   void log_queries(const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log);
 
@@ -67,7 +70,7 @@ class WorkerPool {
 
   // No new queries from now on; those in flight are answered.  `on_drained` is called on another
   // thread when all have ended.
-  void drain(std::function<void()> on_drained);
+  void drain(Waiting waiting, std::function<void()> on_drained);
   // Drains if that has not been asked for, and waits for the end.
   void end();
 

@@ -315,6 +315,26 @@ bool share_among(std::vector<std::shared_ptr<ListenSocket>>& sockets, unsigned w
   return true;
 }
 
+// The sockets without duplicates.
+std::vector<const ListenSocket*> distinct(
+    const std::vector<std::shared_ptr<ListenSocket>>& sockets) {
+  std::vector<const ListenSocket*> found;
+  for (const auto& socket : sockets)
+    if (std::ranges::find(found, socket->inode, &ListenSocket::inode) == found.end())
+      found.push_back(socket.get());
+  return found;
+}
+
+bool has_one_for_each(const std::vector<std::shared_ptr<ListenSocket>>& sockets, unsigned workers) {
+  return sockets.size() == workers && distinct(sockets).size() == workers;
+}
+
+// Undoes the choice of sockets that deal_to() made.
+void spread_over_all(const Listener& listener) {
+  spread_at_random(*listener.udp.front(), static_cast<unsigned>(distinct(listener.udp).size()));
+  ::setsockopt(listener.tcp.front()->fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
+}
+
 bool contains(std::span<const SocketAddress> addresses, const SocketAddress& address) {
   return std::find(addresses.begin(), addresses.end(), address) != addresses.end();
 }
@@ -362,6 +382,44 @@ Result<ListenerSet> ListenerSet::adopt(std::vector<InheritedSocket> sockets, uns
     if (!share_among(listener.udp, set.workers_) || !share_among(listener.tcp, set.workers_))
       return std::unexpected(listen_error(listener.address, Protocol::Udp, errno));
   return set;
+}
+
+Result<ListenerSet> ListenerSet::take_over(std::vector<HandedListener> listeners,
+                                           unsigned workers) {
+  ListenerSet set;
+  set.workers_ = std::max(workers, 1u);
+  for (HandedListener& handed : listeners) {
+    const SocketAddress& requested = handed.requested;
+    auto adopted = adopt(std::move(handed.sockets), workers);
+    if (!adopted) return std::unexpected(adopted.error());
+    // One address, both protocols, and the address that was asked for.
+    if (adopted->listeners_.size() != 1 || adopted->listeners_.front().udp.empty() ||
+        adopted->listeners_.front().tcp.empty() ||
+        adopted->listeners_.front().address.ip != requested.ip ||
+        (requested.port != 0 && adopted->listeners_.front().address.port != requested.port))
+      return fail("the sockets that were handed over are not those of " + requested.to_string());
+    Listener& listener = adopted->listeners_.front();
+    listener.requested = requested;
+    listener.inherited = false;
+    for (const auto* const sockets : {&listener.udp, &listener.tcp})
+      for (const auto& socket : *sockets) socket->inherited = false;
+    spread_over_all(listener);
+    set.listeners_.push_back(std::move(listener));
+  }
+  return set;
+}
+
+std::vector<SharedListener> ListenerSet::share(std::span<const std::string> addresses) const {
+  std::vector<SharedListener> shared;
+  for (const Listener& listener : listeners_) {
+    const bool is_wanted =
+        std::ranges::find(addresses, listener.requested.to_string()) != addresses.end();
+    if (!is_wanted || listener.inherited) continue;
+    SharedListener& one = shared.emplace_back(SharedListener{listener.requested, {}});
+    for (const auto* const sockets : {&listener.udp, &listener.tcp})
+      for (const ListenSocket* socket : distinct(*sockets)) one.sockets.push_back(socket->fd.get());
+  }
+  return shared;
 }
 
 ListenerSet::Change ListenerSet::change_to(std::span<const SocketAddress> addresses) const {
@@ -415,10 +473,11 @@ ListenerSet::Change ListenerSet::change_to(std::span<const SocketAddress> addres
 void ListenerSet::deal_to(std::span<const unsigned> workers) const {
   const bool to_all = workers.empty() || workers.size() == workers_;
   for (const Listener& listener : listeners_) {
-    if (listener.inherited) continue;
+    if (listener.inherited || !has_one_for_each(listener.udp, workers_) ||
+        !has_one_for_each(listener.tcp, workers_))
+      continue;
     if (to_all) {
-      spread_at_random(*listener.udp.front(), workers_);
-      ::setsockopt(listener.tcp.front()->fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
+      spread_over_all(listener);
     } else {
       spread_over(*listener.udp.front(), workers);
       spread_over(*listener.tcp.front(), workers);

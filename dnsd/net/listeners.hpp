@@ -43,6 +43,25 @@ struct InheritedSocket {
   FileDescriptor fd;
 };
 
+// A listener of this process, for another one: each socket once, in the order of the workers. Valid
+// as long as its set is.
+struct SharedListener {
+  SocketAddress requested;
+  std::vector<int> sockets;
+};
+
+// A listener of another process, as SharedListener gave it.  Ownership passes.
+struct HandedListener {
+  SocketAddress requested;
+  std::vector<InheritedSocket> sockets;
+};
+
+// The fate of queries and connections that wait in a socket when this process stops serving it.
+enum class Waiting : std::uint8_t {
+  Answered,      // by this process
+  LeftToOthers,  // another process has the same socket, and serves it
+};
+
 // A value; copies share sockets.
 class ListenerSet {
  public:
@@ -55,6 +74,14 @@ class ListenerSet {
   // address are given to the workers in turn and shared where there are too few.
   static Result<ListenerSet> adopt(std::vector<InheritedSocket> sockets, unsigned workers);
 
+  // Takes over the sockets of another meshdnsd, which may go on to serve them.  They count as
+  // opened here.  With another number of workers than theirs, some serve several sockets, or share
+  // one.
+  static Result<ListenerSet> take_over(std::vector<HandedListener> listeners, unsigned workers);
+  // Those of `addresses`, as SocketAddress::to_string writes what was configured.  Without
+  // inherited ones.
+  std::vector<SharedListener> share(std::span<const std::string> addresses) const;
+
   struct Change;
   // The set for `addresses`: what is unchanged keeps its sockets, new ones are bound now, before
   // any old one closes.  Where one cannot be bound, its Error is in `failures` and no old listener
@@ -63,7 +90,8 @@ class ListenerSet {
 
   // Has the kernel give new queries and connections to these workers only, by index and at random;
   // what waits in the others' sockets stays there.  Every worker, or none: as it was at first.
-  // Inherited sockets are their giver's to deal out.  Control thread; no worker takes part.
+  // Inherited sockets are their giver's to deal out, and others of which not every worker has its
+  // own are not dealt out.  Control thread; no worker takes part.
   void deal_to(std::span<const unsigned> workers) const;
 
   std::span<const Listener> listeners() const { return listeners_; }

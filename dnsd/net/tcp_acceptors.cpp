@@ -59,7 +59,7 @@ int TcpAcceptors::add(std::shared_ptr<ListenSocket> listen) {
   const auto acceptable = [this, acceptor](int status, int) { on_acceptable(*acceptor, status); };
   const int error = acceptor->poll.open(loop_, acceptor->listen->fd.get(), acceptable);
   if (error != 0) return error;
-  if (!is_paused_) acceptor->poll.watch(UV_READABLE);
+  if (!is_paused_ && !is_stopped_) acceptor->poll.watch(UV_READABLE);
   acceptors_.push_back(acceptor);
   return 0;
 }
@@ -75,14 +75,24 @@ std::vector<const ListenSocket*> TcpAcceptors::sockets() const {
   return all;
 }
 
-void TcpAcceptors::retire(const ListenSocket& listen) {
+void TcpAcceptors::stop_accepting() {
+  is_stopped_ = true;
+  watch();
+}
+
+void TcpAcceptors::accept_again() {
+  is_stopped_ = false;
+  watch();
+}
+
+void TcpAcceptors::retire(const ListenSocket& listen, Waiting waiting) {
   const auto found = std::find_if(acceptors_.begin(), acceptors_.end(),
                                   [&](const auto& a) { return a->listen.get() == &listen; });
   if (found == acceptors_.end()) return;
   const std::shared_ptr<Acceptor> acceptor = *found;
   // The kernel resets the connections in the queue of a socket that closes.  An inherited socket
-  // passes its queue on.
-  if (!listen.inherited) {
+  // passes its queue on, as does one that others serve, too.
+  if (!listen.inherited && waiting == Waiting::Answered) {
     accept_waiting(*acceptor);
     // Other processes may hold the socket, too: this makes the kernel give new clients to them.
     ::shutdown(listen.fd.get(), SHUT_RD);
@@ -147,14 +157,18 @@ bool TcpAcceptors::leave_reserve(FileDescriptor& fd) {
 }
 
 void TcpAcceptors::pause() {
-  for (const auto& a : acceptors_) a->poll.watch(0);
   is_paused_ = true;
+  watch();
   pause_timer_.start(kAcceptPause);
 }
 
 void TcpAcceptors::resume() {
   is_paused_ = false;
-  for (const auto& a : acceptors_) a->poll.watch(UV_READABLE);
+  watch();
+}
+
+void TcpAcceptors::watch() {
+  for (const auto& a : acceptors_) a->poll.watch(is_paused_ || is_stopped_ ? 0 : UV_READABLE);
 }
 
 }  // namespace meshdns::dnsd

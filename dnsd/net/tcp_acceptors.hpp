@@ -44,8 +44,11 @@ class TcpAcceptors {
   int add(std::shared_ptr<ListenSocket> socket);
   bool has(const ListenSocket& socket) const;
   std::vector<const ListenSocket*> sockets() const;
-  // Accepts the connections that wait already, then closes the socket.
-  void retire(const ListenSocket& socket);
+  // Accepts no more connections, until it is told to again.
+  void stop_accepting();
+  void accept_again();
+  // Accepts the connections that wait already, or leaves them there, then closes the socket.
+  void retire(const ListenSocket& socket, Waiting waiting);
   void close();
 
  private:
@@ -58,6 +61,7 @@ class TcpAcceptors {
   bool leave_reserve(FileDescriptor& fd);
   void pause();
   void resume();
+  void watch();
 
   uv_loop_t* loop_;
   WorkerCounters& counters_;
@@ -65,6 +69,7 @@ class TcpAcceptors {
   const int max_accepted_fd_;
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
   bool is_paused_ = false;
+  bool is_stopped_ = false;
   loop::Timer pause_timer_;
 };
 

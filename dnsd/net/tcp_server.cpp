@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -324,7 +325,11 @@ bool TcpServer::is_done(const Connection& c) const {
 
 // Draining, and no query of this connection is waited for.
 bool TcpServer::is_left_behind(const Connection& c) const {
-  return draining_ && (c.has_asked || uv_now(loop_) >= grace_until_);
+  if (!draining_) return false;
+  const std::uint64_t now = uv_now(loop_);
+  if (now >= grace_until_) return true;
+  if (!is_patient_) return c.has_asked;
+  return now - std::max(c.active_at, draining_since_) >= ms(kIdleGrace);
 }
 
 bool TcpServer::is_idle(const Connection& c) const {
@@ -415,9 +420,17 @@ void TcpServer::check_limits_of_time(Connection& c) {
   if (draining_ && is_done(c)) close(c);
 }
 
-void TcpServer::drain() {
+void TcpServer::drain() { begin_to_drain(kFirstQueryGrace); }
+
+void TcpServer::drain_patiently() {
+  is_patient_ = true;
+  begin_to_drain(kLongestGrace);
+}
+
+void TcpServer::begin_to_drain(std::chrono::milliseconds grace) {
   draining_ = true;
-  grace_until_ = uv_now(loop_) + ms(kFirstQueryGrace);
+  draining_since_ = uv_now(loop_);
+  grace_until_ = draining_since_ + ms(grace);
   for (const Slot& slot : slots_) {
     Connection* const c = slot.connection;
     if (c == nullptr) continue;

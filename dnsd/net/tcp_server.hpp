@@ -43,13 +43,20 @@ class TcpServer final : private AcceptListener {
   int add(std::shared_ptr<ListenSocket> socket) { return acceptors_.add(std::move(socket)); }
   bool has(const ListenSocket& socket) const { return acceptors_.has(socket); }
   std::vector<const ListenSocket*> sockets() const { return acceptors_.sockets(); }
-  // Accepts the connections that wait already, then closes the socket.
-  void retire(const ListenSocket& socket) { acceptors_.retire(socket); }
+  // As those of TcpAcceptors.  Connections stay.
+  void stop_accepting() { acceptors_.stop_accepting(); }
+  void accept_again() { acceptors_.accept_again(); }
+  void retire(const ListenSocket& socket, Waiting waiting) { acceptors_.retire(socket, waiting); }
 
   // Every connection answers what it has asked and is closed as soon as it has.  One that has asked
   // nothing yet was made for a query that is on its way: it is waited for, but not long.
   static constexpr std::chrono::milliseconds kFirstQueryGrace{250};
   void drain();
+  // As drain(), but a connection may ask on until it is idle for kIdleGrace, or kLongestGrace is
+  // over: for the end of a process that another one has replaced, where there is no hurry.
+  static constexpr std::chrono::milliseconds kIdleGrace{250};
+  static constexpr std::chrono::milliseconds kLongestGrace{1'500};
+  void drain_patiently();
   bool has_connections() const { return open_ > 0; }
   void close_all();
 
@@ -99,6 +106,7 @@ class TcpServer final : private AcceptListener {
   Connection* find(const ReplyTo& reply_to) { return find(reply_to.slot, reply_to.generation); }
   void mark_dirty(Connection& c);
   bool is_left_behind(const Connection& c) const;
+  void begin_to_drain(std::chrono::milliseconds grace);
   void link_newest(Connection& c);
   void unlink(Connection& c);
   void close(Connection& c);
@@ -110,7 +118,11 @@ class TcpServer final : private AcceptListener {
   TcpLimits limits_;  // a copy, renewed by sweep()
   QuerySink* sink_ = nullptr;
   bool draining_ = false;
-  std::uint64_t grace_until_ = 0;  // loop time; of connections without a query, once draining
+  // Loop times, once draining: a connection without a query is not waited for after `grace_until_`.
+  // Neither is one with queries, if they are waited for at all (is_patient_).
+  std::uint64_t draining_since_ = 0;
+  std::uint64_t grace_until_ = 0;
+  bool is_patient_ = false;
 
   TcpAcceptors acceptors_;
 

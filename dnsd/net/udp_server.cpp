@@ -101,7 +101,6 @@ socklen_t write_peer(PeerName& name, int family, const ReplyTo& reply_to) {
 // Takes the socket out of its SO_REUSEPORT group, so that the kernel gives new queries to the
 // others while we empty it: a connected socket only hears its peer, here itself.
 void leave_group(const ListenSocket& socket) {
-  if (socket.inherited) return;  // shared with whoever gave it to us
   ::setsockopt(socket.fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
   sockaddr_storage own{};
   socklen_t size = sizeof own;
@@ -160,7 +159,7 @@ int UdpServer::add(std::shared_ptr<ListenSocket> listen) {
   socket->listen = std::move(listen);
   const auto readable = [this, socket](int status, int) { on_readable(*socket, status); };
   if (const int error = socket->poll.open(loop_, socket->fd(), readable); error != 0) return error;
-  socket->poll.watch(UV_READABLE);
+  socket->poll.watch(watched_);
   sockets_[slot] = socket;
   return 0;
 }
@@ -177,12 +176,27 @@ std::vector<const ListenSocket*> UdpServer::sockets() const {
   return all;
 }
 
-void UdpServer::retire(const ListenSocket& listen) {
+void UdpServer::stop_reading() {
+  watched_ = 0;
+  for (const auto& s : sockets_)
+    if (s) s->poll.watch(0);
+}
+
+void UdpServer::read_again() {
+  watched_ = UV_READABLE;
+  for (const auto& s : sockets_)
+    if (s && !s->retired) s->poll.watch(UV_READABLE);
+}
+
+void UdpServer::retire(const ListenSocket& listen, Waiting waiting) {
   for (const auto& s : sockets_) {
     if (!s || s->retired || s->listen.get() != &listen) continue;
-    leave_group(listen);
-    // An inherited socket's queue is for the next process; ours ends with the socket.
-    if (!listen.inherited) read_batches(*s, kBatchesOfRetired);
+    // An inherited socket's queue is for the next process, as is that of one that others serve,
+    // too; ours ends with the socket.
+    if (!listen.inherited && waiting == Waiting::Answered) {
+      leave_group(listen);
+      read_batches(*s, kBatchesOfRetired);
+    }
     s->retired = true;
     s->poll.watch(0);
   }
@@ -217,7 +231,7 @@ void UdpServer::on_readable(Socket& socket, int status) {
     socklen_t size = sizeof error;
     ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
     counters_.udp_receive_errors.add();
-    socket.poll.watch(UV_READABLE);
+    socket.poll.watch(watched_);
   }
   read_batches(socket, kBatchesPerTurn);
 }

@@ -64,9 +64,12 @@ class UdpServer {
   int add(std::shared_ptr<ListenSocket> socket);
   bool has(const ListenSocket& socket) const;
   std::vector<const ListenSocket*> sockets() const;
-  // Answers what waits in the socket, then reads no more from it.  It stays open for late replies
-  // until close_retired().
-  void retire(const ListenSocket& socket);
+  // Reads no more from the sockets, until it is told to again.  Late replies still leave.
+  void stop_reading();
+  void read_again();
+  // Answers what waits in the socket, or leaves it there, then reads no more from it.  It stays
+  // open for late replies until close_retired().
+  void retire(const ListenSocket& socket, Waiting waiting);
   void close_retired();
   void close_all();
 
@@ -98,6 +101,7 @@ class UdpServer {
   std::vector<std::shared_ptr<Socket>> sockets_;  // by slot; null = free
   std::vector<std::uint32_t> generations_;        // by slot
   std::vector<SocketAddress> own_addresses_;
+  int watched_ = UV_READABLE;  // the events of sockets that are not retired
 
   UdpBatch in_;
   unsigned in_used_ = UdpBatch::kSize;  // headers that the kernel may have written to

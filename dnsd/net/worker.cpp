@@ -23,12 +23,6 @@ constexpr std::chrono::milliseconds kDrainTick{5};
 // The time that a listener that was taken away still sends late replies.
 constexpr std::uint64_t kRetiredMs = 5000;
 
-// The sockets of one worker in a set.
-std::shared_ptr<ListenSocket> socket_of(const std::vector<std::shared_ptr<ListenSocket>>& sockets,
-                                        unsigned worker) {
-  return worker < sockets.size() ? sockets[worker] : nullptr;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Worker>> Worker::create(const WorkerOptions& options,
@@ -154,27 +148,29 @@ void Worker::tick() {
 }
 
 // New sockets first, then those that are no longer in the set.
-int Worker::serve(const ListenerSet& listeners) {
+int Worker::serve(const ListenerSet& listeners, Waiting waiting) {
   std::vector<SocketAddress> own;
   std::vector<const ListenSocket*> wanted;
   int first_error = 0;
-  const auto add = [&](auto& server, const std::shared_ptr<ListenSocket>& socket) {
-    if (!socket) return;
-    wanted.push_back(socket.get());
-    if (server.has(*socket)) return;
-    const int error = server.add(socket);
-    if (first_error == 0) first_error = error;
+  const auto add = [&](auto& server, const std::vector<std::shared_ptr<ListenSocket>>& sockets) {
+    // More than one where another process with more workers has opened them.
+    for (std::size_t i = options_.index; i < sockets.size(); i += listeners.workers()) {
+      wanted.push_back(sockets[i].get());
+      if (server.has(*sockets[i])) continue;
+      const int error = server.add(sockets[i]);
+      if (first_error == 0) first_error = error;
+    }
   };
   for (const Listener& listener : listeners.listeners()) {
     own.push_back(listener.address);
-    add(*udp_, socket_of(listener.udp, options_.index));
-    add(*tcp_, socket_of(listener.tcp, options_.index));
+    add(*udp_, listener.udp);
+    add(*tcp_, listener.tcp);
   }
   udp_->set_own_addresses(std::move(own));
   const auto retire_rest = [&](auto& server) {
     for (const ListenSocket* socket : server.sockets()) {
       if (std::find(wanted.begin(), wanted.end(), socket) != wanted.end()) continue;
-      server.retire(*socket);
+      server.retire(*socket, waiting);
       retired_at_ = uv_now(&loop_);
     }
   };
@@ -190,12 +186,26 @@ void Worker::change_listeners(ListenerSet listeners) {
   });
 }
 
-void Worker::drain(std::chrono::milliseconds limit) {
-  post([this, limit] {
+void Worker::stop_reading() {
+  post([this] {
+    udp_->stop_reading();
+    tcp_->stop_accepting();
+  });
+}
+
+void Worker::read_again() {
+  post([this] {
+    udp_->read_again();
+    tcp_->accept_again();
+  });
+}
+
+void Worker::drain(std::chrono::milliseconds limit, Waiting waiting) {
+  post([this, limit, waiting] {
     if (std::exchange(draining_, true)) return;
     drain_until_ = uv_now(&loop_) + static_cast<std::uint64_t>(limit.count());
-    serve(ListenerSet());
-    tcp_->drain();
+    serve(ListenerSet(), waiting);
+    waiting == Waiting::Answered ? tcp_->drain() : tcp_->drain_patiently();
     drain_timer_.start(std::chrono::milliseconds(0));
   });
 }

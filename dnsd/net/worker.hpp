@@ -61,8 +61,12 @@ class Worker final : private ReplySender {
   // and closed.  Established TCP connections stay.  The returned flag of completion is not needed:
   // the sockets themselves were opened by the set.
   void change_listeners(ListenerSet listeners);
+  // Leaves new queries and connections to another process that has the same sockets, until it is
+  // told to read again.  Established TCP connections are served on.
+  void stop_reading();
+  void read_again();
   // Stops accepting, answers what is in flight for at most `limit`, then ends the thread.
-  void drain(std::chrono::milliseconds limit);
+  void drain(std::chrono::milliseconds limit, Waiting waiting = Waiting::Answered);
   // Waits for the thread's end.  REQUIRES: drain() was called.
   void join();
 
@@ -78,7 +82,7 @@ class Worker final : private ReplySender {
   void run();
   void flush();
   void tick();
-  int serve(const ListenerSet& listeners);
+  int serve(const ListenerSet& listeners, Waiting waiting = Waiting::Answered);
   void drain_tick();
   void finish();
   void close_own_handles();
