@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 
@@ -34,11 +35,6 @@ enum class Kind : std::uint8_t {
   VirtualService,
 };
 std::string_view to_string(Kind kind);  // "ServiceEntry"
-
-// Sorted by key, keys unique.
-using Labels = std::vector<std::pair<std::string, std::string>>;
-// Whether every pair of `selector` is in `labels`; an empty selector matches everything.
-bool selects(const Labels& selector, const Labels& labels);
 
 // The creation time of an object without creationTimestamp: before every time that a manifest can
 // give, so that the object counts as the oldest.  1970-01-01 is a time like any other.
