@@ -33,6 +33,15 @@ struct TtlSettings {  // seconds
   friend bool operator==(const TtlSettings&, const TtlSettings&) = default;
 };
 
+// The origin of a setting that MeshConfig has, too.
+enum class SettingOrigin : std::uint8_t { Default, Configuration, MeshConfig };
+struct SettingOrigins {
+  SettingOrigin root_namespace = SettingOrigin::Default;
+  SettingOrigin default_export_to = SettingOrigin::Default;
+  SettingOrigin service_entry_visibility = SettingOrigin::Default;
+  friend bool operator==(const SettingOrigins&, const SettingOrigins&) = default;
+};
+
 struct MeshSettings {
   std::string cluster_domain = "cluster.local";  // canonical
   std::string root_namespace = "istio-system";
@@ -55,6 +64,9 @@ struct MeshSettings {
   SearchShortcut search_shortcut = SearchShortcut::Known;
   Claims claims = Claims::Istio;
   ClusterChoice clusters = ClusterChoice::LocalFirst;
+  // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
+  std::string istio_config_map = "istio-system/istio";
+  SettingOrigins origins;
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
 
