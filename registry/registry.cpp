@@ -40,7 +40,8 @@ void Transaction::set_resolved(std::string_view ns, ResolvedName name) {
   resolved_.emplace_back(ns, std::move(name));
 }
 
-Registry::Registry(MeshSettings settings) : state_(std::make_unique<State>(std::move(settings))) {
+Registry::Registry(MeshSettings settings)
+    : state_(std::make_unique<State>(std::move(settings), nullptr)) {
   Change change;
   state_->settle(change);
   current_ = state_->snapshot();
@@ -150,14 +151,23 @@ CommitSummary Registry::commit(Transaction&& transaction) {
       state_->endpoint_names.resolve(ns, std::move(name), resolved_for);
   for (const auto& key : resolved_for) change.hosts.mark(key);
   state_->symbols.sweep_if_grown();
+  if (state_->take_settings_change()) {
+    CommitSummary summary = rebuild(state_->configured);
+    summary.changed_resources = changed;
+    summary.mesh_config_changed = true;
+    return summary;
+  }
   return finish(change);
 }
 
-CommitSummary Registry::set_settings(MeshSettings settings) {
+CommitSummary Registry::set_settings(MeshSettings settings) { return rebuild(std::move(settings)); }
+
+CommitSummary Registry::rebuild(MeshSettings configured) {
   // Hosts, visibility and clients all depend on the settings: everything is linked anew, from the
   // same resources, and published as one generation.
   auto old = std::move(state_);
-  state_ = std::make_unique<State>(std::move(settings));
+  const std::optional<MeshConfig> config = old->mesh_config_for(configured);
+  state_ = std::make_unique<State>(std::move(configured), config ? &*config : nullptr);
   state_->facts = old->facts;
   state_->origins.take_names(old->origins);
   state_->endpoint_names.take_resolved(old->endpoint_names);
@@ -174,6 +184,7 @@ CommitSummary Registry::set_settings(MeshSettings settings) {
   old->origins.resources().for_each([&](const StoredResource& resource) {
     change.summary.changed_resources += state_->origins.upsert(StoredRef(&resource), exchange);
   });
+  state_->config_maps_changed = false;
   CommitSummary summary = finish(change);
   const std::set<NameUse> before = old->endpoint_names.uses();
   const std::set<NameUse> after = state_->endpoint_names.uses();

@@ -90,6 +90,8 @@ struct CommitSummary {
   };
   std::vector<RefusedClaim> refused;
   std::vector<std::string> conflicts;  // hosts claimed by several namespaces, shadowing of services
+  // MeshConfig has changed the settings, and so all services were derived again.
+  bool mesh_config_changed = false;
 };
 
 class Registry {
@@ -97,7 +99,8 @@ class Registry {
   explicit Registry(MeshSettings settings);
   ~Registry();
 
-  // Each derives all services again and publishes a snapshot.
+  // Each derives all services again and publishes a snapshot.  `settings` are those of the
+  // configuration; MeshConfig completes them (Snapshot::settings).
   CommitSummary set_settings(MeshSettings settings);
   void set_clients(ClientSettings clients);
   // States of sources that change answers; see Snapshot.
@@ -151,6 +154,7 @@ class Registry {
   struct State;
   struct Change;
   CommitSummary finish(Change& change);
+  CommitSummary rebuild(MeshSettings configured);
   void notify(Change& change);
 
   std::unique_ptr<State> state_;

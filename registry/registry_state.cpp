@@ -28,6 +28,8 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
     case Kind::ServiceImport:
     case Kind::NameTableEntry:
       return link_hosts(resource, stored, add, change);
+    case Kind::ConfigMap:
+      return link_config_map(stored, add);
     case Kind::VirtualService:  // explanations look for it among the resources
       return;
   }
@@ -98,6 +100,27 @@ void Registry::State::link_sidecar(const StoredRef& stored, bool add) {
   else
     endpoint_names.note_namespace(stored->ns());
   clients.link_sidecar(symbols.intern(stored->ns()), stored, add);
+}
+
+void Registry::State::link_config_map(const StoredRef& stored, bool add) {
+  config_maps_changed = true;
+  if (add)
+    config_maps.insert_or_assign(stored->key(), stored);
+  else
+    config_maps.erase(stored->key());
+}
+
+// Each cluster may have one, but the mesh has one set of settings: the first cluster's counts.
+std::optional<MeshConfig> Registry::State::mesh_config_for(const MeshSettings& of) const {
+  for (const auto& [key, stored] : config_maps)
+    if (is_istio_config_map(of, key.ns, key.name)) return std::get<MeshConfig>(stored->decode());
+  return {};
+}
+
+bool Registry::State::take_settings_change() {
+  if (!std::exchange(config_maps_changed, false)) return false;
+  const std::optional<MeshConfig> config = mesh_config_for(configured);
+  return effective_settings(configured, config ? &*config : nullptr) != *settings;
 }
 
 void Registry::State::link_namespace(const Namespace& object, bool add, Change& change) {

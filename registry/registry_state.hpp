@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/host_changes.hpp"
+#include "registry/model/effective_settings.hpp"
 #include "registry/registry.hpp"
 #include "registry/tables/claimant_table.hpp"
 #include "registry/tables/client_table.hpp"
@@ -48,11 +51,14 @@ struct Registry::Change {
 // The tables, and how a resource of each kind goes into them.
 struct Registry::State {
   using Change = Registry::Change;
-  explicit State(MeshSettings s) : settings(std::make_shared<const MeshSettings>(std::move(s))) {}
+  State(MeshSettings from_configuration, const MeshConfig* config)
+      : configured(std::move(from_configuration)),
+        settings(std::make_shared<const MeshSettings>(effective_settings(configured, config))) {}
 
   bool is_served(const StoredResource& resource) const {
     const auto& served = settings->namespaces;
-    if (served.empty() || resource.kind() == Kind::Sidecar) return true;
+    if (served.empty() || resource.kind() == Kind::Sidecar || resource.kind() == Kind::ConfigMap)
+      return true;
     const std::string_view ns =
         resource.kind() == Kind::Namespace ? resource.name() : resource.ns();
     return std::ranges::find(served, ns) != served.end();
@@ -75,6 +81,7 @@ struct Registry::State {
                           Change& change);
   void link_workload(const Resource& workload, const StoredRef& stored, bool add, Change& change);
   void link_sidecar(const StoredRef& stored, bool add);
+  void link_config_map(const StoredRef& stored, bool add);
   void link_namespace(const Namespace& object, bool add, Change& change);
   void note_pod_names(std::string_view ns);
   void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
@@ -89,7 +96,15 @@ struct Registry::State {
   void settle(Change& change);
   std::shared_ptr<const Snapshot> snapshot();
 
-  const std::shared_ptr<const MeshSettings> settings;
+  // The MeshConfig that counts with the settings `of` a configuration; nullopt: none.
+  std::optional<MeshConfig> mesh_config_for(const MeshSettings& of) const;
+  // Whether ConfigMaps have changed since the last call, and the settings with them.
+  bool take_settings_change();
+
+  const MeshSettings configured;
+  const std::shared_ptr<const MeshSettings> settings;  // with those of MeshConfig
+  std::map<ResourceKey, StoredRef> config_maps;
+  bool config_maps_changed = false;
   Snapshot facts;  // generation, serial and the state of the sources; without tables
   SymbolTable symbols;
   PortTable ports;

@@ -471,7 +471,8 @@ HttpRoutes admin_routes(DaemonParts parts) {
     return change(*shared, request, flush_cache);
   };
   routes["/config"].get = [shared](Request) {
-    return HttpResponse{200, "application/json", to_json(shared->config) + "\n"};
+    const registry::MeshSettings& in_force = *shared->registry.current()->settings;
+    return HttpResponse{200, "application/json", to_json(shared->config, in_force) + "\n"};
   };
   routes["/explain"].get = [shared](Request request) { return show_explanation(*shared, request); };
   routes["/log/level"].get = [shared](Request) { return show_log_level(*shared); };

@@ -8,6 +8,7 @@
 #include "dnsd/config/istiod_schema.hpp"
 #include "dnsd/config/values.hpp"
 #include "registry/base/special_names.hpp"
+#include "registry/model/effective_settings.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -361,19 +362,76 @@ Codec<registry::TtlSettings> ttl() {
   });
 }
 
+// The ConfigMap with Istio's MeshConfig: NAMESPACE/istio, or NAMESPACE/istio-REVISION.
+Codec<std::string> istio_config_map() {
+  const auto parse = [](std::string_view words) -> Result<std::string> {
+    const std::size_t slash = std::min(words.find('/'), words.size());
+    const std::string_view ns = words.substr(0, slash);
+    const std::string_view name = words.substr(std::min(slash + 1, words.size()));
+    const bool is_istio = name == "istio" || (name.starts_with("istio-") && is_label(name));
+    if (words.empty() || (is_istio && is_label(ns) && to_lower(words) == words))
+      return std::string(words);
+    return fail(quoted(words) +
+                " is not of the form NAMESPACE/istio or NAMESPACE/istio-REVISION; \"\" reads none");
+  };
+  return text_value(parse, [](const std::string& name) { return name; });
+}
+
+// A setting that Istio's MeshConfig has, too.  Null, and printed as null: the configuration does
+// not set it.
+template <typename V>
+class MeshConfigMember final : public Member<registry::MeshSettings> {
+ public:
+  using Settings = registry::MeshSettings;
+  using Origin = registry::SettingOrigin registry::SettingOrigins::*;
+  MeshConfigMember(V Settings::* member, Origin origin, const Codec<V>& codec)
+      : member_(member), origin_(origin), codec_(codec) {}
+
+ private:
+  void read_into(const Node& node, const Place& place, Settings& settings) const override {
+    if (node.is_null()) return;
+    auto value = codec_.read(node, place);
+    if (!value) return;
+    settings.*member_ = *std::move(value);
+    settings.origins.*origin_ = registry::SettingOrigin::Configuration;
+  }
+  void print_from(Json& json, const Settings& settings) const override {
+    if (settings.origins.*origin_ == registry::SettingOrigin::Configuration)
+      codec_.print(json, settings.*member_);
+    else
+      json.Null();
+  }
+
+  V Settings::* member_;
+  Origin origin_;
+  Codec<V> codec_;
+};
+
+template <typename V>
+Field<registry::MeshSettings> mesh_config_field(
+    std::string_view key, V registry::MeshSettings::* member,
+    registry::SettingOrigin registry::SettingOrigins::* origin,
+    const std::type_identity_t<Codec<V>>& codec) {
+  const AnyMember* const how = new MeshConfigMember<V>(member, origin, codec);
+  return {{key, std::shared_ptr<const AnyMember>(how), codec.keys}};
+}
+
 Codec<registry::MeshSettings> mesh() {
   using registry::MeshSettings;
+  using registry::SettingOrigins;
   return section<MeshSettings>({
       field("cluster_domain", &MeshSettings::cluster_domain, domain()),
-      field("root_namespace", &MeshSettings::root_namespace, namespace_name()),
+      mesh_config_field("root_namespace", &MeshSettings::root_namespace,
+                        &SettingOrigins::root_namespace, namespace_name()),
       field("endpoint_answers", &MeshSettings::endpoint_answers, boolean()),
       field("auto_allocate", &MeshSettings::auto_allocate, enumeration<registry::AutoAllocate>()),
       field("vip_cidr_v4", &MeshSettings::vip_cidr_v4, vip_prefix(true, 4, 30)),
       field("vip_cidr_v6", &MeshSettings::vip_cidr_v6, vip_prefix(false, 8, 126)),
       field("vip_namespace_quota", &MeshSettings::vip_namespace_quota, number(0, 1U << 24)),
-      field("default_export_to", &MeshSettings::default_export_to, export_to()),
-      field("service_entry_visibility", &MeshSettings::service_entry_visibility,
-            service_entry_visibility()),
+      mesh_config_field("default_export_to", &MeshSettings::default_export_to,
+                        &SettingOrigins::default_export_to, export_to()),
+      mesh_config_field("service_entry_visibility", &MeshSettings::service_entry_visibility,
+                        &SettingOrigins::service_entry_visibility, service_entry_visibility()),
       field("ttl", &MeshSettings::ttl, ttl()),
       field("authoritative", &MeshSettings::authoritative, enumeration<registry::Authoritative>()),
       field("reverse_zones", &MeshSettings::reverse_zones, zone_list(false)),
@@ -386,6 +444,7 @@ Codec<registry::MeshSettings> mesh() {
             enumeration<registry::SearchShortcut>()),
       field("claims", &MeshSettings::claims, enumeration<registry::Claims>()),
       field("clusters", &MeshSettings::clusters, enumeration<registry::ClusterChoice>()),
+      field("istio_config_map", &MeshSettings::istio_config_map, istio_config_map()),
   });
 }
 
@@ -770,6 +829,26 @@ const Codec<Config>& config_codec() {
       },
       check_config);
   return kCodec;
+}
+
+void print_in_force(schema::Json& json, const registry::MeshSettings& settings) {
+  const auto put = [&](const char* key, const auto& codec, const auto& value,
+                       registry::SettingOrigin origin) {
+    json.Key(key);
+    json.StartObject();
+    json.Key("value");
+    codec.print(json, value);
+    json.Key("from");
+    schema::print_text(json, registry::describe_origin(settings, origin));
+    json.EndObject();
+  };
+  const registry::SettingOrigins& origins = settings.origins;
+  json.StartObject();
+  put("mesh.root_namespace", namespace_name(), settings.root_namespace, origins.root_namespace);
+  put("mesh.default_export_to", export_to(), settings.default_export_to, origins.default_export_to);
+  put("mesh.service_entry_visibility", service_entry_visibility(),
+      settings.service_entry_visibility, origins.service_entry_visibility);
+  json.EndObject();
 }
 
 }  // namespace meshdns::dnsd

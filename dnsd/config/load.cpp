@@ -64,6 +64,12 @@ LoadedConfig parse_files(const ConfigFiles& files, std::string_view text) {
   return loaded;
 }
 
+// JSON of an object, to be continued with further members.
+std::string without_end(std::string json) {
+  json.resize(json.rfind("\n}"));
+  return json;
+}
+
 }  // namespace
 
 bool LoadedConfig::valid() const {
@@ -109,6 +115,23 @@ std::string to_json(const Config& config) {
   json.SetIndent(' ', 2);
   config_codec().print(json, config);
   return {buffer.GetString(), buffer.GetSize()};
+}
+
+std::string to_json(const Config& config, const registry::MeshSettings& in_force) {
+  rapidjson::StringBuffer buffer;
+  schema::Json json(buffer);
+  json.SetIndent(' ', 2);
+  print_in_force(json, in_force);
+  std::string text = without_end(to_json(config)) + ",\n  \"in_force\": ";
+  for (const char c : std::string_view(buffer.GetString(), buffer.GetSize())) {
+    text += c;
+    if (c == '\n') text += "  ";
+  }
+  return text + "\n}";
+}
+
+bool is_json_of(const Config& config, std::string_view json) {
+  return json.starts_with(without_end(to_json(config)) + ",\n  \"in_force\"");
 }
 
 std::vector<std::string> changed_sections(const Config& before, const Config& after) {

@@ -25,7 +25,7 @@ Result<std::string> explanation_of_daemon(const Config& config, std::string_view
   };
   const auto running = body_of(daemon.get("/config"));
   if (!running) return none(running.error().message);
-  if (*running != to_json(config) + "\n") return none("it has another configuration");
+  if (!is_json_of(config, *running)) return none("it has another configuration");
   auto lines = body_of(daemon.get("/explain?format=text&name=" + percent_encoded(name) + "&type=" +
                                   percent_encoded(type) + "&from=" + percent_encoded(from)));
   if (!lines) return none(lines.error().message);

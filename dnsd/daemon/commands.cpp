@@ -243,8 +243,9 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   for (const auto& path : arguments.paths) checker.check(path);
   if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
-  checker.check_claims(loaded.config.mesh);
   objects.commit();
+  // With those of MeshConfig: the root namespace is exempt from some of the rules.
+  checker.check_claims(*registry.current()->settings);
   registry::CheckSummary summary = checker.summary();
   for (auto& finding : registry::analyse(*registry.current()).findings) {
     using registry::Weight;

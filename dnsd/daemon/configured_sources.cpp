@@ -94,6 +94,9 @@ std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config
   if (needs.namespaces.empty() && config.mesh.namespaces.size() <= kMaxFollowedNamespaces)
     needs.namespaces = config.mesh.namespaces;
   needs.root_namespace = config.mesh.root_namespace;
+  needs.istio_config_map = config.mesh.istio_config_map;
+  needs.root_namespace_is_set =
+      config.mesh.origins.root_namespace == registry::SettingOrigin::Configuration;
   needs.node_name = node_name(*kubernetes);
   needs.client_pods = config.client.by_source_address;
   needs.all_pods = config.mesh.pods == registry::PodNames::Verified;

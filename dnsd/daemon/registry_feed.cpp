@@ -216,6 +216,7 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
   if (summary.changed_resources > 0)
     log_.debug("registry changed",
                {{"resources", summary.changed_resources}, {"hosts", summary.changed_hosts}});
+  if (summary.mesh_config_changed) tell_of_mesh_config();
   for (const auto& host : summary.conflicts)
     log_.write_folded(
         LogLevel::Info,
@@ -237,6 +238,24 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
   for (const auto& ns : summary.namespaces_touched) resolver_->recheck_namespace(ns);
   if (summary.all_names_touched) resolver_->recheck_all();
   for (const auto& name : summary.names_in_order) resolver_->watch_order(name, true);
+}
+
+void RegistryFeed::tell_of_mesh_config() {
+  const registry::MeshSettings& settings = *registry_.current()->settings;
+  const registry::SettingOrigins& origins = settings.origins;
+  const auto is_taken = [](registry::SettingOrigin origin) {
+    return origin == registry::SettingOrigin::MeshConfig;
+  };
+  std::string taken;
+  const auto note = [&](std::string_view name, registry::SettingOrigin origin) {
+    if (is_taken(origin)) taken.append(taken.empty() ? "" : ", ").append(name);
+  };
+  note("rootNamespace", origins.root_namespace);
+  note("defaultServiceExportTo", origins.default_export_to);
+  note("serviceEntryVisibility", origins.service_entry_visibility);
+  log_.info(
+      "the settings of Istio's MeshConfig have changed",
+      {{"configmap", settings.istio_config_map}, {"in_force", taken.empty() ? "none" : taken}});
 }
 
 void RegistryFeed::on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) {

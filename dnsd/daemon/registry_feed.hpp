@@ -79,6 +79,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void report(const registry::OriginChange& change);
   void note_held(const registry::OriginChange& change);
   void forget_findings(const std::string& origin);
+  void tell_of_mesh_config();
   void confirm(const registry::SourceBatch& batch, registry::Transaction& transaction);
 
   registry::Registry& registry_;

@@ -156,7 +156,10 @@ Decoded decode_object(const Node& object, const TypeMeta& type,
   report.set_kind(type.kind);
   name_object(report, object);
   const KindReader* const any = find_reader_of_any_group(type.kind);
-  const bool is_ignored = !type.kind.empty() && is_of_no_concern(type, any);
+  const bool is_ignored =
+      !type.kind.empty() &&
+      (is_of_no_concern(type, any) ||
+       (type.kind == to_string(Kind::ConfigMap) && is_other_config_map(object, options.from_file)));
   if (is_ignored && !is_type_in_doubt(problems)) return {};
   for (const DocumentProblem& problem : problems)
     report.add(Severity::Error, problem.line, printable(problem.field, 200), problem.message);

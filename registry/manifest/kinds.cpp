@@ -38,6 +38,7 @@ constexpr std::array kReaders = {
     KindReader{Kind::Endpoints, "", kCoreVersions, NameRule::Subdomain, true, read_endpoints},
     KindReader{Kind::Pod, "", kCoreVersions, NameRule::Subdomain, true, read_pod},
     KindReader{Kind::Namespace, "", kCoreVersions, NameRule::Label, false, read_namespace},
+    KindReader{Kind::ConfigMap, "", kCoreVersions, NameRule::Subdomain, true, read_config_map},
     KindReader{Kind::ServiceExport, kMulticlusterGroup, kMulticlusterVersions, NameRule::Label,
                true, read_service_export},
     KindReader{Kind::ServiceImport, kMulticlusterGroup, kMulticlusterVersions, NameRule::Label,
@@ -59,7 +60,6 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
     "ClusterIssuer",
     "ClusterRole",
     "ClusterRoleBinding",
-    "ConfigMap",
     "ControllerRevision",
     "CronJob",
     "CSIDriver",
@@ -126,8 +126,8 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
 
 // Of the kinds without bearing, those of watched groups.
 constexpr auto kCoreKinds = std::to_array<std::string_view>(
-    {"ConfigMap", "Event", "LimitRange", "Node", "PersistentVolume", "PersistentVolumeClaim",
-     "PodTemplate", "ReplicationController", "ResourceQuota", "Secret", "ServiceAccount"});
+    {"Event", "LimitRange", "Node", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate",
+     "ReplicationController", "ResourceQuota", "Secret", "ServiceAccount"});
 constexpr auto kIstioKinds = std::to_array<std::string_view>(
     {"DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig", "WorkloadGroup"});
 

@@ -47,6 +47,11 @@ Resource read_pod(Object& object);
 Resource read_namespace(Object& object);
 Resource read_service_export(Object& object);
 Resource read_service_import(Object& object);
+Resource read_config_map(Object& object);
+// Whether a ConfigMap is none with Istio's MeshConfig: it is then passed over, as other kinds
+// without bearing are.  Those are named `istio` or `istio-REVISION`; in files, where Istio has
+// other ConfigMaps with such names, the latter also have the key `mesh`.
+bool is_other_config_map(const Node& object, bool from_file);
 
 // The spec of a WorkloadEntry, also inline in a ServiceEntry: types and labels only.  The caller
 // checks the address and the ports.

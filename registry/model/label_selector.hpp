@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "registry/model/resources.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
-#include "registry/model/label_selector.hpp"
 #include "registry/model/resources.hpp"
+#include "registry/model/service_entry_visibility.hpp"
 
 namespace meshdns::registry {
 
@@ -24,19 +24,6 @@ enum class Authoritative : std::uint8_t { Auto, Yes, No };
 enum class Claims : std::uint8_t { Istio, Strict };
 // The clusters whose Services answer a client whose cluster is known (docs/kubernetes.md).
 enum class ClusterChoice : std::uint8_t { LocalFirst, Merge, LocalOnly };
-enum class Visibility : std::uint8_t { Public, Namespace, None };
-
-// MeshConfig.serviceEntryVisibility: the first policy whose rules all match decides.
-struct VisibilityPolicy {
-  Visibility visibility = Visibility::Public;
-  std::vector<LabelSelector> namespace_selectors;  // of each matching rule
-  friend bool operator==(const VisibilityPolicy&, const VisibilityPolicy&) = default;
-};
-struct ServiceEntryVisibility {
-  Visibility default_visibility = Visibility::Public;
-  std::vector<VisibilityPolicy> policies;
-  friend bool operator==(const ServiceEntryVisibility&, const ServiceEntryVisibility&) = default;
-};
 
 struct TtlSettings {  // seconds
   std::uint32_t vip = 30;
@@ -44,6 +31,15 @@ struct TtlSettings {  // seconds
   std::uint32_t kubernetes = 5;
   std::uint32_t negative = 5;
   friend bool operator==(const TtlSettings&, const TtlSettings&) = default;
+};
+
+// The origin of a setting that MeshConfig has, too.
+enum class SettingOrigin : std::uint8_t { Default, Configuration, MeshConfig };
+struct SettingOrigins {
+  SettingOrigin root_namespace = SettingOrigin::Default;
+  SettingOrigin default_export_to = SettingOrigin::Default;
+  SettingOrigin service_entry_visibility = SettingOrigin::Default;
+  friend bool operator==(const SettingOrigins&, const SettingOrigins&) = default;
 };
 
 struct MeshSettings {
@@ -68,6 +64,9 @@ struct MeshSettings {
   SearchShortcut search_shortcut = SearchShortcut::Known;
   Claims claims = Claims::Istio;
   ClusterChoice clusters = ClusterChoice::LocalFirst;
+  // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
+  std::string istio_config_map = "istio-system/istio";
+  SettingOrigins origins;
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
 

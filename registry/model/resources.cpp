@@ -32,6 +32,8 @@ std::string_view to_string(Kind kind) {
       return "NameTableEntry";
     case Kind::VirtualService:
       return "VirtualService";
+    case Kind::ConfigMap:
+      return "ConfigMap";
   }
   return "unknown kind";
 }
@@ -84,6 +86,7 @@ Kind kind_of(const Resource& resource) {
     Kind operator()(const ServiceImport&) const { return Kind::ServiceImport; }
     Kind operator()(const NameTableEntry&) const { return Kind::NameTableEntry; }
     Kind operator()(const VirtualService&) const { return Kind::VirtualService; }
+    Kind operator()(const MeshConfig&) const { return Kind::ConfigMap; }
   };
   return std::visit(KindOf{}, resource);
 }

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/model/labels.hpp"
+#include "registry/model/service_entry_visibility.hpp"
 
 namespace meshdns::registry {
 
@@ -32,13 +34,9 @@ enum class Kind : std::uint8_t {
   ServiceImport,
   NameTableEntry,
   VirtualService,
+  ConfigMap,
 };
 std::string_view to_string(Kind kind);  // "ServiceEntry"
-
-// Sorted by key, keys unique.
-using Labels = std::vector<std::pair<std::string, std::string>>;
-// Whether every pair of `selector` is in `labels`; an empty selector matches everything.
-bool selects(const Labels& selector, const Labels& labels);
 
 // The creation time of an object without creationTimestamp: before every time that a manifest can
 // give, so that the object counts as the oldest.  1970-01-01 is a time like any other.
@@ -271,9 +269,19 @@ struct VirtualService {
   friend bool operator==(const VirtualService&, const VirtualService&) = default;
 };
 
+// The MeshConfig in a ConfigMap of Istio (Kind::ConfigMap), reduced to the fields that change
+// names.  A field that it does not set has no value.
+struct MeshConfig {
+  ObjectMeta meta;
+  std::optional<std::string> root_namespace;
+  std::optional<ExportTo> default_service_export_to;
+  std::optional<ServiceEntryVisibility> service_entry_visibility;
+  friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
+};
+
 using Resource =
     std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod, Namespace,
-                 ServiceExport, ServiceImport, NameTableEntry, VirtualService>;
+                 ServiceExport, ServiceImport, NameTableEntry, VirtualService, MeshConfig>;
 
 // The identity of an object: kind, cluster, namespace and name.
 struct ResourceKey {

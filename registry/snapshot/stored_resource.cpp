@@ -141,6 +141,22 @@ template <typename A>
 void field(A& a, TrafficRoute& v) {
   fields(a, v.layer, v.position, v.name, v.matches, v.targets, v.action);
 }
+template <typename A>
+void field(A& a, LabelRequirement& v) {
+  fields(a, v.key, v.op, v.values);
+}
+template <typename A>
+void field(A& a, LabelSelector& v) {
+  fields(a, v.match_labels, v.match_expressions);
+}
+template <typename A>
+void field(A& a, VisibilityPolicy& v) {
+  fields(a, v.visibility, v.namespace_selectors);
+}
+template <typename A>
+void field(A& a, ServiceEntryVisibility& v) {
+  fields(a, v.default_visibility, v.policies);
+}
 template <typename A, typename T>
 void field(A& a, std::vector<T>& v) {
   if constexpr (A::kReading) {
@@ -223,6 +239,10 @@ template <typename A>
 void body(A& a, VirtualService& v) {
   fields(a, v.hosts, v.routes, v.export_to);
 }
+template <typename A>
+void body(A& a, MeshConfig& v) {
+  fields(a, v.root_namespace, v.default_service_export_to, v.service_entry_visibility);
+}
 
 // False when there is no such kind.
 bool make_empty(Kind kind, Resource& resource) {
@@ -261,6 +281,9 @@ bool make_empty(Kind kind, Resource& resource) {
     case Kind::VirtualService:
       resource.emplace<VirtualService>();
       return true;
+    case Kind::ConfigMap:
+      resource.emplace<MeshConfig>();
+      return true;
   }
   return false;
 }
@@ -277,7 +300,7 @@ bool decode_octets(std::string_view encoded, Resource& resource) {
   return !decoder.bad() && decoder.at_end();
 }
 
-constexpr unsigned kLastKind = static_cast<unsigned>(Kind::VirtualService);
+constexpr unsigned kLastKind = static_cast<unsigned>(Kind::ConfigMap);
 
 std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
                        std::string_view name) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "registry/model/effective_settings.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -18,6 +20,34 @@ std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
   if (record.provider != Provider::ServiceEntry) return "chosen: a Kubernetes Service";
   return record.is_public() ? "chosen: public, oldest"
                             : "chosen: exported to the client's namespace, oldest";
+}
+
+// The setting of the mesh that hides an object, because the object does not say it itself.
+std::string hiding_setting(const StoredRef& source, const MeshSettings& settings) {
+  const Resource resource = source->decode();
+  const auto* const entry = std::get_if<ServiceEntry>(&resource);
+  const auto* const service = std::get_if<KubeService>(&resource);
+  std::string text;
+  const auto note = [&](std::string_view setting, SettingOrigin origin) {
+    text += "; " + std::string(setting) + " (" + describe_origin(settings, origin) + ") applies";
+  };
+  const bool is_default = (entry != nullptr && entry->export_to.empty()) ||
+                          (service != nullptr && service->export_to.empty());
+  const auto& exported = settings.default_export_to;
+  if (is_default && std::ranges::find(exported, "*") == exported.end())
+    note("it has no exportTo: default_export_to", settings.origins.default_export_to);
+  if (entry != nullptr && settings.service_entry_visibility != ServiceEntryVisibility())
+    note("service_entry_visibility", settings.origins.service_entry_visibility);
+  return text;
+}
+
+// Why the Sidecar of another namespace counts for the client.
+std::string root_setting(const Client& client, const MeshSettings& settings) {
+  if (!client.scope || !client.ns || !client.scope->source()) return {};
+  const std::string_view ns = client.scope->source()->ns();
+  if (ns == client.ns->text() || ns != settings.root_namespace) return {};
+  return "; " + settings.root_namespace + " is the root namespace (" +
+         describe_origin(settings, settings.origins.root_namespace) + ")";
 }
 
 // Calls `visit(record)` for the record, or for each of its parts.  Of those that differ by cluster
@@ -62,8 +92,13 @@ void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, T
     if (trace.is_full() || sees(entry.host(), part, &reason)) return;
     part.for_each_source([&](const StoredRef& source) {
       const bool names_service = source == part.source || source->kind() == Kind::ServiceEntry;
-      if (names_service && !trace.is_full())
-        trace.steps.push_back({describe_source(source, snapshot_), "hidden: " + reason, true});
+      if (!names_service || trace.is_full()) return;
+      const bool is_exported = part.is_exported_to(client_.ns.get());
+      trace.steps.push_back({describe_source(source, snapshot_),
+                             "hidden: " + reason +
+                                 (is_exported ? root_setting(client_, settings())
+                                              : hiding_setting(source, settings())),
+                             true});
     });
   });
 }

@@ -147,7 +147,8 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
                                   for name, api in (("today", today), ("old", old))],
                       "client": {"by_source_address": True}})
 
-    rules = find("ClusterRole")["rules"]
+    istio = HERE / "components" / "istio"
+    rules = find("ClusterRole")["rules"] + find("Role", istio)["rules"]
     granted = {(group, resource, verb) for rule in rules for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
     # A streamed list is a watch; a server that does not stream any is asked for both.
@@ -160,11 +161,21 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
         assert used <= granted
     eventually(check, 5)
     assert granted == {(*resource, verb) for resource in resources for verb in ("list", "watch")}
+    # One ConfigMap only: Kubernetes applies resourceNames to lists and watches of one name.
+    role = find("Role", istio)
+    (rule,) = role["rules"]
+    for path, query in today.asked("configmaps"):
+        assert path == f"/api/v1/namespaces/{role['metadata']['namespace']}/configmaps"
+        assert [query["fieldSelector"]] == [f"metadata.name={name}" for name in rule["resourceNames"]]
+    binding = find("RoleBinding", istio)
+    assert binding["subjects"] == find("ClusterRoleBinding")["subjects"]
+    assert binding["metadata"]["namespace"] == role["metadata"]["namespace"]
 
 
 def test_the_documentation_shows_the_same_role():
-    (shown,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.S)
-    assert yaml.safe_load(shown) == find("ClusterRole")
+    shown = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.S)
+    roles = [find("ClusterRole"), find("Role", HERE / "components" / "istio")]
+    assert [yaml.safe_load(role) for role in shown] == roles
 
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")

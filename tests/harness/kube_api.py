@@ -32,6 +32,7 @@ BUILT_IN = {
     ("", "services"): (["v1"], "Service"),
     ("", "endpoints"): (["v1"], "Endpoints"),
     ("", "pods"): (["v1"], "Pod"),
+    ("", "configmaps"): (["v1"], "ConfigMap"),
     SLICES: (["v1"], "EndpointSlice"),
     CRDS: (["v1"], "CustomResourceDefinition"),
 }

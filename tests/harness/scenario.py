@@ -30,6 +30,7 @@ _API_VERSIONS = {
     "WorkloadEntry": "networking.istio.io/v1",
     "Sidecar": "networking.istio.io/v1",
     "VirtualService": "networking.istio.io/v1",
+    "ConfigMap": "v1",
     "Service": "v1",
     "Endpoints": "v1",
     "Pod": "v1",

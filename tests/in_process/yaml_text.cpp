@@ -12,6 +12,7 @@ const std::map<std::string, std::string> kApiVersions = {
     {"WorkloadEntry", "networking.istio.io/v1"},
     {"Sidecar", "networking.istio.io/v1"},
     {"VirtualService", "networking.istio.io/v1"},
+    {"ConfigMap", "v1"},
     {"Service", "v1"},
     {"Endpoints", "v1"},
     {"Pod", "v1"},

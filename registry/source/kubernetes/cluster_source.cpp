@@ -227,6 +227,13 @@ void ClusterSource::note_selector(const Resource& resource, std::uint64_t object
   want_replan();
 }
 
+// The Sidecars of the root namespace are followed in any case.
+void ClusterSource::note_root_namespace(const std::optional<std::string>& of_mesh_config) {
+  if (needs_.root_namespace_is_set) return;
+  const std::string& root = of_mesh_config ? *of_mesh_config : options_.needs.root_namespace;
+  if (std::exchange(needs_.root_namespace, root) != root) want_replan();
+}
+
 // --- slices without their label ------------------------------------------------------------------
 
 bool ClusterSource::searches_slices() const {
@@ -362,6 +369,8 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
   const std::uint64_t object = hash_of(key_of(resource));
   note_selector(resource, object);
   note_service(resource, object);
+  if (const auto* const config = std::get_if<MeshConfig>(&resource))
+    note_root_namespace(config->root_namespace);
   if (is_wanted_slice(from, resource, object))
     batch_.upsert(from.origin(), std::move(resource));
   else
@@ -372,6 +381,7 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
 void ClusterSource::on_remove(FollowedCollection& from, ResourceKey&& key) {
   delays_.note_arrival(0);
   if (key.kind == Kind::ServiceEntry && selectors_.erase(hash_of(key)) > 0) want_replan();
+  if (key.kind == Kind::ConfigMap) note_root_namespace({});
   note_removal(from, key);
   if (from.plan().slices == SliceChoice::Named) return remove_later(from, std::move(key));
   batch_.remove(from.origin(), std::move(key));
@@ -384,6 +394,7 @@ void ClusterSource::on_retain(FollowedCollection& from, std::vector<std::uint64_
                       return !std::ranges::binary_search(retained, item.first);
                     }) > 0)
     want_replan();
+  if (from.plan().kind == Kind::ConfigMap && retained.empty()) note_root_namespace({});
   note_retained(from, retained);
   batch_.retain(from.origin(), std::move(retained));
   // At once: what comes after the list is not to be measured by it.
@@ -521,7 +532,7 @@ std::string ClusterSource::last_error() const {
   if (!served_ && !discovery_error_.empty()) return discovery_error_;
   for (const auto& [label, followed] : followed_) {
     const ReflectorStatus& status = followed->reflector();
-    if (status.trouble != Trouble::None)
+    if (followed->is_troubled())
       return label + ": " + std::string(to_string(status.trouble)) + ": " + status.error;
   }
   return {};
@@ -539,7 +550,7 @@ SourceStatus ClusterSource::status() const {
   for (const auto& [label, followed] : followed_) {
     CollectionStatus collection = followed->status(now);
     status.origins += collection.synced ? 1 : 0;
-    status.broken += collection.trouble.empty() ? 0 : 1;
+    status.broken += followed->is_troubled() ? 1 : 0;
     status.reads += collection.lists;
     cluster.collections.push_back(std::move(collection));
   }

@@ -74,6 +74,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
 
   void replan();
   void note_selector(const Resource& resource, std::uint64_t object);
+  void note_root_namespace(const std::optional<std::string>& of_mesh_config);
   void want_replan();
 
   // Slices of headless Services without the label (slice_search.hpp).

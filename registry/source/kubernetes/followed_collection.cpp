@@ -136,6 +136,12 @@ bool FollowedCollection::is_settled(Milliseconds now) const {
 }
 
 std::string FollowedCollection::refusal() const {
+  if (plan_.kind == Kind::ConfigMap)
+    return "may not be read (" + reflector_.status().error +
+           "): rootNamespace, defaultServiceExportTo and serviceEntryVisibility of MeshConfig are "
+           "not known, and the configuration and the defaults count; grant list and watch of this "
+           "ConfigMap in a Role of the namespace " +
+           plan_.ns + ", or set mesh.istio_config_map to \"\"";
   const std::string& ns = plan_.collection.path;
   const bool is_namespaced = ns.contains("/namespaces/");
   return "may not be read (" + reflector_.status().error + "): grant list and watch of " +
@@ -158,6 +164,7 @@ std::vector<Finding> FollowedCollection::findings() const {
   if (reflector_.status().trouble == ReflectorStatus::Trouble::Forbidden &&
       is_refused_for_good(scheduler_.now())) {
     Finding finding;
+    if (plan_.is_optional) finding.severity = Severity::Warning;
     finding.path = origin_;
     finding.message = refusal();
     all.push_back(std::move(finding));

@@ -57,6 +57,12 @@ class FollowedCollection final : private ReflectorListener {
   CollectionStatus status(Milliseconds now) const;
   // The findings about the collection itself, then about its objects.
   std::vector<Finding> findings() const;
+  // It has a fault that matters to the source as a whole.
+  bool is_troubled() const {
+    using Trouble = ReflectorStatus::Trouble;
+    const Trouble trouble = reflector_.status().trouble;
+    return trouble != Trouble::None && !(plan_.is_optional && trouble == Trouble::Forbidden);
+  }
   // Nothing more is to be waited for: it is synced, or has been refused for a while.
   bool is_settled(Milliseconds now) const;
 

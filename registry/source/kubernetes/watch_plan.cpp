@@ -43,6 +43,7 @@ class Planner {
     add_served("sidecars", "networking.istio.io", Kind::Sidecar);
     add_served("virtualservices", "networking.istio.io", Kind::VirtualService);
     add_root_sidecars();
+    add_mesh_config();
     for (const std::string_view group : {"multicluster.x-k8s.io", "net.gke.io"}) {
       add_served("serviceexports", group, Kind::ServiceExport);
       add_served("serviceimports", group, Kind::ServiceImport);
@@ -144,6 +145,19 @@ class Planner {
     if (chosen.empty() || !is_served("sidecars.networking.istio.io")) return;
     if (std::ranges::find(chosen, needs_.root_namespace) != chosen.end()) return;
     add_in(needs_.root_namespace, "sidecars", "networking.istio.io", Kind::Sidecar, {}, {}, {});
+  }
+
+  // Only where Istio is: a cluster without it grants nothing of its namespace.
+  void add_mesh_config() {
+    const bool has_istio = std::ranges::any_of(
+        served_, [](const auto& kind) { return kind.first.ends_with(".networking.istio.io"); });
+    const std::string_view config_map = needs_.istio_config_map;
+    if (config_map.empty() || !has_istio) return;
+    const std::size_t slash = config_map.find('/');
+    std::string field_selector = "metadata.name=";
+    field_selector += config_map.substr(slash + 1);
+    add_in(config_map.substr(0, slash), "configmaps", "", Kind::ConfigMap, {}, {}, field_selector)
+        .is_optional = true;
   }
 
   void add_pods() {

@@ -20,6 +20,9 @@ namespace meshdns::registry::kubernetes {
 struct WatchNeeds {
   std::vector<std::string> namespaces;  // only these; empty = all
   std::string root_namespace = "istio-system";
+  // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
+  std::string istio_config_map;
+  bool root_namespace_is_set = true;          // MeshConfig does not change it
   std::string node_name;                      // empty = not known: then the Pods of every node
   bool client_pods = false;                   // Pods of this node give the identity of clients
   bool all_pods = false;                      // verified pod names
@@ -48,6 +51,8 @@ struct PlannedCollection {
   std::uint64_t revision = 0;   // another one: to be listed again
   // Nothing can be answered without it; the others may be forbidden.
   bool is_required = false;
+  // A refusal is worth a warning, and counts as no fault of the source.
+  bool is_optional = false;
 };
 
 std::vector<PlannedCollection> plan_watches(const WatchNeeds& needs, const ServedKinds& served);

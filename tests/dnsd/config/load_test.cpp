@@ -3,12 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidjson/document.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "registry/model/effective_settings.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -97,6 +100,49 @@ log: { level: debug, format: json, queries: { class: denial, sample: 0.25 } }
   EXPECT_EQ(c.log.format, LogFormat::Json);
   EXPECT_EQ(c.log.queries.query_class, QueryLogClass::Denial);
   EXPECT_EQ(c.log.queries.sample, 0.25);
+}
+
+TEST(LoadTest, NotesTheSettingsThatMeshConfigDoesNotChange) {
+  using registry::SettingOrigin;
+  const Config none = good("mesh: { root_namespace: null, default_export_to: ~ }");
+  EXPECT_EQ(none, Config());
+  const Config some = good("mesh: { default_export_to: [\"*\"], service_entry_visibility: {} }");
+  EXPECT_EQ(some.mesh.origins.root_namespace, SettingOrigin::Default);
+  EXPECT_EQ(some.mesh.origins.default_export_to, SettingOrigin::Configuration);
+  EXPECT_EQ(some.mesh.origins.service_entry_visibility, SettingOrigin::Configuration);
+  EXPECT_THAT(changed_sections(none, some), ElementsAre("mesh"));
+}
+
+TEST(LoadTest, TakesTheConfigMapOfARevision) {
+  for (const char* const name : {"istio-system/istio", "mesh/istio-1-30", "\"\""})
+    good(std::string("mesh: { istio_config_map: ") + name + " }");
+  for (const char* const name : {"istio", "istio-system/mesh", "/istio", "istio-system/istio-",
+                                 "istio-system/Istio", "a/b/istio", "istio-system/istio-a.b"}) {
+    const auto loaded =
+        parse_config(std::string("mesh: { istio_config_map: ") + name + " }", "m.yaml");
+    EXPECT_FALSE(loaded.valid()) << name;
+  }
+}
+
+TEST(LoadTest, TellsTheSettingsInForceFromTheConfiguration) {
+  const Config config = good("mesh: { root_namespace: mesh-root }");
+  registry::MeshConfig mesh_config;
+  mesh_config.root_namespace = "other";
+  mesh_config.default_service_export_to = {"."};
+  const std::string json = to_json(config, registry::effective_settings(config.mesh, &mesh_config));
+  EXPECT_TRUE(is_json_of(config, json)) << json;
+  EXPECT_FALSE(is_json_of(Config(), json));
+  EXPECT_FALSE(is_json_of(config, to_json(config)));
+  rapidjson::Document document;
+  document.Parse(json.c_str());
+  ASSERT_FALSE(document.HasParseError()) << json;
+  const auto& in_force = document["in_force"];
+  EXPECT_STREQ(in_force["mesh.root_namespace"]["value"].GetString(), "mesh-root");
+  EXPECT_STREQ(in_force["mesh.root_namespace"]["from"].GetString(), "the configuration");
+  EXPECT_STREQ(in_force["mesh.default_export_to"]["value"][0].GetString(), ".");
+  EXPECT_STREQ(in_force["mesh.default_export_to"]["from"].GetString(),
+               "ConfigMap istio-system/istio");
+  EXPECT_STREQ(in_force["mesh.service_entry_visibility"]["from"].GetString(), "default");
 }
 
 TEST(LoadTest, ReadsMesh) {

@@ -94,7 +94,8 @@ TEST(ConfigurationPageTest, HasTheDefaultsOfTheLoader) {
   for (const Row& row : documented_keys()) {
     if (row.key.starts_with("sources.") || row.key.find(".policies.") != std::string::npos)
       continue;
-    const LoadedConfig loaded = parse_config(yaml_of(row), row.key);
+    LoadedConfig loaded = parse_config(yaml_of(row), row.key);
+    loaded.config.mesh.origins = {};  // of these rows only
     for (const auto& finding : loaded.findings) ADD_FAILURE() << finding.to_string();
     EXPECT_EQ(loaded.config, Config()) << yaml_of(row);
   }

@@ -51,11 +51,25 @@ status: {podIPs: [{ip: 10.2.0.1}], phase: Running}
 apiVersion: v1
 kind: Namespace
 metadata: {name: x}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: istio, namespace: istio-system}
+data:
+  mesh: |
+    rootNamespace: r
+    defaultServiceExportTo: [".", a]
+    serviceEntryVisibility:
+      defaultVisibility: NAMESPACE
+      policies:
+      - visibility: NONE
+        matchingRules:
+        - namespaceSelector: {matchLabels: {a: b}, matchExpressions: [{key: k, operator: In, values: [v]}]}
 )";
 
 TEST(StoredResourceTest, GivesBackWhatWasEncoded) {
   const auto resources = parse(kManifests);
-  ASSERT_EQ(resources.size(), 7U);
+  ASSERT_EQ(resources.size(), 8U);
   for (const auto& resource : resources) {
     const StoredRef stored = StoredResource::encode(resource, 1, 7);
     EXPECT_TRUE(stored->decode() == resource) << stored->label();

@@ -71,6 +71,23 @@ TEST(WatchPlanTest, FollowsVirtualServicesOnlyWhereTheyAreServed) {
     EXPECT_TRUE(planned.kind != Kind::VirtualService || !planned.is_required);
 }
 
+TEST(WatchPlanTest, FollowsTheConfigMapOfMeshConfigWhereIstioIs) {
+  WatchNeeds needs;
+  needs.istio_config_map = "istio-system/istio-canary";
+  const ServedKinds with_istio = {{"sidecars.networking.istio.io", "v1"}};
+  const std::string expected =
+      "/api/v1/namespaces/istio-system/configmaps f:metadata.name=istio-canary";
+  EXPECT_THAT(plan(needs, with_istio), Contains(expected));
+  EXPECT_THAT(plan(needs, kToday), Not(Contains(testing::HasSubstr("configmaps"))));
+  EXPECT_THAT(plan({}, with_istio), Not(Contains(testing::HasSubstr("configmaps"))));
+  needs.namespaces = {"a"};
+  EXPECT_THAT(plan(needs, with_istio), Contains(expected));
+  for (const auto& planned : plan_watches(needs, with_istio)) {
+    EXPECT_EQ(planned.is_optional, planned.kind == Kind::ConfigMap);
+    EXPECT_TRUE(planned.kind != Kind::ConfigMap || !planned.is_required);
+  }
+}
+
 TEST(WatchPlanTest, FollowsMultiClusterKindsOfEitherGroup) {
   EXPECT_THAT(plan({}, {{"serviceexports.multicluster.x-k8s.io", "v1alpha1"},
                         {"serviceimports.net.gke.io", "v1"}}),

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of the mesh that are in force: those of the configuration, then those of Istio's
+// MeshConfig, then the defaults.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "registry/model/mesh_settings.hpp"
+
+namespace meshdns::registry {
+
+// Returns `configured` with the settings that `config` has and the configuration does not set.
+// `config` may be null.
+MeshSettings effective_settings(MeshSettings configured, const MeshConfig* config);
+
+// Whether `ns` and `name` are those of MeshSettings::istio_config_map.
+bool is_istio_config_map(const MeshSettings& settings, std::string_view ns, std::string_view name);
+
+// For messages: "default", "the configuration" or "ConfigMap istio-system/istio".
+std::string describe_origin(const MeshSettings& settings, SettingOrigin origin);
+
+}  // namespace meshdns::registry

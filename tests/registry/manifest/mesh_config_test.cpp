@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// ConfigMaps with Istio's MeshConfig.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tests/registry/manifest/collector.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+// The text of `mesh` begins on line 7.
+std::string with_mesh(const std::string& mesh, const std::string& name = "istio") {
+  std::string text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name +
+                     "\n  namespace: istio-system\ndata:\n  mesh: |\n";
+  std::string_view rest = mesh;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    text += "    " + std::string(rest.substr(0, end)) + "\n";
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return text;
+}
+
+MeshConfig mesh_of(const Collected& read) {
+  EXPECT_EQ(read.resources.size(), 1U) << read.all();
+  if (read.resources.size() != 1) return {};
+  return std::get<MeshConfig>(read.resources.front().resource);
+}
+
+TEST(MeshConfigManifestTest, HasTheFieldsThatChangeNames) {
+  const Collected collected = read(with_mesh(R"(accessLogFile: /dev/stdout
+defaultConfig:
+  discoveryAddress: istiod.istio-system.svc:15012
+  unknown: { key: [1, 2] }
+defaultServiceExportTo: [".", monitoring]
+rootNamespace: mesh-root
+serviceEntryVisibility:
+  defaultVisibility: NONE
+  policies:
+  - visibility: NAMESPACE
+    matchingRules:
+    - namespaceSelector:
+        matchLabels: { team: payments }
+        matchExpressions: [{ key: tier, operator: NotIn, values: [dev] }, { key: x, operator: Exists }]
+  - visibility: PUBLIC
+trustDomain: cluster.local)"));
+  EXPECT_EQ(collected.all(), "");
+  const MeshConfig config = mesh_of(collected);
+  EXPECT_EQ(config.meta.name, "istio");
+  EXPECT_EQ(config.meta.ns, "istio-system");
+  EXPECT_EQ(config.root_namespace, "mesh-root");
+  EXPECT_EQ(config.default_service_export_to, (ExportTo{".", "monitoring"}));
+  using Operator = LabelRequirement::Operator;
+  const LabelSelector selector{{{"team", "payments"}},
+                               {{"tier", Operator::NotIn, {"dev"}}, {"x", Operator::Exists, {}}}};
+  const ServiceEntryVisibility expected{
+      Visibility::None, {{Visibility::Namespace, {selector}}, {Visibility::Public, {}}}};
+  EXPECT_EQ(config.service_entry_visibility, expected);
+}
+
+TEST(MeshConfigManifestTest, SetsNothingThatIsAbsentOrEmpty) {
+  for (const char* const mesh :
+       {"", "{}", "accessLogFile: ''", "rootNamespace: ''", "rootNamespace: null",
+        "defaultServiceExportTo: []", "serviceEntryVisibility: null", "# nothing"}) {
+    const Collected collected = read(with_mesh(mesh));
+    EXPECT_EQ(collected.all(), "") << mesh;
+    MeshConfig expected;
+    expected.meta = mesh_of(collected).meta;
+    EXPECT_EQ(mesh_of(collected), expected) << mesh;
+  }
+}
+
+// As istiod's own reader of JSON.
+TEST(MeshConfigManifestTest, MayHaveNamesInSnakeCaseAndBeJson) {
+  const MeshConfig config =
+      mesh_of(read(with_mesh(R"({"default_service_export_to": ["~"], "root_namespace": "r"})")));
+  EXPECT_EQ(config.root_namespace, "r");
+  EXPECT_EQ(config.default_service_export_to, ExportTo{"~"});
+}
+
+TEST(MeshConfigManifestTest, IsReadOnlyFromConfigMapsOfIstio) {
+  const std::string broken = "{ this is: no YAML";
+  for (const char* const name : {"other", "istio-sidecar-injector2", "my-istio", "istiox"}) {
+    std::string text = with_mesh(broken, name);
+    if (std::string_view(name) == "istio-sidecar-injector2")
+      text.replace(text.find("mesh:"), 5, "values:");
+    const Collected collected = read(text);
+    EXPECT_EQ(collected.all(), "") << name;
+    EXPECT_TRUE(collected.resources.empty() && collected.refused.empty()) << name;
+  }
+  EXPECT_EQ(mesh_of(read(with_mesh("{}", "istio-1-30-0"))).meta.name, "istio-1-30-0");
+  // A ConfigMap that is named `istio` and has no such key sets nothing.
+  EXPECT_EQ(mesh_of(read("{apiVersion: v1, kind: ConfigMap, metadata: {name: istio}}")).meta.name,
+            "istio");
+}
+
+struct BadMesh {
+  const char* mesh;
+  const char* field;
+  const char* message;
+};
+
+TEST(MeshConfigManifestTest, IsRefusedWithThePlaceAndTheReason) {
+  const std::vector<BadMesh> cases = {
+      {"a: 1\nb: [", "data.mesh", "is no YAML: "},
+      {"a: 1\nrootNamespace: Mesh_Root", "data.mesh.rootNamespace", "(line 2 of the text)"},
+      {"rootNamespace: [a]", "data.mesh.rootNamespace", "expected a string, got a list"},
+      {"defaultServiceExportTo: '*'", "data.mesh.defaultServiceExportTo", "expected a list"},
+      {"defaultServiceExportTo: ['*', '**']", "data.mesh.defaultServiceExportTo[1]", "\"**\""},
+      {"serviceEntryVisibility: PUBLIC", "data.mesh.serviceEntryVisibility", "expected a mapping"},
+      {"serviceEntryVisibility:\n  defaultVisibility: PRIVATE",
+       "data.mesh.serviceEntryVisibility.defaultVisibility", "PRIVATE"},
+      {"serviceEntryVisibility: { policies: [{ visibility: NONE, matchingRules: "
+       "[{ namespaceSelector: { matchExpressions: [{ key: a, operator: In }] } }] }] }",
+       "data.mesh.serviceEntryVisibility.policies[0].matchingRules[0].namespaceSelector."
+       "matchExpressions[0].values",
+       "need at least one value"},
+      {"rootNamespace: a\nrootNamespace: b", "data.mesh.rootNamespace", ""},
+      {"[a, b]", "data.mesh", "expected a mapping, got a list"},
+      {"a: 1\n---\nb: 2", "data.mesh", "a second document"},
+  };
+  for (const BadMesh& bad : cases) {
+    const Collected collected = read(with_mesh(bad.mesh));
+    EXPECT_TRUE(collected.resources.empty()) << bad.mesh;
+    EXPECT_EQ(collected.refused, std::vector<std::string>{"1 ConfigMap istio-system/istio"})
+        << bad.mesh;
+    ASSERT_FALSE(collected.findings.empty()) << bad.mesh;
+    const Finding& finding = collected.findings.front();
+    EXPECT_EQ(finding.severity, Severity::Error) << bad.mesh;
+    EXPECT_EQ(finding.line, 7U) << bad.mesh;
+    EXPECT_EQ(finding.object, "istio-system/istio") << bad.mesh;
+    EXPECT_EQ(finding.field, bad.field) << bad.mesh;
+    EXPECT_NE(finding.message.find(bad.message), std::string::npos) << finding.message;
+  }
+}
+
+TEST(MeshConfigManifestTest, WarnsOfUnknownFieldsInThoseThatAreRead) {
+  const Collected collected =
+      read(with_mesh("unknown: 1\nserviceEntryVisibility: { defaultVisibilty: NONE }"));
+  EXPECT_EQ(mesh_of(collected).service_entry_visibility, ServiceEntryVisibility());
+  EXPECT_EQ(collected.places(), std::vector<std::string>{
+                                    "7 warning data.mesh.serviceEntryVisibility.defaultVisibilty"});
+}
+
+TEST(MeshConfigManifestTest, IsNoYamlWhereTheValueIsNoText) {
+  EXPECT_TRUE(
+      read("{apiVersion: v1, kind: ConfigMap, metadata: {name: istio}, data: {mesh: {a: 1}}}")
+          .says("data.mesh: expected a string, got a mapping"));
+  EXPECT_TRUE(read("{apiVersion: v1, kind: ConfigMap, metadata: {name: istio}, data: [mesh]}")
+                  .says("data: expected a mapping, got a list"));
+}
+
+}  // namespace
+}  // namespace meshdns::registry
