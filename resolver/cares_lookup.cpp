@@ -201,7 +201,8 @@ bool CaresLookup::open() {
   ares_options options{};
   char lookups[] = "b";
   in_addr placeholder{};
-  options.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES;
+  // A failure that a server tells is read as every other answer is.
+  options.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_NOCHECKRESP;
   if (try_.uses_edns) options.flags |= ARES_FLAG_EDNS;
   if (try_.uses_tcp) options.flags |= ARES_FLAG_USEVC;
   options.timeout = static_cast<int>(try_.timeout.count());

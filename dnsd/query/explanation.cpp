@@ -129,8 +129,13 @@ void add_search(const View& view, std::string_view name, const Decision& decisio
 // The facts behind the first type's decision; those of the others differ by family alone.
 void add_facts(const View& view, const registry::Trace& trace, const Decision& decision,
                const AliasChain& chain, Explanation& explanation) {
-  for (const auto& step : trace.steps)
-    explanation.facts.push_back({step.candidate + ": " + step.verdict, step.hidden});
+  // A candidate is met twice where a name and the same name without a search domain lead to it.
+  for (const auto& step : trace.steps) {
+    std::string text = step.candidate + ": " + step.verdict;
+    if (std::ranges::find(explanation.facts, text, &Explanation::Fact::text) ==
+        explanation.facts.end())
+      explanation.facts.push_back({std::move(text), step.hidden});
+  }
   if (trace.left_out != 0)
     explanation.facts.push_back(
         {fmt::format("{} more candidates are not shown", trace.left_out), true});

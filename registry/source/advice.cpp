@@ -25,7 +25,11 @@ void advise_on_hosts(std::span<const std::string> hosts, std::string_view list, 
 // A name that would be resolved to answer another one.
 void advise_on_target(std::string_view name, std::string field, AdviceList& out) {
   const std::string_view zone = special_zone_of(name);
-  if (!zone.empty())
+  if (zone == "localhost")
+    out.push_back({std::move(field), quoted(name) +
+                                         " always means the host that asks (RFC 6761): each client "
+                                         "gets its own loopback addresses"});
+  else if (!zone.empty())
     out.push_back({std::move(field), quoted(name) + " can never be resolved: " + std::string(zone) +
                                          " is a special-use name"});
 }

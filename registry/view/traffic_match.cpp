@@ -85,12 +85,12 @@ class Matcher {
   Matcher(const View& view, const Connection& connection) : view_(view), connection_(connection) {}
 
   TrafficMatch run() {
-    if (!connection_.http_host.empty()) {
-      match_http_host();
-    } else {
+    if (connection_.http_host.empty()) {
       collect();
       const bool found = match_vip() || match_headless_endpoint() || match_range() || match_port();
       if (!found) match_.rule = TrafficMatch::Rule::Passthrough;
+    } else if (!match_own_listener()) {
+      match_http_host();
     }
     if (match_.service != nullptr) add_endpoints(view_, connection_, match_);
     if (match_.routes.empty()) add_routes();
@@ -112,7 +112,9 @@ class Matcher {
       const Match match = view_.lookup(entry.host());
       if (match.entry != &entry || match.service == nullptr) return;
       const ServicePort* port = port_of(*match.service, connection_.port);
-      if (port == nullptr || match.service->answer == AnswerKind::Alias) return;
+      if (port == nullptr || match.service->answer == AnswerKind::Alias ||
+          is_kept_away(entry.host(), *match.service, *port))
+        return;
       const Protocol protocol = protocol_of(*match.service, *port);
       if (protocol == Protocol::Udp) return;
       candidates_.push_back({entry.host(), match.service, port, protocol});
@@ -124,6 +126,43 @@ class Matcher {
       return std::tuple(a.service->provider, a.service->creation_time, a.host) <
              std::tuple(b.service->provider, b.service->creation_time, b.host);
     });
+  }
+
+  // Whether a Sidecar keeps the port from the client: an egress listener with a port imports only
+  // that port of each service.
+  bool is_kept_away(std::string_view host, const ServiceRecord& service,
+                    const ServicePort& port) const {
+    const SidecarScope* const scope = view_.client().scope.get();
+    if (scope == nullptr) return false;
+    const Ref<const PortList> alone(new PortList({port}));
+    return !scope->imports(host, service.ns.get(), alone.get());
+  }
+
+  // The service's port of the connection, as far as the client has it.
+  const ServicePort* own_port(const Match& match) {
+    const ServicePort* const port = port_of(*match.service, connection_.port);
+    const std::string_view host = match.entry->host();
+    if (port == nullptr)
+      note(std::string(host) + " has no port " + std::to_string(connection_.port));
+    else if (is_kept_away(host, *match.service, *port))
+      note("the client's Sidecar does not import port " + std::to_string(connection_.port) +
+           " of " + std::string(host));
+    else
+      return port;
+    return nullptr;
+  }
+
+  // A port that does not say HTTP has a listener of its own at each VIP and at each endpoint of a
+  // headless Service. It takes all that comes, whatever the Host header.
+  bool match_own_listener() {
+    if (IpAddress::parse(without_port(connection_.http_host))) return false;
+    collect();
+    std::erase_if(candidates_,
+                  [](const Candidate& each) { return each.protocol == Protocol::Http; });
+    if (!match_vip() && !match_headless_endpoint()) return false;
+    note("its port " + std::to_string(match_.port.number) +
+         " does not say HTTP: the address decides, the Host header does not");
+    return true;
   }
 
   // HTTP listeners are shared by all services of a port: the Host header alone decides.
@@ -151,11 +190,8 @@ class Matcher {
       note("no service that the client sees has the host " + host);
       return;
     }
-    const ServicePort* port = port_of(*match.service, connection_.port);
-    if (port == nullptr) {
-      note(std::string(match.entry->host()) + " has no port " + std::to_string(connection_.port));
-      return;
-    }
+    const ServicePort* const port = own_port(match);
+    if (port == nullptr) return;
     const Candidate candidate{match.entry->host(), match.service, port,
                               protocol_of(*match.service, *port)};
     if (candidate.protocol != Protocol::Http && candidate.protocol != Protocol::Sniffed)
@@ -170,7 +206,7 @@ class Matcher {
     const Match match = view_.lookup(host);
     if (!match || match.how != Match::How::Below || !match.service->headless) return false;
     const ServicePort* const port = port_of(*match.service, connection_.port);
-    if (port == nullptr) return false;
+    if (port == nullptr || is_kept_away(match.entry->host(), *match.service, *port)) return false;
     const Protocol protocol = protocol_of(*match.service, *port);
     if (protocol != Protocol::Http && protocol != Protocol::Sniffed) return false;
     take(TrafficMatch::Rule::HttpHost, {match.entry->host(), match.service, port, protocol});
@@ -330,7 +366,9 @@ class Matcher {
         if (port.number != connection_.port &&
             endpoint_port(endpoints, entry, port) != connection_.port)
           continue;
-        if (!has_listener_per_endpoint(service, port)) continue;
+        if (is_kept_away(host_of(service), service, port) ||
+            !has_listener_per_endpoint(service, port))
+          continue;
         take(TrafficMatch::Rule::HeadlessEndpoint,
              {host_of(service), &service, &port, Protocol::Tcp});
         return true;
@@ -342,7 +380,7 @@ class Matcher {
   // Not of HTTP ports: those are matched by the Host header, whatever the address.
   bool has_listener_per_endpoint(const ServiceRecord& service, const ServicePort& port) {
     const Protocol protocol = protocol_of(service, port);
-    if (protocol == Protocol::Http)
+    if (protocol == Protocol::Http && connection_.http_host.empty())
       note(std::string(host_of(service)) +
            " has the endpoint, but its port is HTTP: the Host header decides; specify it with "
            "--host");
@@ -380,10 +418,11 @@ class Matcher {
 
   // A port of which the protocol is not known routes as HTTP what shows a Host header.
   RouteLayer layer() const {
-    if (!connection_.http_host.empty()) return RouteLayer::Http;
-    if (match_.service == nullptr) return RouteLayer::Tcp;
+    const bool shows_host = !connection_.http_host.empty();
+    if (match_.service == nullptr) return shows_host ? RouteLayer::Http : RouteLayer::Tcp;
     const Protocol protocol = protocol_of(*match_.service, match_.port);
     if (protocol == Protocol::Tls) return RouteLayer::Tls;
+    if (protocol == Protocol::Sniffed && shows_host) return RouteLayer::Http;
     return protocol == Protocol::Http ? RouteLayer::Http : RouteLayer::Tcp;
   }
 

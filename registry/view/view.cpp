@@ -51,6 +51,20 @@ class JoinedName {
   std::size_t size_ = 0;
 };
 
+// REQUIRES: the scope does not import the service.
+std::string_view why_not_imported(const SidecarScope& scope, std::string_view host,
+                                  const ServiceRecord& service) {
+  const Symbol* const ns = service.ns.get();
+  const PortList* const ports = service.ports.get();
+  const bool is_excluded =
+      std::ranges::any_of(scope.listeners(), [&](const ListenerScope& listener) {
+        return listener.excluded.allows(host, ns, ports) &&
+               (listener.imports_namespace(ns) || listener.included.allows(host, ns, ports));
+      });
+  return is_excluded ? "one of its egress hosts with ~ excludes it"
+                     : "none of its egress hosts matches";
+}
+
 }  // namespace
 
 std::string_view to_string(Match::How how) {
@@ -80,8 +94,8 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
   }
   if (client_.scope && !client_.scope->imports(host, service.ns.get(), service.ports.get())) {
     if (reason != nullptr)
-      *reason = describe_source(client_.scope->source(), snapshot_) +
-                " does not import it: none of its egress hosts matches";
+      *reason = describe_source(client_.scope->source(), snapshot_) + " does not import it: " +
+                std::string(why_not_imported(*client_.scope, host, service));
     return false;
   }
   return true;

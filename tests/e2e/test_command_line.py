@@ -135,6 +135,16 @@ def test_explain_says_what_answers_and_why(workspace):
     assert re.search("forward", unknown.stdout, re.IGNORECASE), unknown
 
 
+def test_explain_names_each_candidate_once(workspace):
+    """The full name of a Service leads to it, and so does the short name before its search domain."""
+    workspace.write("web.yaml", {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+                                 "spec": {"ports": [{"port": 80}]}})
+    path = workspace.path / "meshdns.yaml"
+    path.write_text(yaml.safe_dump(workspace.config({"client": {"default": {"namespace": "shop"}}}, ["127.0.0.1:9"])))
+    result = run_tool("explain", "--config", path, "web.shop.svc.cluster.local", "A")
+    assert result.stdout.count("no clusterIP: a manifest") == 1, result.stdout
+
+
 def test_explain_says_that_it_looks_up_no_endpoint_names(workspace):
     workspace.write("db.yaml", merge(API, {"spec": {"addresses": None, "resolution": "DNS", "endpoints": [
         {"address": "db.example.net"}]}}))

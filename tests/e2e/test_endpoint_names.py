@@ -64,6 +64,18 @@ def test_names_without_an_address_are_told(workspace):
     assert "an endpoint name has no address name=gone.example.net namespace=default" in workspace.log()
 
 
+def test_the_failure_that_a_server_tells_is_named(workspace):
+    rules = [{"match": f"{rcode.lower()}.example.net.", "rcode": rcode} for rcode in ("SERVFAIL", "REFUSED", "NOTIMP")]
+    upstream = workspace.upstream(rules=rules)
+    workspace.write("resources.yaml", *[entry("default", f"{rcode.lower()}.example.org", [f"{rcode.lower()}.example.net"])
+                                        for rcode in ("SERVFAIL", "REFUSED", "NOTIMP")])
+    daemon = workspace.daemon({"admin": admin()}, upstreams=[upstream])
+    for rcode in ("SERVFAIL", "REFUSED", "NOTIMP"):
+        name = f"{rcode.lower()}.example.net"
+        eventually(lambda n=name, r=rcode: resolver_page(daemon)[n]["lastError"].startswith(f"{r} (asked "), 5)
+        assert daemon.ask(f"{rcode.lower()}.example.org.", "A").rcode == "SERVFAIL"
+
+
 def control_seconds(daemon):
     fields = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100

@@ -102,6 +102,16 @@ endpoints: [{ addresses: [10.4.0.1] }, { addresses: [10.4.0.2], conditions: { re
 ---
 apiVersion: v1
 kind: Service
+metadata: { name: mixed, namespace: shop }
+spec:
+  clusterIP: 10.96.0.2
+  ports:
+  - { port: 80, name: http, appProtocol: tcp }
+  - { port: 81, name: plain }
+  - { port: 443, name: https }
+---
+apiVersion: v1
+kind: Service
 metadata: { name: db, namespace: shop }
 spec: { clusterIP: None, ports: [{ port: 5432, name: tcp-pg, targetPort: 15432 }] }
 ---
@@ -260,6 +270,20 @@ TEST_F(TrafficMatchTest, TheHostDecidesForHttpWhateverTheAddress) {
   EXPECT_TRUE(noted("has no port 9999"));
 }
 
+TEST_F(TrafficMatchTest, TheHostDoesNotMatterWhereAListenerIsTheServicesOwn) {
+  for (const int port : {80, 81, 443})
+    for (const char* host : {"api.example.org", "www.example.net", "mixed"}) {
+      EXPECT_EQ(match("10.96.0.2", static_cast<std::uint16_t>(port), "", host),
+                "mixed.shop.svc.cluster.local:" + std::to_string(port) + " by address and port ->")
+          << host;
+      EXPECT_TRUE(noted("the address decides, the Host header does not")) << port;
+    }
+  EXPECT_EQ(match("10.5.0.1", 5432, "", "api.example.org"),
+            "db.shop.svc.cluster.local:5432 by endpoint of a headless service -> 10.5.0.1:15432");
+  EXPECT_EQ(match("10.6.0.1", 8080, "", "www.example.net"), "passthrough");
+  EXPECT_FALSE(noted("--host"));
+}
+
 TEST_F(TrafficMatchTest, AnExternalNameIsAnExtraMatchOfItsTarget) {
   EXPECT_EQ(match("203.0.113.1", 80, "", "alias.shop"),
             "api.example.org:80 by HTTP host -> 10.1.0.1:8080 10.1.0.2:80");
@@ -310,6 +334,27 @@ TEST_F(TrafficMatchTest, AnEntryWithoutAddressesOwnsItsPort) {
 TEST_F(TrafficMatchTest, SelectedWorkloadsHaveTheirOwnPorts) {
   EXPECT_EQ(match("192.0.2.1", 9080, "", "details.example.org"),
             "details.example.org:9080 by HTTP host -> 10.3.0.1:9081");
+}
+
+TEST_F(TrafficMatchTest, AListenerOfASidecarImportsItsPortAlone) {
+  registry_.load(R"(
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: { name: narrow, namespace: shop }
+spec:
+  egress:
+  - { port: { number: 80, protocol: HTTP, name: http }, hosts: ["shop/*"] }
+  - { port: { number: 5432, protocol: TCP, name: pg }, hosts: ["shop/db.shop.svc.cluster.local"] }
+)");
+  EXPECT_EQ(match("10.0.0.7", 80, "", "api.example.org"),
+            "api.example.org:80 by HTTP host -> 10.1.0.1:8080 10.1.0.2:80");
+  EXPECT_EQ(match("10.0.0.7", 443), "passthrough");
+  EXPECT_EQ(match("10.96.0.2", 443), "passthrough");
+  EXPECT_EQ(match("10.0.0.7", 443, "", "api.example.org"), "passthrough");
+  EXPECT_TRUE(noted("the client's Sidecar does not import port 443 of api.example.org"));
+  EXPECT_EQ(match("10.5.0.1", 5432),
+            "db.shop.svc.cluster.local:5432 by endpoint of a headless service -> 10.5.0.1:15432");
+  EXPECT_EQ(match("10.7.0.1", 84), "passthrough") << "odd has port 80, too";
 }
 
 TEST_F(TrafficMatchTest, HiddenServicesMatchNothing) {
