@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/config/sections.hpp"
+
+#include "dnsd/config/value_codecs.hpp"
+
+namespace meshdns::dnsd::schema {
+namespace {
+
+std::string complain_about_families(const std::vector<IpFamily>& families) {
+  if (families.size() == 2 && families[0] == families[1]) return "has the same family twice";
+  return families.size() > 2 ? "allows only IPv4 and IPv6" : "";
+}
+
+// A node id has a namespace; a second namespace in the configuration must be equal.
+void check_identity(const ClientIdentityConfig& identity, const Node& node, const Place& place) {
+  const Node* ns = node.find("namespace");
+  if (!identity.node_id || ns == nullptr || ns->text() == identity.node_id->ns()) return;
+  place.at("node_id").error(line_of(node, "node_id"),
+                            "has the namespace " + quoted(identity.node_id->ns()) +
+                                ", but the key `namespace` is " + quoted(ns->text()) +
+                                "; remove one of the two");
+}
+
+Codec<std::optional<NodeId>> node_id() {
+  const auto parse = [](std::string_view words) -> Result<NodeId> {
+    auto id = parse_node_id(words);
+    if (id && !is_label(id->ns()))
+      return fail(quoted(words) +
+                  " has no namespace; write it as in "
+                  "\"sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local\"");
+    return id;
+  };
+  return optional(text_value(parse, [](const NodeId& id) { return id.to_string(); }));
+}
+
+Codec<ClientIdentityConfig> client_identity() {
+  auto codec = section<ClientIdentityConfig>(
+      {
+          field("namespace", &ClientIdentityConfig::ns, namespace_name()),
+          field("labels", &ClientIdentityConfig::labels, labels()),
+          field("network", &ClientIdentityConfig::network, text(253)),
+          field("cluster", &ClientIdentityConfig::cluster, text(253)),
+          field("search", &ClientIdentityConfig::search, list(domain())),
+          field("ip_families", &ClientIdentityConfig::ip_families,
+                checked(non_empty(list(enumeration<IpFamily>()), "write [IPv4, IPv6]"),
+                        complain_about_families)),
+          field("node_id", &ClientIdentityConfig::node_id, node_id()),
+      },
+      check_identity);
+  const auto read_keys = codec.read;
+  codec.read = [=](const Node& node, const Place& place) {
+    auto identity = read_keys(node, place);
+    if (!identity || !identity->node_id) return identity;
+    identity->ns = identity->node_id->ns();
+    if (node.find("ip_families") == nullptr) identity->ip_families = identity->node_id->families();
+    return identity;
+  };
+  return codec;
+}
+
+}  // namespace
+
+Codec<ClientConfig> client() {
+  return section<ClientConfig>({
+      field("by_source_address", &ClientConfig::by_source_address, boolean()),
+      field("unknown", &ClientConfig::unknown, enumeration<UnknownClient>()),
+      field("workload_entry_namespaces", &ClientConfig::workload_entry_namespaces,
+            list(namespace_or_all())),
+      field("node_search", &ClientConfig::node_search, list(domain())),
+      field("default", &ClientConfig::default_identity, client_identity()),
+  });
+}
+
+}  // namespace meshdns::dnsd::schema

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/config/sections.hpp"
+
+#include <algorithm>
+
+#include "dnsd/config/value_codecs.hpp"
+#include "registry/model/effective_settings.hpp"
+
+namespace meshdns::dnsd::schema {
+namespace {
+
+Codec<registry::LabelRequirement> label_requirement() {
+  using registry::LabelRequirement;
+  using Operator = LabelRequirement::Operator;
+  const auto requirement = section<LabelRequirement>({
+      field("key", &LabelRequirement::key, text()),
+      field("operator", &LabelRequirement::op, enumeration<Operator>()),
+      field("values", &LabelRequirement::values, list(text())),
+  });
+  const auto read = [=](const Node& node, const Place& place) {
+    auto value = requirement.read(node, place);
+    if (!value) return value;
+    const bool takes_values = value->op == Operator::In || value->op == Operator::NotIn;
+    if (value->key.empty()) {
+      place.at("key").error(node.line(), "is missing");
+    } else if (node.find("operator") == nullptr) {
+      place.at("operator").error(node.line(), "is missing: In, NotIn, Exists or DoesNotExist");
+    } else if (takes_values == value->values.empty()) {
+      place.at("values").error(node.line(), takes_values
+                                                ? "In and NotIn need at least one value"
+                                                : "Exists and DoesNotExist take no values");
+    } else {
+      return value;
+    }
+    value.reset();
+    return value;
+  };
+  return {read, requirement.print, requirement.keys};
+}
+
+Codec<registry::LabelSelector> label_selector() {
+  using registry::LabelSelector;
+  return section<LabelSelector>({
+      field("matchLabels", &LabelSelector::match_labels, labels()),
+      field("matchExpressions", &LabelSelector::match_expressions, list(label_requirement())),
+  });
+}
+
+// MeshConfig's words for one element of matchingRules.
+struct MatchingRule {
+  registry::LabelSelector namespace_selector;
+};
+
+Codec<registry::LabelSelector> matching_rule() {
+  const auto rule = section<MatchingRule>({
+      field("namespaceSelector", &MatchingRule::namespace_selector, label_selector()),
+  });
+  return {[=](const Node& node, const Place& place) -> std::optional<registry::LabelSelector> {
+            auto value = rule.read(node, place);
+            if (!value) return std::nullopt;
+            return std::move(value->namespace_selector);
+          },
+          [=](Json& json, const registry::LabelSelector& value) { rule.print(json, {value}); },
+          rule.keys};
+}
+
+Codec<registry::TtlSettings> ttl() {
+  using registry::TtlSettings;
+  return section<TtlSettings>({
+      field("vip", &TtlSettings::vip, number(0, kMaxTtl)),
+      field("endpoint", &TtlSettings::endpoint, number(0, kMaxTtl)),
+      field("kubernetes", &TtlSettings::kubernetes, number(0, kMaxTtl)),
+      field("negative", &TtlSettings::negative, number(0, kMaxTtl)),
+  });
+}
+
+// The ConfigMap with Istio's MeshConfig: NAMESPACE/istio, or NAMESPACE/istio-REVISION.
+Codec<std::string> istio_config_map() {
+  const auto parse = [](std::string_view words) -> Result<std::string> {
+    const std::size_t slash = std::min(words.find('/'), words.size());
+    const std::string_view ns = words.substr(0, slash);
+    const std::string_view name = words.substr(std::min(slash + 1, words.size()));
+    const bool is_istio = name == "istio" || (name.starts_with("istio-") && is_label(name));
+    if (words.empty() || (is_istio && is_label(ns) && to_lower(words) == words))
+      return std::string(words);
+    return fail(quoted(words) +
+                " is not of the form NAMESPACE/istio or NAMESPACE/istio-REVISION; \"\" reads none");
+  };
+  return text_value(parse, [](const std::string& name) { return name; });
+}
+
+// A setting that Istio's MeshConfig has, too.  Null, and printed as null: the configuration does
+// not set it.
+template <typename V>
+class MeshConfigMember final : public Member<registry::MeshSettings> {
+ public:
+  using Settings = registry::MeshSettings;
+  using Origin = registry::SettingOrigin registry::SettingOrigins::*;
+  MeshConfigMember(V Settings::* member, Origin origin, const Codec<V>& codec)
+      : member_(member), origin_(origin), codec_(codec) {}
+
+ private:
+  void read_into(const Node& node, const Place& place, Settings& settings) const override {
+    if (node.is_null()) return;
+    auto value = codec_.read(node, place);
+    if (!value) return;
+    settings.*member_ = *std::move(value);
+    settings.origins.*origin_ = registry::SettingOrigin::Configuration;
+  }
+  void print_from(Json& json, const Settings& settings) const override {
+    if (settings.origins.*origin_ == registry::SettingOrigin::Configuration)
+      codec_.print(json, settings.*member_);
+    else
+      json.Null();
+  }
+
+  V Settings::* member_;
+  Origin origin_;
+  Codec<V> codec_;
+};
+
+template <typename V>
+Field<registry::MeshSettings> mesh_config_field(
+    std::string_view key, V registry::MeshSettings::* member,
+    registry::SettingOrigin registry::SettingOrigins::* origin,
+    const std::type_identity_t<Codec<V>>& codec) {
+  const AnyMember* const how = new MeshConfigMember<V>(member, origin, codec);
+  return {{key, std::shared_ptr<const AnyMember>(how), codec.keys}};
+}
+
+}  // namespace
+
+Codec<registry::ServiceEntryVisibility> service_entry_visibility() {
+  using registry::ServiceEntryVisibility;
+  using registry::VisibilityPolicy;
+  const auto policy = section<VisibilityPolicy>({
+      field("visibility", &VisibilityPolicy::visibility, enumeration<registry::Visibility>()),
+      field("matchingRules", &VisibilityPolicy::namespace_selectors, list(matching_rule())),
+  });
+  return section<ServiceEntryVisibility>({
+      field("defaultVisibility", &ServiceEntryVisibility::default_visibility,
+            enumeration<registry::Visibility>()),
+      field("policies", &ServiceEntryVisibility::policies, list(policy)),
+  });
+}
+
+Codec<registry::MeshSettings> mesh() {
+  using registry::MeshSettings;
+  using registry::SettingOrigins;
+  return section<MeshSettings>({
+      field("cluster_domain", &MeshSettings::cluster_domain, domain()),
+      mesh_config_field("root_namespace", &MeshSettings::root_namespace,
+                        &SettingOrigins::root_namespace, namespace_name()),
+      field("endpoint_answers", &MeshSettings::endpoint_answers, boolean()),
+      field("auto_allocate", &MeshSettings::auto_allocate, enumeration<registry::AutoAllocate>()),
+      field("vip_cidr_v4", &MeshSettings::vip_cidr_v4, vip_prefix(true, 4, 30)),
+      field("vip_cidr_v6", &MeshSettings::vip_cidr_v6, vip_prefix(false, 8, 126)),
+      field("vip_namespace_quota", &MeshSettings::vip_namespace_quota, number(0, 1U << 24)),
+      mesh_config_field("default_export_to", &MeshSettings::default_export_to,
+                        &SettingOrigins::default_export_to, export_to()),
+      mesh_config_field("service_entry_visibility", &MeshSettings::service_entry_visibility,
+                        &SettingOrigins::service_entry_visibility, service_entry_visibility()),
+      field("ttl", &MeshSettings::ttl, ttl()),
+      field("authoritative", &MeshSettings::authoritative, enumeration<registry::Authoritative>()),
+      field("reverse_zones", &MeshSettings::reverse_zones, zone_list(false)),
+      field("fallthrough", &MeshSettings::fallthrough, zone_list(true)),
+      field("namespaces", &MeshSettings::namespaces, list(namespace_name())),
+      field("pods", &MeshSettings::pods, enumeration<registry::PodNames>()),
+      field("endpoint_pod_names", &MeshSettings::endpoint_pod_names, boolean()),
+      field("ignore_empty_service", &MeshSettings::ignore_empty_service, boolean()),
+      field("search_shortcut", &MeshSettings::search_shortcut,
+            enumeration<registry::SearchShortcut>()),
+      field("claims", &MeshSettings::claims, enumeration<registry::Claims>()),
+      field("clusters", &MeshSettings::clusters, enumeration<registry::ClusterChoice>()),
+      field("istio_config_map", &MeshSettings::istio_config_map, istio_config_map()),
+  });
+}
+
+}  // namespace meshdns::dnsd::schema

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/config/value_codecs.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "dnsd/config/values.hpp"
+#include "registry/base/special_names.hpp"
+
+namespace meshdns::dnsd::schema {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Whether any address of the prefix is the unspecified one, a loopback or a multicast address.
+bool is_special(const IpPrefix& prefix) {
+  for (const std::string_view special :
+       {"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "::/127", "ff00::/8"}) {
+    const IpPrefix other = *IpPrefix::parse(special);
+    if (prefix.contains(other.address) || other.contains(prefix.address)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Codec<milliseconds> duration(milliseconds min, milliseconds max) {
+  const auto parse = [=](std::string_view words) -> Result<milliseconds> {
+    const auto value = parse_duration(words);
+    if (!value || (*value >= min && *value <= max)) return value;
+    return fail(quoted(words) + " is not from " + format_duration(min) + " to " +
+                format_duration(max));
+  };
+  return text_value(parse, format_duration);
+}
+
+Codec<seconds> whole_seconds(seconds max) {
+  const auto parse = [=](std::string_view words) -> Result<seconds> {
+    const auto value = parse_duration(words);
+    if (!value) return std::unexpected(value.error());
+    if (*value > max) return fail(quoted(words) + " is more than " + format_duration(max));
+    if (*value % 1s != 0ms) return fail(quoted(words) + " is not in whole seconds");
+    return std::chrono::duration_cast<seconds>(*value);
+  };
+  return text_value(parse, [](seconds value) { return format_duration(value); });
+}
+
+Codec<std::size_t> size() {
+  const auto parse = [](std::string_view words) -> Result<std::size_t> {
+    return parse_size(words);
+  };
+  return text_value(parse, format_size);
+}
+
+Codec<SocketAddress> listen_address() {
+  return text_value([](std::string_view words) { return parse_socket_address(words); },
+                    [](const SocketAddress& address) { return address.to_string(); });
+}
+
+Codec<DnstapTarget> dnstap_target() {
+  return text_value(parse_dnstap_target,
+                    [](const DnstapTarget& target) { return to_string(target); });
+}
+
+Codec<AdminAddress> admin_address() {
+  return text_value(parse_admin_address,
+                    [](const AdminAddress& address) { return to_string(address); });
+}
+
+Codec<IpPrefix> prefix() {
+  const auto parse = [](std::string_view words) -> Result<IpPrefix> {
+    if (const auto value = IpPrefix::parse(words)) return *value;
+    return fail(quoted(words) + " is not a prefix; write it as in \"10.0.0.0/8\" or \"fc00::/7\"");
+  };
+  return text_value(parse, [](const IpPrefix& value) { return value.to_string(); });
+}
+
+// One family, and lengths within which a pool of VIPs makes sense.
+Codec<IpPrefix> vip_prefix(bool v4, unsigned min_length, unsigned max_length) {
+  return checked(prefix(), [=](const IpPrefix& value) -> std::string {
+    if (value.address.is_v4() != v4)
+      return quoted(value.to_string()) + (v4 ? " is not IPv4" : " is not IPv6");
+    if (value.length < min_length || value.length > max_length)
+      return quoted(value.to_string()) + " is not a prefix of " + std::to_string(min_length) +
+             " to " + std::to_string(max_length) + " bits";
+    // Without its host bits the pool may not be the one that was meant.
+    if (value != value.network())
+      return quoted(value.to_string()) + " has host bits set; write " +
+             quoted(value.network().to_string());
+    if (is_special(value))
+      return quoted(value.to_string()) +
+             " contains unspecified, loopback or multicast addresses, which no host can have";
+    return "";
+  });
+}
+
+Codec<std::string> domain() {
+  return text_value(parse_domain, [](const std::string& name) { return name; });
+}
+
+Codec<std::string> namespace_name() {
+  const auto parse = [](std::string_view words) -> Result<std::string> {
+    if (is_label(words) && to_lower(words) == words) return std::string(words);
+    return fail(quoted(words) + " is not the name of a namespace");
+  };
+  return text_value(parse, [](const std::string& name) { return name; });
+}
+
+// A namespace, or "*" for all of them.
+Codec<std::string> namespace_or_all() {
+  const auto parse = [](std::string_view words) -> Result<std::string> {
+    if (words == "*" || (is_label(words) && to_lower(words) == words)) return std::string(words);
+    return fail(quoted(words) + R"( is neither "*" nor the name of a namespace)");
+  };
+  return text_value(parse, [](const std::string& name) { return name; });
+}
+
+Codec<std::vector<std::string>> zone_list(bool root_allowed) {
+  const auto parse = [=](std::string_view words) -> Result<std::vector<std::string>> {
+    if (words == "." && !root_allowed) return fail("the root zone cannot be used here");
+    return parse_zones(words);
+  };
+  const auto format = [](const std::vector<std::string>& zones) { return zones.front(); };
+  const auto entries = list(text_value(parse, format));
+  return {[=](const Node& node, const Place& place) -> std::optional<std::vector<std::string>> {
+            const auto parsed = entries.read(node, place);
+            if (!parsed) return std::nullopt;
+            std::vector<std::string> zones;
+            for (const auto& of_entry : *parsed)
+              zones.insert(zones.end(), of_entry.begin(), of_entry.end());
+            return zones;
+          },
+          [](Json& json, const std::vector<std::string>& zones) {
+            json.StartArray();
+            for (const std::string& zone : zones) print_text(json, zone.empty() ? "." : zone);
+            json.EndArray();
+          }};
+}
+
+Codec<registry::ExportTo> export_to() {
+  const auto parse = [](std::string_view words) -> Result<std::string> {
+    if (words == "." || words == "*" || words == "~" || is_label(words)) return std::string(words);
+    return fail(quoted(words) + R"( is neither ".", "*", "~" nor the name of a namespace)");
+  };
+  const auto entries = list(text_value(parse, [](const std::string& entry) { return entry; }));
+  return checked(non_empty(entries, R"(write ["*"] for all namespaces or ["~"] for none)"),
+                 [](const registry::ExportTo& value) -> std::string {
+                   const bool hidden = std::ranges::find(value, "~") != value.end();
+                   return hidden && value.size() > 1 ? R"("~" must be the only value)" : "";
+                 });
+}
+
+Codec<registry::Labels> text_map(std::size_t max_text) {
+  return {[=](const Node& node, const Place& place) -> std::optional<registry::Labels> {
+            if (node.is_null()) return registry::Labels();
+            if (!node.is_mapping()) {
+              wrong_type(node, place, "a mapping");
+              return std::nullopt;
+            }
+            registry::Labels result;
+            for (const Node& entry : node)
+              if (auto value = text(max_text).read(entry, place.at(entry.key())))
+                result.emplace_back(std::string(entry.key()), *std::move(value));
+            std::ranges::sort(result);
+            return result;
+          },
+          [](Json& json, const registry::Labels& value) {
+            json.StartObject();
+            for (const auto& [key, label] : value) {
+              json.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
+              print_text(json, label);
+            }
+            json.EndObject();
+          }};
+}
+
+Codec<registry::Labels> labels() { return text_map(63); }
+
+Codec<UpstreamServer> upstream_server() {
+  return text_value(parse_upstream_server,
+                    [](const UpstreamServer& server) { return server.to_string(); });
+}
+
+}  // namespace meshdns::dnsd::schema
