@@ -147,7 +147,7 @@ void QueryHandler::answer_batch(std::span<Datagram> batch) {
 // Refusals first, in the order of the protocol's layers.
 std::size_t QueryHandler::answer(QueryState& state, ParseOutcome outcome, const Snapshot& snapshot,
                                  Buffer buffer) {
-  identity_ = {};
+  client_ = nullptr;
   held_number_ = 0;
   if (outcome == ParseOutcome::Drop) return kNoReply;
   count_request(state);
@@ -220,7 +220,7 @@ std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& sna
     return refuse(state, "only classes IN and CH are served", buffer);
   const registry::Client* const client = snapshot.client_at(state.reply_to->client.address);
   if (client == nullptr) return refuse_unknown(state, buffer);
-  identity_ = client->identity.description;
+  client_ = client;
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
   View view(snapshot, *client, likely_);
   view.limit_work(kMaxWork);

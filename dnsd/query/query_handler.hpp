@@ -172,7 +172,7 @@ class QueryHandler final : public QuerySink {
   bool stopped_ = false;
 
   // Of the query under way.
-  std::string_view identity_;
+  const registry::Client* client_ = nullptr;  // null: refused before it was known
   std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
   const registry::HostEntry* likely_ = nullptr;  // the entry that lookup() will probably find
   std::uint64_t batch_started_ns_ = 0;

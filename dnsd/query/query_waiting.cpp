@@ -47,6 +47,7 @@ void QueryHandler::continue_held(std::uint64_t number, Answer&& answer) {
   HeldQuery* const held = held_.find(number);
   if (held == nullptr || stopped_) return;
   held_number_ = number;
+  client_ = nullptr;
   late_buffer_.resize(held->state.is_tcp() ? kTcpBufferSize : kUdpBufferSize);
   const std::size_t size = answer(*held, Buffer(late_buffer_));
   held_number_ = 0;
@@ -69,7 +70,7 @@ void QueryHandler::on_outcome(std::uint64_t number, const Outcome& outcome) {
     const registry::Snapshot& snapshot = reader_.current();
     const registry::Client* const client = snapshot.client_at(held.reply_to.client.address);
     if (client == nullptr) return refuse_unknown(held.state, buffer);
-    identity_ = client->identity.description;
+    client_ = client;
     View view(snapshot, *client);
     view.limit_work(kMaxWork);
     const Written written = use(held.state, view, *outcome.message, outcome.freshness, buffer);
@@ -98,6 +99,7 @@ void QueryHandler::on_snapshot() {
 void QueryHandler::expire() {
   for (const std::uint64_t number : held_.awaiting_snapshot(parts_.clock.now()))
     continue_held(number, [&](HeldQuery& held, Buffer buffer) {
+      client_ = reader_.current().client_at(held.reply_to.client.address);
       return fail(held.state, wire::Ede::NoReachableAuthority,
                   "the names of the host's endpoints could not be resolved in time", buffer);
     });
@@ -150,26 +152,27 @@ void QueryHandler::log(const QueryState& state, Buffer reply, Rcode rcode, std::
   const wire::QueryMessage& query = *state.query;
   // The reply repeats the question as it was asked.
   const auto* const question = reinterpret_cast<const char*>(reply.data() + wire::kHeaderSize);
-  parts_.log->on_answer({.client = state.reply_to->client,
-                         .id = wire::load_u16(reply.data()),
-                         .identity = identity_,
-                         .qname = {question, query.question.empty() ? 0 : query.qname_size},
-                         .qtype = query.qtype,
-                         .qclass = query.qclass,
-                         .recursion_desired = query.recursion_desired,
-                         .has_edns = query.has_edns,
-                         .dnssec_ok = query.has_edns && query.edns.dnssec_ok,
-                         .udp_payload = query.has_edns ? query.edns.udp_payload : std::uint16_t{0},
-                         .query_size = state.query_size,
-                         .rcode = rcode,
-                         .authoritative = (reply[2] & kAuthoritativeBit) != 0,
-                         .truncated = (reply[2] & kTruncatedBit) != 0,
-                         .empty = wire::load_u16(reply.data() + 6) == 0,
-                         .reply_size = size,
-                         .source = state.source,
-                         .upstream = state.upstream,
-                         .duration_ns = parts_.clock.precise_now() - state.started_ns,
-                         .reply = reply.first(size)});
+  parts_.log->on_answer(
+      {.client = state.reply_to->client,
+       .id = wire::load_u16(reply.data()),
+       .identity = client_ == nullptr ? std::string_view() : client_->identity.description,
+       .qname = {question, query.question.empty() ? 0 : query.qname_size},
+       .qtype = query.qtype,
+       .qclass = query.qclass,
+       .recursion_desired = query.recursion_desired,
+       .has_edns = query.has_edns,
+       .dnssec_ok = query.has_edns && query.edns.dnssec_ok,
+       .udp_payload = query.has_edns ? query.edns.udp_payload : std::uint16_t{0},
+       .query_size = state.query_size,
+       .rcode = rcode,
+       .authoritative = (reply[2] & kAuthoritativeBit) != 0,
+       .truncated = (reply[2] & kTruncatedBit) != 0,
+       .empty = wire::load_u16(reply.data() + 6) == 0,
+       .reply_size = size,
+       .source = state.source,
+       .upstream = state.upstream,
+       .duration_ns = parts_.clock.precise_now() - state.started_ns,
+       .reply = reply.first(size)});
 }
 
 }  // namespace meshdns::dnsd
