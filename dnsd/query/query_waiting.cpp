@@ -31,6 +31,7 @@ std::size_t QueryHandler::hold_for_snapshot(QueryState& state, Buffer buffer) {
   HeldQuery* const held = hold(state, number);
   if (held == nullptr) {
     counters_.rejected_waiting.add();
+    note_refused(state, TopQueries::Refusal::Limited);
     return fail(state, wire::Ede::Other, "too many queries wait for addresses", buffer);
   }
   if (held->give_up_at == 0) {
@@ -52,7 +53,10 @@ void QueryHandler::continue_held(std::uint64_t number, Answer&& answer) {
   const std::size_t size = answer(*held, Buffer(late_buffer_));
   held_number_ = 0;
   if (size == kReplyLater) return;
-  count_duration(parts_.clock.precise_now() - held->state.started_ns, 1);
+  const std::uint64_t now = parts_.clock.precise_now();
+  count_duration(now - held->state.started_ns, 1);
+  if (held->state.questions > 0)
+    top_.note_forwarded(held->query.qname(), now - held->state.started_ns, now);
   if (size == kNoReply)
     parts_.replies.drop(held->reply_to);
   else
@@ -146,6 +150,19 @@ std::size_t QueryHandler::count_reply(QueryState& state, Buffer reply, Rcode rco
 void QueryHandler::count_duration(std::uint64_t nanoseconds, std::uint64_t queries) {
   counters_.duration[QueryCounters::duration_bucket(nanoseconds)].add(queries);
   counters_.duration_sum_ns.add(nanoseconds * queries);
+}
+
+void QueryHandler::note_query(const QueryState& state, wire::ParseOutcome outcome) {
+  if (outcome == wire::ParseOutcome::Drop) return top_.put_off();
+  const IpAddress& client = state.reply_to->client.address;
+  if (state.query->question.empty()) return top_.note_nameless_query(client, batch_started_ns_);
+  const bool has_namespace = client_ != nullptr && client_->ns;
+  const std::string_view ns = has_namespace ? client_->ns->text() : std::string_view();
+  top_.note_query(state.query->qname(), client, ns, batch_started_ns_);
+}
+
+void QueryHandler::note_refused(const QueryState& state, TopQueries::Refusal refusal) {
+  top_.note_refused(state.reply_to->client.address, refusal, batch_started_ns_);
 }
 
 void QueryHandler::log(const QueryState& state, Buffer reply, Rcode rcode, std::size_t size) const {
