@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/top_page.hpp"
 #include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kFailingNames = 10;
 constexpr std::size_t kMistakes = 10;
 constexpr std::size_t kChanges = 10;
+constexpr std::size_t kTopEntries = 5;
 constexpr int kChartWidth = 600;
 constexpr int kChartHeight = 110;
 constexpr int kAxisWidth = 48;  // left of the chart, for its scale
@@ -248,6 +250,36 @@ void add_failing_names(std::string& page, const DaemonParts& daemon) {
   page += "</table>\n";
 }
 
+// Adds the most frequent names and clients.
+void add_top(std::string& page, const DaemonParts& daemon) {
+  const TopReport top = daemon.top(kTopEntries);
+  const double seconds = std::max(top.seconds, 1.0);
+  const auto per_second = [&](const TopEntry& entry) {
+    return fmt::format("{:.1f}", static_cast<double>(entry.amount) / seconds);
+  };
+  add_heading(page, "Most frequent names, lately", {"name", "queries per second"});
+  for (const TopEntry& entry : top.names) {
+    const std::string name = top_name(entry);
+    if (entry.is_cut)
+      add_row(page, {name, per_second(entry)});
+    else
+      page += fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td></tr>\n",
+                          percent_encoded(name), escaped(name), per_second(entry));
+  }
+  page += "</table>\n";
+  add_heading(page, "Clients that ask most, lately", {"client", "queries per second", "is"});
+  for (const TopEntry& entry : top.clients)
+    add_row(page, {top_address(entry).to_string(), per_second(entry),
+                   top_client(daemon, top_address(entry)).description});
+  page += "</table>\n";
+  if (top.refused_clients.empty()) return;
+  add_heading(page, "Clients that are refused or limited, lately",
+              {"client", "queries per second"});
+  for (const TopEntry& entry : top.refused_clients)
+    add_row(page, {top_address(entry).to_string(), per_second(entry)}, true);
+  page += "</table>\n";
+}
+
 // Adds the findings about resources, errors first; nothing if there are none.
 void add_findings(std::string& page, const DaemonParts& daemon) {
   std::vector<const registry::Finding*> found;
@@ -342,7 +374,7 @@ void add_links(std::string& page) {
   for (const std::string_view path :
        {"/healthz", "/readyz", "/metrics", "/registry/services", "/registry/endpoints",
         "/registry/vips", "/registry/findings", "/changes", "/sources", "/resolver", "/upstreams",
-        "/cache", "/config", "/log/level"})
+        "/top", "/cache", "/config", "/log/level"})
     page += fmt::format("<a href=\"{0}\">{0}</a> ", path);
   page += "</p>\n";
 }
@@ -364,6 +396,7 @@ std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
   add_sources(page, daemon);
   add_upstreams(page, daemon);
   add_failing_names(page, daemon);
+  add_top(page, daemon);
   add_changes(page, daemon);
   add_unresolved(page, daemon);
   add_findings(page, daemon);

@@ -12,6 +12,7 @@
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
+#include "dnsd/admin/top_page.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/quoted.hpp"
 #include "dnsd/query/explanation.hpp"
@@ -466,6 +467,7 @@ HttpRoutes admin_routes(DaemonParts parts) {
   routes["/changes"].get = [shared](Request request) { return show_changes(*shared, request); };
   routes["/resolver"].get = [shared](Request) { return show_resolver(*shared); };
   routes["/upstreams"].get = [shared](Request) { return show_upstreams(*shared); };
+  routes["/top"].get = [shared](Request request) { return show_top(*shared, request); };
   routes["/cache"].get = [shared](Request) { return show_cache(*shared); };
   routes["/cache/flush"].post = [shared](Request request) {
     return change(*shared, request, flush_cache);

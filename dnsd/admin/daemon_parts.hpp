@@ -14,6 +14,7 @@
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
+#include "dnsd/admin/latency_window.hpp"
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/config/config.hpp"
@@ -21,6 +22,7 @@
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
+#include "dnsd/query/top_report.hpp"
 #include "registry/registry.hpp"
 #include "resolver/name_resolver.hpp"
 
@@ -46,6 +48,7 @@ struct DaemonParts {
   Log& log;
   HealthBoard& health;  // any thread
   const LoadHistory& load;
+  const LatencyWindow& latency;
   const ReloadStatus& reloads;
   const HttpCounters& http;
 
@@ -54,6 +57,7 @@ struct DaemonParts {
   std::function<Readiness()> readiness;
   std::function<WorkersStatus()> workers;
   std::function<std::vector<FailingNames::Entry>(std::size_t limit)> failing_names;
+  std::function<TopReport(std::size_t limit)> top;
   std::function<std::vector<SourceReport>()> sources;
   std::function<StateStatus()> state;
   std::function<QueryLogCounts()> query_logs;

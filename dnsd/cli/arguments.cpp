@@ -124,6 +124,10 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
       app.add_subcommand("log-level", "show or change the log level of the running daemon");
   add_control_options(*level, arguments);
   add_token_option(*level, arguments);
+  CLI::App* top = app.add_subcommand("top", "show the names and clients that ask most");
+  add_control_options(*top, arguments);
+  auto* once = top->add_flag("--once", control.once, "print once and end, also at a terminal");
+  top->add_flag("--json", control.as_json, "print JSON, once")->excludes(once);
   level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off");
 }
 
@@ -178,6 +182,7 @@ Result<void> finish(const CLI::App& app, Arguments& arguments, const Raw& raw,
   if (app.got_subcommand("reload")) arguments.command = Command::Reload;
   if (app.got_subcommand("flush")) arguments.command = Command::Flush;
   if (app.got_subcommand("log-level")) arguments.command = Command::LogLevel;
+  if (app.got_subcommand("top")) arguments.command = Command::Top;
   if (arguments.command == Command::Flush && arguments.control.name.empty() &&
       arguments.control.zone.empty())
     return fail("flush: NAME or --zone ZONE is missing (--zone . for everything)");

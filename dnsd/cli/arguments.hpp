@@ -24,7 +24,7 @@ inline constexpr int kExitUsage =
 // not start it again.
 inline constexpr int kExitConfig = 78;
 
-enum class Command : std::uint8_t { Run, Check, Explain, Status, Reload, Flush, LogLevel };
+enum class Command : std::uint8_t { Run, Check, Explain, Status, Reload, Flush, LogLevel, Top };
 
 enum class CheckFormat : std::uint8_t { Text, Json, Sarif };
 
@@ -52,7 +52,8 @@ struct ExplainArguments {
 struct ControlArguments {
   std::string admin;       // address as typed; empty = the configuration's
   std::string token_file;  // empty = the configuration's
-  bool as_json = false;    // `status`
+  bool as_json = false;    // `status`, `top`
+  bool once = false;       // `top`: print once, also at a terminal
   std::string name;        // `flush`: one of both is given
   std::string zone;
   std::string level;  // `log-level`; empty = show it

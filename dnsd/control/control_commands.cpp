@@ -6,6 +6,8 @@
 #include "dnsd/control/control_commands.hpp"
 
 #include <rapidjson/document.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +25,7 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/control/admin_client.hpp"
 #include "dnsd/control/status_text.hpp"
+#include "dnsd/control/top_text.hpp"
 #include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
@@ -34,6 +37,8 @@ constexpr std::string_view kPackagedAdminAddress = "unix:/run/meshdns/admin.sock
 constexpr std::chrono::seconds kReloadLimit{20};
 constexpr std::chrono::milliseconds kReloadPoll{20};
 constexpr std::size_t kMaxShownLine = 2'000;
+constexpr std::chrono::seconds kTopInterval{1};
+constexpr std::string_view kClearTerminal = "\x1b[H\x1b[2J";
 
 void put_line(std::ostream& out, std::string_view line) {
   out << registry::printable(line, kMaxShownLine) << '\n';
@@ -263,6 +268,35 @@ int run_log_level(const AdminClient& daemon, const std::string& level, std::ostr
                      out, err);
 }
 
+// Entries of each list: as many as fit the terminal.
+std::size_t entries_that_fit() {
+  constexpr std::size_t kLists = 6;
+  constexpr std::size_t kHeading = 2;  // an empty line and the columns
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return 10;
+  const std::size_t share = (size.ws_row - 1U) / kLists;
+  return std::clamp<std::size_t>(share > kHeading ? share - kHeading : 0, 1, 10);
+}
+
+int run_top(const AdminClient& daemon, const ControlArguments& control, std::ostream& out,
+            std::ostream& err) {
+  if (control.as_json) return print_reply(daemon.get("/top"), out, err);
+  const bool repeats = !control.once && ::isatty(STDOUT_FILENO) == 1;
+  for (;;) {
+    const std::size_t limit = repeats ? entries_that_fit() : 10;
+    const auto reply = daemon.get("/top?limit=" + std::to_string(limit));
+    if (!reply) return say_unreachable(reply.error(), err);
+    if (reply->status != 200) return say_refused(*reply, err);
+    const std::string text = top_text(reply->body);
+    if (!repeats) {
+      out << text;
+      return 0;
+    }
+    out << kClearTerminal << text << std::flush;
+    std::this_thread::sleep_for(kTopInterval);
+  }
+}
+
 }  // namespace
 
 int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -274,6 +308,8 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
       return run_status(*daemon, arguments.control.as_json, out, err);
     case Command::Flush:
       return run_flush(*daemon, arguments.control, out, err);
+    case Command::Top:
+      return run_top(*daemon, arguments.control, out, err);
     default:
       return run_log_level(*daemon, arguments.control.level, out, err);
   }

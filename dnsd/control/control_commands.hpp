@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that ask or change the running daemon: status, reload, flush and log-level.
+// Commands that ask or change the running daemon: status, reload, flush, log-level and top.
 #pragma once
 
 #include <iosfwd>

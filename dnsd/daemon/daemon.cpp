@@ -517,6 +517,8 @@ void Daemon::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCounts& c
 void Daemon::keep_history() {
   const auto now = std::chrono::steady_clock::now();
   load_.observe(workers_.totals(), now);
+  if (latency_.is_due(now))
+    latency_.observe(forwarding_->upstreams.status(uv_hrtime() / 1'000'000), now);
   sources_.note_changes(now);
   if (--seconds_to_fade_ > 0) return;
   seconds_to_fade_ = kFadeSeconds;
@@ -831,12 +833,14 @@ DaemonParts Daemon::parts() {
           .log = log_,
           .health = health_,
           .load = load_,
+          .latency = latency_,
           .reloads = reloader_.status(),
           .http = admin_.counters(),
           .answers = [this]() -> const AnswerHistory& { return answers_.history(); },
           .readiness = [this] { return readiness(); },
           .workers = [this] { return workers_.status(); },
           .failing_names = [this](std::size_t limit) { return workers_.failing_names(limit); },
+          .top = [this](std::size_t limit) { return workers_.top(limit); },
           .sources = [this] { return sources_.reports(); },
           .state = [this] { return state_keeper_.status(); },
           .query_logs = [this] { return query_logging_.counts(); },

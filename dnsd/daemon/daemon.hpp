@@ -193,6 +193,7 @@ class Daemon {
   AdminCounts metrics_counts_;
   OverloadWatch overload_;
   LoadHistory load_;
+  LatencyWindow latency_;
   unsigned seconds_to_fade_;
   Supervisor supervisor_;
   Phase phase_ = Phase::Serving;

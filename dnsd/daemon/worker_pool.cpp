@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/worker_pool.hpp"
 
+#include <uv.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -127,6 +129,12 @@ std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) co
   std::ranges::stable_sort(list, std::ranges::greater{}, &FailingNames::Entry::count);
   if (list.size() > limit) list.resize(limit);
   return list;
+}
+
+TopReport WorkerPool::top(std::size_t limit) const {
+  std::vector<TopQueries*> workers;
+  for (const auto& unit : units_) workers.push_back(&unit->top());
+  return TopQueries::report(workers, limit, uv_hrtime());
 }
 
 void WorkerPool::fade_failing_names() {

@@ -18,6 +18,7 @@
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_settings.hpp"
+#include "dnsd/query/top_report.hpp"
 #include "registry/snapshot/publisher.hpp"
 
 namespace meshdns::dnsd {
@@ -67,6 +68,8 @@ class WorkerPool {
   // The names that recently got no answer most often, over all workers; at most `limit`.
   std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
   void fade_failing_names();
+  // The most frequent names and clients; each list has at most `limit` entries.
+  TopReport top(std::size_t limit) const;
 
   // No new queries from now on; those in flight are answered.  `on_drained` is called on another
   // thread when all have ended.

@@ -34,6 +34,7 @@ class WorkerUnit {
   const WorkerCounters& net() const { return worker_->counters(); }
   const QueryCounters& query() const { return handler_->counters(); }
   FailingNames& failing_names() { return handler_->failing_names(); }
+  TopQueries& top() { return handler_->top(); }
   std::optional<IpAddress> take_limited() { return handler_->take_limited(); }
   const ForwardCounters& forward() const { return forwarder_->counters(); }
   const Forwarder& forwarder() const { return *forwarder_; }

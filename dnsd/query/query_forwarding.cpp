@@ -202,6 +202,7 @@ std::size_t QueryHandler::ask(QueryState& state, Buffer buffer) {
   HeldQuery* const held = hold(state, number);
   if (held == nullptr) {
     counters_.rejected_waiting.add();
+    note_refused(state, TopQueries::Refusal::Limited);
     return fail(state, wire::Ede::Other, "too many queries wait for an upstream", buffer);
   }
   ++held->state.questions;

@@ -75,6 +75,7 @@ std::size_t QueryHandler::reply_limit(const QueryMessage& query, bool tcp, std::
 QueryHandler::QueryHandler(QueryHandlerParts parts, QuerySettings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
+      top_(parts_.clock.precise_now(), reinterpret_cast<std::uintptr_t>(this)),
       reader_(parts_.publisher),
       rotation_(reinterpret_cast<std::uintptr_t>(this) ^ parts_.clock.precise_now()) {
   limiter_.configure(settings_.rate_limit);
@@ -104,6 +105,7 @@ void QueryHandler::on_batch(std::span<Datagram> batch) {
 // All are parsed before any is looked up, so that the waits for memory overlap.
 void QueryHandler::answer_batch(std::span<Datagram> batch) {
   batch_started_ns_ = parts_.clock.precise_now();
+  top_.begin_batch(batch_started_ns_);
   const Snapshot& snapshot = reader_.current();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     outcomes_[i] = parse_query(batch[i].buffer.first(batch[i].query_size), messages_[i]);
@@ -123,6 +125,8 @@ void QueryHandler::answer_batch(std::span<Datagram> batch) {
     state.started_ns = batch_started_ns_;
     likely_ = is_fetched ? entries_[i] : nullptr;
     batch[i].reply_size = answer(state, outcomes_[i], snapshot, batch[i].buffer);
+    if (top_.is_due()) [[unlikely]]
+      note_query(state, outcomes_[i]);
     if (batch[i].reply_size != kReplyLater && batch[i].reply_size != kNoReply) ++answered;
   }
   likely_ = nullptr;
@@ -147,7 +151,7 @@ void QueryHandler::answer_batch(std::span<Datagram> batch) {
 // Refusals first, in the order of the protocol's layers.
 std::size_t QueryHandler::answer(QueryState& state, ParseOutcome outcome, const Snapshot& snapshot,
                                  Buffer buffer) {
-  identity_ = {};
+  client_ = nullptr;
   held_number_ = 0;
   if (outcome == ParseOutcome::Drop) return kNoReply;
   count_request(state);
@@ -193,9 +197,11 @@ QueryHandler::Written QueryHandler::limit(QueryState& state, ParseOutcome outcom
       return {};
     case RateLimiter::Verdict::Drop:
       counters_.limited_dropped.add();
+      note_refused(state, TopQueries::Refusal::Limited);
       return kNoReply;
     case RateLimiter::Verdict::Truncate:
       counters_.limited_truncated.add();
+      note_refused(state, TopQueries::Refusal::Limited);
       break;
   }
   if (outcome != ParseOutcome::Ok) return {};
@@ -220,7 +226,7 @@ std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& sna
     return refuse(state, "only classes IN and CH are served", buffer);
   const registry::Client* const client = snapshot.client_at(state.reply_to->client.address);
   if (client == nullptr) return refuse_unknown(state, buffer);
-  identity_ = client->identity.description;
+  client_ = client;
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
   View view(snapshot, *client, likely_);
   view.limit_work(kMaxWork);
@@ -331,6 +337,7 @@ std::size_t QueryHandler::write_rcode(QueryState& state, Rcode rcode, Buffer buf
 
 std::size_t QueryHandler::refuse(QueryState& state, std::string_view why, Buffer buffer) {
   state.source = AnswerSource::Refused;
+  note_refused(state, TopQueries::Refusal::Refused);
   MessageWriter writer = begin_reply(state, buffer);
   writer.set_rcode(Rcode::Refused);
   if (!is_kept_short(state)) writer.set_extended_error(wire::Ede::Prohibited, why);

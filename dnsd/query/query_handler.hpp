@@ -29,6 +29,7 @@
 #include "dnsd/query/rate_limiter.hpp"
 #include "dnsd/query/reply_options.hpp"
 #include "dnsd/query/rotation.hpp"
+#include "dnsd/query/top_queries.hpp"
 #include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "registry/view/view.hpp"
@@ -76,6 +77,7 @@ class QueryHandler final : public QuerySink {
   // Any thread.
   const QueryCounters& counters() const { return counters_; }
   FailingNames& failing_names() { return failing_names_; }
+  TopQueries& top() { return top_; }
   // One of the clients that have been over their rate limit since the last call.
   std::optional<IpAddress> take_limited() { return limiter_.take_limited(); }
 
@@ -159,12 +161,15 @@ class QueryHandler final : public QuerySink {
   void count_request(const QueryState& state);
   std::size_t count_reply(QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size);
   void count_duration(std::uint64_t nanoseconds, std::uint64_t queries);
+  void note_query(const QueryState& state, wire::ParseOutcome outcome);
+  void note_refused(const QueryState& state, TopQueries::Refusal refusal);
   void log(const QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size) const;
 
   QueryHandlerParts parts_;
   QuerySettings settings_;
   QueryCounters counters_;
   FailingNames failing_names_;
+  TopQueries top_;
   RateLimiter limiter_;
   HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
   registry::Publisher::Reader reader_;
@@ -172,7 +177,7 @@ class QueryHandler final : public QuerySink {
   bool stopped_ = false;
 
   // Of the query under way.
-  std::string_view identity_;
+  const registry::Client* client_ = nullptr;  // null: refused before it was known
   std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
   const registry::HostEntry* likely_ = nullptr;  // the entry that lookup() will probably find
   std::uint64_t batch_started_ns_ = 0;

@@ -31,6 +31,7 @@ std::size_t QueryHandler::hold_for_snapshot(QueryState& state, Buffer buffer) {
   HeldQuery* const held = hold(state, number);
   if (held == nullptr) {
     counters_.rejected_waiting.add();
+    note_refused(state, TopQueries::Refusal::Limited);
     return fail(state, wire::Ede::Other, "too many queries wait for addresses", buffer);
   }
   if (held->give_up_at == 0) {
@@ -47,11 +48,15 @@ void QueryHandler::continue_held(std::uint64_t number, Answer&& answer) {
   HeldQuery* const held = held_.find(number);
   if (held == nullptr || stopped_) return;
   held_number_ = number;
+  client_ = nullptr;
   late_buffer_.resize(held->state.is_tcp() ? kTcpBufferSize : kUdpBufferSize);
   const std::size_t size = answer(*held, Buffer(late_buffer_));
   held_number_ = 0;
   if (size == kReplyLater) return;
-  count_duration(parts_.clock.precise_now() - held->state.started_ns, 1);
+  const std::uint64_t now = parts_.clock.precise_now();
+  count_duration(now - held->state.started_ns, 1);
+  if (held->state.questions > 0)
+    top_.note_forwarded(held->query.qname(), now - held->state.started_ns, now);
   if (size == kNoReply)
     parts_.replies.drop(held->reply_to);
   else
@@ -69,7 +74,7 @@ void QueryHandler::on_outcome(std::uint64_t number, const Outcome& outcome) {
     const registry::Snapshot& snapshot = reader_.current();
     const registry::Client* const client = snapshot.client_at(held.reply_to.client.address);
     if (client == nullptr) return refuse_unknown(held.state, buffer);
-    identity_ = client->identity.description;
+    client_ = client;
     View view(snapshot, *client);
     view.limit_work(kMaxWork);
     const Written written = use(held.state, view, *outcome.message, outcome.freshness, buffer);
@@ -98,6 +103,7 @@ void QueryHandler::on_snapshot() {
 void QueryHandler::expire() {
   for (const std::uint64_t number : held_.awaiting_snapshot(parts_.clock.now()))
     continue_held(number, [&](HeldQuery& held, Buffer buffer) {
+      client_ = reader_.current().client_at(held.reply_to.client.address);
       return fail(held.state, wire::Ede::NoReachableAuthority,
                   "the names of the host's endpoints could not be resolved in time", buffer);
     });
@@ -146,30 +152,44 @@ void QueryHandler::count_duration(std::uint64_t nanoseconds, std::uint64_t queri
   counters_.duration_sum_ns.add(nanoseconds * queries);
 }
 
+void QueryHandler::note_query(const QueryState& state, wire::ParseOutcome outcome) {
+  if (outcome == wire::ParseOutcome::Drop) return top_.put_off();
+  const IpAddress& client = state.reply_to->client.address;
+  if (state.query->question.empty()) return top_.note_nameless_query(client, batch_started_ns_);
+  const bool has_namespace = client_ != nullptr && client_->ns;
+  const std::string_view ns = has_namespace ? client_->ns->text() : std::string_view();
+  top_.note_query(state.query->qname(), client, ns, batch_started_ns_);
+}
+
+void QueryHandler::note_refused(const QueryState& state, TopQueries::Refusal refusal) {
+  top_.note_refused(state.reply_to->client.address, refusal, batch_started_ns_);
+}
+
 void QueryHandler::log(const QueryState& state, Buffer reply, Rcode rcode, std::size_t size) const {
   const wire::QueryMessage& query = *state.query;
   // The reply repeats the question as it was asked.
   const auto* const question = reinterpret_cast<const char*>(reply.data() + wire::kHeaderSize);
-  parts_.log->on_answer({.client = state.reply_to->client,
-                         .id = wire::load_u16(reply.data()),
-                         .identity = identity_,
-                         .qname = {question, query.question.empty() ? 0 : query.qname_size},
-                         .qtype = query.qtype,
-                         .qclass = query.qclass,
-                         .recursion_desired = query.recursion_desired,
-                         .has_edns = query.has_edns,
-                         .dnssec_ok = query.has_edns && query.edns.dnssec_ok,
-                         .udp_payload = query.has_edns ? query.edns.udp_payload : std::uint16_t{0},
-                         .query_size = state.query_size,
-                         .rcode = rcode,
-                         .authoritative = (reply[2] & kAuthoritativeBit) != 0,
-                         .truncated = (reply[2] & kTruncatedBit) != 0,
-                         .empty = wire::load_u16(reply.data() + 6) == 0,
-                         .reply_size = size,
-                         .source = state.source,
-                         .upstream = state.upstream,
-                         .duration_ns = parts_.clock.precise_now() - state.started_ns,
-                         .reply = reply.first(size)});
+  parts_.log->on_answer(
+      {.client = state.reply_to->client,
+       .id = wire::load_u16(reply.data()),
+       .identity = client_ == nullptr ? std::string_view() : client_->identity.description,
+       .qname = {question, query.question.empty() ? 0 : query.qname_size},
+       .qtype = query.qtype,
+       .qclass = query.qclass,
+       .recursion_desired = query.recursion_desired,
+       .has_edns = query.has_edns,
+       .dnssec_ok = query.has_edns && query.edns.dnssec_ok,
+       .udp_payload = query.has_edns ? query.edns.udp_payload : std::uint16_t{0},
+       .query_size = state.query_size,
+       .rcode = rcode,
+       .authoritative = (reply[2] & kAuthoritativeBit) != 0,
+       .truncated = (reply[2] & kTruncatedBit) != 0,
+       .empty = wire::load_u16(reply.data() + 6) == 0,
+       .reply_size = size,
+       .source = state.source,
+       .upstream = state.upstream,
+       .duration_ns = parts_.clock.precise_now() - state.started_ns,
+       .reply = reply.first(size)});
 }
 
 }  // namespace meshdns::dnsd

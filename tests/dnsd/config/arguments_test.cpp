@@ -65,6 +65,11 @@ TEST(ArgumentsTest, CommandsForTheRunningDaemonNeedNoConfiguration) {
   ASSERT_EQ(reload.status, std::nullopt) << reload.err;
   EXPECT_EQ(reload.arguments.command, Command::Reload);
   EXPECT_EQ(reload.arguments.control.pid, 7);
+  const Parsed top = parse({"top", "--once"});
+  ASSERT_EQ(top.status, std::nullopt) << top.err;
+  EXPECT_EQ(top.arguments.command, Command::Top);
+  EXPECT_TRUE(top.arguments.is_control() && top.arguments.control.once);
+  EXPECT_EQ(parse({"top", "--once", "--json"}).status, kExitUsage);
   EXPECT_FALSE(parse({"run", "--config", "a.yaml"}).arguments.is_control());
 }
 

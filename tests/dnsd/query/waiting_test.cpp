@@ -41,6 +41,24 @@ TEST_F(WaitingTest, WaitEndsWithTheTimeout) {
   EXPECT_EQ(handler().in_flight(), 0U);
 }
 
+class IdentityLog final : public QueryLog {
+ public:
+  void on_answer(const AnsweredQuery& answered) override {
+    identities.emplace_back(answered.identity);
+  }
+  std::vector<std::string> identities;
+};
+
+// Another query, of a client that is refused, comes before the timeout.
+TEST_F(WaitingTest, LogHasTheClientOfAQueryThatTimedOut) {
+  IdentityLog log;
+  handler().set_log(&log);
+  EXPECT_EQ(ask("slow.example.org. A"), "WAIT");
+  ask("slow.example.org. A", {.from = "192.0.2.7"});
+  clock_.advance(2000);
+  EXPECT_EQ(log.identities, (std::vector<std::string>{"", "client.default"}));
+}
+
 TEST_F(WaitingTest, DeadlineIsNotMovedBySnapshots) {
   EXPECT_EQ(ask("slow.example.org. A"), "WAIT");
   clock_.advance(1500);

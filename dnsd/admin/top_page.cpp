@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/admin/top_page.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/json.hpp"
+#include "dnsd/config/quoted.hpp"
+#include "registry/base/printable.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::size_t kUsualTop = 10;
+constexpr std::size_t kLongestTop = 100;
+
+// nullopt: limit= is no number from 1 to kLongestTop.
+std::optional<std::size_t> top_limit(std::string_view text) {
+  if (text.empty()) return kUsualTop;
+  std::size_t limit = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
+  if (error != std::errc() || end != text.data() + text.size() || limit == 0 || limit > kLongestTop)
+    return std::nullopt;
+  return limit;
+}
+
+void put_number(Json& json, const char* key, double number) {
+  json.Key(key);
+  json.Double(number);
+}
+
+void put_amount(Json& json, const TopEntry& entry, double seconds) {
+  put(json, "queries", entry.amount);
+  put(json, "error", entry.error);
+  put_number(json, "perSecond", static_cast<double>(entry.amount) / seconds);
+}
+
+void put_name(Json& json, const TopEntry& entry) {
+  put(json, "name", top_name(entry));
+  if (entry.is_cut) put_bool(json, "cut", true);
+}
+
+void put_client(Json& json, const DaemonParts& daemon, const TopEntry& entry) {
+  const IpAddress address = top_address(entry);
+  put(json, "address", address.to_string());
+  const TopClient client = top_client(daemon, address);
+  put(json, "client", client.description);
+  put(json, "namespace", client.ns);
+}
+
+void put_forwarded(Json& json, const TopEntry& entry) {
+  const double total_ms = static_cast<double>(entry.amount) / 1e3;
+  put_name(json, entry);
+  put(json, "queries", entry.part);
+  put_number(json, "totalMs", total_ms);
+  put_number(json, "errorMs", static_cast<double>(entry.error) / 1e3);
+  const auto queries = static_cast<double>(std::max<std::uint64_t>(entry.part, 1));
+  put_number(json, "meanMs", total_ms / queries);
+  put_number(json, "longestMs", static_cast<double>(entry.peak) / 1e3);
+}
+
+void put_latency(Json& json, const UpstreamStatus& upstream,
+                 const LatencyWindow::Buckets& latency) {
+  put(json, "server", upstream.name);
+  put(json, "health", health_name(upstream));
+  put(json, "answers", std::accumulate(latency.begin(), latency.end(), std::uint64_t{0}));
+  put_number(json, "medianMs", quantile_ms(latency, 0.5));
+  put_number(json, "p90Ms", quantile_ms(latency, 0.9));
+  put_number(json, "p99Ms", quantile_ms(latency, 0.99));
+  json.Key("latency");
+  json.StartArray();
+  for (std::size_t i = 0; i < latency.size(); ++i) {
+    if (latency[i] == 0) continue;
+    json.StartObject();
+    json.Key("upToMs");  // null: above all
+    if (i < kLatencyBuckets)
+      json.Double(0.25 * static_cast<double>(std::uint64_t{1} << i));
+    else
+      json.Null();
+    put(json, "answers", latency[i]);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+template <typename List, typename PutMembers>
+void put_top(Json& json, const char* key, const List& list, PutMembers put_members) {
+  put_list(json, key, list, [&](const auto& entry) {
+    json.StartObject();
+    put_members(entry);
+    json.EndObject();
+  });
+}
+
+void put_report(Json& json, const DaemonParts& daemon, const TopReport& top) {
+  const double seconds = std::max(top.seconds, 1.0);
+  put_number(json, "seconds", top.seconds);
+  put(json, "queries", top.queries);
+  put_number(json, "perSecond", static_cast<double>(top.queries) / seconds);
+  put(json, "refused", top.refused);
+  put_top(json, "names", top.names, [&](const TopEntry& entry) {
+    put_name(json, entry);
+    put_amount(json, entry, seconds);
+  });
+  put_top(json, "clients", top.clients, [&](const TopEntry& entry) {
+    put_client(json, daemon, entry);
+    put_amount(json, entry, seconds);
+  });
+  put_top(json, "namespaces", top.namespaces, [&](const TopEntry& entry) {
+    put(json, "namespace", entry.text);
+    put_amount(json, entry, seconds);
+  });
+  put_top(json, "forwarded", top.forwarded,
+          [&](const TopEntry& entry) { put_forwarded(json, entry); });
+  put_top(json, "refusedClients", top.refused_clients, [&](const TopEntry& entry) {
+    put_client(json, daemon, entry);
+    put_amount(json, entry, seconds);
+    put(json, "limited", entry.part);
+  });
+  put_top(json, "upstreams", upstream_status(daemon), [&](const UpstreamStatus& upstream) {
+    put_latency(json, upstream, daemon.latency.recent(upstream));
+  });
+}
+
+}  // namespace
+
+std::string top_name(const TopEntry& entry) {
+  return (entry.is_cut ? "..." : "") + registry::escape(entry.text) + ".";
+}
+
+IpAddress top_address(const TopEntry& entry) {
+  IpAddress::Octets octets{};
+  std::copy_n(entry.text.begin(), std::min(entry.text.size(), octets.size()), octets.begin());
+  return IpAddress::v6(octets);  // IPv4 is held as IPv4-mapped
+}
+
+TopClient top_client(const DaemonParts& daemon, const IpAddress& address) {
+  const auto snapshot = daemon.registry.current();
+  if (!snapshot->by_source_address) return {};
+  const registry::ClientEntry* entry = snapshot->client_entry_at(address);
+  if (entry == nullptr || !entry->client) return {};
+  return {entry->client->identity.description, entry->client->identity.ns};
+}
+
+HttpResponse show_top(const DaemonParts& daemon, const HttpRequest& request) {
+  const auto limit = top_limit(request.argument("limit"));
+  if (!limit)
+    return json_error("limit=: " + quoted(request.argument("limit")) +
+                          " is not a number from 1 to " + std::to_string(kLongestTop),
+                      400);
+  const TopReport top = daemon.top(*limit);
+  return json_response([&](Json& json) {
+    json.SetMaxDecimalPlaces(3);
+    json.StartObject();
+    put_report(json, daemon, top);
+    json.EndObject();
+  });
+}
+
+}  // namespace meshdns::dnsd
