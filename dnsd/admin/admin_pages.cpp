@@ -83,8 +83,8 @@ std::string ago(std::chrono::steady_clock::time_point then) {
   using namespace std::chrono;
   const auto seconds = duration_cast<std::chrono::seconds>(steady_clock::now() - then).count();
   if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
-  if (seconds < 48 * 3600) return fmt::format("{} h", seconds / 3600);
+  if (seconds < 7'200) return fmt::format("{} min", seconds / 60);
+  if (seconds < 172'800) return fmt::format("{} h", seconds / 3'600);
   return fmt::format("{} days", seconds / 86400);
 }
 
