@@ -8,12 +8,12 @@ namespace {
 
 TEST(ResourcesTest, SelectorMatchesWhenEveryLabelIsThere) {
   const Labels labels = {{"app", "api"}, {"tier", "web"}, {"zone", "a"}};
-  EXPECT_TRUE(selects({}, labels));
-  EXPECT_TRUE(selects({}, {}));
-  EXPECT_TRUE(selects({{"app", "api"}, {"zone", "a"}}, labels));
-  EXPECT_FALSE(selects({{"app", "other"}}, labels));
-  EXPECT_FALSE(selects({{"app", "api"}, {"missing", ""}}, labels));
-  EXPECT_FALSE(selects({{"app", "api"}}, {}));
+  EXPECT_TRUE(selects(Labels{}, labels));
+  EXPECT_TRUE(selects(Labels{}, {}));
+  EXPECT_TRUE(selects(Labels{{"app", "api"}, {"zone", "a"}}, labels));
+  EXPECT_FALSE(selects(Labels{{"app", "other"}}, labels));
+  EXPECT_FALSE(selects(Labels{{"app", "api"}, {"missing", ""}}, labels));
+  EXPECT_FALSE(selects(Labels{{"app", "api"}}, {}));
 }
 
 TEST(ResourcesTest, KeyIsKindClusterNamespaceAndName) {

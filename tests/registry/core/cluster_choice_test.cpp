@@ -40,9 +40,9 @@ struct ClusterService {
   std::string cluster;
   std::int64_t created = 0;
   bool headless = false;
-  std::string alias;       // not empty: ExternalName
-  std::string cluster_ip;  // empty: it waits for one
-  std::vector<Member> members;
+  std::string alias = {};       // not empty: ExternalName
+  std::string cluster_ip = {};  // empty: it waits for one
+  std::vector<Member> members = {};
 };
 using ClusterServices = std::vector<ClusterService>;
 

@@ -302,7 +302,8 @@ TEST(DecodeTest, AServiceWithoutAnAddressIsAManifestUnlessItIsOfTheApi) {
     const auto object =
         parser.parse(R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"api"},"spec":{)" +
                      std::string(spec) + "}}");
-    const DecodeOptions options{.path = "test", .from_file = from_file};
+    const DecodeOptions options{
+        .path = "test", .cluster = "", .network = "", .from_file = from_file};
     const Decoded decoded = decode_object(**object, {}, options, [](Finding&&) {});
     return std::get<KubeService>(*decoded.resource).is_manifest;
   };
