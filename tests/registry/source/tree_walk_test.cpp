@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which writes wake a source: those to its own files, and no others.
+// Writes wake a source if they are to its own files, and not otherwise.
 #include "registry/source/tree_walk.hpp"
 
 #include <gtest/gtest.h>
