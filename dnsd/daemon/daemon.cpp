@@ -5,20 +5,16 @@
 
 #include <algorithm>
 #include <csignal>
-#include <iterator>
-#include <thread>
 
 #include "dnsd/admin/admin_routes.hpp"
-#include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/core_dumps.hpp"
-#include "dnsd/daemon/first_steps.hpp"
+#include "dnsd/daemon/daemon_shared.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_file.hpp"
-#include "dnsd/daemon/troubles.hpp"
 #include "dnsd/daemon/vip_setup.hpp"
 #include "loop/check_loop.hpp"
 #include "registry/base/descriptor_limit.hpp"
@@ -29,7 +25,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kResolvConfPoll{2'000};
 constexpr std::chrono::milliseconds kConfigPoll{1'000};
-constexpr unsigned kFadeSeconds = 60;
 // Bytes that unfinished queries and unread answers of all TCP clients may take, and the share that
 // one worker has in any case.
 constexpr std::size_t kHeldByTcp = 32 << 20;
@@ -42,25 +37,9 @@ constexpr std::chrono::milliseconds kFirstReadLimit{1'000};
 // With a state of an earlier run there are answers at once; sources that are read this soon after
 // the start spare clients the old ones.
 constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
-// The interval of tries to bind an address that is in use: its other user may be about to end.
-constexpr std::chrono::seconds kBindAgain{5};
-// The time that a start waits for an address that another process has: the daemon that this one
-// replaces may be draining its queries.
-constexpr std::chrono::seconds kBindWait{3};
-constexpr std::chrono::milliseconds kBindRetry{50};
-// The interval at which a start looks whether the daemon that it replaces still lives.
-constexpr std::chrono::milliseconds kPredecessorPoll{50};
 // The time after SIGTERM for the next daemon, which is there already, to become ready.  Kubernetes
 // kills a Pod after 30 s.
 constexpr std::chrono::seconds kSuccessorLimit{20};
-// After this time, the log and the supervisor hear that the daemon answers, though a source has not
-// been read: it answers all queries that do not depend on that source.
-constexpr std::chrono::seconds kServingAnyway{5};
-
-unsigned worker_count(const ServerConfig& server) {
-  return server.workers != 0 ? server.workers : std::max(1U, std::thread::hardware_concurrency());
-}
-
 TcpLimits tcp_limits(const ServerConfig& server) {
   const TcpConfig& config = server.tcp;
   TcpLimits limits;
@@ -71,29 +50,6 @@ TcpLimits tcp_limits(const ServerConfig& server) {
   // Clients hold descriptors for minutes; questions to upstreams need some for milliseconds.
   limits.reserved_files = std::max(limits.reserved_files, descriptor_limit() / 4);
   return limits;
-}
-
-std::string_view first_reason(const Readiness& readiness) {
-  for (const auto* reasons : {&readiness.not_ready, &readiness.degraded})
-    if (!reasons->empty()) return reasons->front();
-  return {};
-}
-
-std::string joined(std::span<const SocketAddress> addresses) {
-  std::string text;
-  for (const auto& address : addresses) text += (text.empty() ? "" : ",") + address.to_string();
-  return text;
-}
-
-// All addresses that cannot be used, so that a person sees every conflict at once: with another
-// daemon on the ports for DNS, the port of the admin endpoint is often taken, too.
-Error all_of(const std::vector<Error>& failures, const std::optional<AdminAddress>& admin) {
-  std::string text;
-  for (const Error& failure : failures) text += (text.empty() ? "" : "; and ") + failure.message;
-  if (admin && std::holds_alternative<SocketAddress>(*admin))
-    if (const auto opened = ListeningSocket::open(*admin, 1); !opened)
-      text += "; and admin.listen: " + opened.error().message;
-  return {std::move(text)};
 }
 
 // Each question that waits for an upstream has a socket.  The soft limit, often 1,024, is there for
@@ -194,34 +150,6 @@ Result<void> Daemon::start() {
   return {};
 }
 
-Result<void> Daemon::open_listeners() {
-  auto inherited = ListenerSet::adopt(std::move(activated_), worker_count(config_.server));
-  if (!inherited) return std::unexpected(inherited.error());
-  return open_beside(*inherited);
-}
-
-// Opens what the configuration has and `present` has not.
-Result<void> Daemon::open_beside(const ListenerSet& present) {
-  auto change = present.change_to(config_.server.listen);
-  if (change.is_in_use) {
-    log_.warn("waiting for another process to release an address",
-              {{"reason", change.failures.front().message}});
-    bind_until_ = std::chrono::steady_clock::now() + kBindWait;
-  }
-  while (change.is_in_use && may_wait_to_bind()) change = present.change_to(config_.server.listen);
-  if (!change.failures.empty())
-    return std::unexpected(all_of(change.failures, config_.admin.listen));
-  listeners_ = std::move(change.set);
-  choose_upstream(listeners_.addresses());
-  return {};
-}
-
-void Daemon::choose_upstream(std::span<const SocketAddress> listening) {
-  std::string warning;
-  upstream_ = effective_upstream(config_, listening, &warning);
-  if (!warning.empty()) log_.warn(warning);
-}
-
 // A daemon that this one replaces closes its admin endpoint last.
 Result<void> Daemon::open_admin() {
   auto opened = serve_admin();
@@ -232,136 +160,6 @@ Result<void> Daemon::open_admin() {
 Result<void> Daemon::serve_admin() {
   if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
   return metrics_.serve_at(config_.admin.metrics_listen);
-}
-
-// --- upgrades: this daemon is the next one -------------------------------------------------------
-
-// Every trouble with it is said once, and followed by a start without it, which fails if the
-// addresses are in use.
-void Daemon::find_predecessor() {
-  if (config_.server.handover.empty()) return;
-  if (!activated_.empty())
-    return log_.warn(
-        "server.handover is not used with sockets from systemd, which keep queries "
-        "during a restart");
-  auto found = Predecessor::find(config_.server.handover);
-  if (!found)
-    return log_.warn("cannot take over the sockets of the daemon that runs; opening new ones",
-                     {{"handover", std::string_view(config_.server.handover)},
-                      {"reason", std::string_view(found.error().message)}});
-  if (!*found) return;
-  predecessor_.emplace(*std::move(*found));
-  log_.info("another daemon runs; it answers until this one has read all sources",
-            {{"pid", predecessor_->pid()}});
-}
-
-// No limit: the other daemon answers meanwhile.
-void Daemon::wait_beside_predecessor() {
-  bool is_told = false;
-  loop::Timer timer(&loop_, [] {});
-  timer.repeat(kPredecessorPoll);
-  while (!sources_.are_complete() && !predecessor_->has_ended() && !is_end_pending()) {
-    uv_run(&loop_, UV_RUN_ONCE);
-    if (is_told || std::chrono::steady_clock::now() - started_ < kServingAnyway) continue;
-    is_told = true;
-    log_.warn("still reading the sources; the other daemon answers meanwhile",
-              {{"reason", first_reason(readiness())}});
-  }
-}
-
-Result<void> Daemon::take_over_listeners() {
-  if (is_end_pending()) return fail("told to end before the sockets were taken over");
-  auto handed = predecessor_->take(config_.server.listen);
-  if (!handed) {
-    log_.warn("the daemon that ran does not hand over its sockets; opening new ones",
-              {{"reason", std::string_view(handed.error().message)}});
-    predecessor_.reset();
-    follow_state_dir();
-    return open_listeners();
-  }
-  auto taken = ListenerSet::take_over(*std::move(handed), worker_count(config_.server));
-  if (!taken) return std::unexpected(taken.error());
-  const std::size_t missing = config_.server.listen.size() - taken->listeners().size();
-  if (missing > 0)
-    log_.warn("the other daemon listens on other addresses; opening those that it does not have",
-              {{"listen", std::string_view(joined(config_.server.listen))},
-               {"handed_over", std::string_view(joined(taken->addresses()))}});
-  return open_beside(*taken);
-}
-
-// From here on this daemon answers.
-void Daemon::replace_predecessor() {
-  if (auto stopped = predecessor_->tell_serving(); !stopped)
-    log_.warn("the other daemon does not say that it stops reading; both answer",
-              {{"reason", std::string_view(stopped.error().message)}});
-  log_.info("took over from the other daemon",
-            {{"listen", std::string_view(joined(listeners_.addresses()))}});
-  bind_until_ = std::chrono::steady_clock::now() + kBindWait;  // for its admin address
-  predecessor_->watch(&loop_, [this] { on_predecessor_ended(); });
-}
-
-void Daemon::on_predecessor_ended() {
-  predecessor_.reset();
-  log_.info("the daemon that this one has replaced has ended");
-  if (phase_ != Phase::Serving) return;
-  follow_state_dir();
-  listen_for_successor();
-}
-
-// --- upgrades: this daemon is the one that runs --------------------------------------------------
-
-Handover::Hooks Daemon::handover_hooks() {
-  return {.share =
-              [this](std::span<const std::string> wanted) {
-                log_.info("handing the sockets to the next daemon");
-                return listeners_.share(wanted);
-              },
-          .on_serving = [this] { on_successor_serving(); },
-          .on_lost = [this](bool has_served) { on_successor_lost(has_served); },
-          .on_refused =
-              [this](const std::string& reason) {
-                log_.write_folded(LogLevel::Warn, "refused to hand the sockets over",
-                                  {{"reason", std::string_view(reason)}});
-              }};
-}
-
-// Not while the daemon before this one lives: three of them would share the sockets.
-void Daemon::listen_for_successor() {
-  handover_trouble_.clear();
-  const std::string& path = config_.server.handover;
-  if (path.empty() || is_activated_) return handover_.stop_listening();
-  if (predecessor_ || handover_.successor_serves() || phase_ != Phase::Serving) return;
-  auto listening = handover_.listen(&loop_, path);
-  if (listening) return;
-  handover_trouble_ = listening.error().message;
-  log_.error("no later daemon can take over from this one",
-             {{"reason", std::string_view(handover_trouble_)}});
-}
-
-// The next daemon opens its admin endpoint at the address of ours.
-void Daemon::on_successor_serving() {
-  workers_.stop_reading();
-  admin_.close();
-  metrics_.close();
-  log_.info("the next daemon answers; this one waits for SIGTERM, and answers again if that ends");
-  if (phase_ == Phase::Lameduck) drain_workers();
-}
-
-void Daemon::on_successor_lost(bool has_served) {
-  log_.warn(has_served ? "the next daemon has ended; answering again"
-                       : "the next daemon ended before it answered; this one goes on");
-  if (phase_ == Phase::Lameduck) return drain_workers();
-  if (phase_ != Phase::Serving || !has_served) return;
-  workers_.read_again();
-  bind();
-  listen_for_successor();
-}
-
-// Waits a moment.  False: the time is up, or the process is to end.
-bool Daemon::may_wait_to_bind() const {
-  if (std::chrono::steady_clock::now() >= bind_until_ || is_end_pending()) return false;
-  std::this_thread::sleep_for(kBindRetry);
-  return true;
 }
 
 Result<void> Daemon::start_resolver() {
@@ -467,160 +265,6 @@ void Daemon::watch_hosts_file() {
   local_names_.watch(&loop_, config_, [this] { apply_query_settings(); });
 }
 
-void Daemon::housekeep() {
-  announce_when_ready();
-  publisher_.collect();
-  log_.write_fold_counts();
-  cache_keeper_.tick(std::chrono::steady_clock::now());
-  state_keeper_.tick(std::chrono::steady_clock::now());
-  analysis_.tick(std::chrono::steady_clock::now());
-  answers_.tick();
-  if (!state_directory_.trouble().empty()) follow_state_dir();
-  if (!unbound_.empty() && std::chrono::steady_clock::now() >= bind_again_at_) bind();
-  if (!handover_.successor_serves())  // which deals the sockets out
-    workers_.watch(listeners_, std::chrono::steady_clock::now());
-  // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.
-  if (workers_.complaint().empty()) supervisor_.feed_watchdog();
-  tell_of_overload();
-  workers_.tell_of_limited_clients();
-  tell_of_admin_clients(admin_, admin_counts_);
-  tell_of_admin_clients(metrics_, metrics_counts_);
-  if (cookie_secrets_.tick(std::chrono::steady_clock::now())) apply_query_settings();
-  keep_history();
-  look_for_troubles();
-  health_.beat(std::chrono::steady_clock::now());
-  publish_health();
-  supervisor_.set_status(status_line());
-}
-
-void Daemon::tell_of_overload() {
-  const auto now = std::chrono::steady_clock::now();
-  for (const auto& warning : overload_.observe(degradations_of(*this), now))
-    log_.warn(warning.what, {{"count", warning.count}});
-}
-
-void Daemon::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCounts& counts) {
-  const HttpCounters& counters = endpoint.counters();
-  const AdminCounts now{counters.accept_failures, counters.overdue, counters.evicted};
-  const AdminCounts before = std::exchange(counts, now);
-  const std::string key = std::string(endpoint.key()) + ": ";
-  if (now.accept_failures != before.accept_failures)
-    log_.write_folded(LogLevel::Warn,
-                      key + "cannot accept a connection for lack of file descriptors or memory");
-  if (now.overdue != before.overdue)
-    log_.write_folded(LogLevel::Warn, key + "closed a connection that took too long");
-  if (now.evicted != before.evicted)
-    log_.write_folded(LogLevel::Warn, key + "too many connections; closed the oldest one");
-}
-
-// Updates the figures of the last minutes on the status page.
-void Daemon::keep_history() {
-  const auto now = std::chrono::steady_clock::now();
-  load_.observe(workers_.totals(), now);
-  if (latency_.is_due(now))
-    latency_.observe(forwarding_->upstreams.status(uv_hrtime() / 1'000'000), now);
-  sources_.note_changes(now);
-  if (--seconds_to_fade_ > 0) return;
-  seconds_to_fade_ = kFadeSeconds;
-  workers_.fade_failing_names();
-}
-
-Readiness Daemon::readiness() const {
-  Readiness readiness;
-  auto& degraded = readiness.degraded;
-  if (phase_ != Phase::Serving) readiness.not_ready.emplace_back("stopping");
-  for (const auto& [status, changed] : sources_.reports()) {
-    if (feed_.is_complete(status.name)) {
-      if (!status.last_error.empty()) degraded.push_back(status.name + ": " + status.last_error);
-      continue;
-    }
-    auto& reasons = feed_.is_known(status.name) ? degraded : readiness.not_ready;
-    reasons.push_back(status.name + ": not read yet" +
-                      (status.last_error.empty() ? "" : ": " + status.last_error));
-  }
-  if (registry_.current()->from_state_dir)
-    degraded.emplace_back("snapshot: serving the state of state_dir");
-  if (!state_directory_.trouble().empty()) degraded.push_back(state_directory_.trouble());
-  if (!vip_trouble_.empty()) degraded.push_back("persistent VIPs: " + vip_trouble_);
-  for (const auto& failure : unbound_) degraded.push_back("not bound: " + failure);
-  if (!handover_trouble_.empty()) degraded.push_back(handover_trouble_);
-  if (!reloader_.status().ok)
-    degraded.emplace_back("config: the last reload failed; the previous configuration is in use");
-  degraded.insert(degraded.end(), troubles_.begin(), troubles_.end());
-  return readiness;
-}
-
-void Daemon::look_for_troubles() {
-  troubles_ = file_troubles(config_, reloader_.path(), state_directory_.path());
-  if (const std::string trouble = state_keeper_.status().trouble; !trouble.empty())
-    troubles_.push_back("state_dir: the state was not saved: " + trouble);
-  const auto upstreams = forwarding_->upstreams.status(uv_hrtime() / 1'000'000);
-  std::ranges::move(upstream_troubles(upstream_, upstreams), std::back_inserter(troubles_));
-  if (std::string refused = refused_objects(feed_.findings()); !refused.empty())
-    troubles_.push_back(std::move(refused));
-}
-
-void Daemon::update_state() {
-  const bool was_restored = registry_.current()->from_state_dir;
-  const std::uint64_t before = registry_.current()->generation;
-  registry_.set_state(is_authority(config_), sources_.are_known(), feed_.is_restored());
-  registry_.set_endpoints_unknown(feed_.lacks_endpoints());
-  if (registry_.current()->generation != before && resolver_) resolver_->recheck_all();
-  if (was_restored && !feed_.is_restored())
-    log_.info("all sources have been read; dropped resources that were only in the saved state");
-  announce_when_ready();
-  publish_health();
-}
-
-void Daemon::publish_health() {
-  health_.publish(workers_.complaint(), readiness_response(readiness()));
-}
-
-// Says once that everything is answered, when the sources have been read.  If they take long, says
-// before it, once, that the rest is.
-void Daemon::announce_when_ready() {
-  if (announced_ == Announced::Ready || workers_.size() == 0) return;
-  const bool is_ready = sources_.are_known();
-  if (!is_ready && (announced_ == Announced::Serving ||
-                    std::chrono::steady_clock::now() - started_ < kServingAnyway))
-    return;
-  const bool is_first = announced_ == Announced::Nothing;
-  if (is_first) supervisor_.ready(status_line());
-  announced_ = is_ready ? Announced::Ready : Announced::Serving;
-  const auto& snapshot = *registry_.current();
-  const std::string facts =
-      "listen=" + joined(listeners_.addresses()) + " workers=" + std::to_string(workers_.size()) +
-      " resources=" + std::to_string(snapshot.resources.size()) +
-      " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
-      " admin=" + admin_.address();
-  if (is_ready)
-    log_.announce("ready: " + facts);
-  else
-    log_.warn("not ready yet: " + facts, {{"reason", first_reason(readiness())}});
-  if (!is_first) return;
-  answers_.begin();
-  show_first_steps();
-}
-
-void Daemon::show_first_steps() {
-  const std::vector<SocketAddress> listen = listeners_.addresses();
-  if (!is_at_terminal() || config_.log.format != LogFormat::Text || listen.empty()) return;
-  log_.flush();
-  show_at_terminal(first_steps(*registry_.current(), listen, admin_.address()));
-}
-
-// The line that `systemctl status` shows.
-std::string Daemon::status_line() const {
-  const auto& snapshot = *registry_.current();
-  const Readiness state = readiness();
-  std::string line = state.is_ready() ? "answering for " : "not ready; knows ";
-  line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
-          std::to_string(sources_.size()) + (sources_.size() == 1 ? " source" : " sources");
-  if (const auto reason = first_reason(state); !reason.empty())
-    line += "; " + registry::escape(reason);
-  return line;
-}
-
 void Daemon::reload() {
   if (phase_ == Phase::Draining) return;
   log_.info("reloading", {{"config", std::string_view(reloader_.name())}});
@@ -664,31 +308,6 @@ void Daemon::apply_config(Config next) {
     log_.info("configuration changed", {{"section", section}});
 }
 
-// Those of the configuration; what cannot be bound is said once, and tried again.
-void Daemon::bind() {
-  if (handover_.successor_serves()) return;  // the addresses are its own
-  const std::vector<std::string> said = std::exchange(unbound_, {});
-  apply_listeners();
-  for (const auto& opened :
-       {admin_.serve_at(config_.admin.listen), metrics_.serve_at(config_.admin.metrics_listen)})
-    if (!opened) unbound_.push_back(opened.error().message);
-  for (const auto& failure : unbound_)
-    if (std::ranges::find(said, failure) == said.end()) log_.error(failure);
-  bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
-  publish_health();
-}
-
-void Daemon::apply_listeners() {
-  auto change = listeners_.change_to(config_.server.listen);
-  for (const auto& failure : change.failures) unbound_.push_back(failure.message);
-  if (change.opened.empty() && change.closed.empty()) return;
-  if (!change.opened.empty()) log_.info("listening", {{"address", joined(change.opened)}});
-  if (!change.closed.empty())
-    log_.info("no longer listening", {{"address", joined(change.closed)}});
-  listeners_ = change.set;
-  workers_.change_listeners(listeners_);
-}
-
 void Daemon::apply_upstream() {
   std::string warning;
   UpstreamConfig next = effective_upstream(config_, listeners_.addresses(), &warning);
@@ -718,14 +337,6 @@ void Daemon::apply_query_settings() {
   workers_.reconfigure(query_settings_);
   mesh_names_.set_local(local_names_.names());
   resolver_->recheck_all();
-}
-
-void Daemon::tell_of_memory() const {
-  const std::string size = format_size(config_.cache.size_bytes);
-  const std::string limit = memory_limit_ ? format_size(*memory_limit_) : "none";
-  log_.info("memory", {{"cache.size", std::string_view(size)},
-                       {"auto", config_.cache.has_default_size},
-                       {"cgroup_limit", std::string_view(limit)}});
 }
 
 // First not ready, so that nobody sends us new clients; then no new queries, and those in flight
