@@ -97,7 +97,10 @@ def large_entries():
 def start(workspace):
     def run(*resources):
         workspace.write("resources.yaml", *(resources or (entry("first", "240.0.0.1"),)))
-        return workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+        daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+        # A slow machine answers before it has read a large source: the present state would be no list.
+        eventually(lambda: daemon.get("/readyz")[0] == 200, 60, 0.1)
+        return daemon
     return run
 
 
