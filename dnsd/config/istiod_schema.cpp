@@ -3,6 +3,8 @@
 
 #include <charconv>
 
+#include "dnsd/config/value_codecs.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -12,6 +14,8 @@ constexpr std::uint16_t kIstiodPort = 15012;  // TLS with a token or a certifica
 // Names and the like go into the node id and into one request.
 constexpr std::size_t kMaxNodeText = 253;
 constexpr std::size_t kMaxRevision = 63;
+// Of a variable of Istio's proxy, which may have a list in JSON.
+constexpr std::size_t kMaxMetadataText = 4'096;
 
 std::optional<std::uint16_t> parse_istiod_port(std::string_view digits) {
   std::uint16_t port = 0;
@@ -36,14 +40,6 @@ Result<std::string> parse_istiod_address(std::string_view words) {
 
 Codec<std::string> istiod_address() {
   return text_value(parse_istiod_address, [](const std::string& address) { return address; });
-}
-
-Codec<IpAddress> node_address() {
-  const auto parse = [](std::string_view words) -> Result<IpAddress> {
-    if (const auto address = IpAddress::parse(words)) return *address;
-    return fail(quoted(words) + " is not an IP address");
-  };
-  return text_value(parse, [](const IpAddress& address) { return address.to_string(); });
 }
 
 // A part of the node id, which "~" divides.
@@ -106,29 +102,25 @@ void check_istiod(const IstiodSource& source, const Node& node, const Place& pla
         .error(line_of(node, "transport"), "must be delta: istiod sends workloads in no other way");
 }
 
-Codec<IstiodNode> istiod_node(const Codec<std::string>& namespace_name,
-                              const Codec<registry::Labels>& labels,
-                              const Codec<registry::Labels>& metadata) {
+Codec<IstiodNode> istiod_node() {
   return section<IstiodNode>(
       {
           field("type", &IstiodNode::type, enumeration<IstiodNodeType>()),
-          field("address", &IstiodNode::addresses, one_or_more(node_address())),
+          field("address", &IstiodNode::addresses, one_or_more(address())),
           field("name", &IstiodNode::name, node_name()),
-          field("namespace", &IstiodNode::ns, namespace_name),
+          field("namespace", &IstiodNode::ns, namespace_name()),
           field("cluster", &IstiodNode::cluster, text(kMaxNodeText)),
           field("network", &IstiodNode::network, text(kMaxNodeText)),
-          field("labels", &IstiodNode::labels, labels),
+          field("labels", &IstiodNode::labels, labels()),
           field("revision", &IstiodNode::revision, text(kMaxRevision)),
-          field("metadata", &IstiodNode::metadata, metadata),
+          field("metadata", &IstiodNode::metadata, text_map(kMaxMetadataText)),
       },
       check_istiod_node);
 }
 
 }  // namespace
 
-Codec<IstiodSource> istiod_source(const Codec<std::string>& namespace_name,
-                                  const Codec<registry::Labels>& labels,
-                                  const Codec<registry::Labels>& metadata) {
+Codec<IstiodSource> istiod_source() {
   return section<IstiodSource>(
       {
           field("address", &IstiodSource::addresses, one_or_more(istiod_address())),
@@ -139,7 +131,7 @@ Codec<IstiodSource> istiod_source(const Codec<std::string>& namespace_name,
           field("key_file", &IstiodSource::key_file, text()),
           field("api", &IstiodSource::api, enumeration<IstiodApi>()),
           field("transport", &IstiodSource::transport, enumeration<IstiodTransport>()),
-          field("node", &IstiodSource::node, istiod_node(namespace_name, labels, metadata)),
+          field("node", &IstiodSource::node, istiod_node()),
       },
       check_istiod);
 }

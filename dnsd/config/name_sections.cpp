@@ -12,14 +12,6 @@ namespace {
 
 using Overrides = std::map<std::string, Override>;
 
-Codec<IpAddress> address() {
-  const auto parse = [](std::string_view words) -> Result<IpAddress> {
-    if (const auto value = IpAddress::parse(words)) return *value;
-    return fail(quoted(words) + " is not an IP address");
-  };
-  return text_value(parse, [](const IpAddress& value) { return value.to_string(); });
-}
-
 std::optional<Override> read_override(const Node& node, const Place& place) {
   if (node.is_scalar() && node.text() == "nxdomain") return Override{OverrideAction::NxDomain, {}};
   if (node.is_scalar() && node.text() == "refused") return Override{OverrideAction::Refused, {}};

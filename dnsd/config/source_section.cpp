@@ -7,9 +7,6 @@
 namespace meshdns::dnsd::schema {
 namespace {
 
-// Of a variable of Istio's proxy, which may have a list in JSON.
-constexpr std::size_t kMaxMetadataText = 4'096;
-
 template <typename S>
 void require_path(const S& source, const Node& node, const Place& place) {
   if (source.path.empty()) place.at("path").error(line_of(node, "path"), "is missing");
@@ -37,8 +34,7 @@ struct SourceCodecs {
           field("path", &NameTableSource::path, text()),
       },
       require_path<NameTableSource>);
-  Codec<IstiodSource> istiod =
-      istiod_source(namespace_name(), labels(), text_map(kMaxMetadataText));
+  Codec<IstiodSource> istiod = istiod_source();
 
   std::vector<std::string> keys() const {
     return keys_of({{"files", {}, files.keys},

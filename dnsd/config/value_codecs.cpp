@@ -69,6 +69,14 @@ Codec<AdminAddress> admin_address() {
                     [](const AdminAddress& address) { return to_string(address); });
 }
 
+Codec<IpAddress> address() {
+  const auto parse = [](std::string_view words) -> Result<IpAddress> {
+    if (const auto value = IpAddress::parse(words)) return *value;
+    return fail(quoted(words) + " is not an IP address");
+  };
+  return text_value(parse, [](const IpAddress& value) { return value.to_string(); });
+}
+
 Codec<IpPrefix> prefix() {
   const auto parse = [](std::string_view words) -> Result<IpPrefix> {
     if (const auto value = IpPrefix::parse(words)) return *value;

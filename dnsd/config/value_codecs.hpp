@@ -26,6 +26,7 @@ Codec<SocketAddress> listen_address();
 Codec<AdminAddress> admin_address();
 Codec<DnstapTarget> dnstap_target();
 Codec<UpstreamServer> upstream_server();
+Codec<IpAddress> address();
 Codec<IpPrefix> prefix();
 // A prefix without host bits, of `v4` or IPv6, whose addresses may be given to hosts.
 Codec<IpPrefix> vip_prefix(bool v4, unsigned min_length, unsigned max_length);
