@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,18 +11,12 @@
 #include <utility>
 
 #include "dnsd/net/port_owner.hpp"
+#include "registry/base/unix_socket_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
 constexpr mode_t kUnixMode = 0660;
-
-sockaddr_un name_of(const UnixAddress& address) {
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  std::memcpy(name.sun_path, address.path.data(), address.path.size());
-  return name;
-}
 
 unsigned long inode_of(const std::string& path) {
   struct stat status{};
@@ -35,7 +28,7 @@ bool is_abandoned(const UnixAddress& address) {
   if (inode_of(address.path) == 0) return false;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  const sockaddr_un name = name_of(address);
+  const sockaddr_un name = *unix_socket_name(address.path);
   const bool refused = ::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
                        errno == ECONNREFUSED;
   ::close(fd);
@@ -96,7 +89,7 @@ Result<void> ListeningSocket::bind_to(const SocketAddress& address) {
 
 Result<void> ListeningSocket::bind_to(const UnixAddress& address) {
   if (is_abandoned(address)) ::unlink(address.path.c_str());
-  const sockaddr_un name = name_of(address);
+  const sockaddr_un name = *unix_socket_name(address.path);
   // The descriptor's mode, less the umask, becomes that of the file: nobody else can connect in the
   // moment before chmod().
   ::fchmod(fd_, kUnixMode);

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <chrono>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "registry/base/file_descriptor.hpp"
+#include "registry/base/unix_socket_name.hpp"
 #include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
@@ -93,10 +93,8 @@ FileDescriptor connect_to(const std::string& path) {
   if (!fd) return fd;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof address.sun_path - 1));
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  const auto name = unix_socket_name(path);
+  if (!name || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name) != 0)
     fd.reset();
   return fd;
 }

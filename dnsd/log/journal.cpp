@@ -3,11 +3,11 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+
+#include "registry/base/unix_socket_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -62,12 +62,10 @@ bool is_journal_stream(int fd, const char* journal_stream) {
 }
 
 FileDescriptor connect_to_journal(const char* path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof address.sun_path) return {};
-  std::copy_n(path, std::strlen(path), address.sun_path);
+  const auto name = unix_socket_name(path);
+  if (!name) return {};
   FileDescriptor fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name) != 0)
     return {};
   return fd;
 }

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+
+#include "registry/base/unix_socket_name.hpp"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -33,14 +34,6 @@ constexpr std::size_t kMessageSize = 64 * 1024;
 constexpr std::size_t kSocketsPerMessage = 128;
 // 1024 workers, two protocols, some addresses: beyond that the peer is broken.
 constexpr std::size_t kMostSockets = 16 * 1024;
-
-std::optional<sockaddr_un> unix_name(const std::string& path) {
-  sockaddr_un name{};
-  if (path.empty() || path.size() >= sizeof name.sun_path) return std::nullopt;
-  name.sun_family = AF_UNIX;
-  std::memcpy(name.sun_path, path.data(), path.size());
-  return name;
-}
 
 FileDescriptor packet_socket(int flags) {
   return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
@@ -189,7 +182,7 @@ Result<void> Handover::listen(uv_loop_t* loop, const std::string& path) {
   // Renamed into place: nobody unlinks a path that another daemon may have taken meanwhile, and
   // there is no moment without a socket.
   const std::string fresh = path + ".new";
-  const auto name = unix_name(fresh);
+  const auto name = unix_socket_name(fresh);
   if (!name) return cannot(path + " is too long");
   FileDescriptor fd = packet_socket(SOCK_NONBLOCK);
   ::unlink(fresh.c_str());
@@ -281,7 +274,7 @@ void Handover::lose_successor() {
 
 Result<std::optional<Predecessor>> Predecessor::find(const std::string& path) {
   if (auto checked = check_directory(path); !checked) return std::unexpected(checked.error());
-  const auto name = unix_name(path);
+  const auto name = unix_socket_name(path);
   if (!name) return fail(path + " is too long");
   FileDescriptor fd = packet_socket(0);
   if (!fd) return fail(std::strerror(errno));
