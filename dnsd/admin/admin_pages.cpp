@@ -253,9 +253,8 @@ void add_failing_names(std::string& page, const DaemonParts& daemon) {
 // Adds the most frequent names and clients.
 void add_top(std::string& page, const DaemonParts& daemon) {
   const TopReport top = daemon.top(kTopEntries);
-  const double seconds = std::max(top.seconds, 1.0);
   const auto per_second = [&](const TopEntry& entry) {
-    return fmt::format("{:.1f}", static_cast<double>(entry.amount) / seconds);
+    return fmt::format("{:.1f}", top.per_second(entry.amount));
   };
   add_heading(page, "Most frequent names, lately", {"name", "queries per second"});
   for (const TopEntry& entry : top.names) {

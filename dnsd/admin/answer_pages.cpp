@@ -2,12 +2,11 @@
 #include "dnsd/admin/answer_pages.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <ranges>
 #include <string>
 
 #include "dnsd/admin/json.hpp"
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/admin/number_argument.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
@@ -16,18 +15,6 @@ namespace {
 using registry::Finding;
 
 constexpr std::uint64_t kUsualLimit = 1'000;
-
-// The number of the argument, or `otherwise` if it is missing.
-Result<std::uint64_t> number_argument(const HttpRequest& request, std::string_view name,
-                                      std::uint64_t otherwise) {
-  const std::string_view text = request.argument(name);
-  if (text.empty()) return otherwise;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size())
-    return fail(std::string(name) + "=: " + quoted(text) + " is not a number");
-  return number;
-}
 
 void put_event(Json& json, const AnswerEvent& event) {
   json.StartObject();

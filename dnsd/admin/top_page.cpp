@@ -2,39 +2,29 @@
 #include "dnsd/admin/top_page.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/json.hpp"
+#include "dnsd/admin/number_argument.hpp"
 #include "dnsd/config/quoted.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::size_t kUsualTop = 10;
-constexpr std::size_t kLongestTop = 100;
-
-// nullopt: limit= is no number from 1 to kLongestTop.
-std::optional<std::size_t> top_limit(std::string_view text) {
-  if (text.empty()) return kUsualTop;
-  std::size_t limit = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
-  if (error != std::errc() || end != text.data() + text.size() || limit == 0 || limit > kLongestTop)
-    return std::nullopt;
-  return limit;
-}
+constexpr std::uint64_t kUsualTop = 10;
+constexpr std::uint64_t kLongestTop = 100;
 
 void put_number(Json& json, const char* key, double number) {
   json.Key(key);
   json.Double(number);
 }
 
-void put_amount(Json& json, const TopEntry& entry, double seconds) {
+void put_amount(Json& json, const TopReport& top, const TopEntry& entry) {
   put(json, "queries", entry.amount);
   put(json, "error", entry.error);
-  put_number(json, "perSecond", static_cast<double>(entry.amount) / seconds);
+  put_number(json, "perSecond", top.per_second(entry.amount));
 }
 
 void put_name(Json& json, const TopEntry& entry) {
@@ -95,28 +85,27 @@ void put_top(Json& json, const char* key, const List& list, PutMembers put_membe
 }
 
 void put_report(Json& json, const DaemonParts& daemon, const TopReport& top) {
-  const double seconds = std::max(top.seconds, 1.0);
   put_number(json, "seconds", top.seconds);
   put(json, "queries", top.queries);
-  put_number(json, "perSecond", static_cast<double>(top.queries) / seconds);
+  put_number(json, "perSecond", top.per_second(top.queries));
   put(json, "refused", top.refused);
   put_top(json, "names", top.names, [&](const TopEntry& entry) {
     put_name(json, entry);
-    put_amount(json, entry, seconds);
+    put_amount(json, top, entry);
   });
   put_top(json, "clients", top.clients, [&](const TopEntry& entry) {
     put_client(json, daemon, entry);
-    put_amount(json, entry, seconds);
+    put_amount(json, top, entry);
   });
   put_top(json, "namespaces", top.namespaces, [&](const TopEntry& entry) {
     put(json, "namespace", entry.text);
-    put_amount(json, entry, seconds);
+    put_amount(json, top, entry);
   });
   put_top(json, "forwarded", top.forwarded,
           [&](const TopEntry& entry) { put_forwarded(json, entry); });
   put_top(json, "refusedClients", top.refused_clients, [&](const TopEntry& entry) {
     put_client(json, daemon, entry);
-    put_amount(json, entry, seconds);
+    put_amount(json, top, entry);
     put(json, "limited", entry.part);
   });
   put_top(json, "upstreams", upstream_status(daemon), [&](const UpstreamStatus& upstream) {
@@ -145,8 +134,8 @@ TopClient top_client(const DaemonParts& daemon, const IpAddress& address) {
 }
 
 HttpResponse show_top(const DaemonParts& daemon, const HttpRequest& request) {
-  const auto limit = top_limit(request.argument("limit"));
-  if (!limit)
+  const auto limit = number_argument(request, "limit", kUsualTop);
+  if (!limit || *limit == 0 || *limit > kLongestTop)
     return json_error("limit=: " + quoted(request.argument("limit")) +
                           " is not a number from 1 to " + std::to_string(kLongestTop),
                       400);

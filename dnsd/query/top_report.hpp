@@ -2,6 +2,7 @@
 // The most frequent names and clients of the last half to whole minute, of all workers together.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ struct TopEntry {
 using TopList = std::vector<TopEntry>;
 
 struct TopReport {
+  // A daemon that has just begun has no rate yet: a second at least.
+  double per_second(std::uint64_t amount) const {
+    return static_cast<double>(amount) / std::max(seconds, 1.0);
+  }
+
   double seconds = 0;         // that it covers
   std::uint64_t queries = 0;  // in that time
   std::uint64_t refused = 0;  // of these: refused, or over a limit
