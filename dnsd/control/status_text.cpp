@@ -9,18 +9,11 @@
 #include <iomanip>
 #include <sstream>
 
+#include "dnsd/control/text_member.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
-
-constexpr std::size_t kMaxShown = 1'000;
-
-std::string text_member(const rapidjson::Value& object, const char* key) {
-  const auto found = object.FindMember(key);
-  if (found == object.MemberEnd() || !found->value.IsString()) return {};
-  return registry::printable({found->value.GetString(), found->value.GetStringLength()}, kMaxShown);
-}
 
 std::uint64_t number_member(const rapidjson::Value& object, const char* key) {
   const auto found = object.FindMember(key);
@@ -52,7 +45,8 @@ void put_readiness(std::ostream& out, const std::string& json) {
   if (reasons == document.MemberEnd() || !reasons->value.IsArray()) return;
   for (const auto& reason : reasons->value.GetArray())
     if (reason.IsString())
-      out << "  " << registry::printable({reason.GetString(), reason.GetStringLength()}, kMaxShown)
+      out << "  "
+          << registry::printable({reason.GetString(), reason.GetStringLength()}, kMaxShownText)
           << '\n';
 }
 

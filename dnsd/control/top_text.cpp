@@ -7,7 +7,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "registry/base/printable.hpp"
+#include "dnsd/control/text_member.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -17,10 +17,7 @@ using rapidjson::Value;
 constexpr std::size_t kLongestText = 300;
 
 std::string top_string(const Value& object, const char* key) {
-  const auto found = object.FindMember(key);
-  if (found == object.MemberEnd() || !found->value.IsString()) return {};
-  return registry::printable({found->value.GetString(), found->value.GetStringLength()},
-                             kLongestText);
+  return text_member(object, key, kLongestText);
 }
 
 double top_number(const Value& object, const char* key) {
