@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "dnsd/config/enum_names.hpp"
+#include "dnsd/daemon/joined.hpp"
 #include "registry/source/file_source.hpp"
 #include "registry/source/istiod/istiod_source.hpp"
 #include "registry/source/kubernetes/kubernetes_source.hpp"
@@ -19,13 +20,6 @@ std::string node_name(const KubernetesSource& source) {
   if (!source.node_name.empty()) return source.node_name;
   const char* const from_environment = std::getenv("NODE_NAME");
   return from_environment == nullptr ? "" : from_environment;
-}
-
-std::string joined(const std::vector<IpAddress>& addresses) {
-  std::string text;
-  for (const IpAddress& address : addresses)
-    text += (text.empty() ? "" : ",") + address.to_string();
-  return text;
 }
 
 // As Istio's agents write it: TYPE~ADDRESS~NAME.NAMESPACE~NAMESPACE.svc.DOMAIN.

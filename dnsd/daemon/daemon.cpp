@@ -40,6 +40,7 @@ constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
 // The time after SIGTERM for the next daemon, which is there already, to become ready.  Kubernetes
 // kills a Pod after 30 s.
 constexpr std::chrono::seconds kSuccessorLimit{20};
+
 TcpLimits tcp_limits(const ServerConfig& server) {
   const TcpConfig& config = server.tcp;
   TcpLimits limits;

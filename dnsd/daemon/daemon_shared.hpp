@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <span>
-#include <string>
 #include <string_view>
 #include <thread>
 
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/joined.hpp"
 
 namespace meshdns::dnsd {
 
@@ -29,12 +28,6 @@ inline std::string_view first_reason(const Readiness& readiness) {
   for (const auto* reasons : {&readiness.not_ready, &readiness.degraded})
     if (!reasons->empty()) return reasons->front();
   return {};
-}
-
-inline std::string joined(std::span<const SocketAddress> addresses) {
-  std::string text;
-  for (const auto& address : addresses) text += (text.empty() ? "" : ",") + address.to_string();
-  return text;
 }
 
 }  // namespace meshdns::dnsd

@@ -243,12 +243,10 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
 void RegistryFeed::tell_of_mesh_config() {
   const registry::MeshSettings& settings = *registry_.current()->settings;
   const registry::SettingOrigins& origins = settings.origins;
-  const auto is_taken = [](registry::SettingOrigin origin) {
-    return origin == registry::SettingOrigin::MeshConfig;
-  };
   std::string taken;
   const auto note = [&](std::string_view name, registry::SettingOrigin origin) {
-    if (is_taken(origin)) taken.append(taken.empty() ? "" : ", ").append(name);
+    if (origin == registry::SettingOrigin::MeshConfig)
+      taken.append(taken.empty() ? "" : ", ").append(name);
   };
   note("rootNamespace", origins.root_namespace);
   note("defaultServiceExportTo", origins.default_export_to);
