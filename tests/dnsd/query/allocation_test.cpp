@@ -45,12 +45,7 @@ class AllocationTest : public QueryFixture {
 
 TEST_F(AllocationTest, ARateLimitTakesNone) {
   settings_.rate_limit.responses_per_second = 1;
-  load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
-spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
-)");
+  load_api();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(allocations_of("api.example.org.", wire::Type::A), 0U);
   }
@@ -59,12 +54,7 @@ spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
 TEST_F(AllocationTest, ACookieTakesNone) {
   settings_.cookies = CookieMode::On;
   settings_.cookie_secrets = CookieSecrets{{1, 2, 3}, CookieSecret{4, 5, 6}};
-  load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
-spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
-)");
+  load_api();
   for (const std::size_t size : {8, 24}) {
     // Made by nobody, but of the right version and time.
     std::string cookie(size, '\0');

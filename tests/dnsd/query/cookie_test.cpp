@@ -12,12 +12,7 @@ class CookieTest : public QueryFixture {
  protected:
   void SetUp() override {
     settings_.cookie_secrets = CookieSecrets{{1, 2, 3}, CookieSecret{4, 5, 6}};
-    load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
-spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
-)");
+    load_api();
   }
 
   AskOptions with_cookie(std::string_view cookie, std::string_view from = kPod) {

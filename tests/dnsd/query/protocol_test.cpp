@@ -7,14 +7,7 @@ namespace {
 
 class ProtocolTest : public QueryFixture {
  protected:
-  void SetUp() override {
-    load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
-spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
-)");
-  }
+  void SetUp() override { load_api(); }
   // A header of these octets, then a question if there is one.
   std::string ask_bytes(std::initializer_list<int> octets) {
     std::vector<std::uint8_t> buffer(kUdpBufferSize);

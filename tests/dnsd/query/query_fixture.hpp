@@ -39,6 +39,14 @@ struct AskOptions {
 class QueryFixture : public testing::Test {
  protected:
   void load(std::string_view yaml) { registry_.load(yaml); }
+  void load_api() {
+    load(R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api }
+spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
+)");
+  }
   void be_in(std::string ns) { registry_.be_in(std::move(ns)); }
   // From now on; resources stay.
   void configure(registry::MeshSettings settings) {

@@ -286,12 +286,7 @@ class TopOfHandlerTest : public QueryFixture {
 TEST_F(TopOfHandlerTest, CountsAnswersOfAllKinds) {
   be_authority();
   be_in("shop");
-  load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
-spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
-)");
+  load_api();
   ask("api.example.org. A");
   ask("api.example.org. AAAA");
   ask_through("www.example.net. A");
