@@ -3,11 +3,14 @@
 #include "registry/source/tree_walk.hpp"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/inotify.h>
 
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string>
 
 #include "registry/base/file_descriptor.hpp"
 
@@ -32,18 +35,26 @@ class TreeWalkTest : public testing::Test {
   }
   void write(const std::string& path) {
     std::ofstream(directory_ / path, std::ios::app) << "a line\n";
+    written_.insert(std::filesystem::path(path).filename());
   }
-  // Whether events are waiting; they are read.
+  // Whether events about files of this test are waiting; they are read.  The directories above are
+  // watched, too, and other programs use those.
   bool is_woken() {
-    pollfd wait{inotify_.get(), POLLIN, 0};
-    if (poll(&wait, 1, 0) != 1) return false;
-    std::array<char, 4'096> events;
-    while (read(inotify_.get(), events.data(), events.size()) > 0) {
-    }
-    return true;
+    bool woken = false;
+    alignas(inotify_event) std::array<char, 4'096> events;
+    for (ssize_t size = 0; (size = read(inotify_.get(), events.data(), events.size())) > 0;)
+      for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
+        inotify_event event{};
+        std::memcpy(&event, events.data() + at, sizeof event);
+        const std::string name = event.len > 0 ? events.data() + at + sizeof event : "";
+        woken |= written_.contains(name);
+        at += sizeof event + event.len;
+      }
+    return woken;
   }
 
   std::filesystem::path directory_;
+  std::set<std::string> written_{"resources", "current"};
 
  private:
   FileDescriptor inotify_;
