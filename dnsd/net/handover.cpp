@@ -29,11 +29,11 @@ constexpr std::string_view kEnd = "end";
 constexpr std::string_view kServing = "serving";
 constexpr std::string_view kStopped = "stopped";
 
-constexpr std::size_t kMessageSize = 64 * 1024;
+constexpr std::size_t kMessageSize = 65'536;
 // The kernel passes at most 253 descriptors with one message.
 constexpr std::size_t kSocketsPerMessage = 128;
 // 1024 workers, two protocols, some addresses: beyond that the peer is broken.
-constexpr std::size_t kMostSockets = 16 * 1024;
+constexpr std::size_t kMostSockets = 16'384;
 
 FileDescriptor packet_socket(int flags) {
   return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
@@ -223,7 +223,7 @@ void Handover::accept() {
     return hooks_.on_refused("another process is taking over");
   }
   if (!send_message(connection.get(), kGreeting)) return;
-  successor_.emplace();
+  successor_.emplace().step = Step::Connected;
   successor_->fd = std::move(connection);
   const auto readable = [this](int, int) { read_successor(); };
   if (successor_->poll.open(loop_, successor_->fd.get(), readable) != 0) return successor_.reset();

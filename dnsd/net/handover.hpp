@@ -77,7 +77,7 @@ class Handover {
   struct Successor {
     FileDescriptor fd;
     loop::Poll poll;
-    Step step = Step::Connected;
+    Step step;
   };
 
   void accept();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the most frequent keys of a stream in constant memory: Filtered Space-Saving (Homem and
 // Carvalho, 2010).  Plain Space-Saving gives each new key the place of the rarest one, so that a
-// flood of random names takes all places.  Here a key without a place counts in one of kCells cells
-// first, which it shares with others, and gets a place only once its cell has as much as the rarest
-// key.
+// flood of random names takes all places.  Here a key without a place counts in one of CellCount
+// cells first, which it shares with others, and gets a place only once its cell has as much as the
+// rarest key.
 //
 // Each count is an upper bound with a known error: `amount - error <= exact <= amount`.  A key
-// without a place has at most least(), which is at most the total divided by kPlaces.
+// without a place has at most least(), which is at most the total divided by PlaceCount.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,15 @@
 namespace meshdns::dnsd {
 
 // A value of fixed size that can be copied as octets.  Not thread-safe.
-template <std::size_t kPlaces, std::size_t kTextSize, std::size_t kCells, typename Cell>
+template <std::size_t PlaceCount, std::size_t TextSize, std::size_t CellCount, typename Cell>
 class HeavyHitters {
-  static_assert(kTextSize < 256 && (kCells & (kCells - 1)) == 0);
+  static_assert(TextSize < 256 && (CellCount & (CellCount - 1)) == 0);
 
  public:
   // One occurrence of a key, or several.
   struct Event {
     std::uint64_t key;      // a hash of the whole text
-    std::string_view text;  // cut at kTextSize octets
+    std::string_view text;  // cut at TextSize octets
     std::uint64_t amount = 1;
     std::uint64_t part = 0;  // of the amount, or another sum
     std::uint32_t peak = 0;  // the largest is kept
@@ -41,15 +41,15 @@ class HeavyHitters {
     std::uint32_t peak = 0;   // likewise
     bool is_cut = false;
     std::uint8_t size = 0;
-    std::array<char, kTextSize> text{};
+    std::array<char, TextSize> text{};
   };
 
   // Never allocates.
   void note(const Event& event) {
     total_ += event.amount;
-    if (const std::size_t i = find(event.key); i != kPlaces) return add(i, event);
-    if (used_ < kPlaces) return take(used_++, 0, event);
-    Cell& cell = cells_[event.key % kCells];
+    if (const std::size_t i = find(event.key); i != PlaceCount) return add(i, event);
+    if (used_ < PlaceCount) return take(used_++, 0, event);
+    Cell& cell = cells_[event.key % CellCount];
     const std::uint64_t reached = cell + event.amount;
     if (reached < least_) {
       cell = static_cast<Cell>(reached);
@@ -62,7 +62,7 @@ class HeavyHitters {
     }
     const std::uint64_t error = cell;
     // A key that loses its place has at most the amount of its cell afterwards.
-    const std::size_t before = places_[rarest].key % kCells;
+    const std::size_t before = places_[rarest].key % CellCount;
     cells_[before] = static_cast<Cell>(least_);
     --placed_[before];
     take(rarest, error, event);
@@ -78,18 +78,20 @@ class HeavyHitters {
   std::span<const Place> places() const { return std::span(places_).first(used_); }
   std::uint64_t amount(std::size_t place) const { return amounts_[place]; }
   // The largest amount that a key without a place can have.
-  std::uint64_t least() const { return used_ < kPlaces ? 0 : *std::ranges::min_element(amounts_); }
+  std::uint64_t least() const {
+    return used_ < PlaceCount ? 0 : *std::ranges::min_element(amounts_);
+  }
   std::uint64_t total() const { return total_; }
 
  private:
-  // kPlaces: the key has none.
+  // PlaceCount: the key has none.
   std::size_t find(std::uint64_t key) const {
-    if (placed_[key % kCells] == 0) return kPlaces;
+    if (placed_[key % CellCount] == 0) return PlaceCount;
     const auto tag = static_cast<std::uint32_t>(key >> 32);
     const std::uint32_t* const tags = tags_.data();
     for (std::size_t i = 0; i < used_; ++i)
       if (tags[i] == tag && places_[i].key == key) return i;
-    return kPlaces;
+    return PlaceCount;
   }
   void add(std::size_t i, const Event& event) {
     amounts_[i] += event.amount;
@@ -97,7 +99,7 @@ class HeavyHitters {
     places_[i].peak = std::max(places_[i].peak, event.peak);
   }
   void take(std::size_t i, std::uint64_t error, const Event& event) {
-    ++placed_[event.key % kCells];
+    ++placed_[event.key % CellCount];
     tags_[i] = static_cast<std::uint32_t>(event.key >> 32);
     amounts_[i] = error + event.amount;
     Place& place = places_[i];
@@ -105,14 +107,14 @@ class HeavyHitters {
     place.error = error;
     place.part = event.part;
     place.peak = event.peak;
-    place.size = static_cast<std::uint8_t>(std::min(event.text.size(), kTextSize));
-    place.is_cut = event.is_cut || event.text.size() > kTextSize;
+    place.size = static_cast<std::uint8_t>(std::min(event.text.size(), TextSize));
+    place.is_cut = event.is_cut || event.text.size() > TextSize;
     if (place.size > 0) std::memcpy(place.text.data(), event.text.data(), place.size);
   }
   std::size_t find_rarest() {
     const std::uint64_t* const amounts = amounts_.data();
     std::size_t rarest = 0;
-    for (std::size_t i = 1; i < kPlaces; ++i)
+    for (std::size_t i = 1; i < PlaceCount; ++i)
       if (amounts[i] < amounts[rarest]) rarest = i;
     least_ = amounts[rarest];
     return rarest;
@@ -122,11 +124,11 @@ class HeavyHitters {
   std::uint64_t total_ = 0;
   std::uint64_t least_ = 0;  // of amounts_, or less: they only grow
   // Apart from the rest, since both are searched from end to end.
-  std::array<std::uint32_t, kPlaces> tags_{};
-  std::array<std::uint64_t, kPlaces> amounts_{};
-  std::array<Place, kPlaces> places_{};
-  std::array<Cell, kCells> cells_{};            // amounts of the keys without a place
-  std::array<std::uint16_t, kCells> placed_{};  // number of keys of each cell that have a place
+  std::array<std::uint32_t, PlaceCount> tags_{};
+  std::array<std::uint64_t, PlaceCount> amounts_{};
+  std::array<Place, PlaceCount> places_{};
+  std::array<Cell, CellCount> cells_{};            // amounts of the keys without a place
+  std::array<std::uint16_t, CellCount> placed_{};  // number of keys of each cell that have a place
 };
 
 }  // namespace meshdns::dnsd
