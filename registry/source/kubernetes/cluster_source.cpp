@@ -2,7 +2,6 @@
 #include "registry/source/kubernetes/cluster_source.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "registry/snapshot/stored_resource.hpp"
@@ -10,9 +9,6 @@
 namespace meshdns::registry::kubernetes {
 namespace {
 
-constexpr Milliseconds kFirstRetry{100};
-constexpr Milliseconds kRetryLimit{4'000};
-constexpr Milliseconds kRefusedRetryLimit{120'000};
 constexpr Milliseconds kCompletePoll{500};
 constexpr Milliseconds kReplanDelay{20};
 // Each change of a slice group is a list for the API server, from every node of the cluster.
@@ -20,17 +16,6 @@ constexpr Milliseconds kRegroupInterval{5'000};
 constexpr Milliseconds kRegroupBurst = 4 * kRegroupInterval;
 // A slice that gets the label leaves one watch and enters another; no order is promised.
 constexpr Milliseconds kPartingDelay{200};
-// A CRD is served some time after it is there.
-constexpr std::array<Milliseconds, 4> kLooksAfterCrd{Milliseconds(100), Milliseconds(400),
-                                                     Milliseconds(1'500), Milliseconds(5'000)};
-
-// The kinds that are assumed for a server that refuses discovery.
-ServedKinds assumed_kinds() { return {{"endpointslices.discovery.k8s.io", "v1"}}; }
-
-std::uint64_t hash_of_name(const ObjectRef& object) {
-  return std::hash<std::string_view>()(object.name);
-}
-
 }  // namespace
 
 ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
@@ -41,7 +26,7 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
       scheduler_(scheduler),
       sink_(sink),
       random_(std::move(random)),
-      discovery_backoff_(kFirstRetry, random_),
+      kinds_(options_.discovery_poll, options_.reflector, environment(), reach_, kind_hooks()),
       slice_search_(options_.needs.namespaces),
       probe_(transport_, scheduler_,
              {.last_heard = [this] { return last_heard(); },
@@ -53,137 +38,51 @@ Reflector::Environment ClusterSource::environment() {
   return {transport_, scheduler_, parser_, server_, random_};
 }
 
+KindDiscovery::Hooks ClusterSource::kind_hooks() {
+  return {.on_served =
+              [this] {
+                want_replan();
+                want_regroup();
+              },
+          .on_answer = [this](const void* who, Trouble trouble,
+                              const std::string& error) { note_reachability(who, trouble, error); },
+          .on_warning =
+              [this](std::string warning) {
+                notices_.push_back({true, std::move(warning)});
+                want_flush();
+              }};
+}
+
 void ClusterSource::start() {
   probe_.start();
-  discover();
+  kinds_.discover();
 }
 
 void ClusterSource::rescan() {
   transport_.renew_credentials();
   server_.streams_lists = true;
-  discover();
+  kinds_.discover();
   for (const auto& [label, followed] : followed_) followed->retry_now();
-  if (crds_) crds_->retry_now();
-}
-
-// --- which kinds there are -----------------------------------------------------------------------
-
-void ClusterSource::discover() {
-  discovery_timer_.reset();
-  discovery_ = std::make_unique<Discovery>(
-      transport_, scheduler_, parser_,
-      Discovery::Outcome{[this](ServedKinds served) { on_discovered(std::move(served)); },
-                         [this](const Discovery::Failure& f) { on_discovery_failed(f); }});
-}
-
-void ClusterSource::discover_in(Milliseconds delay) {
-  discovery_timer_ = scheduler_.after(delay, [this] {
-    if (!reach_.may_ask(&discovery_)) return discover_in(Milliseconds(1'000));
-    discover();
-  });
-}
-
-void ClusterSource::on_discovered(ServedKinds served) {
-  server_.multiplexes = discovery_->is_multiplexed();
-  discovery_.reset();
-  discovery_backoff_.reset();
-  discovery_refused_since_.reset();
-  discovery_error_.clear();
-  served_ = std::move(served);
-  note_reachability(&discovery_, Trouble::None, {});
-  follow_crds();
-  if (!looks_to_come_.empty()) {
-    const Milliseconds next = looks_to_come_.front();
-    looks_to_come_.erase(looks_to_come_.begin());
-    discover_in(next);
-  } else if (!crds_ || !crds_->status().watching) {
-    discover_in(options_.discovery_poll +
-                Milliseconds(static_cast<Milliseconds::rep>(
-                    random_() * static_cast<double>(options_.discovery_poll.count()))));
-  }
-  want_replan();
-  want_regroup();
-}
-
-void ClusterSource::on_discovery_failed(const Discovery::Failure& failure) {
-  discovery_.reset();
-  discovery_error_ = "discovery: " + failure.message;
-  note_reachability(&discovery_, failure.trouble, failure.message);
-  const bool is_refused = failure.trouble == Trouble::Forbidden;
-  if (!is_refused) discovery_refused_since_.reset();
-  if (is_refused && !discovery_refused_since_) discovery_refused_since_ = scheduler_.now();
-  if (is_refused && !served_ && scheduler_.now() - *discovery_refused_since_ >= kRefusalGrace) {
-    served_ = assumed_kinds();
-    want_replan();
-  }
-  discover_in(discovery_backoff_.next(is_refused ? kRefusedRetryLimit : kRetryLimit));
-}
-
-void ClusterSource::follow_crds() {
-  if (crds_ || !served_->contains("customresourcedefinitions.apiextensions.k8s.io")) return;
-  crds_ = std::make_unique<Reflector>(crd_collection(), options_.reflector, environment(),
-                                      static_cast<ReflectorListener&>(*this));
-  crds_->start();
-}
-
-void ClusterSource::note_crd(const ObjectRef& crd) {
-  if (!is_crd_of_interest(crd.name)) return;
-  looks_to_come_.assign(kLooksAfterCrd.begin() + 1, kLooksAfterCrd.end());
-  discover_in(kLooksAfterCrd.front());
-}
-
-std::optional<std::uint64_t> ClusterSource::on_object(const Node& object,
-                                                      std::span<const DocumentProblem>,
-                                                      bool is_initial) {
-  // The first list tells what discovery has told already.
-  if (!is_initial || crds_->status().synced) note_crd(ref_of(object));
-  return hash_of_name(ref_of(object));
-}
-
-// Its name is all that is of interest.
-std::optional<std::uint64_t> ClusterSource::on_unreadable(const ObjectRef& object,
-                                                          std::string_view) {
-  note_crd(object);
-  return hash_of_name(object);
-}
-
-std::optional<std::uint64_t> ClusterSource::on_deleted(const ObjectRef& object) {
-  note_crd(object);
-  return hash_of_name(object);
-}
-
-void ClusterSource::on_listed(std::vector<std::uint64_t>) {
-  if (crds_->status().relists > 0) discover_in(kLooksAfterCrd.front());
-}
-
-void ClusterSource::on_state() {
-  const ReflectorStatus& crds = crds_->status();
-  note_reachability(&crds_, crds.trouble, crds.error);
-  if (crds.trouble != Trouble::Forbidden || std::exchange(crds_refused_, true)) return;
-  notices_.push_back(
-      {true,
-       "customresourcedefinitions.apiextensions.k8s.io may not be watched: new kinds are found "
-       "within two minutes"});
-  want_flush();
+  kinds_.retry_now(nullptr);
 }
 
 // --- what is followed ----------------------------------------------------------------------------
 
 void ClusterSource::want_replan() {
   if (replan_timer_) return;
-  replan_timer_ =
-      scheduler_.after(served_ && followed_.empty() ? Milliseconds(0) : kReplanDelay, [this] {
+  replan_timer_ = scheduler_.after(
+      kinds_.served() && followed_.empty() ? Milliseconds(0) : kReplanDelay, [this] {
         replan_timer_.reset();
         replan();
       });
 }
 
 void ClusterSource::replan() {
-  if (!served_) return;
+  if (!kinds_.served()) return;
   needs_.selected_pods.clear();
   for (const auto& [object, ns] : selectors_) needs_.selected_pods.insert(ns);
   std::set<std::string> wanted;
-  for (auto& planned : plan_watches(needs_, *served_)) {
+  for (auto& planned : plan_watches(needs_, *kinds_.served())) {
     wanted.insert(planned.label);
     auto& followed = followed_[planned.label];
     // Another version of the kind: the same objects, from another place.
@@ -237,7 +136,8 @@ void ClusterSource::note_root_namespace(const std::optional<std::string>& of_mes
 // --- slices without their label ------------------------------------------------------------------
 
 bool ClusterSource::searches_slices() const {
-  return served_ && served_->contains("endpointslices.discovery.k8s.io") && !needs_.all_slices;
+  return kinds_.served() && kinds_.served()->contains("endpointslices.discovery.k8s.io") &&
+         !needs_.all_slices;
 }
 
 void ClusterSource::note_service(const Resource& resource, std::uint64_t object) {
@@ -411,8 +311,7 @@ void ClusterSource::on_state(FollowedCollection& from) {
   note_reachability(&from, status.trouble, status.error);
   note_failure(from);
   // The kind has gone, or was never there in the version that discovery told.
-  if (status.trouble == Trouble::Absent && !discovery_ && looks_to_come_.empty())
-    discover_in(kLooksAfterCrd.front());
+  if (status.trouble == Trouble::Absent) kinds_.doubt();
   if (wants_regroup_) want_regroup();
   if (!complete_) complete_timer_ = scheduler_.after(Milliseconds(0), [this] { check_complete(); });
 }
@@ -454,8 +353,7 @@ void ClusterSource::check_complete() {
 // The time of the latest sign of life over the connection that the watches share.
 std::optional<Milliseconds> ClusterSource::last_heard() const {
   const auto is_watching = [](const auto& item) { return item.second->reflector().watching; };
-  const bool has_watch =
-      (crds_ && crds_->status().watching) || std::ranges::any_of(followed_, is_watching);
+  const bool has_watch = kinds_.is_watching() || std::ranges::any_of(followed_, is_watching);
   if (!server_.multiplexes || !has_watch) return std::nullopt;
   return server_.heard_at;
 }
@@ -467,7 +365,7 @@ void ClusterSource::leave_path_silent_since(Milliseconds when) {
   want_flush();
   transport_.distrust_connections();
   for (const auto& [label, followed] : followed_) followed->leave_path_silent_since(when);
-  if (crds_) crds_->leave_path_silent_since(when);
+  kinds_.leave_path_silent_since(when);
 }
 
 // --- is the server there -------------------------------------------------------------------------
@@ -482,7 +380,7 @@ void ClusterSource::note_reachability(const void* who, Trouble trouble, const st
   notices_.push_back({false, "the API server answers again"});
   for (const auto& [label, followed] : followed_)
     if (followed.get() != who) followed->retry_now();
-  if (crds_ && who != &crds_) crds_->retry_now();
+  kinds_.retry_now(who);
 }
 
 // --- handing over --------------------------------------------------------------------------------
@@ -529,7 +427,7 @@ bool ClusterSource::lacks_endpoints() const {
 
 std::string ClusterSource::last_error() const {
   if (const std::string error = reach_.error(scheduler_.now()); !error.empty()) return error;
-  if (!served_ && !discovery_error_.empty()) return discovery_error_;
+  if (!kinds_.served() && !kinds_.error().empty()) return kinds_.error();
   for (const auto& [label, followed] : followed_) {
     const ReflectorStatus& status = followed->reflector();
     if (followed->is_troubled())

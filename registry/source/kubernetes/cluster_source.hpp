@@ -12,8 +12,8 @@
 
 #include "registry/source/kubernetes/change_batch.hpp"
 #include "registry/source/kubernetes/change_delays.hpp"
-#include "registry/source/kubernetes/discovery.hpp"
 #include "registry/source/kubernetes/followed_collection.hpp"
+#include "registry/source/kubernetes/kind_discovery.hpp"
 #include "registry/source/kubernetes/path_probe.hpp"
 #include "registry/source/kubernetes/server_reach.hpp"
 #include "registry/source/kubernetes/slice_search.hpp"
@@ -33,7 +33,7 @@ struct ClusterSourceOptions {
   Milliseconds discovery_poll{60'000};
 };
 
-class ClusterSource final : public Source, private CollectionListener, private ReflectorListener {
+class ClusterSource final : public Source, private CollectionListener {
  public:
   // REQUIRES: transport, scheduler and sink outlive the source.
   ClusterSource(ClusterSourceOptions options, Transport& transport, Scheduler& scheduler,
@@ -54,23 +54,6 @@ class ClusterSource final : public Source, private CollectionListener, private R
   void on_findings(FollowedCollection& from) override;
   void on_state(FollowedCollection& from) override;
   bool may_retry(FollowedCollection& from) override { return reach_.may_ask(&from); }
-  // Of the CRDs.
-  std::optional<std::uint64_t> on_object(const Node& object,
-                                         std::span<const DocumentProblem> problems,
-                                         bool is_initial) override;
-  std::optional<std::uint64_t> on_unreadable(const ObjectRef& object,
-                                             std::string_view why) override;
-  std::optional<std::uint64_t> on_deleted(const ObjectRef& object) override;
-  void on_listed(std::vector<std::uint64_t> seen) override;
-  void on_state() override;
-  bool may_retry() override { return reach_.may_ask(&crds_); }
-
-  void discover();
-  void on_discovered(ServedKinds served);
-  void on_discovery_failed(const Discovery::Failure& failure);
-  void discover_in(Milliseconds delay);
-  void note_crd(const ObjectRef& crd);
-  void follow_crds();
 
   void replan();
   void note_selector(const Resource& resource, std::uint64_t object);
@@ -91,6 +74,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
   void remove_later(const FollowedCollection& from, ResourceKey&& key);
   void remove_parted();
   Reflector::Environment environment();
+  KindDiscovery::Hooks kind_hooks();
 
   void note_failure(FollowedCollection& from);
   std::optional<Milliseconds> last_heard() const;
@@ -112,16 +96,7 @@ class ClusterSource final : public Source, private CollectionListener, private R
   JsonParser parser_;
   ServerAbilities server_;
 
-  std::unique_ptr<Discovery> discovery_;
-  std::unique_ptr<Timer> discovery_timer_;
-  Backoff discovery_backoff_;
-  std::optional<ServedKinds> served_;
-  std::optional<Milliseconds> discovery_refused_since_;
-  std::string discovery_error_;
-  std::vector<Milliseconds> looks_to_come_;  // after a change of CRDs
-  std::unique_ptr<Reflector> crds_;
-  bool crds_refused_ = false;  // and said so
-
+  KindDiscovery kinds_;
   std::map<std::string, std::unique_ptr<FollowedCollection>> followed_;  // by label
   std::set<std::string> failing_;                   // labels of those that fail, and said so
   std::map<std::uint64_t, std::string> selectors_;  // ServiceEntries with a workloadSelector: ns
