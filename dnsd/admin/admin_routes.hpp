@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/admin/daemon_parts.hpp"
 #include "dnsd/admin/http_server.hpp"
-#include "dnsd/daemon/daemon.hpp"
 #include "dnsd/query/explanation.hpp"
 
 namespace meshdns::dnsd {

@@ -14,6 +14,7 @@ namespace {
 // A configuration is read once it has been the same for so long, or after so many looks at it.
 constexpr std::chrono::milliseconds kSteady{25};
 constexpr int kMaxLooks = 20;
+constexpr std::chrono::milliseconds kConfigPoll{1'000};
 
 }  // namespace
 
@@ -24,6 +25,18 @@ void ConfigReloader::reload_soon(uv_loop_t* loop, std::function<void()> on_due) 
 
 void ConfigReloader::reload_changed_soon(uv_loop_t* loop, std::function<void()> on_due) {
   look_soon(loop, std::move(on_due));
+}
+
+void ConfigReloader::watch(uv_loop_t* loop, std::function<void()> on_due) {
+  if (path().empty()) return;
+  start_or_log(
+      file_, loop, path(), kConfigPoll,
+      [this, loop, on_due = std::move(on_due)] { reload_changed_soon(loop, on_due); }, log_);
+}
+
+void ConfigReloader::stop() {
+  timer_.close();
+  file_.close();
 }
 
 std::uint64_t ConfigReloader::text_hash() const {

@@ -12,6 +12,7 @@
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/load.hpp"
+#include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/log/log.hpp"
 #include "loop/timer.hpp"
 
@@ -29,7 +30,10 @@ class ConfigReloader {
   // remember_text().
   void reload_changed_soon(uv_loop_t* loop, std::function<void()> on_due);
   void remember_text() { last_text_ = text_hash(); }
-  void stop() { timer_.close(); }
+  // Calls reload_changed_soon() whenever the file has changed.  Without a file it does nothing.
+  void watch(uv_loop_t* loop, std::function<void()> on_due);
+  void stop_watching() { file_.close(); }
+  void stop();
 
   // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
   std::optional<Config> read();
@@ -47,6 +51,7 @@ class ConfigReloader {
 
   const ConfigFiles files_;
   Log& log_;
+  FilePoll file_;
   loop::Timer timer_;
   std::function<void()> on_due_;
   std::string text_;  // as it was at the last look

@@ -5,31 +5,23 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string>
+#include <utility>
 
 #include "dnsd/admin/admin_routes.hpp"
-#include "dnsd/config/load.hpp"
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/client_settings.hpp"
-#include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/core_dumps.hpp"
-#include "dnsd/daemon/daemon_shared.hpp"
-#include "dnsd/daemon/signals.hpp"
-#include "dnsd/daemon/state_file.hpp"
-#include "dnsd/daemon/vip_setup.hpp"
+#include "dnsd/daemon/tcp_limits.hpp"
+#include "dnsd/daemon/upstream_servers.hpp"
 #include "loop/check_loop.hpp"
-#include "registry/base/descriptor_limit.hpp"
-#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::chrono::milliseconds kResolvConfPoll{2'000};
-constexpr std::chrono::milliseconds kConfigPoll{1'000};
-// Bytes that unfinished queries and unread answers of all TCP clients may take, and the share that
-// one worker has in any case.
-constexpr std::size_t kHeldByTcp = 32 << 20;
-constexpr std::size_t kLeastHeldByTcp = 1 << 20;
 constexpr std::chrono::milliseconds kHousekeeping{1'000};
+// The interval at which a start looks whether the daemon that it replaces still lives.
+constexpr std::chrono::milliseconds kPredecessorPoll{50};
 // The time that the first query may have to wait for the sources' first read.  The sockets are
 // bound by then, so that the kernel queues queries.  Without the wait, names of the mesh would be
 // forwarded for some milliseconds.
@@ -41,18 +33,6 @@ constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
 // kills a Pod after 30 s.
 constexpr std::chrono::seconds kSuccessorLimit{20};
 
-TcpLimits tcp_limits(const ServerConfig& server) {
-  const TcpConfig& config = server.tcp;
-  TcpLimits limits;
-  limits.max_held = std::max(kHeldByTcp / worker_count(server), kLeastHeldByTcp);
-  limits.max_connections = config.max_connections;
-  limits.max_connections_per_client = config.max_connections_per_client;
-  limits.idle_timeout = config.idle_timeout;
-  // Clients hold descriptors for minutes; questions to upstreams need some for milliseconds.
-  limits.reserved_files = std::max(limits.reserved_files, descriptor_limit() / 4);
-  return limits;
-}
-
 // Each question that waits for an upstream has a socket.  The soft limit, often 1,024, is there for
 // programs that call select().
 void raise_descriptor_limit() {
@@ -60,6 +40,11 @@ void raise_descriptor_limit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Config with_sized_cache(Config config, std::optional<std::uint64_t> memory_limit) {
+  config.cache = sized_cache(config.cache, memory_limit);
+  return config;
 }
 
 }  // namespace
@@ -71,119 +56,145 @@ Result<std::unique_ptr<Daemon>> Daemon::start(ConfigFiles files, Config config, 
 }
 
 Daemon::Daemon(ConfigFiles files, Config config, Log& log)
-    : config_(std::move(config)),
+    : config_(with_sized_cache(std::move(config), memory_limit_)),
       log_(log),
       forward_log_(log),
-      handover_(handover_hooks()),
-      registry_(config_.mesh),
-      cache_keeper_(log),
-      cookie_secrets_(log, started_),
-      publisher_(registry_.current()),
-      feed_(registry_, log),
-      mesh_names_(registry_),
-      analysis_(registry_, log),
-      answers_(registry_, log),
-      state_directory_(log),
-      state_keeper_(registry_, feed_, log),
+      upgrade_(&loop_, config_, phase_, addresses_, workers_, log,
+               {.on_alone = [this] { follow_state_dir(); },
+                .on_successor_changed = [this] { on_successor_changed(); }}),
+      mesh_(config_, log),
+      kept_(config_, mesh_.registry, mesh_.feed, log),
+      query_settings_(config_, log, started_),
+      forwarding_(std::make_shared<ForwardShared>(config_.cache, forward_log_)),
+      upstream_(config_, log),
+      resolution_(mesh_.registry, mesh_.feed),
       query_logging_(log),
       workers_(log),
-      sources_(&loop_, feed_, started_),
-      health_(started_),
-      registry_streams_(&loop_, registry_),
+      sources_(&loop_, mesh_.feed, started_),
+      registry_streams_(&loop_, mesh_.registry),
       admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),
       metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
-      seconds_to_fade_(kFadeSeconds),
+      addresses_(config_, workers_, admin_, metrics_, log),
       reloader_(std::move(files), log),
-      local_names_(log) {
+      health_({.config = config_,
+               .phase = phase_,
+               .mesh = mesh_,
+               .sources = sources_,
+               .kept = kept_,
+               .addresses = addresses_,
+               .upgrade = upgrade_,
+               .reloader = reloader_,
+               .upstream = upstream_,
+               .forwarding = *forwarding_,
+               .workers = workers_},
+              started_),
+      announcement_({.config = config_,
+                     .mesh = mesh_,
+                     .sources = sources_,
+                     .addresses = addresses_,
+                     .workers = workers_,
+                     .health = health_,
+                     .supervisor = supervisor_,
+                     .log = log},
+                    started_),
+      housekeeper_({.mesh = mesh_,
+                    .kept = kept_,
+                    .sources = sources_,
+                    .workers = workers_,
+                    .query_logging = query_logging_,
+                    .forwarding = *forwarding_,
+                    .admin = admin_,
+                    .metrics = metrics_,
+                    .log = log}) {
   if (config_.server.watch_config) reloader_.remember_text();
 }
 
 Daemon::~Daemon() { shut_down(); }
 
+// --- the start -----------------------------------------------------------------------------------
+
 Result<void> Daemon::start() {
   if (const int error = uv_loop_init(&loop_); error != 0)
     return fail(std::string("cannot create an event loop: ") + uv_strerror(error));
   loop_open_ = true;
-  registry_.set_serial(static_cast<std::uint32_t>(unix_now()));
-  registry_.set_publish(
-      [this](std::shared_ptr<const registry::Snapshot> s) { publisher_.publish(std::move(s)); });
-  registry_.set_clients(client_settings(config_.client));
-  registry_.set_interrupt(is_end_asked);
-  activated_ = sockets_from_systemd();
-  is_activated_ = !activated_.empty();
-  find_predecessor();
+  addresses_.inherit(sockets_from_systemd());
+  upgrade_.find_predecessor();
   // A daemon that this one replaces has it until it ends.
-  if (!predecessor_) state_directory_.take(config_.state_dir, StateLock::kWait);
-  choose_vip_allocator();
-  feed_.set_listener([this] { update_state(); });
+  if (!upgrade_.has_predecessor()) kept_.take();
+  kept_.choose_vip_allocator();
+  mesh_.feed.set_listener([this] { update_state(); });
   raise_descriptor_limit();
-  config_.cache = sized_cache(config_.cache, memory_limit_);
-  tell_of_memory();
+  tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
-  forwarding_ = std::make_shared<ForwardShared>(config_.cache, forward_log_);
-  cache_keeper_.open(state_directory_.path(), forwarding_);
-  local_names_.read(config_);
-  mesh_names_.set_local(local_names_.names());
-  read_cookie_secrets();
+  kept_.open_cache(forwarding_);
+  query_settings_.read_files();
+  resolution_.set_local(query_settings_.local_names());
   update_state();
-  if (predecessor_)
-    choose_upstream(config_.server.listen);
-  else if (auto opened = open_listeners(); !opened)
-    return opened;
-  if (auto started = start_resolver(); !started) return started;
-  state_keeper_.open(state_directory_.path(), saved_sources(config_));
+  if (auto opened = open_addresses(); !opened) return opened;
+  if (auto started = resolution_.start(&loop_, forwarding_, upstream_.current(), config_.cache);
+      !started)
+    return started;
+  kept_.open_registry();
   sources_.follow(config_);
-  if (predecessor_) wait_beside_predecessor();
-  if (listeners_.listeners().empty())
-    if (auto opened = take_over_listeners(); !opened) return opened;
-  if (!predecessor_) wait_for_sources();
+  if (upgrade_.has_predecessor()) {
+    wait_beside_predecessor();
+    if (auto opened = take_over_addresses(); !opened) return opened;
+  }
+  if (!upgrade_.has_predecessor()) wait_for_sources();
   // Before the first answer: a program that has an answer may also ask us to end, and wait for
   // that.
-  if (auto started = start_signals(); !started) return started;
+  if (auto started = signals_.open(&loop_, [this](int number) { on_signal(number); }); !started)
+    return started;
   if (auto started = start_workers(); !started) return started;
-  query_logging_.apply(config_.log, query_settings_, workers_);
-  if (predecessor_) replace_predecessor();
-  if (auto opened = open_admin(); !opened) return opened;
-  publisher_.set_listener([this] { workers_.on_snapshot(); });
+  if (upgrade_.has_predecessor()) upgrade_.replace_predecessor();
+  if (auto opened = addresses_.open_admin(); !opened) return opened;
+  mesh_.publisher.set_listener([this] { workers_.on_snapshot(); });
   if (auto started = start_timers(); !started) return started;
-  if (!predecessor_) listen_for_successor();
+  if (!upgrade_.has_predecessor()) upgrade_.listen_for_successor();
   update_state();
   return {};
 }
 
-// A daemon that this one replaces closes its admin endpoint last.
-Result<void> Daemon::open_admin() {
-  auto opened = serve_admin();
-  while (!opened && may_wait_to_bind()) opened = serve_admin();
-  return opened;
-}
-
-Result<void> Daemon::serve_admin() {
-  if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
-  return metrics_.serve_at(config_.admin.metrics_listen);
-}
-
-Result<void> Daemon::start_resolver() {
-  auto lookups = EndpointLookups::open(&loop_, forwarding_, upstream_, config_.cache);
-  if (!lookups) return std::unexpected(lookups.error());
-  lookups_ = std::move(*lookups);
-  resolver_ = std::make_unique<resolver::NameResolver>(
-      &loop_, *lookups_, resolver::ResolverPolicy{},
-      [] { return std::chrono::steady_clock::now(); }, feed_, &mesh_names_);
-  feed_.set_resolver(resolver_.get());
+// A daemon that this one replaces goes on to use the addresses for now.
+Result<void> Daemon::open_addresses() {
+  if (upgrade_.has_predecessor()) {
+    upstream_.choose(config_.server.listen);
+    return {};
+  }
+  if (auto opened = addresses_.open(); !opened) return opened;
+  upstream_.choose(addresses_.addresses());
   return {};
 }
 
-Result<void> Daemon::start_workers() {
-  query_settings_ = make_query_settings();
-  return workers_.start(config_, upstream_, query_settings_, listeners_,
-                        {budget_, forwarding_, publisher_});
+// No limit: the other daemon answers meanwhile.
+void Daemon::wait_beside_predecessor() {
+  bool is_told = false;
+  loop::Timer timer(&loop_, [] {});
+  timer.repeat(kPredecessorPoll);
+  while (!sources_.are_complete() && !upgrade_.has_predecessor_ended() && !is_end_pending()) {
+    uv_run(&loop_, UV_RUN_ONCE);
+    if (is_told || std::chrono::steady_clock::now() - started_ < Announcement::kServingAnyway)
+      continue;
+    is_told = true;
+    log_.warn("still reading the sources; the other daemon answers meanwhile",
+              {{"reason", first_reason(health_.readiness())}});
+  }
+}
+
+Result<void> Daemon::take_over_addresses() {
+  if (is_end_pending()) return fail("told to end before the sockets were taken over");
+  auto handed = upgrade_.take_sockets();
+  if (!handed) follow_state_dir();
+  auto opened = handed ? addresses_.take_over(*std::move(handed)) : addresses_.open();
+  if (opened) upstream_.choose(addresses_.addresses());
+  return opened;
 }
 
 void Daemon::wait_for_sources() {
   const auto since_start = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - started_);
-  const auto limit = feed_.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
+  const auto limit =
+      mesh_.feed.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
   if (limit.count() <= 0) return;
   uv_update_time(&loop_);  // the start may have waited for another process
   bool over = false;
@@ -192,32 +203,28 @@ void Daemon::wait_for_sources() {
   while (!over && !sources_.are_complete() && !is_end_pending()) uv_run(&loop_, UV_RUN_ONCE);
 }
 
-void Daemon::choose_vip_allocator() {
-  VipSetup setup = set_up_vips(config_, state_directory_, log_);
-  vip_trouble_ = std::move(setup.trouble);
-  if (setup.allocator) feed_.follow(registry_.set_vip_allocator(std::move(setup.allocator)));
+Result<void> Daemon::start_workers() {
+  query_settings_.renew();
+  auto started = workers_.start(config_, upstream_.current(), query_settings_.settings(),
+                                addresses_.listeners(), {budget_, forwarding_, mesh_.publisher});
+  if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_);
+  return started;
 }
 
-void Daemon::follow_state_dir() {
-  if (predecessor_) return;  // it has it
-  const std::string before = state_directory_.path();
-  state_directory_.take(config_.state_dir, std::chrono::milliseconds(0));
-  const std::string now = state_directory_.path();
-  cache_keeper_.move_to(now);
-  state_keeper_.reconfigure(now, saved_sources(config_));
-  if (now != before || !vip_trouble_.empty()) choose_vip_allocator();
-}
-
-Result<void> Daemon::start_signals() {
-  const std::array<int, 3> numbers{SIGTERM, SIGINT, SIGHUP};
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (const int error =
-            signals_[i].open(&loop_, numbers[i], [this](int number) { on_signal(number); });
-        error != 0)
-      return fail(std::string("cannot receive signals: ") + uv_strerror(error));
-  release_signals();
+Result<void> Daemon::start_timers() {
+  if (const int error = from_workers_.open(&loop_); error != 0)
+    return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
+  housekeeping_.open(&loop_, [this] { housekeep(); });
+  housekeeping_.repeat(kHousekeeping);
+  upstream_.watch(&loop_, [this] { apply_upstream(); });
+  query_settings_.watch(&loop_, [this] { apply_query_settings(); });
+  watch_config();
+  if (config_.server.watch_config)  // it may have changed during the start
+    reloader_.reload_changed_soon(&loop_, [this] { reload(); });
   return {};
 }
+
+// --- signals and reloads -------------------------------------------------------------------------
 
 void Daemon::on_signal(int number) {
   if (number == SIGHUP) return reloader_.reload_soon(&loop_, [this] { reload(); });
@@ -233,37 +240,10 @@ Result<std::uint64_t> Daemon::request_reload() {
   return reloader_.status().reloads + 1;
 }
 
-Result<void> Daemon::start_timers() {
-  if (const int error = from_workers_.open(&loop_); error != 0)
-    return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
-  housekeeping_.open(&loop_, [this] { housekeep(); });
-  housekeeping_.repeat(kHousekeeping);
-  const auto follow_resolv_conf = [this] {
-    if (config_.upstream.servers.empty()) apply_upstream();
-  };
-  for (std::size_t i = 0; i < resolv_confs_.size(); ++i)
-    start_or_log(resolv_confs_[i], &loop_, kResolvConfPaths[i], kResolvConfPoll, follow_resolv_conf,
-                 log_);
-  watch_hosts_file();
-  watch_config();
-  if (config_.server.watch_config) reload_if_changed();  // it may have changed during the start
-  return {};
-}
-
 // By choice: a program may write a file in parts, with a pause between them.
 void Daemon::watch_config() {
-  config_file_.close();
-  if (!config_.server.watch_config || reloader_.path().empty()) return;
-  start_or_log(
-      config_file_, &loop_, reloader_.path(), kConfigPoll, [this] { reload_if_changed(); }, log_);
-}
-
-void Daemon::reload_if_changed() {
-  reloader_.reload_changed_soon(&loop_, [this] { reload(); });
-}
-
-void Daemon::watch_hosts_file() {
-  local_names_.watch(&loop_, config_, [this] { apply_query_settings(); });
+  reloader_.stop_watching();
+  if (config_.server.watch_config) reloader_.watch(&loop_, [this] { reload(); });
 }
 
 void Daemon::reload() {
@@ -272,34 +252,34 @@ void Daemon::reload() {
   supervisor_.reloading();
   if (auto next = reloader_.read()) apply_config(*std::move(next));
   sources_.rescan();
-  publish_health();
+  health_.publish();
   supervisor_.reloaded();
 }
 
 void Daemon::apply_config(Config next) {
-  next.cache = sized_cache(next.cache, memory_limit_);
-  const Config before = std::exchange(config_, std::move(next));
-  if (config_.cache.size_bytes != before.cache.size_bytes) tell_of_memory();
+  const Config before = std::exchange(config_, with_sized_cache(std::move(next), memory_limit_));
+  if (config_.cache.size_bytes != before.cache.size_bytes)
+    tell_of_memory(config_.cache, memory_limit_, log_);
   log_.set_level(config_.log.level);
   log_.set_format(config_.log.format);
   allow_core_dumps(config_.server.core_dumps);
   if (config_.server.workers != before.server.workers)
     log_.warn("a change of server.workers takes effect at the next start");
   if (config_.server.tcp != before.server.tcp) budget_->set_limits(tcp_limits(config_.server));
-  unbound_.clear();
+  addresses_.forget_failures();
   bind();
-  if (config_.log != before.log) query_logging_.apply(config_.log, query_settings_, workers_);
-  local_names_.read(config_);
-  read_cookie_secrets();
-  watch_hosts_file();
+  if (config_.log != before.log)
+    query_logging_.apply(config_.log, query_settings_.settings(), workers_);
+  query_settings_.read_files();
+  query_settings_.watch(&loop_, [this] { apply_query_settings(); });
   if (config_.server.watch_config != before.server.watch_config) watch_config();
-  if (config_.server.handover != before.server.handover) listen_for_successor();
+  if (config_.server.handover != before.server.handover) upgrade_.listen_for_successor();
   apply_query_settings();
   if (config_.mesh != before.mesh) {
-    feed_.follow(registry_.set_settings(config_.mesh));
-    choose_vip_allocator();
+    mesh_.feed.follow(mesh_.registry.set_settings(config_.mesh));
+    kept_.choose_vip_allocator();
   }
-  if (config_.client != before.client) registry_.set_clients(client_settings(config_.client));
+  if (config_.client != before.client) mesh_.registry.set_clients(client_settings(config_.client));
   forwarding_->cache.reconfigure(config_.cache);
   follow_state_dir();
   apply_upstream();
@@ -310,70 +290,97 @@ void Daemon::apply_config(Config next) {
 }
 
 void Daemon::apply_upstream() {
-  std::string warning;
-  UpstreamConfig next = effective_upstream(config_, listeners_.addresses(), &warning);
-  if (!warning.empty()) log_.write_folded(LogLevel::Warn, warning);
-  // A resolv.conf that is being rewritten may name no server for a moment: keep the known ones.
-  if (next.servers.empty() && !upstream_.servers.empty() && config_.upstream.servers.empty())
-    next.servers = upstream_.servers;
-  upstream_ = std::move(next);
-  workers_.reconfigure(upstream_, config_.cache);
-  lookups_->reconfigure(upstream_, config_.cache);
-  resolver_->retry_failed();
-}
-
-void Daemon::read_cookie_secrets() {
-  cookie_secrets_.follow(config_.server.cookies.secret_file, std::chrono::steady_clock::now());
-}
-
-QuerySettings Daemon::make_query_settings() const {
-  QuerySettings settings = QuerySettings::from(config_);
-  settings.local = local_names_.names();
-  settings.cookie_secrets = cookie_secrets_.secrets();
-  return settings;
+  upstream_.follow(addresses_.addresses());
+  workers_.reconfigure(upstream_.current(), config_.cache);
+  resolution_.reconfigure(upstream_.current(), config_.cache);
 }
 
 void Daemon::apply_query_settings() {
-  query_settings_ = make_query_settings();
-  workers_.reconfigure(query_settings_);
-  mesh_names_.set_local(local_names_.names());
-  resolver_->recheck_all();
+  query_settings_.renew();
+  workers_.reconfigure(query_settings_.settings());
+  resolution_.set_local(query_settings_.local_names());
+  resolution_.recheck_all();
 }
+
+// A next daemon that serves has the addresses.
+void Daemon::bind() {
+  if (upgrade_.successor_serves()) return;
+  addresses_.bind();
+  health_.publish();
+}
+
+// A daemon before this one that still lives has the directory.
+void Daemon::follow_state_dir() {
+  if (!upgrade_.has_predecessor()) kept_.follow();
+}
+
+// --- while it runs -------------------------------------------------------------------------------
+
+void Daemon::update_state() {
+  const bool was_restored = mesh_.registry.current()->from_state_dir;
+  if (mesh_.update(config_, sources_)) resolution_.recheck_all();
+  if (was_restored && !mesh_.feed.is_restored())
+    log_.info("all sources have been read; dropped resources that were only in the saved state");
+  announcement_.make_when_due();
+  health_.publish();
+}
+
+void Daemon::housekeep() {
+  const Time now = std::chrono::steady_clock::now();
+  announcement_.make_when_due();
+  if (!kept_.trouble().empty()) follow_state_dir();
+  if (addresses_.is_due(now)) bind();
+  if (!upgrade_.successor_serves())  // which deals the sockets out
+    workers_.watch(addresses_.listeners(), now);
+  // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.
+  if (workers_.complaint().empty()) supervisor_.feed_watchdog();
+  if (query_settings_.tick(now)) apply_query_settings();
+  housekeeper_.tick(now);
+  health_.tick(now);
+  supervisor_.set_status(health_.status_line());
+}
+
+// --- the end -------------------------------------------------------------------------------------
 
 // First not ready, so that nobody sends us new clients; then no new queries, and those in flight
 // are answered.  The admin endpoint tells of both.  A second wish cuts the first part short.
 void Daemon::stop() {
   const bool is_first = phase_ == Phase::Serving;
   if (is_first) supervisor_.stopping();
-  if (!is_first || handover_.successor_serves()) return drain_workers();
+  if (!is_first || upgrade_.successor_serves()) return drain_workers();
   std::chrono::milliseconds limit = config_.server.lameduck;
-  if (handover_.has_successor()) {
+  if (upgrade_.has_successor()) {
     log_.info("the next daemon is not ready yet; waiting for it");
     limit = std::max<std::chrono::milliseconds>(limit, kSuccessorLimit);
   }
   if (limit.count() == 0) return drain_workers();
   phase_ = Phase::Lameduck;
-  publish_health();
+  health_.publish();
   lameduck_.open(&loop_, [this] { drain_workers(); });
   lameduck_.start(limit);
+}
+
+// Nothing is left to wait for, if this daemon was told to stop before.
+void Daemon::on_successor_changed() {
+  if (phase_ == Phase::Lameduck) return drain_workers();
+  health_.publish();
 }
 
 void Daemon::drain_workers() {
   if (std::exchange(phase_, Phase::Draining) == Phase::Draining) return;
   health_.beat(std::chrono::steady_clock::now());
-  publish_health();
+  health_.publish();
   stop_timers();
   registry_streams_.close();
-  publisher_.set_listener({});
-  const bool is_shared = predecessor_ || handover_.successor_serves();
-  handover_.stop();
+  mesh_.publisher.set_listener({});
+  const bool is_shared = upgrade_.has_predecessor() || upgrade_.successor_serves();
+  upgrade_.stop();
   workers_.drain(is_shared ? Waiting::LeftToOthers : Waiting::Answered,
                  [this] { from_workers_.post([this] { uv_stop(&loop_); }); });
-  if (!predecessor_) return;
+  if (!upgrade_.has_predecessor()) return;
   // The daemon before this one answers again, and has the admin address again.
-  admin_.close();
-  metrics_.close();
-  predecessor_.reset();
+  addresses_.close_admin();
+  upgrade_.leave_to_predecessor();
 }
 
 // Nothing is handed to workers that are about to end.
@@ -381,9 +388,8 @@ void Daemon::stop_timers() {
   housekeeping_.close();
   lameduck_.close();
   reloader_.stop();
-  for (FilePoll& file : resolv_confs_) file.close();
-  config_file_.close();
-  local_names_.stop();
+  upstream_.stop();
+  query_settings_.stop();
 }
 
 int Daemon::run() {
@@ -395,69 +401,59 @@ int Daemon::run() {
 void Daemon::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
-  publisher_.set_listener({});
+  mesh_.publisher.set_listener({});
   workers_.end();
   registry_streams_.close();
-  admin_.close();
-  metrics_.close();
-  handover_.stop();
-  predecessor_.reset();
+  addresses_.close_admin();
+  upgrade_.stop();
+  upgrade_.leave_to_predecessor();
   query_logging_.close();
-  analysis_.close();
-  cache_keeper_.close();
-  state_keeper_.close();
+  mesh_.analysis.close();
+  kept_.close();
   sources_.clear();
-  feed_.set_resolver(nullptr);
-  resolver_.reset();
-  if (lookups_) lookups_->close();
-  lookups_.reset();
+  resolution_.close();
   stop_timers();
   from_workers_.close();
-  close_signals();
+  signals_.close();
   uv_run(&loop_, UV_RUN_DEFAULT);
   check_loop(uv_loop_close(&loop_), "close: a handle is open");
 }
 
-// libuv gives a signal without a Signal its first meaning back, which is to end the process.
-void Daemon::close_signals() {
-  hold_signals();
-  for (Signal& signal : signals_) signal.close();
-  ignore_late_signals();
-}
+// --- the admin pages -----------------------------------------------------------------------------
 
 ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Type type) const {
-  return forwarding_facts(route_for(upstream_, wire_name), *forwarding_, wire_name, type,
+  return forwarding_facts(route_for(upstream_.current(), wire_name), *forwarding_, wire_name, type,
                           uv_hrtime() / 1'000'000);
 }
 
 DaemonParts Daemon::parts() {
   return {.started = started_,
           .config = config_,
-          .query_settings = query_settings_,
-          .registry = registry_,
+          .query_settings = query_settings_.settings(),
+          .registry = mesh_.registry,
           .streams = registry_streams_,
-          .findings = feed_.findings(),
-          .analysis = analysis_.status(),
-          .held_origins = feed_.held_origins(),
-          .feed = feed_.counters(),
-          .resolver = *resolver_,
+          .findings = mesh_.feed.findings(),
+          .analysis = mesh_.analysis.status(),
+          .held_origins = mesh_.feed.held_origins(),
+          .feed = mesh_.feed.counters(),
+          .resolver = resolution_.resolver(),
           .forwarding = *forwarding_,
           .log = log_,
-          .health = health_,
-          .load = load_,
-          .latency = latency_,
+          .health = health_.board(),
+          .load = housekeeper_.load(),
+          .latency = housekeeper_.latency(),
           .reloads = reloader_.status(),
           .http = admin_.counters(),
-          .answers = [this]() -> const AnswerHistory& { return answers_.history(); },
-          .readiness = [this] { return readiness(); },
+          .answers = [this]() -> const AnswerHistory& { return mesh_.answers.history(); },
+          .readiness = [this] { return health_.readiness(); },
           .workers = [this] { return workers_.status(); },
           .failing_names = [this](std::size_t limit) { return workers_.failing_names(limit); },
           .top = [this](std::size_t limit) { return workers_.top(limit); },
           .sources = [this] { return sources_.reports(); },
-          .state = [this] { return state_keeper_.status(); },
+          .state = [this] { return kept_.status(); },
           .query_logs = [this] { return query_logging_.counts(); },
-          .listening = [this] { return listeners_.addresses(); },
-          .unbound = [this] { return unbound_; },
+          .listening = [this] { return addresses_.addresses(); },
+          .unbound = [this] { return addresses_.unbound(); },
           .request_reload = [this] { return request_reload(); },
           .describe_forwarding =
               [this](std::string_view wire_name, wire::Type type) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "dnsd/config/text_file.hpp"
+#include "dnsd/config/values.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -72,6 +73,14 @@ CacheConfig sized_cache(CacheConfig cache, std::optional<std::uint64_t> memory_l
     cache.size_bytes =
         std::min<std::uint64_t>(CacheConfig().size_bytes, *memory_limit / kCachePart);
   return cache;
+}
+
+void tell_of_memory(const CacheConfig& cache, std::optional<std::uint64_t> memory_limit, Log& log) {
+  const std::string size = format_size(cache.size_bytes);
+  const std::string limit = memory_limit ? format_size(*memory_limit) : "none";
+  log.info("memory", {{"cache.size", std::string_view(size)},
+                      {"auto", cache.has_default_size},
+                      {"cgroup_limit", std::string_view(limit)}});
 }
 
 }  // namespace meshdns::dnsd

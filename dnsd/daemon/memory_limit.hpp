@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/log/log.hpp"
 
 namespace meshdns::dnsd {
 
@@ -17,5 +18,8 @@ std::optional<std::uint64_t> cgroup_memory_limit(const std::filesystem::path& ro
 // `cache.size: auto` in octets: the default, but no more than a quarter of the limit.  A size that
 // was given stays as it is.
 CacheConfig sized_cache(CacheConfig cache, std::optional<std::uint64_t> memory_limit);
+
+// Logs the sizes that follow from the limit.
+void tell_of_memory(const CacheConfig& cache, std::optional<std::uint64_t> memory_limit, Log& log);
 
 }  // namespace meshdns::dnsd

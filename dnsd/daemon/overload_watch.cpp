@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "dnsd/daemon/daemon.hpp"
-
 namespace meshdns::dnsd {
 namespace {
 
@@ -43,9 +41,10 @@ Degradation of_cache(const CacheStatistics& cache) {
 
 }  // namespace
 
-std::vector<Degradation> degradations_of(Daemon& daemon) {
-  const std::vector<WorkerStatus> workers = daemon.workers().statuses();
-  const QueryLogCounts query_logs = daemon.query_logging().counts();
+std::vector<Degradation> degradations_of(const WorkerPool& pool, const QueryLogging& query_logging,
+                                         const Cache& cache, const Log& log) {
+  const std::vector<WorkerStatus> workers = pool.statuses();
+  const QueryLogCounts query_logs = query_logging.counts();
   const auto net = [&](Counter WorkerCounters::* counter) { return sum_of(workers, counter); };
   return {
       {"dropped queries because the kernel's receive buffer was full",
@@ -73,8 +72,8 @@ std::vector<Degradation> degradations_of(Daemon& daemon) {
        sum_of(workers, &ForwardCounters::rejected)},
       {"skipped upstream servers for lack of a socket, a port, memory or a place on a connection",
        sum_of(workers, &ForwardCounters::shortages)},
-      of_cache(daemon.cache().statistics()),
-      {"dropped log lines: the reader is too slow", daemon.log().dropped()},
+      of_cache(cache.statistics()),
+      {"dropped log lines: the reader is too slow", log.dropped()},
       {"dropped query log lines: the reader is too slow", query_logs.dropped_lines},
       {"dropped dnstap frames: the reader is too slow", query_logs.dnstap.dropped},
   };

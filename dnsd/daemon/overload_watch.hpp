@@ -9,9 +9,12 @@
 #include <string_view>
 #include <vector>
 
-namespace meshdns::dnsd {
+#include "dnsd/cache/cache.hpp"
+#include "dnsd/daemon/query_logging.hpp"
+#include "dnsd/daemon/worker_pool.hpp"
+#include "dnsd/log/log.hpp"
 
-class Daemon;
+namespace meshdns::dnsd {
 
 // One way in which the daemon does less than it was asked for.
 struct Degradation {
@@ -21,7 +24,8 @@ struct Degradation {
 };
 
 // All there are, always in the same order.  Control thread.
-std::vector<Degradation> degradations_of(Daemon& daemon);
+std::vector<Degradation> degradations_of(const WorkerPool& pool, const QueryLogging& query_logging,
+                                         const Cache& cache, const Log& log);
 
 // One thread.
 class OverloadWatch {

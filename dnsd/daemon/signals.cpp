@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <initializer_list>
+#include <string>
 #include <utility>
 
 namespace meshdns::dnsd {
@@ -53,6 +54,22 @@ int Signal::open(uv_loop_t* loop, int number, Callback callback) {
   if (error != 0) close();
   if (error == 0 && (number == SIGTERM || number == SIGINT)) note_ends(number);
   return error;
+}
+
+Result<void> DaemonSignals::open(uv_loop_t* loop, const std::function<void(int number)>& callback) {
+  const std::array<int, 3> numbers{SIGTERM, SIGINT, SIGHUP};
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (const int error = signals_[i].open(loop, numbers[i], callback); error != 0)
+      return fail(std::string("cannot receive signals: ") + uv_strerror(error));
+  release_signals();
+  return {};
+}
+
+// libuv gives a signal without a Signal its first meaning back, which is to end the process.
+void DaemonSignals::close() {
+  hold_signals();
+  for (Signal& signal : signals_) signal.close();
+  ignore_late_signals();
 }
 
 void hold_signals() {

@@ -7,7 +7,11 @@
 // its exit status has to say that it ended well.
 #pragma once
 
+#include <array>
+#include <functional>
+
 #include "loop/handle.hpp"
+#include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {
 
@@ -16,6 +20,18 @@ class Signal : public loop::Handle<uv_signal_t, void(int number)> {
  public:
   // Calls back at each signal `number`.  Returns libuv's error.
   [[nodiscard]] int open(uv_loop_t* loop, int number, Callback callback);
+};
+
+// SIGTERM, SIGINT and SIGHUP of the daemon.  The loop's thread.
+class DaemonSignals {
+ public:
+  // Calls back at each of them, those that are held included, which are released.
+  Result<void> open(uv_loop_t* loop, const std::function<void(int number)>& callback);
+  // From now on they change nothing: the process is about to end.
+  void close();
+
+ private:
+  std::array<Signal, 3> signals_;
 };
 
 // Blocks SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGPIPE for the calling thread, and for

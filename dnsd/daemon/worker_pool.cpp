@@ -16,6 +16,10 @@ constexpr std::chrono::milliseconds kDrainLimit{2'000};
 
 }  // namespace
 
+unsigned worker_count(const ServerConfig& server) {
+  return server.workers != 0 ? server.workers : std::max(1U, std::thread::hardware_concurrency());
+}
+
 Result<void> WorkerPool::start(const Config& config, const UpstreamConfig& upstream,
                                const QuerySettings& settings, const ListenerSet& listeners,
                                const Shared& shared) {

@@ -23,6 +23,9 @@
 
 namespace meshdns::dnsd {
 
+// The number of workers that the configuration asks for.
+unsigned worker_count(const ServerConfig& server);
+
 // Control thread.
 class WorkerPool {
  public:

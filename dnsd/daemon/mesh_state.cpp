@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/mesh_state.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "dnsd/config/values.hpp"
+#include "dnsd/daemon/client_settings.hpp"
+#include "dnsd/daemon/signals.hpp"
+#include "dnsd/daemon/state_file.hpp"
+
+namespace meshdns::dnsd {
+
+MeshState::MeshState(const Config& config, Log& log)
+    : registry(config.mesh),
+      publisher(registry.current()),
+      feed(registry, log),
+      analysis(registry, log),
+      answers(registry, log) {
+  registry.set_serial(static_cast<std::uint32_t>(unix_now()));
+  registry.set_publish(
+      [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
+  registry.set_clients(client_settings(config.client));
+  registry.set_interrupt(is_end_asked);
+}
+
+bool MeshState::update(const Config& config, const RunningSources& sources) {
+  const std::uint64_t before = registry.current()->generation;
+  registry.set_state(is_authority(config), sources.are_known(), feed.is_restored());
+  registry.set_endpoints_unknown(feed.lacks_endpoints());
+  return registry.current()->generation != before;
+}
+
+}  // namespace meshdns::dnsd

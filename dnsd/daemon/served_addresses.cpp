@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/served_addresses.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "dnsd/admin/listening_socket.hpp"
+#include "dnsd/daemon/joined.hpp"
+#include "dnsd/daemon/signals.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+// The interval of tries to bind an address that is in use: its other user may be about to end.
+constexpr std::chrono::seconds kBindAgain{5};
+// The time that a start waits for an address that another process has: the daemon that this one
+// replaces may be draining its queries.
+constexpr std::chrono::seconds kBindWait{3};
+constexpr std::chrono::milliseconds kBindRetry{50};
+
+// All addresses that cannot be used, so that a person sees every conflict at once: with another
+// daemon on the ports for DNS, the port of the admin endpoint is often taken, too.
+Error all_of(const std::vector<Error>& failures, const std::optional<AdminAddress>& admin) {
+  std::string text;
+  for (const Error& failure : failures) text += (text.empty() ? "" : "; and ") + failure.message;
+  if (admin && std::holds_alternative<SocketAddress>(*admin))
+    if (const auto opened = ListeningSocket::open(*admin, 1); !opened)
+      text += "; and admin.listen: " + opened.error().message;
+  return {std::move(text)};
+}
+
+}  // namespace
+
+void ServedAddresses::inherit(std::vector<InheritedSocket> sockets) {
+  inherited_ = std::move(sockets);
+  are_inherited_ = !inherited_.empty();
+}
+
+Result<void> ServedAddresses::open() {
+  auto inherited = ListenerSet::adopt(std::move(inherited_), worker_count(config_.server));
+  if (!inherited) return std::unexpected(inherited.error());
+  return open_beside(*inherited);
+}
+
+Result<void> ServedAddresses::take_over(std::vector<HandedListener> handed) {
+  auto taken = ListenerSet::take_over(std::move(handed), worker_count(config_.server));
+  if (!taken) return std::unexpected(taken.error());
+  const std::size_t missing = config_.server.listen.size() - taken->listeners().size();
+  if (missing > 0)
+    log_.warn("the other daemon listens on other addresses; opening those that it does not have",
+              {{"listen", std::string_view(joined(config_.server.listen))},
+               {"handed_over", std::string_view(joined(taken->addresses()))}});
+  return open_beside(*taken);
+}
+
+// Opens what the configuration has and `present` has not.
+Result<void> ServedAddresses::open_beside(const ListenerSet& present) {
+  auto change = present.change_to(config_.server.listen);
+  if (change.is_in_use) {
+    log_.warn("waiting for another process to release an address",
+              {{"reason", change.failures.front().message}});
+    wait_until_ = std::chrono::steady_clock::now() + kBindWait;
+  }
+  while (change.is_in_use && may_wait()) change = present.change_to(config_.server.listen);
+  if (!change.failures.empty())
+    return std::unexpected(all_of(change.failures, config_.admin.listen));
+  listeners_ = std::move(change.set);
+  return {};
+}
+
+// Waits a moment.  False: the time is up, or the process is to end.
+bool ServedAddresses::may_wait() const {
+  if (std::chrono::steady_clock::now() >= wait_until_ || is_end_pending()) return false;
+  std::this_thread::sleep_for(kBindRetry);
+  return true;
+}
+
+Result<void> ServedAddresses::open_admin() {
+  auto opened = serve_admin();
+  while (!opened && may_wait()) opened = serve_admin();
+  return opened;
+}
+
+Result<void> ServedAddresses::serve_admin() {
+  if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
+  return metrics_.serve_at(config_.admin.metrics_listen);
+}
+
+void ServedAddresses::expect_other_admin() {
+  wait_until_ = std::chrono::steady_clock::now() + kBindWait;
+}
+
+void ServedAddresses::close_admin() {
+  admin_.close();
+  metrics_.close();
+}
+
+void ServedAddresses::bind() {
+  const std::vector<std::string> said = std::exchange(unbound_, {});
+  apply_listeners();
+  for (const auto& opened :
+       {admin_.serve_at(config_.admin.listen), metrics_.serve_at(config_.admin.metrics_listen)})
+    if (!opened) unbound_.push_back(opened.error().message);
+  for (const auto& failure : unbound_)
+    if (std::ranges::find(said, failure) == said.end()) log_.error(failure);
+  bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
+}
+
+void ServedAddresses::apply_listeners() {
+  auto change = listeners_.change_to(config_.server.listen);
+  for (const auto& failure : change.failures) unbound_.push_back(failure.message);
+  if (change.opened.empty() && change.closed.empty()) return;
+  if (!change.opened.empty()) log_.info("listening", {{"address", joined(change.opened)}});
+  if (!change.closed.empty())
+    log_.info("no longer listening", {{"address", joined(change.closed)}});
+  listeners_ = change.set;
+  workers_.change_listeners(listeners_);
+}
+
+}  // namespace meshdns::dnsd

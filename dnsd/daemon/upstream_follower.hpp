@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The upstream servers in use, through changes of the configuration and of this machine's
+// resolv.conf.
+#pragma once
+
+#include <uv.h>
+
+#include <array>
+#include <functional>
+#include <span>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/daemon/file_poll.hpp"
+#include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/log/log.hpp"
+
+namespace meshdns::dnsd {
+
+// Control thread.
+class UpstreamFollower {
+ public:
+  using ResolvConfs = std::array<const char*, kResolvConfPaths.size()>;
+
+  // REQUIRES: both outlive it.  `config` may change; each call uses it as it is then.
+  UpstreamFollower(const Config& config, Log& log, const ResolvConfs& files = kResolvConfPaths)
+      : config_(config), log_(log), files_(files) {}
+
+  // Selects the servers at the start.  `listening`: our own addresses, which are left out.
+  void choose(std::span<const SocketAddress> listening);
+  // Selects them again.  A resolv.conf without servers leaves those that are known.
+  void follow(std::span<const SocketAddress> listening);
+  // Calls `on_change` when a resolv.conf has changed and the configuration names no servers.
+  void watch(uv_loop_t* loop, const std::function<void()>& on_change);
+  void stop();
+
+  const UpstreamConfig& current() const { return current_; }
+
+ private:
+  const Config& config_;
+  Log& log_;
+  const ResolvConfs files_;
+  std::array<FilePoll, kResolvConfPaths.size()> polls_;
+  UpstreamConfig current_;
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/served_addresses.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+
+#include "registry/base/file_descriptor.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+SocketAddress address_of(const char* text) { return *parse_socket_address(text); }
+
+// The admin endpoints are off, and no worker runs.
+class ServedAddressesTest : public testing::Test {
+ protected:
+  ServedAddressesTest() {
+    config_.server.workers = 2;
+    config_.server.listen = {address_of("127.0.0.1:0")};
+    config_.admin.listen.reset();
+    config_.admin.metrics_listen.reset();
+  }
+
+  Config config_;
+  Log log_{{.level = LogLevel::Off}};
+  WorkerPool workers_{log_};
+  AdminEndpoint admin_{nullptr, "admin.listen", [] { return HttpRoutes(); }};
+  AdminEndpoint metrics_{nullptr, "admin.metrics_listen", [] { return HttpRoutes(); }};
+  ServedAddresses addresses_{config_, workers_, admin_, metrics_, log_};
+};
+
+TEST_F(ServedAddressesTest, OpensASocketForEachWorker) {
+  ASSERT_TRUE(addresses_.open());
+  ASSERT_THAT(addresses_.listeners().listeners(), SizeIs(1));
+  EXPECT_THAT(addresses_.listeners().listeners().front().udp, SizeIs(2));
+  EXPECT_FALSE(addresses_.are_inherited());
+  EXPECT_EQ(addresses_.admin_address(), "off");
+}
+
+TEST_F(ServedAddressesTest, KeepsAnAddressThroughAChangeOfOthers) {
+  ASSERT_TRUE(addresses_.open());
+  const SocketAddress first = addresses_.addresses().front();
+  config_.server.listen.push_back(address_of("127.0.0.2:0"));
+  addresses_.bind();
+  EXPECT_THAT(addresses_.addresses(), testing::Contains(first));
+  EXPECT_THAT(addresses_.addresses(), SizeIs(2));
+  config_.server.listen.pop_back();
+  addresses_.bind();
+  EXPECT_THAT(addresses_.addresses(), ElementsAre(first));
+}
+
+TEST_F(ServedAddressesTest, TriesAnAddressAgainUntilItsOtherUserIsGone) {
+  ASSERT_TRUE(addresses_.open());
+  // Without SO_REUSEPORT on both, an address has one user.
+  FileDescriptor taken(::socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof name;
+  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
+  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
+  config_.server.listen.push_back({*IpAddress::parse("127.0.0.1"), ntohs(name.sin_port), ""});
+  addresses_.bind();
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_THAT(addresses_.unbound(), ElementsAre(HasSubstr("cannot listen on 127.0.0.1:")));
+  EXPECT_THAT(addresses_.addresses(), SizeIs(1));
+  EXPECT_FALSE(addresses_.is_due(now));
+  EXPECT_TRUE(addresses_.is_due(now + 1min));
+  taken = FileDescriptor();
+  addresses_.bind();
+  EXPECT_THAT(addresses_.unbound(), IsEmpty());
+  EXPECT_THAT(addresses_.addresses(), SizeIs(2));
+  EXPECT_FALSE(addresses_.is_due(now + 1min));
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
