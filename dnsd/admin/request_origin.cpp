@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/request_origin.hpp"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 
+#include "registry/base/host_name.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-bool is_same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
+bool is_same_word(std::string_view a, std::string_view b) { return to_lower(a) == to_lower(b); }
 
 // Returns whether `rest`, the text after the host, is empty or ":" and a port.
 bool is_port_or_nothing(std::string_view rest) {

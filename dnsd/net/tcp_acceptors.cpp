@@ -89,7 +89,7 @@ void TcpAcceptors::retire(const ListenSocket& listen, Waiting waiting) {
   const auto found = std::find_if(acceptors_.begin(), acceptors_.end(),
                                   [&](const auto& a) { return a->listen.get() == &listen; });
   if (found == acceptors_.end()) return;
-  const std::shared_ptr<Acceptor> acceptor = *found;
+  std::shared_ptr<Acceptor> acceptor = *found;  // lives on for poll.close()
   // The kernel resets the connections in the queue of a socket that closes.  An inherited socket
   // passes its queue on, as does one that others serve, too.
   if (!listen.inherited && waiting == Waiting::Answered) {

@@ -15,11 +15,11 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kHeader = 12;
-constexpr std::size_t kReadSize = 16 * 1024;  // some 400 queries
+constexpr std::size_t kReadSize = std::size_t{16} * 1024;  // some 400 queries
 // A started message up to this long is copied in front of the next read; longer ones grow in a
 // buffer of their own, or a slow sender would have us copy them over and over.
 constexpr std::size_t kShortRest = 2048;
-constexpr std::size_t kFlushAt = 64 * 1024;
+constexpr std::size_t kFlushAt = std::size_t{64} * 1024;
 constexpr std::size_t kScratchSize = kFlushAt + kTcpPrefix + kTcpBufferSize;
 // Late replies may come while much is unsent; so many times TcpLimits::max_unsent end the
 // connection.

@@ -104,8 +104,9 @@ void leave_group(const ListenSocket& socket) {
   ::setsockopt(socket.fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
   sockaddr_storage own{};
   socklen_t size = sizeof own;
-  if (::getsockname(socket.fd.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0)
-    ::connect(socket.fd.get(), reinterpret_cast<const sockaddr*>(&own), size);
+  if (::getsockname(socket.fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return;
+  [[maybe_unused]] const int failed =
+      ::connect(socket.fd.get(), reinterpret_cast<const sockaddr*>(&own), size);
 }
 
 }  // namespace

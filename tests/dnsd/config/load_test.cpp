@@ -513,7 +513,7 @@ TEST(LoadTest, FindingsAreShortLinesOfPrintableText) {
         "server: {allow: [" + odd + "]}",
         "server: &" + std::string(9'000, 'a') + " {}\nlog: *" + std::string(9'000, 'b') + "\n",
         "server: !" + std::string(9'000, 'a') + " {}\n",
-        "server: {" + odd + ": 1, " + odd + ": 2}",
+        std::string("server: {").append(odd).append(": 1, ").append(odd).append(": 2}"),
         "mesh: " + deep}) {
     const auto lines = findings(text);
     EXPECT_THAT(lines, Not(IsEmpty())) << text.substr(0, 50);

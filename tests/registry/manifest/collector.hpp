@@ -55,7 +55,7 @@ struct Collected : ManifestSink {
 };
 
 inline Collected read(std::string_view text,
-                      ManifestOptions options = {
+                      const ManifestOptions& options = {
                           .path = "test.yaml", .cluster = {}, .network = {}}) {
   Collected collected;
   collected.result = read_manifest(text, options, collected);
