@@ -30,11 +30,13 @@ from harness.ports import free_port
 from harness.preset import ONCE
 from harness.real_servers import find_program
 from harness.scenario import to_yaml
+from harness.shown import check_shown
 from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
 
 pytestmark = ONCE
 
+TUTORIAL = ROOT / "docs" / "tutorial.md"  # test_tutorial.py runs it in one shell
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PROGRAMS = ("dig", "curl", "meshdnsd")
 GIVEN = {"config", "resources", "upstream", "asked", "upstream_later", "from"}
@@ -87,7 +89,7 @@ def sessions(page):
 
 
 SESSIONS = [pytest.param(session, id=f"{page.relative_to(ROOT)}:{number}")
-            for page in PAGES for number, session in sessions(page)]
+            for page in PAGES if page != TUTORIAL for number, session in sessions(page)]
 
 
 def test_the_readme_shows_a_dig_session():
@@ -165,38 +167,12 @@ def examples(tmp_path_factory):
         each.close()
 
 
-def normalised(line):
-    """Without what differs from run to run: TTLs, serials, ports, places and numbers of the machine."""
-    line = re.sub(r"\s+", " ", line.strip())
-    line = line.replace('" "', "")  # the strings of a TXT record, of which a longer path makes more
-    line = re.sub(r"^(\S+) \d+ (IN|CH) ", r"\1 \2 ", line)
-    line = re.sub(r"127\.0\.0\.1:\d+|10\.0\.0\.53:53", "UPSTREAM", line)
-    line = re.sub(r'\([^() ]*resources/resources\.yaml:\d+\)', "(resources.yaml)", line)
-    line = re.sub(r"\(shop\.yaml:\d+\)", "(resources.yaml)", line)
-    line = re.sub(r"\b\d+(\.\d+)? (s|ms)\b", r"N \2", line)
-    line = re.sub(r"generation \d+, \S+ hosts, serial \d+", "generation N, N hosts, serial N", line)
-    return re.sub(r"(IN SOA \S+ \S+) \d+", r"\1", line)
-
-
-VOLATILE = re.compile(r"^;; (Query time|WHEN|MSG SIZE|SERVER|->>HEADER)|^; <<>> DiG|^;; global|COOKIE")
-
-
-def check_shown(session, output):
-    found = [normalised(line) for line in output.splitlines()]
-    for line in session.shown:
-        if VOLATILE.search(line) or line in ("...", "…"):
-            continue
-        pattern = ".*".join(re.escape(part) for part in normalised(line).split("..."))
-        assert any(re.fullmatch(pattern, text) for text in found), (
-            f"{line!r} is shown, but `{session.command}` says:\n{output}")
-
-
 @pytest.mark.parametrize("session", SESSIONS)
 def test_a_command_shows_what_the_page_shows(examples, session):
     if session.command.startswith("curl"):
         find_program("curl")
     example = examples(session.given)
-    eventually(lambda: check_shown(session, example.run(session)), 10)
+    eventually(lambda: check_shown(session.command, session.shown, example.run(session)), 10)
 
 
 def yaml_blocks(page):
