@@ -37,7 +37,7 @@ std::string describe_entry(const Cache::Entry& entry, Millis now) {
   return fmt::format("{}, kept for {} more: answered stale if no upstream answers", past, rest);
 }
 
-std::string describe_health(const UpstreamStatus& status) {
+std::string describe_state(const UpstreamStatus& status) {
   std::string text = fmt::format("{} is {}", status.name, health_name(status));
   if (status.looped) return text + ": it sends our own queries back, and is not asked";
   if (status.health == Health::Up && !status.failing_with.empty())
@@ -48,6 +48,15 @@ std::string describe_health(const UpstreamStatus& status) {
     return text + (status.last_error.empty() ? ", not asked yet"
                                              : ", but has not answered yet: " + status.last_error);
   return text + fmt::format(", answers in {:.1f} ms", status.rtt_us / 1e3);
+}
+
+// A server that lies, or somebody who forges its replies, keeps the state that true replies give
+// it.
+std::string describe_health(const UpstreamStatus& status) {
+  const std::string text = describe_state(status);
+  if (status.mismatched == 0) return text;
+  return fmt::format("{}; ignored {} messages from it that were no reply to a query", text,
+                     status.mismatched);
 }
 
 }  // namespace

@@ -65,6 +65,16 @@ TEST(ForwardingFactsTest, TellHowEachServerIs) {
               ElementsAre("none: neither upstream.servers nor /etc/resolv.conf names any"));
 }
 
+TEST(ForwardingFactsTest, TellOfMessagesThatAreNoReplies) {
+  UpstreamStatus lying = server("lying");
+  lying.rtt_us = 1'234;
+  lying.mismatched = 3;
+  const std::vector<UpstreamStatus> all{lying};
+  EXPECT_THAT(forwarding_facts({"", {"lying"}}, all, {}, kNow).health,
+              ElementsAre("lying is up, answers in 1.2 ms; ignored 3 messages from it that were no "
+                          "reply to a query"));
+}
+
 TEST(ForwardingFactsTest, TellWhatTheCacheHolds) {
   const MessageRef two =
       message({"www.example.org. 60 A 192.0.2.1", "www.example.org. 60 A 192.0.2.2"});
