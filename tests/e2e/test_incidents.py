@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each incident of docs/incidents.md, staged against the daemon, is explained by the lines that the page shows."""
+
+import html
+import re
+import socket
+
+import dns.message
+import pytest
+
+from harness.daemon import ROOT, Daemon, run_tool
+from harness.ports import free_port
+from harness.shown import check_shown
+from harness.waiting import eventually
+
+PAGE = ROOT / "docs" / "incidents.md"
+HALF = """apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: api, namespace: shop }
+spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
+"""
+
+
+def entry(namespace, **spec):
+    return {"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry",
+            "metadata": {"name": "api", "namespace": namespace},
+            "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC", **spec}}
+
+
+def incidents():
+    """{title: {place: shown lines}} of the page."""
+    found = {}
+    examples = PAGE.read_text(encoding="utf-8").split("## Examples\n")[1].split("\n## ")[0]
+    for section in examples.split("### ")[1:]:
+        title = section.split("\n", 1)[0]
+        found[title] = {}
+        for place, block in re.findall(r"^\*\*(\w+\*\*.*)\n\n((?:    .*\n)+)", section, re.M):
+            found[title][place.replace("**", "")] = [line.strip() for line in block.splitlines()]
+    return found
+
+
+INCIDENTS = incidents()
+
+
+class Staged:
+    """A daemon in an incident, and the name that a client asks for."""
+
+    def __init__(self, daemon, name):
+        self.daemon, self.name = daemon, name
+
+    def explanation(self):
+        return "\n".join(self.daemon.ask(self.name, "TXT", transport="tcp", rdclass="CH").texts())
+
+    def command_explanation(self):
+        return run_tool("explain", "--config", self.daemon.config_path, self.name).stdout
+
+    def log(self):
+        return "\n".join(self.daemon.process.log_lines())
+
+    def metrics(self):
+        return self.daemon.get("/metrics")[1]
+
+    def page(self):
+        """The text of the status page, a line for each row."""
+        text = re.sub(r"<style>.*?</style>", "", self.daemon.get("/")[1], flags=re.S)
+        text = re.sub(r"<[^>]*>", " ", re.sub(r"</(?:tr|h2|p|pre)>", "\n", text))
+        return html.unescape(text)
+
+    PLACES = {"Explanation": explanation, "Explanation (of `meshdnsd explain`)": command_explanation, "Log": log,
+              "Metrics": metrics, "Page": page}
+
+    def check(self, title, remark=""):
+        """Compares each place that the page shows with `remark`."""
+        places = {place: lines for place, lines in INCIDENTS[title].items() if place.endswith(remark)}
+        for place, lines in places.items():
+            show = self.PLACES[place] if place in self.PLACES else self.PLACES[place.split(" (")[0]]
+            eventually(lambda: check_shown(place, lines, show(self)), 15)
+
+
+@pytest.fixture(name="start")
+def fixture_start(workspace):
+    def start(*resources, records=(), rules=(), options=None, **config):
+        if resources:
+            workspace.write("shop.yaml", *resources)
+        config = {"admin": {"listen": f"127.0.0.1:{free_port()}"}, "client": {"default": {"namespace": "web"}}, **config}
+        return workspace.daemon(config, upstreams=[workspace.upstream(records, rules)], **(options or {}))
+    return start
+
+
+def test_each_incident_is_explained_by_two_places():
+    assert len(INCIDENTS) == 12
+    assert [title for title, places in INCIDENTS.items() if len(places) < 2] == []
+
+
+UPSTREAMS = {
+    "A dead upstream server": {"drop": True},
+    "A slow upstream server": {"delay": 0.3},
+    "A lying upstream server": {"forge": "wrong_id", "then": True},
+    "An upstream server that answers nothing but SERVFAIL": {"rcode": "SERVFAIL"},
+    "An upstream server that answers nothing but REFUSED": {"rcode": "REFUSED"},
+}
+
+
+@pytest.mark.parametrize("title", UPSTREAMS)
+def test_an_upstream_server(start, title):
+    records = ["www.example.net. 300 A 192.0.2.1"]
+    daemon = start(records=records, rules=[UPSTREAMS[title]], upstream={"timeout": "400ms"})
+    for number in range(6):  # one failure proves little to the daemon
+        daemon.ask(f"h{number}.example.net.")
+    Staged(daemon, "www.example.net.").check(title)
+
+
+def test_a_wrong_export_to(start):
+    daemon = start(entry("shop", exportTo=["wbe"]))
+    Staged(daemon, "api.example.org.").check("A wrong exportTo")
+
+
+def test_two_claims(start):
+    daemon = start(entry("bank"), entry("shop"))
+    Staged(daemon, "api.example.org.").check("Two claims of one host")
+
+
+def test_an_endpoint_name(start):
+    daemon = start(entry("shop", resolution="DNS", addresses=[], endpoints=[{"address": "gone.example.net"}]))
+    Staged(daemon, "api.example.org.").check("An endpoint name that does not exist")
+
+
+def test_a_half_written_file(start, workspace):
+    workspace.write_text("shop.yaml", HALF)
+    daemon = start()
+    (workspace.resources / "shop.yaml").write_text(HALF[:-20])
+    Staged(daemon, "api.example.org.").check("A half-written file")
+    assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
+
+
+def test_a_full_disk(start, workspace):
+    """RLIMIT_FSIZE stands for the disk: files may not grow beyond 4 KiB."""
+    resources = [entry("shop", hosts=[f"h{number}.example.org"]) for number in range(300)]
+    for number, resource in enumerate(resources):
+        resource["metadata"]["name"] = f"h{number}"
+    daemon = start(*resources, state_dir=str(workspace.path / "state"), options={"prefix": ["prlimit", "--fsize=4096"]})
+    Staged(daemon, "h7.example.org.").check("A full disk")
+    assert daemon.ask("h7.example.org.").addresses() == ["10.0.0.7"]
+
+
+def test_a_second_daemon_with_the_same_address(start, workspace):
+    first = start()
+    home = workspace.path / "second"
+    home.mkdir()
+    second = Daemon(workspace.config({"server": first.config["server"]}), home, wait=False)
+    workspace.own_process(second.process)
+    assert second.process.wait(15) == 1
+    lines = INCIDENTS["A second daemon"]["Log (of the second daemon)"]
+    check_shown("the log", lines, Staged(second, "").log())
+
+
+def test_a_second_daemon_with_the_same_state(start, workspace):
+    state = str(workspace.path / "state")
+    start(state_dir=state)
+    Staged(start(state_dir=state), "api.example.org.").check("A second daemon", "(of a second daemon with the same `state_dir`)")
+
+
+def test_a_storm_of_one_client(start):
+    daemon = start(entry("shop"), server={"rate_limit": {"responses_per_second": 20}})
+    query = dns.message.make_query("api.example.org.", "A").to_wire()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.9", 0))
+        for _ in range(1000):
+            udp.sendto(query, daemon.server)
+    Staged(daemon, "api.example.org.").check("A storm of one client")
