@@ -12,6 +12,8 @@ BAR = 18
 GAP = 6
 HEAD = 46
 OURS, ECHO, OTHERS = "#1f6feb", "#8c959f", "#c9d1d9"
+DARK = ("<style>@media (prefers-color-scheme: dark) { text { fill: #dfe4ea } rect[fill=\"#ffffff\"] { fill: #14181c } "
+        f"rect[fill=\"{OTHERS}\"] {{ fill: #4d5761 }} line {{ stroke: #9aa6b2 }} }}</style>")
 
 
 def _cpu(row):
@@ -59,4 +61,4 @@ def svg(rows):
         top += height
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}" '
             'font-family="system-ui, sans-serif" role="img" aria-label="CPU per query of DNS servers">\n'
-            f'<rect width="{WIDTH}" height="{top}" fill="#ffffff"/>\n' + "\n".join(body) + "\n</svg>\n")
+            f'{DARK}\n<rect width="{WIDTH}" height="{top}" fill="#ffffff"/>\n' + "\n".join(body) + "\n</svg>\n")
