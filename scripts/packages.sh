@@ -10,10 +10,11 @@ build_packages=(
   prometheus-cpp-dev protobuf-c-compiler protobuf-compiler rapidjson-dev zlib1g-dev
 )
 test_packages=(
-  bind9-dnsutils chromium clang-format-19 curl dnsperf git iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
+  bind9-dnsutils chromium clang-format-19 curl dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
   nsd openssl prometheus python3 python3-dnspython python3-grpcio
   python3-pytest python3-pytest-timeout python3-pytest-xdist python3-yaml systemd unbound
 )
+docs_packages=(groff-base hugo python3 python3-yaml)
 lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 bench_packages=(
