@@ -404,19 +404,21 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
     types.push_back(type);
   }
   const auto client = client_from(daemon, from);
-  if (!client) return fail("from= is not a known client, and client.unknown is refuse");
+  const auto address = IpAddress::parse(from);
   const auto snapshot = daemon.registry.current();
-  auto explanation = explain({*snapshot, *client, daemon.query_settings, name, std::move(types),
-                              [&](std::string_view wire_name, wire::Type type) {
-                                return daemon.describe_forwarding(wire_name, type);
-                              }});
-  if (explanation) add_push_versions(daemon.sources(), *explanation);
-  if (explanation) add_history({*snapshot, *client}, name, daemon, *explanation);
-  if (const auto address = IpAddress::parse(from); explanation && address)
-    if (const auto* entry = snapshot->client_entry_at(*address); entry != nullptr)
-      explanation->facts.insert(explanation->facts.begin(), {"identity: " + entry->why, true});
-  if (const auto address = IpAddress::parse(from); explanation && address)
-    add_refusal(*explanation, daemon.query_settings.allow, *address);
+  auto explanation =
+      !client && address
+          ? explain_unknown_client(name, *address)
+          : explain({*snapshot, *client, daemon.query_settings, name, std::move(types),
+                     [&](std::string_view wire_name, wire::Type type) {
+                       return daemon.describe_forwarding(wire_name, type);
+                     }});
+  if (explanation && client) {
+    add_push_versions(daemon.sources(), *explanation);
+    add_history({*snapshot, *client}, name, daemon, *explanation);
+  }
+  if (explanation && address)
+    add_client_facts(*explanation, *snapshot, daemon.query_settings.allow, *address);
   return explanation;
 }
 

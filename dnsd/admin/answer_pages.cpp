@@ -35,11 +35,16 @@ void put_time(Json& json, const char* key, std::optional<std::int64_t> unix_seco
   json.Null();
 }
 
-std::string last_change(const AnswerHistory& history, std::string_view host) {
+// `ns` is the namespace whose service answers the client; empty: none does.  The change of another
+// namespace's service need not be why the answer is what it is.
+std::string last_change(const AnswerHistory& history, std::string_view host, std::string_view ns) {
   if (!history.known_since()) return {};
   if (const AnswerEvent* event = history.last_of(host)) {
-    std::string text = "since " + time_text(event->unix_seconds) + ": " +
-                       std::string(to_string(event->kind)) + ", " + answers_text(*event);
+    const std::string time = time_text(event->unix_seconds);
+    std::string text = ns.empty() || event->ns == ns
+                           ? "since " + time
+                           : "last change of the name " + time + ", in namespace " + event->ns;
+    text += ": " + std::string(to_string(event->kind)) + ", " + answers_text(*event);
     if (!event->object.empty()) text += "; " + event->object;
     if (!event->source.empty()) text += " (" + event->source + ")";
     return text;
@@ -110,7 +115,8 @@ void add_history(const registry::View& view, std::string_view name, const Daemon
   const std::string_view host = match.entry != nullptr ? match.entry->host() : asked;
   const AnswerHistory& history = daemon.answers();
   if (match.service == nullptr && history.last_of(host) == nullptr) return;
-  if (std::string text = last_change(history, host); !text.empty())
+  const std::string_view ns = match.service != nullptr ? match.service->ns->text() : "";
+  if (std::string text = last_change(history, host, ns); !text.empty())
     explanation.facts.push_back({std::move(text), true});
   if (match.service != nullptr) add_held_objects(view, *match.service, daemon, explanation);
 }

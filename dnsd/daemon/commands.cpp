@@ -306,15 +306,13 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     PrintedLines(err).print("explained from the files; " + lines.error().message);
   }
   registry::Registry registry(config->mesh);
-  registry::ClientSettings clients = explained_client(*config, asked.from);
   const auto address = IpAddress::parse(asked.from);
-  clients.by_source_address |= address.has_value();
-  registry.set_clients(clients);
+  registry.set_clients(explained_client(*config, asked.from));
   read_sources(*config, registry, err);
   const auto snapshot = registry.current();
   const registry::Client* client =
       address ? snapshot->client_at(*address) : snapshot->default_client.get();
-  if (client == nullptr) {
+  if (client == nullptr && asked.connect) {
     out << registry::printable(asked.from)
         << " is not a known client, and client.unknown is refuse: REFUSED\n";
     return 0;
@@ -336,8 +334,10 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     return 0;
   }
   auto explanation =
-      explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
-  if (explanation && address) add_refusal(*explanation, settings.allow, *address);
+      client == nullptr && address
+          ? explain_unknown_client(asked.name, *address)
+          : explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
+  if (explanation && address) add_client_facts(*explanation, *snapshot, settings.allow, *address);
   if (!explanation) {
     PrintedLines(err).print(explanation.error().message);
     return kExitUsage;

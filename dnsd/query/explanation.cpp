@@ -235,12 +235,28 @@ std::vector<std::string> to_lines(const Explanation& explanation, Audience audie
   return lines;
 }
 
-void add_refusal(Explanation& explanation, const AccessList& allow, const IpAddress& address) {
+Result<Explanation> explain_unknown_client(std::string_view name, const IpAddress& address) {
+  const auto wire_name = wire::name_from_text(name);
+  if (!wire_name) return std::unexpected(wire_name.error());
+  Explanation explanation;
+  explanation.name = wire::name_to_text(*wire_name);
+  explanation.identity = "an unknown client";
+  explanation.facts.push_back({"no Pod or WorkloadEntry has " + address.to_string() +
+                                   ", and client.unknown is refuse: its queries are REFUSED, "
+                                   "whatever the name",
+                               false});
+  return explanation;
+}
+
+void add_client_facts(Explanation& explanation, const registry::Snapshot& snapshot,
+                      const AccessList& allow, const IpAddress& address) {
+  auto& facts = explanation.facts;
+  if (const auto* entry = snapshot.client_entry_at(address); entry != nullptr)
+    facts.insert(facts.begin(), {"identity: " + entry->why, true});
   if (allow.contains(address)) return;
-  explanation.facts.insert(explanation.facts.begin(),
-                           {"server.allow does not include " + address.to_string() +
-                                ": its queries are REFUSED, whatever the name",
-                            false});
+  facts.insert(facts.begin(), {"server.allow does not include " + address.to_string() +
+                                   ": its queries are REFUSED, whatever the name",
+                               false});
 }
 
 }  // namespace meshdns::dnsd

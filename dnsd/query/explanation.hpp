@@ -51,9 +51,14 @@ struct ExplainRequest {
 // An Error when `name` is none.
 Result<Explanation> explain(const ExplainRequest& request);
 
-// Says first that queries from `address` are refused, if `allow` (server.allow) does not include
-// it.
-void add_refusal(Explanation& explanation, const AccessList& allow, const IpAddress& address);
+// The explanation for a client that `client.unknown: refuse` refuses: there is no view to explain
+// with.  An Error when `name` is none.
+Result<Explanation> explain_unknown_client(std::string_view name, const IpAddress& address);
+
+// Says first why `address` is the client that it is, and that its queries are refused if `allow`
+// (server.allow) does not include it.
+void add_client_facts(Explanation& explanation, const registry::Snapshot& snapshot,
+                      const AccessList& allow, const IpAddress& address);
 
 // The reader of an explanation: an operator also sees objects that are hidden from the client.
 enum class Audience : std::uint8_t { Client, Operator };

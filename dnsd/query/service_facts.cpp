@@ -84,6 +84,14 @@ std::string describe_addresses(const registry::AddressView& addresses) {
   return "addresses: " + list_of(texts, addresses.v4.size() + addresses.v6.size());
 }
 
+// Cluster IPs work without a proxy: each node translates them.
+std::string_view describe_reach(const ServiceRecord& service) {
+  return service.auto_allocated
+             ? "note: only a proxy of the mesh can connect to an allocated address"
+             : "note: a proxy of the mesh connects to an endpoint instead of a virtual address; a "
+               "client without a proxy needs a route to it";
+}
+
 std::string describe_endpoint(const View& view, const EndpointEntry& endpoint) {
   std::string text = fmt::format("endpoint: {} {}", endpoint.address.to_string(),
                                  endpoint.ready ? "ready" : "not ready");
@@ -133,6 +141,8 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
                               view.ttl(service)));
   const registry::AddressView addresses = view.addresses(service);
   if (!addresses.empty()) facts.push_back(describe_addresses(addresses));
+  if (service.answer == AnswerKind::Vips && service.provider == registry::Provider::ServiceEntry)
+    facts.emplace_back(describe_reach(service));
   if (!service.alias().empty()) facts.push_back(fmt::format("alias of {}.", service.alias()));
   if (service.details) {
     const auto& details = *service.details;
