@@ -8,13 +8,45 @@
 stage_count=0
 stage_dir=
 
+# stage LABEL COMMAND...
 stage() {
+  enter_stage "$1"
+  say "$1"
+  run_stage "$@"
+}
+
+# stage_beside LABEL COMMAND...: a stage that runs while others do.  finish_stage_beside waits for it and shows what it
+# printed; there is one at a time.
+stage_beside() {
+  enter_stage "$1"
+  beside_dir=$stage_dir
+  set -m  # a process group of its own, so that end_stage_beside can end all of it
+  run_stage "$@" >"$beside_dir/output" 2>&1 &
+  beside=$!
+  set +m
+}
+
+finish_stage_beside() {
+  [ -n "${beside:-}" ] || return 0
+  wait "$beside" || true
+  say "$(head -n 1 "$beside_dir/status") (ran beside the stages above)"
+  cat "$beside_dir/output"
+  beside=
+}
+
+end_stage_beside() {
+  [ -z "${beside:-}" ] || kill -TERM -- "-$beside" 2>/dev/null || true
+}
+
+enter_stage() {
+  stage_count=$((stage_count + 1))
+  stage_dir=$results/$(printf '%02d-%s' "$stage_count" "${1//[^a-z0-9]/-}")
+  mkdir -p "$stage_dir"
+}
+
+run_stage() {
   local label=$1 status begin outcome
   shift
-  stage_count=$((stage_count + 1))
-  stage_dir=$results/$(printf '%02d-%s' "$stage_count" "${label//[^a-z0-9]/-}")
-  mkdir -p "$stage_dir"
-  say "$label"
   begin=$SECONDS
   # Errexit must hold inside, so the subshell may stand in no condition.
   set +e

@@ -80,8 +80,12 @@ run_pytest() {
     --junitxml "$stage_dir/$result" -q "$@"
 }
 
+# Options of `./dev test all`, which compiles everything once: each library in one piece takes half of the time.  The
+# presets of the sanitizers always do.  A file that misses an include shows in `./dev test` and to clang-tidy.
+whole_libraries=()
+
 # build_for_tests PRESET [TARGET...]
-build_for_tests() { build_preset "$1" -DMESHDNS_UNITY_TESTS=ON "${@:2}"; }
+build_for_tests() { build_preset "$1" -DMESHDNS_UNITY_TESTS=ON "${whole_libraries[@]}" "${@:2}"; }
 
 # While tests wait for clocks and daemons, the builds of later stages run in the background at the lowest priority.
 # The build stages of their own compile the rest.
@@ -115,16 +119,23 @@ end_building_ahead() {
   ahead=
 }
 
-# test_preset PRESET [NEXT_PRESET...]: builds and tests PRESET; the builds of the next ones begin meanwhile.
+# test_preset PRESET [NEXT_PRESET...]: builds and tests PRESET; the builds of the next ones begin meanwhile.  Its chaos,
+# in which no test depends on the speed of the machine, runs beside what follows, up to the next tests.
 test_preset() {
   local preset=$1
   shift
   stage "$preset: build" build_for_tests "$preset"
+  finish_stage_beside
   [ $# -eq 0 ] || build_ahead "$@"
   stage "$preset: unit tests" unit_tests "$preset"
   stage "$preset: end-to-end tests" end_to_end "$preset" tests/e2e tests/scenarios
-  [ "$preset" = release ] || stage "$preset: chaos" chaos "$preset" 300
   end_building_ahead
+  [ "$preset" = release ] || stage_beside "$preset: chaos" chaos "$preset" 300
+}
+
+end_what_runs_beside() {
+  end_building_ahead
+  end_stage_beside
 }
 
 command_test() {
@@ -137,18 +148,20 @@ command_test() {
   [ "$which" = release ] || need "${lint_packages[@]}" "${budget_packages[@]}"
   download_packages
   begin_stages
-  trap end_building_ahead EXIT
+  trap end_what_runs_beside EXIT
   if [ "$which" = release ]; then
     test_preset release
     stage "format" check_format
   else
+    whole_libraries=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
     test_preset release asan-ubsan tsan
-    stage "format" check_format
-    stage "unused code" unused_code
     stage "instruction budgets" instruction_budgets
     test_preset asan-ubsan tsan
     test_preset tsan
+    stage "format" check_format
+    stage "unused code" unused_code
     stage "clang-tidy" tidy
+    finish_stage_beside
   fi
   finish_stages
 }
@@ -166,9 +179,10 @@ command_sanitize() {
   esac
   need "${build_packages[@]}" "${test_packages[@]}"
   begin_stages
-  trap end_building_ahead EXIT
+  trap end_what_runs_beside EXIT
   [ "$which" = thread ] || test_preset asan-ubsan
   [ "$which" = address ] || test_preset tsan
+  finish_stage_beside
   finish_stages
 }
 
