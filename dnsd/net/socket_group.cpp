@@ -54,7 +54,8 @@ void spread_over(const ListenSocket& any_of_group, std::span<const unsigned> wor
 }
 
 void spread_by_hash(const ListenSocket& any_of_group) {
-  ::setsockopt(any_of_group.fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
+  const int unused = 0;  // the kernel refuses the option without a value
+  ::setsockopt(any_of_group.fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof unused);
 }
 
 }  // namespace meshdns::dnsd

@@ -11,10 +11,6 @@
 
 #include "loop/poll.hpp"
 
-#ifndef SO_DETACH_REUSEPORT_BPF
-#define SO_DETACH_REUSEPORT_BPF 68
-#endif
-
 namespace meshdns::dnsd {
 namespace {
 
@@ -101,7 +97,6 @@ socklen_t write_peer(PeerName& name, int family, const ReplyTo& reply_to) {
 // Takes the socket out of its SO_REUSEPORT group, so that the kernel gives new queries to the
 // others while we empty it: a connected socket only hears its peer, here itself.
 void leave_group(const ListenSocket& socket) {
-  ::setsockopt(socket.fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, nullptr, 0);
   sockaddr_storage own{};
   socklen_t size = sizeof own;
   if (::getsockname(socket.fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return;
