@@ -381,7 +381,7 @@ def test_a_directory_that_others_can_write_to_is_not_used(node):
     daemon = node.start()
     daemon.wait_for_log(f"no later daemon can take over from this one.*other users can write to the directory {node.directory}")
     assert not node.socket.exists()
-    assert "other users can write to the directory" in daemon.get("/readyz")[1]
+    eventually(lambda: "other users can write to the directory" in daemon.get("/readyz")[1])
     node.answers()
 
 
