@@ -76,7 +76,7 @@ def test_starves_the_watchdog_while_a_worker_hangs(workspace, notify):
         assert notify.messages("WATCHDOG", begin) == []
     begin = time.monotonic()
     notify.wait_for("WATCHDOG", "1", begin)
-    assert daemon.get("/healthz") == (200, "ok\n")
+    eventually(lambda: daemon.get("/healthz") == (200, "ok\n"))
 
 
 def handed_over(workspace, sockets, config, number):
