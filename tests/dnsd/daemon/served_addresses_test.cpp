@@ -3,12 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <chrono>
 
-#include "registry/base/file_descriptor.hpp"
+#include "tests/dnsd/taken_port.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -61,22 +59,15 @@ TEST_F(ServedAddressesTest, KeepsAnAddressThroughAChangeOfOthers) {
 
 TEST_F(ServedAddressesTest, TriesAnAddressAgainUntilItsOtherUserIsGone) {
   ASSERT_TRUE(addresses_.open());
-  // Without SO_REUSEPORT on both, an address has one user.
-  FileDescriptor taken(::socket(AF_INET, SOCK_DGRAM, 0));
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof name;
-  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
-  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
-  config_.server.listen.push_back({*IpAddress::parse("127.0.0.1"), ntohs(name.sin_port), ""});
+  test::TakenPort taken;
+  config_.server.listen.push_back(taken.address());
   addresses_.bind();
   const auto now = std::chrono::steady_clock::now();
   EXPECT_THAT(addresses_.unbound(), ElementsAre(HasSubstr("cannot listen on 127.0.0.1:")));
   EXPECT_THAT(addresses_.addresses(), SizeIs(1));
   EXPECT_FALSE(addresses_.is_due(now));
   EXPECT_TRUE(addresses_.is_due(now + 1min));
-  taken = FileDescriptor();
+  taken.release();
   addresses_.bind();
   EXPECT_THAT(addresses_.unbound(), IsEmpty());
   EXPECT_THAT(addresses_.addresses(), SizeIs(2));

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "serving.hpp"
+#include "tests/dnsd/taken_port.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -37,15 +38,8 @@ std::string own_program() {
 }
 
 TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
-  // A port that somebody has for himself.
-  FileDescriptor taken(::socket(AF_INET, SOCK_DGRAM, 0));
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof name;
-  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
-  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
-  const SocketAddress address{*IpAddress::parse("127.0.0.1"), ntohs(name.sin_port), ""};
+  const test::TakenPort taken;
+  const SocketAddress& address = taken.address();
   const auto set = ListenerSet::open(std::vector{address}, 1);
   ASSERT_FALSE(set.has_value());
   EXPECT_EQ(set.error().message,
