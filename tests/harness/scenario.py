@@ -5,6 +5,7 @@ tests/scenarios/README.md says how they are written; this module reads and runs 
 """
 
 import collections
+import math
 import os
 import pathlib
 import re
@@ -20,7 +21,7 @@ from harness.daemon import ROOT, Daemon, base_config, merge, run_tool
 from harness.dns_client import Question, ask
 from harness.expectation import check_answer, expectation_of
 from harness.fake_upstream import FakeUpstream
-from harness.waiting import eventually
+from harness.waiting import eventually, seconds
 
 # The contract says one second; the rest is for the polling itself.
 _VISIBLE_WITHIN = 1.5
@@ -182,7 +183,7 @@ class ScenarioRun:
         self.reverse = reverse
         self.upstreams = []
         self.daemons = {}
-        self._just_changed = False
+        self._changed_at = -math.inf
 
     def run(self):
         try:
@@ -256,12 +257,15 @@ class ScenarioRun:
         return value
 
     def _do_query(self, step):
-        limit = step.get("eventually", _VISIBLE_WITHIN if self._just_changed else 0)
-        if limit:
-            eventually(lambda: self._query_once(step), limit)
-        else:
-            self._query_once(step)
-        self._just_changed = False
+        eventually(lambda: self._query_once(step), step.get("eventually", self._time_left_to_show()))
+
+    def _time_left_to_show(self):
+        """The rest of the time within which the last change must show, as a limit for `eventually`.
+
+        It is one time for all queries: a daemon shows a change when it has it, whatever another one has answered by
+        then, and a first answer may be the same before and after."""
+        since = (time.monotonic() - self._changed_at) / seconds(1)
+        return max(0.0, _VISIBLE_WITHIN - since)
 
     def _query_once(self, step):
         daemon = self.daemons[step.get("client", "")]
@@ -327,22 +331,22 @@ class ScenarioRun:
     def _do_write(self, step):
         text = step["text"] if "text" in step else to_yaml(step["resources"])
         write_atomically(self.resources / step["write"], text)
-        self._just_changed = True
+        self._changed_at = time.monotonic()
 
     def _do_delete(self, step):
         (self.resources / step["delete"]).unlink()
-        self._just_changed = True
+        self._changed_at = time.monotonic()
 
     def _do_reload(self, step):
         """SIGHUP, after the given keys have replaced those of the configuration."""
         for daemon in self.daemons.values():
             daemon.write_config(merge(daemon.config, self._expand(step["reload"] or {})))
             daemon.reload()
-        self._just_changed = True
+        self._changed_at = time.monotonic()
 
     def _do_upstream(self, step):
         _set_upstream(self.upstreams[step.get("index", 0)], step["upstream"])
-        self._just_changed = True
+        self._changed_at = time.monotonic()
 
     @staticmethod
     def _do_time_passes(step):
