@@ -33,6 +33,7 @@ def test_an_outside_name_with_five_search_domains(workspace, shortcut, client_qu
          "client": {"default": {"namespace": "web", "search": SEARCH}}}, upstreams=[upstream])
     queries, found = resolve(daemon.server, HOST)
     assert found == ["192.0.2.1", "2001:db8::1"]
-    sent = [str(r) for r in upstream.received() if r.name.lower().startswith(HOST)]
+    # A busy upstream is asked the same once more.
+    sent = {str(r) for r in upstream.received() if r.name.lower().startswith(HOST)}
     assert (queries, len(sent)) == (client_queries, upstream_queries), sent
     assert not [r for r in sent if "cluster.local" in r], "a name of the cluster left it"
