@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "loop/timer.hpp"
+#include "registry/base/cpu_time.hpp"
 #include "resolver/name_leads.hpp"
 #include "resolver/result_batches.hpp"
 
@@ -144,9 +145,9 @@ class NameResolver::Engine {
 
   // One batch per turn of the loop, which has other things to do between them.
   void tell() {
-    const TimePoint began = clock_();
-    auto batch = results_.take_due(began);
+    auto batch = results_.take_due(clock_());
     if (!batch) return;
+    const auto began = thread_cpu_time();
     std::vector<registry::ResolvedName> names;
     for (const auto& host : batch->hosts) {
       const bool is_check = checks_.erase({batch->ns, host}) > 0;
@@ -156,7 +157,7 @@ class NameResolver::Engine {
         names.push_back(result_of(batch->ns, host));
     }
     if (!names.empty()) listener_.on_resolved(batch->ns, std::move(names));
-    results_.told(batch->ns, began, clock_());
+    results_.told(batch->ns, thread_cpu_time() - began, clock_());
   }
 
   void check_all(const std::string& ns, std::vector<registry::ResolvedName>& changed) {

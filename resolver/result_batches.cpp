@@ -40,13 +40,12 @@ std::optional<ResultBatches::Batch> ResultBatches::take_due(TimePoint now) {
   return batch;
 }
 
-void ResultBatches::told(std::string_view ns, TimePoint began, TimePoint now) {
+void ResultBatches::told(std::string_view ns, Duration cost, TimePoint now) {
   const auto found = tenants_.find(ns);
   if (found == tenants_.end()) return;
   Tenant& tenant = *found->second;
   const bool waits = !tenant.hosts.empty();
   if (waits) queue_of(tenant).erase({tenant.due, &tenant});
-  const Duration cost = now - began;
   tenant.is_long = cost > kLong;
   tenant.due = now + std::max<Duration>(kShortestPause, kPausePerCost * cost);
   if (tenant.is_long) long_due_ = now + kCommonPausePerCost * cost;

@@ -44,8 +44,9 @@ class ResultBatches {
   void remove(std::string_view ns, std::string_view host);
   // Returns one batch that is due, those of namespaces whose last one was not long first.
   std::optional<Batch> take_due(TimePoint now);
-  // Notes how long telling the batch took, from `began` to `now`.
-  void told(std::string_view ns, TimePoint began, TimePoint now);
+  // Notes the processor time that telling the batch took, until `now`.  A busy machine, where the
+  // clock runs on while the thread waits, must not make a short batch a long one.
+  void told(std::string_view ns, Duration cost, TimePoint now);
   // Returns when take_due() has a batch; nullopt = nothing waits.
   std::optional<TimePoint> next() const;
 

@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/mesh_analysis.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "registry/base/cpu_time.hpp"
+
 namespace meshdns::dnsd {
-namespace {
-
-// Of this thread.  On a busy machine the time of the clock is many times longer.
-std::chrono::nanoseconds cpu_time() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-}  // namespace
 
 void MeshAnalysis::tick(Time now) {
   if (job_ && job_->is_done) conclude();
@@ -44,9 +34,9 @@ bool MeshAnalysis::is_time(Time now) {
 }
 
 void MeshAnalysis::run(Job& job) {
-  const auto begun = cpu_time();
+  const auto begun = thread_cpu_time();
   job.report = registry::analyse(*job.snapshot, [&] { return job.is_to_end.load(); });
-  job.took = cpu_time() - begun;
+  job.took = thread_cpu_time() - begun;
   job.is_done = true;
 }
 

@@ -4,24 +4,21 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
-#include <ctime>
 #include <functional>
 #include <iostream>
 #include <limits>
+
+#include "registry/base/cpu_time.hpp"
 
 namespace meshdns::registry {
 
 // The thread's processor time of one call, in milliseconds.
 inline double milliseconds_of(const std::function<void()>& work) {
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
-  };
-  const double begin = now();
+  const auto begin = thread_cpu_time();
   work();
-  return now() - begin;
+  return std::chrono::duration<double, std::milli>(thread_cpu_time() - begin).count();
 }
 
 // The least time of a few calls of `work(size)`, which is the one that the machine disturbed least.
