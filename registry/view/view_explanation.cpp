@@ -2,6 +2,7 @@
 #include "registry/view/view_explanation.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,22 +23,39 @@ std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
                             : "chosen: exported to the client's namespace, oldest";
 }
 
+// An object is read for an explanation up to this size: a query may cost only so much.
+constexpr std::size_t kMaxOctetsRead = 1'024;
+
+// Whether a ServiceEntry or Service says nothing about its exports.  Nullopt: it is too large to
+// read.
+std::optional<bool> lacks_export_to(const StoredResource& source) {
+  if (source.kind() != Kind::ServiceEntry && source.kind() != Kind::Service) return false;
+  if (source.encoded().size() > kMaxOctetsRead) return std::nullopt;
+  const Resource resource = source.decode();
+  if (const auto* const entry = std::get_if<ServiceEntry>(&resource))
+    return entry->export_to.empty();
+  return std::get<KubeService>(resource).export_to.empty();
+}
+
 // The setting of the mesh that hides an object, because the object does not say it itself.
-std::string hiding_setting(const StoredRef& source, const MeshSettings& settings) {
-  const Resource resource = source->decode();
-  const auto* const entry = std::get_if<ServiceEntry>(&resource);
-  const auto* const service = std::get_if<KubeService>(&resource);
+std::string hiding_setting(const StoredResource& source, const MeshSettings& settings) {
   std::string text;
-  const auto note = [&](std::string_view setting, SettingOrigin origin) {
-    text += "; " + std::string(setting) + " (" + describe_origin(settings, origin) + ") applies";
+  const auto note = [&](std::string_view setting, SettingOrigin origin,
+                        std::string_view condition) {
+    text += "; " + std::string(setting) + " (" + describe_origin(settings, origin) + ") applies" +
+            std::string(condition);
   };
-  const bool is_default = (entry != nullptr && entry->export_to.empty()) ||
-                          (service != nullptr && service->export_to.empty());
   const auto& exported = settings.default_export_to;
-  if (is_default && std::ranges::find(exported, "*") == exported.end())
-    note("it has no exportTo: default_export_to", settings.origins.default_export_to);
-  if (entry != nullptr && settings.service_entry_visibility != ServiceEntryVisibility())
-    note("service_entry_visibility", settings.origins.service_entry_visibility);
+  if (std::ranges::find(exported, "*") == exported.end()) {
+    const auto says_nothing = lacks_export_to(source);
+    if (!says_nothing)
+      note("default_export_to", settings.origins.default_export_to, " if it has no exportTo");
+    else if (*says_nothing)
+      note("it has no exportTo: default_export_to", settings.origins.default_export_to, "");
+  }
+  if (source.kind() == Kind::ServiceEntry &&
+      settings.service_entry_visibility != ServiceEntryVisibility())
+    note("service_entry_visibility", settings.origins.service_entry_visibility, "");
   return text;
 }
 
@@ -97,7 +115,7 @@ void View::explain_hidden(const HostEntry& entry, const ServiceRecord& record, T
       trace.steps.push_back({describe_source(source, snapshot_),
                              "hidden: " + reason +
                                  (is_exported ? root_setting(client_, settings())
-                                              : hiding_setting(source, settings())),
+                                              : hiding_setting(*source, settings())),
                              true});
     });
   });

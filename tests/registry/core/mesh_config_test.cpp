@@ -179,5 +179,26 @@ TEST(MeshConfigTest, IsNamedWhereItHidesAService) {
             "default_export_to (ConfigMap istio-system/istio) applies");
 }
 
+// Reading an object costs what it has endpoints, and a client may ask for an explanation.
+TEST(MeshConfigTest, IsNamedWithAConditionWhereItHidesALargeService) {
+  TestRegistry registry;
+  registry.be_in("web");
+  std::string endpoints;
+  for (int i = 0; i < 250; ++i)
+    endpoints +=
+        (i == 0 ? "" : ", ") + std::string("{ address: 10.0.0.") + std::to_string(i) + " }";
+  registry.load(
+      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+      "metadata: { name: large, namespace: shop }\n"
+      "spec: { hosts: [large.example.org], resolution: STATIC, endpoints: [" +
+      endpoints + "] }\n---\n" + config_map(R"(defaultServiceExportTo: ["."])"));
+  Trace trace;
+  registry.view().lookup("large.example.org", &trace);
+  ASSERT_EQ(trace.steps.size(), 1U);
+  EXPECT_EQ(trace.steps.front().verdict,
+            "hidden: exportTo does not include namespace web, only shop; default_export_to "
+            "(ConfigMap istio-system/istio) applies if it has no exportTo");
+}
+
 }  // namespace
 }  // namespace meshdns::registry
