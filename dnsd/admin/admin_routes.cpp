@@ -12,6 +12,7 @@
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
+#include "dnsd/admin/status_page.hpp"
 #include "dnsd/admin/top_page.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/config/quoted.hpp"

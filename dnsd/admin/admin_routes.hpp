@@ -31,8 +31,4 @@ std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon);
 // The arguments name=, type= and from= of /explain.  The Error names the argument that is wrong.
 Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request);
 
-// The overview in HTML: state, charts, tables, and with name= an explanation.  No scripts, nothing
-// from elsewhere.
-std::string status_page(const DaemonParts& daemon, const HttpRequest& request);
-
 }  // namespace meshdns::dnsd

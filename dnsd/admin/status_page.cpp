@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The overview that a person opens first: tables, charts as inline SVG, one form; no scripts.
+#include "dnsd/admin/status_page.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/page_charts.hpp"
+#include "dnsd/admin/page_html.hpp"
 #include "dnsd/admin/top_page.hpp"
 #include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
@@ -21,10 +22,6 @@ constexpr std::size_t kFailingNames = 10;
 constexpr std::size_t kMistakes = 10;
 constexpr std::size_t kChanges = 10;
 constexpr std::size_t kTopEntries = 5;
-constexpr int kChartWidth = 600;
-constexpr int kChartHeight = 110;
-constexpr int kAxisWidth = 48;  // left of the chart, for its scale
-constexpr int kAxisHeight = 16;
 constexpr std::string_view kStyle =
     "body{font-family:sans-serif;margin:1.5em;max-width:84em;color:#222}"
     "h1{font-size:1.4em}h2{font-size:1.1em;margin:1.4em 0 .3em}"
@@ -38,136 +35,6 @@ constexpr std::string_view kStyle =
     ".down{background:#c30}"
     ".a{stroke:#06c;color:#06c}.b{stroke:#c30;color:#c30}.bad{color:#c30;font-weight:bold}"
     "pre{background:#f6f6f6;padding:.6em;overflow:auto}input{margin-right:.6em}";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        // A terminal that shows the page obeys control octets of a file's name.
-        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
-          out += registry::printable({&c, 1});
-        else
-          out += c;
-    }
-  }
-  return out;
-}
-
-void add_row(std::string& page, std::initializer_list<std::string> cells, bool bad = false) {
-  page += bad ? "<tr class=\"bad\">" : "<tr>";
-  for (const auto& cell : cells) page += "<td>" + escaped(cell) + "</td>";
-  page += "</tr>\n";
-}
-
-void add_heading(std::string& page, std::string_view heading,
-                 std::initializer_list<std::string_view> columns) {
-  page += "<h2>" + escaped(heading) + "</h2><table>\n<tr>";
-  for (const auto column : columns) page += "<th>" + escaped(column) + "</th>";
-  page += "</tr>\n";
-}
-
-std::string ago(std::chrono::steady_clock::time_point then) {
-  using namespace std::chrono;
-  const auto seconds = duration_cast<std::chrono::seconds>(steady_clock::now() - then).count();
-  if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 7'200) return fmt::format("{} min", seconds / 60);
-  if (seconds < 172'800) return fmt::format("{} h", seconds / 3'600);
-  return fmt::format("{} days", seconds / 86400);
-}
-
-// --- charts --------------------------------------------------------------------------------------
-
-using Points = std::deque<LoadHistory::Point>;
-using Value = double LoadHistory::Point::*;
-
-struct Line {
-  const char* css_class;
-  const char* name;
-  Value value;
-};
-
-double highest(const Points& points, Value value) {
-  double top = 0;
-  for (const auto& point : points) top = std::max(top, point.*value);
-  return top;
-}
-
-// A number that is easy to read, not below `top`: 1, 2 or 5 times a power of ten.
-double round_up(double top) {
-  if (top <= 0) return 1;
-  double scale = 1e-3;
-  for (;; scale *= 10)
-    for (const double step : {1.0, 2.0, 5.0})
-      if (step * scale >= top) return step * scale;
-}
-
-// The newest point at the right edge, one pixel in two a second.
-void add_line(std::string& page, const Points& points, const Line& line, double top) {
-  const double step = static_cast<double>(kChartWidth) / (LoadHistory::kPoints - 1);
-  page += fmt::format("<polyline class=\"{}\" points=\"", line.css_class);
-  double x = kChartWidth - step * static_cast<double>(points.size() - 1);
-  for (const auto& point : points) {
-    page +=
-        fmt::format("{:.1f},{:.1f} ", x, (kChartHeight - 2) * (1 - point.*line.value / top) + 1);
-    x += step;
-  }
-  page += "\"/>";
-}
-
-// Lines and numbers for no, half and full scale, and a line a minute.
-void add_axes(std::string& page, double top, std::string_view unit) {
-  page += fmt::format("<rect width=\"{}\" height=\"{}\"/>", kChartWidth, kChartHeight);
-  for (const double part : {0.0, 0.5, 1.0}) {
-    const double y = (kChartHeight - 2) * (1 - part) + 1;
-    page += fmt::format("<line x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", kChartWidth, y, y);
-    page += fmt::format("<text x=\"-4\" y=\"{:.1f}\" text-anchor=\"end\">{:.6g}{}</text>",
-                        std::clamp(y + 4, 9.0, kChartHeight - 1.0), top * part, unit);
-  }
-  const int minutes = static_cast<int>(LoadHistory::kPoints / 60);
-  for (int minute = 0; minute <= minutes; ++minute) {
-    const int x = kChartWidth * minute / minutes;
-    page += fmt::format("<line x1=\"{0}\" x2=\"{0}\" y2=\"{1}\"/>", x, kChartHeight);
-    const char* anchor = minute == minutes ? "end" : minute == 0 ? "start" : "middle";
-    page +=
-        fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>", x, kChartHeight + 12,
-                    anchor, minute == minutes ? "now" : fmt::format("-{} min", minutes - minute));
-  }
-}
-
-void add_chart(std::string& page, std::string_view title, std::string_view unit,
-               const Points& points, std::initializer_list<Line> lines) {
-  double highest_value = 0;
-  for (const Line& line : lines)
-    highest_value = std::max(highest_value, highest(points, line.value));
-  const double top = round_up(highest_value);
-  page += fmt::format(
-      "<figure><svg role=\"img\" width=\"{0}\" height=\"{1}\" viewBox=\"-{2} 0 {0} {1}\">"
-      "<title>{3}</title>",
-      kChartWidth + kAxisWidth, kChartHeight + kAxisHeight, kAxisWidth, escaped(title));
-  add_axes(page, top, unit);
-  if (!points.empty())
-    for (const Line& line : lines) add_line(page, points, line, top);
-  page += fmt::format("</svg><figcaption>{}; now:", escaped(title));
-  for (const Line& line : lines)
-    page += fmt::format(" <span class=\"{}\">{} {:.4g}{}</span>", line.css_class, line.name,
-                        points.empty() ? 0.0 : points.back().*line.value, unit);
-  page += fmt::format(", highest {:.4g}{}</figcaption></figure>\n", highest_value, unit);
-}
-
-// --- the parts -----------------------------------------------------------------------------------
 
 std::string describe_cache(const CacheStatistics& cache) {
   if (cache.capacity_bytes == 0) return "off";
@@ -205,12 +72,11 @@ void add_state(std::string& page, const DaemonParts& daemon) {
 
 void add_charts(std::string& page, const DaemonParts& daemon) {
   using Point = LoadHistory::Point;
-  const Points& points = daemon.load.points();
   page += "<h2>Load</h2>\n";
-  add_chart(page, "Answers per second", "", points,
+  add_chart(page, "Answers per second", "", daemon.load,
             {{"a", "answers", &Point::responses_per_second},
              {"b", "SERVFAIL", &Point::failures_per_second}});
-  add_chart(page, "Latency", " ms", points,
+  add_chart(page, "Latency", " ms", daemon.load,
             {{"a", "median", &Point::median_ms}, {"b", "99 %", &Point::p99_ms}});
 }
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/admin/page_html.hpp"
+
+#include <fmt/format.h>
+
+#include "registry/base/printable.hpp"
+
+namespace meshdns::dnsd {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        // A terminal that shows the page obeys control octets of a file's name.
+        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+          out += registry::printable({&c, 1});
+        else
+          out += c;
+    }
+  }
+  return out;
+}
+
+void add_row(std::string& page, std::initializer_list<std::string> cells, bool bad) {
+  page += bad ? "<tr class=\"bad\">" : "<tr>";
+  for (const auto& cell : cells) page += "<td>" + escaped(cell) + "</td>";
+  page += "</tr>\n";
+}
+
+void add_heading(std::string& page, std::string_view heading,
+                 std::initializer_list<std::string_view> columns) {
+  page += "<h2>" + escaped(heading) + "</h2><table>\n<tr>";
+  for (const auto column : columns) page += "<th>" + escaped(column) + "</th>";
+  page += "</tr>\n";
+}
+
+std::string ago(std::chrono::steady_clock::time_point then) {
+  using namespace std::chrono;
+  const auto seconds = duration_cast<std::chrono::seconds>(steady_clock::now() - then).count();
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 7'200) return fmt::format("{} min", seconds / 60);
+  if (seconds < 172'800) return fmt::format("{} h", seconds / 3'600);
+  return fmt::format("{} days", seconds / 86400);
+}
+
+}  // namespace meshdns::dnsd

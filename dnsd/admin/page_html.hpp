@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of HTML of the status page.  All text is escaped.
+#pragma once
+
+#include <chrono>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace meshdns::dnsd {
+
+// Control octets are escaped as in names, \DDD: a terminal that shows the page would obey them.
+std::string escaped(std::string_view text);
+
+// Adds a row of a table.
+void add_row(std::string& page, std::initializer_list<std::string> cells, bool bad = false);
+
+// Adds a heading, and begins a table with these columns.
+void add_heading(std::string& page, std::string_view heading,
+                 std::initializer_list<std::string_view> columns);
+
+// The time since then: "35 s", "3 min", "5 h", "12 days".
+std::string ago(std::chrono::steady_clock::time_point then);
+
+}  // namespace meshdns::dnsd
