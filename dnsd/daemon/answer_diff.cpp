@@ -2,23 +2,25 @@
 #include "dnsd/daemon/answer_diff.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "dnsd/query/json_members.hpp"
 #include "registry/base/printable.hpp"
+#include "registry/view/answer_text.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-using registry::AnswerKind;
 using registry::Snapshot;
 using registry::View;
 
 constexpr std::size_t kAddressesShown = 8;
 constexpr std::size_t kClientsShown = 8;
-constexpr std::string_view kUnknown = "not a name of the mesh";
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 std::vector<std::string> namespaces_of(const Snapshot& before, const Snapshot& after) {
   std::set<std::string, std::less<>> found;
@@ -42,55 +44,6 @@ std::vector<std::string> hosts_of(const Snapshot& before, const Snapshot& after)
   const auto [begin, end] = std::ranges::unique(hosts);
   hosts.erase(begin, end);
   return hosts;
-}
-
-std::string list_of(std::vector<std::string> words, std::size_t max, std::string_view what) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(words.size(), max); ++i)
-    text += (i == 0 ? "" : ", ") + words[i];
-  if (words.size() > max)
-    text += " and " + std::to_string(words.size() - max) + " more " + std::string(what);
-  return text;
-}
-
-struct AnswerText {
-  std::string full;   // all of the answer, to be compared
-  std::string shown;  // for people
-};
-
-AnswerText address_text(const registry::AddressView& addresses) {
-  std::vector<std::string> words;
-  for (const auto& octets : addresses.v4) words.push_back(IpAddress::v4(octets).to_string());
-  for (const auto& octets : addresses.v6) words.push_back(IpAddress::v6(octets).to_string());
-  std::ranges::sort(words);
-  return {list_of(words, words.size(), {}), list_of(words, kAddressesShown, "addresses")};
-}
-
-AnswerText answer_text(const View& view, const registry::ServiceRecord* service) {
-  const auto same = [](const std::string& text) { return AnswerText{text, text}; };
-  if (service == nullptr) return same(std::string(kUnknown));
-  switch (service->answer) {
-    case AnswerKind::Vips:
-    case AnswerKind::Endpoints:
-      return address_text(view.addresses(*service));
-    case AnswerKind::Alias:
-      return same("CNAME " + std::string(service->alias()));
-    case AnswerKind::NoAddress:
-      return same("no address");
-    case AnswerKind::NoReadyEndpoints:
-      return same("no ready endpoints");
-    case AnswerKind::Forward:
-      return same("forwarded");
-    case AnswerKind::Pending:
-    case AnswerKind::Unresolvable: {
-      if (!service->details) return same("addresses of its endpoints' names");
-      auto names = service->details->resolved_names;
-      std::ranges::sort(names);
-      return {"addresses of " + list_of(names, names.size(), {}),
-              "addresses of " + list_of(names, kAddressesShown, "names")};
-    }
-  }
-  return {};
 }
 
 std::string source_text(const Snapshot& snapshot, const registry::ServiceRecord* service) {
@@ -154,13 +107,12 @@ AnswerDiff compare_answers(registry::Registry& before, registry::Registry& after
       const auto* old_service = service_of(old_view, host);
       const auto* new_service = service_of(new_view, host);
       if (old_service == nullptr && new_service == nullptr) continue;
-      const AnswerText old_text = answer_text(old_view, old_service);
-      const AnswerText new_text = answer_text(new_view, new_service);
-      if (old_text.full == new_text.full) continue;
+      if (answer_text(old_view, old_service, kAll) == answer_text(new_view, new_service, kAll))
+        continue;
       add_change(diff.changes, first,
                  {host,
-                  old_text.shown,
-                  new_text.shown,
+                  answer_text(old_view, old_service, kAddressesShown),
+                  answer_text(new_view, new_service, kAddressesShown),
                   source_text(old, old_service),
                   source_text(now, new_service),
                   {}},
@@ -180,7 +132,10 @@ std::string to_text(const AnswerDiff& diff) {
       line += diff.clients.size() == 1 ? "; for clients of " + diff.clients.front()
                                        : std::string("; for all clients");
     else
-      line += "; for clients of " + list_of(change.clients, kClientsShown, "namespaces");
+      line += "; for clients of " +
+              registry::list_of(
+                  std::span(change.clients).first(std::min(change.clients.size(), kClientsShown)),
+                  change.clients.size(), "namespaces");
     if (!change.source_before.empty()) line += "; before: " + change.source_before;
     if (!change.source_after.empty()) line += "; after: " + change.source_after;
     text += registry::printable(line, line.size()) + "\n";

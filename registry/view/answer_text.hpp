@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer that a client gets for a host, in words: addresses, an alias, or why there is neither.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "registry/view/view.hpp"
+
+namespace meshdns::registry {
+
+// At most `max` addresses or names are named, and the others counted.  `service`: null = the client
+// sees none.
+std::string answer_text(const View& view, const ServiceRecord* service, std::size_t max);
+
+// "a, b and 3 more WHAT": these words, of `count` that there are.
+std::string list_of(std::span<const std::string> words, std::size_t count, std::string_view what);
+
+}  // namespace meshdns::registry
