@@ -9,7 +9,9 @@
 
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/admin/answer_pages.hpp"
+#include "dnsd/admin/explain_page.hpp"
 #include "dnsd/admin/json.hpp"
+#include "dnsd/admin/page_style.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/admin/status_page.hpp"
@@ -24,10 +26,6 @@
 
 namespace meshdns::dnsd {
 namespace {
-
-constexpr std::size_t kMaxNamespaceLength = 63;
-
-HttpResponse bad_request(std::string_view message) { return json_error(message, 400); }
 
 void put_collection(Json& json, const registry::CollectionStatus& collection) {
   json.StartObject();
@@ -307,67 +305,6 @@ HttpResponse change(const DaemonParts& daemon, const HttpRequest& request,
   return *std::move(refused);
 }
 
-// Returns the client that `from` names: an address, a namespace, or empty for the default client.
-// Null: refused.
-Ref<const registry::Client> client_from(const DaemonParts& daemon, std::string_view from) {
-  const auto& snapshot = *daemon.registry.current();
-  if (from.empty()) return snapshot.default_client;
-  if (const auto address = IpAddress::parse(from))
-    return Ref<const registry::Client>(snapshot.client_at(*address));
-  registry::ClientIdentity identity;
-  identity.ns = from;
-  identity.description = "any client";
-  return daemon.registry.client_of(identity);
-}
-
-HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request) {
-  const auto address = parse_socket_address(request.argument("connect"));
-  if (!address) return bad_request("connect=: " + address.error().message);
-  const auto client = client_from(daemon, request.argument("from"));
-  if (!client) return bad_request("from= is not a known client, and client.unknown is refuse");
-  const auto snapshot = daemon.registry.current();
-  const registry::View view(*snapshot, *client);
-  const registry::Connection connection{address->ip, address->port,
-                                        std::string(request.argument("sni")),
-                                        std::string(request.argument("host"))};
-  return {200, "application/json",
-          traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
-}
-
-std::string last_push(const registry::ControlPlaneStatus& istiod) {
-  if (istiod.pushes == 0) return "no good push since the source was started";
-  return "last good push: " +
-         (istiod.version.empty() ? "without a version" : "version " + istiod.version);
-}
-
-// Adds the version of istiod's last push to the facts about its objects.  No object has a version
-// of its own: each push would change all objects, and the registry with them.
-void add_push_versions(const std::vector<SourceReport>& sources, Explanation& explanation) {
-  for (const auto& [source, changed] : sources) {
-    if (!source.control_plane) continue;
-    const std::string origin = "(" + source.name + ")";
-    for (Explanation::Fact& fact : explanation.facts) {
-      // "NameTableEntry api.example.org (istiod:10.0.0.1:15012): chosen: a name of istiod"
-      const std::string_view text = fact.text;
-      const std::size_t end = text.find("): ");
-      if (end != std::string_view::npos && text.substr(0, end + 1).ends_with(origin))
-        fact.text += "; " + last_push(*source.control_plane);
-    }
-  }
-}
-
-HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& request) {
-  if (!request.argument("connect").empty()) return show_traffic(daemon, request);
-  const auto explanation = explanation_for(daemon, request);
-  if (!explanation) return bad_request(explanation.error().message);
-  if (request.argument("format") != "text")
-    return {200, "application/json", to_json(*explanation, Audience::Operator) + "\n"};
-  std::string text;
-  for (const auto& line : to_lines(*explanation, Audience::Operator))
-    text += registry::printable(line, line.size()) + "\n";
-  return {200, "text/plain; charset=utf-8", std::move(text)};
-}
-
 }  // namespace
 
 // The members `notReady` and `degraded` split `reasons`; without reasons they are left out.
@@ -387,40 +324,6 @@ HttpResponse readiness_response(const Readiness& readiness) {
         json.EndObject();
       },
       readiness.is_ready() ? 200 : 503);
-}
-
-Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request) {
-  const auto name = request.argument("name");
-  const auto from = request.argument("from");
-  if (name.empty())
-    return fail(
-        "name= is missing: /explain?name=api.example.org&type=A, or /explain?connect=10.0.0.7:443");
-  if (!IpAddress::parse(from) && from.size() > kMaxNamespaceLength)
-    return fail("from= is neither an IP address nor a namespace");
-  std::vector<wire::Type> types;
-  if (const auto text = request.argument("type"); !text.empty()) {
-    wire::Type type = wire::Type::A;
-    if (!wire::type_from_string(text, type))
-      return fail("type=: " + quoted(text) + " is not a record type");
-    types.push_back(type);
-  }
-  const auto client = client_from(daemon, from);
-  const auto address = IpAddress::parse(from);
-  const auto snapshot = daemon.registry.current();
-  auto explanation =
-      !client && address
-          ? explain_unknown_client(name, *address)
-          : explain({*snapshot, *client, daemon.query_settings, name, std::move(types),
-                     [&](std::string_view wire_name, wire::Type type) {
-                       return daemon.describe_forwarding(wire_name, type);
-                     }});
-  if (explanation && client) {
-    add_push_versions(daemon.sources(), *explanation);
-    add_history({*snapshot, *client}, name, daemon, *explanation);
-  }
-  if (explanation && address)
-    add_client_facts(*explanation, *snapshot, daemon.query_settings.allow, *address);
-  return explanation;
 }
 
 // The monotonic clock that the cache and the upstreams are asked with.
@@ -455,6 +358,12 @@ HttpRoutes admin_routes(DaemonParts parts) {
   HttpRoutes routes = health_and_metrics(shared);
   routes["/"].get = [shared](Request request) {
     return HttpResponse{200, "text/html; charset=utf-8", status_page(*shared, request)};
+  };
+  routes["/status.js"].get = [](Request) {
+    return HttpResponse{200, "text/javascript; charset=utf-8", std::string(kPageScript)};
+  };
+  routes["/live"].get = [shared](Request) {
+    return shared->live.watch([shared] { return live_events(*shared); });
   };
   routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
   routes["/registry/services"].get = [shared](Request request) {

@@ -8,7 +8,6 @@
 
 #include "dnsd/admin/daemon_parts.hpp"
 #include "dnsd/admin/http_server.hpp"
-#include "dnsd/query/explanation.hpp"
 
 namespace meshdns::dnsd {
 
@@ -27,8 +26,5 @@ std::string metrics_text(const DaemonParts& daemon);
 
 // All upstreams in use, by name.
 std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon);
-
-// The arguments name=, type= and from= of /explain.  The Error names the argument that is wrong.
-Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request);
 
 }  // namespace meshdns::dnsd

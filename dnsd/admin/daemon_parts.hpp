@@ -15,8 +15,10 @@
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/admin/latency_window.hpp"
+#include "dnsd/admin/live_page.hpp"
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/admin/registry_streams.hpp"
+#include "dnsd/admin/upstream_history.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/failing_names.hpp"
@@ -38,6 +40,7 @@ struct DaemonParts {
   const QuerySettings& query_settings;
   registry::Registry& registry;
   RegistryStreams& streams;
+  LivePage& live;
   const FindingsByOrigin& findings;  // those that stand now
   const AnalysisStatus& analysis;
   // Files and collections that cannot be read as they are now: their objects are those of before.
@@ -49,6 +52,7 @@ struct DaemonParts {
   HealthBoard& health;  // any thread
   const LoadHistory& load;
   const LatencyWindow& latency;
+  const UpstreamHistory& upstream_history;
   const ReloadStatus& reloads;
   const HttpCounters& http;
 

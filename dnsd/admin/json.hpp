@@ -30,4 +30,6 @@ inline HttpResponse json_error(std::string_view message, unsigned status) {
       status);
 }
 
+inline HttpResponse bad_request(std::string_view message) { return json_error(message, 400); }
+
 }  // namespace meshdns::dnsd

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "dnsd/admin/page_html.hpp"
 
@@ -15,6 +16,8 @@ constexpr int kChartWidth = 600;
 constexpr int kChartHeight = 110;
 constexpr int kAxisWidth = 48;  // left of the chart, for its scale
 constexpr int kAxisHeight = 16;
+constexpr int kSparkWidth = 120;
+constexpr int kSparkHeight = 24;
 
 using Points = std::deque<LoadHistory::Point>;
 using Value = double LoadHistory::Point::*;
@@ -67,7 +70,40 @@ void add_axes(std::string& page, double top, std::string_view unit) {
   }
 }
 
+// The newest point at the right edge.
+void add_path(std::string& page, const char* css_class,
+              const std::deque<UpstreamHistory::Point>& points,
+              double UpstreamHistory::Point::* value, double top) {
+  const double step = static_cast<double>(kSparkWidth) / (UpstreamHistory::kPoints - 1);
+  double x = kSparkWidth - step * static_cast<double>(points.size() - 1);
+  char command = 'M';
+  page += fmt::format("<path fill=\"none\" class=\"{}\" d=\"", css_class);
+  for (const auto& point : points) {
+    page += fmt::format("{}{:.1f},{:.1f}", std::exchange(command, 'L'), x,
+                        (kSparkHeight - 2) * (1 - point.*value / top) + 1);
+    x += step;
+  }
+  page += "\"/>";
+}
+
 }  // namespace
+
+void add_sparkline(std::string& page, const std::deque<UpstreamHistory::Point>& points) {
+  using Point = UpstreamHistory::Point;
+  if (points.size() < 2) return;
+  double highest_value = 0;
+  for (const Point& point : points)
+    highest_value = std::max({highest_value, point.replies_per_second, point.failures_per_second});
+  const double top = round_up(highest_value);
+  page += fmt::format(
+      "<svg role=\"img\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\"><title>Replies per "
+      "second of the last 5 minutes: {2:.4g} now, at most {3:.4g}; failures: {4:.4g} now</title>",
+      kSparkWidth, kSparkHeight, points.back().replies_per_second, highest_value,
+      points.back().failures_per_second);
+  add_path(page, "a", points, &Point::replies_per_second, top);
+  add_path(page, "b", points, &Point::failures_per_second, top);
+  page += "</svg>";
+}
 
 void add_chart(std::string& page, std::string_view title, std::string_view unit,
                const LoadHistory& load, std::initializer_list<ChartLine> lines) {

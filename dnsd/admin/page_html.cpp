@@ -34,17 +34,34 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+void add_cells(std::string& page, std::initializer_list<std::string> cells) {
+  for (const auto& cell : cells) page += "<td>" + escaped(cell) + "</td>";
+}
+
 void add_row(std::string& page, std::initializer_list<std::string> cells, bool bad) {
   page += bad ? "<tr class=\"bad\">" : "<tr>";
-  for (const auto& cell : cells) page += "<td>" + escaped(cell) + "</td>";
+  add_cells(page, cells);
   page += "</tr>\n";
 }
 
-void add_heading(std::string& page, std::string_view heading,
-                 std::initializer_list<std::string_view> columns) {
-  page += "<h2>" + escaped(heading) + "</h2><table>\n<tr>";
-  for (const auto column : columns) page += "<th>" + escaped(column) + "</th>";
+void begin_section(std::string& page, std::string_view heading, bool wide) {
+  page += wide ? "<section class=\"wide\">" : "<section>";
+  page += "<h2>" + escaped(heading) + "</h2>\n";
+}
+
+void end_section(std::string& page) { page += "</section>\n"; }
+
+void begin_table(std::string& page, std::string_view heading,
+                 std::initializer_list<std::string_view> columns, bool wide) {
+  begin_section(page, heading, wide);
+  page += "<table>\n<tr>";
+  for (const auto column : columns) page += "<th scope=\"col\">" + escaped(column) + "</th>";
   page += "</tr>\n";
+}
+
+void end_table(std::string& page) {
+  page += "</table>";
+  end_section(page);
 }
 
 std::string ago(std::chrono::steady_clock::time_point then) {

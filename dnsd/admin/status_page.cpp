@@ -7,10 +7,15 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/explain_page.hpp"
+#include "dnsd/admin/live_page.hpp"
+#include "dnsd/admin/name_search.hpp"
 #include "dnsd/admin/page_charts.hpp"
 #include "dnsd/admin/page_html.hpp"
+#include "dnsd/admin/page_style.hpp"
 #include "dnsd/admin/top_page.hpp"
 #include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
@@ -22,19 +27,7 @@ constexpr std::size_t kFailingNames = 10;
 constexpr std::size_t kMistakes = 10;
 constexpr std::size_t kChanges = 10;
 constexpr std::size_t kTopEntries = 5;
-constexpr std::string_view kStyle =
-    "body{font-family:sans-serif;margin:1.5em;max-width:84em;color:#222}"
-    "h1{font-size:1.4em}h2{font-size:1.1em;margin:1.4em 0 .3em}"
-    "table{border-collapse:collapse}td,th{text-align:left;padding:.15em 1em .15em 0;"
-    "border-bottom:1px solid #ddd;vertical-align:top}"
-    "td{font-variant-numeric:tabular-nums}"
-    "svg{max-width:100%}rect{fill:#f6f6f6}text{font-size:11px;fill:#666}"
-    "line{stroke:#ddd}figure{display:inline-block;margin:0 1em .6em 0}"
-    "figcaption{font-size:.85em}polyline{fill:none;stroke-width:1.5}"
-    ".state{font-size:.7em;padding:.15em .6em;border-radius:.6em;color:#fff;background:#282}"
-    ".down{background:#c30}"
-    ".a{stroke:#06c;color:#06c}.b{stroke:#c30;color:#c30}.bad{color:#c30;font-weight:bold}"
-    "pre{background:#f6f6f6;padding:.6em;overflow:auto}input{margin-right:.6em}";
+constexpr std::size_t kNamesFound = 50;
 
 std::string describe_cache(const CacheStatistics& cache) {
   if (cache.capacity_bytes == 0) return "off";
@@ -52,68 +45,115 @@ std::string describe_cache(const CacheStatistics& cache) {
   return text;
 }
 
-void add_state(std::string& page, const DaemonParts& daemon) {
-  const Readiness readiness = daemon.readiness();
+struct Verdict {
+  const char* css_class;
+  std::string_view word;
+  std::string_view sentence;
+};
+
+Verdict verdict_of(const DaemonParts& daemon, const Readiness& readiness) {
+  if (!daemon.workers().complaint.empty())
+    return {"broken", "broken", "Queries may stay without an answer."};
+  if (!readiness.is_ready())
+    return {"broken", "not ready", "Names may be missing: clients should wait."};
+  if (!readiness.degraded.empty())
+    return {"degraded", "degraded", "Everything is answered, but not as it should be."};
+  return {"healthy", "healthy", "All sources have been read, and the upstream servers answer."};
+}
+
+void add_reason(std::string& page, std::string_view kind, std::string_view reason) {
+  page += fmt::format("<li><b>{}</b> {}</li>\n", kind, escaped(reason));
+}
+
+void add_state(std::string& page, const DaemonParts& daemon, const Readiness& readiness) {
+  const Verdict verdict = verdict_of(daemon, readiness);
+  page += fmt::format("<div data-state=\"{}\"><strong>{}</strong> {}\n", verdict.css_class,
+                      verdict.word, verdict.sentence);
+  const auto complaint = daemon.workers().complaint;
+  if (!complaint.empty() || !readiness.is_ready() || !readiness.degraded.empty()) {
+    page += "<ul>\n";
+    if (!complaint.empty()) add_reason(page, "workers", complaint);
+    for (const auto& reason : readiness.not_ready) add_reason(page, "not ready", reason);
+    for (const auto& reason : readiness.degraded) add_reason(page, "degraded", reason);
+    page += "</ul>";
+  }
+  page += "</div>";
+}
+
+void add_figure(std::string& page, std::string_view what, std::string_view value) {
+  page += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", what, escaped(value));
+}
+
+void add_figures(std::string& page, const DaemonParts& daemon) {
   const auto& snapshot = *daemon.registry.current();
-  page += "<h2>State</h2><table>\n";
-  add_row(page, {"ready", readiness.is_ready() ? "yes" : "no"}, !readiness.is_ready());
-  for (const auto& reason : readiness.not_ready) add_row(page, {"not ready", reason}, true);
-  for (const auto& reason : readiness.degraded) add_row(page, {"degraded", reason}, true);
-  if (const auto complaint = daemon.workers().complaint; !complaint.empty())
-    add_row(page, {"workers", complaint}, true);
-  add_row(page, {"up for", ago(daemon.started)});
-  add_row(page, {"resources", std::to_string(snapshot.resources.size())});
-  add_row(page, {"hosts", std::to_string(snapshot.hosts.size() + snapshot.wildcards.size())});
-  add_row(page, {"generation", std::to_string(snapshot.generation)});
-  add_row(page, {"cache", describe_cache(daemon.forwarding.cache.statistics())});
-  for (const auto& address : daemon.listening()) add_row(page, {"listening", address.to_string()});
-  page += "</table>\n";
+  const auto& points = daemon.load.points();
+  const LoadHistory::Point now = points.empty() ? LoadHistory::Point() : points.back();
+  begin_section(page, "Now", true);
+  page += "<dl>\n";
+  add_figure(page, "answers per second", fmt::format("{:.0f}", now.responses_per_second));
+  add_figure(page, "SERVFAIL per second", fmt::format("{:.0f}", now.failures_per_second));
+  add_figure(page, "99 % answered within", fmt::format("{:.3g} ms", now.p99_ms));
+  add_figure(page, "hosts", std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()));
+  add_figure(page, "resources", std::to_string(snapshot.resources.size()));
+  add_figure(page, "generation", std::to_string(snapshot.generation));
+  add_figure(page, "up for", ago(daemon.started));
+  add_figure(page, "cache", describe_cache(daemon.forwarding.cache.statistics()));
+  page += "</dl>";
+  end_section(page);
 }
 
 void add_charts(std::string& page, const DaemonParts& daemon) {
   using Point = LoadHistory::Point;
-  page += "<h2>Load</h2>\n";
+  begin_section(page, "Load");
   add_chart(page, "Answers per second", "", daemon.load,
             {{"a", "answers", &Point::responses_per_second},
              {"b", "SERVFAIL", &Point::failures_per_second}});
+  end_section(page);
+  begin_section(page, "Time to answer");
   add_chart(page, "Latency", " ms", daemon.load,
             {{"a", "median", &Point::median_ms}, {"b", "99 %", &Point::p99_ms}});
+  end_section(page);
 }
 
 void add_sources(std::string& page, const DaemonParts& daemon) {
-  add_heading(page, "Sources",
-              {"source", "read", "last change", "origins", "broken", "last error"});
+  begin_table(page, "Sources", {"source", "read", "last change", "origins", "broken", "last error"},
+              true);
   for (const auto& [source, changed] : daemon.sources())
     add_row(page,
             {source.name, source.complete ? "yes" : "not yet", ago(changed) + " ago",
              std::to_string(source.origins), std::to_string(source.broken), source.last_error},
             !source.complete || source.broken > 0 || !source.last_error.empty());
-  page += "</table>\n";
+  end_table(page);
 }
 
 void add_upstreams(std::string& page, const DaemonParts& daemon) {
-  add_heading(page, "Upstream servers",
-              {"server", "health", "round trip", "queries", "answers", "timeouts", "last error"});
-  for (const auto& upstream : upstream_status(daemon))
-    add_row(
-        page,
-        {upstream.name, std::string(health_name(upstream)),
-         upstream.rtt_us == 0 ? "not measured" : fmt::format("{:.2f} ms", upstream.rtt_us / 1e3),
-         std::to_string(upstream.queries), std::to_string(upstream.answers),
-         std::to_string(upstream.timeouts), upstream.last_error},
-        health_name(upstream) != "up");
-  page += "</table>\n";
+  begin_table(page, "Upstream servers",
+              {"server", "health", "round trip", "queries", "answers", "timeouts", "last error",
+               "replies, failures"},
+              true);
+  for (const auto& upstream : upstream_status(daemon)) {
+    page += health_name(upstream) == "up" ? "<tr>" : "<tr class=\"bad\">";
+    add_cells(page, {upstream.name, std::string(health_name(upstream)),
+                     upstream.rtt_us == 0 ? "not measured"
+                                          : fmt::format("{:.2f} ms", upstream.rtt_us / 1e3),
+                     std::to_string(upstream.queries), std::to_string(upstream.answers),
+                     std::to_string(upstream.timeouts), upstream.last_error});
+    page += "<td>";
+    add_sparkline(page, daemon.upstream_history.points(upstream.name));
+    page += "</td></tr>\n";
+  }
+  end_table(page);
 }
 
 void add_failing_names(std::string& page, const DaemonParts& daemon) {
-  add_heading(page, "Names without an answer, lately", {"name", "rcode", "times"});
+  begin_table(page, "Names without an answer, lately", {"name", "rcode", "times"});
   for (const auto& entry : daemon.failing_names(kFailingNames)) {
     const std::string name = registry::escape(entry.name) + ".";
     page += fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
                         percent_encoded(name), escaped(name), wire::to_string(entry.rcode),
                         entry.count);
   }
-  page += "</table>\n";
+  end_table(page);
 }
 
 // Adds the most frequent names and clients.
@@ -122,7 +162,7 @@ void add_top(std::string& page, const DaemonParts& daemon) {
   const auto per_second = [&](const TopEntry& entry) {
     return fmt::format("{:.1f}", top.per_second(entry.amount));
   };
-  add_heading(page, "Most frequent names, lately", {"name", "queries per second"});
+  begin_table(page, "Most frequent names, lately", {"name", "queries per second"});
   for (const TopEntry& entry : top.names) {
     const std::string name = top_name(entry);
     if (entry.is_cut)
@@ -131,18 +171,18 @@ void add_top(std::string& page, const DaemonParts& daemon) {
       page += fmt::format("<tr><td><a href=\"/?name={}\">{}</a></td><td>{}</td></tr>\n",
                           percent_encoded(name), escaped(name), per_second(entry));
   }
-  page += "</table>\n";
-  add_heading(page, "Clients that ask most, lately", {"client", "queries per second", "is"});
+  end_table(page);
+  begin_table(page, "Clients that ask most, lately", {"client", "queries per second", "is"});
   for (const TopEntry& entry : top.clients)
     add_row(page, {top_address(entry).to_string(), per_second(entry),
                    top_client(daemon, top_address(entry)).description});
-  page += "</table>\n";
+  end_table(page);
   if (top.refused_clients.empty()) return;
-  add_heading(page, "Clients that are refused or limited, lately",
+  begin_table(page, "Clients that are refused or limited, lately",
               {"client", "queries per second"});
   for (const TopEntry& entry : top.refused_clients)
     add_row(page, {top_address(entry).to_string(), per_second(entry)}, true);
-  page += "</table>\n";
+  end_table(page);
 }
 
 // Adds the findings about resources, errors first; nothing if there are none.
@@ -154,12 +194,12 @@ void add_findings(std::string& page, const DaemonParts& daemon) {
   std::ranges::stable_partition(found, [](const registry::Finding* finding) {
     return finding->severity == registry::Severity::Error;
   });
-  add_heading(page, "Mistakes in resources", {fmt::format("{} findings", found.size())});
+  begin_table(page, "Mistakes in resources", {fmt::format("{} findings", found.size())});
   for (std::size_t i = 0; i < std::min(found.size(), kMistakes); ++i)
     add_row(page, {found[i]->to_string()}, found[i]->severity == registry::Severity::Error);
   if (found.size() > kMistakes)
     page += "<tr><td><a href=\"/registry/findings\">all</a></td></tr>\n";
-  page += "</table>\n";
+  end_table(page);
 }
 
 // Adds the findings of the analysis, the severest first; nothing if there are none.
@@ -170,19 +210,19 @@ void add_mesh_findings(std::string& page, const DaemonParts& daemon) {
   std::vector<const MeshFinding*> found;
   for (const auto& finding : all) found.push_back(&finding);
   std::ranges::stable_sort(found, std::greater(), [](const MeshFinding* f) { return f->weight; });
-  add_heading(page, "Mistakes across resources", {fmt::format("{} findings", found.size())});
+  begin_table(page, "Mistakes across resources", {fmt::format("{} findings", found.size())});
   for (std::size_t i = 0; i < std::min(found.size(), kMistakes); ++i)
     add_row(page, {found[i]->to_string()}, found[i]->weight == registry::Weight::Error);
   if (found.size() > kMistakes)
     page += "<tr><td><a href=\"/registry/findings\">all</a></td></tr>\n";
-  page += "</table>\n";
+  end_table(page);
 }
 
 // Adds the newest changes of answers; nothing if there are none.
 void add_changes(std::string& page, const DaemonParts& daemon) {
   const auto& events = daemon.answers().events();
   if (events.empty()) return;
-  add_heading(page, "Answers that have changed", {"time", "name", "change", "answers", "object"});
+  begin_table(page, "Answers that have changed", {"time", "name", "change", "answers", "object"});
   for (std::size_t i = 0; i < std::min(events.size(), kChanges); ++i) {
     const AnswerEvent& event = events[events.size() - 1 - i];
     add_row(page, {time_text(event.unix_seconds), event.name, std::string(to_string(event.kind)),
@@ -190,7 +230,7 @@ void add_changes(std::string& page, const DaemonParts& daemon) {
                    event.object + (event.source.empty() ? "" : " (" + event.source + ")")});
   }
   if (events.size() > kChanges) page += "<tr><td><a href=\"/changes\">all</a></td></tr>\n";
-  page += "</table>\n";
+  end_table(page);
 }
 
 // Endpoints of services whose names do not resolve.
@@ -201,7 +241,7 @@ void add_unresolved(std::string& page, const DaemonParts& daemon) {
     return status.name.state == State::Resolved || status.name.state == State::Pending;
   });
   if (failed.empty()) return;
-  add_heading(page, "Endpoints whose names do not resolve", {"name", "last error"});
+  begin_table(page, "Endpoints whose names do not resolve", {"name", "last error"});
   for (std::size_t i = 0; i < std::min(failed.size(), kMistakes); ++i) {
     std::string error = failed[i].name.reason;
     for (const auto& family : failed[i].families)
@@ -209,22 +249,16 @@ void add_unresolved(std::string& page, const DaemonParts& daemon) {
     add_row(page, {failed[i].name.host, error.empty() ? "no addresses" : error});
   }
   if (failed.size() > kMistakes) page += "<tr><td><a href=\"/resolver\">all</a></td></tr>\n";
-  page += "</table>\n";
+  end_table(page);
 }
 
 void add_field(std::string& page, const HttpRequest& request, std::string_view name,
-               std::string_view hint) {
-  page += fmt::format("<label>{0} <input name=\"{0}\" placeholder=\"{1}\" value=\"{2}\"></label>",
-                      name, hint, escaped(request.argument(name)));
+               std::string_view label, std::string_view hint) {
+  page += fmt::format("<label>{} <input name=\"{}\" placeholder=\"{}\" value=\"{}\"></label>\n",
+                      label, name, hint, escaped(request.argument(name)));
 }
 
 void add_explanation(std::string& page, const DaemonParts& daemon, const HttpRequest& request) {
-  page += "<h2>Why is a name answered as it is?</h2>\n<form action=\"/\" method=\"get\">";
-  add_field(page, request, "name", "api.example.org");
-  add_field(page, request, "type", "A and AAAA");
-  add_field(page, request, "from", "namespace or IP address");
-  page += "<button>Explain</button></form>\n";
-  if (request.argument("name").empty()) return;
   const auto explanation = explanation_for(daemon, request);
   page += "<pre>";
   if (!explanation) page += escaped(explanation.error().message);
@@ -232,6 +266,41 @@ void add_explanation(std::string& page, const DaemonParts& daemon, const HttpReq
     for (const auto& line : to_lines(*explanation, Audience::Operator))
       page += escaped(line) + "\n";
   page += "</pre>\n";
+}
+
+void add_found_names(std::string& page, const DaemonParts& daemon, const HttpRequest& request) {
+  const auto from = request.argument("from");
+  const auto client = client_from(daemon, from);
+  if (!client || !*client) {
+    page += fmt::format("<p role=\"status\">{}</p>\n",
+                        client ? "This address is not a known client, and client.unknown is refuse."
+                               : client.error().message);
+    return;
+  }
+  const auto found =
+      find_names(*daemon.registry.current(), **client, request.argument("name"), kNamesFound);
+  page += fmt::format("<p role=\"status\">{}{} names of the mesh.</p>\n<table>\n",
+                      found.is_complete ? "" : "More than ", found.names.size());
+  for (const FoundName& name : found.names)
+    page += fmt::format(
+        "<tr><td><a href=\"/?name={}&amp;from={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
+        percent_encoded(name.name), percent_encoded(from), escaped(name.name), escaped(name.answer),
+        escaped(name.source));
+  page += "</table>\n";
+}
+
+void add_questions(std::string& page, const DaemonParts& daemon, const HttpRequest& request) {
+  begin_section(page, "Why is a name answered as it is?");
+  page += "<form action=\"/\" method=\"get\">\n";
+  add_field(page, request, "name", "Name, or a part of it", "api.example.org");
+  add_field(page, request, "type", "Type", "A and AAAA");
+  add_field(page, request, "from", "As seen from", "namespace or IP address");
+  page += "<button>Explain</button> <button name=\"search\" value=\"yes\">Search</button></form>\n";
+  if (!request.argument("search").empty())
+    add_found_names(page, daemon, request);
+  else if (!request.argument("name").empty())
+    add_explanation(page, daemon, request);
+  end_section(page);
 }
 
 void add_links(std::string& page) {
@@ -244,31 +313,65 @@ void add_links(std::string& page) {
   page += "</p>\n";
 }
 
-}  // namespace
-
-std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
-  std::string page =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshdns</title>";
-  const Readiness readiness = daemon.readiness();
-  const bool is_well = readiness.is_ready() && daemon.workers().complaint.empty();
-  const char* const well = readiness.degraded.empty() ? "ready" : "degraded";
-  page += fmt::format("<style>{}</style></head><body>\n<h1>meshdns " MESHDNS_VERSION
-                      " <span class=\"state{}\">{}</span></h1>\n",
-                      kStyle, is_well ? "" : " down", is_well ? well : "not ready");
-  add_explanation(page, daemon, request);
-  add_state(page, daemon);
+// The parts that change.
+void add_live(std::string& page, const DaemonParts& daemon) {
+  add_figures(page, daemon);
   add_charts(page, daemon);
-  add_sources(page, daemon);
   add_upstreams(page, daemon);
+  add_sources(page, daemon);
   add_failing_names(page, daemon);
   add_top(page, daemon);
   add_changes(page, daemon);
   add_unresolved(page, daemon);
   add_findings(page, daemon);
   add_mesh_findings(page, daemon);
+}
+
+// Says for whom it answers, and at which addresses.
+std::string describe_role(const DaemonParts& daemon) {
+  const ClientConfig& client = daemon.config.client;
+  std::string text = client.by_source_address
+                         ? "answers each client by its address"
+                         : "answers all clients as one of namespace " + client.default_identity.ns;
+  std::string separator = ", at ";
+  for (const auto& address : daemon.listening())
+    text += std::exchange(separator, ", ") + address.to_string();
+  return text;
+}
+
+}  // namespace
+
+std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
+  const Readiness readiness = daemon.readiness();
+  const std::string host = escaped(daemon.query_settings.server_identity);
+  std::string page = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width\">"
+      "<title>{0}: meshdns</title><style>{1}</style></head><body>\n"
+      "<header><h1>{0}</h1><p>meshdns " MESHDNS_VERSION
+      " {2}</p><p><span id=\"link\">as of now</span> <button id=\"pause\" "
+      "hidden>Pause</button></p></header>\n<section id=\"state\" class=\"{3}\" role=\"status\">",
+      host, kPageStyle, escaped(describe_role(daemon)), verdict_of(daemon, readiness).css_class);
+  add_state(page, daemon, readiness);
+  page += "</section>\n";
+  add_questions(page, daemon, request);
+  page += "<main id=\"live\">\n";
+  add_live(page, daemon);
+  page += "</main>\n<footer>";
   add_links(page);
-  page += "</body></html>\n";
+  page += "</footer><script src=\"/status.js\"></script></body></html>\n";
   return page;
+}
+
+std::string live_events(const DaemonParts& daemon) {
+  std::string state;
+  add_state(state, daemon, daemon.readiness());
+  std::string tables;
+  add_live(tables, daemon);
+  std::string events;
+  add_event(events, "state", state);
+  add_event(events, "live", tables);
+  return events;
 }
 
 }  // namespace meshdns::dnsd

@@ -72,6 +72,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       workers_(log),
       sources_(&loop_, mesh_.feed, started_),
       registry_streams_(&loop_, mesh_.registry),
+      live_page_(&loop_),
       admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),
       metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
       addresses_(config_, workers_, admin_, metrics_, log),
@@ -372,6 +373,7 @@ void Daemon::drain_workers() {
   health_.publish();
   stop_timers();
   registry_streams_.close();
+  live_page_.close();
   mesh_.publisher.set_listener({});
   const bool is_shared = upgrade_.has_predecessor() || upgrade_.successor_serves();
   upgrade_.stop();
@@ -404,6 +406,7 @@ void Daemon::shut_down() {
   mesh_.publisher.set_listener({});
   workers_.end();
   registry_streams_.close();
+  live_page_.close();
   addresses_.close_admin();
   upgrade_.stop();
   upgrade_.leave_to_predecessor();
@@ -432,6 +435,7 @@ DaemonParts Daemon::parts() {
           .query_settings = query_settings_.settings(),
           .registry = mesh_.registry,
           .streams = registry_streams_,
+          .live = live_page_,
           .findings = mesh_.feed.findings(),
           .analysis = mesh_.analysis.status(),
           .held_origins = mesh_.feed.held_origins(),
@@ -442,6 +446,7 @@ DaemonParts Daemon::parts() {
           .health = health_.board(),
           .load = housekeeper_.load(),
           .latency = housekeeper_.latency(),
+          .upstream_history = housekeeper_.upstreams(),
           .reloads = reloader_.status(),
           .http = admin_.counters(),
           .answers = [this]() -> const AnswerHistory& { return mesh_.answers.history(); },

@@ -116,6 +116,7 @@ class Daemon {
   WorkerPool workers_;
   RunningSources sources_;
   RegistryStreams registry_streams_;
+  LivePage live_page_;
   AdminEndpoint admin_;
   AdminEndpoint metrics_;
   ServedAddresses addresses_;

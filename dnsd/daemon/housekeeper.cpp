@@ -46,8 +46,11 @@ void Housekeeper::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCoun
 // Updates the figures of the last minutes on the status page.
 void Housekeeper::keep_history(Time now) {
   load_.observe(parts_.workers.totals(), now);
-  if (latency_.is_due(now))
-    latency_.observe(parts_.forwarding.upstreams.status(uv_hrtime() / 1'000'000), now);
+  const auto upstreams = [this] {
+    return parts_.forwarding.upstreams.status(uv_hrtime() / 1'000'000);
+  };
+  if (latency_.is_due(now)) latency_.observe(upstreams(), now);
+  if (upstreams_.is_due(now)) upstreams_.observe(upstreams(), now);
   parts_.sources.note_changes(now);
   if (--seconds_to_fade_ > 0) return;
   seconds_to_fade_ = kFadeSeconds;

@@ -9,6 +9,7 @@
 #include "dnsd/admin/admin_endpoint.hpp"
 #include "dnsd/admin/latency_window.hpp"
 #include "dnsd/admin/load_history.hpp"
+#include "dnsd/admin/upstream_history.hpp"
 #include "dnsd/daemon/kept_state.hpp"
 #include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/overload_watch.hpp"
@@ -43,6 +44,7 @@ class Housekeeper {
 
   const LoadHistory& load() const { return load_; }
   const LatencyWindow& latency() const { return latency_; }
+  const UpstreamHistory& upstreams() const { return upstreams_; }
 
  private:
   // The interval at which the counts of failing names are halved.
@@ -61,6 +63,7 @@ class Housekeeper {
   OverloadWatch overload_;
   LoadHistory load_;
   LatencyWindow latency_;
+  UpstreamHistory upstreams_;
   AdminCounts admin_counts_;  // as they were a second ago
   AdminCounts metrics_counts_;
   unsigned seconds_to_fade_ = kFadeSeconds;

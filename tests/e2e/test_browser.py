@@ -65,13 +65,13 @@ def test_a_browser_shows_state_load_and_an_explanation(daemon, tmp_path):
     url = daemon.admin_url + "/?name=api.example.org&type=A&from=shop"
     # A browser on a busy machine may die at its start; a page that is wrong stays wrong.
     document = eventually(lambda: browser.dom(url), 20)
-    assert "<title>meshdns</title>" in document
+    assert ": meshdns</title>" in document
     # Tables and charts have survived the browser's parser where they are.
-    for text in ('<span class="state">ready</span>', "<h2>Sources</h2>", "<h2>Upstream servers</h2>",
+    for text in ('<strong>healthy</strong>', '<span id="link">live</span>', "<h2>Sources</h2>", "<h2>Upstream servers</h2>",
                  "ServiceEntry shop/api", "A: answered, NOERROR", "api.example.org. 30 IN A 10.0.0.7",
                  'value="api.example.org"'):
         assert text in document, text
-    assert document.count("<svg") == 2 and document.count("<polyline") == 4
+    assert document.count("<figure>") == 2 and document.count("<polyline") == 4
     assert '<a href="/?name=missing.example.org.">missing.example.org.</a>' in document
     width, height, size = eventually(lambda: browser.picture(url, tmp_path / "page.png"), 20)
     assert (width, height) == (1300, 1400)

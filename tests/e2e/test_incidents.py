@@ -63,7 +63,7 @@ class Staged:
     def page(self):
         """The text of the status page, a line for each row."""
         text = re.sub(r"<style>.*?</style>", "", self.daemon.get("/")[1], flags=re.S)
-        text = re.sub(r"<[^>]*>", " ", re.sub(r"</(?:tr|h2|p|pre)>", "\n", text))
+        text = re.sub(r"<[^>]*>", " ", re.sub(r"</(?:tr|h2|p|pre|li|div)>", "\n", text))
         return html.unescape(text)
 
     PLACES = {"Explanation": explanation, "Explanation (of `meshdnsd explain`)": command_explanation, "Log": log,

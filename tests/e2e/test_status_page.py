@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status page: what a person sees who opens the admin endpoint in a browser."""
 
+import contextlib
 import html.parser
 import re
+import signal
+import urllib.error
 import urllib.parse
+import urllib.request
 
 import pytest
 
 from harness.ports import free_port
-from harness.waiting import eventually
+from harness.waiting import eventually, seconds
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC",
@@ -63,15 +67,16 @@ def daemon(workspace):
 def page_of(daemon, **arguments):
     status, text = daemon.get("/?" + urllib.parse.urlencode(arguments))
     assert status == 200
-    # Nothing from elsewhere and no scripts: it works in every browser and without a network.
-    assert "<script" not in text and "http:" not in text and "https:" not in text and "javascript" not in text
+    # Nothing from elsewhere, and one script, the daemon's own: it works in every browser and without a network.
+    assert text.count("<script") == 1 and '<script src="/status.js"></script>' in text
+    assert "http:" not in text and "https:" not in text and "javascript" not in text
     return Page(text)
 
 
 def test_shows_sources_upstreams_and_what_is_wrong(workspace, daemon):
     daemon.ask("www.example.org.")
     page = page_of(daemon)
-    assert page.row("ready")[1] == "yes"
+    assert "healthy All sources have been read" in page.text
     (source,) = [row for row in page.rows if row and row[0].startswith("files:")]
     assert source[1] == "yes" and re.fullmatch(r"\d+ s ago", source[2]) and source[4] == "0"
     upstream = page.row(daemon.config["upstream"]["servers"][0])
@@ -108,12 +113,13 @@ def test_draws_what_was_answered(daemon):
         for _ in range(20):
             daemon.ask("api.example.org.")
         lines = points(page_of(daemon))
-        # Two charts of two lines; the line of answers has left the bottom, which is y = 109.
+        # Two charts of two lines (the small ones of upstream servers are paths); the line of answers has left the
+        # bottom, which is y = 109.
         return len(lines) == 4 and any(float(point.split(",")[1]) < 100 for point in lines[0])
 
     eventually(draws, 10)
     page = page_of(daemon)
-    assert len(page.all("svg")) == 2 and "Answers per second" in page.text and "Latency" in page.text
+    assert len(page.all("figure")) == 2 and "Answers per second" in page.text and "Latency" in page.text
     for line in points(page):
         for point in line:
             x, y = map(float, point.split(","))
@@ -137,6 +143,69 @@ def test_explains_a_name_for_the_client_that_is_chosen(daemon):
         # The form keeps what was asked.
         assert [field["value"] for field in page.all("input")] == ["api.example.org", "A", namespace]
     assert '"NONE" is not a record type' in page_of(daemon, name="api.example.org", type="NONE").text
+
+
+def test_finds_the_names_that_a_client_sees(workspace, daemon):
+    workspace.write("more.yaml", *[{**API, "metadata": {"name": f"n{i}", "namespace": "shop"}, "spec": {
+        "hosts": [f"n{i}.many.example.net"], "addresses": ["10.0.0.8"], "resolution": "STATIC"}} for i in range(60)])
+    eventually(lambda: daemon.ask("n59.many.example.net.").addresses() == ["10.0.0.8"], 5)
+
+    def found(name, namespace):
+        page = page_of(daemon, name=name, search="yes", **{"from": namespace})
+        return page.text, [row for row in page.rows if len(row) == 3 and "ServiceEntry" in row[2]]
+
+    text, rows = found("API.", "shop")
+    assert "1 names of the mesh." in text
+    assert rows[0][:2] == ["api.example.org", "10.0.0.7"] and "ServiceEntry shop/api (" in rows[0][2]
+    assert found("api.", "other")[1] == [], "the entry is exported to its own namespace only"
+    text, rows = found("many", "other")
+    assert "More than 50 names of the mesh." in text and len(rows) == 50
+    assert "from= is neither" in found("many", "x" * 64)[0]
+
+
+def test_sends_what_changes_to_browsers_that_stay(workspace, daemon):
+    with urllib.request.urlopen(daemon.admin_url + "/live", timeout=seconds(10)) as events:
+        assert events.headers["Content-Type"] == "text/event-stream"
+
+        def event():
+            kind, data = "", []
+            for line in iter(events.readline, b""):
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if not name:
+                    return kind, "\n".join(data)
+                kind = value if name == "event" else kind
+                data += [value] if name == "data" else []
+            return None
+
+        kind, text = event()
+        assert kind == "state" and 'data-state="healthy"' in text
+        kind, text = event()
+        assert kind == "live" and "Upstream servers" in text and "broken.yaml" not in text
+        workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
+        while 'data-state="degraded"' not in text:
+            kind, text = event()
+        assert kind == "state" and "broken.yaml" in text
+        daemon.process.send_signal(signal.SIGTERM)
+        while event():
+            pass
+
+
+def test_limits_the_browsers_that_stay(daemon):
+    with contextlib.ExitStack() as open_streams:
+        for _ in range(16):
+            open_streams.enter_context(urllib.request.urlopen(daemon.admin_url + "/live", timeout=seconds(10)))
+        status, text = daemon.get("/live")
+        assert status == 503 and "too many browsers" in text
+    # They have gone, and the daemon sees that when it writes.
+    eventually(lambda: is_live(daemon), 20)
+
+
+def is_live(daemon):
+    try:
+        with urllib.request.urlopen(daemon.admin_url + "/live", timeout=seconds(10)):
+            return True
+    except urllib.error.HTTPError:
+        return False
 
 
 def test_shows_input_as_text(daemon):
