@@ -107,6 +107,34 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
         assert set(documents(kubelet)[0]["clusterDNS"]) == listen
 
 
+def test_both_pods_of_an_upgrade_fit_on_a_node_and_hand_the_sockets_over():
+    daemonset, spec = find("DaemonSet")["spec"], pod_spec()
+    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert daemonset["minReadySeconds"] >= 10 and spec["terminationGracePeriodSeconds"] >= 30
+    (init,), (daemon, watch) = spec["initContainers"], spec["containers"]
+    assert not any("ports" in container for container in (init, daemon, watch)), "two Pods of a node cannot have them"
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    for directory in ALL:
+        handover = yaml.safe_load(one_file(directory, "meshdns.yaml").read_text())["server"].get("handover")
+        assert bool(handover) == (directory.name != "cilium"), "a daemon takes no socket of another network"
+        if handover:
+            folder = handover.rpartition("/")[0]
+            (volume,) = [name for name, path in paths.items() if path == folder]
+            for container in (init, daemon):
+                assert {"name": volume, "mountPath": folder} in container["volumeMounts"]
+            owner = spec["containers"][0]["securityContext"]
+            assert re.search(rf"chown {owner['runAsUser']}:{owner['runAsGroup']} .*{folder}$", init["args"][0], re.M)
+
+
+def test_the_redirect_policy_names_ports_of_the_pod():
+    overlay = HERE / "overlays" / "cilium"
+    (policy,) = documents(overlay / "localredirectpolicy.yaml")
+    (patch,) = documents(overlay / "pod-network.yaml")
+    daemon = next(c for c in patch["spec"]["template"]["spec"]["containers"] if c["name"] == "meshdnsd")
+    ports = {(port["name"], str(port["containerPort"]), port["protocol"]) for port in daemon["ports"]}
+    assert {(p["name"], p["port"], p["protocol"]) for p in policy["spec"]["redirectBackend"]["toPorts"]} <= ports
+
+
 def test_metrics_can_be_scraped_as_shipped():
     """At an address that other nodes reach, which shows nothing else."""
     (port,) = find("Service")["spec"]["ports"]
