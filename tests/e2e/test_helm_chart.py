@@ -26,6 +26,7 @@ OVERLAYS = {
     "dual-stack": {"addresses": ["169.254.20.10", "fd00:169:254:20::10"],
                    "config": {"admin": {"metrics_listen": "[::]:15055"}}},
     "kube-dns-capture": {"addresses": ["169.254.20.10", "10.96.0.10"]},
+    "calico-ebpf": {"addresses": ["169.254.20.10", "10.96.0.10"]},
     "cilium": {"cilium": True, "config": {"admin": {"metrics_listen": "[::]:15055"}}},
 }
 
@@ -95,8 +96,8 @@ def test_the_chart_has_the_objects_of_the_overlay(generator, overlay):
     expected = by_name(generator.manifests(HERE / "overlays" / overlay))
     found = by_name(rendered)
     assert {name: made for name, made in found.items() if made["kind"] != "ConfigMap"} == expected
-    own = HERE / "overlays" / overlay / "meshdns.yaml"
-    file = own if own.exists() else HERE / "base" / "meshdns.yaml"
+    files = {"cluster-dns": "base", "calico-ebpf": "overlays/kube-dns-capture"}
+    file = HERE / files.get(overlay, f"overlays/{overlay}") / "meshdns.yaml"
     assert without_defaults(config_of(rendered)) == yaml.safe_load(file.read_text())
     assert config_maps(rendered)["meshdns-node"] == {"node-setup": (HERE / "base" / "node-setup").read_text()}
 

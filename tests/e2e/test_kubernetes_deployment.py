@@ -33,9 +33,12 @@ def pod_spec():
 
 
 def one_file(directory, name):
-    """The overlay's own, else the base's."""
+    """The overlay's own, else that of the overlay or base below it."""
     own = directory / name
-    return own if own.exists() else HERE / "base" / name
+    if own.exists() or directory == HERE / "base":
+        return own
+    (kustomization,) = documents(directory / "kustomization.yaml")
+    return one_file((directory / kustomization["resources"][0]).resolve(), name)
 
 
 # Without the chart, which test_helm_chart.py renders.
@@ -47,7 +50,7 @@ def test_every_file_is_yaml_and_used(path):
     assert documents(path)
     folder = path.parent
     text = "".join((f / "kustomization.yaml").read_text() for f in [*ALL, *COMPONENTS] if f == folder)
-    assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml")
+    assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml", "felix.yaml")
 
 
 @pytest.mark.parametrize("directory", [*ALL, *COMPONENTS], ids=lambda path: path.name)
@@ -101,7 +104,7 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     if directory.name == "cilium":  # its Pods have addresses of their own
         assert listen == {"::"}
         return
-    patch = directory / "addresses.yaml"
+    patch = one_file(directory, "addresses.yaml")
     spec = documents(patch)[0]["spec"]["template"]["spec"] if patch.exists() else pod_spec()
     watch = next(c for c in spec["containers"] if c["name"] == "node-watch")
     for container in (spec["initContainers"][0], watch):
@@ -272,6 +275,28 @@ def test_the_node_is_set_up_twice_as_once_and_left_without_a_trace(tmp_path):
 def test_the_node_is_set_up_for_one_family(tmp_path, address):
     (state,) = node_setup(tmp_path, f"ADDRESSES={address}; setup apply; setup check; state")
     assert state.count(address) == 2
+
+
+@needs_rules
+def test_an_address_of_kube_proxy_in_ipvs_mode_is_refused(tmp_path):
+    (state,) = node_setup(tmp_path, """
+        ip link add kube-ipvs0 type bridge
+        ip address add 10.96.0.10/32 dev kube-ipvs0
+        setup apply; setup remove
+        export ADDRESSES='169.254.20.10 10.96.0.10'
+        ! setup apply 2>messages || exit 1
+        grep -q '10.96.0.10 belongs to kube-proxy in IPVS mode' messages
+        ip link delete kube-ipvs0
+        setup apply; setup check; state""".replace("messages", f"{tmp_path}/messages"))
+    assert state.count("10.96.0.10") == 2
+
+
+def test_calico_excludes_the_addresses_of_services():
+    overlay = HERE / "overlays" / "calico-ebpf"
+    (patch,) = documents(overlay / "felix.yaml")
+    listen = yaml.safe_load(one_file(overlay, "meshdns.yaml").read_text())["server"]["listen"]
+    captured = [address.rpartition(":")[0] for address in listen if not address.startswith("169.254.")]
+    assert patch["spec"]["bpfExcludeCIDRsFromNAT"] == [f"{address}/32" for address in captured]
 
 
 @needs_rules

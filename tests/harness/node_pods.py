@@ -16,7 +16,7 @@ import yaml
 
 from harness.daemon import ROOT, binary, merge
 from harness.kube_api import KubeApi, namespace, pod, service
-from harness.namespaces import LINK_LOCAL, Node, inside
+from harness.namespaces import Node, inside
 from harness.process import Process
 from harness.waiting import seconds
 
@@ -52,10 +52,13 @@ class NodePod:
 
 
 class NodeWithPods:
-    """A node, an API server, and Pods of clients."""
+    """A node, an API server, and Pods of clients.  `configuration`: the meshdns.yaml of the base or of an overlay."""
 
-    def __init__(self, workspace):
+    def __init__(self, workspace, configuration=BASE / "meshdns.yaml"):
         self._workspace = workspace
+        self._configuration = configuration.read_text()
+        listen = yaml.safe_load(self._configuration)["server"]["listen"]
+        self._addresses = " ".join(address.rpartition(":")[0] for address in listen)
         self.node = workspace.own(Node(CLIENTS))
         # Not the test's own directory, which the user of the Pod may not enter.
         self._directory = pathlib.Path(tempfile.mkdtemp(prefix="meshdns-node-"))
@@ -79,7 +82,7 @@ class NodeWithPods:
     def start(self, change=None, program=None, workers=2):
         """Runs the init container to its end, then the others."""
         self._number += 1
-        config = merge(yaml.safe_load(self._here((BASE / "meshdns.yaml").read_text())),
+        config = merge(yaml.safe_load(self._here(self._configuration)),
                        {"sources": [{"kubernetes": {"kubeconfig": self._kubeconfig}}],
                         "server": {"workers": workers}, **(change or {})})
         path = self._directory / f"meshdns-{self._number}.yaml"
@@ -115,7 +118,7 @@ class NodeWithPods:
 
     def _environment(self):
         # lo stands for the dummy interface, which some kernels lack.
-        return {**os.environ, "NODE_NAME": "node-1", "ADDRESSES": LINK_LOCAL, "LINK": "lo", "DRAIN": "0.1",
+        return {**os.environ, "NODE_NAME": "node-1", "ADDRESSES": self._addresses, "LINK": "lo", "DRAIN": "0.1",
                 "LOCK": str(self._directory / "node-lock" / "node.lock")}
 
     def _set_up(self):
