@@ -10,7 +10,7 @@ build_packages=(
   prometheus-cpp-dev protobuf-c-compiler protobuf-compiler rapidjson-dev zlib1g-dev
 )
 test_packages=(
-  bind9-dnsutils chromium clang-format-19 curl dnsmasq-base dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
+  apparmor bind9-dnsutils chromium clang-format-19 curl dnsmasq-base dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
   nsd openssl prometheus python3 python3-dnspython python3-grpcio
   python3-pytest python3-pytest-timeout python3-pytest-xdist python3-yaml systemd unbound
 )

@@ -33,17 +33,24 @@ def pod_spec():
 
 
 def one_file(directory, name):
-    """The overlay's own, else the base's."""
+    """The overlay's own, else that of the overlay or base below it."""
     own = directory / name
-    return own if own.exists() else HERE / "base" / name
+    if own.exists() or directory == HERE / "base":
+        return own
+    (kustomization,) = documents(directory / "kustomization.yaml")
+    return one_file((directory / kustomization["resources"][0]).resolve(), name)
 
 
-@pytest.mark.parametrize("path", sorted(HERE.rglob("*.yaml")), ids=lambda path: str(path.relative_to(HERE)))
+# Without the chart, which test_helm_chart.py renders.
+FILES = sorted(path for path in HERE.rglob("*.yaml") if HERE / "chart" not in path.parents)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
 def test_every_file_is_yaml_and_used(path):
     assert documents(path)
     folder = path.parent
     text = "".join((f / "kustomization.yaml").read_text() for f in [*ALL, *COMPONENTS] if f == folder)
-    assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml")
+    assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml", "felix.yaml")
 
 
 @pytest.mark.parametrize("directory", [*ALL, *COMPONENTS], ids=lambda path: path.name)
@@ -97,7 +104,7 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     if directory.name == "cilium":  # its Pods have addresses of their own
         assert listen == {"::"}
         return
-    patch = directory / "addresses.yaml"
+    patch = one_file(directory, "addresses.yaml")
     spec = documents(patch)[0]["spec"]["template"]["spec"] if patch.exists() else pod_spec()
     watch = next(c for c in spec["containers"] if c["name"] == "node-watch")
     for container in (spec["initContainers"][0], watch):
@@ -105,6 +112,34 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     kubelet = directory / "kubelet.yaml"
     if kubelet.exists():
         assert set(documents(kubelet)[0]["clusterDNS"]) == listen
+
+
+def test_both_pods_of_an_upgrade_fit_on_a_node_and_hand_the_sockets_over():
+    daemonset, spec = find("DaemonSet")["spec"], pod_spec()
+    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert daemonset["minReadySeconds"] >= 10 and spec["terminationGracePeriodSeconds"] >= 30
+    (init,), (daemon, watch) = spec["initContainers"], spec["containers"]
+    assert not any("ports" in container for container in (init, daemon, watch)), "two Pods of a node cannot have them"
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    for directory in ALL:
+        handover = yaml.safe_load(one_file(directory, "meshdns.yaml").read_text())["server"].get("handover")
+        assert bool(handover) == (directory.name != "cilium"), "a daemon takes no socket of another network"
+        if handover:
+            folder = handover.rpartition("/")[0]
+            (volume,) = [name for name, path in paths.items() if path == folder]
+            for container in (init, daemon):
+                assert {"name": volume, "mountPath": folder} in container["volumeMounts"]
+            owner = spec["containers"][0]["securityContext"]
+            assert re.search(rf"chown {owner['runAsUser']}:{owner['runAsGroup']} .*{folder}$", init["args"][0], re.M)
+
+
+def test_the_redirect_policy_names_ports_of_the_pod():
+    overlay = HERE / "overlays" / "cilium"
+    (policy,) = documents(overlay / "localredirectpolicy.yaml")
+    (patch,) = documents(overlay / "pod-network.yaml")
+    daemon = next(c for c in patch["spec"]["template"]["spec"]["containers"] if c["name"] == "meshdnsd")
+    ports = {(port["name"], str(port["containerPort"]), port["protocol"]) for port in daemon["ports"]}
+    assert {(p["name"], p["port"], p["protocol"]) for p in policy["spec"]["redirectBackend"]["toPorts"]} <= ports
 
 
 def test_metrics_can_be_scraped_as_shipped():
@@ -240,6 +275,28 @@ def test_the_node_is_set_up_twice_as_once_and_left_without_a_trace(tmp_path):
 def test_the_node_is_set_up_for_one_family(tmp_path, address):
     (state,) = node_setup(tmp_path, f"ADDRESSES={address}; setup apply; setup check; state")
     assert state.count(address) == 2
+
+
+@needs_rules
+def test_an_address_of_kube_proxy_in_ipvs_mode_is_refused(tmp_path):
+    (state,) = node_setup(tmp_path, """
+        ip link add kube-ipvs0 type bridge
+        ip address add 10.96.0.10/32 dev kube-ipvs0
+        setup apply; setup remove
+        export ADDRESSES='169.254.20.10 10.96.0.10'
+        ! setup apply 2>messages || exit 1
+        grep -q '10.96.0.10 belongs to kube-proxy in IPVS mode' messages
+        ip link delete kube-ipvs0
+        setup apply; setup check; state""".replace("messages", f"{tmp_path}/messages"))
+    assert state.count("10.96.0.10") == 2
+
+
+def test_calico_excludes_the_addresses_of_services():
+    overlay = HERE / "overlays" / "calico-ebpf"
+    (patch,) = documents(overlay / "felix.yaml")
+    listen = yaml.safe_load(one_file(overlay, "meshdns.yaml").read_text())["server"]["listen"]
+    captured = [address.rpartition(":")[0] for address in listen if not address.startswith("169.254.")]
+    assert patch["spec"]["bpfExcludeCIDRsFromNAT"] == [f"{address}/32" for address in captured]
 
 
 @needs_rules

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The root file system of the image, made as the Containerfile makes it, without a container engine."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -71,6 +72,21 @@ def test_the_image_asks_upstream_servers_over_tls(workspace, image):
     assert ask((address, 53), Question("www.example.org."), "udp").addresses() == ["192.0.2.1"]
     assert daemon.stop() == 0, daemon.log_tail()
     assert {path.name for path in (image / "var/lib/meshdns").iterdir()} >= {"cache"}, "the user may write there"
+
+
+@needs_root
+def test_two_images_of_one_program_are_equal(tmp_path):
+    """All bytes of their archives: names, modes, owners, times, capabilities."""
+    archives = []
+    for name, mask in (("one", 0o022), ("two", 0o077)):
+        root = tmp_path / name
+        subprocess.run([COLLECT, binary(), root], check=True, timeout=seconds(60), umask=mask,
+                       env={**os.environ, "SOURCE_DATE_EPOCH": "1000000000"})
+        archives.append(hashlib.sha256(subprocess.run(
+            ["tar", "--create", "--sort=name", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--directory", root,
+             "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime", "."],
+            check=True, capture_output=True, timeout=seconds(60)).stdout).hexdigest())
+    assert archives[0] == archives[1]
 
 
 @needs_root

@@ -17,6 +17,7 @@ from harness.process import Process
 from harness.waiting import seconds
 
 VERSION = "0.0.1-1"
+PARSER = shutil.which("apparmor_parser", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 pytestmark = [pytest.mark.skipif(not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"),
                                  reason="needs dpkg-dev"),
@@ -52,7 +53,7 @@ def test_lintian_accepts_it(package):
 
 def test_declares_what_an_administrator_may_change(package):
     conffiles = run("dpkg-deb", "--info", package, "conffiles").split()
-    assert conffiles == ["/etc/default/meshdns-resolver", "/etc/meshdns/meshdns.yaml",
+    assert conffiles == ["/etc/apparmor.d/usr.sbin.meshdnsd", "/etc/default/meshdns-resolver", "/etc/meshdns/meshdns.yaml",
                          "/etc/meshdns/resources/README"]
     fields = run("dpkg-deb", "--field", package)
     assert f"Version: {VERSION}\n" in fields and "libuv1" in fields and "@" not in fields.replace("maintainers@", "")
@@ -102,6 +103,21 @@ def test_the_installed_daemon_starts_and_answers(root, workspace):
     answer = ask(("127.0.0.1", port), Question("productpage.default.svc.cluster.local."), "udp", 5)
     assert answer.addresses() == ["10.96.10.1"]
     assert daemon.stop() == 0
+
+
+@pytest.mark.skipif(not PARSER, reason="needs apparmor")
+def test_its_apparmor_profile_can_be_compiled(root):
+    run(PARSER, "--skip-kernel-load", "--skip-cache", root / "etc/apparmor.d/usr.sbin.meshdnsd")
+
+
+def test_its_apparmor_profile_has_the_paths_of_the_service(root):
+    profile = (root / "etc/apparmor.d/usr.sbin.meshdnsd").read_text()
+    unit = (root / "lib/systemd/system/meshdnsd.service").read_text()
+    assert f"profile meshdnsd {re.search('ExecStart=([^ ]+)', unit)[1]} {{" in profile
+    capabilities = re.search("CapabilityBoundingSet=(.*)", unit)[1].lower().split()
+    assert re.findall("capability (.*),", profile) == [name.removeprefix("cap_") for name in capabilities]
+    for key, place in (("RuntimeDirectory", "/run"), ("StateDirectory", "/var/lib"), ("ConfigurationDirectory", "/etc")):
+        assert f" {place}/{re.search(f'^{key}=(.*)', unit, re.M)[1]}/**" in profile
 
 
 def test_recommends_the_certificates_that_tls_upstreams_need(package):

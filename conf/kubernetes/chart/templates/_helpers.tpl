@@ -1,0 +1,18 @@
+{{- /* The configuration as JSON: values, and over them `config`. */ -}}
+{{- define "meshdns.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $listen := list -}}
+{{- range .Values.addresses -}}
+{{- $listen = append $listen (printf (ternary "[%s]:53" "%s:53" (contains ":" .)) .) -}}
+{{- end -}}
+{{- if .Values.cilium -}}
+{{- $listen = list "[::]:53" -}}
+{{- if not (hasKey $config.server "lameduck") -}}{{- $_ := set $config.server "lameduck" "5s" -}}{{- end -}}
+{{- else if and .Values.handover (not (hasKey $config.server "handover")) -}}
+{{- $_ := set $config.server "handover" "/run/meshdns-handover/socket" -}}
+{{- end -}}
+{{- if not (hasKey $config.server "listen") -}}{{- $_ := set $config.server "listen" $listen -}}{{- end -}}
+{{- if not (hasKey $config.mesh "cluster_domain") -}}{{- $_ := set $config.mesh "cluster_domain" .Values.clusterDomain -}}{{- end -}}
+{{- if not (hasKey $config.upstream "servers") -}}{{- $_ := set $config.upstream "servers" .Values.forwarders -}}{{- end -}}
+{{- toJson $config -}}
+{{- end -}}

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helm chart: made from the manifests, and with the same content as each overlay."""
+
+import copy
+import importlib.machinery
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from harness.daemon import ROOT, run_tool
+from harness.helm_chart import render
+from harness.preset import ONCE
+from harness.waiting import seconds
+
+pytestmark = ONCE
+
+HERE = ROOT / "conf" / "kubernetes"
+CHART = HERE / "chart"
+OVERLAYS = {
+    "cluster-dns": {},
+    "dual-stack": {"addresses": ["169.254.20.10", "fd00:169:254:20::10"],
+                   "config": {"admin": {"metrics_listen": "[::]:15055"}}},
+    "kube-dns-capture": {"addresses": ["169.254.20.10", "10.96.0.10"]},
+    "calico-ebpf": {"addresses": ["169.254.20.10", "10.96.0.10"]},
+    "cilium": {"cilium": True, "config": {"admin": {"metrics_listen": "[::]:15055"}}},
+}
+
+
+def load_generator():
+    loader = importlib.machinery.SourceFileLoader("generate_chart", str(HERE / "generate-chart"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return load_generator()
+
+
+def test_the_generated_files_are_those_of_the_manifests(generator):
+    """If this fails, run conf/kubernetes/generate-chart."""
+    for name, text in generator.generate().items():
+        assert (CHART / name).read_text() == text, name
+
+
+def by_name(objects):
+    """Without what only kustomize or only Helm has: hashes in names, checksums, and tags of images."""
+    found = {}
+    for made in copy.deepcopy(objects):
+        made["metadata"]["name"] = re.sub(r"(meshdns(-node)?)-[a-z0-9]{10}$", r"\1", made["metadata"]["name"])
+        if made["kind"] == "DaemonSet":
+            template = made["spec"]["template"]
+            template["metadata"].pop("annotations", None)
+            pod = template["spec"]
+            assert pod.pop("imagePullSecrets", []) == []
+            for container in [*pod["initContainers"], *pod["containers"]]:
+                container["image"] = container["image"].removesuffix(":latest")
+            for key in ("initContainers", "containers", "volumes"):
+                pod[key] = {item["name"]: item for item in pod[key]}
+            for volume in pod["volumes"].values():
+                if "configMap" in volume:
+                    volume["configMap"]["name"] = re.sub(r"-[a-z0-9]{10}$", "", volume["configMap"]["name"])
+        found[made["kind"], made["metadata"]["name"]] = made
+    assert len(found) == len(objects)
+    return found
+
+
+def config_maps(objects):
+    return {made["metadata"]["name"]: made["data"] for made in objects if made["kind"] == "ConfigMap"}
+
+
+def config_of(objects):
+    return yaml.safe_load(config_maps(objects)["meshdns"]["meshdns.yaml"])
+
+
+def without_defaults(config):
+    """The chart also writes keys that have their default values."""
+    assert config["mesh"].pop("cluster_domain") == "cluster.local"
+    assert config.pop("upstream") == {"servers": []}
+    return config
+
+
+def test_every_overlay_has_a_place_in_the_chart():
+    assert set(OVERLAYS) == {path.parent.name for path in HERE.glob("overlays/*/kustomization.yaml")}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_chart_has_the_objects_of_the_overlay(generator, overlay):
+    rendered = render(CHART, OVERLAYS[overlay])
+    expected = by_name(generator.manifests(HERE / "overlays" / overlay))
+    found = by_name(rendered)
+    assert {name: made for name, made in found.items() if made["kind"] != "ConfigMap"} == expected
+    files = {"cluster-dns": "base", "calico-ebpf": "overlays/kube-dns-capture"}
+    file = HERE / files.get(overlay, f"overlays/{overlay}") / "meshdns.yaml"
+    assert without_defaults(config_of(rendered)) == yaml.safe_load(file.read_text())
+    assert config_maps(rendered)["meshdns-node"] == {"node-setup": (HERE / "base" / "node-setup").read_text()}
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_generator_reads_the_manifests_as_kustomize_does(generator, overlay):
+    built = subprocess.run(["kubectl", "kustomize", str(HERE / "overlays" / overlay)], capture_output=True, text=True,
+                           check=True, timeout=seconds(60))
+    expected = by_name([made for made in yaml.safe_load_all(built.stdout) if made and made["kind"] != "ConfigMap"])
+    assert by_name(generator.manifests(HERE / "overlays" / overlay)) == expected
+
+
+def test_the_components_are_values(generator):
+    rendered = by_name(render(CHART, {"istio": True, "serviceMonitor": True}, namespace="dns"))
+    for path in ("istio/rbac.yaml", "prometheus-operator/servicemonitor.yaml"):
+        for made in generator.documents(HERE / "components" / path):
+            assert rendered[made["kind"], made["metadata"]["name"]]["apiVersion"] == made["apiVersion"]
+    names = {made["metadata"].get("namespace") for made in rendered.values()}
+    assert names == {"dns", "istio-system", None}, "all but the Role for Istio are in the namespace of the release"
+    assert rendered["ClusterRoleBinding", "meshdns"]["subjects"][0]["namespace"] == "dns"
+    assert rendered["RoleBinding", "meshdns"]["subjects"][0]["namespace"] == "dns"
+
+
+def test_values_reach_the_pod_and_the_configuration(tmp_path):
+    objects = render(CHART, {"image": {"repository": "registry.example.org/meshdnsd", "tag": "1"}, "handover": False,
+                             "clusterDomain": "east.example.org", "forwarders": ["192.0.2.53"], "tolerations": [],
+                             "resources": {"limits": {"memory": "1Gi"}}, "addresses": ["169.254.20.11", "fd00::11"],
+                             "imagePullSecrets": [{"name": "registry"}],
+                             "config": {"cache": {"size": "32MiB"}, "mesh": {"search_shortcut": "off"}}})
+    (daemonset,) = [made["spec"] for made in objects if made["kind"] == "DaemonSet"]
+    pod = daemonset["template"]["spec"]
+    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1}
+    assert pod["tolerations"] == [] and pod["imagePullSecrets"] == [{"name": "registry"}]
+    daemon, watch = pod["containers"]
+    assert daemon["image"] == "registry.example.org/meshdnsd:1" and daemon["resources"]["limits"] == {"memory": "1Gi"}
+    assert watch["env"][0]["value"] == "169.254.20.11 fd00::11"
+    config = config_of(objects)
+    assert config["server"] == {"listen": ["169.254.20.11:53", "[fd00::11]:53"]}
+    assert config["mesh"] == {"cluster_domain": "east.example.org", "search_shortcut": "off"}
+    assert config["upstream"] == {"servers": ["192.0.2.53"]} and config["cache"] == {"size": "32MiB"}
+    path = tmp_path / "meshdns.yaml"
+    path.write_text(config_maps(objects)["meshdns"]["meshdns.yaml"])
+    result = run_tool("check", "--config", path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_changed_configuration_causes_a_roll_out():
+    def checksum(values):
+        (made,) = [o for o in render(CHART, values) if o["kind"] == "DaemonSet"]
+        return made["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+    assert checksum({}) == checksum({}) != checksum({"forwarders": ["192.0.2.53"]})
+
+
+def test_the_schema_knows_the_values():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert schema["additionalProperties"] is False and set(schema["properties"]) == {"global", *values}
+
+
+def test_the_chart_has_the_version_of_the_project():
+    version = re.search(r"project\(meshdns VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == version
+
+
+@pytest.mark.parametrize("text", ["{{ lookup \"v1\" \"Pod\" }}", "{{ with .Values }}{{ end }}", "{{ .Values.none }}",
+                                  "{{ upper .Release.Name }}"])
+def test_the_renderer_refuses_what_it_does_not_know(tmp_path, text):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "values.yaml").write_text("{}")
+    (tmp_path / "templates" / "one.yaml").write_text(text)
+    with pytest.raises((AssertionError, KeyError)):
+        render(tmp_path)
