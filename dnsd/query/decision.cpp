@@ -178,12 +178,14 @@ EndpointFamilies families_of(const View& view, const ServiceRecord& service,
 Decision decide_endpoint(const View& view, const Asked& asked, Decision decision,
                          const ServiceLabels& labels) {
   const EndpointFamilies found = families_of(view, *decision.match.service, labels);
-  if (!found.any) {
+  if (!found.any && !has_cluster(view, *decision.match.service, labels.endpoint)) {
     decision.why = "no ready endpoint of the service has this name";
     return decision;
   }
   decision.verdict = Verdict::NoData;
   decision.zone = zone_of(view, asked.name);
+  decision.why = "the names of a cluster's endpoints lie below this one, which has no records";
+  if (!found.any) return decision;
   decision.why = "an endpoint of the service";
   const bool family = asked.type == Type::A      ? found.v4
                       : asked.type == Type::Aaaa ? found.v6
