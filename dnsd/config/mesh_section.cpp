@@ -162,6 +162,7 @@ Codec<registry::MeshSettings> mesh() {
                         &SettingOrigins::service_entry_visibility, service_entry_visibility()),
       field("ttl", &MeshSettings::ttl, ttl()),
       field("authoritative", &MeshSettings::authoritative, enumeration<registry::Authoritative>()),
+      field("cluster_set_authoritative", &MeshSettings::cluster_set_authoritative, boolean()),
       field("reverse_zones", &MeshSettings::reverse_zones, zone_list(false)),
       field("fallthrough", &MeshSettings::fallthrough, zone_list(true)),
       field("namespaces", &MeshSettings::namespaces, list(namespace_name())),

@@ -30,6 +30,7 @@ constexpr std::uint32_t kMaxSoaTtl = 300;
 constexpr std::uint32_t kVersionTtl = 28800;
 constexpr std::uint32_t kMinimalTtl = 8482;
 constexpr std::string_view kSchemaVersion = "1.1.0";
+constexpr std::string_view kClusterSetSchemaVersion = "1.0.0";
 
 // --- SOA -----------------------------------------------------------------------------------------
 
@@ -205,8 +206,10 @@ void answer_refused(const Decision& decision, AnswerContext& context) {
   context.writer.set_extended_error(wire::Ede::Blocked, decision.why);
 }
 
-void answer_version(AnswerContext& context) {
-  if (!context.writer.add_txt(Section::Answer, context.owner, kVersionTtl, {&kSchemaVersion, 1}))
+void answer_version(const Decision& decision, AnswerContext& context) {
+  const std::string_view& version =
+      decision.zone == registry::kClusterSetDomain ? kClusterSetSchemaVersion : kSchemaVersion;
+  if (!context.writer.add_txt(Section::Answer, context.owner, kVersionTtl, {&version, 1}))
     context.writer.set_truncated();
 }
 
@@ -287,7 +290,7 @@ void write_answer(const Decision& decision, AnswerContext& context) {
     case Verdict::Pointers:
       return answer_pointers(decision, context);
     case Verdict::Version:
-      return answer_version(context);
+      return answer_version(decision, context);
     case Verdict::ZoneSoa:
       return write_soa(context, decision.zone, Section::Answer);
     case Verdict::ZoneNs:

@@ -13,29 +13,34 @@ using registry::PodNames;
 using registry::View;
 using wire::Type;
 
-// The labels in front of the cluster domain.
-std::string_view relative_name(const View& view, std::string_view name) {
-  const std::size_t zone = view.settings().cluster_domain.size();
-  return name.size() == zone ? std::string_view{} : name.substr(0, name.size() - zone - 1);
+// The labels in front of the zone.
+std::string_view relative_name(std::string_view zone, std::string_view name) {
+  return name.size() == zone.size() ? std::string_view{}
+                                    : name.substr(0, name.size() - zone.size() - 1);
 }
 
+Decision in_zone(std::string_view zone, Verdict verdict, std::string_view why) {
+  return {.verdict = verdict, .zone = zone, .why = why};
+}
 Decision in_zone(const View& view, Verdict verdict, std::string_view why) {
-  return {.verdict = verdict, .zone = view.settings().cluster_domain, .why = why};
+  return in_zone(view.settings().cluster_domain, verdict, why);
 }
 
-Decision decide_apex(const View& view, Type type) {
-  constexpr std::string_view why = "the apex of the cluster domain";
-  if (type == Type::Soa || type == Type::Any) return in_zone(view, Verdict::ZoneSoa, why);
-  return in_zone(view, type == Type::Ns ? Verdict::ZoneNs : Verdict::NoData, why);
+Decision decide_apex(std::string_view zone, Type type) {
+  const std::string_view why = zone == registry::kClusterSetDomain
+                                   ? "the apex of the cluster set's zone"
+                                   : "the apex of the cluster domain";
+  if (type == Type::Soa || type == Type::Any) return in_zone(zone, Verdict::ZoneSoa, why);
+  return in_zone(zone, type == Type::Ns ? Verdict::ZoneNs : Verdict::NoData, why);
 }
 
-Decision decide_server_name(const View& view, const Asked& asked) {
+Decision decide_server_name(std::string_view zone, const Asked& asked) {
   const auto is_asked_for = [&](const IpAddress& address) {
     return address.is_v4() ? asked.type == Type::A : asked.type == Type::Aaaa;
   };
   const bool found = std::ranges::any_of(asked.server_addresses, is_asked_for);
-  return in_zone(view, found ? Verdict::ServerAddresses : Verdict::NoData,
-                 "the name server of the cluster domain");
+  return in_zone(zone, found ? Verdict::ServerAddresses : Verdict::NoData,
+                 "the name server of the zone");
 }
 
 Decision decide_pod_namespace(const View& view, std::string_view ns) {
@@ -76,23 +81,45 @@ bool is_in_cluster_domain(const View& view, std::string_view name) {
   return is_at_or_below(name, view.settings().cluster_domain);
 }
 
-std::optional<Decision> decide_fixed_name(const View& view, const Asked& asked) {
-  const std::string_view name = relative_name(view, asked.name);
-  if (name.empty()) return decide_apex(view, asked.type);
-  if (name == "svc" || name == "pod" || name == "dns")
-    return in_zone(view, Verdict::NoData,
+std::string_view authoritative_zone_of(const View& view, std::string_view name) {
+  if (view.snapshot().authoritative && is_in_cluster_domain(view, name))
+    return view.settings().cluster_domain;
+  if (view.settings().cluster_set_authoritative &&
+      is_at_or_below(name, registry::kClusterSetDomain))
+    return registry::kClusterSetDomain;
+  return {};
+}
+
+std::optional<Decision> decide_fixed_name(std::string_view zone, const Asked& asked) {
+  const std::string_view name = relative_name(zone, asked.name);
+  if (name.empty()) return decide_apex(zone, asked.type);
+  const bool is_set = zone == registry::kClusterSetDomain;
+  if (name == "svc" || name == "dns" || (name == "pod" && !is_set))
+    return in_zone(zone, Verdict::NoData,
                    "a name above services, which always exists and has no records");
-  if (name == "ns.dns") return decide_server_name(view, asked);
+  if (name == "ns.dns") return decide_server_name(zone, asked);
   if (name == "dns-version") {
     const bool text = asked.type == Type::Txt || asked.type == Type::Any;
-    return in_zone(view, text ? Verdict::Version : Verdict::NoData,
-                   "the version of the Kubernetes DNS specification");
+    return in_zone(zone, text ? Verdict::Version : Verdict::NoData,
+                   is_set ? "the version of the multi-cluster DNS specification"
+                          : "the version of the Kubernetes DNS specification");
   }
   return {};
 }
 
+Decision decide_cluster_set_name(const View& view, const Asked& asked) {
+  constexpr std::string_view zone = registry::kClusterSetDomain;
+  const std::string_view name = relative_name(zone, asked.name);
+  if (name.ends_with(".svc")) {
+    const std::string_view ns = name.substr(0, name.size() - 4);
+    if (ns.find('.') == std::string_view::npos && view.namespace_exists(ns))
+      return in_zone(zone, Verdict::NoData, "a namespace that exists");
+  }
+  return in_zone(zone, Verdict::NxDomain, "no such name in the cluster set");
+}
+
 Decision decide_cluster_name(const View& view, const Asked& asked) {
-  const std::string_view name = relative_name(view, asked.name);
+  const std::string_view name = relative_name(view.settings().cluster_domain, asked.name);
   if (name.ends_with(".pod")) return decide_below_pod(view, asked, name.substr(0, name.size() - 4));
   if (name.ends_with(".svc")) {
     const std::string_view ns = name.substr(0, name.size() - 4);

@@ -54,9 +54,9 @@ Decision deny(const View& view, const Asked& asked, Decision decision) {
     decision.why = "the endpoints of headless Services may not be read (/readyz says why)";
     return decision;
   }
-  const bool cluster = is_in_cluster_domain(view, asked.name);
   const bool ours =
-      cluster ? view.snapshot().authoritative : !reverse_zone_of(view, asked.name).empty();
+      !authoritative_zone_of(view, asked.name).empty() ||
+      (!is_in_cluster_domain(view, asked.name) && !reverse_zone_of(view, asked.name).empty());
   decision.verdict =
       ours && !is_fallthrough(view, asked.name) ? Verdict::NxDomain : Verdict::Forward;
   return decision;
@@ -178,12 +178,14 @@ EndpointFamilies families_of(const View& view, const ServiceRecord& service,
 Decision decide_endpoint(const View& view, const Asked& asked, Decision decision,
                          const ServiceLabels& labels) {
   const EndpointFamilies found = families_of(view, *decision.match.service, labels);
-  if (!found.any) {
+  if (!found.any && !has_cluster(view, *decision.match.service, labels.endpoint)) {
     decision.why = "no ready endpoint of the service has this name";
     return decision;
   }
   decision.verdict = Verdict::NoData;
   decision.zone = zone_of(view, asked.name);
+  decision.why = "the names of a cluster's endpoints lie below this one, which has no records";
+  if (!found.any) return decision;
   decision.why = "an endpoint of the service";
   const bool family = asked.type == Type::A      ? found.v4
                       : asked.type == Type::Aaaa ? found.v6
@@ -339,9 +341,10 @@ std::optional<Decision> decide_search_alias(const View& view, const Asked& asked
 Decision decide_zone_name(const View& view, const Asked& asked) {
   Decision decision{.verdict = Verdict::NxDomain, .why = "no visible object has this name"};
   if (is_reverse_name(asked.name)) return decide_reverse(view, asked);
-  if (view.snapshot().authoritative && is_in_cluster_domain(view, asked.name))
-    return decide_cluster_name(view, asked);
-  return decision;
+  const std::string_view zone = authoritative_zone_of(view, asked.name);
+  if (zone.empty()) return decision;
+  return zone == registry::kClusterSetDomain ? decide_cluster_set_name(view, asked)
+                                             : decide_cluster_name(view, asked);
 }
 
 Decision decide_unknown(const View& view, const Asked& asked, Decision closest) {
@@ -361,7 +364,8 @@ bool is_short_form(const Asked& asked, const Match& match) {
 // Before a required source has delivered, what is missing may only be late.
 std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
   const std::string_view zone = zone_of(view, asked.name);
-  if (zone.empty() || zone == asked.name || zone == registry::kClusterSetDomain) return {};
+  if (zone.empty() || zone == asked.name) return {};
+  if (zone == registry::kClusterSetDomain && !view.settings().cluster_set_authoritative) return {};
   return Decision{
       .verdict = Verdict::NotReady, .zone = zone, .why = "a required source has not delivered yet"};
 }
@@ -369,8 +373,11 @@ std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
 Decision decide_by_registry(const View& view, const Asked& asked) {
   if (is_special_name(asked.name)) return decide_special(asked);
   if (!view.snapshot().synced) [[unlikely]] {
-    if (is_in_cluster_domain(view, asked.name))
-      if (const auto fixed = decide_fixed_name(view, asked)) return *fixed;
+    const std::string_view zone = is_in_cluster_domain(view, asked.name)
+                                      ? std::string_view(view.settings().cluster_domain)
+                                      : authoritative_zone_of(view, asked.name);
+    if (!zone.empty())
+      if (const auto fixed = decide_fixed_name(zone, asked)) return *fixed;
     if (const auto not_ready = decide_not_ready(view, asked)) return *not_ready;
   }
   const Match match = lookup(view, asked, asked.name);
@@ -380,8 +387,8 @@ Decision decide_by_registry(const View& view, const Asked& asked) {
     return decide_unknown(view, asked, decision);
   }
   if (const auto port = find_host_port(view, asked)) return *port;
-  if (view.snapshot().authoritative && is_in_cluster_domain(view, asked.name))
-    if (const auto fixed = decide_fixed_name(view, asked)) return *fixed;
+  if (const auto zone = authoritative_zone_of(view, asked.name); !zone.empty())
+    if (const auto fixed = decide_fixed_name(zone, asked)) return *fixed;
   return decide_unknown(view, asked, {});
 }
 

@@ -203,7 +203,7 @@ class EndpointPorts {
         first_place(context_.rotation.next(rotation_key(service_, Type::Srv)), all.size());
     const auto group = endpoints_.index().named(endpoints_.label(all[turn]));
     const auto start = static_cast<std::size_t>(group.data() - all.data());
-    const bool all_meant = are_all_meant(context_.view, endpoints_.index(), labels_);
+    const bool all_reached = are_all_reached(context_.view, endpoints_.index());
     const Named* last = nullptr;
     PortSet of_label;
     for (std::size_t i = 0; i < std::min(all.size(), kMaxVisited); ++i) {
@@ -211,8 +211,7 @@ class EndpointPorts {
       const Named& each = all[place];
       if (last == nullptr || !have_one_label(each, *last)) of_label.clear();
       last = &each;
-      if (!all_meant && !is_endpoint_meant(context_.view, endpoints_.entry(each), labels_))
-        continue;
+      if (!all_reached && !context_.view.reaches(endpoints_.entry(each))) continue;
       for (const std::uint16_t port : wanted_ports(each.subset))
         if (chosen_ < most && of_label.add(port)) targets_[chosen_++] = {&each, port, 0};
       if (chosen_ == most) return;
@@ -291,7 +290,7 @@ void answer_endpoint(const Decision& decision, AnswerContext& context) {
   const IpAddress* last = nullptr;
   for (std::size_t i = 0; i < std::min(named.size(), kMaxShared); ++i) {
     const EndpointEntry& endpoint = endpoints.entry(named[(start + i) % named.size()]);
-    if (!is_endpoint_meant(context.view, endpoint, labels)) continue;
+    if (!context.view.reaches(endpoint)) continue;
     if (last != nullptr && (endpoint.address == *last || endpoint.address == *first)) continue;
     if (!context.writer.add_address(Section::Answer, context.owner, ttl, endpoint.address))
       return context.writer.set_truncated();

@@ -41,14 +41,16 @@ std::span<const ServicePort> ports_of(const EndpointList& endpoints, std::size_t
   return endpoints.ports[subset]->ports;
 }
 
-ServiceLabels read_two_labels(std::string_view first, std::string_view second,
+ServiceLabels read_two_labels(std::string_view below, std::size_t dot,
                               const ServiceRecord& service) {
   using Kind = ServiceLabels::Kind;
+  const std::string_view first = below.substr(0, dot);
+  const std::string_view second = below.substr(dot + 1);
   if (is_underscored(first) && is_underscored(second))
     return {.kind = Kind::Port, .port = first.substr(1), .protocol = second.substr(1)};
   const bool clusterset = service.provider == Provider::MultiCluster;
   if (clusterset && !first.starts_with('_') && !second.starts_with('_'))
-    return {.kind = Kind::Endpoint, .endpoint = first, .cluster = second};
+    return {.kind = Kind::Endpoint, .endpoint = below};
   return {.kind = Kind::None};
 }
 
@@ -62,9 +64,8 @@ ServiceLabels read_service_labels(std::string_view below, const ServiceRecord& s
     if (is_underscored(below)) return {.kind = Kind::Protocol, .protocol = below.substr(1)};
     return {.kind = Kind::Endpoint, .endpoint = below};
   }
-  const std::string_view second = below.substr(dot + 1);
-  if (second.find('.') != std::string_view::npos) return {.kind = Kind::None};
-  return read_two_labels(below.substr(0, dot), second, service);
+  if (below.find('.', dot + 1) != std::string_view::npos) return {.kind = Kind::None};
+  return read_two_labels(below, dot, service);
 }
 
 bool ServicePorts::are_per_endpoint() const {
@@ -127,17 +128,9 @@ bool ServicePorts::has_targets(const ServiceLabels& labels) const {
   return are_per_endpoint() ? has_endpoint_port(matches) : std::ranges::any_of(ports(), matches);
 }
 
-bool is_endpoint_meant(const registry::View& view, const EndpointEntry& endpoint,
-                       const ServiceLabels& labels) {
-  return view.reaches(endpoint) &&
-         (labels.cluster.empty() ||
-          (endpoint.cluster && endpoint.cluster->text() == labels.cluster));
-}
-
-bool are_all_meant(const registry::View& view, const EndpointIndex& endpoints,
-                   const ServiceLabels& labels) {
+bool are_all_reached(const registry::View& view, const EndpointIndex& endpoints) {
   const auto kinds = endpoints.kinds();
-  return labels.cluster.empty() && kinds.size() <= kMaxKinds &&
+  return kinds.size() <= kMaxKinds &&
          std::ranges::all_of(kinds, [&](const auto& kind) { return view.reaches(kind.network); });
 }
 
@@ -162,6 +155,19 @@ std::optional<IpAddress> parse_dashed_address(std::string_view label) {
   // "--ffff-a00-1" would be an IPv4 address in disguise.
   if (address && address->is_v4() != v4) return {};
   return address;
+}
+
+bool has_cluster(const registry::View& view, const ServiceRecord& service, std::string_view label) {
+  constexpr std::size_t kMost = 1024;
+  const EndpointList* const endpoints = service.endpoints();
+  if (service.provider != Provider::MultiCluster || endpoints == nullptr) return false;
+  const std::span entries(endpoints->entries);
+  if (entries.size() > kMost)
+    return entries.front().cluster && label.find('.') == std::string_view::npos;
+  return std::ranges::any_of(entries, [&](const EndpointEntry& entry) {
+    return entry.ready && entry.cluster && view.reaches(entry) &&
+           equals_ignoring_case(entry.cluster->text(), label);
+  });
 }
 
 bool has_ready_endpoint(const ServiceRecord& service) {

@@ -17,14 +17,13 @@ namespace meshdns::dnsd {
 struct ServiceLabels {
   enum class Kind : std::uint8_t {
     Service,   // nothing in front
-    Endpoint,  // "web-0"; in a clusterset also "web-0.east"
+    Endpoint,  // "web-0"; in a clusterset "web-0.east", with the id of its cluster
     Protocol,  // "_tcp": exists when a port of that protocol does
     Port,      // "_http._tcp"
     None,      // no name that a service has
   };
   Kind kind = Kind::Service;
   std::string_view endpoint = {};
-  std::string_view cluster = {};   // of a clusterset's endpoint; empty = any
   std::string_view port = {};      // without the underscore
   std::string_view protocol = {};  // without the underscore: "tcp"
 };
@@ -76,18 +75,19 @@ class ServicePorts {
 template <typename Visit>
 void for_each_endpoint_named(const registry::View& view, const registry::ServiceRecord& service,
                              const ServiceLabels& labels, Visit&& visit);
-// Whether the client may reach a ready endpoint, and it is of the cluster that `labels` names.
-bool is_endpoint_meant(const registry::View& view, const registry::EndpointEntry& endpoint,
-                       const ServiceLabels& labels);
-// Whether it may reach all of them.  False also when that is not known without a look at each.
-bool are_all_meant(const registry::View& view, const registry::EndpointIndex& endpoints,
-                   const ServiceLabels& labels);
+// Whether the client may reach all endpoints.  False also when that is not known without a look at
+// each.
+bool are_all_reached(const registry::View& view, const registry::EndpointIndex& endpoints);
 
 // Whether `endpoint` is called `label`.  `address`: `label` read as a dashed address, if it is one.
 bool is_endpoint_named(const registry::EndpointEntry& endpoint, std::string_view label,
                        const std::optional<IpAddress>& address, bool pod_names);
 // "10-0-0-1" as 10.0.0.1, "2001-db8--1" as 2001:db8::1.
 std::optional<IpAddress> parse_dashed_address(std::string_view label);
+// Whether endpoints of a service of the cluster set have names below this label, which is the id of
+// their cluster.  A cluster of a very large service is taken to have some: NODATA denies less.
+bool has_cluster(const registry::View& view, const registry::ServiceRecord& service,
+                 std::string_view label);
 // Whether the service has an endpoint that is ready, reachable for this client or not.
 bool has_ready_endpoint(const registry::ServiceRecord& service);
 
@@ -103,14 +103,14 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (i == kMost && found.size() > 2 * kMost) i = found.size() - kMost;
       const registry::EndpointEntry& endpoint = endpoints->entries[found[i].entry];
-      if (is_endpoint_meant(view, endpoint, labels) && !visit(endpoint)) return;
+      if (view.reaches(endpoint) && !visit(endpoint)) return;
     }
     return;
   }
   const std::optional<IpAddress> address = parse_dashed_address(labels.endpoint);
   const bool pod_names = view.settings().endpoint_pod_names;
   for (const registry::EndpointEntry& endpoint : endpoints->entries)
-    if (endpoint.ready && is_endpoint_meant(view, endpoint, labels) &&
+    if (endpoint.ready && view.reaches(endpoint) &&
         is_endpoint_named(endpoint, labels.endpoint, address, pod_names) && !visit(endpoint))
       return;
 }

@@ -36,10 +36,11 @@ Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
   leave_out_manifests(services);
   const auto entries = sources.all<ServiceEntry>();
   if (const auto imports = sources.all<ServiceImport>(); !imports.empty()) {
-    from_imports(imports);
+    from_imports(imports, sources.all<EndpointSlice>());
   } else if (const auto exports = sources.all<ServiceExport>(); !exports.empty()) {
     from_exports(exports);
   } else if (!services.empty()) {
+    record_->provider = Provider::Kubernetes;
     from_services(services, entries, sources.all<EndpointSlice>());
   } else if (const auto names = sources.all<NameTableEntry>(); !names.empty()) {
     from_name_table(names);
@@ -171,8 +172,12 @@ std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& 
   if (const auto* service = std::get_if<KubeService>(&resource))
     return {service_host(service->meta.name, service->meta.ns, domain)};
   if (const auto* slice = std::get_if<EndpointSlice>(&resource)) {
-    if (slice->service.empty()) return {};
-    return {service_host(slice->service, slice->meta.ns, domain)};
+    std::vector<std::string> hosts;
+    if (!slice->service.empty())
+      hosts.push_back(service_host(slice->service, slice->meta.ns, domain));
+    if (!slice->imported_service.empty())
+      hosts.push_back(service_host(slice->imported_service, slice->meta.ns, kClusterSetDomain));
+    return hosts;
   }
   if (const auto* import = std::get_if<ServiceImport>(&resource))
     return {service_host(import->meta.name, import->meta.ns, kClusterSetDomain)};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of Kubernetes Services, and of the names of a cluster set that stand for Services.
 #include <algorithm>
-#include <functional>
+#include <iterator>
 
 #include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
+#include "registry/derive/exported_services.hpp"
 
 namespace meshdns::registry {
 
@@ -12,7 +13,6 @@ void Deriver::from_services(const Stored<KubeService>& services,
                             const Stored<ServiceEntry>& decorators,
                             const Stored<EndpointSlice>& slices) {
   const KubeService& first = *services.front().first;
-  record_->provider = Provider::Kubernetes;
   record_->ttl_class = TtlClass::Kubernetes;
   record_->creation_time = first.meta.creation_time;
   record_->exports = exports_of(first.export_to, Visibility::Public);
@@ -129,8 +129,13 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
 }
 
 void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list) {
-  const SymbolRef network = symbol_or_null(slice.meta.network);
-  const SymbolRef cluster = symbol_or_null(slice.meta.cluster);
+  const bool in_set = record_->provider == Provider::MultiCluster;
+  const std::string& id =
+      in_set && !slice.source_cluster.empty() ? slice.source_cluster : slice.meta.cluster;
+  // The network of the importing cluster says nothing about another one's.
+  const SymbolRef network =
+      id == slice.meta.cluster ? symbol_or_null(slice.meta.network) : SymbolRef();
+  const SymbolRef cluster = symbol_or_null(id);
   for (const auto& subset : slice.subsets) {
     const auto index = static_cast<std::uint16_t>(list.ports.size());
     list.ports.push_back(context_.ports->intern(subset.ports));
@@ -146,12 +151,22 @@ void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList
         entry.pod_name = endpoint.target_name;
         entry.node_name = endpoint.node_name;
         entry.subset = index;
+        if (in_set) append_cluster_id(id, entry);
         list.entries.push_back(std::move(entry));
       }
   }
 }
 
-void Deriver::from_imports(const Stored<ServiceImport>& imports) {
+void Deriver::append_cluster_id(std::string_view cluster, EndpointEntry& entry) const {
+  constexpr std::size_t kLongestName = 253;
+  if (!is_label(cluster)) return;
+  std::string name = EndpointList::label_of(entry, settings_.endpoint_pod_names);
+  if (name.size() + cluster.size() + host_.size() + 2 > kLongestName) return;
+  entry.hostname = std::move(name.append(1, '.').append(to_lower(cluster)));
+}
+
+void Deriver::from_imports(const Stored<ServiceImport>& imports,
+                           const Stored<EndpointSlice>& slices) {
   const ServiceImport& first = *imports.front().first;
   record_->provider = Provider::MultiCluster;
   record_->ttl_class = TtlClass::Kubernetes;
@@ -160,8 +175,12 @@ void Deriver::from_imports(const Stored<ServiceImport>& imports) {
   record_->exports = exports_of({}, Visibility::Public);
   set_ports(first.ports);
   if (first.headless) {
+    // Without slices of the import, the Services of the same name stand for it.
     const Sources service = sources_of_service(first.meta);
-    add_slices(service.all<EndpointSlice>(), service.all<KubeService>());
+    if (slices.empty())
+      add_slices(service.all<EndpointSlice>(), service.all<KubeService>());
+    else
+      add_slices(slices, {});
     return answer_endpoints_of_headless();
   }
   AddressSetBuilder builder;
@@ -172,25 +191,25 @@ void Deriver::from_imports(const Stored<ServiceImport>& imports) {
 }
 
 void Deriver::from_exports(const Stored<ServiceExport>& exports) {
-  const auto is_exported = [&](const auto& item) {
-    return std::ranges::any_of(exports, [&](const auto& exporting) {
-      return exporting.first->meta.cluster == item.first->meta.cluster;
-    });
-  };
   const Sources sources = sources_of_service(exports.front().first->meta);
   auto services = sources.all<KubeService>();
-  auto slices = sources.all<EndpointSlice>();
-  std::erase_if(services, std::not_fn(is_exported));
   leave_out_manifests(services);
-  std::erase_if(slices, std::not_fn(is_exported));
-  // The specification does not let an ExternalName be exported.
-  std::erase_if(services, [](const auto& s) { return s.first->type == ServiceType::ExternalName; });
-  if (services.empty()) {
+  ExportedServices exported = exported_services(exports, services);
+  std::ranges::move(exported.conflicts, std::back_inserter(details().notes));
+  auto slices = sources.all<EndpointSlice>();
+  std::erase_if(slices, [&](const auto& slice) {
+    return std::ranges::none_of(exported.services, [&](const auto& service) {
+      return service.first->meta.cluster == slice.first->meta.cluster;
+    });
+  });
+  if (exported.services.empty()) {
     record_->placeholder = true;
     return;
   }
-  from_services(services, {}, slices);
   record_->provider = Provider::MultiCluster;
+  from_services(exported.services, {}, slices);
+  record_->ports = {};
+  set_ports(exported.ports);
   record_->split = false;  // the set of clusters is one for all clients
 }
 

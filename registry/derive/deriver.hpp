@@ -118,6 +118,10 @@ class Deriver {
   // `all_ready`: the Service publishes endpoints that are not ready, too.
   void add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list);
 
+  // In the cluster set, the name of an endpoint has the id of its cluster behind it ("db-0.east"),
+  // if that is known and leaves the whole name short enough.
+  void append_cluster_id(std::string_view cluster, EndpointEntry& entry) const;
+
   SymbolRef symbol_or_null(std::string_view text) const {
     return text.empty() ? SymbolRef() : context_.symbols->intern(text);
   }
@@ -125,7 +129,8 @@ class Deriver {
   // The ready endpoints' addresses, for everybody and per network.
   void answer_endpoints();
 
-  void from_imports(const Stored<ServiceImport>& imports);
+  // `slices`: those that belong to the import.
+  void from_imports(const Stored<ServiceImport>& imports, const Stored<EndpointSlice>& slices);
 
   // Without a controller that makes imports of them, exports speak for themselves: the name has
   // what the exporting clusters' Services have.

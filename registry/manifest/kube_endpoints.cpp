@@ -34,6 +34,8 @@ constexpr std::size_t kMaxSliceEndpoints = 1000;
 constexpr std::size_t kMaxEndpointAddresses = 100;
 
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
+constexpr std::string_view kImportedServiceName = "multicluster.kubernetes.io/service-name";
+constexpr std::string_view kSourceCluster = "multicluster.kubernetes.io/source-cluster";
 constexpr std::string_view kTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time";
 
 std::int64_t trigger_time_of(Object& object) {
@@ -147,22 +149,44 @@ void read_addresses(Report& report, const std::optional<Field>& list, bool is_re
   });
 }
 
+void warn_of_labels(Object& object, std::string message) {
+  object.report.add(Severity::Warning, object.root.line(), "metadata.labels", std::move(message));
+}
+
+// Of the label `key`; empty without it, or with a value that names nothing.
+std::string read_service_name(Object& object, std::string_view key) {
+  const auto service = object.label(key);
+  if (!service) return {};
+  if (is_label(*service)) return std::string(*service);
+  warn_of_labels(object, "the label " + std::string(key) + " has " + quoted(*service) +
+                             ", which is no name of a Service, so the endpoints belong to none");
+  return {};
+}
+
+// Some controllers write an annotation in place of the label, which CoreDNS reads.
+std::string read_source_cluster(Object& object) {
+  const auto label = object.label(kSourceCluster);
+  const auto id = label ? label : object.annotation(kSourceCluster);
+  if (!id) return {};
+  if (is_label(*id)) return to_lower(*id);
+  warn_of_labels(object, std::string(kSourceCluster) + " has " + quoted(*id) +
+                             ", which is no label of a host name, so the names of these endpoints "
+                             "are without the id of their cluster");
+  return {};
+}
+
 }  // namespace
 
 Resource read_endpoint_slice(Object& object) {
   const Fields fields(object.report, object.root, {kSliceNames});
   EndpointSlice slice;
-  const auto service = object.label(kServiceName);
-  if (service && is_label(*service))
-    slice.service = *service;
-  else if (service)
-    object.report.add(Severity::Warning, object.root.line(), "metadata.labels",
-                      "the label kubernetes.io/service-name has " + quoted(*service) +
-                          ", which is no name of a Service, so the endpoints belong to none");
-  else
-    object.report.add(Severity::Warning, object.root.line(), "metadata.labels",
-                      "the label kubernetes.io/service-name is missing, so the endpoints belong to "
-                      "no Service");
+  slice.service = read_service_name(object, kServiceName);
+  slice.imported_service = read_service_name(object, kImportedServiceName);
+  if (!slice.imported_service.empty()) slice.source_cluster = read_source_cluster(object);
+  if (!object.label(kServiceName) && !object.label(kImportedServiceName))
+    warn_of_labels(object,
+                   "the label kubernetes.io/service-name is missing, so the endpoints belong to "
+                   "no Service");
   const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
   EndpointSubset subset;
   const auto endpoints = fields.get("endpoints");

@@ -42,10 +42,32 @@ void read_import(Report& report, const Field& spec, ServiceImport& import) {
   });
 }
 
+// The controller of the cluster set knows of it: this API shows the objects of one cluster only.
+void warn_of_conflict(Object& object, const std::optional<Field>& status) {
+  const Node* const conditions =
+      status && (*status)->is_mapping() ? (*status)->find("conditions") : nullptr;
+  if (conditions == nullptr || !conditions->is_sequence()) return;
+  for (const Node& condition : *conditions) {
+    const Node* const type = condition.find("type");
+    const Node* const value = condition.find("status");
+    if (type == nullptr || value == nullptr || type->text() != "Conflict" ||
+        value->text() != "True")
+      continue;
+    const Node* const message = condition.find("message");
+    const std::string why =
+        message == nullptr ? std::string() : ": " + quoted(std::string(message->text()));
+    return object.report.add(Severity::Warning, condition.line(), "status.conditions",
+                             "this export contradicts that of another cluster, and the older one "
+                             "counts" +
+                                 why);
+  }
+}
+
 }  // namespace
 
 Resource read_service_export(Object& object) {
   const Fields fields(object.report, object.root, {kImportObjectNames});
+  warn_of_conflict(object, fields.get("status"));
   return ServiceExport{std::move(object.meta)};
 }
 

@@ -55,6 +55,7 @@ struct MeshSettings {
   ServiceEntryVisibility service_entry_visibility;
   TtlSettings ttl;
   Authoritative authoritative = Authoritative::Auto;
+  bool cluster_set_authoritative = false;  // for clusterset.local
   std::vector<std::string> reverse_zones;  // canonical zone names ("10.in-addr.arpa")
   std::vector<std::string> fallthrough;    // canonical zone names
   std::vector<std::string> namespaces;     // empty = all

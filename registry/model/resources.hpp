@@ -170,6 +170,11 @@ struct EndpointSlice {
   ObjectMeta meta;
   Kind kind = Kind::EndpointSlice;  // or Kind::Endpoints
   std::string service;  // label kubernetes.io/service-name; the object's own name for Endpoints
+  // Label multicluster.kubernetes.io/service-name: the ServiceImport whose endpoints of one cluster
+  // these are.
+  std::string imported_service;
+  // multicluster.kubernetes.io/source-cluster, lower case: the id of that cluster; empty = unknown.
+  std::string source_cluster;
   std::vector<EndpointSubset> subsets;
   // annotation endpoints.kubernetes.io/last-change-trigger-time, Unix milliseconds; 0 = absent
   std::int64_t trigger_time_ms = 0;

@@ -216,7 +216,7 @@ void body(A& a, KubeService& v) {
 template <typename A>
 void body(A& a, EndpointSlice& v) {
   // The trigger time is left out: it changes without a change of what DNS shows.
-  fields(a, v.service, v.subsets, v.headless_only);
+  fields(a, v.service, v.imported_service, v.source_cluster, v.subsets, v.headless_only);
 }
 template <typename A>
 void body(A& a, Pod& v) {

@@ -439,6 +439,51 @@ TEST(MultiClusterTest, ReadsImportsAndExports) {
     expect_case(c, object("multicluster.x-k8s.io/v1beta1", "ServiceImport", c.text));
 }
 
+TEST(MultiClusterTest, ReadsSlicesOfImports) {
+  const auto read_slice = [](std::string_view metadata) {
+    return only<EndpointSlice>(
+        read("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: api-1\n" +
+             std::string(metadata) + "addressType: IPv4\nendpoints: []\n"));
+  };
+  const EndpointSlice labelled = read_slice(
+      "  labels: {multicluster.kubernetes.io/service-name: api, "
+      "multicluster.kubernetes.io/source-cluster: East}\n");
+  EXPECT_EQ(labelled.service, "");
+  EXPECT_EQ(labelled.imported_service, "api");
+  EXPECT_EQ(labelled.source_cluster, "east");
+  const EndpointSlice annotated = read_slice(
+      "  labels: {multicluster.kubernetes.io/service-name: api, kubernetes.io/service-name: d1}\n"
+      "  annotations: {multicluster.kubernetes.io/source-cluster: west}\n");
+  EXPECT_EQ(annotated.service, "d1");
+  EXPECT_EQ(annotated.imported_service, "api");
+  EXPECT_EQ(annotated.source_cluster, "west");
+  const EndpointSlice plain = read_slice(
+      "  labels: {kubernetes.io/service-name: api}\n"
+      "  annotations: {multicluster.kubernetes.io/source-cluster: west}\n");
+  EXPECT_EQ(plain.imported_service, "");
+  EXPECT_EQ(plain.source_cluster, "");
+  expect_case(
+      {"bad cluster", "", {"3 warning metadata.labels"}},
+      "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: api-1, labels: "
+      "{multicluster.kubernetes.io/service-name: api, "
+      "multicluster.kubernetes.io/source-cluster: a.b}}\n"
+      "addressType: IPv4\nendpoints: []\n");
+}
+
+TEST(MultiClusterTest, ReportsTheConflictOfAnExport) {
+  const std::vector<SpecCase> cases = {
+      {"conflict",
+       "status: {conditions: [{type: Conflict, status: \"True\", message: ports}]}\n",
+       {"4 warning status.conditions"}},
+      {"no conflict", "status: {conditions: [{type: Conflict, status: \"False\"}]}\n", {}},
+      {"other condition", "status: {conditions: [{type: Valid, status: \"True\"}]}\n", {}},
+      {"odd status", "status: {conditions: [1, {}]}\n", {}},
+      {"no list", "status: {conditions: 1}\n", {}},
+  };
+  for (const SpecCase& c : cases)
+    expect_case(c, object("multicluster.x-k8s.io/v1beta1", "ServiceExport", c.text));
+}
+
 // As `kubectl get -o yaml` prints them, with every field a server fills in.
 TEST(KubernetesKindsTest, ObjectsAsTheServerPrintsThemDoNotWarn) {
   const Collected collected = read(R"(
