@@ -2,9 +2,15 @@
 #include "registry/derive/exported_services.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
 
 namespace meshdns::registry {
 namespace {
+
+// Told of one name.
+constexpr std::size_t kMaxConflicts = 20;
 
 std::string service_of(const KubeService& service) {
   const ObjectMeta& meta = service.meta;
@@ -20,36 +26,55 @@ std::string_view type_text(const KubeService& service) {
   return service.headless ? "headless" : "not headless";
 }
 
-// Ports of one name, or of one number and protocol, are one port of the name in the cluster set.
-bool are_one_port(const ServicePort& a, const ServicePort& b) {
-  return a.name == b.name || (a.number == b.number && a.protocol == b.protocol);
-}
-
 bool are_equal(const ServicePort& a, const ServicePort& b) {
   return a.name == b.name && a.number == b.number && a.protocol == b.protocol;
 }
 
-void add_ports(const KubeService& service, const KubeService& oldest, ExportedServices& result) {
-  // A Service does not contradict itself.
-  const std::size_t older = result.ports.size();
-  for (const ServicePort& port : service.ports) {
-    const auto end = result.ports.begin() + static_cast<std::ptrdiff_t>(older);
-    const auto other = std::find_if(result.ports.begin(), end,
-                                    [&](const ServicePort& p) { return are_one_port(p, port); });
-    if (other == end)
-      result.ports.push_back(port);
-    else if (!are_equal(*other, port))
-      result.conflicts.push_back("conflict: port " + port_text(port) + " of " +
-                                 service_of(service) + " is left out; an older export, from " +
-                                 service_of(oldest) + " on, has " + port_text(*other));
+// The ports of the Services so far.  Ports of one name, or of one number and protocol, are one port
+// of the name in the cluster set.
+class UnitedPorts {
+ public:
+  explicit UnitedPorts(ExportedServices& result) : result_(result) {}
+
+  void add(const KubeService& service, const KubeService& oldest) {
+    // A Service does not contradict itself.
+    const std::size_t older = result_.ports.size();
+    for (const ServicePort& port : service.ports) {
+      const ServicePort* const other = find(port);
+      if (other == nullptr)
+        result_.ports.push_back(port);
+      else if (!are_equal(*other, port) && result_.conflicts.size() < kMaxConflicts)
+        result_.conflicts.push_back("conflict: port " + port_text(port) + " of " +
+                                    service_of(service) + " is left out; an older export, from " +
+                                    service_of(oldest) + " on, has " + port_text(*other));
+    }
+    for (std::size_t i = older; i < result_.ports.size(); ++i) {
+      const ServicePort& port = result_.ports[i];
+      by_name_.try_emplace(port.name, i);
+      by_number_.try_emplace({port.number, port.protocol}, i);
+    }
   }
-}
+
+ private:
+  // The older one of the port's name, or else of its number.
+  const ServicePort* find(const ServicePort& port) const {
+    if (const auto found = by_name_.find(port.name); found != by_name_.end())
+      return &result_.ports[found->second];
+    const auto found = by_number_.find({port.number, port.protocol});
+    return found == by_number_.end() ? nullptr : &result_.ports[found->second];
+  }
+
+  ExportedServices& result_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;
+  std::map<std::pair<std::uint16_t, std::string>, std::size_t> by_number_;
+};
 
 }  // namespace
 
 ExportedServices exported_services(const StoredObjects<ServiceExport>& exports,
                                    const StoredObjects<KubeService>& services) {
   ExportedServices result;
+  UnitedPorts ports(result);
   for (const auto& [exported, stored] : exports)
     for (const auto& item : services) {
       const KubeService& service = *item.first;
@@ -67,7 +92,7 @@ ExportedServices exported_services(const StoredObjects<ServiceExport>& exports,
                                    ", is " + std::string(type_text(oldest)));
         continue;
       }
-      add_ports(service, oldest, result);
+      ports.add(service, oldest);
       result.services.push_back(item);
     }
   return result;
