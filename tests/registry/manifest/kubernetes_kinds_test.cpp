@@ -463,7 +463,7 @@ TEST(MultiClusterTest, ReadsSlicesOfImports) {
   EXPECT_EQ(plain.imported_service, "");
   EXPECT_EQ(plain.source_cluster, "");
   expect_case(
-      {"bad cluster", "", {"3 warning metadata.labels"}},
+      {"bad cluster", "", {"1 warning metadata.labels"}},
       "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: api-1, labels: "
       "{multicluster.kubernetes.io/service-name: api, "
       "multicluster.kubernetes.io/source-cluster: a.b}}\n"
