@@ -38,6 +38,7 @@ vertical-align:top}
 th{color:var(--faint);font-weight:normal;font-size:.85rem}
 td{font-variant-numeric:tabular-nums;overflow-wrap:break-word}
 .bad td{color:var(--red)}.bad td:first-child{font-weight:bold}
+@media(max-width:40rem){td,th{min-width:5rem}th:last-child,td:last-child{min-width:14rem}}
 svg{max-width:100%;height:auto;display:block}
 rect{fill:none}text{font-size:11px;fill:var(--faint)}line{stroke:var(--line)}
 figure{margin:0}figcaption{font-size:.85rem;color:var(--faint)}

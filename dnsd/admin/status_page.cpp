@@ -279,8 +279,8 @@ void add_found_names(std::string& page, const DaemonParts& daemon, const HttpReq
   }
   const auto found =
       find_names(*daemon.registry.current(), **client, request.argument("name"), kNamesFound);
-  page += fmt::format("<p role=\"status\">{}{} names of the mesh.</p>\n<table>\n",
-                      found.is_complete ? "" : "More than ", found.names.size());
+  page += fmt::format("<p role=\"status\">Names found: {}{}</p>\n<table>\n",
+                      found.is_complete ? "" : "more than ", found.names.size());
   for (const FoundName& name : found.names)
     page += fmt::format(
         "<tr><td><a href=\"/?name={}&amp;from={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",

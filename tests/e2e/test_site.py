@@ -93,7 +93,8 @@ def test_nothing_comes_from_other_servers(site, pages):
 
 def test_pictures_have_text_and_are_for_light_and_dark(site, pages):
     pictures = [picture for page in pages.values() for picture in page.pictures]
-    assert {picture["src"] for picture in pictures} == {path.name for path in site.glob("*.svg")}
+    assert {picture["src"] for picture in pictures} == {
+        path.name for path in [*site.glob("*.svg"), *site.glob("*.png")]}
     assert all(len(picture.get("alt", "")) > 10 for picture in pictures)
     for path in site.glob("*.svg"):
         text = path.read_text(encoding="utf-8")

@@ -155,11 +155,11 @@ def test_finds_the_names_that_a_client_sees(workspace, daemon):
         return page.text, [row for row in page.rows if len(row) == 3 and "ServiceEntry" in row[2]]
 
     text, rows = found("API.", "shop")
-    assert "1 names of the mesh." in text
+    assert "Names found: 1" in text
     assert rows[0][:2] == ["api.example.org", "10.0.0.7"] and "ServiceEntry shop/api (" in rows[0][2]
     assert found("api.", "other")[1] == [], "the entry is exported to its own namespace only"
     text, rows = found("many", "other")
-    assert "More than 50 names of the mesh." in text and len(rows) == 50
+    assert "Names found: more than 50" in text and len(rows) == 50
     assert "from= is neither" in found("many", "x" * 64)[0]
 
 
