@@ -15,14 +15,14 @@ constexpr std::size_t kAddressesShown = 3;
 
 }  // namespace
 
-FoundNames find_names(const registry::Snapshot& snapshot, const registry::Client& client,
-                      std::string_view text, std::size_t limit) {
+NameMatches find_names(const registry::Snapshot& snapshot, const registry::Client& client,
+                       std::string_view text, std::size_t limit) {
   const std::string part = canonical_host(text);
-  FoundNames found;
+  NameMatches found;
   std::vector<std::string_view> hosts;
   const auto note = [&](const registry::HostEntry& entry) {
     if (entry.host().find(part) == std::string_view::npos) return;
-    if (hosts.size() < FoundNames::kMaxCandidates)
+    if (hosts.size() < NameMatches::kMaxCandidates)
       hosts.push_back(entry.host());
     else
       found.is_complete = false;

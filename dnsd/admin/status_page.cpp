@@ -281,7 +281,7 @@ void add_found_names(std::string& page, const DaemonParts& daemon, const HttpReq
       find_names(*daemon.registry.current(), **client, request.argument("name"), kNamesFound);
   page += fmt::format("<p role=\"status\">Names found: {}{}</p>\n<table>\n",
                       found.is_complete ? "" : "more than ", found.names.size());
-  for (const FoundName& name : found.names)
+  for (const NameMatch& name : found.names)
     page += fmt::format(
         "<tr><td><a href=\"/?name={}&amp;from={}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
         percent_encoded(name.name), percent_encoded(from), escaped(name.name), escaped(name.answer),
