@@ -45,13 +45,13 @@ std::string describe_cache(const CacheStatistics& cache) {
   return text;
 }
 
-struct Verdict {
+struct OverallState {
   const char* css_class;
   std::string_view word;
   std::string_view sentence;
 };
 
-Verdict verdict_of(const DaemonParts& daemon, const Readiness& readiness) {
+OverallState overall_state(const DaemonParts& daemon, const Readiness& readiness) {
   if (!daemon.workers().complaint.empty())
     return {"broken", "broken", "Queries may stay without an answer."};
   if (!readiness.is_ready())
@@ -66,9 +66,9 @@ void add_reason(std::string& page, std::string_view kind, std::string_view reaso
 }
 
 void add_state(std::string& page, const DaemonParts& daemon, const Readiness& readiness) {
-  const Verdict verdict = verdict_of(daemon, readiness);
-  page += fmt::format("<div data-state=\"{}\"><strong>{}</strong> {}\n", verdict.css_class,
-                      verdict.word, verdict.sentence);
+  const OverallState state = overall_state(daemon, readiness);
+  page += fmt::format("<div data-state=\"{}\"><strong>{}</strong> {}\n", state.css_class,
+                      state.word, state.sentence);
   const auto complaint = daemon.workers().complaint;
   if (!complaint.empty() || !readiness.is_ready() || !readiness.degraded.empty()) {
     page += "<ul>\n";
@@ -351,7 +351,7 @@ std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
       "<header><h1>{0}</h1><p>meshdns " MESHDNS_VERSION
       " {2}</p><p><span id=\"link\">as of now</span> <button id=\"pause\" "
       "hidden>Pause</button></p></header>\n<section id=\"state\" class=\"{3}\" role=\"status\">",
-      host, kPageStyle, escaped(describe_role(daemon)), verdict_of(daemon, readiness).css_class);
+      host, kPageStyle, escaped(describe_role(daemon)), overall_state(daemon, readiness).css_class);
   add_state(page, daemon, readiness);
   page += "</section>\n";
   add_questions(page, daemon, request);
