@@ -7,16 +7,20 @@
 namespace meshdns::registry {
 namespace {
 
+// The least of the addresses, as text.  They do not depend on the order of the endpoints, and the
+// others, of which there may be thousands, do not become text.
+template <typename Octets>
+void add_least(std::span<const Octets> addresses, std::size_t max, IpAddress (*address_of)(Octets),
+               std::vector<std::string>& words) {
+  std::vector<Octets> least(std::min(addresses.size(), max));
+  std::ranges::partial_sort_copy(addresses, least);
+  for (const Octets& octets : least) words.push_back(address_of(octets).to_string());
+}
+
 std::string address_text(const AddressView& addresses, std::size_t max) {
   std::vector<std::string> words;
-  for (const auto& octets : addresses.v4) {
-    if (words.size() == max) break;
-    words.push_back(IpAddress::v4(octets).to_string());
-  }
-  for (const auto& octets : addresses.v6) {
-    if (words.size() == max) break;
-    words.push_back(IpAddress::v6(octets).to_string());
-  }
+  add_least(addresses.v4, max, &IpAddress::v4, words);
+  add_least(addresses.v6, max - words.size(), &IpAddress::v6, words);
   std::ranges::sort(words);
   return list_of(words, addresses.v4.size() + addresses.v6.size(), "addresses");
 }
