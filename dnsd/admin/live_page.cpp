@@ -9,7 +9,7 @@
 namespace meshdns::dnsd {
 
 void add_event(std::string& stream, std::string_view type, std::string_view text) {
-  if (!type.empty()) stream += "event: " + std::string(type) + "\n";
+  stream += "event: " + std::string(type) + "\n";
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
     stream += "data: " + std::string(text.substr(0, end)) + "\n";

@@ -18,7 +18,7 @@
 
 namespace meshdns::dnsd {
 
-// Adds an event with that text; `type` empty: "message".
+// Adds an event of that type with that text.
 void add_event(std::string& stream, std::string_view type, std::string_view text);
 
 // The control thread.

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
-#include <utility>
 
 #include "dnsd/admin/page_html.hpp"
 
@@ -37,16 +37,22 @@ double round_up(double top) {
       if (step * scale >= top) return step * scale;
 }
 
-// The newest point at the right edge, one pixel in two a second.
-void add_line(std::string& page, const Points& points, const ChartLine& line, double top) {
-  const double step = static_cast<double>(kChartWidth) / (LoadHistory::kPoints - 1);
-  page += fmt::format("<polyline class=\"{}\" points=\"", line.css_class);
-  double x = kChartWidth - step * static_cast<double>(points.size() - 1);
-  for (const auto& point : points) {
-    page +=
-        fmt::format("{:.1f},{:.1f} ", x, (kChartHeight - 2) * (1 - point.*line.value / top) + 1);
+// Adds "x,y" of each point, with the newest one at the right edge of an area that has room for
+// `room` points, and `top` at its upper edge.
+template <typename Point>
+void add_coordinates(std::string& page, const std::deque<Point>& points, double Point::* value,
+                     double top, int width, int height, std::size_t room) {
+  const double step = static_cast<double>(width) / static_cast<double>(room - 1);
+  double x = width - step * static_cast<double>(points.size() - 1);
+  for (const Point& point : points) {
+    page += fmt::format("{:.1f},{:.1f} ", x, (height - 2) * (1 - point.*value / top) + 1);
     x += step;
   }
+}
+
+void add_line(std::string& page, const Points& points, const ChartLine& line, double top) {
+  page += fmt::format("<polyline class=\"{}\" points=\"", line.css_class);
+  add_coordinates(page, points, line.value, top, kChartWidth, kChartHeight, LoadHistory::kPoints);
   page += "\"/>";
 }
 
@@ -70,19 +76,11 @@ void add_axes(std::string& page, double top, std::string_view unit) {
   }
 }
 
-// The newest point at the right edge.
 void add_path(std::string& page, const char* css_class,
               const std::deque<UpstreamHistory::Point>& points,
               double UpstreamHistory::Point::* value, double top) {
-  const double step = static_cast<double>(kSparkWidth) / (UpstreamHistory::kPoints - 1);
-  double x = kSparkWidth - step * static_cast<double>(points.size() - 1);
-  char command = 'M';
-  page += fmt::format("<path fill=\"none\" class=\"{}\" d=\"", css_class);
-  for (const auto& point : points) {
-    page += fmt::format("{}{:.1f},{:.1f}", std::exchange(command, 'L'), x,
-                        (kSparkHeight - 2) * (1 - point.*value / top) + 1);
-    x += step;
-  }
+  page += fmt::format("<path fill=\"none\" class=\"{}\" d=\"M", css_class);
+  add_coordinates(page, points, value, top, kSparkWidth, kSparkHeight, UpstreamHistory::kPoints);
   page += "\"/>";
 }
 

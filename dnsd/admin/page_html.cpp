@@ -64,6 +64,11 @@ void end_table(std::string& page) {
   end_section(page);
 }
 
+void end_table(std::string& page, bool is_cut, std::string_view path) {
+  if (is_cut) page += fmt::format("<tr><td><a href=\"{}\">all</a></td></tr>\n", path);
+  end_table(page);
+}
+
 std::string ago(std::chrono::steady_clock::time_point then) {
   using namespace std::chrono;
   const auto seconds = duration_cast<std::chrono::seconds>(steady_clock::now() - then).count();

@@ -26,6 +26,8 @@ void begin_table(std::string& page, std::string_view heading,
                  std::initializer_list<std::string_view> columns, bool wide = false);
 // Ends both.
 void end_table(std::string& page);
+// The same; of a table that is cut, `path` has all rows.
+void end_table(std::string& page, bool is_cut, std::string_view path);
 
 // The time since then: "35 s", "3 min", "5 h", "12 days".
 std::string ago(std::chrono::steady_clock::time_point then);

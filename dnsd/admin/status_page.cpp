@@ -51,9 +51,15 @@ struct OverallState {
   std::string_view sentence;
 };
 
-OverallState overall_state(const DaemonParts& daemon, const Readiness& readiness) {
-  if (!daemon.workers().complaint.empty())
-    return {"broken", "broken", "Queries may stay without an answer."};
+// All that the banner says.
+struct Banner {
+  OverallState state;
+  std::string complaint;  // of the workers
+  Readiness readiness;
+};
+
+OverallState overall_state(std::string_view complaint, const Readiness& readiness) {
+  if (!complaint.empty()) return {"broken", "broken", "Queries may stay without an answer."};
   if (!readiness.is_ready())
     return {"broken", "not ready", "Names may be missing: clients should wait."};
   if (!readiness.degraded.empty())
@@ -61,22 +67,24 @@ OverallState overall_state(const DaemonParts& daemon, const Readiness& readiness
   return {"healthy", "healthy", "All sources have been read, and the upstream servers answer."};
 }
 
-void add_reason(std::string& page, std::string_view kind, std::string_view reason) {
-  page += fmt::format("<li><b>{}</b> {}</li>\n", kind, escaped(reason));
+Banner banner_of(const DaemonParts& daemon) {
+  Banner banner{{}, daemon.workers().complaint, daemon.readiness()};
+  banner.state = overall_state(banner.complaint, banner.readiness);
+  return banner;
 }
 
-void add_state(std::string& page, const DaemonParts& daemon, const Readiness& readiness) {
-  const OverallState state = overall_state(daemon, readiness);
-  page += fmt::format("<div data-state=\"{}\"><strong>{}</strong> {}\n", state.css_class,
-                      state.word, state.sentence);
-  const auto complaint = daemon.workers().complaint;
-  if (!complaint.empty() || !readiness.is_ready() || !readiness.degraded.empty()) {
-    page += "<ul>\n";
-    if (!complaint.empty()) add_reason(page, "workers", complaint);
-    for (const auto& reason : readiness.not_ready) add_reason(page, "not ready", reason);
-    for (const auto& reason : readiness.degraded) add_reason(page, "degraded", reason);
-    page += "</ul>";
-  }
+void add_reason(std::string& reasons, std::string_view kind, std::string_view reason) {
+  reasons += fmt::format("<li><b>{}</b> {}</li>\n", kind, escaped(reason));
+}
+
+void add_banner(std::string& page, const Banner& banner) {
+  page += fmt::format("<div data-state=\"{}\"><strong>{}</strong> {}\n", banner.state.css_class,
+                      banner.state.word, banner.state.sentence);
+  std::string reasons;
+  if (!banner.complaint.empty()) add_reason(reasons, "workers", banner.complaint);
+  for (const auto& reason : banner.readiness.not_ready) add_reason(reasons, "not ready", reason);
+  for (const auto& reason : banner.readiness.degraded) add_reason(reasons, "degraded", reason);
+  if (!reasons.empty()) page += "<ul>\n" + reasons + "</ul>";
   page += "</div>";
 }
 
@@ -197,9 +205,7 @@ void add_findings(std::string& page, const DaemonParts& daemon) {
   begin_table(page, "Mistakes in resources", {fmt::format("{} findings", found.size())});
   for (std::size_t i = 0; i < std::min(found.size(), kMistakes); ++i)
     add_row(page, {found[i]->to_string()}, found[i]->severity == registry::Severity::Error);
-  if (found.size() > kMistakes)
-    page += "<tr><td><a href=\"/registry/findings\">all</a></td></tr>\n";
-  end_table(page);
+  end_table(page, found.size() > kMistakes, "/registry/findings");
 }
 
 // Adds the findings of the analysis, the severest first; nothing if there are none.
@@ -213,9 +219,7 @@ void add_mesh_findings(std::string& page, const DaemonParts& daemon) {
   begin_table(page, "Mistakes across resources", {fmt::format("{} findings", found.size())});
   for (std::size_t i = 0; i < std::min(found.size(), kMistakes); ++i)
     add_row(page, {found[i]->to_string()}, found[i]->weight == registry::Weight::Error);
-  if (found.size() > kMistakes)
-    page += "<tr><td><a href=\"/registry/findings\">all</a></td></tr>\n";
-  end_table(page);
+  end_table(page, found.size() > kMistakes, "/registry/findings");
 }
 
 // Adds the newest changes of answers; nothing if there are none.
@@ -229,8 +233,7 @@ void add_changes(std::string& page, const DaemonParts& daemon) {
                    answers_text(event),
                    event.object + (event.source.empty() ? "" : " (" + event.source + ")")});
   }
-  if (events.size() > kChanges) page += "<tr><td><a href=\"/changes\">all</a></td></tr>\n";
-  end_table(page);
+  end_table(page, events.size() > kChanges, "/changes");
 }
 
 // Endpoints of services whose names do not resolve.
@@ -248,8 +251,7 @@ void add_unresolved(std::string& page, const DaemonParts& daemon) {
       if (error.empty()) error = family.last_error;
     add_row(page, {failed[i].name.host, error.empty() ? "no addresses" : error});
   }
-  if (failed.size() > kMistakes) page += "<tr><td><a href=\"/resolver\">all</a></td></tr>\n";
-  end_table(page);
+  end_table(page, failed.size() > kMistakes, "/resolver");
 }
 
 void add_field(std::string& page, const HttpRequest& request, std::string_view name,
@@ -342,7 +344,7 @@ std::string describe_role(const DaemonParts& daemon) {
 }  // namespace
 
 std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
-  const Readiness readiness = daemon.readiness();
+  const Banner banner = banner_of(daemon);
   const std::string host = escaped(daemon.query_settings.server_identity);
   std::string page = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -351,8 +353,8 @@ std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
       "<header><h1>{0}</h1><p>meshdns " MESHDNS_VERSION
       " {2}</p><p><span id=\"link\">as of now</span> <button id=\"pause\" "
       "hidden>Pause</button></p></header>\n<section id=\"state\" class=\"{3}\" role=\"status\">",
-      host, kPageStyle, escaped(describe_role(daemon)), overall_state(daemon, readiness).css_class);
-  add_state(page, daemon, readiness);
+      host, kPageStyle, escaped(describe_role(daemon)), banner.state.css_class);
+  add_banner(page, banner);
   page += "</section>\n";
   add_questions(page, daemon, request);
   page += "<main id=\"live\">\n";
@@ -365,7 +367,7 @@ std::string status_page(const DaemonParts& daemon, const HttpRequest& request) {
 
 std::string live_events(const DaemonParts& daemon) {
   std::string state;
-  add_state(state, daemon, daemon.readiness());
+  add_banner(state, banner_of(daemon));
   std::string tables;
   add_live(tables, daemon);
   std::string events;
