@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "dnsd/query/service_names.hpp"
-#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -76,19 +75,6 @@ Decision decide_below_pod(const View& view, const Asked& asked, std::string_view
 }
 
 }  // namespace
-
-bool is_in_cluster_domain(const View& view, std::string_view name) {
-  return is_at_or_below(name, view.settings().cluster_domain);
-}
-
-std::string_view authoritative_zone_of(const View& view, std::string_view name) {
-  if (view.snapshot().authoritative && is_in_cluster_domain(view, name))
-    return view.settings().cluster_domain;
-  if (view.settings().cluster_set_authoritative &&
-      is_at_or_below(name, registry::kClusterSetDomain))
-    return registry::kClusterSetDomain;
-  return {};
-}
 
 std::optional<Decision> decide_fixed_name(std::string_view zone, const Asked& asked) {
   const std::string_view name = relative_name(zone, asked.name);

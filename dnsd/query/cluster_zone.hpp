@@ -8,15 +8,28 @@
 #include <string_view>
 
 #include "dnsd/query/decision.hpp"
+#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 
 // Whether the name is the cluster domain or below it.
-bool is_in_cluster_domain(const registry::View& view, std::string_view name);
+inline bool is_in_cluster_domain(const registry::View& view, std::string_view name) {
+  return is_at_or_below(name, view.settings().cluster_domain);
+}
+
+// Whether the name is the cluster set's zone or below it, and meshdns is authoritative for that.
+inline bool is_in_own_cluster_set(const registry::View& view, std::string_view name) {
+  return view.settings().cluster_set_authoritative &&
+         is_at_or_below(name, registry::kClusterSetDomain);
+}
 
 // Of the cluster domain and the cluster set's zone, the one that has the name and for which meshdns
 // is authoritative; empty = none.
-std::string_view authoritative_zone_of(const registry::View& view, std::string_view name);
+inline std::string_view authoritative_zone_of(const registry::View& view, std::string_view name) {
+  if (view.snapshot().authoritative && is_in_cluster_domain(view, name))
+    return view.settings().cluster_domain;
+  return is_in_own_cluster_set(view, name) ? registry::kClusterSetDomain : std::string_view();
+}
 
 // Names of either zone that exist whatever the registry holds, and before it holds anything: the
 // apex, svc, pod, dns, ns.dns, dns-version.  nullopt for all others.  REQUIRES: asked.name is the

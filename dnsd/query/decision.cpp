@@ -55,8 +55,9 @@ Decision deny(const View& view, const Asked& asked, Decision decision) {
     return decision;
   }
   const bool ours =
-      !authoritative_zone_of(view, asked.name).empty() ||
-      (!is_in_cluster_domain(view, asked.name) && !reverse_zone_of(view, asked.name).empty());
+      is_in_own_cluster_set(view, asked.name) ||
+      (is_in_cluster_domain(view, asked.name) ? view.snapshot().authoritative
+                                              : !reverse_zone_of(view, asked.name).empty());
   decision.verdict =
       ours && !is_fallthrough(view, asked.name) ? Verdict::NxDomain : Verdict::Forward;
   return decision;
