@@ -30,6 +30,8 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
       return link_hosts(resource, stored, add, change);
     case Kind::ConfigMap:
       return link_config_map(stored, add);
+    case Kind::Node:
+      return link_node(std::get<KubeNode>(resource), add);
     case Kind::VirtualService:  // explanations look for it among the resources
       return;
   }
@@ -125,15 +127,43 @@ bool Registry::State::take_settings_change() {
 
 void Registry::State::link_namespace(const Namespace& object, bool add, Change& change) {
   const SymbolRef name = symbols.intern(object.meta.name);
+  const TrafficDistribution before = namespaces.distribution_of(object.meta.name);
   if (add)
     namespaces.put(name, object);
   else
     namespaces.erase(name);
   note_pod_names(object.meta.name);
-  if (settings->service_entry_visibility.policies.empty()) return;
+  const bool wants_near = settings->locality != LocalityChoice::Off &&
+                          before != namespaces.distribution_of(object.meta.name);
+  if (settings->service_entry_visibility.policies.empty() && !wants_near) return;
   hosts.for_each([&](const HostEntry& entry) {
     for (const ServiceRecord* record : entry.records()) change.hosts.mark(record->ns, entry.host());
   });
+}
+
+void Registry::State::link_node(const KubeNode& node, bool add) {
+  if (settings->locality == LocalityChoice::Off) return;
+  if (add)
+    nodes.put(node);
+  else
+    nodes.erase(node);
+}
+
+void Registry::State::follow_nodes(Change& change) {
+  const std::set<NodeTable::Key> moved = nodes.take_changes();
+  if (moved.empty()) return;
+  clients.for_each_pod([&](const StoredResource& stored) {
+    const Resource resource = stored.decode();
+    const auto& pod = std::get<Pod>(resource);
+    if (!moved.contains({pod.meta.cluster, pod.node_name}) &&
+        !moved.contains({std::string(), pod.node_name}))
+      return;
+    const SymbolRef ns = symbols.intern(pod.meta.ns);
+    workloads.for_each_selecting(ns, resource,
+                                 [&](std::string_view host) { change.hosts.mark(ns, host); });
+    clients.refresh(pod);
+  });
+  clients.refresh_default();
 }
 
 DeriveContext Registry::State::derive_context() {
@@ -151,6 +181,12 @@ DeriveContext Registry::State::derive_context() {
     return endpoint_names.find(ns, name);
   };
   context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
+  context.namespace_distribution = [this](std::string_view ns) {
+    return namespaces.distribution_of(ns);
+  };
+  context.locality_of_node = [this](std::string_view cluster, std::string_view node) {
+    return nodes.locality_of(cluster, node);
+  };
   context.vips = [this](std::string_view ns, std::string_view host) {
     return vips.addresses_of({symbols.intern(ns), std::string(host)});
   };
@@ -169,8 +205,10 @@ DeriveContext Registry::State::derive_context() {
 
 void Registry::State::rederive_marked(Change& change) {
   EndpointLists lists;
+  PlaceTable places;
   DeriveContext context = derive_context();
   context.lists = &lists;
+  context.places = &places;
   // A Service's members may mark hosts that are derived already.
   while (!change.hosts.empty()) {
     change.hosts.take([&](const HostKey& key, const SourceChange& sources) {
@@ -251,6 +289,7 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
 }
 
 void Registry::State::settle(Change& change) {
+  follow_nodes(change);
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
   rederive_marked(change);
   if (!interrupted) clients.update();

@@ -24,6 +24,7 @@
 #include "registry/tables/host_table.hpp"
 #include "registry/tables/member_table.hpp"
 #include "registry/tables/namespace_table.hpp"
+#include "registry/tables/node_table.hpp"
 #include "registry/tables/non_terminal_table.hpp"
 #include "registry/tables/origin_table.hpp"
 #include "registry/tables/reverse_table.hpp"
@@ -57,10 +58,10 @@ struct Registry::State {
 
   bool is_served(const StoredResource& resource) const {
     const auto& served = settings->namespaces;
-    if (served.empty() || resource.kind() == Kind::Sidecar || resource.kind() == Kind::ConfigMap)
+    const Kind kind = resource.kind();
+    if (served.empty() || kind == Kind::Sidecar || kind == Kind::ConfigMap || kind == Kind::Node)
       return true;
-    const std::string_view ns =
-        resource.kind() == Kind::Namespace ? resource.name() : resource.ns();
+    const std::string_view ns = kind == Kind::Namespace ? resource.name() : resource.ns();
     return std::ranges::find(served, ns) != served.end();
   }
   // Whether what takes long is given up.  Asked of each object; asks every 5 ms or so.
@@ -83,6 +84,9 @@ struct Registry::State {
   void link_sidecar(const StoredRef& stored, bool add);
   void link_config_map(const StoredRef& stored, bool add);
   void link_namespace(const Namespace& object, bool add, Change& change);
+  void link_node(const KubeNode& node, bool add);
+  // Makes again what depends on the places of nodes, for those that have moved.
+  void follow_nodes(Change& change);
   void note_pod_names(std::string_view ns);
   void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
 
@@ -114,8 +118,9 @@ struct Registry::State {
   ReverseTable reverse;
   NonTerminalTable non_terminals;
   NamespaceTable namespaces;
+  NodeTable nodes;
   WorkloadTable workloads;
-  ClientTable clients{*settings, symbols, workloads};
+  ClientTable clients{*settings, symbols, workloads, nodes};
   ClaimantTable claimants;  // only with claims: strict
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};

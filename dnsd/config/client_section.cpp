@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/sections.hpp"
 
+#include <algorithm>
+
 #include "dnsd/config/value_codecs.hpp"
 
 namespace meshdns::dnsd::schema {
@@ -33,6 +35,15 @@ Codec<std::optional<NodeId>> node_id() {
   return optional(text_value(parse, [](const NodeId& id) { return id.to_string(); }));
 }
 
+Codec<registry::Locality> locality() {
+  const auto parse = [](std::string_view words) -> Result<registry::Locality> {
+    if (std::ranges::count(words, '/') > 2)
+      return fail(quoted(words) + " is not of the form REGION/ZONE/SUBZONE; \"/ZONE\" is a zone");
+    return registry::parse_locality(words);
+  };
+  return text_value(parse, [](const registry::Locality& value) { return value.to_string(); });
+}
+
 Codec<ClientIdentityConfig> client_identity() {
   auto codec = section<ClientIdentityConfig>(
       {
@@ -40,6 +51,8 @@ Codec<ClientIdentityConfig> client_identity() {
           field("labels", &ClientIdentityConfig::labels, labels()),
           field("network", &ClientIdentityConfig::network, text(253)),
           field("cluster", &ClientIdentityConfig::cluster, text(253)),
+          field("node", &ClientIdentityConfig::node, text(253)),
+          field("locality", &ClientIdentityConfig::locality, locality()),
           field("search", &ClientIdentityConfig::search, list(domain())),
           field("ip_families", &ClientIdentityConfig::ip_families,
                 checked(non_empty(list(enumeration<IpFamily>()), "write [IPv4, IPv6]"),

@@ -137,6 +137,8 @@ struct ClientIdentityConfig {
   registry::Labels labels;
   std::string network;
   std::string cluster;
+  std::string node;                 // empty = that of the kubernetes source
+  registry::Locality locality;      // empty = the node's
   std::vector<std::string> search;  // canonical domains; empty = from the namespace
   std::vector<IpFamily> ip_families = {IpFamily::IPv4, IpFamily::IPv6};
   // `ns` already follows it, and `ip_families` where the key is left out.

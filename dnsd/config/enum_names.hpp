@@ -47,6 +47,9 @@ MESHDNS_ENUM_NAMES(registry::Authoritative, {Auto, "auto"}, {Yes, "true"}, {No, 
 MESHDNS_ENUM_NAMES(registry::Claims, {Istio, "istio"}, {Strict, "strict"});
 MESHDNS_ENUM_NAMES(registry::ClusterChoice, {LocalFirst, "local-first"}, {Merge, "merge"},
                    {LocalOnly, "local-only"});
+MESHDNS_ENUM_NAMES(registry::LocalityChoice, {Off, "off"}, {First, "first"}, {Only, "only"});
+MESHDNS_ENUM_NAMES(registry::TrafficDistribution, {Unset, "none"}, {SameZone, "PreferSameZone"},
+                   {SameNode, "PreferSameNode"});
 MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESPACE"},
                    {None, "NONE"});
 MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},

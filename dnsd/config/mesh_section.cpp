@@ -173,6 +173,9 @@ Codec<registry::MeshSettings> mesh() {
             enumeration<registry::SearchShortcut>()),
       field("claims", &MeshSettings::claims, enumeration<registry::Claims>()),
       field("clusters", &MeshSettings::clusters, enumeration<registry::ClusterChoice>()),
+      field("locality", &MeshSettings::locality, enumeration<registry::LocalityChoice>()),
+      field("traffic_distribution", &MeshSettings::traffic_distribution,
+            enumeration<registry::TrafficDistribution>()),
       field("istio_config_map", &MeshSettings::istio_config_map, istio_config_map()),
   });
 }

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 
+#include "dnsd/daemon/configured_sources.hpp"
+
 namespace meshdns::dnsd {
 
-registry::ClientSettings client_settings(const ClientConfig& config) {
+registry::ClientSettings client_settings(const Config& whole) {
+  const ClientConfig& config = whole.client;
   const ClientIdentityConfig& from = config.default_identity;
   registry::ClientSettings settings;
   settings.by_source_address = config.by_source_address;
@@ -30,6 +33,8 @@ registry::ClientSettings client_settings(const ClientConfig& config) {
   identity.labels = from.labels;
   identity.network = from.network;
   identity.cluster = from.cluster;
+  identity.node = from.node.empty() ? own_node(whole) : from.node;
+  identity.locality = from.locality;
   identity.search = from.search;
   identity.ipv4 = has(IpFamily::IPv4);
   identity.ipv6 = has(IpFamily::IPv6);

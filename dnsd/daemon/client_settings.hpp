@@ -7,6 +7,6 @@
 
 namespace meshdns::dnsd {
 
-registry::ClientSettings client_settings(const ClientConfig& config);
+registry::ClientSettings client_settings(const Config& config);
 
 }  // namespace meshdns::dnsd

@@ -262,7 +262,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
 // Returns the client that `from` names: an IP address (its Pod, or a client of that address), or a
 // namespace.
 registry::ClientSettings explained_client(const Config& config, const std::string& from) {
-  registry::ClientSettings settings = client_settings(config.client);
+  registry::ClientSettings settings = client_settings(config);
   if (!from.empty() && !IpAddress::parse(from)) {
     settings.default_identity = {};
     settings.default_identity.ns = from;

@@ -93,10 +93,18 @@ std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config
       config.mesh.origins.root_namespace == registry::SettingOrigin::Configuration;
   needs.node_name = node_name(*kubernetes);
   needs.client_pods = config.client.by_source_address;
+  needs.node_places = config.mesh.locality != registry::LocalityChoice::Off;
   needs.all_pods = config.mesh.pods == registry::PodNames::Verified;
   needs.all_slices =
       kubernetes->endpoints == EndpointScope::All || config.mesh.ignore_empty_service;
   return needs;
+}
+
+std::string own_node(const Config& config) {
+  for (const auto& source : config.sources)
+    if (const auto* kubernetes = std::get_if<KubernetesSource>(&source))
+      return node_name(*kubernetes);
+  return node_name({});
 }
 
 bool is_authority(const Config& config) {

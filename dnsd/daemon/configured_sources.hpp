@@ -28,6 +28,9 @@ std::vector<registry::SavedSource> saved_sources(const Config& config);
 std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config,
                                                             const SourceConfig& source);
 
+// The node of this daemon, and of the clients whose own is not known; empty: unknown.
+std::string own_node(const Config& config);
+
 // Whether the sources cover the whole cluster, so that unknown names of its domain are NXDOMAIN.
 bool is_authority(const Config& config);
 

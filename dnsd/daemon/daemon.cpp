@@ -280,7 +280,7 @@ void Daemon::apply_config(Config next) {
     mesh_.feed.follow(mesh_.registry.set_settings(config_.mesh));
     kept_.choose_vip_allocator();
   }
-  if (config_.client != before.client) mesh_.registry.set_clients(client_settings(config_.client));
+  if (config_.client != before.client) mesh_.registry.set_clients(client_settings(config_));
   forwarding_->cache.reconfigure(config_.cache);
   follow_state_dir();
   apply_upstream();

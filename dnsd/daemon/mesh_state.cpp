@@ -21,7 +21,7 @@ MeshState::MeshState(const Config& config, Log& log)
   registry.set_serial(static_cast<std::uint32_t>(unix_now()));
   registry.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
-  registry.set_clients(client_settings(config.client));
+  registry.set_clients(client_settings(config));
   registry.set_interrupt(is_end_asked);
 }
 

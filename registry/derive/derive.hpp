@@ -13,6 +13,7 @@
 #include "registry/claims/name_owners.hpp"
 #include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/endpoint_lists.hpp"
+#include "registry/derive/place_table.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"
 #include "registry/snapshot/port_table.hpp"
@@ -27,6 +28,7 @@ struct DeriveContext {
   SymbolTable* symbols = nullptr;
   PortTable* ports = nullptr;
   EndpointLists* lists = nullptr;
+  PlaceTable* places = nullptr;
   DecodedResources* decoded = nullptr;
   const NameOwners* owners = nullptr;  // filled with claims: strict only
   // The host has been answered with endpoints before: names that are new to the set then join when
@@ -41,6 +43,10 @@ struct DeriveContext {
   std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
   // Labels of a namespace, for serviceEntryVisibility; null when unknown.
   std::function<const Labels*(std::string_view ns)> namespace_labels;
+  // The annotation of a Namespace; Unset without one.
+  std::function<TrafficDistribution(std::string_view ns)> namespace_distribution;
+  // Of a Node; empty when unknown.
+  std::function<Locality(std::string_view cluster, std::string_view node)> locality_of_node;
   // The allocator's addresses for a host; empty when it has none.
   std::function<std::vector<IpAddress>(std::string_view ns, std::string_view host)> vips;
   // Whether the entry's host has an address of the entry's status, rather than an older entry.

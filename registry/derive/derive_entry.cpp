@@ -167,11 +167,12 @@ void Deriver::answer_entry_endpoints(const Entries& entries) {
 
 void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   with_names_ = with_names;
+  set_distribution(entries.front().first->traffic_distribution);
   // Entries without names often have the endpoints of others: those of one selector, or of all
   // hosts of one entry.
   std::string key;
   if (entries.size() == 1 && EndpointLists::may_keep(*entries.front().first)) {
-    key = EndpointLists::key_of(*entries.front().first);
+    key = EndpointLists::key_of(*entries.front().first, distribution_);
     details_.endpoints = context_.lists->kept(key);
     has_details_ |= !!details_.endpoints;
     if (details_.endpoints) return note_limits();
@@ -183,6 +184,7 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
     if (counted.counts(*entry)) add_endpoints_of(*entry, *list);
   note_limits();
   if (list->entries.empty()) return;
+  list->near = near_rule(*list);
   details().endpoints = context_.lists->complete(std::move(list), settings_.endpoint_pod_names);
   if (!key.empty() && left_out_ == left_out && own_ports_ <= kMaxOwnPorts)
     context_.lists->keep(std::move(key), details_.endpoints);
@@ -202,6 +204,7 @@ void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
       add_spec(*endpoint.spec, entry, endpoint.healthy, list);
     else
       add_name(host_, entry, 1, {}, list);
+    place_ = {};
   });
   for (std::size_t i = first; i < list.entries.size(); ++i)
     list.entries[i].resolved = has_endpoint_names(entry);
@@ -267,6 +270,7 @@ void Deriver::add_pod(const Pod& pod, EndpointList& list) {
     e.pod_name = pod.meta.name;
     e.node_name = pod.node_name;
     e.subset = entry_subset_;
+    e.place = place_of_pod(pod);
     list.entries.push_back(std::move(e));
   }
 }
@@ -279,6 +283,7 @@ void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool
   if (!why.empty()) return note_left_out(std::move(why));
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
   subset_ = spec.ports.empty() ? entry_subset_ : own_subset_of(entry, spec.ports, list);
+  place_ = place_of_spec(spec);
   if (how == Reached::ByName) return add_name(spec.address, entry, weight, spec.network, list);
   add_address(*IpAddress::parse(spec.address), weight, spec.network, entry, healthy, list);
 }
@@ -292,6 +297,7 @@ void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string
   e.network = symbol_or_null(network.empty() ? std::string_view(entry.meta.network) : network);
   e.cluster = symbol_or_null(entry.meta.cluster);
   e.subset = subset_;
+  e.place = place_;
   list.entries.push_back(std::move(e));
 }
 

@@ -24,6 +24,7 @@ void Deriver::from_services(const Stored<KubeService>& services,
   if (!decorators.empty())
     details().notes.push_back("decorated by " + decorators.front().second->stored()->label());
   if (first.type == ServiceType::ExternalName) return set_alias(first);
+  set_distribution(first.traffic_distribution);
   record_->headless =
       std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
   add_slices(slices, services);
@@ -125,6 +126,7 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
     });
     add_slice(*slice, all_ready, *list);
   }
+  list->near = near_rule(*list);
   list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
 }
 
@@ -139,7 +141,8 @@ void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList
   for (const auto& subset : slice.subsets) {
     const auto index = static_cast<std::uint16_t>(list.ports.size());
     list.ports.push_back(context_.ports->intern(subset.ports));
-    for (const auto& endpoint : subset.endpoints)
+    for (const auto& endpoint : subset.endpoints) {
+      const Ref<const EndpointPlace> place = place_of_endpoint(endpoint);
       for (const auto& address : endpoint.addresses) {
         if (address.is_unspecified()) continue;
         EndpointEntry entry;
@@ -151,9 +154,11 @@ void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList
         entry.pod_name = endpoint.target_name;
         entry.node_name = endpoint.node_name;
         entry.subset = index;
+        entry.place = place;
         if (in_set) append_cluster_id(id, entry);
         list.entries.push_back(std::move(entry));
       }
+    }
   }
 }
 
@@ -174,6 +179,7 @@ void Deriver::from_imports(const Stored<ServiceImport>& imports,
   record_->headless = first.headless;
   record_->exports = exports_of({}, Visibility::Public);
   set_ports(first.ports);
+  set_distribution(TrafficDistribution::Unset);
   if (first.headless) {
     // Without slices of the import, the Services of the same name stand for it.
     const Sources service = sources_of_service(first.meta);

@@ -126,6 +126,17 @@ class Deriver {
     return text.empty() ? SymbolRef() : context_.symbols->intern(text);
   }
 
+  // --- Near endpoints (derive_places.cpp)
+  // ---------------------------------------------------------
+
+  // Decides for the service by its own setting.  REQUIRED before its endpoints are added.
+  void set_distribution(TrafficDistribution own);
+  Ref<const EndpointPlace> place_of_endpoint(const Endpoint& endpoint);
+  Ref<const EndpointPlace> place_of_spec(const WorkloadSpec& spec);
+  Ref<const EndpointPlace> place_of_pod(const Pod& pod);
+  // The rule for all of the list's endpoints.
+  NearRule near_rule(const EndpointList& list) const;
+
   // The ready endpoints' addresses, for everybody and per network.
   void answer_endpoints();
 
@@ -217,6 +228,8 @@ class Deriver {
   bool has_details_ = false;
   std::uint16_t entry_subset_ = 0;  // of endpoints without ports of their own
   std::uint16_t subset_ = 0;        // of the endpoints that are added
+  Ref<const EndpointPlace> place_;  // likewise
+  TrafficDistribution distribution_ = TrafficDistribution::Any;
   std::unordered_map<const PortList*, std::uint16_t> subsets_;
   std::map<PortNumbers, std::uint16_t> own_subsets_;  // of the entry whose endpoints are added
   std::size_t own_ports_ = 0;                   // in the lists of own_subsets_, of all entries

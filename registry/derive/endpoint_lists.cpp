@@ -37,7 +37,9 @@ Ref<const EndpointList> EndpointLists::complete(std::unique_ptr<EndpointList> li
   const std::uint64_t hash = hash_of_list(*list);
   const auto [begin, end] = lists_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
-    if (it->second->entries == list->entries && it->second->ports == list->ports) return it->second;
+    if (it->second->entries == list->entries && it->second->ports == list->ports &&
+        it->second->near == list->near)
+      return it->second;
   list->index = EndpointIndex(list->entries, pod_names);
   return lists_.emplace(hash, Ref<const EndpointList>(list.release()))->second;
 }
@@ -49,7 +51,7 @@ bool EndpointLists::may_keep(const ServiceEntry& entry) {
 }
 
 // All that the endpoints depend on.
-std::string EndpointLists::key_of(const ServiceEntry& entry) {
+std::string EndpointLists::key_of(const ServiceEntry& entry, TrafficDistribution distribution) {
   ServiceEntry essence;
   essence.meta.ns = entry.meta.ns;
   essence.meta.network = entry.meta.network;
@@ -58,6 +60,7 @@ std::string EndpointLists::key_of(const ServiceEntry& entry) {
   essence.resolution = entry.resolution;
   essence.endpoints = entry.endpoints;
   essence.workload_selector = entry.workload_selector;
+  essence.traffic_distribution = distribution;
   std::string key;
   encode_resource(essence, key);
   return key;

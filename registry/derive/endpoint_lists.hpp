@@ -26,7 +26,8 @@ class EndpointLists {
   // none. An entry of another name and host with the same selector costs a look-up then, not a
   // list.
   static bool may_keep(const ServiceEntry& entry);
-  static std::string key_of(const ServiceEntry& entry);
+  // `distribution`: the effective one.
+  static std::string key_of(const ServiceEntry& entry, TrafficDistribution distribution);
   Ref<const EndpointList> kept(const std::string& key) const;
   // Keeps the list for entries that are alike.  REQUIRES: may_keep(), and no endpoint was left out.
   void keep(std::string key, const Ref<const EndpointList>& list);

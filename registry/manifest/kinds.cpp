@@ -38,6 +38,7 @@ constexpr std::array kReaders = {
     KindReader{Kind::Endpoints, "", kCoreVersions, NameRule::Subdomain, true, read_endpoints},
     KindReader{Kind::Pod, "", kCoreVersions, NameRule::Subdomain, true, read_pod},
     KindReader{Kind::Namespace, "", kCoreVersions, NameRule::Label, false, read_namespace},
+    KindReader{Kind::Node, "", kCoreVersions, NameRule::Subdomain, false, read_node},
     KindReader{Kind::ConfigMap, "", kCoreVersions, NameRule::Subdomain, true, read_config_map},
     KindReader{Kind::ServiceExport, kMulticlusterGroup, kMulticlusterVersions, NameRule::Label,
                true, read_service_export},
@@ -86,7 +87,6 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
     "LimitRange",
     "MutatingWebhookConfiguration",
     "NetworkPolicy",
-    "Node",
     "PeerAuthentication",
     "PersistentVolume",
     "PersistentVolumeClaim",
@@ -126,7 +126,7 @@ constexpr auto kWithoutBearing = std::to_array<std::string_view>({
 
 // Of the kinds without bearing, those of watched groups.
 constexpr auto kCoreKinds = std::to_array<std::string_view>(
-    {"Event", "LimitRange", "Node", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate",
+    {"Event", "LimitRange", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate",
      "ReplicationController", "ResourceQuota", "Secret", "ServiceAccount"});
 constexpr auto kIstioKinds = std::to_array<std::string_view>(
     {"DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig", "WorkloadGroup"});

@@ -16,6 +16,8 @@ constexpr std::array<std::string_view, 6> kSliceNames = {"apiVersion",  "kind", 
 constexpr auto kEndpointNames =
     std::to_array<std::string_view>({"addresses", "conditions", "hostname", "nodeName", "zone",
                                      "targetRef", "hints", "deprecatedTopology", "topology"});
+constexpr std::array<std::string_view, 2> kHintNames = {"forZones", "forNodes"};
+constexpr std::array<std::string_view, 1> kHintTargetNames = {"name"};
 constexpr std::array<std::string_view, 3> kConditionNames = {"ready", "serving", "terminating"};
 constexpr std::array<std::string_view, 4> kEndpointPortNames = {"name", "protocol", "port",
                                                                 "appProtocol"};
@@ -32,6 +34,7 @@ constexpr std::array<std::string_view, 3> kAddressTypes = {"IPv4", "IPv6", "FQDN
 // The API's own bounds of a slice.  An Endpoints object has none but its octets.
 constexpr std::size_t kMaxSliceEndpoints = 1000;
 constexpr std::size_t kMaxEndpointAddresses = 100;
+constexpr std::size_t kMaxHints = 8;
 
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 constexpr std::string_view kImportedServiceName = "multicluster.kubernetes.io/service-name";
@@ -90,6 +93,25 @@ void read_conditions(Report& report, const std::optional<Field>& conditions, End
   endpoint.ready = read_bool_or(report, fields.get("ready"), true);
 }
 
+std::vector<std::string> read_hint_targets(Report& report, const std::optional<Field>& list) {
+  std::vector<std::string> names;
+  if (is_too_long(report, list, kMaxHints, "Kubernetes")) return names;
+  for_each_element(report, list, [&](const Field& at) {
+    const Fields fields(report, at, {kHintTargetNames});
+    if (!at->is_mapping()) return;
+    const std::string_view name = read_string_or_empty(report, fields.get("name"));
+    if (!name.empty()) names.emplace_back(name);
+  });
+  return names;
+}
+
+void read_hints(Report& report, const std::optional<Field>& hints, Endpoint& endpoint) {
+  if (!hints) return;
+  const Fields fields(report, *hints, {kHintNames});
+  endpoint.hinted_zones = read_hint_targets(report, fields.get("forZones"));
+  endpoint.hinted_nodes = read_hint_targets(report, fields.get("forNodes"));
+}
+
 // v1beta1 kept node and zone in a map, which v1 still has under another name.
 void read_topology(Report& report, const std::optional<Field>& topology, Endpoint& endpoint) {
   const Labels labels = read_labels(report, topology);
@@ -115,6 +137,7 @@ void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoi
   endpoint.target_name = read_pod_reference(report, fields.get("targetRef"));
   endpoint.node_name = read_string_or_empty(report, fields.get("nodeName"));
   endpoint.zone = read_string_or_empty(report, fields.get("zone"));
+  read_hints(report, fields.get("hints"), endpoint);
   read_topology(report, fields.get("topology"), endpoint);
   read_topology(report, fields.get("deprecatedTopology"), endpoint);
 }

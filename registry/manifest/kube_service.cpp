@@ -59,6 +59,7 @@ class ServiceReader {
     service_.selector = read_labels(report_, fields_.get("selector"));
     service_.publish_not_ready_addresses =
         read_bool_or(report_, fields_.get("publishNotReadyAddresses"), false);
+    read_traffic();
     read_ports();
     if (service_.type == ServiceType::ExternalName)
       read_external_name();
@@ -91,6 +92,20 @@ class ServiceReader {
   // An object of the API server is in force: the target of an earlier version must not stay.
   Severity severity_of_target() const {
     return report_.warns_unknown() ? Severity::Error : Severity::Warning;
+  }
+
+  // A word that this version does not know says nothing, as in Istio.
+  void read_traffic() {
+    const auto field = fields_.get("trafficDistribution");
+    if (!field) return;
+    const std::string_view word = read_string_or_empty(report_, field);
+    const auto distribution = parse_traffic_distribution(word);
+    if (distribution && *distribution != TrafficDistribution::Any)
+      service_.traffic_distribution = *distribution;
+    else if (!word.empty())
+      report_.warning(*field, quoted(word) +
+                                  " is not PreferSameZone, PreferSameNode or "
+                                  "PreferClose; it is ignored");
   }
 
   // clusterIPs has both families; clusterIP is its first.
@@ -184,6 +199,8 @@ Resource read_service(Object& object) {
     service = ServiceReader(object, *spec).read();
   if (const auto export_to = object.annotation(kExportTo))
     service.export_to = split_export_to(*export_to);
+  if (service.traffic_distribution == TrafficDistribution::Unset)
+    service.traffic_distribution = read_traffic_distribution(object);
   service.meta = std::move(object.meta);
   return service;
 }
@@ -192,7 +209,8 @@ Resource read_namespace(Object& object) {
   const Fields fields(object.report, object.root, {kServiceNames});
   if (const auto spec = fields.get("spec"))
     const Fields spec_fields(object.report, *spec, {kNamespaceSpecNames});
-  return Namespace{std::move(object.meta)};
+  const TrafficDistribution distribution = read_traffic_distribution(object);
+  return Namespace{std::move(object.meta), distribution};
 }
 
 }  // namespace meshdns::registry

@@ -45,6 +45,7 @@ Resource read_endpoint_slice(Object& object);
 Resource read_endpoints(Object& object);
 Resource read_pod(Object& object);
 Resource read_namespace(Object& object);
+Resource read_node(Object& object);
 Resource read_service_export(Object& object);
 Resource read_service_import(Object& object);
 Resource read_config_map(Object& object);
@@ -60,6 +61,9 @@ WorkloadSpec read_workload_spec(Report& report, const Field& field);
 // `service_ports` are the names that the port map may use; null = any.
 void check_workload_address(Report& report, const Field& field, bool may_be_name);
 void check_unix_ports(Report& report, const Field& field);
+
+// The annotation networking.istio.io/traffic-distribution; Unset without it.
+TrafficDistribution read_traffic_distribution(Object& object);
 
 // The annotations that Istio's webhook refuses on every kind of its own.
 void check_istio_annotations(Object& object);

@@ -356,6 +356,7 @@ Resource read_service_entry(Object& object) {
   else
     entry = ServiceEntryReader(object, *spec).read();
   read_status(object, fields.get("status"), entry);
+  entry.traffic_distribution = read_traffic_distribution(object);
   entry.meta = std::move(object.meta);
   return entry;
 }

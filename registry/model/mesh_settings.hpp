@@ -25,6 +25,9 @@ enum class Claims : std::uint8_t { Istio, Strict };
 // The clusters whose Services answer a client whose cluster is known (docs/kubernetes.md).
 enum class ClusterChoice : std::uint8_t { LocalFirst, Merge, LocalOnly };
 
+// Whether services that wish it are answered with near endpoints (docs/kubernetes.md).
+enum class LocalityChoice : std::uint8_t { Off, First, Only };
+
 struct TtlSettings {  // seconds
   std::uint32_t vip = 30;
   std::uint32_t endpoint = 5;
@@ -65,6 +68,9 @@ struct MeshSettings {
   SearchShortcut search_shortcut = SearchShortcut::Known;
   Claims claims = Claims::Istio;
   ClusterChoice clusters = ClusterChoice::LocalFirst;
+  LocalityChoice locality = LocalityChoice::Off;
+  // Of services whose objects and namespaces have no setting.
+  TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
   // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
   std::string istio_config_map = "istio-system/istio";
   SettingOrigins origins;

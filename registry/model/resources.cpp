@@ -34,6 +34,8 @@ std::string_view to_string(Kind kind) {
       return "VirtualService";
     case Kind::ConfigMap:
       return "ConfigMap";
+    case Kind::Node:
+      return "Node";
   }
   return "unknown kind";
 }
@@ -87,6 +89,7 @@ Kind kind_of(const Resource& resource) {
     Kind operator()(const NameTableEntry&) const { return Kind::NameTableEntry; }
     Kind operator()(const VirtualService&) const { return Kind::VirtualService; }
     Kind operator()(const MeshConfig&) const { return Kind::ConfigMap; }
+    Kind operator()(const KubeNode&) const { return Kind::Node; }
   };
   return std::visit(KindOf{}, resource);
 }

@@ -17,6 +17,7 @@
 
 #include "registry/base/ip_address.hpp"
 #include "registry/model/labels.hpp"
+#include "registry/model/locality.hpp"
 #include "registry/model/service_entry_visibility.hpp"
 
 namespace meshdns::registry {
@@ -35,6 +36,7 @@ enum class Kind : std::uint8_t {
   NameTableEntry,
   VirtualService,
   ConfigMap,
+  Node,
 };
 std::string_view to_string(Kind kind);  // "ServiceEntry"
 
@@ -101,6 +103,8 @@ struct ServiceEntry {
   std::vector<std::string> subject_alt_names;
   std::vector<StatusAddress> status_addresses;
   bool auto_allocate = true;  // false: label networking.istio.io/enable-autoallocate-ip is "false"
+  // Annotation networking.istio.io/traffic-distribution.
+  TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
   friend bool operator==(const ServiceEntry&, const ServiceEntry&) = default;
 };
 
@@ -147,6 +151,8 @@ struct KubeService {
   // From a file, neither headless nor an ExternalName, and without an address: a manifest that no
   // API server has taken.  Nothing is known of the Service but that somebody wants it.
   bool is_manifest = false;
+  // spec.trafficDistribution, else the annotation networking.istio.io/traffic-distribution.
+  TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
   friend bool operator==(const KubeService&, const KubeService&) = default;
 };
 
@@ -157,6 +163,9 @@ struct Endpoint {
   std::string target_name;  // targetRef.name of a Pod
   std::string node_name;
   std::string zone;
+  // hints.forZones and hints.forNodes: the clients that the control plane gives it to.
+  std::vector<std::string> hinted_zones = {};
+  std::vector<std::string> hinted_nodes = {};
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
@@ -205,6 +214,8 @@ struct Pod {
 
 struct Namespace {
   ObjectMeta meta;
+  // Annotation networking.istio.io/traffic-distribution: of its services without a setting.
+  TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
   friend bool operator==(const Namespace&, const Namespace&) = default;
 };
 
@@ -284,9 +295,15 @@ struct MeshConfig {
   friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
 };
 
-using Resource =
-    std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod, Namespace,
-                 ServiceExport, ServiceImport, NameTableEntry, VirtualService, MeshConfig>;
+// core/v1 Node.
+struct KubeNode {
+  ObjectMeta meta;  // the labels tell the locality
+  friend bool operator==(const KubeNode&, const KubeNode&) = default;
+};
+
+using Resource = std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod,
+                              Namespace, ServiceExport, ServiceImport, NameTableEntry,
+                              VirtualService, MeshConfig, KubeNode>;
 
 // The identity of an object: kind, cluster, namespace and name.
 struct ResourceKey {

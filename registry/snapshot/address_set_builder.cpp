@@ -5,8 +5,8 @@
 
 namespace meshdns::registry {
 
-void AddressSetBuilder::add(const IpAddress& address, std::uint32_t weight) {
-  if (address.is_unspecified() || !seen_.insert(address).second) return;
+bool AddressSetBuilder::add(const IpAddress& address, std::uint32_t weight) {
+  if (address.is_unspecified() || !seen_.insert(address).second) return false;
   weighted_ |= weight != 1;
   if (address.is_v4()) {
     std::array<std::uint8_t, 4> octets;
@@ -17,6 +17,7 @@ void AddressSetBuilder::add(const IpAddress& address, std::uint32_t weight) {
     set_.v6.push_back(address.octets());
     v6_weights_.push_back(weight);
   }
+  return true;
 }
 
 AddressSet AddressSetBuilder::take() {

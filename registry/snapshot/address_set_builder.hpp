@@ -14,7 +14,8 @@ class AddressSetBuilder {
  public:
   // A duplicate address keeps its first weight: an answer has each address once
   // (docs/semantics-istio.md, "Addresses in answers").  The unspecified address is none.
-  void add(const IpAddress& address, std::uint32_t weight = 1);
+  // False: it was there already, or is no address.
+  bool add(const IpAddress& address, std::uint32_t weight = 1);
   bool empty() const { return set_.empty(); }
   AddressSet take();
 

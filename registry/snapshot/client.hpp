@@ -10,6 +10,7 @@
 
 #include "registry/base/ip_address.hpp"
 #include "registry/model/resources.hpp"
+#include "registry/snapshot/endpoint_place.hpp"
 #include "registry/snapshot/sidecar_scope.hpp"
 #include "registry/snapshot/symbol.hpp"
 
@@ -21,6 +22,8 @@ struct ClientIdentity {
   Labels labels;
   std::string network;
   std::string cluster;
+  std::string node;                 // of Kubernetes
+  Locality locality;                // empty: the node's
   std::vector<std::string> search;  // canonical; empty = the namespace's three
   bool ipv4 = true;
   bool ipv6 = true;
@@ -48,6 +51,7 @@ struct Client final : RefCounted {
   SymbolRef ns;  // null for the public client
   SymbolRef network;
   SymbolRef cluster;
+  Place place;
   Ref<const SidecarScope> scope;    // null = no Sidecar restricts it
   std::vector<std::string> search;  // effective, canonical, without duplicates
 };

@@ -161,6 +161,7 @@ class Merger {
       // Only the oldest entry's endpoint counts, as in Istio.
       if (part->resolution == Resolution::DnsRoundRobin && std::exchange(has_round_robin, true))
         continue;
+      if (!list->near.is_active()) list->near = own->near;
       const auto subsets = static_cast<std::uint16_t>(list->ports.size());
       list->ports.insert(list->ports.end(), own->ports.begin(), own->ports.end());
       for (EndpointEntry entry : own->entries) {

@@ -11,7 +11,7 @@ namespace meshdns::registry {
 namespace {
 
 AddressView view_of(const AddressSet& set) {
-  return {set.v4, set.v6, set.v4_weights, set.v6_weights};
+  return {set.v4, set.v6, set.v4_weights, set.v6_weights, set.places.get()};
 }
 
 // The addresses of the client's own scope, or those of any when it names none.

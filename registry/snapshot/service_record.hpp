@@ -15,6 +15,7 @@
 #include "registry/base/ref.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_index.hpp"
+#include "registry/snapshot/endpoint_place.hpp"
 #include "registry/snapshot/service_parts.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 #include "registry/snapshot/symbol.hpp"
@@ -49,6 +50,7 @@ struct AddressSet {
   // Empty = all equal; else one weight per address, same order.
   std::vector<std::uint32_t> v4_weights;
   std::vector<std::uint32_t> v6_weights;
+  Ref<const AddressPlaces> places;  // null: none is nearer than another
   bool empty() const { return v4.empty() && v6.empty(); }
 };
 
@@ -58,6 +60,7 @@ struct AddressView {
   std::span<const std::array<std::uint8_t, 16>> v6;
   std::span<const std::uint32_t> v4_weights;
   std::span<const std::uint32_t> v6_weights;
+  const AddressPlaces* places = nullptr;
   bool empty() const { return v4.empty() && v6.empty(); }
 };
 
@@ -91,13 +94,15 @@ struct EndpointEntry {
   std::string hostname;  // headless: spec.hostname; empty = the dashed address is its name
   std::string pod_name;  // targetRef.name
   std::string node_name;
-  std::uint16_t subset = 0;  // index into EndpointList::ports
+  std::uint16_t subset = 0;        // index into EndpointList::ports
+  Ref<const EndpointPlace> place;  // null: unknown, or EndpointList::near tells nothing apart
   friend bool operator==(const EndpointEntry&, const EndpointEntry&) = default;
 };
 struct EndpointList final : RefCounted {
   std::vector<EndpointEntry> entries;
   std::vector<Ref<const PortList>> ports;  // of each subset
   EndpointIndex index;                     // of `entries`, once they are complete
+  NearRule near;
   // The endpoint's own DNS label: hostname, else (endpoint_pod_names) the pod's name, else the
   // dashed address ("10-0-0-1", "2001-db8--1"; a final "-" gets a 0).
   static std::string label_of(const EndpointEntry& entry, bool endpoint_pod_names);

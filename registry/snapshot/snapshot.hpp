@@ -23,6 +23,7 @@ namespace meshdns::registry {
 struct NamespaceEntry final : RefCounted {
   SymbolRef name;
   Labels labels;
+  TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
 };
 
 // A name with hosts below it (RFC 4592, section 2.2.2), and the clients that may see it.

@@ -123,7 +123,8 @@ void field(A& a, EgressListener& v) {
 }
 template <typename A>
 void field(A& a, Endpoint& v) {
-  fields(a, v.addresses, v.ready, v.hostname, v.target_name, v.node_name, v.zone);
+  fields(a, v.addresses, v.ready, v.hostname, v.target_name, v.node_name, v.zone, v.hinted_zones,
+         v.hinted_nodes);
 }
 template <typename A>
 void field(A& a, EndpointSubset& v) {
@@ -197,8 +198,8 @@ void meta(A& a, ObjectMeta& m) {
 template <typename A>
 void body(A& a, ServiceEntry& v) {
   fields(a, v.hosts, v.addresses, v.ports, v.location, v.resolution, v.endpoints,
-         v.workload_selector, v.export_to, v.subject_alt_names, v.status_addresses,
-         v.auto_allocate);
+         v.workload_selector, v.export_to, v.subject_alt_names, v.status_addresses, v.auto_allocate,
+         v.traffic_distribution);
 }
 template <typename A>
 void body(A& a, WorkloadEntry& v) {
@@ -211,7 +212,7 @@ void body(A& a, Sidecar& v) {
 template <typename A>
 void body(A& a, KubeService& v) {
   fields(a, v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
-         v.publish_not_ready_addresses, v.export_to, v.is_manifest);
+         v.publish_not_ready_addresses, v.export_to, v.is_manifest, v.traffic_distribution);
 }
 template <typename A>
 void body(A& a, EndpointSlice& v) {
@@ -224,7 +225,11 @@ void body(A& a, Pod& v) {
          v.dns_policy_none, v.searches, v.is_gateway);
 }
 template <typename A>
-void body(A&, Namespace&) {}
+void body(A& a, Namespace& v) {
+  field(a, v.traffic_distribution);
+}
+template <typename A>
+void body(A&, KubeNode&) {}
 template <typename A>
 void body(A&, ServiceExport&) {}
 template <typename A>
@@ -284,6 +289,9 @@ bool make_empty(Kind kind, Resource& resource) {
     case Kind::ConfigMap:
       resource.emplace<MeshConfig>();
       return true;
+    case Kind::Node:
+      resource.emplace<KubeNode>();
+      return true;
   }
   return false;
 }
@@ -300,7 +308,7 @@ bool decode_octets(std::string_view encoded, Resource& resource) {
   return !decoder.bad() && decoder.at_end();
 }
 
-constexpr unsigned kLastKind = static_cast<unsigned>(Kind::ConfigMap);
+constexpr unsigned kLastKind = static_cast<unsigned>(Kind::Node);
 
 std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
                        std::string_view name) {

@@ -7,6 +7,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/claims/address_speaker.hpp"
+#include "registry/derive/place_table.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -42,6 +43,17 @@ void ClientTable::link_sidecar(const SymbolRef& ns, const StoredRef& sidecar, bo
   changed_sidecars_.insert(ns);
 }
 
+void ClientTable::for_each_pod(const std::function<void(const StoredResource&)>& visit) const {
+  pods_.for_each([&](const PodEntry& entry) {
+    for (const StoredRef& object : entry.pods)
+      if (object->kind() == Kind::Pod) visit(*object);
+  });
+}
+
+void ClientTable::refresh(const Pod& pod) {
+  for (const auto& address : pod.ips) changes_.try_emplace(address);
+}
+
 void ClientTable::update() {
   const auto sidecars = std::exchange(changed_sidecars_, {});
   const bool all = std::exchange(all_changed_, false) ||
@@ -57,15 +69,26 @@ void ClientTable::update() {
   }
   for (const auto& [address, changes] : std::exchange(changes_, {}))
     update_address(address, changes);
-  if (!all && sidecars.empty()) return;
-  default_client_ = make(clients_.default_identity);
+  const bool is_default_changed = std::exchange(default_changed_, false);
+  if (!all && sidecars.empty() && !is_default_changed) return;
+  make_default();
+  sidecars_.sweep();
+}
+
+void ClientTable::make_default() {
+  ClientIdentity identity = clients_.default_identity;
+  if (identity.locality.empty())
+    identity.locality = nodes_.locality_of(identity.cluster, identity.node);
+  default_client_ = make(identity);
   auto* nobody = new Client;
   nobody->identity.description = "unknown client (public)";
   // Nothing tells its namespace, but it is near to this daemon.
   nobody->identity.cluster = clients_.default_identity.cluster;
   nobody->cluster = default_client_->cluster;
+  nobody->identity.node = identity.node;
+  nobody->identity.locality = identity.locality;
+  nobody->place = default_client_->place;
   public_client_ = Ref<const Client>(nobody);
-  sidecars_.sweep();
 }
 
 // The objects that have an address after the changes; the last change of an object wins.
@@ -146,12 +169,14 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
   identity.labels = meta.labels;
   identity.network = meta.network;
   identity.cluster = meta.cluster.empty() ? clients_.default_identity.cluster : meta.cluster;
+  identity.locality = locality_of(workload);
   identity.description =
       std::string(to_string(kind_of(workload))) + " " + meta.ns + "/" + meta.name;
   if (const auto* pod = std::get_if<Pod>(&workload)) {
     if (!pod->dns_policy_none) identity.search = search_list_of_pod(meta.ns);
     identity.search.insert(identity.search.end(), pod->searches.begin(), pod->searches.end());
     identity.narrowed_by_sidecars = !pod->is_gateway;
+    identity.node = pod->node_name;
     // The API gives a Pod one address of each family that it has.
     identity.ipv4 = std::ranges::any_of(pod->ips, &IpAddress::is_v4);
     identity.ipv6 = std::ranges::any_of(pod->ips, &IpAddress::is_v6);
@@ -162,6 +187,22 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
     if (!entry.spec.network.empty()) identity.network = entry.spec.network;
   }
   return identity;
+}
+
+// A workload whose place nothing tells is taken to be where the daemon is, unless its node is
+// another one.
+Locality ClientTable::locality_of(const Resource& workload) const {
+  const ObjectMeta& meta = meta_of(workload);
+  const ClientIdentity& daemon = clients_.default_identity;
+  if (const auto* entry = std::get_if<WorkloadEntry>(&workload)) {
+    if (!entry->spec.locality.empty()) return parse_locality(entry->spec.locality);
+    return locality_of_label(selectable_labels(*entry)).value_or(daemon.locality);
+  }
+  if (const auto labelled = locality_of_label(meta.labels)) return *labelled;
+  const std::string& node = std::get<Pod>(workload).node_name;
+  Locality of_node = nodes_.locality_of(meta.cluster, node);
+  if (!of_node.empty()) return of_node;
+  return node.empty() || daemon.node.empty() || node == daemon.node ? daemon.locality : of_node;
 }
 
 std::vector<std::string> ClientTable::search_list_of_pod(std::string_view ns) const {
@@ -182,6 +223,7 @@ Ref<const Client> ClientTable::make(const ClientIdentity& identity) {
   const SymbolRef ns = symbols_.intern(identity.ns);
   const StoredRef sidecar = sidecar_of(identity, ns);
   return describe(identity, ns, intern(identity.network), intern(identity.cluster),
+                  place_of(identity.locality, identity.node, symbols_),
                   sidecar ? sidecars_.scope_of(sidecar, ns, symbols_) : Ref<const SidecarScope>());
 }
 
@@ -196,20 +238,26 @@ Ref<const Client> ClientTable::visitor(const ClientIdentity& identity) const {
   Ref<const SidecarScope> scope;
   if (sidecar)
     scope = SidecarScope::compile(std::get<Sidecar>(sidecar->decode()), ns, symbols_, sidecar);
-  return describe(identity, ns, identity.network.empty() ? SymbolRef() : look_up(identity.network),
-                  identity.cluster.empty() ? SymbolRef() : look_up(identity.cluster),
+  const auto look_up_part = [&](const std::string& text) {
+    return text.empty() ? SymbolRef() : look_up(text);
+  };
+  const Locality& locality = identity.locality;
+  return describe(identity, ns, look_up_part(identity.network), look_up_part(identity.cluster),
+                  {look_up_part(identity.node), look_up_part(locality.region),
+                   look_up_part(locality.zone), look_up_part(locality.subzone)},
                   std::move(scope));
 }
 
 Ref<const Client> ClientTable::describe(const ClientIdentity& identity, const SymbolRef& ns,
                                         const SymbolRef& network, const SymbolRef& cluster,
-                                        Ref<const SidecarScope> scope) const {
+                                        Place place, Ref<const SidecarScope> scope) const {
   auto* client = new Client;
   Ref<const Client> result(client);
   client->identity = identity;
   client->ns = ns;
   client->network = network;
   client->cluster = cluster;
+  client->place = std::move(place);
   client->scope = std::move(scope);
   const auto search = identity.search.empty() ? search_list_of_pod(identity.ns) : identity.search;
   for (const auto& text : search) {

@@ -5,6 +5,7 @@
 // Control thread; any thread may read the published data.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <unordered_set>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "registry/tables/node_table.hpp"
 #include "registry/tables/sidecar_table.hpp"
 #include "registry/tables/workload_table.hpp"
 
@@ -22,8 +24,9 @@ namespace meshdns::registry {
 class ClientTable {
  public:
   // REQUIRES: all outlive the table.  `workloads` has the arguments of link_workload().
-  ClientTable(const MeshSettings& settings, SymbolTable& symbols, const WorkloadTable& workloads)
-      : settings_(settings), symbols_(symbols), workloads_(workloads) {}
+  ClientTable(const MeshSettings& settings, SymbolTable& symbols, const WorkloadTable& workloads,
+              const NodeTable& nodes)
+      : settings_(settings), symbols_(symbols), workloads_(workloads), nodes_(nodes) {}
 
   // The next update() makes all clients again.
   void use(ClientSettings clients);
@@ -32,6 +35,13 @@ class ClientTable {
   // `workload` is the decoded `stored`: a WorkloadEntry or Pod that is added (`add`) or removed.
   void link_workload(const StoredRef& stored, const Resource& workload, bool add);
   void link_sidecar(const SymbolRef& ns, const StoredRef& sidecar, bool add);
+  // Visits the Pods with an address as of the last update(), one with several addresses several
+  // times.
+  void for_each_pod(const std::function<void(const StoredResource&)>& visit) const;
+  // The next update() makes the clients at the Pod's addresses again.
+  void refresh(const Pod& pod);
+  // The next update() makes the client of the configuration again.
+  void refresh_default() { default_changed_ = true; }
   // Makes the clients again that depend on changes since the last call.
   void update();
 
@@ -58,18 +68,21 @@ class ClientTable {
   Ref<const ClientEntry> client_entry(const IpAddress& address,
                                       const std::vector<StoredRef>& objects);
   ClientIdentity identity_of(const Resource& workload) const;
+  Locality locality_of(const Resource& workload) const;
+  void make_default();
   // The search list of a Pod that has none of its own.
   std::vector<std::string> search_list_of_pod(std::string_view ns) const;
   // The Sidecar that narrows the client's view; null = none.
   StoredRef sidecar_of(const ClientIdentity& identity, const SymbolRef& ns) const;
   Ref<const Client> make(const ClientIdentity& identity);
   Ref<const Client> describe(const ClientIdentity& identity, const SymbolRef& ns,
-                             const SymbolRef& network, const SymbolRef& cluster,
+                             const SymbolRef& network, const SymbolRef& cluster, Place place,
                              Ref<const SidecarScope> scope) const;
 
   const MeshSettings& settings_;
   SymbolTable& symbols_;
   const WorkloadTable& workloads_;
+  const NodeTable& nodes_;
   ClientSettings clients_;
   SidecarTable sidecars_;
   HashTrie<PodEntry> pods_;
@@ -80,6 +93,7 @@ class ClientTable {
   std::map<IpAddress, ObjectChanges> changes_;  // empty: the clients of the address alone
   std::unordered_set<SymbolRef, SymbolHash> changed_sidecars_;  // by namespace
   bool all_changed_ = true;
+  bool default_changed_ = true;
 };
 
 }  // namespace meshdns::registry

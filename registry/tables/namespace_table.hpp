@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Namespace objects, for rules with a namespaceSelector.
+// The Namespace objects, for rules with a namespaceSelector and for settings of their services.
 //
 // Control thread; any thread may read the published data.
 #pragma once
@@ -19,9 +19,13 @@ class NamespaceTable {
   void erase(const SymbolRef& name);
   // Null: there is no such object.
   const Labels* labels_of(std::string_view name) const;
+  // Unset: there is no such object, or it has no setting.
+  TrafficDistribution distribution_of(std::string_view name) const;
   void publish_to(Snapshot& snapshot) const { snapshot.namespaces = entries_; }
 
  private:
+  const NamespaceEntry* find(std::string_view name) const;
+
   HashTrie<NamespaceEntry> entries_;
 };
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "registry/view/near_order.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -17,12 +19,33 @@ void add_least(std::span<const Octets> addresses, std::size_t max, IpAddress (*a
   for (const Octets& octets : least) words.push_back(address_of(octets).to_string());
 }
 
-std::string address_text(const AddressView& addresses, std::size_t max) {
+std::string address_text(std::span<const std::array<std::uint8_t, 4>> v4,
+                         std::span<const std::array<std::uint8_t, 16>> v6, std::size_t max) {
   std::vector<std::string> words;
-  add_least(addresses.v4, max, &IpAddress::v4, words);
-  add_least(addresses.v6, max - words.size(), &IpAddress::v6, words);
+  add_least(v4, max, &IpAddress::v4, words);
+  add_least(v6, max - words.size(), &IpAddress::v6, words);
   std::ranges::sort(words);
-  return list_of(words, addresses.v4.size() + addresses.v6.size(), "addresses");
+  return list_of(words, v4.size() + v6.size(), "addresses");
+}
+
+template <typename Octets>
+std::vector<Octets> nearest_of(std::span<const Octets> addresses, const AddressPlaces& places,
+                               std::span<const std::uint16_t> of_address, const Place& client) {
+  std::vector<Octets> nearest;
+  if (addresses.empty()) return nearest;
+  const NearOrder order(places, of_address, client);
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    if (order.nearness_of(i) == order.nearest()) nearest.push_back(addresses[i]);
+  return nearest;
+}
+
+std::string address_text(const View& view, const ServiceRecord& service, std::size_t max) {
+  const AddressView all = view.addresses(service);
+  if (all.places == nullptr || view.settings().locality != LocalityChoice::Only)
+    return address_text(all.v4, all.v6, max);
+  const Place& client = view.client().place;
+  return address_text(nearest_of(all.v4, *all.places, all.places->v4, client),
+                      nearest_of(all.v6, *all.places, all.places->v6, client), max);
 }
 
 // The answer of a service whose endpoints are names.
@@ -49,7 +72,7 @@ std::string answer_text(const View& view, const ServiceRecord* service, std::siz
   switch (service->answer) {
     case AnswerKind::Vips:
     case AnswerKind::Endpoints:
-      return address_text(view.addresses(*service), max);
+      return address_text(view, *service, max);
     case AnswerKind::Alias:
       return "CNAME " + std::string(service->alias());
     case AnswerKind::NoAddress:

@@ -32,6 +32,7 @@ BUILT_IN = {
     ("", "services"): (["v1"], "Service"),
     ("", "endpoints"): (["v1"], "Endpoints"),
     ("", "pods"): (["v1"], "Pod"),
+    ("", "nodes"): (["v1"], "Node"),
     ("", "configmaps"): (["v1"], "ConfigMap"),
     SLICES: (["v1"], "EndpointSlice"),
     CRDS: (["v1"], "CustomResourceDefinition"),
@@ -230,7 +231,7 @@ class KubeApi:
             item = copy.deepcopy(item)
             collection = self.collection_of(item["kind"])
             meta = item["metadata"]
-            if item["kind"] not in ("Namespace", "CustomResourceDefinition"):
+            if item["kind"] not in ("Namespace", "Node", "CustomResourceDefinition"):
                 meta.setdefault("namespace", "default")
             meta.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
             key = (meta.get("namespace", ""), meta["name"])
@@ -244,7 +245,7 @@ class KubeApi:
 
     def delete(self, kind, name, namespace=None):
         collection = self.collection_of(kind)
-        namespace = "" if kind in ("Namespace", "CustomResourceDefinition") else namespace or "default"
+        namespace = "" if kind in ("Namespace", "Node", "CustomResourceDefinition") else namespace or "default"
         with self.changed:
             before = self.objects[collection].pop((namespace, name))
             self.version += 1

@@ -36,6 +36,7 @@ _API_VERSIONS = {
     "Endpoints": "v1",
     "Pod": "v1",
     "Namespace": "v1",
+    "Node": "v1",
     "EndpointSlice": "discovery.k8s.io/v1",
     "ServiceImport": "multicluster.x-k8s.io/v1alpha1",
     "ServiceExport": "multicluster.x-k8s.io/v1alpha1",

@@ -58,7 +58,7 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
   registry_.set_publish([this](std::shared_ptr<const registry::Snapshot> snapshot) {
     publisher_.publish(std::move(snapshot));
   });
-  registry_.set_clients(client_settings(config_.client));
+  registry_.set_clients(client_settings(config_));
   registry_.set_state(is_authority(config_), true, false);
   auto lookups = EndpointLookups::open(loop.get(), forwarding_, upstream_config_, config_.cache);
   if (!lookups) throw std::runtime_error(lookups.error().message);

@@ -49,6 +49,7 @@ class Planner {
       add_served("serviceimports", group, Kind::ServiceImport);
     }
     add_pods();
+    add_nodes();
     return std::move(plan_);
   }
 
@@ -173,6 +174,19 @@ class Planner {
     }
     for (const auto& ns : needs_.selected_pods)
       add_in(ns, "pods", "", Kind::Pod, "selected", {}, elsewhere);
+  }
+
+  // Their labels alone: their status changes all the time.  Without Pods of other nodes, the own
+  // one is enough.
+  void add_nodes() {
+    if (!needs_.node_places || (needs_.node_name.empty() && !needs_.client_pods)) return;
+    const bool is_one =
+        !needs_.node_name.empty() && !needs_.all_pods && needs_.selected_pods.empty();
+    PlannedCollection& nodes =
+        add_in({}, "nodes", "", Kind::Node, is_one ? needs_.node_name : std::string(), {},
+               is_one ? "metadata.name=" + needs_.node_name : std::string());
+    nodes.collection.content = Content::Metadata;
+    nodes.is_optional = true;
   }
 
   const WatchNeeds& needs_;

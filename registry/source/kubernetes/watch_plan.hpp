@@ -25,6 +25,7 @@ struct WatchNeeds {
   bool root_namespace_is_set = true;          // MeshConfig does not change it
   std::string node_name;                      // empty = not known: then the Pods of every node
   bool client_pods = false;                   // Pods of this node give the identity of clients
+  bool node_places = false;                   // near endpoints: the labels of Nodes
   bool all_pods = false;                      // verified pod names
   bool all_slices = false;                    // those of Services with cluster IPs, too
   std::set<std::string> selected_pods;        // namespaces whose Pods are ServiceEntries' endpoints

@@ -31,6 +31,13 @@ TEST(ServiceTest, EveryRuleHasItsFieldAndLine) {
       {"bad cluster IPs",
        "spec:\n  clusterIPs:\n  - 10.96.0.1\n  - x\n",
        {"7 error spec.clusterIPs[1]"}},
+      {"traffic distribution",
+       "spec: {clusterIP: None, trafficDistribution: PreferSameNode}\n",
+       {}},
+      {"unknown traffic distribution",
+       "spec: {clusterIP: None, trafficDistribution: Near}\n",
+       {"4 warning spec.trafficDistribution"},
+       "PreferSameZone"},
       {"unknown type", "spec: {type: clusterip}\n", {"4 error spec.type"}, "\"ClusterIP\""},
       {"load balancer", "spec: {type: LoadBalancer, clusterIP: 10.96.0.1}\n", {}},
       {"no spec", "", {"1 error spec"}},
@@ -220,7 +227,7 @@ endpoints:
   nodeName: node-a
   zone: zone-a
   targetRef: {kind: Pod, name: db-0, namespace: default}
-  hints: {forZones: [{name: zone-a}]}
+  hints: {forZones: [{name: zone-a}, {name: zone-b}], forNodes: [{name: node-a}]}
 - addresses: [10.0.0.3]
   conditions: {ready: null, serving: null}
   targetRef: {kind: Node, name: n}
@@ -234,7 +241,14 @@ endpoints:
   const auto& endpoints = result.subsets[0].endpoints;
   ASSERT_EQ(endpoints.size(), 4U);
   EXPECT_TRUE(endpoints[0].ready);
-  EXPECT_EQ(endpoints[1], (Endpoint{{ip("10.0.0.2")}, false, "db-0", "db-0", "node-a", "zone-a"}));
+  EXPECT_EQ(endpoints[1], (Endpoint{{ip("10.0.0.2")},
+                                    false,
+                                    "db-0",
+                                    "db-0",
+                                    "node-a",
+                                    "zone-a",
+                                    {"zone-a", "zone-b"},
+                                    {"node-a"}}));
   EXPECT_TRUE(endpoints[2].ready);
   EXPECT_EQ(endpoints[2].target_name, "");
   EXPECT_EQ(endpoints[2].zone, "zone-b");
@@ -402,6 +416,51 @@ TEST(PodTest, EveryRuleHasItsFieldAndLine) {
       {"unknown field", "spec: {nodename: a}\n", {"4 warning spec.nodename"}, "\"nodeName\""},
   };
   for (const SpecCase& c : cases) expect_case(c, object("v1", "Pod", c.text));
+}
+
+TEST(NodeTest, HasNoNamespaceAndAnyStatus) {
+  const auto result = only<KubeNode>(
+      read("apiVersion: v1\nkind: Node\nmetadata:\n  name: node-1.example.org\n"
+           "  labels: {topology.kubernetes.io/region: r, topology.kubernetes.io/zone: a}\n"
+           "spec: {podCIDR: 10.1.0.0/24}\nstatus: {nodeInfo: {machineID: x}}\n"));
+  EXPECT_EQ(result.meta.name, "node-1.example.org");
+  EXPECT_EQ(result.meta.ns, "");
+  EXPECT_EQ(locality_of_node(result.meta.labels), (Locality{"r", "a", ""}));
+}
+
+TEST(TrafficDistributionTest, OfTheServiceCountsBeforeItsAnnotation) {
+  const auto of = [](std::string_view annotation, std::string_view field) {
+    return only<KubeService>(
+               read("apiVersion: v1\nkind: Service\nmetadata:\n  name: db\n  annotations:\n"
+                    "    networking.istio.io/traffic-distribution: " +
+                    std::string(annotation) + "\nspec: {clusterIP: None" + std::string(field) +
+                    "}\n"))
+        .traffic_distribution;
+  };
+  EXPECT_EQ(of("prefersamezone", ""), TrafficDistribution::SameZone);
+  EXPECT_EQ(of("Any", ""), TrafficDistribution::Any);
+  EXPECT_EQ(of("PreferClose", ", trafficDistribution: PreferSameNode"),
+            TrafficDistribution::SameNode);
+  EXPECT_EQ(of("''", ""), TrafficDistribution::Unset);
+  expect_case({"unknown word",
+               "",
+               {"3 warning metadata.annotations.networking.istio.io/"
+                "traffic-distribution"}},
+              "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: "
+              "{networking.istio.io/traffic-distribution: near}}\n");
+}
+
+TEST(LocalityTest, IsReadFromEachOfItsForms) {
+  EXPECT_EQ(parse_locality("r/a/s"), (Locality{"r", "a", "s"}));
+  EXPECT_EQ(parse_locality("/a"), (Locality{"", "a", ""}));
+  EXPECT_EQ(parse_locality("r"), (Locality{"r", "", ""}));
+  EXPECT_EQ((Locality{"", "a", ""}).to_string(), "/a");
+  EXPECT_EQ((Locality{"r", "a", "s"}).to_string(), "r/a/s");
+  EXPECT_EQ(locality_of_label({{"istio-locality", "r.a.s"}}), (Locality{"r", "a", "s"}));
+  EXPECT_EQ(locality_of_label({{"app", "x"}}), std::nullopt);
+  EXPECT_EQ(locality_of_node({{"failure-domain.beta.kubernetes.io/zone", "a"},
+                              {"topology.istio.io/subzone", "s"}}),
+            (Locality{"", "a", "s"}));
 }
 
 TEST(NamespaceTest, HasNoNamespaceItself) {

@@ -48,6 +48,27 @@ TEST(WatchPlanTest, FollowsSlicesWithoutTheLabelByTheNamesOfTheirServices) {
             "kubernetes.io/service-name in (cache,db)");
 }
 
+TEST(WatchPlanTest, FollowsNodesOnlyForNearEndpoints) {
+  const auto nodes = [](WatchNeeds needs) {
+    std::vector<std::string> lines = plan(needs, kToday);
+    std::erase_if(lines, [](const std::string& line) { return !line.contains("/nodes"); });
+    return lines;
+  };
+  WatchNeeds needs;
+  needs.node_name = "node-1";
+  needs.client_pods = true;
+  EXPECT_THAT(nodes(needs), ElementsAre());
+  needs.node_places = true;
+  EXPECT_THAT(nodes(needs), ElementsAre("/api/v1/nodes f:metadata.name=node-1"));
+  needs.selected_pods = {"shop"};
+  EXPECT_THAT(nodes(needs), ElementsAre("/api/v1/nodes"));
+  needs.selected_pods = {};
+  needs.node_name = "";
+  EXPECT_THAT(nodes(needs), ElementsAre("/api/v1/nodes"));
+  needs.client_pods = false;
+  EXPECT_THAT(nodes(needs), ElementsAre());
+}
+
 TEST(WatchPlanTest, TakesTheVersionThatIsServed) {
   EXPECT_THAT(plan({}, {{"endpointslices.discovery.k8s.io", "v1beta1"},
                         {"serviceentries.networking.istio.io", "v1alpha3"}}),

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/model/locality.hpp"
+
+#include <algorithm>
+
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+std::string label_or_empty(const Labels& labels, std::string_view key) {
+  const auto found = std::ranges::find(labels, key, &Labels::value_type::first);
+  return found == labels.end() ? std::string() : found->second;
+}
+
+std::string first_label(const Labels& labels, std::string_view key, std::string_view older_key) {
+  std::string value = label_or_empty(labels, key);
+  return value.empty() ? label_or_empty(labels, older_key) : value;
+}
+
+}  // namespace
+
+std::string Locality::to_string() const {
+  std::string text = region + "/" + zone + "/" + subzone;
+  while (text.ends_with('/')) text.pop_back();
+  return text;
+}
+
+Locality parse_locality(std::string_view text, char separator) {
+  Locality locality;
+  for (std::string* part : {&locality.region, &locality.zone, &locality.subzone}) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    *part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return locality;
+}
+
+Locality locality_of_node(const Labels& labels) {
+  return {
+      first_label(labels, "topology.kubernetes.io/region",
+                  "failure-domain.beta.kubernetes.io/region"),
+      first_label(labels, "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+      label_or_empty(labels, "topology.istio.io/subzone")};
+}
+
+std::optional<Locality> locality_of_label(const Labels& labels) {
+  const std::string text = label_or_empty(labels, "istio-locality");
+  if (text.empty()) return std::nullopt;
+  // Values of labels have no slash; Istio writes dots, or slashes where nothing forbids them.
+  return parse_locality(text, text.find('/') == std::string::npos ? '.' : '/');
+}
+
+std::string_view to_string(TrafficDistribution distribution) {
+  switch (distribution) {
+    case TrafficDistribution::Unset:
+      return "";
+    case TrafficDistribution::Any:
+      return "Any";
+    case TrafficDistribution::SameZone:
+      return "PreferSameZone";
+    case TrafficDistribution::SameNode:
+      return "PreferSameNode";
+  }
+  return "";
+}
+
+std::optional<TrafficDistribution> parse_traffic_distribution(std::string_view word) {
+  const std::string lower = to_lower(word);
+  if (lower == "prefersamezone" || lower == "preferclose") return TrafficDistribution::SameZone;
+  if (lower == "prefersamenode") return TrafficDistribution::SameNode;
+  if (lower == "any") return TrafficDistribution::Any;
+  return std::nullopt;
+}
+
+}  // namespace meshdns::registry
