@@ -11,6 +11,7 @@
 #include "dnsd/query/endpoint_answer.hpp"
 #include "dnsd/query/local_names.hpp"
 #include "dnsd/query/name_buffer.hpp"
+#include "dnsd/query/near_answer.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/octets.hpp"
 
@@ -146,11 +147,39 @@ void add_rotated(AnswerContext& context, std::uint32_t ttl, std::uint64_t key,
   }
 }
 
+template <std::size_t N>
+void add_by_nearness(AnswerContext& context, std::uint32_t ttl, std::uint64_t key,
+                     std::span<const std::array<std::uint8_t, N>> addresses,
+                     std::span<const std::uint32_t> weights,
+                     const registry::AddressPlaces& places) {
+  const registry::NearOrder order(places, N == 4 ? places.v4 : places.v6,
+                                  context.view.client().place);
+  const bool nearest_only = context.view.settings().locality == registry::LocalityChoice::Only;
+  const auto next_turn = [&](registry::Nearness nearness) {
+    return context.rotation.next(key ^ (static_cast<std::uint64_t>(nearness) + 1) << 48);
+  };
+  for_each_by_nearness(order, addresses.size(), weights, nearest_only, next_turn,
+                       [&](std::size_t place) {
+                         if (add_address(context.writer, context.owner, ttl, addresses[place]))
+                           return true;
+                         context.writer.set_truncated();
+                         return false;
+                       });
+}
+
 void answer_addresses(const Decision& decision, AnswerContext& context) {
   const ServiceRecord& service = *decision.match.service;
   const registry::AddressView addresses = context.view.addresses(service);
   const std::uint32_t ttl = context.view.ttl(service);
   const std::uint64_t key = rotation_key(service, context.type);
+  if (const registry::AddressPlaces* const places = addresses.places; places != nullptr)
+      [[unlikely]] {
+    if (context.type == Type::A)
+      add_by_nearness<4>(context, ttl, key, addresses.v4, addresses.v4_weights, *places);
+    else
+      add_by_nearness<16>(context, ttl, key, addresses.v6, addresses.v6_weights, *places);
+    return;
+  }
   if (context.type == Type::A)
     add_rotated<4>(context, ttl, key, addresses.v4, addresses.v4_weights);
   else

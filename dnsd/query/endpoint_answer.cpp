@@ -106,12 +106,15 @@ class SrvWriter {
     weight_ = static_cast<std::uint16_t>(std::max<std::size_t>(1, 100 / targets));
   }
   // False: it does not fit, and the answer says so.
-  // `is_label`: `label` is one label, or none.
-  bool add(std::string_view label, bool is_label, std::uint16_t port, MessageWriter::NameRef* at) {
-    const bool added = is_label ? writer_.add_srv_below(Section::Answer, owner_, ttl_,
-                                                        {0, weight_, port}, label, wire_host_, at)
-                                : writer_.add_srv(Section::Answer, owner_, ttl_, 0, weight_, port,
-                                                  name_.join(label, host_), at);
+  // `is_label`: `label` is one label, or none.  `priority`: clients try the lowest first (RFC
+  // 2782).
+  bool add(std::string_view label, bool is_label, std::uint16_t priority, std::uint16_t port,
+           MessageWriter::NameRef* at) {
+    const bool added = is_label
+                           ? writer_.add_srv_below(Section::Answer, owner_, ttl_,
+                                                   {priority, weight_, port}, label, wire_host_, at)
+                           : writer_.add_srv(Section::Answer, owner_, ttl_, priority, weight_, port,
+                                             name_.join(label, host_), at);
     if (!added) writer_.set_truncated();
     return added;
   }
@@ -153,7 +156,7 @@ void answer_service_ports(const ServicePorts& ports, const ServiceLabels& labels
       first_place(context.rotation.next(rotation_key(service, Type::Srv)), numbers.size());
   MessageWriter::NameRef at = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!writer.add({}, true, numbers[(start + i) % numbers.size()], &at)) break;
+    if (!writer.add({}, true, 0, numbers[(start + i) % numbers.size()], &at)) break;
   if (at != 0) add_service_glue(context, service, at);
 }
 
@@ -176,7 +179,9 @@ class EndpointPorts {
     writer.share_among(chosen_);
     for (Target& target : std::span(targets_).first(chosen_)) {
       const Named& named = *target.named;
-      if (!writer.add(endpoints_.label(named), !named.has_dot, target.port, &target.at)) break;
+      if (!writer.add(endpoints_.label(named), !named.has_dot, target.priority, target.port,
+                      &target.at))
+        break;
       ++written_;
     }
     if (written_ <= kMaxGluedTargets) add_glue();
@@ -186,6 +191,7 @@ class EndpointPorts {
   using Named = LabelledEndpoints::Named;
   struct Target {
     const Named* named;
+    std::uint16_t priority;
     std::uint16_t port;
     MessageWriter::NameRef at;  // once it is written
   };
@@ -203,6 +209,34 @@ class EndpointPorts {
         first_place(context_.rotation.next(rotation_key(service_, Type::Srv)), all.size());
     const auto group = endpoints_.index().named(endpoints_.label(all[turn]));
     const auto start = static_cast<std::size_t>(group.data() - all.data());
+    const auto each_from_start = [&](const auto& is_wanted) {
+      choose_among(all, start, most, is_wanted);
+    };
+    const registry::NearRule& rule = service_.endpoints()->near;
+    if (!rule.is_active()) [[likely]]
+      return each_from_start([](const Named&) { return true; });
+    choose_by_nearness(rule, each_from_start);
+  }
+  // Near ones have a lower priority than far ones, which clients so try last.
+  template <typename Choose>
+  void choose_by_nearness(const registry::NearRule& rule, const Choose& choose_wanted) {
+    const registry::Place& client = context_.view.client().place;
+    const bool nearest_only = context_.view.settings().locality == registry::LocalityChoice::Only;
+    for (std::size_t i = 0; i < registry::kNearnesses; ++i) {
+      const std::size_t before = chosen_;
+      choose_wanted([&](const Named& named) {
+        const registry::EndpointPlace* const place = endpoints_.entry(named).place.get();
+        return rule.nearness(place, client) == static_cast<registry::Nearness>(i);
+      });
+      if (chosen_ == before) continue;
+      if (nearest_only) return;
+      ++priority_;
+    }
+  }
+  template <typename IsWanted>
+  void choose_among(std::span<const Named> all, std::size_t start, std::size_t most,
+                    const IsWanted& is_wanted) {
+    if (chosen_ == most) return;
     const bool all_reached = are_all_reached(context_.view, endpoints_.index());
     const Named* last = nullptr;
     PortSet of_label;
@@ -212,8 +246,9 @@ class EndpointPorts {
       if (last == nullptr || !have_one_label(each, *last)) of_label.clear();
       last = &each;
       if (!all_reached && !context_.view.reaches(endpoints_.entry(each))) continue;
+      if (!is_wanted(each)) continue;
       for (const std::uint16_t port : wanted_ports(each.subset))
-        if (chosen_ < most && of_label.add(port)) targets_[chosen_++] = {&each, port, 0};
+        if (chosen_ < most && of_label.add(port)) targets_[chosen_++] = {&each, priority_, port, 0};
       if (chosen_ == most) return;
     }
   }
@@ -266,6 +301,7 @@ class EndpointPorts {
   const LabelledEndpoints endpoints_;
   std::vector<std::uint16_t> wanted_;
   std::optional<std::uint16_t> wanted_subset_;
+  std::uint16_t priority_ = 0;  // of the targets that are chosen
   std::size_t chosen_ = 0;
   std::size_t written_ = 0;
   // Not in the heap: so much memory would go back to the system after each answer.

@@ -48,6 +48,9 @@ class RotationTable {
 inline std::size_t first_place(std::uint32_t turn, std::size_t size) {
   return turn % static_cast<std::uint32_t>(size);
 }
+// A point below `total`, which is met as often as any other and spread out rather than in runs.
+// REQUIRES: total > 0.
+std::uint64_t weighted_position(std::uint32_t turn, std::uint64_t total);
 // The same in proportion to `weights`, spread out rather than in runs.
 // REQUIRES: not empty, not all zero.
 std::size_t first_weighted_place(std::uint32_t turn, std::span<const std::uint32_t> weights);

@@ -92,7 +92,51 @@ std::string_view describe_reach(const ServiceRecord& service) {
                "client without a proxy needs a route to it";
 }
 
-std::string describe_endpoint(const View& view, const EndpointEntry& endpoint) {
+// ", node n1, zone a (same zone)".
+std::string describe_place(const View& view, const registry::NearRule& rule,
+                           const EndpointEntry& endpoint) {
+  if (!rule.is_active()) return {};
+  if (!endpoint.place) return ", place unknown";
+  const registry::Place& place = endpoint.place->place;
+  std::string text;
+  if (place.node) text += fmt::format(", node {}", place.node->text());
+  if (place.region) text += fmt::format(", region {}", place.region->text());
+  if (place.zone) text += fmt::format(", zone {}", place.zone->text());
+  if (rule.by_hinted_zones)
+    for (const auto& zone : endpoint.place->hinted_zones)
+      text += fmt::format(", hint for zone {}", zone->text());
+  if (rule.by_hinted_nodes)
+    for (const auto& node : endpoint.place->hinted_nodes)
+      text += fmt::format(", hint for node {}", node->text());
+  const registry::Nearness nearness = rule.nearness(endpoint.place.get(), view.client().place);
+  return text + fmt::format(" ({})", to_string(nearness));
+}
+
+std::string describe_client_place(const registry::Place& place) {
+  std::string text;
+  const auto add = [&](std::string_view what, const registry::SymbolRef& part) {
+    if (part) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, part->text());
+  };
+  add("node", place.node);
+  add("region", place.region);
+  add("zone", place.zone);
+  add("subzone", place.subzone);
+  return text.empty() ? "unknown, so none is near" : text;
+}
+
+// Why the order of the answer is what it is.
+std::string describe_locality(const View& view, const registry::NearRule& rule) {
+  const bool is_only = view.settings().locality == registry::LocalityChoice::Only;
+  const std::string_view wish = rule.is_active() && rule.by_hinted_zones
+                                    ? "hints of its EndpointSlices"
+                                    : to_string(rule.distribution);
+  return fmt::format("near endpoints {} (mesh.locality: {}; {}); place of the client: {}",
+                     is_only ? "only" : "first", is_only ? "only" : "first", wish,
+                     describe_client_place(view.client().place));
+}
+
+std::string describe_endpoint(const View& view, const registry::NearRule& rule,
+                              const EndpointEntry& endpoint) {
   std::string text = fmt::format("endpoint: {} {}", endpoint.address.to_string(),
                                  endpoint.ready ? "ready" : "not ready");
   if (!endpoint.hostname.empty()) text += ", hostname " + endpoint.hostname;
@@ -101,6 +145,7 @@ std::string describe_endpoint(const View& view, const EndpointEntry& endpoint) {
   if (endpoint.network) text += fmt::format(", network {}", endpoint.network->text());
   if (endpoint.cluster) text += fmt::format(", cluster {}", endpoint.cluster->text());
   if (!view.reaches(endpoint)) text += " (not the client's network)";
+  text += describe_place(view, rule, endpoint);
   return text;
 }
 
@@ -108,9 +153,11 @@ void add_endpoints(const View& view, const ServiceRecord& service,
                    std::vector<std::string>& facts) {
   const EndpointList* const endpoints = service.endpoints();
   if (endpoints == nullptr) return;
+  if (endpoints->near.is_active() && service.answer == AnswerKind::Endpoints)
+    facts.push_back(describe_locality(view, endpoints->near));
   const std::size_t shown = std::min(endpoints->entries.size(), kMaxShown);
   for (std::size_t i = 0; i < shown; ++i)
-    facts.push_back(describe_endpoint(view, endpoints->entries[i]));
+    facts.push_back(describe_endpoint(view, endpoints->near, endpoints->entries[i]));
   if (endpoints->entries.size() > shown)
     facts.push_back(fmt::format("and {} more endpoints", endpoints->entries.size() - shown));
 }
