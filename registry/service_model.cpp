@@ -90,21 +90,24 @@ class AttributeTable {
     if (entry.workload_selector)
       registry_.for_each_selected(ns_, *entry.workload_selector,
                                   [&](const Resource& workload) { add_workload(entry, workload); });
-    for (const auto& spec : entry.endpoints) add_spec(entry, spec, attributes_of(spec), true);
+    for (const auto& spec : entry.endpoints)
+      add_spec(entry, spec, entry.meta, attributes_of(spec), true);
   }
 
   void add_workload(const ServiceEntry& entry, const Resource& resource) {
     if (const auto* workload = std::get_if<WorkloadEntry>(&resource))
-      return add_spec(entry, workload->spec, attributes_of(*workload), workload->healthy);
+      return add_spec(entry, workload->spec, workload->meta, attributes_of(*workload),
+                      workload->healthy);
     const auto* pod = std::get_if<Pod>(&resource);
     if (pod == nullptr || !pod->running) return;
     for (const auto& ip : pod->ips) by_address_[ip].list.push_back(attributes_of(*pod));
   }
 
-  void add_spec(const ServiceEntry& entry, const WorkloadSpec& spec, Attributes attributes,
-                bool healthy) {
+  // `meta`: of the object that has the spec.
+  void add_spec(const ServiceEntry& entry, const WorkloadSpec& spec, const ObjectMeta& meta,
+                Attributes attributes, bool healthy) {
     if (spec.address.starts_with(kUnixScheme))
-      return add_socket(entry, spec, std::move(attributes), healthy);
+      return add_socket(entry, spec, meta, std::move(attributes), healthy);
     if (const auto ip = IpAddress::parse(spec.address)) {
       by_address_[*ip].list.push_back(std::move(attributes));
     } else if (const ResolvedName* resolved = registry_.resolved(ns_, spec.address)) {
@@ -113,8 +116,8 @@ class AttributeTable {
     }
   }
 
-  void add_socket(const ServiceEntry& entry, const WorkloadSpec& spec, Attributes attributes,
-                  bool healthy) {
+  void add_socket(const ServiceEntry& entry, const WorkloadSpec& spec, const ObjectMeta& meta,
+                  Attributes attributes, bool healthy) {
     ServiceInstance socket;
     socket.family = EndpointFamily::Unix;
     socket.address = spec.address.substr(kUnixScheme.size());
@@ -122,8 +125,8 @@ class AttributeTable {
     socket.locality = std::move(attributes.locality);
     socket.labels = std::move(attributes.labels);
     socket.service_account = std::move(attributes.service_account);
-    socket.network = spec.network.empty() ? entry.meta.network : spec.network;
-    socket.cluster = entry.meta.cluster;
+    socket.network = spec.network.empty() ? meta.network : spec.network;
+    socket.cluster = meta.cluster;
     socket.uid = std::move(attributes.uid);
     socket.ready = healthy;
     socket.weight = spec.weight == 0 ? 1 : spec.weight;

@@ -201,9 +201,9 @@ void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
     if (endpoint.pod != nullptr)
       add_pod(*endpoint.pod, list);
     else if (endpoint.spec != nullptr)
-      add_spec(*endpoint.spec, entry, endpoint.healthy, list);
-    else
-      add_name(host_, entry, 1, {}, list);
+      add_spec(endpoint, entry, list);
+    else  // looked up outside of the mesh, so in none of its networks, as in Istio
+      add_name(host_, entry, 1, {.network = {}, .cluster = entry.meta.cluster}, list);
     place_ = {};
   });
   for (std::size_t i = first; i < list.entries.size(); ++i)
@@ -275,8 +275,9 @@ void Deriver::add_pod(const Pod& pod, EndpointList& list) {
   }
 }
 
-void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool healthy,
+void Deriver::add_spec(const EntryEndpoint& endpoint, const ServiceEntry& entry,
                        EndpointList& list) {
+  const WorkloadSpec& spec = *endpoint.spec;
   std::string why;
   const std::optional<Reached> how = reached(spec, entry, &why);
   if (how == Reached::BySocket) why = "endpoint " + spec.address + " ignored: it is a Unix socket";
@@ -284,18 +285,22 @@ void Deriver::add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool
   const std::uint32_t weight = spec.weight == 0 ? 1 : spec.weight;
   subset_ = spec.ports.empty() ? entry_subset_ : own_subset_of(entry, spec.ports, list);
   place_ = place_of_spec(spec);
-  if (how == Reached::ByName) return add_name(spec.address, entry, weight, spec.network, list);
-  add_address(*IpAddress::parse(spec.address), weight, spec.network, entry, healthy, list);
+  // A selected workload may come from another source than the entry.
+  const ObjectMeta& meta = endpoint.workload == nullptr ? entry.meta : *endpoint.workload;
+  const NetworkScope scope{.network = spec.network.empty() ? meta.network : spec.network,
+                           .cluster = meta.cluster};
+  if (how == Reached::ByName) return add_name(spec.address, entry, weight, scope, list);
+  add_address(*IpAddress::parse(spec.address), weight, scope, endpoint.healthy, list);
 }
 
-void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,
-                          const ServiceEntry& entry, bool ready, EndpointList& list) {
+void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, const NetworkScope& scope,
+                          bool ready, EndpointList& list) {
   EndpointEntry e;
   e.address = ip;
   e.ready = ready;
   e.weight = weight;
-  e.network = symbol_or_null(network.empty() ? std::string_view(entry.meta.network) : network);
-  e.cluster = symbol_or_null(entry.meta.cluster);
+  e.network = symbol_or_null(scope.network);
+  e.cluster = symbol_or_null(scope.cluster);
   e.subset = subset_;
   e.place = place_;
   list.entries.push_back(std::move(e));
@@ -308,7 +313,7 @@ void Deriver::note_resolved(const ResolvedName& name) {
 }
 
 void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
-                       std::string_view network, EndpointList& list) {
+                       const NetworkScope& scope, EndpointList& list) {
   if (!with_names_) return;
   if (seen_names_.emplace(name).second) details().resolved_names.emplace_back(name);
   details().has_ordered_names |= entry.resolution == Resolution::DnsRoundRobin;
@@ -329,7 +334,7 @@ void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::ui
     if (has && entry.resolution == Resolution::DnsRoundRobin) continue;
     has = true;
     if (++resolved_addresses_ > kMaxResolvedAddresses) continue;
-    add_address(address, weight, network, entry, true, list);
+    add_address(address, weight, scope, true, list);
   }
 }
 

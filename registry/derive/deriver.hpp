@@ -193,17 +193,22 @@ class Deriver {
 
   void add_pod(const Pod& pod, EndpointList& list);
 
-  void add_spec(const WorkloadSpec& spec, const ServiceEntry& entry, bool healthy,
-                EndpointList& list);
+  // The network and cluster of an endpoint, as its object says them.
+  struct NetworkScope {
+    std::string_view network;
+    std::string_view cluster;
+  };
 
-  void add_address(const IpAddress& ip, std::uint32_t weight, std::string_view network,
-                   const ServiceEntry& entry, bool ready, EndpointList& list);
+  void add_spec(const EntryEndpoint& endpoint, const ServiceEntry& entry, EndpointList& list);
+
+  void add_address(const IpAddress& ip, std::uint32_t weight, const NetworkScope& scope, bool ready,
+                   EndpointList& list);
 
   // Keeps what the record tells of the name, besides its addresses.
   void note_resolved(const ResolvedName& name);
 
   void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
-                std::string_view network, EndpointList& list);
+                const NetworkScope& scope, EndpointList& list);
 
   // The list's subset for endpoints that have the entry's ports with the numbers of `own`, by name.
   using PortNumbers = std::vector<std::pair<std::string, std::uint16_t>>;

@@ -18,7 +18,7 @@ void for_each_endpoint(const ServiceEntry& entry, std::string_view host,
       if (const auto* pod = std::get_if<Pod>(&resource)) {
         if (pod->running) visit({.pod = pod});
       } else if (const auto* workload = std::get_if<WorkloadEntry>(&resource)) {
-        visit({.spec = &workload->spec, .healthy = workload->healthy});
+        visit({.spec = &workload->spec, .workload = &workload->meta, .healthy = workload->healthy});
       }
     });
   for (const WorkloadSpec& spec : entry.endpoints) visit({.spec = &spec});

@@ -17,7 +17,8 @@ namespace meshdns::registry {
 struct EntryEndpoint {
   const Pod* pod = nullptr;            // a selected Pod that runs, or
   const WorkloadSpec* spec = nullptr;  // the entry's own or a WorkloadEntry's; both null: the host
-  bool healthy = true;                 // of a WorkloadEntry
+  const ObjectMeta* workload = nullptr;  // of the WorkloadEntry; null: it is the entry's own
+  bool healthy = true;                   // of a WorkloadEntry
 };
 
 // The form of an endpoint's address.

@@ -88,6 +88,8 @@ void ClientTable::make_default() {
   nobody->identity.node = identity.node;
   nobody->identity.locality = identity.locality;
   nobody->place = default_client_->place;
+  nobody->identity.network = clients_.default_identity.network;
+  nobody->network = default_client_->network;
   public_client_ = Ref<const Client>(nobody);
 }
 
@@ -167,7 +169,7 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
   const ObjectMeta& meta = meta_of(workload);
   identity.ns = meta.ns;
   identity.labels = meta.labels;
-  identity.network = meta.network;
+  identity.network = meta.network.empty() ? clients_.default_identity.network : meta.network;
   identity.cluster = meta.cluster.empty() ? clients_.default_identity.cluster : meta.cluster;
   identity.locality = locality_of(workload);
   identity.description =
