@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MeshConfig of Istio: YAML text under the key `mesh` of a ConfigMap.  It has hundreds of
-// fields; only those that change names are read, and all others are passed over in silence.
+// fields; only those that change names are read, and all others are passed over in silence.  The
+// key `meshNetworks` has its MeshNetworks.
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "registry/manifest/mesh_networks.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
 
@@ -17,6 +21,7 @@ constexpr std::array<std::string_view, 6> kConfigMapNames = {
     "apiVersion", "kind", "metadata", "data", "binaryData", "immutable"};
 constexpr std::array<std::string_view, 3> kMeshNames = {"rootNamespace", "defaultServiceExportTo",
                                                         "serviceEntryVisibility"};
+constexpr std::array<std::string_view, 1> kMeshNetworksNames = {"networks"};
 constexpr std::array<std::string_view, 3> kVisibilityNames = {"defaultVisibility",
                                                               "applyToSidecars", "policies"};
 constexpr std::array<std::string_view, 2> kVisibilityPolicyNames = {"visibility", "matchingRules"};
@@ -135,40 +140,60 @@ class MeshConfigReader {
   MeshConfig& config_;
 };
 
-// Whether a fault of the text is in a field that is read.
-bool is_of_read_field(std::string_view path) {
-  for (const std::string_view name : kMeshNames)
-    if (path.starts_with(name)) return true;
-  return false;
+// Whether a fault of the text is in one of the fields that are read.
+bool is_of_read_field(std::string_view path, std::span<const std::string_view> names) {
+  return std::ranges::any_of(names, [&](std::string_view name) { return path.starts_with(name); });
 }
 
-// The text is a document of its own, whose lines say little about those of the manifest.
-void read_mesh(Object& object, const Field& mesh, std::string_view text, MeshConfig& config) {
+// Reads the document that a value of the ConfigMap is: a text whose lines say little about those of
+// the manifest.  `names`: the fields of it that are read.
+template <typename ReadRoot>
+void read_text(Object& object, const Field& value, std::span<const std::string_view> names,
+               const ReadRoot& read_root) {
+  const auto text = read_string(object.report, value);
+  if (!text) return;
   const auto complain = [&](Severity severity, std::uint32_t line, const std::string& field,
                             std::string message) {
     if (line > 0) message += " (line " + std::to_string(line) + " of the text)";
-    object.report.add(severity, mesh.line(),
-                      field.empty() ? mesh.path() : mesh.path() + "." + field, std::move(message));
+    object.report.add(severity, value.line(),
+                      field.empty() ? value.path() : value.path() + "." + field,
+                      std::move(message));
   };
   const FindingListener listener = [&](Finding&& finding) {
     complain(finding.severity, finding.line, finding.field, std::move(finding.message));
   };
   Report others({}, false, listener);
   Report fields({}, object.from_file, listener);
-  MeshConfigReader reader(others, fields, config);
   bool is_first = true;
   const ReadResult read =
-      read_handwritten_documents(text, kMeshConfigLimits, [&](const Document& document) {
+      read_handwritten_documents(*text, kMeshConfigLimits, [&](const Document& document) {
         if (!std::exchange(is_first, false))
           return complain(Severity::Error, document.root.line(), {},
-                          "a second document; MeshConfig is a single one");
+                          "a second document; there is a single one");
         for (const DocumentProblem& problem : document.problems)
-          if (is_of_read_field(problem.field))
+          if (is_of_read_field(problem.field, names))
             complain(Severity::Error, problem.line, printable(problem.field, 200), problem.message);
-        reader.read(document.root);
+        read_root(others, fields, document.root);
       });
   if (!read)
     complain(Severity::Error, read.error().line, {}, "is no YAML: " + read.error().message);
+}
+
+void read_data(Object& object, const Field& data, MeshConfig& config) {
+  const auto for_value = [&](std::string_view key, const auto& visit) {
+    const Node* const value = data->find(key);
+    if (value != nullptr && !value->is_null()) visit(Field(data, *value));
+  };
+  for_value("mesh", [&](const Field& mesh) {
+    read_text(object, mesh, kMeshNames, [&](Report& others, Report& fields, const Node& root) {
+      MeshConfigReader(others, fields, config).read(root);
+    });
+  });
+  for_value("meshNetworks", [&](const Field& networks) {
+    read_text(object, networks, kMeshNetworksNames, [&](Report&, Report& fields, const Node& root) {
+      config.networks = read_mesh_networks(fields, root);
+    });
+  });
 }
 
 }  // namespace
@@ -187,13 +212,10 @@ Resource read_config_map(Object& object) {
   const Fields fields(object.report, object.root, {kConfigMapNames});
   MeshConfig config;
   if (const auto data = fields.get("data")) {
-    const Node* const mesh = (*data)->find("mesh");
-    if (!(*data)->is_mapping()) {
+    if ((*data)->is_mapping())
+      read_data(object, *data, config);
+    else
       object.report.error(*data, "expected a mapping, got " + std::string((*data)->describe()));
-    } else if (mesh != nullptr && !mesh->is_null()) {
-      const Field at(*data, *mesh);
-      if (const auto text = read_string(object.report, at)) read_mesh(object, at, *text, config);
-    }
   }
   config.meta = std::move(object.meta);
   return config;

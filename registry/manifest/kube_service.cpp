@@ -185,18 +185,41 @@ ExportTo split_export_to(std::string_view text) {
   return out;
 }
 
+// Fields of the API server, which are not judged again: an address that is none, such as the host
+// name of a load balancer, gives the Service no address.
+void add_external_address(const Node* node, KubeService& service) {
+  const auto address =
+      node == nullptr ? std::nullopt : IpAddress::parse(node->as_string().value_or(""));
+  if (address && !address->is_unspecified()) service.external_addresses.push_back(*address);
+}
+
+void read_external_addresses(const Object& object, const Field& spec, KubeService& service) {
+  if (service.type == ServiceType::LoadBalancer) {
+    const Node* const status = object.root->find("status");
+    const Node* const balancer = status == nullptr ? nullptr : status->find("loadBalancer");
+    const Node* const ingress = balancer == nullptr ? nullptr : balancer->find("ingress");
+    if (ingress != nullptr && ingress->is_sequence())
+      for (const Node& each : *ingress) add_external_address(each.find("ip"), service);
+  }
+  const Node* const list = spec->find("externalIPs");
+  if (list != nullptr && list->is_sequence())
+    for (const Node& each : *list) add_external_address(&each, service);
+}
+
 }  // namespace
 
 Resource read_service(Object& object) {
   const Fields fields(object.report, object.root, {kServiceNames});
   KubeService service;
   const auto spec = fields.get("spec");
-  if (!spec)
+  if (!spec) {
     object.report.error(object.root, "spec", "missing; specify at least ports or clusterIP: None");
-  else if (!(*spec)->is_mapping())
+  } else if (!(*spec)->is_mapping()) {
     object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
-  else
+  } else {
     service = ServiceReader(object, *spec).read();
+    read_external_addresses(object, *spec, service);
+  }
   if (const auto export_to = object.annotation(kExportTo))
     service.export_to = split_export_to(*export_to);
   if (service.traffic_distribution == TrafficDistribution::Unset)

@@ -7,6 +7,7 @@
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
+#include "registry/model/networks.hpp"
 
 namespace meshdns::registry {
 
@@ -190,6 +191,8 @@ Resource read_pod(Object& object) {
   }
   pod.leaving = !pod.running && !is_over;
   pod.meta = std::move(object.meta);
+  if (const auto network = network_label(pod.meta.labels); !network.empty())
+    pod.meta.network = network;
   return pod;
 }
 

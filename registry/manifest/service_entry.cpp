@@ -8,6 +8,7 @@
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
+#include "registry/model/networks.hpp"
 
 namespace meshdns::registry {
 
@@ -194,6 +195,7 @@ class ServiceEntryReader {
     for_each_element(report_, endpoints_, [&](const Field& at) {
       if (at->is_null()) return report_.error(at, "an element of the list is null");
       WorkloadSpec spec = read_workload_spec(report_, at);
+      if (spec.network.empty()) spec.network = network_label(spec.labels);
       if (at->is_mapping()) judge_endpoint(at, spec);
       entry_.endpoints.push_back(std::move(spec));
     });

@@ -5,6 +5,7 @@
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
+#include "registry/model/networks.hpp"
 
 namespace meshdns::registry {
 
@@ -124,6 +125,9 @@ Resource read_workload_entry(Object& object) {
     object.report.error(object.root, "spec", "missing; specify at least an address");
   }
   const auto checked = object.annotation(kHealthChecks);
+  // The field wins over the labels, and those of the metadata over those of the spec.
+  if (entry.spec.network.empty()) entry.spec.network = network_label(object.meta.labels);
+  if (entry.spec.network.empty()) entry.spec.network = network_label(entry.spec.labels);
   if (checked && equals_ignoring_case(*checked, "true"))
     entry.healthy = is_condition_true(object.root->find("status"), "Healthy");
   entry.meta = std::move(object.meta);

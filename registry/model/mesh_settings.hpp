@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/model/networks.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/model/service_entry_visibility.hpp"
 
@@ -27,6 +28,13 @@ enum class ClusterChoice : std::uint8_t { LocalFirst, Merge, LocalOnly };
 
 // Whether services that wish it are answered with near endpoints (docs/kubernetes.md).
 enum class LocalityChoice : std::uint8_t { Off, First, Only };
+
+// The endpoints of other networks than the client's (docs/networks.md).
+enum class NetworkChoice : std::uint8_t {
+  Off,        // are answered like all others
+  Reachable,  // are not answered
+  Gateways,   // give way to the gateways of their network, if it has any
+};
 
 struct TtlSettings {  // seconds
   std::uint32_t vip = 30;
@@ -71,6 +79,8 @@ struct MeshSettings {
   LocalityChoice locality = LocalityChoice::Off;
   // Of services whose objects and namespaces have no setting.
   TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
+  NetworkChoice networks = NetworkChoice::Reachable;
+  MeshNetworks mesh_networks;  // MeshConfig's ConfigMap alone sets them
   // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
   std::string istio_config_map = "istio-system/istio";
   SettingOrigins origins;

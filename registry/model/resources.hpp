@@ -18,6 +18,7 @@
 #include "registry/base/ip_address.hpp"
 #include "registry/model/labels.hpp"
 #include "registry/model/locality.hpp"
+#include "registry/model/networks.hpp"
 #include "registry/model/service_entry_visibility.hpp"
 
 namespace meshdns::registry {
@@ -139,7 +140,9 @@ enum class ServiceType : std::uint8_t { ClusterIp, NodePort, LoadBalancer, Exter
 struct KubeService {
   ObjectMeta meta;
   ServiceType type = ServiceType::ClusterIp;
-  bool headless = false;               // clusterIP: None
+  bool headless = false;  // clusterIP: None
+  // Of spec.externalIPs, and of status.loadBalancer of a type LoadBalancer.
+  std::vector<IpAddress> external_addresses;
   std::vector<IpAddress> cluster_ips;  // clusterIPs, else clusterIP; empty while none is assigned
   // Canonical; only of type ExternalName.  Empty when it is an IP address: that is no name to lead
   // to.
@@ -285,13 +288,14 @@ struct VirtualService {
   friend bool operator==(const VirtualService&, const VirtualService&) = default;
 };
 
-// The MeshConfig in a ConfigMap of Istio (Kind::ConfigMap), reduced to the fields that change
-// names.  A field that it does not set has no value.
+// The MeshConfig and the MeshNetworks in a ConfigMap of Istio (Kind::ConfigMap), reduced to the
+// fields that change names.  A field that it does not set has no value.
 struct MeshConfig {
   ObjectMeta meta;
   std::optional<std::string> root_namespace;
   std::optional<ExportTo> default_service_export_to;
   std::optional<ServiceEntryVisibility> service_entry_visibility;
+  MeshNetworks networks;
   friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
 };
 

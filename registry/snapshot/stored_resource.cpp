@@ -158,6 +158,10 @@ template <typename A>
 void field(A& a, ServiceEntryVisibility& v) {
   fields(a, v.default_visibility, v.policies);
 }
+template <typename A>
+void field(A& a, MeshNetwork& v) {
+  fields(a, v.name, v.registries, v.prefixes, v.gateways, v.gateway_services);
+}
 template <typename A, typename T>
 void field(A& a, std::vector<T>& v) {
   if constexpr (A::kReading) {
@@ -212,7 +216,8 @@ void body(A& a, Sidecar& v) {
 template <typename A>
 void body(A& a, KubeService& v) {
   fields(a, v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
-         v.publish_not_ready_addresses, v.export_to, v.is_manifest, v.traffic_distribution);
+         v.publish_not_ready_addresses, v.export_to, v.is_manifest, v.traffic_distribution,
+         v.external_addresses);
 }
 template <typename A>
 void body(A& a, EndpointSlice& v) {
@@ -246,7 +251,7 @@ void body(A& a, VirtualService& v) {
 }
 template <typename A>
 void body(A& a, MeshConfig& v) {
-  fields(a, v.root_namespace, v.default_service_export_to, v.service_entry_visibility);
+  fields(a, v.root_namespace, v.default_service_export_to, v.service_entry_visibility, v.networks);
 }
 
 // False when there is no such kind.
