@@ -171,6 +171,7 @@ CommitSummary Registry::rebuild(MeshSettings configured) {
   state_->facts = old->facts;
   state_->origins.take_names(old->origins);
   state_->endpoint_names.take_resolved(old->endpoint_names);
+  state_->networks.note(old->clients.settings().default_identity.network);
   state_->clients.use(old->clients.settings());
   state_->publish = old->publish;
   state_->interrupt = old->interrupt;
@@ -203,6 +204,7 @@ CommitSummary Registry::set_vip_allocator(std::unique_ptr<VipAllocator> allocato
 }
 
 void Registry::set_clients(ClientSettings clients) {
+  state_->networks.note(clients.default_identity.network);
   state_->clients.use(std::move(clients));
   Change change;
   finish(change);

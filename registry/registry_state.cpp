@@ -5,12 +5,20 @@
 #include <set>
 
 namespace meshdns::registry {
+namespace {
+
+bool has_endpoints(const ServiceRecord& record) {
+  return record.endpoints() != nullptr || record.parts() != nullptr;
+}
+
+}  // namespace
 
 void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
   const Resource resource = stored->decode();
   if (is_strict())
     claimants.note_owner(resource, add, [&](const HostKey& host) { change.hosts.mark(host); });
   vips.claim(resource, add);
+  networks.link(resource, add);
   switch (stored->kind()) {
     case Kind::ServiceEntry:
       return link_service_entry(std::get<ServiceEntry>(resource), stored, add, change);
@@ -20,7 +28,8 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
     case Kind::Sidecar:
       return link_sidecar(stored, add);
     case Kind::Namespace:
-      return link_namespace(std::get<Namespace>(resource), add, change);
+      if (is_served(stored->name())) link_namespace(std::get<Namespace>(resource), add, change);
+      return;
     case Kind::ServiceExport:
     case Kind::Service:
     case Kind::EndpointSlice:
@@ -180,6 +189,13 @@ DeriveContext Registry::State::derive_context() {
   context.resolved = [this](std::string_view ns, std::string_view name) {
     return endpoint_names.find(ns, name);
   };
+  context.default_network = [this](std::string_view cluster, const IpAddress& address) {
+    return networks.default_of(cluster, address);
+  };
+  context.network_of_pod = [this](std::string_view cluster, std::string_view ns,
+                                  std::string_view pod) {
+    return networks.of_pod(cluster, ns, pod);
+  };
   context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
   context.namespace_distribution = [this](std::string_view ns) {
     return namespaces.distribution_of(ns);
@@ -204,7 +220,7 @@ DeriveContext Registry::State::derive_context() {
 }
 
 void Registry::State::rederive_marked(Change& change) {
-  EndpointLists lists;
+  EndpointLists lists(networks.gateways());
   PlaceTable places;
   DeriveContext context = derive_context();
   context.lists = &lists;
@@ -288,9 +304,25 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
                                   after->details->resolved_names.end());
 }
 
+void Registry::State::mark_networks(Change& change) {
+  const NetworkTable::Changes changes = networks.take_changes();
+  const auto mark = [&](const HostEntry& host, const auto& is_concerned) {
+    for (const ServiceRecord* record : host.records())
+      if (is_concerned(*record)) change.hosts.mark(record->ns, host.host());
+  };
+  if (changes.defaults) clients.note_networks();
+  if (changes.defaults || changes.choice)
+    hosts.for_each([&](const HostEntry& host) { mark(host, has_endpoints); });
+  for (const IpAddress& address : changes.addresses)
+    if (const ReverseEntry* const entry = reverse.find(address))
+      for (const AddressUse& use : entry->uses())
+        hosts.for_each(use, [&](const HostEntry& host) { mark(host, has_endpoints); });
+}
+
 void Registry::State::settle(Change& change) {
   follow_nodes(change);
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
+  mark_networks(change);
   rederive_marked(change);
   if (!interrupted) clients.update();
   selections.clear();
@@ -307,6 +339,7 @@ std::shared_ptr<const Snapshot> Registry::State::snapshot() {
   non_terminals.publish_to(*snapshot);
   namespaces.publish_to(*snapshot);
   clients.publish_to(*snapshot);
+  snapshot->gateways = networks.gateways();
   return snapshot;
 }
 

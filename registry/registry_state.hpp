@@ -24,6 +24,7 @@
 #include "registry/tables/host_table.hpp"
 #include "registry/tables/member_table.hpp"
 #include "registry/tables/namespace_table.hpp"
+#include "registry/tables/network_table.hpp"
 #include "registry/tables/node_table.hpp"
 #include "registry/tables/non_terminal_table.hpp"
 #include "registry/tables/origin_table.hpp"
@@ -57,12 +58,16 @@ struct Registry::State {
         settings(std::make_shared<const MeshSettings>(effective_settings(configured, config))) {}
 
   bool is_served(const StoredResource& resource) const {
-    const auto& served = settings->namespaces;
     const Kind kind = resource.kind();
-    if (served.empty() || kind == Kind::Sidecar || kind == Kind::ConfigMap || kind == Kind::Node)
-      return true;
-    const std::string_view ns = kind == Kind::Namespace ? resource.name() : resource.ns();
-    return std::ranges::find(served, ns) != served.end();
+    if (kind == Kind::Sidecar || kind == Kind::ConfigMap || kind == Kind::Node) return true;
+    // Its labels have the network of its cluster.
+    if (kind == Kind::Namespace)
+      return is_served(resource.name()) || resource.name() == settings->root_namespace;
+    return is_served(resource.ns());
+  }
+  bool is_served(std::string_view ns) const {
+    const auto& served = settings->namespaces;
+    return served.empty() || std::ranges::find(served, ns) != served.end();
   }
   // Whether what takes long is given up.  Asked of each object; asks every 5 ms or so.
   bool is_interrupted() {
@@ -97,6 +102,8 @@ struct Registry::State {
   void replace_derived(Change& change);
   void put(const HostKey& key, const Ref<const ServiceRecord>& before,
            const Ref<const ServiceRecord>& after, Change& change);
+  // Marks the hosts whose endpoints are in other networks, or whose gateways are others.
+  void mark_networks(Change& change);
   void settle(Change& change);
   std::shared_ptr<const Snapshot> snapshot();
 
@@ -120,7 +127,8 @@ struct Registry::State {
   NamespaceTable namespaces;
   NodeTable nodes;
   WorkloadTable workloads;
-  ClientTable clients{*settings, symbols, workloads, nodes};
+  NetworkTable networks{*settings, symbols};
+  ClientTable clients{*settings, symbols, workloads, nodes, networks};
   ClaimantTable claimants;  // only with claims: strict
   EndpointNameTable endpoint_names;
   VipTable vips{*settings};

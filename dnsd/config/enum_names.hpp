@@ -50,6 +50,8 @@ MESHDNS_ENUM_NAMES(registry::ClusterChoice, {LocalFirst, "local-first"}, {Merge,
 MESHDNS_ENUM_NAMES(registry::LocalityChoice, {Off, "off"}, {First, "first"}, {Only, "only"});
 MESHDNS_ENUM_NAMES(registry::TrafficDistribution, {Unset, "none"}, {SameZone, "PreferSameZone"},
                    {SameNode, "PreferSameNode"});
+MESHDNS_ENUM_NAMES(registry::NetworkChoice, {Off, "off"}, {Reachable, "reachable"},
+                   {Gateways, "gateways"});
 MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESPACE"},
                    {None, "NONE"});
 MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},

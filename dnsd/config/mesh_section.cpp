@@ -176,6 +176,7 @@ Codec<registry::MeshSettings> mesh() {
       field("locality", &MeshSettings::locality, enumeration<registry::LocalityChoice>()),
       field("traffic_distribution", &MeshSettings::traffic_distribution,
             enumeration<registry::TrafficDistribution>()),
+      field("networks", &MeshSettings::networks, enumeration<registry::NetworkChoice>()),
       field("istio_config_map", &MeshSettings::istio_config_map, istio_config_map()),
   });
 }

@@ -41,6 +41,11 @@ struct DeriveContext {
       for_each_selected;
   // The result for an endpoint name of the namespace; null when it is not resolved yet.
   std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
+  // The network of an address whose object and source name none; null: none.
+  std::function<SymbolRef(std::string_view cluster, const IpAddress& address)> default_network;
+  // The network that the label of a Pod names; null: none.
+  std::function<SymbolRef(std::string_view cluster, std::string_view ns, std::string_view pod)>
+      network_of_pod;
   // Labels of a namespace, for serviceEntryVisibility; null when unknown.
   std::function<const Labels*(std::string_view ns)> namespace_labels;
   // The annotation of a Namespace; Unset without one.

@@ -203,7 +203,8 @@ void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
     else if (endpoint.spec != nullptr)
       add_spec(endpoint, entry, list);
     else  // looked up outside of the mesh, so in none of its networks, as in Istio
-      add_name(host_, entry, 1, {.network = {}, .cluster = entry.meta.cluster}, list);
+      add_name(host_, entry, 1, {.network = {}, .cluster = entry.meta.cluster, .is_inside = false},
+               list);
     place_ = {};
   });
   for (std::size_t i = first; i < list.entries.size(); ++i)
@@ -265,7 +266,7 @@ void Deriver::add_pod(const Pod& pod, EndpointList& list) {
     EndpointEntry e;
     e.address = ip;
     e.ready = pod.ready;
-    e.network = symbol_or_null(pod.meta.network);
+    e.network = network_at({.network = pod.meta.network, .cluster = pod.meta.cluster}, ip);
     e.cluster = symbol_or_null(pod.meta.cluster);
     e.pod_name = pod.meta.name;
     e.node_name = pod.node_name;
@@ -299,7 +300,7 @@ void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, const Netwo
   e.address = ip;
   e.ready = ready;
   e.weight = weight;
-  e.network = symbol_or_null(scope.network);
+  e.network = network_at(scope, ip);
   e.cluster = symbol_or_null(scope.cluster);
   e.subset = subset_;
   e.place = place_;

@@ -195,7 +195,8 @@ Ref<const ServiceRecord> Deriver::merge_parts(const Sources& sources, const Part
     records.push_back(std::move(record));
   }
   if (records.size() == 1) return derive(sources);
-  record_ = merge_services(records, settings_.endpoint_pod_names);
+  const Ref<const NetworkGateways>& gateways = context_.lists->gateways();
+  record_ = merge_services(records, settings_.endpoint_pod_names, gateways.get());
   record_->partial = false;
   record_->split = true;
   details() = *record_->details;
@@ -210,8 +211,8 @@ Ref<const ServiceRecord> Deriver::merge_parts(const Sources& sources, const Part
   // The Service of all clusters may be an alias; some cluster's may have endpoints all the same.
   for (std::size_t i = 1; i <= clusters.size() && !details().endpoints; ++i)
     if (records[i]->endpoints() != nullptr) details().endpoints = records[i]->details->endpoints;
-  details().parts = Ref<const ServiceParts>(
-      new ServiceParts(std::move(records), settings_.endpoint_pod_names, std::move(clusters)));
+  details().parts = Ref<const ServiceParts>(new ServiceParts(
+      std::move(records), settings_.endpoint_pod_names, gateways, std::move(clusters)));
   keep_sources(sources);
   return finish();
 }

@@ -71,7 +71,8 @@ void Deriver::add_alias_target(const KubeService& service) {
   entry.resolution = Resolution::Dns;
   auto list = std::make_unique<EndpointList>();
   list->ports.push_back(context_.ports->intern(service.ports));
-  add_name(service.external_name, entry, 1, {}, *list);
+  add_name(service.external_name, entry, 1,
+           {.network = {}, .cluster = service.meta.cluster, .is_inside = false}, *list);
   if (!list->entries.empty()) details().endpoints = Ref<const EndpointList>(list.release());
 }
 
@@ -135,20 +136,23 @@ void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList
   const std::string& id =
       in_set && !slice.source_cluster.empty() ? slice.source_cluster : slice.meta.cluster;
   // The network of the importing cluster says nothing about another one's.
-  const SymbolRef network =
-      id == slice.meta.cluster ? symbol_or_null(slice.meta.network) : SymbolRef();
+  const bool is_own = id == slice.meta.cluster;
+  const NetworkScope scope{
+      .network = is_own ? std::string_view(slice.meta.network) : std::string_view(), .cluster = id};
   const SymbolRef cluster = symbol_or_null(id);
   for (const auto& subset : slice.subsets) {
     const auto index = static_cast<std::uint16_t>(list.ports.size());
     list.ports.push_back(context_.ports->intern(subset.ports));
     for (const auto& endpoint : subset.endpoints) {
       const Ref<const EndpointPlace> place = place_of_endpoint(endpoint);
+      const SymbolRef of_pod =
+          is_own ? context_.network_of_pod(id, slice.meta.ns, endpoint.target_name) : SymbolRef();
       for (const auto& address : endpoint.addresses) {
         if (address.is_unspecified()) continue;
         EndpointEntry entry;
         entry.address = address;
         entry.ready = endpoint.ready || all_ready;
-        entry.network = network;
+        entry.network = of_pod ? of_pod : network_at(scope, address);
         entry.cluster = cluster;
         entry.hostname = to_lower(endpoint.hostname);
         entry.pod_name = endpoint.target_name;

@@ -122,12 +122,22 @@ class Deriver {
   // if that is known and leaves the whole name short enough.
   void append_cluster_id(std::string_view cluster, EndpointEntry& entry) const;
 
+  // The network and cluster of an endpoint, as its object says them.
+  struct NetworkScope {
+    std::string_view network;  // empty: the default, if it is inside
+    std::string_view cluster;
+    bool is_inside = true;  // false: of no network of the mesh
+  };
+  SymbolRef network_at(const NetworkScope& scope, const IpAddress& address) const {
+    if (!scope.network.empty()) return context_.symbols->intern(scope.network);
+    return scope.is_inside ? context_.default_network(scope.cluster, address) : SymbolRef();
+  }
+
   SymbolRef symbol_or_null(std::string_view text) const {
     return text.empty() ? SymbolRef() : context_.symbols->intern(text);
   }
 
-  // --- Near endpoints (derive_places.cpp)
-  // ---------------------------------------------------------
+  // --- Near endpoints (derive_places.cpp) --------------------------------------------------------
 
   // Decides for the service by its own setting.  REQUIRED before its endpoints are added.
   void set_distribution(TrafficDistribution own);
@@ -192,12 +202,6 @@ class Deriver {
   void add_endpoints_of(const ServiceEntry& entry, EndpointList& list);
 
   void add_pod(const Pod& pod, EndpointList& list);
-
-  // The network and cluster of an endpoint, as its object says them.
-  struct NetworkScope {
-    std::string_view network;
-    std::string_view cluster;
-  };
 
   void add_spec(const EntryEndpoint& endpoint, const ServiceEntry& entry, EndpointList& list);
 

@@ -79,9 +79,9 @@ void EndpointLists::keep(std::string key, const Ref<const EndpointList>& list) {
 }
 
 EndpointAddresses EndpointLists::addresses(const EndpointList& list) {
-  if (list.entries.size() < EndpointIndex::kWorthwhile) return addresses_of(list);
+  if (list.entries.size() < EndpointIndex::kWorthwhile) return addresses_of(list, gateways_.get());
   const auto [kept, is_new] = addresses_.try_emplace(&list);
-  if (is_new) kept->second = addresses_of(list);
+  if (is_new) kept->second = addresses_of(list, gateways_.get());
   return kept->second;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
@@ -18,6 +19,10 @@ namespace meshdns::registry {
 // Control thread.
 class EndpointLists {
  public:
+  // `gateways`: as for addresses_of().
+  explicit EndpointLists(Ref<const NetworkGateways> gateways) : gateways_(std::move(gateways)) {}
+  const Ref<const NetworkGateways>& gateways() const { return gateways_; }
+
   // Completes the list with its index, or returns an equal one that it was given before.
   // `pod_names`: MeshSettings::endpoint_pod_names, the same in all calls.
   Ref<const EndpointList> complete(std::unique_ptr<EndpointList> list, bool pod_names);
@@ -31,12 +36,14 @@ class EndpointLists {
   Ref<const EndpointList> kept(const std::string& key) const;
   // Keeps the list for entries that are alike.  REQUIRES: may_keep(), and no endpoint was left out.
   void keep(std::string key, const Ref<const EndpointList>& list);
-  // As addresses_of(list); made once for a large list.  REQUIRES: complete() or kept() returned it.
+  // As addresses_of(list, gateways()); made once for a large list.  REQUIRES: complete() or kept()
+  // returned it.
   EndpointAddresses addresses(const EndpointList& list);
 
  private:
   static constexpr std::size_t kMaxKeyOctets = std::size_t{8} << 20;
 
+  const Ref<const NetworkGateways> gateways_;
   std::unordered_map<std::string, Ref<const EndpointList>> alike_;
   std::size_t key_octets_ = 0;
   std::unordered_map<const EndpointList*, EndpointAddresses> addresses_;

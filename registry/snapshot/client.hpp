@@ -48,8 +48,8 @@ struct ClientSettings {
 
 struct Client final : RefCounted {
   ClientIdentity identity;
-  SymbolRef ns;  // null for the public client
-  SymbolRef network;
+  SymbolRef ns;       // null for the public client
+  SymbolRef network;  // null: the client reaches endpoints of all networks
   SymbolRef cluster;
   Place place;
   Ref<const SidecarScope> scope;    // null = no Sidecar restricts it

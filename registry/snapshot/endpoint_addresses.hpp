@@ -4,20 +4,23 @@
 
 #include <vector>
 
+#include "registry/snapshot/network_gateways.hpp"
 #include "registry/snapshot/service_record.hpp"
 
 namespace meshdns::registry {
 
 struct EndpointAddresses {
-  // Each network has a copy of the addresses without a network.  The copies of one service have at
-  // most so many in all: without that, 2,048 networks and as many such addresses were 4 million.
+  // Each network has a copy of the addresses without a network, and of the gateways to others.  The
+  // copies of one service have at most so many in all: without that, 2,048 networks and as many
+  // such addresses were 4 million.
   static constexpr std::size_t kMaxCopies = 65'536;
 
   AddressSet all;                           // for clients without a network
-  std::vector<ScopedAddresses> by_network;  // empty: no endpoint has a network
+  std::vector<ScopedAddresses> by_network;  // empty: clients of all networks get the same
   // Networks beyond the bound: their clients get the addresses without a network only.
   std::size_t networks_left_out = 0;
 };
-EndpointAddresses addresses_of(const EndpointList& endpoints);
+// `gateways`: null: clients of all networks get the same.
+EndpointAddresses addresses_of(const EndpointList& endpoints, const NetworkGateways* gateways);
 
 }  // namespace meshdns::registry

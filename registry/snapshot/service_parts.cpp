@@ -61,7 +61,8 @@ Ref<const PortList> merge_ports(Parts parts) {
 
 class Merger {
  public:
-  Merger(Parts parts, bool pod_names) : parts_(parts), pod_names_(pod_names) {}
+  Merger(Parts parts, bool pod_names, const NetworkGateways* gateways)
+      : parts_(parts), pod_names_(pod_names), gateways_(gateways) {}
 
   Ref<ServiceRecord> run() {
     const ServiceRecord& first = *parts_.front();
@@ -172,7 +173,7 @@ class Merger {
     if (list->entries.empty()) return;
     list->index = EndpointIndex::of_large(list->entries, pod_names_);
     if (are_answers) {
-      EndpointAddresses addresses = addresses_of(*list);
+      EndpointAddresses addresses = addresses_of(*list, gateways_);
       details_.addresses = std::move(addresses.all);
       details_.by_network = std::move(addresses.by_network);
     }
@@ -181,20 +182,25 @@ class Merger {
 
   const Parts parts_;
   const bool pod_names_;
+  const NetworkGateways* const gateways_;
   Ref<ServiceRecord> record_{new ServiceRecord};
   ServiceRecord::Details details_;
 };
 
 }  // namespace
 
-Ref<ServiceRecord> merge_services(std::span<const Ref<const ServiceRecord>> parts, bool pod_names) {
+Ref<ServiceRecord> merge_services(std::span<const Ref<const ServiceRecord>> parts, bool pod_names,
+                                  const NetworkGateways* gateways) {
   assert(!parts.empty());
-  return Merger(parts, pod_names).run();
+  return Merger(parts, pod_names, gateways).run();
 }
 
 ServiceParts::ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod_names,
-                           std::vector<SymbolRef> clusters)
-    : parts_(std::move(parts)), pod_names_(pod_names), clusters_(std::move(clusters)) {
+                           Ref<const NetworkGateways> gateways, std::vector<SymbolRef> clusters)
+    : parts_(std::move(parts)),
+      pod_names_(pod_names),
+      gateways_(std::move(gateways)),
+      clusters_(std::move(clusters)) {
   std::size_t size = 0;
   for (const auto& part : parts_) size += size_of(*part);
   room_ = std::max(kAlways, kShare * size);
@@ -234,7 +240,7 @@ const ServiceRecord& ServiceParts::keep(std::size_t list, const Set& visible) co
   std::vector<Ref<const ServiceRecord>> parts;
   for (std::size_t i = visible._Find_first(); i < visible.size(); i = visible._Find_next(i))
     parts.push_back(parts_[i]);
-  const auto* kept = new Kept{visible, merge_services(parts, pod_names_),
+  const auto* kept = new Kept{visible, merge_services(parts, pod_names_, gateways_.get()),
                               lists_[list].load(std::memory_order_relaxed)};
   lists_[list].store(kept, std::memory_order_release);
   return *kept->record;

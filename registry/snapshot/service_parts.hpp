@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "registry/base/ref.hpp"
+#include "registry/snapshot/network_gateways.hpp"
 #include "registry/snapshot/symbol.hpp"
 
 namespace meshdns::registry {
@@ -35,10 +36,11 @@ class ServiceParts final : public RefCounted {
   using Set = std::bitset<kMaxParts>;
 
   // `parts`: a record for each, of a Kubernetes Service first, then by age; none of them has parts.
-  // `pod_names`: MeshSettings::endpoint_pod_names.  `clusters`: those of the Kubernetes Services of
-  // parts 1, 2, ...; part 0 then unites them all.  REQUIRES: 2 to kMaxParts of them.
+  // `pod_names`: MeshSettings::endpoint_pod_names.  `gateways`: as for addresses_of().  `clusters`:
+  // those of the Kubernetes Services of parts 1, 2, ...; part 0 then unites them all.  REQUIRES: 2
+  // to kMaxParts of them.
   ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod_names,
-               std::vector<SymbolRef> clusters = {});
+               Ref<const NetworkGateways> gateways, std::vector<SymbolRef> clusters = {});
   ~ServiceParts();
 
   std::span<const Ref<const ServiceRecord>> all() const { return parts_; }
@@ -70,6 +72,7 @@ class ServiceParts final : public RefCounted {
 
   const std::vector<Ref<const ServiceRecord>> parts_;
   const bool pod_names_;
+  const Ref<const NetworkGateways> gateways_;
   const std::vector<SymbolRef> clusters_;
   mutable std::array<std::atomic<const Kept*>, kLists> lists_{};
   mutable std::mutex mutex_;
@@ -79,6 +82,7 @@ class ServiceParts final : public RefCounted {
 // The service that a client has who sees all of these: the Kubernetes Service, else the union of
 // the entries' addresses, else of their endpoints.  Pure.  REQUIRES: as for ServiceParts, but one
 // is enough.
-Ref<ServiceRecord> merge_services(std::span<const Ref<const ServiceRecord>> parts, bool pod_names);
+Ref<ServiceRecord> merge_services(std::span<const Ref<const ServiceRecord>> parts, bool pod_names,
+                                  const NetworkGateways* gateways);
 
 }  // namespace meshdns::registry

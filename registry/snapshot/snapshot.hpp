@@ -14,6 +14,7 @@
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/member_filter.hpp"
+#include "registry/snapshot/network_gateways.hpp"
 #include "registry/snapshot/reverse_entry.hpp"
 #include "registry/snapshot/service_record.hpp"
 
@@ -86,6 +87,7 @@ struct Snapshot {
   Ref<const Client> default_client;  // client.default
   Ref<const Client> public_client;   // sees public services only
   Ref<const OriginNames> origins;
+  Ref<const NetworkGateways> gateways;  // null: networks are not told apart
   bool by_source_address = false;
   UnknownClient unknown_clients = UnknownClient::Public;
 

@@ -156,20 +156,20 @@ Ref<const ClientEntry> ClientTable::client_entry(const IpAddress& address,
     speakers.push_back(stored->decode());
   }
   AddressSpeaker speaker = choose_speaker(speakers, clients_.workload_entry_namespaces);
-  if (speaker.object != nullptr) client->client = make(identity_of(*speaker.object));
+  if (speaker.object != nullptr) client->client = make(identity_of(*speaker.object, address));
   client->why = std::move(speaker.why);
   return result;
 }
 
 // The client that the workload at its address identifies.
-ClientIdentity ClientTable::identity_of(const Resource& workload) const {
+ClientIdentity ClientTable::identity_of(const Resource& workload, const IpAddress& address) const {
   ClientIdentity identity;
   identity.ipv4 = clients_.default_identity.ipv4;
   identity.ipv6 = clients_.default_identity.ipv6;
   const ObjectMeta& meta = meta_of(workload);
   identity.ns = meta.ns;
   identity.labels = meta.labels;
-  identity.network = meta.network.empty() ? clients_.default_identity.network : meta.network;
+  identity.network = network_of(workload, address);
   identity.cluster = meta.cluster.empty() ? clients_.default_identity.cluster : meta.cluster;
   identity.locality = locality_of(workload);
   identity.description =
@@ -186,9 +186,19 @@ ClientIdentity ClientTable::identity_of(const Resource& workload) const {
     const auto& entry = std::get<WorkloadEntry>(workload);
     identity.labels = selectable_labels(entry);
     identity.search = search_list_of(meta.ns, settings_.cluster_domain);
-    if (!entry.spec.network.empty()) identity.network = entry.spec.network;
   }
   return identity;
+}
+
+std::string ClientTable::network_of(const Resource& workload, const IpAddress& address) const {
+  if (const auto* entry = std::get_if<WorkloadEntry>(&workload);
+      entry != nullptr && !entry->spec.network.empty())
+    return entry->spec.network;
+  const ObjectMeta& meta = meta_of(workload);
+  if (!meta.network.empty()) return meta.network;
+  if (const SymbolRef network = networks_.default_of(meta.cluster, address))
+    return std::string(network->text());
+  return clients_.default_identity.network;
 }
 
 // A workload whose place nothing tells is taken to be where the daemon is, unless its node is
@@ -257,7 +267,7 @@ Ref<const Client> ClientTable::describe(const ClientIdentity& identity, const Sy
   Ref<const Client> result(client);
   client->identity = identity;
   client->ns = ns;
-  client->network = network;
+  if (settings_.networks != NetworkChoice::Off) client->network = network;
   client->cluster = cluster;
   client->place = std::move(place);
   client->scope = std::move(scope);

@@ -15,6 +15,7 @@
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "registry/tables/network_table.hpp"
 #include "registry/tables/node_table.hpp"
 #include "registry/tables/sidecar_table.hpp"
 #include "registry/tables/workload_table.hpp"
@@ -25,8 +26,12 @@ class ClientTable {
  public:
   // REQUIRES: all outlive the table.  `workloads` has the arguments of link_workload().
   ClientTable(const MeshSettings& settings, SymbolTable& symbols, const WorkloadTable& workloads,
-              const NodeTable& nodes)
-      : settings_(settings), symbols_(symbols), workloads_(workloads), nodes_(nodes) {}
+              const NodeTable& nodes, const NetworkTable& networks)
+      : settings_(settings),
+        symbols_(symbols),
+        workloads_(workloads),
+        nodes_(nodes),
+        networks_(networks) {}
 
   // The next update() makes all clients again.
   void use(ClientSettings clients);
@@ -35,6 +40,8 @@ class ClientTable {
   // `workload` is the decoded `stored`: a WorkloadEntry or Pod that is added (`add`) or removed.
   void link_workload(const StoredRef& stored, const Resource& workload, bool add);
   void link_sidecar(const SymbolRef& ns, const StoredRef& sidecar, bool add);
+  // The next update() makes all clients again: the networks of clusters have changed.
+  void note_networks() { all_changed_ = true; }
   // Visits the Pods with an address as of the last update(), one with several addresses several
   // times.
   void for_each_pod(const std::function<void(const StoredResource&)>& visit) const;
@@ -67,7 +74,8 @@ class ClientTable {
                                 const std::vector<StoredRef>& objects) const;
   Ref<const ClientEntry> client_entry(const IpAddress& address,
                                       const std::vector<StoredRef>& objects);
-  ClientIdentity identity_of(const Resource& workload) const;
+  ClientIdentity identity_of(const Resource& workload, const IpAddress& address) const;
+  std::string network_of(const Resource& workload, const IpAddress& address) const;
   Locality locality_of(const Resource& workload) const;
   void make_default();
   // The search list of a Pod that has none of its own.
@@ -83,6 +91,7 @@ class ClientTable {
   SymbolTable& symbols_;
   const WorkloadTable& workloads_;
   const NodeTable& nodes_;
+  const NetworkTable& networks_;
   ClientSettings clients_;
   SidecarTable sidecars_;
   HashTrie<PodEntry> pods_;

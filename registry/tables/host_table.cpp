@@ -64,6 +64,13 @@ void HostTable::for_each(const std::function<void(const HostEntry&)>& visit) con
   wildcards_.for_each(visit);
 }
 
+void HostTable::for_each(const AddressUse& use,
+                         const std::function<void(const HostEntry&)>& visit) const {
+  hosts_.for_each_candidate(use.host_hash(), [&](const HostEntry& host) {
+    if (use.is_of_host(hash_bytes(host.host()))) visit(host);
+  });
+}
+
 void HostTable::publish_to(Snapshot& snapshot) const {
   snapshot.hosts = hosts_;
   snapshot.wildcards = wildcards_;

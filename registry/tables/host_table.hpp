@@ -32,6 +32,8 @@ class HostTable {
 
   // Visits all hosts, in any order.
   void for_each(const std::function<void(const HostEntry&)>& visit) const;
+  // Visits the exact hosts of which `use` may speak.
+  void for_each(const AddressUse& use, const std::function<void(const HostEntry&)>& visit) const;
   void publish_to(Snapshot& snapshot) const;
 
  private:

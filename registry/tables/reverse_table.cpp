@@ -98,6 +98,11 @@ void ReverseTable::note(std::string_view host, const ServiceRecord* before,
   for (const auto& used : difference) noted_.push_back({hash_of(used.address), false, used.use});
 }
 
+const ReverseEntry* ReverseTable::find(const IpAddress& address) const {
+  const std::uint64_t hash = hash_of(address);
+  return entries_.find(hash, [&](const ReverseEntry& e) { return e.address_hash() == hash; });
+}
+
 // In the order of the index, so that the part of it that one address has brought into the caches
 // serves the next: a million addresses take half as long as in the order of their hosts.
 void ReverseTable::apply() {

@@ -24,6 +24,8 @@ class ReverseTable {
   void note(std::string_view host, const ServiceRecord* before, const ServiceRecord* after);
   // Applies the noted changes.
   void apply();
+  // The uses of the address, without noted changes; null: none.
+  const ReverseEntry* find(const IpAddress& address) const;
   void publish_to(Snapshot& snapshot) const { snapshot.reverse = entries_; }
 
  private:

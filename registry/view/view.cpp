@@ -230,7 +230,9 @@ bool View::is_short_form(std::string_view name, const Match& owner) const {
 bool View::has_endpoint(const ServiceRecord& service, std::string_view label) const {
   const EndpointList* const endpoints = service.endpoints();
   if (endpoints == nullptr) return false;
-  const auto is_reached = [&](const EndpointEntry& entry) { return entry.ready && reaches(entry); };
+  const auto is_reached = [&](const EndpointEntry& entry) {
+    return entry.ready && (reaches(entry) || !gateways_to(entry).empty());
+  };
   if (endpoints->index.is_made()) {
     const auto named = endpoints->index.named(label);
     return std::ranges::any_of(

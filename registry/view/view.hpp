@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,12 @@ class View {
   bool reaches(const EndpointEntry& endpoint) const { return reaches(endpoint.network.get()); }
   bool reaches(const Symbol* network) const {
     return !client_.network || network == nullptr || network == client_.network.get();
+  }
+  // The gateways whose addresses this client is answered instead of the endpoint's.  Empty: it
+  // reaches the endpoint, or the endpoint's network has none.
+  std::span<const NetworkGateways::Gateway> gateways_to(const EndpointEntry& endpoint) const {
+    if (reaches(endpoint) || !snapshot_.gateways) return {};
+    return snapshot_.gateways->to(endpoint.network.get(), endpoint.cluster.get());
   }
   std::uint32_t ttl(const ServiceRecord& service) const;
 
@@ -198,7 +205,7 @@ class View {
   bool yields(const ServiceRecord& service, std::string_view name, Trace* trace) const;
   // Whether `owner`, which lookup_short() found, has `name` as a short form of one of its names.
   bool is_short_form(std::string_view name, const Match& owner) const;
-  // Whether a ready endpoint that the client reaches has the label.
+  // Whether a ready endpoint that the client reaches, itself or by a gateway, has the label.
   bool has_endpoint(const ServiceRecord& service, std::string_view label) const;
   std::string_view appended_domain(std::string_view name) const;
   void spend(std::size_t units) const { work_left_ -= std::min(units, work_left_); }

@@ -102,9 +102,19 @@ class Planner {
     if (needs_.namespaces.empty())
       add_in({}, "namespaces", "", Kind::Namespace, {}, {}, {}).collection.content =
           Content::Metadata;
-    for (const auto& ns : needs_.namespaces)
-      add_in({}, "namespaces", "", Kind::Namespace, ns, {}, "metadata.name=" + ns)
-          .collection.content = Content::Metadata;
+    for (const auto& ns : needs_.namespaces) add_namespace(ns);
+    // The network of the cluster is a label of it.
+    if (const std::string_view root = needs_.root_namespace;
+        !needs_.namespaces.empty() &&
+        std::ranges::find(needs_.namespaces, root) == needs_.namespaces.end())
+      add_namespace(root).is_optional = true;
+  }
+
+  PlannedCollection& add_namespace(std::string_view ns) {
+    PlannedCollection& planned =
+        add_in({}, "namespaces", "", Kind::Namespace, ns, {}, "metadata.name=" + std::string(ns));
+    planned.collection.content = Content::Metadata;
+    return planned;
   }
 
   void add_endpoints() {

@@ -172,6 +172,7 @@ mesh:
   search_shortcut: off
   claims: strict
   clusters: local-only
+  networks: gateways
 )");
   EXPECT_EQ(c.mesh.cluster_domain, "corp.local");
   EXPECT_FALSE(c.mesh.endpoint_answers);
@@ -200,6 +201,7 @@ mesh:
   EXPECT_EQ(c.mesh.search_shortcut, registry::SearchShortcut::Off);
   EXPECT_EQ(c.mesh.claims, registry::Claims::Strict);
   EXPECT_EQ(c.mesh.clusters, registry::ClusterChoice::LocalOnly);
+  EXPECT_EQ(c.mesh.networks, registry::NetworkChoice::Gateways);
 }
 
 TEST(LoadTest, ReadsTheClient) {

@@ -632,7 +632,8 @@ class ClientTableTest : public RecordsTest {
 
   const MeshSettings settings_;
   WorkloadTable workloads_;
-  ClientTable table_{settings_, symbols_, workloads_};
+  NetworkTable networks_{settings_, symbols_};
+  ClientTable table_{settings_, symbols_, workloads_, networks_};
 };
 
 TEST_F(ClientTableTest, FollowsThePodsOfAnAddress) {

@@ -128,6 +128,7 @@ TEST(WatchPlanTest, FollowsGivenNamespacesAlone) {
   EXPECT_THAT(
       plan(needs, {{"sidecars.networking.istio.io", "v1"}}),
       ElementsAre("/api/v1/namespaces f:metadata.name=a", "/api/v1/namespaces f:metadata.name=b",
+                  "/api/v1/namespaces f:metadata.name=istio-system",
                   "/api/v1/namespaces/a/services", "/api/v1/namespaces/b/services",
                   "/api/v1/namespaces/a/endpoints", "/api/v1/namespaces/b/endpoints",
                   "/apis/networking.istio.io/v1/namespaces/a/sidecars",

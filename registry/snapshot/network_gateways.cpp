@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/snapshot/network_gateways.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace meshdns::registry {
+
+NetworkGateways::NetworkGateways(std::vector<Gateway> gateways) : gateways_(std::move(gateways)) {
+  std::ranges::sort(gateways_, {}, [](const Gateway& g) {
+    return std::tuple(g.network.get(), g.address, g.cluster.get());
+  });
+  const auto duplicates = std::ranges::unique(gateways_);
+  gateways_.erase(duplicates.begin(), duplicates.end());
+  of_cluster_ = gateways_;
+  std::ranges::sort(of_cluster_, {}, [](const Gateway& g) {
+    return std::tuple(g.network.get(), g.cluster.get(), g.address);
+  });
+}
+
+std::span<const NetworkGateways::Gateway> NetworkGateways::to(const Symbol* network,
+                                                              const Symbol* cluster) const {
+  if (cluster != nullptr) {
+    const auto own = std::ranges::equal_range(
+        of_cluster_, std::pair(network, cluster), {},
+        [](const Gateway& g) { return std::pair(g.network.get(), g.cluster.get()); });
+    if (!own.empty()) return own;
+  }
+  return std::ranges::equal_range(gateways_, network, {},
+                                  [](const Gateway& g) { return g.network.get(); });
+}
+
+}  // namespace meshdns::registry

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry/tables/network_table.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "registry/base/hash.hpp"
+#include "registry/derive/derive.hpp"
+#include "registry/model/networks.hpp"
+
+namespace meshdns::registry {
+namespace {
+
+std::uint64_t hash_of_pod(std::string_view cluster, std::string_view ns, std::string_view name) {
+  using hash_detail::mix;
+  return mix(hash_bytes(name), mix(hash_bytes(ns), hash_bytes(cluster) | 1) | 1);
+}
+
+}  // namespace
+
+NetworkTable::NetworkTable(const MeshSettings& settings, SymbolTable& symbols)
+    : settings_(settings), symbols_(symbols) {
+  for (const MeshNetwork& network : settings_.mesh_networks) note(network.name);
+}
+
+void NetworkTable::note(std::string_view network) {
+  if (several_ || network.empty() || network == first_) return;
+  several_ = !first_.empty();
+  first_ = network;
+}
+
+void NetworkTable::note_networks(const Resource& resource) {
+  note(meta_of(resource).network);
+  if (const auto* workload = std::get_if<WorkloadEntry>(&resource)) note(workload->spec.network);
+  if (const auto* entry = std::get_if<ServiceEntry>(&resource))
+    for (const WorkloadSpec& spec : entry->endpoints) note(spec.network);
+}
+
+void NetworkTable::link(const Resource& resource, bool add) {
+  if (add && !several_) note_networks(resource);
+  if (const auto* pod = std::get_if<Pod>(&resource)) link_pod(*pod, add);
+  if (const auto* service = std::get_if<KubeService>(&resource)) link_service(*service, add);
+  if (const auto* object = std::get_if<Namespace>(&resource);
+      object != nullptr && object->meta.name == settings_.root_namespace)
+    link_root_namespace(*object, add);
+}
+
+void NetworkTable::link_pod(const Pod& pod, bool add) {
+  const std::string_view label = network_label(pod.meta.labels);
+  if (label.empty()) return;
+  const std::uint64_t hash = hash_of_pod(pod.meta.cluster, pod.meta.ns, pod.meta.name);
+  const auto [change, is_new] = changed_pods_.try_emplace(hash);
+  if (const auto known = pods_.find(hash); is_new && known != pods_.end())
+    change->second.before = known->second;
+  auto& addresses = change->second.addresses;
+  addresses.insert(addresses.end(), pod.ips.begin(), pod.ips.end());
+  if (add)
+    pods_[hash] = symbols_.intern(label);
+  else
+    pods_.erase(hash);
+}
+
+void NetworkTable::link_root_namespace(const Namespace& object, bool add) {
+  const std::string_view label = network_label(object.meta.labels);
+  if (add && !label.empty()) {
+    of_clusters_[object.meta.cluster] = symbols_.intern(label);
+    note(label);
+  } else {
+    of_clusters_.erase(object.meta.cluster);
+  }
+}
+
+void NetworkTable::link_service(const KubeService& service, bool add) {
+  if (settings_.networks != NetworkChoice::Gateways || service.external_addresses.empty()) return;
+  const ObjectMeta& meta = service.meta;
+  const std::pair key(meta.cluster, service_host(meta.name, meta.ns, settings_.cluster_domain));
+  if (!add) {
+    services_.erase(key);
+    return;
+  }
+  // A label takes the traffic of a whole network.
+  const bool may_have_label =
+      settings_.claims == Claims::Istio || meta.ns == settings_.root_namespace;
+  services_[key] = {may_have_label ? std::string(network_label(meta.labels)) : std::string(),
+                    service.external_addresses};
+}
+
+std::vector<NetworkGateways::Gateway> NetworkTable::find_gateways() const {
+  std::vector<NetworkGateways::Gateway> gateways;
+  if (settings_.networks != NetworkChoice::Gateways) return gateways;
+  const auto add = [&](std::string_view network, std::string_view cluster,
+                       std::span<const IpAddress> addresses) {
+    for (const IpAddress& address : addresses)
+      gateways.push_back({symbols_.intern(network),
+                          cluster.empty() ? SymbolRef() : symbols_.intern(cluster), address});
+  };
+  for (const MeshNetwork& network : settings_.mesh_networks)
+    add(network.name, {}, network.gateways);
+  for (const auto& [key, service] : services_) {
+    const auto& [cluster, host] = key;
+    if (!service.network.empty()) {
+      add(service.network, cluster, service.addresses);
+      continue;
+    }
+    // The name of a Service is that of one cluster.
+    for (const MeshNetwork& network : settings_.mesh_networks)
+      if (std::ranges::find(network.registries, cluster) != network.registries.end() &&
+          std::ranges::find(network.gateway_services, host) != network.gateway_services.end())
+        add(network.name, cluster, service.addresses);
+  }
+  return gateways;
+}
+
+NetworkTable::Changes NetworkTable::take_changes() {
+  Changes changes;
+  changes.defaults = of_clusters_ != of_clusters_before_;
+  if (changes.defaults) of_clusters_before_ = of_clusters_;
+  for (auto& [hash, change] : std::exchange(changed_pods_, {})) {
+    const auto after = pods_.find(hash);
+    if (change.before == (after == pods_.end() ? SymbolRef() : after->second)) continue;
+    changes.addresses.insert(changes.addresses.end(), change.addresses.begin(),
+                             change.addresses.end());
+  }
+  if (!several_ || settings_.networks == NetworkChoice::Off) return changes;
+  Ref<const NetworkGateways> gateways(new NetworkGateways(find_gateways()));
+  if (gateways_ && std::ranges::equal(gateways_->all(), gateways->all())) return changes;
+  gateways_ = std::move(gateways);
+  changes.choice = true;
+  return changes;
+}
+
+SymbolRef NetworkTable::default_of(std::string_view cluster, const IpAddress& address) const {
+  if (const auto known = of_clusters_.find(cluster); known != of_clusters_.end())
+    return known->second;
+  const std::string_view name = network_of(settings_.mesh_networks, cluster, address);
+  return name.empty() ? SymbolRef() : symbols_.intern(name);
+}
+
+SymbolRef NetworkTable::of_pod(std::string_view cluster, std::string_view ns,
+                               std::string_view name) const {
+  if (pods_.empty() || name.empty()) return {};
+  const auto known = pods_.find(hash_of_pod(cluster, ns, name));
+  return known == pods_.end() ? SymbolRef() : known->second;
+}
+
+}  // namespace meshdns::registry
