@@ -12,6 +12,7 @@
 #include "dnsd/query/local_names.hpp"
 #include "dnsd/query/name_buffer.hpp"
 #include "dnsd/query/near_answer.hpp"
+#include "dnsd/query/unreached.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/octets.hpp"
 
@@ -276,7 +277,9 @@ void answer_minimal(AnswerContext& context) {
 void answer_nodata(const Decision& decision, AnswerContext& context) {
   write_soa(context, decision.zone, Section::Authority);
   if (decision.is_empty_zone) context.writer.set_extended_error(wire::Ede::Other, decision.why);
-  if (decision.match.service != nullptr && has_unresolved_names(*decision.match.service))
+  if (decision.is_unreached)
+    context.writer.set_extended_error(wire::Ede::Other, why_of(context.view, decision));
+  else if (decision.match.service != nullptr && has_unresolved_names(*decision.match.service))
     context.writer.set_extended_error(wire::Ede::Other, decision.why);
 }
 
@@ -301,7 +304,9 @@ void answer_nxdomain(const Decision& decision, AnswerContext& context) {
   context.writer.set_rcode(wire::Rcode::NxDomain);
   write_soa(context, decision.zone, Section::Authority);
   // The name is known and denied all the same: say why.
-  if (decision.match || decision.is_empty_zone)
+  if (decision.is_unreached)
+    context.writer.set_extended_error(wire::Ede::Other, why_of(context.view, decision));
+  else if (decision.match || decision.is_empty_zone)
     context.writer.set_extended_error(wire::Ede::Other, decision.why);
 }
 

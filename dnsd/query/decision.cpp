@@ -11,6 +11,7 @@
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/query/service_names.hpp"
 #include "dnsd/query/special_names.hpp"
+#include "dnsd/query/unreached.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
@@ -84,6 +85,15 @@ bool client_takes(const View& view, Type type) {
   return type == Type::A ? identity.ipv4 : identity.ipv6;
 }
 
+Decision decide_no_address(const View& view, const Asked& asked, const Match& match) {
+  Decision decision = no_data(view, asked, match,
+                              has_unresolved_names(*match.service)
+                                  ? "none of the names of its endpoints exists or has an address"
+                                  : "the host has no address of this family");
+  decision.is_unreached = has_unreached_address(view, *match.service, asked.type);
+  return decision;
+}
+
 Decision decide_addresses(const View& view, const Asked& asked, const Match& match,
                           AnswerKind kind) {
   if (!client_takes(view, asked.type))
@@ -99,11 +109,7 @@ Decision decide_addresses(const View& view, const Asked& asked, const Match& mat
             .why = "none of the names of its endpoints can be resolved"};
   const registry::AddressView addresses = view.addresses(*match.service);
   const bool found = asked.type == Type::A ? !addresses.v4.empty() : !addresses.v6.empty();
-  if (!found)
-    return no_data(view, asked, match,
-                   has_unresolved_names(*match.service)
-                       ? "none of the names of its endpoints exists or has an address"
-                       : "the host has no address of this family");
+  if (!found) return decide_no_address(view, asked, match);
   return {.verdict = Verdict::Addresses,
           .match = match,
           .why = kind == AnswerKind::Vips ? "its virtual addresses" : "its endpoints"};
@@ -111,8 +117,11 @@ Decision decide_addresses(const View& view, const Asked& asked, const Match& mat
 
 // SRV at the service itself: an extension that peers of a StatefulSet look for.
 Decision decide_service_ports(const View& view, const Asked& asked, const Match& match) {
-  if (!ServicePorts(view, *match.service).has_targets({}))
-    return no_data(view, asked, match, "the service has no ports");
+  if (!ServicePorts(view, *match.service).has_targets({})) {
+    Decision decision = no_data(view, asked, match, "the service has no ports");
+    decision.is_unreached = are_all_unreached(view, *match.service);
+    return decision;
+  }
   return {.verdict = Verdict::Ports, .match = match, .base = asked.name, .why = "all of its ports"};
 }
 
@@ -178,7 +187,12 @@ EndpointFamilies families_of(const View& view, const ServiceRecord& service,
 
 Decision decide_endpoint(const View& view, const Asked& asked, Decision decision,
                          const ServiceLabels& labels) {
-  const EndpointFamilies found = families_of(view, *decision.match.service, labels);
+  EndpointFamilies found = families_of(view, *decision.match.service, labels);
+  if (!found.any) {
+    const UnreachedName unreached = find_unreached(view, *decision.match.service, labels);
+    found = {unreached.has_v4 || unreached.has_v6, unreached.has_v4, unreached.has_v6};
+    decision.is_unreached = unreached.exists && !found.any;
+  }
   if (!found.any && !has_cluster(view, *decision.match.service, labels.endpoint)) {
     decision.why = "no ready endpoint of the service has this name";
     return decision;
@@ -202,7 +216,11 @@ Decision decide_port(const View& view, const Asked& asked, Decision decision,
                      const ServiceLabels& labels) {
   const ServicePorts ports(view, *decision.match.service);
   decision.why = "the service has no such named port";
-  if (!ports.has(labels.port, labels.protocol)) return decision;
+  if (!ports.has(labels.port, labels.protocol)) {
+    decision.is_unreached =
+        ports.are_per_endpoint() && are_all_unreached(view, *decision.match.service);
+    return decision;
+  }
   decision.why = "a named port of the service";
   decision.zone = zone_of(view, asked.name);
   decision.verdict = Verdict::NoData;

@@ -59,6 +59,9 @@ struct Decision {
   Verdict verdict = Verdict::Forward;
   // `zone` is one of the locally served zones, empty by definition (locally_served.hpp).
   bool is_empty_zone = false;
+  // match.service has endpoints, and the networks of all are out of the client's reach: why_of()
+  // says more than `why`.
+  bool is_unreached = false;
   registry::Match match = {};
   // The labels in front of `base`: "web-0", "_http._tcp"; empty: the name itself.
   std::string_view below = {};

@@ -10,6 +10,7 @@
 
 #include "dnsd/query/name_buffer.hpp"
 #include "dnsd/query/service_names.hpp"
+#include "dnsd/query/unreached.hpp"
 #include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
@@ -319,7 +320,10 @@ void answer_endpoint(const Decision& decision, AnswerContext& context) {
   const LabelledEndpoints endpoints(context, *service.endpoints());
   const auto named =
       endpoints.of_family(endpoints.index().named(labels.endpoint), context.type == Type::A);
-  if (named.empty()) return;
+  const bool is_reached = std::ranges::any_of(named, [&](const LabelledEndpoints::Named& each) {
+    return context.view.reaches(endpoints.entry(each));
+  });
+  if (!is_reached) return answer_gateways(service, labels, context);
   const std::size_t start =
       first_place(context.rotation.next(hash_bytes(context.name)), named.size());
   const IpAddress* first = nullptr;

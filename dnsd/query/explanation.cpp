@@ -12,6 +12,7 @@
 #include "dnsd/query/local_resolution.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "dnsd/query/service_facts.hpp"
+#include "dnsd/query/unreached.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/name_text.hpp"
 #include "wire/record_text.hpp"
@@ -185,7 +186,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
   Explanation::Answer answer{
       .type = type,
       .verdict = std::string(to_string(decision.verdict)),
-      .why = std::string(decision.why),
+      .why = why_of(view, decision),
       .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
       .records = answer_records(request, view, end, decision, type, rotation),
       .cached = {}};

@@ -144,9 +144,14 @@ std::string describe_endpoint(const View& view, const registry::NearRule& rule,
   if (endpoint.weight != 1) text += fmt::format(", weight {}", endpoint.weight);
   if (endpoint.network) text += fmt::format(", network {}", endpoint.network->text());
   if (endpoint.cluster) text += fmt::format(", cluster {}", endpoint.cluster->text());
-  if (!view.reaches(endpoint)) text += " (not the client's network)";
   text += describe_place(view, rule, endpoint);
-  return text;
+  if (view.reaches(endpoint)) return text;
+  const auto gateways = view.gateways_to(endpoint);
+  if (gateways.empty()) return text + " (not the client's network)";
+  const std::string more =
+      gateways.size() > 1 ? fmt::format(" and {} more", gateways.size() - 1) : "";
+  return text + fmt::format(" (not the client's network; answered with gateway {}{})",
+                            gateways.front().address.to_string(), more);
 }
 
 void add_endpoints(const View& view, const ServiceRecord& service,
@@ -236,7 +241,9 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
       labels.push_back(fmt::format("{}={}", key, value));
     facts.push_back(fmt::format("labels: {}", fmt::join(labels, ", ")));
   }
-  if (client.network) facts.push_back(fmt::format("network: {}", client.network->text()));
+  if (!identity.network.empty())
+    facts.push_back(fmt::format("network: {}{}", identity.network,
+                                client.network ? "" : " (mesh.networks is off)"));
   if (client.cluster) facts.push_back(fmt::format("cluster: {}", client.cluster->text()));
   facts.push_back(
       client.scope ? fmt::format("view: narrowed by {}", place_of(snapshot, client.scope->source()))

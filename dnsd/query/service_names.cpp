@@ -165,7 +165,8 @@ bool has_cluster(const registry::View& view, const ServiceRecord& service, std::
   if (entries.size() > kMost)
     return entries.front().cluster && label.find('.') == std::string_view::npos;
   return std::ranges::any_of(entries, [&](const EndpointEntry& entry) {
-    return entry.ready && entry.cluster && view.reaches(entry) &&
+    return entry.ready && entry.cluster &&
+           (view.reaches(entry) || !view.gateways_to(entry).empty()) &&
            equals_ignoring_case(entry.cluster->text(), label);
   });
 }

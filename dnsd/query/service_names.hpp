@@ -75,6 +75,10 @@ class ServicePorts {
 template <typename Visit>
 void for_each_endpoint_named(const registry::View& view, const registry::ServiceRecord& service,
                              const ServiceLabels& labels, Visit&& visit);
+// As above, for those ready endpoints of this name for which `is_wanted(endpoint)` holds.
+template <typename Filter, typename Visit>
+void for_each_endpoint_where(const registry::View& view, const registry::ServiceRecord& service,
+                             const ServiceLabels& labels, const Filter& is_wanted, Visit&& visit);
 // Whether the client may reach all endpoints.  False also when that is not known without a look at
 // each.
 bool are_all_reached(const registry::View& view, const registry::EndpointIndex& endpoints);
@@ -91,9 +95,9 @@ bool has_cluster(const registry::View& view, const registry::ServiceRecord& serv
 // Whether the service has an endpoint that is ready, reachable for this client or not.
 bool has_ready_endpoint(const registry::ServiceRecord& service);
 
-template <typename Visit>
-void for_each_endpoint_named(const registry::View& view, const registry::ServiceRecord& service,
-                             const ServiceLabels& labels, Visit&& visit) {
+template <typename Filter, typename Visit>
+void for_each_endpoint_where(const registry::View& view, const registry::ServiceRecord& service,
+                             const ServiceLabels& labels, const Filter& is_wanted, Visit&& visit) {
   const registry::EndpointList* const endpoints = service.endpoints();
   if (endpoints == nullptr) return;
   if (endpoints->index.is_made()) {
@@ -103,16 +107,24 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (i == kMost && found.size() > 2 * kMost) i = found.size() - kMost;
       const registry::EndpointEntry& endpoint = endpoints->entries[found[i].entry];
-      if (view.reaches(endpoint) && !visit(endpoint)) return;
+      if (is_wanted(endpoint) && !visit(endpoint)) return;
     }
     return;
   }
   const std::optional<IpAddress> address = parse_dashed_address(labels.endpoint);
   const bool pod_names = view.settings().endpoint_pod_names;
   for (const registry::EndpointEntry& endpoint : endpoints->entries)
-    if (endpoint.ready && view.reaches(endpoint) &&
+    if (endpoint.ready && is_wanted(endpoint) &&
         is_endpoint_named(endpoint, labels.endpoint, address, pod_names) && !visit(endpoint))
       return;
+}
+
+template <typename Visit>
+void for_each_endpoint_named(const registry::View& view, const registry::ServiceRecord& service,
+                             const ServiceLabels& labels, Visit&& visit) {
+  for_each_endpoint_where(
+      view, service, labels,
+      [&](const registry::EndpointEntry& endpoint) { return view.reaches(endpoint); }, visit);
 }
 
 template <typename Visit>
