@@ -25,7 +25,9 @@ class Run {
       if (goes_on()) judge_workload(stored);
     });
     const auto judge = [&](const HostEntry& host) {
-      if (goes_on()) judge_host(mesh_, host, findings_);
+      if (!goes_on()) return;
+      judge_host(mesh_, host, findings_);
+      networks_.add(mesh_, host);
     };
     snapshot_.hosts.for_each(judge);
     snapshot_.wildcards.for_each(judge);
@@ -33,6 +35,7 @@ class Run {
       selectors_.judge(mesh_, findings_);
       sidecars_.judge(mesh_, findings_);
       addresses_.judge(mesh_, findings_);
+      networks_.judge(mesh_, findings_);
       if (!single_labels_.empty()) single_labels_.judge(mesh_, findings_);
     }
     auto& list = findings_.list();
@@ -74,6 +77,7 @@ class Run {
     judge_exports(mesh_, service.stored, service.object.export_to,
                   "annotation networking.istio.io/exportTo", findings_);
     addresses_.add(service);
+    networks_.add(service);
   }
 
   void judge(Judged<Sidecar> sidecar) {
@@ -95,6 +99,7 @@ class Run {
   MeshFindings findings_;
   NamespaceSidecars sidecars_;
   AddressBook addresses_;
+  NetworkEndpoints networks_;
   SingleLabelHosts single_labels_;
   Selectors selectors_;
   std::size_t steps_ = 0;

@@ -28,6 +28,8 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
     {FindingKind::HostClaimedTwice, "host-claimed-twice", "Two namespaces claim one host."},
     {FindingKind::MixedExportTo, "mixed-export-to",
      "Entries of one host in one namespace have different exportTo."},
+    {FindingKind::NetworkWithoutGateway, "network-without-gateway",
+     "A network with endpoints has no gateway."},
     {FindingKind::PortWithoutUse, "port-without-use", "A port applies to no service."},
     {FindingKind::SelectorSelectsNobody, "selector-selects-nobody",
      "A selector selects no workload."},

@@ -24,6 +24,7 @@ enum class FindingKind : std::uint8_t {
   HostBitsSet,
   HostClaimedTwice,
   MixedExportTo,
+  NetworkWithoutGateway,
   PortWithoutUse,
   SelectorSelectsNobody,
   ServiceNameSquatted,
@@ -36,7 +37,7 @@ enum class FindingKind : std::uint8_t {
   SubjectAltNamesMismatch,
   VipOfTwoHosts,
 };
-inline constexpr std::size_t kFindingKinds = 20;
+inline constexpr std::size_t kFindingKinds = 21;
 
 // Never changes for a kind: "host-claimed-twice".
 std::string_view id_of(FindingKind kind);

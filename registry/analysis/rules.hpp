@@ -68,6 +68,23 @@ class AddressBook {
   std::vector<Use> uses_;
 };
 
+// The networks of endpoints, and the Services that are their gateways; with `mesh.networks:
+// gateways`.
+class NetworkEndpoints {
+ public:
+  void add(const MeshObjects& mesh, const HostEntry& host);
+  void add(Judged<KubeService> service);
+  void judge(const MeshObjects& mesh, MeshFindings& out) const;
+
+ private:
+  struct Found {
+    std::string_view host;  // the first with endpoints there
+    StoredRef source;
+  };
+  std::map<const Symbol*, Found> found_;
+  std::map<std::string, const StoredResource*> without_address_;  // by network
+};
+
 // Hosts of one label.
 class SingleLabelHosts {
  public:
