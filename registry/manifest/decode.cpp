@@ -90,6 +90,20 @@ Decoded warn_of_unknown_kind(Report& report, const Field& root, const TypeMeta& 
   return {};
 }
 
+bool has_kind(const std::vector<Kind>& kinds, Kind kind) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+// The reader of a kind that gives names to gateways, if it is to be read.
+const KindReader* find_gateway_reader(const TypeMeta& type, const DecodeOptions& options) {
+  if (options.gateway_kinds.empty()) return nullptr;
+  const KindReader* const reader =
+      find_reader(split_api_version(type.api_version).group, type.kind);
+  const bool is_read =
+      reader != nullptr && reader->is_optional && has_kind(options.gateway_kinds, reader->kind);
+  return is_read ? reader : nullptr;
+}
+
 // Kinds without bearing, and other projects' own: those of groups that are not read, unless the
 // group is misspelt.  `any` is the reader of kinds of that name, if there is one.
 bool is_of_no_concern(const TypeMeta& type, const KindReader* any) {
@@ -127,7 +141,8 @@ Decoded read_with(const KindReader& reader, Report& report, const Field& root,
                 .root = root,
                 .api_version = api_version,
                 .meta = {},
-                .from_file = options.from_file};
+                .from_file = options.from_file,
+                .has_names_of_services = has_kind(options.gateway_kinds, Kind::Service)};
   read_metadata(object, reader.name_rule, reader.is_namespaced, options);
   ResourceKey key{reader.kind, object.meta.cluster, object.meta.ns, object.meta.name};
   if (!is_known_version(report, root, reader, api_version))
@@ -158,7 +173,7 @@ Decoded decode_object(const Node& object, const TypeMeta& type,
   const KindReader* const any = find_reader_of_any_group(type.kind);
   const bool is_ignored =
       !type.kind.empty() &&
-      (is_of_no_concern(type, any) ||
+      ((is_of_no_concern(type, any) && find_gateway_reader(type, options) == nullptr) ||
        (type.kind == to_string(Kind::ConfigMap) && is_other_config_map(object, options.from_file)));
   if (is_ignored && !is_type_in_doubt(problems)) return {};
   for (const DocumentProblem& problem : problems)

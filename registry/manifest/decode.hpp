@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "registry/base/finding.hpp"
 #include "registry/manifest/document.hpp"
@@ -22,6 +23,9 @@ struct DecodeOptions {
   // Written by hand, perhaps.  False for objects of the API: its server knows more fields than we
   // do, and what an object lacks is yet to come.
   bool from_file = true;
+  // `mesh.gateway_names.kinds`: of the kinds that give names to gateways, those that are read.  A
+  // Service is read anyway; with Kind::Service, its annotations of external-dns are, too.
+  std::vector<Kind> gateway_kinds = {};
 };
 
 struct TypeMeta {

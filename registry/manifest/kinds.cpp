@@ -18,11 +18,16 @@ constexpr std::array<std::string_view, 2> kDiscoveryVersions = {"v1", "v1beta1"}
 constexpr std::array<std::string_view, 4> kMulticlusterVersions = {"v1", "v1beta1", "v1alpha1",
                                                                    "v1alpha2"};
 
+constexpr std::array<std::string_view, 4> kGatewayVersions = {"v1", "v1beta1", "v1alpha3",
+                                                              "v1alpha2"};
+constexpr std::array<std::string_view, 2> kIngressVersions = {"v1", "v1beta1"};
+
 constexpr std::size_t kMaxGroupToCorrect = 64;
 
 constexpr std::string_view kIstioGroup = "networking.istio.io";
 constexpr std::string_view kMulticlusterGroup = "multicluster.x-k8s.io";
 constexpr std::string_view kGkeGroup = "net.gke.io";
+constexpr std::string_view kGatewayApiGroup = "gateway.networking.k8s.io";
 
 constexpr std::array kReaders = {
     KindReader{Kind::ServiceEntry, kIstioGroup, kIstioVersions, NameRule::Subdomain, true,
@@ -48,6 +53,16 @@ constexpr std::array kReaders = {
                read_service_export},
     KindReader{Kind::ServiceImport, kGkeGroup, kMulticlusterVersions, NameRule::Label, true,
                read_service_import},
+    KindReader{Kind::Gateway, kGatewayApiGroup, kGatewayVersions, NameRule::Subdomain, true,
+               read_gateway, true},
+    KindReader{Kind::HttpRoute, kGatewayApiGroup, kGatewayVersions, NameRule::Subdomain, true,
+               read_http_route, true},
+    KindReader{Kind::TlsRoute, kGatewayApiGroup, kGatewayVersions, NameRule::Subdomain, true,
+               read_tls_route, true},
+    KindReader{Kind::GrpcRoute, kGatewayApiGroup, kGatewayVersions, NameRule::Subdomain, true,
+               read_grpc_route, true},
+    KindReader{Kind::Ingress, "networking.k8s.io", kIngressVersions, NameRule::Subdomain, true,
+               read_ingress, true},
 };
 
 // Of Kubernetes, Istio, the Gateway API and what commonly comes with them.
@@ -157,21 +172,24 @@ bool is_kind_without_bearing(std::string_view kind) {
 }
 
 bool is_watched_group(std::string_view group) {
-  return std::ranges::find(kReaders, group, &KindReader::group) != kReaders.end();
+  return std::ranges::any_of(kReaders, [&](const KindReader& reader) {
+    return !reader.is_optional && reader.group == group;
+  });
 }
 
 std::string did_you_mean_kind(std::string_view group, std::string_view kind) {
   const auto others = other_kinds_of(group);
   std::vector<std::string_view> names(others.begin(), others.end());
   for (const KindReader& reader : kReaders)
-    if (reader.group == group) names.push_back(to_string(reader.kind));
+    if (reader.group == group && !reader.is_optional) names.push_back(to_string(reader.kind));
   return did_you_mean(kind, names);
 }
 
 std::optional<std::string> nearest_group(std::string_view group) {
   std::vector<std::string_view> groups;
   for (const KindReader& reader : kReaders)
-    if (!reader.group.empty() && std::ranges::find(groups, reader.group) == groups.end())
+    if (!reader.is_optional && !reader.group.empty() &&
+        std::ranges::find(groups, reader.group) == groups.end())
       groups.push_back(reader.group);
   return nearest_word(group.substr(0, kMaxGroupToCorrect), groups);
 }

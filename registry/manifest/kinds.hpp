@@ -18,6 +18,8 @@ struct KindReader {
   NameRule name_rule;
   bool is_namespaced;
   Resource (*read)(Object&);
+  // Read only if DecodeOptions::gateway_kinds has it; else a kind without bearing.
+  bool is_optional = false;
 };
 
 // The reader of a type; null when the kind has none or the group is another's.
@@ -25,7 +27,8 @@ const KindReader* find_reader(std::string_view group, std::string_view kind);
 // Every reader of kinds with that name, whatever the group.
 const KindReader* find_reader_of_any_group(std::string_view kind);
 
-// Kinds that often stand in the same files and say nothing about names: Gateway, Deployment.
+// Kinds that often stand in the same files and say nothing about names (Deployment), and those that
+// are not always read (Gateway).
 bool is_kind_without_bearing(std::string_view kind);
 
 // Groups of kinds that are read.

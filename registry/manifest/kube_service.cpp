@@ -4,6 +4,7 @@
 #include <set>
 
 #include "registry/base/host_name.hpp"
+#include "registry/manifest/dns_annotations.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
 
@@ -224,6 +225,7 @@ Resource read_service(Object& object) {
     service.export_to = split_export_to(*export_to);
   if (service.traffic_distribution == TrafficDistribution::Unset)
     service.traffic_distribution = read_traffic_distribution(object);
+  if (object.has_names_of_services) service.dns = read_dns_annotations(object);
   service.meta = std::move(object.meta);
   return service;
 }

@@ -16,7 +16,8 @@ namespace {
 class ManifestReader {
  public:
   ManifestReader(const ManifestOptions& options, ManifestSink& sink)
-      : options_{options.path, options.cluster, options.network, options.default_namespace, true},
+      : options_{options.path, options.cluster,      options.network, options.default_namespace,
+                 true,         options.gateway_kinds},
         sink_(sink),
         listener_([this](Finding&& finding) { sink_.on_finding(std::move(finding)); }) {}
 

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "registry/base/finding.hpp"
 #include "registry/base/result.hpp"
@@ -30,13 +31,14 @@ struct ManifestOptions {
   std::string cluster;  // stamped on every object's meta
   std::string network;
   std::string default_namespace = "default";  // for namespaced objects without one
+  std::vector<Kind> gateway_kinds = {};       // as in DecodeOptions
   std::stop_token stop = {};  // once requested, the reading ends soon and with an error
 };
 
 // Reads every document.  A syntax error is one finding with its line; documents before it are
 // delivered, those after it are not, and the Result is an Error (so that a half-written file never
 // replaces a good one).  Bounds: 64 MiB of text, 64 levels, aliases
-// refused except small ones.  Kinds without meaning for names (Gateway, Deployment, and all
+// refused except small ones.  Kinds without meaning for names (Deployment, and all
 // of groups that are not read) are silent; unknown kinds of the groups that are read are warnings.
 Result<void> read_manifest(std::string_view text, const ManifestOptions& options,
                            ManifestSink& sink);

@@ -17,9 +17,10 @@ struct Object {
   Field root;
   std::string_view api_version;
   ObjectMeta meta;
-  const Node* annotations = nullptr;  // a mapping, or null
-  bool is_being_deleted = false;      // metadata.deletionTimestamp is set
-  bool from_file = true;              // DecodeOptions::from_file
+  const Node* annotations = nullptr;   // a mapping, or null
+  bool is_being_deleted = false;       // metadata.deletionTimestamp is set
+  bool from_file = true;               // DecodeOptions::from_file
+  bool has_names_of_services = false;  // Kind::Service is in DecodeOptions::gateway_kinds
 
   // The text of an annotation; nullopt when it is absent or no string.
   std::optional<std::string_view> annotation(std::string_view name) const;
@@ -49,6 +50,11 @@ Resource read_node(Object& object);
 Resource read_service_export(Object& object);
 Resource read_service_import(Object& object);
 Resource read_config_map(Object& object);
+Resource read_gateway(Object& object);
+Resource read_http_route(Object& object);
+Resource read_tls_route(Object& object);
+Resource read_grpc_route(Object& object);
+Resource read_ingress(Object& object);
 // Whether a ConfigMap is none with Istio's MeshConfig: it is then passed over, as other kinds
 // without bearing are.  Those are named `istio` or `istio-REVISION`; in files, where Istio has
 // other ConfigMaps with such names, the latter also have the key `mesh`.

@@ -36,6 +36,16 @@ std::string_view to_string(Kind kind) {
       return "ConfigMap";
     case Kind::Node:
       return "Node";
+    case Kind::Gateway:
+      return "Gateway";
+    case Kind::HttpRoute:
+      return "HTTPRoute";
+    case Kind::TlsRoute:
+      return "TLSRoute";
+    case Kind::GrpcRoute:
+      return "GRPCRoute";
+    case Kind::Ingress:
+      return "Ingress";
   }
   return "unknown kind";
 }
@@ -90,6 +100,9 @@ Kind kind_of(const Resource& resource) {
     Kind operator()(const VirtualService&) const { return Kind::VirtualService; }
     Kind operator()(const MeshConfig&) const { return Kind::ConfigMap; }
     Kind operator()(const KubeNode&) const { return Kind::Node; }
+    Kind operator()(const Gateway&) const { return Kind::Gateway; }
+    Kind operator()(const GatewayRoute& route) const { return route.kind; }
+    Kind operator()(const Ingress&) const { return Kind::Ingress; }
   };
   return std::visit(KindOf{}, resource);
 }

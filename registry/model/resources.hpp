@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The resources that the registry reads, reduced to the fields that have a bearing on names and
 // endpoints.  Plain values that have passed validation (registry/manifest/validate.hpp).
-// Field names follow networking.istio.io/v1, core/v1, discovery.k8s.io/v1 and
-// multicluster.x-k8s.io/v1alpha1.  All host names and labels of names are canonical (lower case, no
-// final dot).
+// Field names follow networking.istio.io/v1, core/v1, discovery.k8s.io/v1, networking.k8s.io/v1,
+// gateway.networking.k8s.io/v1 and multicluster.x-k8s.io/v1alpha1.  All host names and labels of
+// names are canonical (lower case, no final dot).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/model/label_selector.hpp"
 #include "registry/model/labels.hpp"
 #include "registry/model/locality.hpp"
 #include "registry/model/networks.hpp"
@@ -38,6 +39,11 @@ enum class Kind : std::uint8_t {
   VirtualService,
   ConfigMap,
   Node,
+  Gateway,  // from here on: see is_gateway_kind()
+  HttpRoute,
+  TlsRoute,
+  GrpcRoute,
+  Ingress,
 };
 std::string_view to_string(Kind kind);  // "ServiceEntry"
 
@@ -135,6 +141,14 @@ struct Sidecar {
   friend bool operator==(const Sidecar&, const Sidecar&) = default;
 };
 
+// The annotations `external-dns.alpha.kubernetes.io/...` of an object.
+struct DnsAnnotations {
+  std::vector<std::string> hostnames;  // hostname and internal-hostname; canonical
+  std::vector<std::string> targets;    // IP text or canonical host names
+  std::uint32_t ttl = 0;               // seconds; 0 = none
+  friend bool operator==(const DnsAnnotations&, const DnsAnnotations&) = default;
+};
+
 enum class ServiceType : std::uint8_t { ClusterIp, NodePort, LoadBalancer, ExternalName };
 
 struct KubeService {
@@ -156,6 +170,7 @@ struct KubeService {
   bool is_manifest = false;
   // spec.trafficDistribution, else the annotation networking.istio.io/traffic-distribution.
   TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
+  std::optional<DnsAnnotations> dns;  // read only with `mesh.gateway_names`
   friend bool operator==(const KubeService&, const KubeService&) = default;
 };
 
@@ -305,9 +320,63 @@ struct KubeNode {
   friend bool operator==(const KubeNode&, const KubeNode&) = default;
 };
 
+// allowedRoutes.namespaces.from
+enum class RouteNamespaces : std::uint8_t { Same, All, Selector, None };
+
+struct GatewayListener {
+  std::string name;
+  std::string hostname;  // canonical, maybe "*.suffix"; empty = any
+  std::uint16_t port = 0;
+  std::vector<Kind> kinds;  // of routes that may attach
+  RouteNamespaces from = RouteNamespaces::Same;
+  LabelSelector namespaces;  // of RouteNamespaces::Selector
+  friend bool operator==(const GatewayListener&, const GatewayListener&) = default;
+};
+
+struct Gateway {
+  ObjectMeta meta;
+  std::string class_name;
+  std::vector<GatewayListener> listeners;
+  std::vector<std::string> spec_hosts;  // spec.addresses of type Hostname; canonical
+  std::vector<std::string> addresses;   // status.addresses: IP text or canonical host names
+  DnsAnnotations dns;
+  friend bool operator==(const Gateway&, const Gateway&) = default;
+};
+
+// A parentRef to a Gateway.
+struct GatewayRef {
+  std::string ns;
+  std::string name;
+  std::string section;     // a listener; empty = all
+  std::uint16_t port = 0;  // of listeners; 0 = all
+  friend bool operator==(const GatewayRef&, const GatewayRef&) = default;
+};
+
+// An HTTPRoute, TLSRoute or GRPCRoute.
+struct GatewayRoute {
+  ObjectMeta meta;
+  Kind kind = Kind::HttpRoute;
+  std::vector<std::string> hostnames;  // canonical, maybe "*.suffix"; empty = the listeners'
+  std::vector<GatewayRef> parents;     // without those whose controller has refused the route
+  DnsAnnotations dns;
+  friend bool operator==(const GatewayRoute&, const GatewayRoute&) = default;
+};
+
+struct Ingress {
+  ObjectMeta meta;
+  std::string class_name;              // or the annotation kubernetes.io/ingress.class
+  std::vector<std::string> hosts;      // of the rules; canonical, maybe "*.suffix"
+  std::vector<std::string> addresses;  // status.loadBalancer: IP text or canonical host names
+  DnsAnnotations dns;
+  friend bool operator==(const Ingress&, const Ingress&) = default;
+};
+
+// Whether objects of that kind are read only with `mesh.gateway_names`, and give nothing but names.
+constexpr bool is_gateway_kind(Kind kind) { return kind >= Kind::Gateway && kind <= Kind::Ingress; }
+
 using Resource = std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod,
                               Namespace, ServiceExport, ServiceImport, NameTableEntry,
-                              VirtualService, MeshConfig, KubeNode>;
+                              VirtualService, MeshConfig, KubeNode, Gateway, GatewayRoute, Ingress>;
 
 // The identity of an object: kind, cluster, namespace and name.
 struct ResourceKey {

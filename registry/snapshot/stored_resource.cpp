@@ -162,6 +162,18 @@ template <typename A>
 void field(A& a, MeshNetwork& v) {
   fields(a, v.name, v.registries, v.prefixes, v.gateways, v.gateway_services);
 }
+template <typename A>
+void field(A& a, DnsAnnotations& v) {
+  fields(a, v.hostnames, v.targets, v.ttl);
+}
+template <typename A>
+void field(A& a, GatewayListener& v) {
+  fields(a, v.name, v.hostname, v.port, v.kinds, v.from, v.namespaces);
+}
+template <typename A>
+void field(A& a, GatewayRef& v) {
+  fields(a, v.ns, v.name, v.section, v.port);
+}
 template <typename A, typename T>
 void field(A& a, std::vector<T>& v) {
   if constexpr (A::kReading) {
@@ -217,7 +229,7 @@ template <typename A>
 void body(A& a, KubeService& v) {
   fields(a, v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
          v.publish_not_ready_addresses, v.export_to, v.is_manifest, v.traffic_distribution,
-         v.external_addresses);
+         v.external_addresses, v.dns);
 }
 template <typename A>
 void body(A& a, EndpointSlice& v) {
@@ -252,6 +264,18 @@ void body(A& a, VirtualService& v) {
 template <typename A>
 void body(A& a, MeshConfig& v) {
   fields(a, v.root_namespace, v.default_service_export_to, v.service_entry_visibility, v.networks);
+}
+template <typename A>
+void body(A& a, Gateway& v) {
+  fields(a, v.class_name, v.listeners, v.spec_hosts, v.addresses, v.dns);
+}
+template <typename A>
+void body(A& a, GatewayRoute& v) {
+  fields(a, v.hostnames, v.parents, v.dns);
+}
+template <typename A>
+void body(A& a, Ingress& v) {
+  fields(a, v.class_name, v.hosts, v.addresses, v.dns);
 }
 
 // False when there is no such kind.
@@ -297,6 +321,17 @@ bool make_empty(Kind kind, Resource& resource) {
     case Kind::Node:
       resource.emplace<KubeNode>();
       return true;
+    case Kind::Gateway:
+      resource.emplace<Gateway>();
+      return true;
+    case Kind::HttpRoute:
+    case Kind::TlsRoute:
+    case Kind::GrpcRoute:
+      resource.emplace<GatewayRoute>().kind = kind;
+      return true;
+    case Kind::Ingress:
+      resource.emplace<Ingress>();
+      return true;
   }
   return false;
 }
@@ -313,7 +348,7 @@ bool decode_octets(std::string_view encoded, Resource& resource) {
   return !decoder.bad() && decoder.at_end();
 }
 
-constexpr unsigned kLastKind = static_cast<unsigned>(Kind::Node);
+constexpr unsigned kLastKind = static_cast<unsigned>(Kind::Ingress);
 
 std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
                        std::string_view name) {

@@ -20,8 +20,12 @@ class Judge : public ManifestSink {
     const ObjectMeta& meta = meta_of(resource);
     require(!meta.name.empty() && meta.name.size() <= 253);
     if (const auto* const entry = std::get_if<ServiceEntry>(&resource)) judge(*entry);
-    if (const auto* const service = std::get_if<KubeService>(&resource))
+    if (const auto* const service = std::get_if<KubeService>(&resource)) {
       require(service->external_name.find('\0') == std::string::npos);
+      if (service->dns) judge(*service->dns);
+    }
+    if (const auto* const route = std::get_if<GatewayRoute>(&resource)) judge(route->hostnames);
+    if (const auto* const ingress = std::get_if<Ingress>(&resource)) judge(ingress->hosts);
   }
   void on_refused(const ResourceKey&, std::uint32_t line) override { require(line > 0); }
   void on_finding(Finding&& finding) override {
@@ -33,6 +37,14 @@ class Judge : public ManifestSink {
   std::size_t errors() const { return errors_; }
 
  private:
+  static void judge(const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      require(!name.empty() && name.size() <= 253 && name != "*" && !name.ends_with('.'));
+  }
+  static void judge(const DnsAnnotations& dns) {
+    judge(dns.hostnames);
+    require(dns.ttl <= 86'400);
+  }
   static void judge(const ServiceEntry& entry) {
     require(!entry.hosts.empty());
     for (const std::string& host : entry.hosts)
@@ -48,8 +60,10 @@ class Judge : public ManifestSink {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Judge manifest;
-  if (!read_manifest(text, {.path = "fuzz", .cluster = {}, .network = {}}, manifest))
-    require(manifest.errors() > 0);
+  const ManifestOptions options{.path = "fuzz",
+                                .gateway_kinds = {Kind::Gateway, Kind::HttpRoute, Kind::TlsRoute,
+                                                  Kind::GrpcRoute, Kind::Ingress, Kind::Service}};
+  if (!read_manifest(text, options, manifest)) require(manifest.errors() > 0);
   Judge table;
   if (!read_name_table(text, {.path = "fuzz", .cluster = {}, .network = {}}, table))
     require(table.errors() > 0);

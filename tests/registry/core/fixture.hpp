@@ -31,7 +31,10 @@ class CollectingSink final : public ManifestSink {
 
 inline std::vector<Resource> parse(std::string_view yaml) {
   CollectingSink sink;
-  const auto result = read_manifest(yaml, {}, sink);
+  ManifestOptions options;
+  options.gateway_kinds = {Kind::Gateway,   Kind::HttpRoute, Kind::TlsRoute,
+                           Kind::GrpcRoute, Kind::Ingress,   Kind::Service};
+  const auto result = read_manifest(yaml, options, sink);
   if (!result) ADD_FAILURE() << result.error().message;
   return std::move(sink.resources);
 }

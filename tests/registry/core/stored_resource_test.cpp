@@ -52,6 +52,26 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: x}
 ---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: g, namespace: x}
+spec:
+  gatewayClassName: c
+  listeners:
+    - {name: l, port: 80, protocol: HTTP, hostname: "*.example.org", allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {a: b}}}}}
+status: {addresses: [{value: 192.0.2.1}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: r, namespace: x, annotations: {external-dns.alpha.kubernetes.io/ttl: "60"}}
+spec: {hostnames: [a.example.org], parentRefs: [{name: g, namespace: y, sectionName: l, port: 80}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: i, namespace: x}
+spec: {ingressClassName: c, rules: [{host: a.example.org}]}
+status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}
+---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: istio, namespace: istio-system}
@@ -69,7 +89,7 @@ data:
 
 TEST(StoredResourceTest, GivesBackWhatWasEncoded) {
   const auto resources = parse(kManifests);
-  ASSERT_EQ(resources.size(), 8U);
+  ASSERT_EQ(resources.size(), 11U);
   for (const auto& resource : resources) {
     const StoredRef stored = StoredResource::encode(resource, 1, 7);
     EXPECT_TRUE(stored->decode() == resource) << stored->label();
