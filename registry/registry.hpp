@@ -82,7 +82,7 @@ struct CommitSummary {
   bool all_names_touched = false;
   // Endpoint names of the derived services whose order of addresses matters (DNS_ROUND_ROBIN).
   std::vector<std::string> names_in_order;
-  // Claims that `mesh.claims: strict` refuses since this commit.
+  // Claims that are refused since this commit: by `mesh.claims: strict`, or names of gateways.
   struct RefusedClaim {
     std::string host;
     StoredRef source;

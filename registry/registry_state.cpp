@@ -19,6 +19,7 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
     claimants.note_owner(resource, add, [&](const HostKey& host) { change.hosts.mark(host); });
   vips.claim(resource, add);
   networks.link(resource, add);
+  gateways.link(resource, stored, add);
   switch (stored->kind()) {
     case Kind::ServiceEntry:
       return link_service_entry(std::get<ServiceEntry>(resource), stored, add, change);
@@ -41,6 +42,11 @@ void Registry::State::link(const StoredRef& stored, bool add, Change& change) {
       return link_config_map(stored, add);
     case Kind::Node:
       return link_node(std::get<KubeNode>(resource), add);
+    case Kind::Gateway:
+    case Kind::HttpRoute:
+    case Kind::TlsRoute:
+    case Kind::GrpcRoute:
+    case Kind::Ingress:
     case Kind::VirtualService:  // explanations look for it among the resources
       return;
   }
@@ -142,6 +148,7 @@ void Registry::State::link_namespace(const Namespace& object, bool add, Change& 
   else
     namespaces.erase(name);
   note_pod_names(object.meta.name);
+  gateways.note_namespace(object.meta.name);
   const bool wants_near = settings->locality != LocalityChoice::Off &&
                           before != namespaces.distribution_of(object.meta.name);
   if (settings->service_entry_visibility.policies.empty() && !wants_near) return;
@@ -211,6 +218,9 @@ DeriveContext Registry::State::derive_context() {
     return status_addresses.has(address, entry, host);
   };
   context.is_member = [this](std::string_view host) { return members.is_member(host); };
+  context.gateway_answer = [this](const StoredResource& source, std::string_view host) {
+    return gateways.find(source, host);
+  };
   context.for_each_source = [this](std::string_view host, std::string_view ns,
                                    const std::function<void(const StoredRef&)>& visit) {
     if (const auto record = hosts.find({symbols.intern(ns), std::string(host)}))
@@ -294,7 +304,7 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
     change.changes.push_back({key.host, std::string(key.ns->text()), before, after});
   ++summary.changed_hosts;
   if (!after) return;
-  if (after->provider != Provider::ServiceEntry && after->endpoints() != nullptr)
+  if (after->is_of_cluster() && after->endpoints() != nullptr)
     facts.members.add(std::string_view(key.host).substr(0, key.host.find('.')));
   if (after->refused && !(before && before->refused))
     summary.refused.push_back({key.host, after->source, after->details->notes.back()});
@@ -319,8 +329,27 @@ void Registry::State::mark_networks(Change& change) {
         hosts.for_each(use, [&](const HostEntry& host) { mark(host, has_endpoints); });
 }
 
+void Registry::State::settle_gateways(Change& change) {
+  gateways.settle({.on_source =
+                       [&](const std::string& host, const StoredRef& source, bool added) {
+                         const HostKey key{symbols.intern(source->ns()), host};
+                         change.hosts.mark(key.ns, host, source, added);
+                         if (is_strict()) claimants.note_claimant(key, added);
+                       },
+                   .on_answer =
+                       [&](const std::string& host, const StoredRef& source) {
+                         change.hosts.mark(symbols.intern(source->ns()), host);
+                       },
+                   .on_refused =
+                       [&](const std::string& host, const StoredRef& source) {
+                         change.summary.refused.push_back(
+                             {host, source, std::string(rule_of(Claim::GatewayNameOfAll).reason)});
+                       }});
+}
+
 void Registry::State::settle(Change& change) {
   follow_nodes(change);
+  settle_gateways(change);
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
   mark_networks(change);
   rederive_marked(change);

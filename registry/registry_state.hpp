@@ -20,6 +20,7 @@
 #include "registry/registry.hpp"
 #include "registry/tables/claimant_table.hpp"
 #include "registry/tables/client_table.hpp"
+#include "registry/tables/gateway_table.hpp"
 #include "registry/tables/host_marks.hpp"
 #include "registry/tables/host_table.hpp"
 #include "registry/tables/member_table.hpp"
@@ -104,6 +105,7 @@ struct Registry::State {
            const Ref<const ServiceRecord>& after, Change& change);
   // Marks the hosts whose endpoints are in other networks, or whose gateways are others.
   void mark_networks(Change& change);
+  void settle_gateways(Change& change);
   void settle(Change& change);
   std::shared_ptr<const Snapshot> snapshot();
 
@@ -135,6 +137,7 @@ struct Registry::State {
   DecodedResources decoded;
   Selections selections{workloads, decoded};
   StatusAddressTable status_addresses{decoded};
+  GatewayTable gateways{*settings, origins, namespaces};
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
   std::function<bool()> interrupt;
   std::size_t steps = 0;

@@ -52,6 +52,9 @@ MESHDNS_ENUM_NAMES(registry::TrafficDistribution, {Unset, "none"}, {SameZone, "P
                    {SameNode, "PreferSameNode"});
 MESHDNS_ENUM_NAMES(registry::NetworkChoice, {Off, "off"}, {Reachable, "reachable"},
                    {Gateways, "gateways"});
+MESHDNS_ENUM_NAMES(registry::Kind, {Gateway, "Gateway"}, {HttpRoute, "HTTPRoute"},
+                   {TlsRoute, "TLSRoute"}, {GrpcRoute, "GRPCRoute"}, {Ingress, "Ingress"},
+                   {Service, "Service"});
 MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESPACE"},
                    {None, "NONE"});
 MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},

@@ -89,6 +89,32 @@ Codec<std::string> istio_config_map() {
   return text_value(parse, [](const std::string& name) { return name; });
 }
 
+// The classes of Gateways and Ingresses, each with NAMESPACE/NAME of a Service.
+Codec<registry::Labels> services_of_classes() {
+  return checked(text_map(128), [](const registry::Labels& services) -> std::string {
+    for (const auto& [class_name, service] : services) {
+      const std::string_view text = service;
+      const std::size_t slash = std::min(text.find('/'), text.size());
+      const bool is_good = is_label(text.substr(0, slash)) &&
+                           is_label(text.substr(std::min(slash + 1, text.size()))) &&
+                           to_lower(text) == text;
+      if (!is_good)
+        return "has " + quoted(text) + " for " + quoted(class_name) +
+               ", which is not of the form NAMESPACE/NAME";
+    }
+    return {};
+  });
+}
+
+Codec<registry::GatewayNameSettings> gateway_names() {
+  using registry::GatewayNameSettings;
+  return section<GatewayNameSettings>({
+      field("kinds", &GatewayNameSettings::kinds, list(enumeration<registry::Kind>())),
+      field("domains", &GatewayNameSettings::domains, list(domain())),
+      field("services", &GatewayNameSettings::services, services_of_classes()),
+  });
+}
+
 // A setting that Istio's MeshConfig has, too.  Null, and printed as null: the configuration does
 // not set it.
 template <typename V>
@@ -178,6 +204,7 @@ Codec<registry::MeshSettings> mesh() {
             enumeration<registry::TrafficDistribution>()),
       field("networks", &MeshSettings::networks, enumeration<registry::NetworkChoice>()),
       field("istio_config_map", &MeshSettings::istio_config_map, istio_config_map()),
+      field("gateway_names", &MeshSettings::gateway_names, gateway_names()),
   });
 }
 

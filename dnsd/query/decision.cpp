@@ -154,8 +154,10 @@ Decision decide_host(const View& view, const Asked& asked, const Match& match) {
       return is_address_type(asked.type) ? decide_addresses(view, asked, match, kind)
                                          : decide_other_type(view, asked, match);
     case AnswerKind::Alias:
-      return {
-          .verdict = Verdict::Alias, .match = match, .why = "an ExternalName Service is an alias"};
+      return {.verdict = Verdict::Alias,
+              .match = match,
+              .why = match.service->is_of_cluster() ? "an ExternalName Service is an alias"
+                                                    : "the gateway's address is a name"};
     case AnswerKind::NoReadyEndpoints:
       return deny(view, asked, {.match = match, .why = "the Service has no ready endpoint"});
     case AnswerKind::Forward:
@@ -260,8 +262,7 @@ Decision decide_below(const View& view, const Asked& asked, const Match& match) 
 // Whether a name below a Service is not of the form that its ports and members have.  Only a
 // headless Service is usually asked for a member.
 bool is_foreign_below(const Match& match) {
-  if (match.how != Match::How::Below || match.service->provider == Provider::ServiceEntry)
-    return false;
+  if (match.how != Match::How::Below || !match.service->is_of_cluster()) return false;
   const ServiceLabels::Kind kind = read_service_labels(match.below, *match.service).kind;
   return kind == ServiceLabels::Kind::None ||
          (kind == ServiceLabels::Kind::Endpoint && !match.service->headless);
@@ -315,7 +316,7 @@ std::optional<Decision> find_host_port(const View& view, const Asked& asked) {
 Decision decide_match(const View& view, const Asked& asked, const Match& match) {
   if (match.how == Match::How::Below) {
     const bool in_zone = !zone_of(view, asked.name).empty();
-    const bool kubernetes = match.service->provider != Provider::ServiceEntry;
+    const bool kubernetes = match.service->is_of_cluster();
     return in_zone || kubernetes ? decide_below(view, asked, match)
                                  : decide_host_port(view, asked, match);
   }
@@ -330,7 +331,7 @@ Decision decide_match(const View& view, const Asked& asked, const Match& match) 
 // the client's own: nobody else's host may take its place.
 bool is_others_subtree(const View& view, const Asked& asked, std::string_view stripped,
                        const Match& match, const Match& closest) {
-  return closest.how == Match::How::Below && match.service->provider == Provider::ServiceEntry &&
+  return closest.how == Match::How::Below && !match.service->is_of_cluster() &&
          match.service->ns != closest.service->ns &&
          asked.name.size() == stripped.size() + 5 + view.settings().cluster_domain.size();
 }

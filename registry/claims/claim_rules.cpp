@@ -11,6 +11,8 @@ constexpr Ruling kAllowed = Ruling::Allowed;
 constexpr Ruling kYields = Ruling::Yields;
 constexpr Ruling kRefused = Ruling::Refused;
 
+constexpr std::string_view kNamesGateway = "Gateway, route, Ingress, annotated Service";
+
 constexpr std::array kRules = {
     ClaimRule{Claim::OutsideName, "ServiceEntry", "a name outside the cluster", kAllowed, kAllowed,
               true, ""},
@@ -51,6 +53,18 @@ constexpr std::array kRules = {
     ClaimRule{Claim::HiddenAliasTarget, "Service",
               "an alias (`externalName`) to a name that is hidden from the client", kRefused,
               kRefused, false, ""},
+    ClaimRule{Claim::GatewayName, kNamesGateway, "a name outside the cluster", kAllowed, kAllowed,
+              false, ""},
+    ClaimRule{Claim::GatewayNameOfEntry, kNamesGateway,
+              "the name of a ServiceEntry or Service that the client sees", kYields, kYields, false,
+              ""},
+    ClaimRule{Claim::GatewayNameOfAll, kNamesGateway,
+              "a name of one label, in the cluster domain, in `clusterset.local` or in the domain "
+              "of another cluster, a reserved name, or a wildcard over one of them",
+              kRefused, kRefused, false, "such names are never those of gateways"},
+    ClaimRule{Claim::GatewayShortName, kNamesGateway,
+              "the short name of another namespace's Service, and names below", kYields, kRefused,
+              true, "the name is a short name of another namespace's Services"},
     ClaimRule{Claim::Identity, "WorkloadEntry",
               "the identity of a client, in a namespace of `client.workload_entry_namespaces`",
               kAllowed, kAllowed, false, ""},

@@ -31,6 +31,11 @@ enum class Claim : std::uint8_t {
   OwnService,
   ReverseOfOthersAddress,
   HiddenAliasTarget,
+  // A name that an object gives to a gateway (`mesh.gateway_names`).
+  GatewayName,
+  GatewayNameOfEntry,
+  GatewayNameOfAll,
+  GatewayShortName,
   // A WorkloadEntry that identifies the client of an address.
   Identity,
   IdentityUnlisted,

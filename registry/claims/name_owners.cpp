@@ -126,6 +126,20 @@ Claim claim_of(std::string_view host, std::string_view ns, const MeshSettings& s
   return claim_in_other_domain(labels, ns, owners, host.starts_with("*."));
 }
 
+Claim gateway_claim_of(std::string_view host, std::string_view ns, const MeshSettings& settings,
+                       const NameOwners& owners) {
+  switch (claim_of(host, ns, settings, owners)) {
+    case Claim::ClusterName:
+    case Claim::ReservedName:
+    case Claim::TopLevelName:
+      return Claim::GatewayNameOfAll;
+    case Claim::OthersShortName:
+      return Claim::GatewayShortName;
+    default:
+      return Claim::GatewayName;
+  }
+}
+
 std::vector<std::string_view> owner_keys_of(std::string_view host) {
   const std::string_view name = suffix_of(host);
   const LabelList labels = labels_of(name);

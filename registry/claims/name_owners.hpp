@@ -39,6 +39,10 @@ class NameOwners {
 Claim claim_of(std::string_view host, std::string_view ns, const MeshSettings& settings,
                const NameOwners& owners);
 
+// The same for a name that such an object gives to a gateway.
+Claim gateway_claim_of(std::string_view host, std::string_view ns, const MeshSettings& settings,
+                       const NameOwners& owners);
+
 // The namespaces and Services on whose existence claim_of() depends for that host: parts of it.
 std::vector<std::string_view> owner_keys_of(std::string_view host);
 

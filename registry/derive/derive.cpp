@@ -32,7 +32,7 @@ Ref<const ServiceRecord> Deriver::run(std::span<const StoredRef> stored) {
 }
 
 Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
-  auto services = sources.all<KubeService>();
+  auto services = services_of(sources);
   leave_out_manifests(services);
   const auto entries = sources.all<ServiceEntry>();
   if (const auto imports = sources.all<ServiceImport>(); !imports.empty()) {
@@ -46,6 +46,8 @@ Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
     from_name_table(names);
   } else if (!entries.empty()) {
     from_service_entries(entries);
+  } else if (const auto claims = gateway_claims(sources); !claims.empty()) {
+    from_gateways(claims);
   } else {
     record_->placeholder = true;
   }
@@ -53,12 +55,21 @@ Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
   return finish();
 }
 
+Deriver::Stored<KubeService> Deriver::services_of(const Sources& sources) const {
+  auto services = sources.all<KubeService>();
+  std::erase_if(services, [this](const auto& service) {
+    return is_gateway_claim(*service.second->stored());
+  });
+  return services;
+}
+
 void Deriver::keep_sources(const Sources& sources) {
   // The one that names the record comes first: a Service before the entries that decorate it, all
   // before endpoint objects.
   std::vector<StoredRef> order;
   for (const auto& item : sources.items) order.push_back(item->stored());
-  const auto rank = [](const StoredRef& s) {
+  const auto rank = [this](const StoredRef& s) {
+    if (is_gateway_claim(*s)) return s == answering_claim_ ? 5 : 6;
     switch (s->kind()) {
       case Kind::ServiceImport:
         return 0;

@@ -22,6 +22,8 @@
 
 namespace meshdns::registry {
 
+struct GatewayAnswer;
+
 // The parts of the registry that derive() uses.
 struct DeriveContext {
   const MeshSettings* settings = nullptr;
@@ -59,6 +61,9 @@ struct DeriveContext {
       has_status_address;
   // Whether the host is the short name of a Service's member.
   std::function<bool(std::string_view host)> is_member;
+  // The answer for a host that a source gives to a gateway; null: it does not.
+  std::function<const GatewayAnswer*(const StoredResource& source, std::string_view host)>
+      gateway_answer;
   // The sources of another host's record: a Service with its slices.
   std::function<void(std::string_view host, std::string_view ns,
                      const std::function<void(const StoredRef&)>&)>

@@ -52,10 +52,17 @@ bool has_answer(const ServiceRecord& service) {
          service.answer != AnswerKind::NoReadyEndpoints;
 }
 
-bool has_one_service(const Sources& sources) {
+}  // namespace
+
+bool Deriver::has_one_service(const Sources& sources) const {
   std::size_t entries = 0;
   bool has_service = false;
+  bool has_claim = false;
   for (const auto& item : sources.items) {
+    if (is_gateway_claim(*item->stored())) {
+      has_claim = true;
+      continue;
+    }
     switch (item->stored()->kind()) {
       case Kind::ServiceEntry:
         ++entries;
@@ -70,16 +77,15 @@ bool has_one_service(const Sources& sources) {
         return true;
     }
   }
-  return entries == 0 || (entries == 1 && !has_service);
+  return entries == 0 || (entries == 1 && !has_service && !has_claim);
 }
-
-}  // namespace
 
 bool Deriver::differs_by_cluster(const Sources& sources) const {
   std::vector<const KubeService*> services;
   bool has_entries = false;
   bool has_endpoints = false;
   for (const auto& item : sources.items) {
+    if (is_gateway_claim(*item->stored())) continue;
     switch (item->stored()->kind()) {
       case Kind::Service:
         if (const auto& service = std::get<KubeService>(item->resource()); !service.is_manifest)
@@ -131,12 +137,21 @@ void Deriver::add_cluster_parts(const Sources& sources, PartList& result) {
   }
 }
 
+// The last part is for clients that see none of the others.
+void Deriver::add_gateway_part(const Sources& sources, PartList& result) const {
+  std::vector<std::size_t> claims;
+  for (std::size_t i = 0; i < sources.items.size(); ++i)
+    if (is_gateway_claim(*sources.items[i]->stored())) claims.push_back(i);
+  if (!claims.empty() && result.parts.size() < ServiceParts::kMaxParts)
+    result.parts.push_back(std::move(claims));
+}
+
 Deriver::PartList Deriver::parts_of(const Sources& sources) const {
   const bool by_cluster = differs_by_cluster(sources);
   if ((!by_cluster && has_one_service(sources)) || refused_claim()) return {};
   PartList result;
   std::vector<Reach> of_services;
-  auto services = sources.all<KubeService>();
+  auto services = services_of(sources);
   std::erase_if(services, [](const auto& service) { return service.first->is_manifest; });
   if (!services.empty()) {
     const KubeService& first = *services.front().first;
@@ -176,6 +191,7 @@ Deriver::PartList Deriver::parts_of(const Sources& sources) const {
     if (is_new) result.parts.emplace_back();
     result.parts[it->second].push_back(i);
   }
+  add_gateway_part(sources, result);
   return result;
 }
 

@@ -68,9 +68,13 @@ class Deriver {
   static constexpr std::size_t kMaxClusters = 64;
   bool differs_by_cluster(const Sources& sources) const;
   static void add_cluster_parts(const Sources& sources, PartList& result);
+  void add_gateway_part(const Sources& sources, PartList& result) const;
   PartList parts_of(const Sources& sources) const;
   Ref<const ServiceRecord> merge_parts(const Sources& sources, const PartList& parts);
 
+  // The Services whose own name the host is.
+  Stored<KubeService> services_of(const Sources& sources) const;
+  bool has_one_service(const Sources& sources) const;
   void keep_sources(const Sources& sources);
 
   Ref<const ServiceRecord> finish() {
@@ -159,6 +163,19 @@ class Deriver {
 
   // The objects that make the cluster domain's Service of that name.
   Sources sources_of_service(const ObjectMeta& meta) const;
+
+  // --- Names of gateways (derive_gateway.cpp) --------------------------------------------------
+
+  // Whether the object is a source of this host because it gives the name to a gateway.
+  bool is_gateway_claim(const StoredResource& source) const;
+  // Oldest first.
+  std::vector<DecodedRef> gateway_claims(const Sources& sources) const;
+  bool is_refused_gateway_name();
+  // REQUIRES: not empty.
+  void from_gateways(const std::vector<DecodedRef>& claims);
+  // `of_cluster`: the answer of each cluster, all of them with addresses or aliases.
+  void answer_gateway_addresses(const std::map<std::string_view, const GatewayAnswer*>& of_cluster);
+  StoredRef answering_claim_;
 
   // --- ServiceEntries and name tables (derive_entry.cpp) -----------------------------------------
 

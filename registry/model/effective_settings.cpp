@@ -28,6 +28,14 @@ MeshSettings effective_settings(MeshSettings configured, const MeshConfig* confi
   return settings;
 }
 
+std::vector<Kind> gateway_kinds_to_read(const GatewayNameSettings& settings) {
+  std::vector<Kind> kinds = settings.kinds;
+  const bool has_routes = settings.has(Kind::HttpRoute) || settings.has(Kind::TlsRoute) ||
+                          settings.has(Kind::GrpcRoute);
+  if (has_routes && !settings.has(Kind::Gateway)) kinds.push_back(Kind::Gateway);
+  return kinds;
+}
+
 bool is_istio_config_map(const MeshSettings& settings, std::string_view ns, std::string_view name) {
   const std::string_view wanted = settings.istio_config_map;
   return wanted.size() == ns.size() + 1 + name.size() && wanted.starts_with(ns) &&

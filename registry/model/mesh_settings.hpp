@@ -3,6 +3,7 @@
 // resources.  Plain values; a change of any of them re-derives everything.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -53,6 +54,20 @@ struct SettingOrigins {
   friend bool operator==(const SettingOrigins&, const SettingOrigins&) = default;
 };
 
+// The names of gateways (docs/semantics-kubernetes.md, "Names of gateways").
+struct GatewayNameSettings {
+  // The objects that give names: Gateway, HttpRoute, TlsRoute, GrpcRoute, Ingress, Service (with
+  // annotations of external-dns).  Empty = off.
+  std::vector<Kind> kinds;
+  std::vector<std::string> domains;  // canonical; names elsewhere are not taken; empty = all
+  Labels services;  // class of Gateways or Ingresses -> NAMESPACE/NAME of the Service in front
+  bool has(Kind kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
+  friend bool operator==(const GatewayNameSettings&, const GatewayNameSettings&) = default;
+};
+
+// The kinds to read for these settings: a route needs its Gateway.
+std::vector<Kind> gateway_kinds_to_read(const GatewayNameSettings& settings);
+
 struct MeshSettings {
   std::string cluster_domain = "cluster.local";  // canonical
   std::string root_namespace = "istio-system";
@@ -83,6 +98,7 @@ struct MeshSettings {
   MeshNetworks mesh_networks;  // MeshConfig's ConfigMap alone sets them
   // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
   std::string istio_config_map = "istio-system/istio";
+  GatewayNameSettings gateway_names;
   SettingOrigins origins;
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };

@@ -36,6 +36,8 @@ std::string_view to_string(Provider provider) {
       return "NameTable";
     case Provider::ServiceEntry:
       return "ServiceEntry";
+    case Provider::Gateway:
+      return "Gateway";
   }
   return "";
 }
@@ -98,7 +100,7 @@ bool ServiceRecord::is_exported_to(const Symbol* client_ns) const {
 
 bool ServiceRecord::is_claim() const {
   if (provider == Provider::NameTable) return !details || details->short_name.empty();
-  return provider == Provider::ServiceEntry;
+  return !is_of_cluster();
 }
 
 bool ExportScope::includes(const Symbol* client_ns) const {

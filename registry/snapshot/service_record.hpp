@@ -23,7 +23,7 @@
 namespace meshdns::registry {
 
 // The kind of source of a service, in the order of precedence within a namespace.
-enum class Provider : std::uint8_t { Kubernetes, MultiCluster, NameTable, ServiceEntry };
+enum class Provider : std::uint8_t { Kubernetes, MultiCluster, NameTable, ServiceEntry, Gateway };
 std::string_view to_string(Provider provider);
 
 // The answer to a query for addresses of the host (docs/semantics-istio.md, "Addresses in
@@ -41,7 +41,7 @@ enum class AnswerKind : std::uint8_t {
 };
 std::string_view to_string(AnswerKind kind);
 
-enum class TtlClass : std::uint8_t { Vip, Endpoint, Kubernetes };
+enum class TtlClass : std::uint8_t { Vip, Endpoint, Kubernetes, Own };  // Own: Details::ttl
 
 // A set of addresses by family, ready to be copied into records, in a stable order, unique.
 struct AddressSet {
@@ -128,6 +128,7 @@ class ServiceRecord final : public RefCounted {
     std::vector<std::string> resolved_names;  // names that the endpoints use
     std::uint8_t name_links = 0;              // the most ResolvedName::links of any of them
     bool has_ordered_names = false;           // the order of their addresses matters
+    std::uint32_t ttl = 0;                    // TtlClass::Own: seconds
     std::vector<StoredRef> more_sources;      // beyond the first
     std::vector<std::string> notes;           // for explain: "unix endpoint left out"
     Ref<const ServiceParts> parts;            // null = all who see the service see all of it
@@ -162,7 +163,10 @@ class ServiceRecord final : public RefCounted {
   // For a client of `network` and `cluster` (null = none given: sees all).  Never allocates.
   AddressView addresses(const Symbol* network, const Symbol* cluster) const;
   bool is_public() const { return !exports; }
-  // Whether the service comes from ServiceEntries, or from a name table host that counts as one.
+  // Whether the service is one of a cluster, whose name and members' names the cluster has made.
+  bool is_of_cluster() const { return provider < Provider::ServiceEntry; }
+  // Whether the service comes from ServiceEntries or gives a name to a gateway, or from a name
+  // table host that counts as one.
   bool is_claim() const;
   // Whether the API server gave the service its addresses.
   bool has_cluster_ips() const {

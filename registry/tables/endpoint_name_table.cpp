@@ -35,7 +35,7 @@ void for_each_below(const Map& map, std::string_view suffix, const Visit& visit)
 }
 
 bool is_service(const ServiceRecord* record) {
-  return record != nullptr && record->provider != Provider::ServiceEntry;
+  return record != nullptr && record->is_of_cluster();
 }
 
 }  // namespace

@@ -13,9 +13,10 @@ std::uint64_t hash_of_host(std::string_view host) {
 
 // The order in which a client without a service of its own chooses (docs/semantics-istio.md).
 bool precedes(const ServiceRecord& a, const ServiceRecord& b) {
-  const bool a_kube = a.provider != Provider::ServiceEntry;
-  const bool b_kube = b.provider != Provider::ServiceEntry;
-  if (a_kube != b_kube) return a_kube;
+  const auto rank = [](const ServiceRecord& record) {
+    return record.is_of_cluster() ? 0 : record.provider == Provider::Gateway ? 2 : 1;
+  };
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
   if (a.creation_time != b.creation_time) return a.creation_time < b.creation_time;
   return a.ns->text() < b.ns->text();
 }

@@ -60,6 +60,10 @@ StoredRef OriginTable::winner(std::uint64_t key_hash, const HasKey& has_key) con
   return StoredRef(best);
 }
 
+StoredRef OriginTable::used(const ResourceKey& key) const {
+  return winner(hash_of(key), [&](const StoredResource& other) { return other.has_key(key); });
+}
+
 std::size_t OriginTable::upsert(const StoredRef& resource, const Exchange& exchange) {
   const std::uint64_t hash = resource->key_hash();
   const auto has_key = [&](const StoredResource& other) { return other.has_key_of(*resource); };

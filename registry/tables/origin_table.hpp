@@ -42,6 +42,8 @@ class OriginTable {
   std::size_t retain(OriginId origin, const std::vector<std::uint64_t>& retained,
                      const Exchange& exchange);
 
+  // The version of an object that is used; null: there is none.
+  StoredRef used(const ResourceKey& key) const;
   // All versions of all origins.
   const HashTrie<StoredResource>& resources() const { return resources_; }
   void publish_to(Snapshot& snapshot);

@@ -24,6 +24,8 @@ class UsedAddresses {
   explicit UsedAddresses(std::string_view host) : host_hash_(hash_bytes(host)) {}
 
   void add(const ServiceRecord& record) {
+    // The address is that of the gateway's Service, which has a name.
+    if (record.provider == Provider::Gateway) return;
     if (record.answer == AnswerKind::Vips)
       add_answers(record);
     else if (record.answer == AnswerKind::Endpoints && !has_resolved(record))

@@ -92,7 +92,9 @@ bool View::sees(std::string_view host, const ServiceRecord& service, std::string
           ", only " + exported_namespaces(service);
     return false;
   }
-  if (client_.scope && !client_.scope->imports(host, service.ns.get(), service.ports.get())) {
+  // A Sidecar is about services; a name of a gateway is none.
+  if (client_.scope && service.provider != Provider::Gateway &&
+      !client_.scope->imports(host, service.ns.get(), service.ports.get())) {
     if (reason != nullptr)
       *reason = describe_source(client_.scope->source(), snapshot_) + " does not import it: " +
                 std::string(why_not_imported(*client_.scope, host, service));
@@ -108,14 +110,17 @@ bool View::Seen::precedes(const Seen& other) const {
 }
 
 View::Seen::Rank View::rank_of(const ServiceRecord& record) const {
+  if (record.provider == Provider::Gateway)
+    return record.ns == client_.ns ? Seen::Rank::OwnGateway : Seen::Rank::Gateway;
   if (record.ns == client_.ns) return Seen::Rank::Own;
-  if (record.provider != Provider::ServiceEntry) return Seen::Rank::Kubernetes;
+  if (record.is_of_cluster()) return Seen::Rank::Kubernetes;
   return record.is_public() ? Seen::Rank::Public : Seen::Rank::ByName;
 }
 
 bool View::sees(const ServiceRecord& record, ScopedHost& scoped) const {
   return !record.placeholder && record.is_exported_to(client_.ns.get()) &&
-         scoped.imports(record.ns.get(), record.ports.get());
+         (record.provider == Provider::Gateway ||
+          scoped.imports(record.ns.get(), record.ports.get()));
 }
 
 View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
@@ -134,7 +139,7 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
   if (is_exhausted()) return {};
   const auto look_at = [&](std::size_t i) {
     const ServiceRecord& part = *parts.all()[i];
-    if (!sees(part, scoped)) return;
+    if (!sees(part, scoped) || (best && part.provider == Provider::Gateway)) return;
     visible.set(i);
     const Seen seen{&part, rank_of(part), part.creation_time};
     if (seen.precedes(best)) best = seen;
@@ -176,17 +181,18 @@ const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
 const ServiceRecord* View::choose_of_many(const HostEntry& entry, const RecordIndex& index) const {
   const auto records = entry.records();
   ScopedHost scoped(client_.scope.get(), entry.host());
-  if (const auto* own = index.own(client_.ns.get()))
-    if (const Seen seen = see(*records[*own], scoped)) return seen.service;
   Seen best;
+  if (const auto* own = index.own(client_.ns.get()))
+    if (best = see(*records[*own], scoped); best && best.rank == Seen::Rank::Own)
+      return best.service;
   const auto look_at = [&](const auto& positions, const auto& position_of, Seen::Rank rank) {
     for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt))) {
       if (is_exhausted()) return;
       spend(1);
       const ServiceRecord& record = *records[std::invoke(position_of, each)];
-      const bool is_late =
-          best && record.provider == Provider::ServiceEntry &&
-          (best.rank < rank || (best.rank == rank && best.creation_time < record.creation_time));
+      const bool is_late = best && !record.is_of_cluster() &&
+                           (record.provider == Provider::Gateway || best.rank < rank ||
+                            (best.rank == rank && best.creation_time < record.creation_time));
       if (is_late) return;
       if (const Seen seen = see(record, scoped); seen && seen.precedes(best)) best = seen;
     }
@@ -286,7 +292,7 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
     if (cut == 0) return {};
     Match match = match_entry(snapshot_.find_host(name.substr(cut + 1)), Match::How::Below, trace);
     // Below an entry that merely claims the name there is nothing but its ports.
-    if (!match || match.service->provider == Provider::ServiceEntry) return {};
+    if (!match || !match.service->is_of_cluster()) return {};
     match.below = name.substr(0, cut);
     settle_cluster(match, trace);
     return match;
@@ -314,7 +320,7 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     if (full.empty()) return {};
     Match match = match_entry(snapshot_.find_host(full), Match::How::Short, trace);
     // Only Kubernetes Services have short names.
-    if (match && match.service->provider == Provider::ServiceEntry) return {};
+    if (match && !match.service->is_of_cluster()) return {};
     if (match && match.service->provider == Provider::NameTable &&
         (!match.service->details || match.service->details->short_name.empty()))
       return {};
@@ -392,6 +398,8 @@ std::uint32_t View::ttl(const ServiceRecord& service) const {
       return ttl.endpoint;
     case TtlClass::Kubernetes:
       return ttl.kubernetes;
+    case TtlClass::Own:
+      return service.details->ttl;
   }
   return ttl.endpoint;
 }

@@ -149,7 +149,7 @@ class View {
   // The part of one namespace's service of a host that the client sees, and its place in the order
   // in which a client chooses among namespaces.
   struct Seen {
-    enum class Rank : std::uint8_t { Own, Kubernetes, ByName, Public };
+    enum class Rank : std::uint8_t { Own, Kubernetes, ByName, Public, OwnGateway, Gateway };
     const ServiceRecord* service = nullptr;  // null: nothing
     Rank rank = Rank::Public;
     std::int64_t creation_time = 0;  // of the oldest object of that rank

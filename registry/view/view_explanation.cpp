@@ -16,6 +16,9 @@ namespace {
 constexpr std::size_t kNamespacesShown = 8;
 
 std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
+  if (record.provider == Provider::Gateway)
+    return record.ns == client.ns ? "chosen: a gateway's name, of the client's own namespace"
+                                  : "chosen: a gateway's name, oldest";
   if (record.ns == client.ns) return "chosen: the client's own namespace";
   if (record.provider == Provider::NameTable) return "chosen: a name of istiod";
   if (record.provider != Provider::ServiceEntry) return "chosen: a Kubernetes Service";

@@ -38,6 +38,11 @@ _API_VERSIONS = {
     "Namespace": "v1",
     "Node": "v1",
     "EndpointSlice": "discovery.k8s.io/v1",
+    "Gateway": "gateway.networking.k8s.io/v1",
+    "HTTPRoute": "gateway.networking.k8s.io/v1",
+    "TLSRoute": "gateway.networking.k8s.io/v1",
+    "GRPCRoute": "gateway.networking.k8s.io/v1",
+    "Ingress": "networking.k8s.io/v1",
     "ServiceImport": "multicluster.x-k8s.io/v1alpha1",
     "ServiceExport": "multicluster.x-k8s.io/v1alpha1",
 }

@@ -99,6 +99,7 @@ void InProcessDaemon::write(const std::string& file, std::string_view manifest) 
   ChangeSink sink(change);
   registry::ManifestOptions options;
   options.path = file;
+  options.gateway_kinds = registry::gateway_kinds_to_read(config_.mesh.gateway_names);
   if (const auto read = registry::read_manifest(manifest, options, sink); !read)
     throw std::invalid_argument(file + ": " + read.error().message);
   apply(std::move(change));

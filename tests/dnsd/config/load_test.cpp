@@ -124,6 +124,26 @@ TEST(LoadTest, TakesTheConfigMapOfARevision) {
   }
 }
 
+TEST(LoadTest, TakesTheSettingsOfNamesOfGateways) {
+  using registry::Kind;
+  const Config config = good(
+      "mesh: { gateway_names: { kinds: [HTTPRoute, Service], domains: [Example.org.], "
+      "services: { nginx: infra/proxy } } }");
+  const auto& names = config.mesh.gateway_names;
+  EXPECT_THAT(names.kinds, ElementsAre(Kind::HttpRoute, Kind::Service));
+  EXPECT_THAT(names.domains, ElementsAre("example.org"));
+  EXPECT_EQ(names.services, (registry::Labels{{"nginx", "infra/proxy"}}));
+  EXPECT_THAT(registry::gateway_kinds_to_read(names),
+              ElementsAre(Kind::HttpRoute, Kind::Service, Kind::Gateway));
+  EXPECT_TRUE(registry::gateway_kinds_to_read(Config().mesh.gateway_names).empty());
+  for (const char* const bad :
+       {"kinds: [Pod]", "kinds: Ingress", "domains: [\"a..b\"]", "services: { a: b }",
+        "services: { a: b/ }", "services: { a: B/c }", "services: { a: b/c/d }"})
+    EXPECT_FALSE(
+        parse_config(std::string("mesh: { gateway_names: { ") + bad + " } }", "m.yaml").valid())
+        << bad;
+}
+
 TEST(LoadTest, TellsTheSettingsInForceFromTheConfiguration) {
   const Config config = good("mesh: { root_namespace: mesh-root }");
   registry::MeshConfig mesh_config;
