@@ -87,6 +87,7 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
       options.path = files->path;
       options.manifest.cluster = files->cluster;
       options.manifest.network = files->network;
+      options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
       reader = registry::make_manifest_source(&loop, options, sink);
     } else if (const auto* table = std::get_if<NameTableSource>(&source)) {
       options.path = table->path;
@@ -142,6 +143,7 @@ void check_sources(const Config& config, registry::Checker& checker) {
       registry::ManifestOptions of_source;
       of_source.cluster = files->cluster;
       of_source.network = files->network;
+      of_source.gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
       checker.check(files->path, registry::read_manifest, of_source);
     }
     if (const auto* table = std::get_if<NameTableSource>(&source))
@@ -175,7 +177,7 @@ class CheckedObjects {
     path_ = path;
     transaction_.upsert(resource, origin_, line);
   }
-  void commit() { registry_.commit(std::move(transaction_)); }
+  registry::CommitSummary commit() { return registry_.commit(std::move(transaction_)); }
 
  private:
   registry::Registry& registry_;
@@ -195,9 +197,30 @@ bool read_for_diff(const std::string& path, registry::Registry& registry, std::o
   CheckedObjects objects(registry);
   checker.set_resource_listener([&](const auto& resource, const std::string& origin,
                                     std::uint32_t line) { objects.add(resource, origin, line); });
-  checker.check(path);
+  registry::ManifestOptions options;
+  options.gateway_kinds =
+      registry::gateway_kinds_to_read(registry.current()->settings->gateway_names);
+  checker.check(path, registry::read_manifest, options);
   objects.commit();
   return !checker.summary().cannot_run;
+}
+
+// Of the names that objects give to gateways, those that they may not have.  Other refusals are
+// Checker::check_claims().
+void warn_of_gateway_names(const registry::CommitSummary& summary,
+                           const registry::Snapshot& snapshot, registry::Checker& checker) {
+  for (const auto& claim : summary.refused) {
+    const registry::StoredResource& source = *claim.source;
+    if (source.kind() != registry::Kind::Service && !registry::is_gateway_kind(source.kind()))
+      continue;
+    checker.add({registry::Severity::Warning,
+                 std::string(snapshot.origins->of(source.origin())),
+                 source.line(),
+                 std::string(to_string(source.kind())),
+                 std::string(source.ns()) + "/" + std::string(source.name()),
+                 {},
+                 registry::quoted(claim.host) + " is not served: " + claim.reason});
+  }
 }
 
 int run_check_diff(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -240,10 +263,13 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   CheckedObjects objects(registry);
   checker.set_resource_listener([&](const auto& resource, const std::string& path,
                                     std::uint32_t line) { objects.add(resource, path, line); });
-  for (const auto& path : arguments.paths) checker.check(path);
+  registry::ManifestOptions of_paths;
+  of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh.gateway_names);
+  for (const auto& path : arguments.paths) checker.check(path, registry::read_manifest, of_paths);
   if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
-  objects.commit();
+  const registry::CommitSummary committed = objects.commit();
+  warn_of_gateway_names(committed, *registry.current(), checker);
   // With those of MeshConfig: the root namespace is exempt from some of the rules.
   checker.check_claims(*registry.current()->settings);
   registry::CheckSummary summary = checker.summary();

@@ -9,12 +9,13 @@ namespace meshdns::dnsd {
 void RunningSources::follow(const Config& config) {
   std::vector<Running> kept;
   std::set<std::string> names;
+  const auto gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
   for (const auto& source : config.sources) {
     const std::string name = source_name(source);
     names.insert(name);
     auto needs = watch_needs(config, source);
     const auto running = std::ranges::find_if(sources_, [&](const Running& r) {
-      return r.source && r.config == source && r.needs == needs;
+      return r.source && r.config == source && r.needs == needs && r.gateway_kinds == gateway_kinds;
     });
     if (running != sources_.end()) {
       kept.push_back(std::move(*running));
@@ -22,7 +23,7 @@ void RunningSources::follow(const Config& config) {
     }
     auto made = make_source(loop_, config, source, feed_);
     made->start();
-    kept.push_back({source, std::move(needs), name, std::move(made)});
+    kept.push_back({source, std::move(needs), gateway_kinds, name, std::move(made)});
   }
   sources_ = std::move(kept);
   feed_.set_sources(std::move(names));

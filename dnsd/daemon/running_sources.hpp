@@ -47,6 +47,7 @@ class RunningSources {
   struct Running {
     SourceConfig config;
     std::optional<registry::kubernetes::WatchNeeds> needs;  // of Kubernetes sources
+    std::vector<registry::Kind> gateway_kinds;
     std::string name;
     std::unique_ptr<registry::Source> source;
   };

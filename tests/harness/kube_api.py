@@ -26,6 +26,7 @@ from http.server import BaseHTTPRequestHandler
 
 SLICES = ("discovery.k8s.io", "endpointslices")
 CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+INGRESSES = ("networking.k8s.io", "ingresses")
 # (group, plural): (versions, kind)
 BUILT_IN = {
     ("", "namespaces"): (["v1"], "Namespace"),
@@ -36,6 +37,7 @@ BUILT_IN = {
     ("", "configmaps"): (["v1"], "ConfigMap"),
     SLICES: (["v1"], "EndpointSlice"),
     CRDS: (["v1"], "CustomResourceDefinition"),
+    INGRESSES: (["v1"], "Ingress"),
 }
 CUSTOM = {
     "serviceentries.networking.istio.io": "ServiceEntry",
@@ -46,6 +48,10 @@ CUSTOM = {
     "serviceimports.multicluster.x-k8s.io": "ServiceImport",
     "serviceexports.net.gke.io": "ServiceExport",
     "serviceimports.net.gke.io": "ServiceImport",
+    "gateways.gateway.networking.k8s.io": "Gateway",
+    "httproutes.gateway.networking.k8s.io": "HTTPRoute",
+    "tlsroutes.gateway.networking.k8s.io": "TLSRoute",
+    "grpcroutes.gateway.networking.k8s.io": "GRPCRoute",
 }
 
 

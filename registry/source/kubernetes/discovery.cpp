@@ -17,7 +17,8 @@ constexpr std::chrono::seconds kSilenceLimit{20};
 
 struct Group {
   std::string_view name;
-  std::array<std::string_view, 3> versions;  // the one that we like best first
+  std::array<std::string_view, 4> versions;  // the one that we like best first
+  bool is_of_gateways = false;
 };
 constexpr std::array kGroups = {
     Group{"discovery.k8s.io", {"v1", "v1beta1", ""}},
@@ -25,6 +26,8 @@ constexpr std::array kGroups = {
     Group{"multicluster.x-k8s.io", {"v1", "v1beta1", "v1alpha1"}},
     Group{"net.gke.io", {"v1", "", ""}},
     Group{"apiextensions.k8s.io", {"v1", "", ""}},
+    Group{"gateway.networking.k8s.io", {"v1", "v1beta1", "v1alpha3", "v1alpha2"}, true},
+    Group{"networking.k8s.io", {"v1", "v1beta1", ""}, true},
 };
 
 bool has_version(const Node& group, std::string_view version) {
@@ -36,10 +39,12 @@ bool has_version(const Node& group, std::string_view version) {
 
 }  // namespace
 
-Discovery::Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser,
+Discovery::Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser, Groups groups,
                      Outcome outcome)
     : transport_(transport), scheduler_(scheduler), parser_(parser), outcome_(std::move(outcome)) {
-  for (const Group& group : kGroups) questions_.emplace_back(group.name, "");
+  for (const Group& group : kGroups)
+    if (groups == Groups::WithGateways || !group.is_of_gateways)
+      questions_.emplace_back(group.name, "");
   ask_next();
 }
 

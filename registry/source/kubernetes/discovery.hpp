@@ -2,6 +2,7 @@
 // Finds the kinds and versions that the server has, of those that meshdns reads.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -33,8 +34,11 @@ class Discovery final : private ResponseListener {
     std::function<void(ServedKinds)> found;
     std::function<void(Failure)> failed;
   };
+  // The groups to ask for: WithGateways also those of Gateways and Ingresses.
+  enum class Groups : std::uint8_t { Usual, WithGateways };
   // REQUIRES: all three outlive the discovery.
-  Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser, Outcome outcome);
+  Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser, Groups groups,
+            Outcome outcome);
   ~Discovery() override;
 
   // Of the latest answer, as in ResponseHead.

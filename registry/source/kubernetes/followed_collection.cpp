@@ -26,7 +26,7 @@ FollowedCollection::FollowedCollection(PlannedCollection plan, const Naming& nam
     : plan_(std::move(plan)),
       source_(naming.source),
       origin_(naming.source + "/" + plan_.label),
-      decode_{origin_, naming.cluster, naming.network, "default", false},
+      decode_{origin_, naming.cluster, naming.network, "default", false, naming.gateway_kinds},
       scheduler_(environment.scheduler),
       listener_(listener),
       reflector_(plan_.collection, options, std::move(environment), *this) {}

@@ -42,6 +42,7 @@ class FollowedCollection final : private ReflectorListener {
     std::string source;
     std::string cluster;
     std::string network;
+    std::vector<Kind> gateway_kinds = {};  // DecodeOptions::gateway_kinds
   };
   // REQUIRES: the listener, and what the environment refers to, outlive it.
   FollowedCollection(PlannedCollection plan, const Naming& naming, const ReflectorOptions& options,

@@ -26,10 +26,12 @@ std::uint64_t hash_of_name(const ObjectRef& object) {
 
 }  // namespace
 
-KindDiscovery::KindDiscovery(Milliseconds poll, const ReflectorOptions& options,
+KindDiscovery::KindDiscovery(Discovery::Groups groups, Milliseconds poll,
+                             const ReflectorOptions& options,
                              const Reflector::Environment& environment, ServerReach& reach,
                              Hooks hooks)
-    : poll_(poll),
+    : groups_(groups),
+      poll_(poll),
       reflector_(options),
       environment_(environment),
       reach_(reach),
@@ -41,7 +43,7 @@ KindDiscovery::~KindDiscovery() = default;
 void KindDiscovery::discover() {
   timer_.reset();
   discovery_ = std::make_unique<Discovery>(
-      environment_.transport, environment_.scheduler, environment_.parser,
+      environment_.transport, environment_.scheduler, environment_.parser, groups_,
       Discovery::Outcome{[this](ServedKinds served) { on_discovered(std::move(served)); },
                          [this](const Discovery::Failure& f) { on_discovery_failed(f); }});
 }

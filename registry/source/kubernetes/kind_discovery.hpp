@@ -31,7 +31,7 @@ class KindDiscovery final : private ReflectorListener {
   };
   // `poll`: the interval of discovery where CRDs may not be watched.  REQUIRES: what `environment`
   // refers to, and `reach`, outlive it.
-  KindDiscovery(Milliseconds poll, const ReflectorOptions& options,
+  KindDiscovery(Discovery::Groups groups, Milliseconds poll, const ReflectorOptions& options,
                 const Reflector::Environment& environment, ServerReach& reach, Hooks hooks);
   ~KindDiscovery() override;
 
@@ -68,6 +68,7 @@ class KindDiscovery final : private ReflectorListener {
   void note_crd(const ObjectRef& crd);
   void follow_crds();
 
+  const Discovery::Groups groups_;
   const Milliseconds poll_;
   const ReflectorOptions reflector_;
   const Reflector::Environment environment_;

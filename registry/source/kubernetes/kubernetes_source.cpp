@@ -13,7 +13,8 @@ using namespace kubernetes;  // NOLINT(google-build-using-namespace): of this fi
 
 ClusterSourceOptions source_options(KubernetesSourceOptions&& from) {
   ClusterSourceOptions options;
-  options.naming = {std::move(from.name), std::move(from.cluster), std::move(from.network)};
+  options.naming = {std::move(from.name), std::move(from.cluster), std::move(from.network),
+                    from.needs.gateway_kinds};
   options.needs = std::move(from.needs);
   return options;
 }

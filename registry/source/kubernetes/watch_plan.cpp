@@ -20,14 +20,31 @@ constexpr std::string_view kByController =
     "kubernetes.io/service-name in (";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
-constexpr std::array<std::string_view, 8> kCrds = {"serviceentries.networking.istio.io",
-                                                   "workloadentries.networking.istio.io",
-                                                   "sidecars.networking.istio.io",
-                                                   "virtualservices.networking.istio.io",
-                                                   "serviceexports.multicluster.x-k8s.io",
-                                                   "serviceimports.multicluster.x-k8s.io",
-                                                   "serviceexports.net.gke.io",
-                                                   "serviceimports.net.gke.io"};
+struct GatewayKind {
+  Kind kind;
+  std::string_view plural;
+  std::string_view group;
+};
+constexpr std::array kGatewayKinds = {
+    GatewayKind{Kind::Gateway, "gateways", "gateway.networking.k8s.io"},
+    GatewayKind{Kind::HttpRoute, "httproutes", "gateway.networking.k8s.io"},
+    GatewayKind{Kind::TlsRoute, "tlsroutes", "gateway.networking.k8s.io"},
+    GatewayKind{Kind::GrpcRoute, "grpcroutes", "gateway.networking.k8s.io"},
+    GatewayKind{Kind::Ingress, "ingresses", "networking.k8s.io"},
+};
+
+constexpr std::array<std::string_view, 12> kCrds = {"gateways.gateway.networking.k8s.io",
+                                                    "httproutes.gateway.networking.k8s.io",
+                                                    "tlsroutes.gateway.networking.k8s.io",
+                                                    "grpcroutes.gateway.networking.k8s.io",
+                                                    "serviceentries.networking.istio.io",
+                                                    "workloadentries.networking.istio.io",
+                                                    "sidecars.networking.istio.io",
+                                                    "virtualservices.networking.istio.io",
+                                                    "serviceexports.multicluster.x-k8s.io",
+                                                    "serviceimports.multicluster.x-k8s.io",
+                                                    "serviceexports.net.gke.io",
+                                                    "serviceimports.net.gke.io"};
 
 class Planner {
  public:
@@ -48,6 +65,9 @@ class Planner {
       add_served("serviceexports", group, Kind::ServiceExport);
       add_served("serviceimports", group, Kind::ServiceImport);
     }
+    for (const GatewayKind& each : kGatewayKinds)
+      if (std::ranges::find(needs_.gateway_kinds, each.kind) != needs_.gateway_kinds.end())
+        add_served(each.plural, each.group, each.kind);
     add_pods();
     add_nodes();
     return std::move(plan_);

@@ -22,12 +22,14 @@ struct WatchNeeds {
   std::string root_namespace = "istio-system";
   // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.
   std::string istio_config_map;
-  bool root_namespace_is_set = true;          // MeshConfig does not change it
-  std::string node_name;                      // empty = not known: then the Pods of every node
-  bool client_pods = false;                   // Pods of this node give the identity of clients
-  bool node_places = false;                   // near endpoints: the labels of Nodes
-  bool all_pods = false;                      // verified pod names
-  bool all_slices = false;                    // those of Services with cluster IPs, too
+  bool root_namespace_is_set = true;  // MeshConfig does not change it
+  std::string node_name;              // empty = not known: then the Pods of every node
+  bool client_pods = false;           // Pods of this node give the identity of clients
+  bool node_places = false;           // near endpoints: the labels of Nodes
+  bool all_pods = false;              // verified pod names
+  bool all_slices = false;            // those of Services with cluster IPs, too
+  // Objects that give names to gateways (DecodeOptions::gateway_kinds).
+  std::vector<Kind> gateway_kinds;
   std::set<std::string> selected_pods;        // namespaces whose Pods are ServiceEntries' endpoints
   std::vector<SliceGroup> slice_groups = {};  // Services whose slices may lack the label
   friend bool operator==(const WatchNeeds&, const WatchNeeds&) = default;

@@ -111,6 +111,22 @@ TEST(WatchPlanTest, FollowsTheConfigMapOfMeshConfigWhereIstioIs) {
   }
 }
 
+TEST(WatchPlanTest, FollowsTheKindsThatGiveNamesToGatewaysOnlyIfTheyAreWanted) {
+  const ServedKinds served = {{"gateways.gateway.networking.k8s.io", "v1"},
+                              {"httproutes.gateway.networking.k8s.io", "v1beta1"},
+                              {"ingresses.networking.k8s.io", "v1"}};
+  EXPECT_THAT(plan({}, served), Not(Contains(testing::HasSubstr("networking.k8s.io"))));
+  WatchNeeds needs;
+  needs.gateway_kinds = {Kind::Gateway, Kind::HttpRoute, Kind::TlsRoute, Kind::Service};
+  EXPECT_THAT(plan(needs, served),
+              testing::IsSupersetOf({"/apis/gateway.networking.k8s.io/v1/gateways",
+                                     "/apis/gateway.networking.k8s.io/v1beta1/httproutes"}));
+  EXPECT_THAT(plan(needs, served), Not(Contains(testing::HasSubstr("ingresses"))));
+  EXPECT_THAT(plan(needs, kToday), Not(Contains(testing::HasSubstr("networking.k8s.io"))))
+      << "a server without the CRDs";
+  EXPECT_TRUE(is_crd_of_interest("grpcroutes.gateway.networking.k8s.io"));
+}
+
 TEST(WatchPlanTest, FollowsMultiClusterKindsOfEitherGroup) {
   EXPECT_THAT(plan({}, {{"serviceexports.multicluster.x-k8s.io", "v1alpha1"},
                         {"serviceimports.net.gke.io", "v1"}}),
