@@ -4,7 +4,7 @@
 namespace meshdns::dnsd {
 
 Result<void> AdminEndpoint::open(const AdminAddress& address) {
-  auto server = HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_);
+  auto server = HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_, access_);
   if (!server) return fail(std::string(key_) + ": " + server.error().message);
   server_ = std::move(*server);
   requested_ = address;
@@ -19,11 +19,16 @@ bool AdminEndpoint::stands_in_the_way_of(const AdminAddress& wanted) const {
   return old_ip != nullptr && new_ip != nullptr && old_ip->port == new_ip->port;
 }
 
-Result<void> AdminEndpoint::serve_at(const std::optional<AdminAddress>& wanted) {
+Result<void> AdminEndpoint::serve_at(const std::optional<AdminAddress>& wanted,
+                                     const HttpAccess& access) {
   if (!wanted) {
     server_.reset();
     return {};
   }
+  const bool has_tls = access_.certificate != nullptr;
+  access_ = access;
+  if (server_ && has_tls != (access.certificate != nullptr)) server_.reset();
+  if (server_) server_->set_access(access);
   if (server_ && requested_ == wanted) return {};
   auto opened = open(*wanted);
   if (opened || !stands_in_the_way_of(*wanted)) return opened;

@@ -25,7 +25,7 @@ class AdminEndpoint {
 
   // Serves at `wanted` from now on; nullopt = off.  An Error, and what was served before stays, if
   // the new address cannot be bound; to be tried again with the next reload.
-  Result<void> serve_at(const std::optional<AdminAddress>& wanted);
+  Result<void> serve_at(const std::optional<AdminAddress>& wanted, const HttpAccess& access = {});
   void close() { server_.reset(); }
   // Since the start, through all reloads.
   const HttpCounters& counters() const { return counters_; }
@@ -41,7 +41,8 @@ class AdminEndpoint {
   const HttpDeadlines deadlines_;
   HttpCounters counters_;
   std::optional<AdminAddress> requested_;  // what server_ was opened for
-  std::unique_ptr<HttpServer> server_;     // null: off, or never bound
+  HttpAccess access_;
+  std::unique_ptr<HttpServer> server_;  // null: off, or never bound
 };
 
 }  // namespace meshdns::dnsd

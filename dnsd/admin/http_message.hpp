@@ -29,7 +29,8 @@ struct HttpResponse {
   unsigned status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  std::shared_ptr<HttpStream> stream{};  // instead of `body`; null: the response is complete
+  std::shared_ptr<HttpStream> stream{};   // instead of `body`; null: the response is complete
+  std::string_view challenge = "Bearer";  // the header WWW-Authenticate of a 401; a literal
 };
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;

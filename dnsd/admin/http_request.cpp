@@ -56,6 +56,16 @@ std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view
   return std::nullopt;
 }
 
+std::optional<Credentials> credentials_of(MHD_Connection* connection) {
+  char* password = nullptr;
+  char* const user = MHD_basic_auth_get_username_password(connection, &password);
+  std::optional<Credentials> credentials;
+  if (user != nullptr) credentials = {user, password == nullptr ? "" : password};
+  MHD_free(user);
+  MHD_free(password);
+  return credentials;
+}
+
 HttpRequest request_of(MHD_Connection* connection, const char* url, bool is_local) {
   HttpRequest request;
   request.path = url;

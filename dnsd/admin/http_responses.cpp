@@ -29,6 +29,12 @@ HttpResponse HttpServer::Impl::busy() {
   return {503, "text/plain", "the daemon is busy; try again in a few seconds\n"};
 }
 
+HttpResponse HttpServer::Impl::unauthorized() {
+  return {.status = 401,
+          .body = "this page needs a user name and a password\n",
+          .challenge = R"(Basic realm="meshdns", charset="UTF-8")"};
+}
+
 // ---- what libmicrohttpd calls
 
 void HttpServer::Impl::on_connection(void* self, MHD_Connection* connection, void**,
@@ -42,6 +48,12 @@ void HttpServer::Impl::on_connection(void* self, MHD_Connection* connection, voi
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   Connection& state = server->connections_[connection];
   state.fd = info->connect_fd;
+  // The one of now, so that it lives as long as the session.
+  if (server->certificate_) {
+    state.certificate = server->certificate_;
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    state.certificate->attach_to(info->tls_session);
+  }
   server->begin_phase(state, Phase::Reading);
 }
 
@@ -88,6 +100,8 @@ MHD_Result HttpServer::Impl::answer(MHD_Connection* connection, const char* url,
   const bool reads = method == MHD_HTTP_METHOD_GET || method == MHD_HTTP_METHOD_HEAD;
   if (reads && route.status)
     return send(connection, route.status(request_of(connection, url, is_local_)));
+  if (reads && route.get && gate_.needs_password())
+    return check_password(connection, route.get, request_of(connection, url, is_local_));
   if (reads && route.get)
     return hand_over(connection, route.get, request_of(connection, url, is_local_));
   if (method == MHD_HTTP_METHOD_POST && route.post)
@@ -131,6 +145,7 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
   begin_phase(state, Phase::Writing);
   const unsigned status = answer.status;
   const std::string content_type = answer.content_type;
+  const std::string_view challenge = answer.challenge;
   MHD_Response* response = answer.stream ? hold_stream(connection, state, std::move(answer))
                                          : hold_body(state, std::move(answer));
   if (response == nullptr) return MHD_NO;
@@ -142,7 +157,7 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
                           "connect-src 'self'; form-action 'self'; "
                           "frame-ancestors 'none'; base-uri 'none'");
   if (status == MHD_HTTP_UNAUTHORIZED)
-    MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    MHD_add_response_header(response, "WWW-Authenticate", challenge.data());
   if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(response, "Retry-After", "2");
   if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
   // One answer each while others wait for a place: a client that sends many requests at once would
@@ -209,23 +224,53 @@ void HttpServer::Impl::flush_streams() {
 
 // ---- handlers on the owner's loop
 
-MHD_Result HttpServer::Impl::hand_over(MHD_Connection* connection, const HttpHandler& handler,
-                                       HttpRequest&& request) {
-  if (queued_ >= kMaxQueued) {
-    ++counters_.busy;
-    return send(connection, busy());
-  }
+MHD_Result HttpServer::Impl::refuse_as_busy(MHD_Connection* connection) {
+  ++counters_.busy;
+  return send(connection, busy());
+}
+
+void HttpServer::Impl::begin_waiting(MHD_Connection* connection, const std::shared_ptr<Job>& job) {
   Connection& state = connections_[connection];
   begin_phase(state, Phase::Waiting);
-  state.job = std::make_shared<Job>();
+  state.job = job;
   MHD_suspend_connection(connection);
+}
+
+MHD_Result HttpServer::Impl::hand_over(MHD_Connection* connection, const HttpHandler& handler,
+                                       HttpRequest&& request) {
+  if (queued_ >= kMaxQueued) return refuse_as_busy(connection);
+  const auto job = std::make_shared<Job>();
+  begin_waiting(connection, job);
+  post_to_owner(job, handler, std::move(request));
+  return MHD_YES;
+}
+
+void HttpServer::Impl::post_to_owner(const std::shared_ptr<Job>& job, const HttpHandler& handler,
+                                     HttpRequest&& request) {
   ++queued_;
-  to_owner_.post([this, job = state.job, &handler, request = std::move(request)] {
+  to_owner_.post([this, job, &handler, request = std::move(request)] {
     --queued_;
     if (job->is_abandoned) return;
     to_server_.post(
         [this, job, response = handler(request)]() mutable { finish(job, std::move(response)); });
   });
+}
+
+MHD_Result HttpServer::Impl::check_password(MHD_Connection* connection, const HttpHandler& handler,
+                                            HttpRequest&& request) {
+  auto credentials = credentials_of(connection);
+  if (!credentials) return send(connection, unauthorized());
+  if (gate_.remembers(*credentials)) return hand_over(connection, handler, std::move(request));
+  const auto job = std::make_shared<Job>();
+  auto on_verdict = [this, job, &handler, request = std::move(request)](bool is_right) mutable {
+    if (job->is_abandoned) return;
+    if (is_right && queued_ < kMaxQueued) return post_to_owner(job, handler, std::move(request));
+    ++(is_right ? counters_.busy : counters_.denied);
+    finish(job, is_right ? busy() : unauthorized());
+  };
+  if (!gate_.check(*std::move(credentials), std::move(on_verdict)))
+    return refuse_as_busy(connection);
+  begin_waiting(connection, job);
   return MHD_YES;
 }
 

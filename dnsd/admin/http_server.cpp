@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
@@ -29,6 +30,8 @@ constexpr int kAcceptsPerTurn = 16;
 constexpr int kRoundsPerTurn = 16;
 // Not 0: libuv calls a timer that its callback starts with 0 again before it looks at a socket.
 constexpr std::chrono::milliseconds kTurnPause{1};
+// RFC 9325, section 3.1.1: no older versions.
+constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 // A page may take long to make: the loop does its other work before the next one.
 constexpr std::size_t kTasksPerTurn = 1;
 
@@ -44,12 +47,7 @@ Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
   if (const int error = uv_loop_init(&loop_); error != 0)
     return refuse_loop("cannot create an event loop", error);
   loop_open_ = true;
-  daemon_ =
-      MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
-                       nullptr, nullptr, &Impl::on_request, this, MHD_OPTION_CONNECTION_LIMIT,
-                       kMaxConnections + kAcceptsPerTurn, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                       kConnectionMemory, MHD_OPTION_NOTIFY_CONNECTION, &Impl::on_connection, this,
-                       MHD_OPTION_NOTIFY_COMPLETED, &Impl::on_completed, this, MHD_OPTION_END);
+  daemon_ = start_microhttpd();
   if (daemon_ == nullptr) return refuse("cannot start the HTTP server");
   const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD);
   if (info == nullptr) return refuse("cannot poll the HTTP server");
@@ -81,6 +79,22 @@ Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
   return {};
 }
 
+MHD_Daemon* HttpServer::Impl::start_microhttpd() {
+  unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
+  std::array<MHD_OptionItem, 3> tls{{{MHD_OPTION_END, 0, nullptr}}};
+  if (certificate_) {
+    flags |= MHD_USE_TLS;
+    tls = {{{MHD_OPTION_HTTPS_CERT_CALLBACK, 0, TlsCertificate::callback()},
+            {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)},
+            {MHD_OPTION_END, 0, nullptr}}};
+  }
+  return MHD_start_daemon(
+      flags, 0, nullptr, nullptr, &Impl::on_request, this, MHD_OPTION_CONNECTION_LIMIT,
+      kMaxConnections + kAcceptsPerTurn, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,
+      MHD_OPTION_NOTIFY_CONNECTION, &Impl::on_connection, this, MHD_OPTION_NOTIFY_COMPLETED,
+      &Impl::on_completed, this, MHD_OPTION_ARRAY, tls.data(), MHD_OPTION_END);
+}
+
 void HttpServer::Impl::run() {
   pthread_setname_np(pthread_self(), "admin");
   descriptors_.watch(UV_READABLE);
@@ -106,6 +120,7 @@ void HttpServer::Impl::end_all() {
       MHD_resume_connection(connection);
   }
   flush_streams();
+  gate_.close();
   to_server_.close();
   listener_.close();
   descriptors_.close();
@@ -117,6 +132,13 @@ void HttpServer::Impl::end_all() {
   daemon_ = nullptr;
   if (loop_open_) check_loop(uv_loop_close(&loop_), "close: a handle is open");
   loop_open_ = false;
+}
+
+void HttpServer::Impl::set_access(HttpAccess access) {
+  to_server_.post([this, access = std::move(access)]() mutable {
+    certificate_ = std::move(access.certificate);
+    gate_.set_passwords(std::move(access.passwords));
+  });
 }
 
 // ---- accepting, deadlines
@@ -275,13 +297,16 @@ std::optional<std::chrono::milliseconds> HttpServer::Impl::next_turn() const {
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
 const AdminAddress& HttpServer::address() const { return impl_->address(); }
+void HttpServer::set_access(HttpAccess access) { impl_->set_access(std::move(access)); }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::open(uv_loop_t* loop, const AdminAddress& address,
                                                      HttpRoutes routes, HttpCounters& counters,
-                                                     const HttpDeadlines& deadlines) {
+                                                     const HttpDeadlines& deadlines,
+                                                     HttpAccess access) {
   auto socket = ListeningSocket::open(address, kBacklog);
   if (!socket) return std::unexpected(socket.error());
-  auto impl = std::make_unique<Impl>(std::move(*socket), std::move(routes), counters, deadlines);
+  auto impl = std::make_unique<Impl>(std::move(*socket), std::move(routes), counters, deadlines,
+                                     std::move(access));
   if (auto started = impl->start(loop); !started) return std::unexpected(started.error());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }

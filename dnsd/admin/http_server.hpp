@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "dnsd/admin/http_access.hpp"
 #include "dnsd/admin/http_message.hpp"
 #include "dnsd/config/admin_address.hpp"
 #include "registry/base/result.hpp"
@@ -42,6 +43,7 @@ struct HttpCounters {
   std::atomic<std::uint64_t> overdue{0};          // connections closed at a deadline
   std::atomic<std::uint64_t> evicted{0};          // connections closed to make room
   std::atomic<std::uint64_t> busy{0};             // requests refused because the owner was busy
+  std::atomic<std::uint64_t> denied{0};           // requests with a wrong password
 };
 
 class HttpServer {
@@ -60,12 +62,17 @@ class HttpServer {
   // are closed; `counters` outlives the server.
   static Result<std::unique_ptr<HttpServer>> open(uv_loop_t* loop, const AdminAddress& address,
                                                   HttpRoutes routes, HttpCounters& counters,
-                                                  const HttpDeadlines& deadlines = {});
+                                                  const HttpDeadlines& deadlines = {},
+                                                  HttpAccess access = {});
   // Ends all connections and the thread, and removes its Unix socket. REQUIRES: the owner's thread,
   // not inside a handler.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  // Uses `access` for connections and requests that begin from now on.  REQUIRES: the owner's
+  // thread; it has a certificate if that of open() had one.
+  void set_access(HttpAccess access);
 
   // The listening address, with the port that the kernel chose for port 0.
   const AdminAddress& address() const;

@@ -15,6 +15,7 @@
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/admin/http_stream.hpp"
 #include "dnsd/admin/listening_socket.hpp"
+#include "dnsd/admin/password_gate.hpp"
 #include "loop/mailbox.hpp"
 #include "loop/poll.hpp"
 #include "loop/timer.hpp"
@@ -26,12 +27,15 @@ namespace meshdns::dnsd {
 class HttpServer::Impl {
  public:
   Impl(ListeningSocket socket, HttpRoutes routes, HttpCounters& counters,
-       const HttpDeadlines& deadlines)
+       const HttpDeadlines& deadlines, HttpAccess access)
       : socket_(std::move(socket)),
         is_local_(std::holds_alternative<UnixAddress>(socket_.address())),
         routes_(std::move(routes)),
         counters_(counters),
-        deadlines_(deadlines) {}
+        deadlines_(deadlines),
+        certificate_(std::move(access.certificate)) {
+    gate_.set_passwords(std::move(access.passwords));
+  }
   // Owner's thread.
   ~Impl();
   Impl(const Impl&) = delete;
@@ -40,6 +44,8 @@ class HttpServer::Impl {
   // Owner's thread. After an Error the object can only be destroyed.
   Result<void> start(uv_loop_t* owner_loop);
   const AdminAddress& address() const { return socket_.address(); }
+  // Owner's thread.
+  void set_access(HttpAccess access);
 
  private:
   // A request that waits for its handler. The owner's loop skips it once nobody waits any more.
@@ -59,6 +65,7 @@ class HttpServer::Impl {
     std::optional<HttpResponse> response{};  // of the handler, until it is queued
     std::shared_ptr<HttpStream> stream{};    // of the response that is being written
     bool is_suspended = false;               // until `stream` has more
+    std::shared_ptr<const TlsCertificate> certificate{};  // of its TLS session; null without TLS
   };
   using Connections = std::map<MHD_Connection*, Connection>;
   // A body that libmicrohttpd sends, and frees when its response is over.
@@ -83,14 +90,22 @@ class HttpServer::Impl {
                            MHD_RequestTerminationCode why);
   static void free_body(void* body);
   static HttpResponse busy();
+  static HttpResponse unauthorized();
   static ssize_t on_read(void* self, std::uint64_t position, char* to, std::size_t size);
   static void free_stream(void* self);
 
+  MHD_Daemon* start_microhttpd();
   void run();
   void end_all();
   MHD_Result answer(MHD_Connection* connection, const char* url, std::string_view method);
   MHD_Result hand_over(MHD_Connection* connection, const HttpHandler& handler,
                        HttpRequest&& request);
+  MHD_Result check_password(MHD_Connection* connection, const HttpHandler& handler,
+                            HttpRequest&& request);
+  MHD_Result refuse_as_busy(MHD_Connection* connection);
+  void begin_waiting(MHD_Connection* connection, const std::shared_ptr<Job>& job);
+  void post_to_owner(const std::shared_ptr<Job>& job, const HttpHandler& handler,
+                     HttpRequest&& request);
   void finish(const std::shared_ptr<Job>& job, HttpResponse&& response);
   void resume(Connections::iterator waiting, std::optional<HttpResponse> response);
   MHD_Result send(MHD_Connection* connection, HttpResponse&& answer, const std::string& allow = "");
@@ -136,6 +151,8 @@ class HttpServer::Impl {
   bool loop_open_ = false;
   bool is_ending_ = false;
   Connections connections_;
+  std::shared_ptr<const TlsCertificate> certificate_;  // of new connections; null without TLS
+  PasswordGate gate_{&loop_};
   std::uint64_t phases_begun_ = 0;
   std::size_t held_bytes_ = 0;
   std::uint64_t accept_again_at_ = 0;  // loop time

@@ -79,6 +79,9 @@ struct AdminConfig {
       SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""};  // nullopt = off
   std::string token_file;                                        // empty = none
   std::optional<AdminAddress> metrics_listen;  // health and metrics alone; nullopt = off
+  std::string metrics_cert_file;               // PEM; empty = without TLS
+  std::string metrics_key_file;                // set exactly if metrics_cert_file is
+  std::string metrics_password_file;           // empty = everybody may read
   friend bool operator==(const AdminConfig&, const AdminConfig&) = default;
 };
 

@@ -52,6 +52,11 @@ std::string complain_about_handover(const std::string& path) {
   return "write an absolute path, such as \"/run/meshdns/handover.sock\"";
 }
 
+std::string complain_about_tls(const AdminConfig& admin) {
+  if (admin.metrics_cert_file.empty() == admin.metrics_key_file.empty()) return "";
+  return "metrics_cert_file and metrics_key_file go together; name both files or none";
+}
+
 Codec<QueryLogConfig> query_log() {
   return section<QueryLogConfig>({
       field("class", &QueryLogConfig::query_class, enumeration<QueryLogClass>()),
@@ -84,11 +89,15 @@ Codec<ServerConfig> server() {
 }
 
 Codec<AdminConfig> admin() {
-  return section<AdminConfig>({
+  const auto keys = section<AdminConfig>({
       field("listen", &AdminConfig::listen, optional(admin_address())),
       field("token_file", &AdminConfig::token_file, text()),
       field("metrics_listen", &AdminConfig::metrics_listen, optional(admin_address())),
+      field("metrics_cert_file", &AdminConfig::metrics_cert_file, text()),
+      field("metrics_key_file", &AdminConfig::metrics_key_file, text()),
+      field("metrics_password_file", &AdminConfig::metrics_password_file, text()),
   });
+  return checked(keys, complain_about_tls);
 }
 
 Codec<LogConfig> log() {

@@ -330,7 +330,7 @@ void Daemon::housekeep() {
   const Time now = std::chrono::steady_clock::now();
   announcement_.make_when_due();
   if (!kept_.trouble().empty()) follow_state_dir();
-  if (addresses_.is_due(now)) bind();
+  if (addresses_.is_due(now) || addresses_.have_metrics_files_changed()) bind();
   if (!upgrade_.successor_serves())  // which deals the sockets out
     workers_.watch(addresses_.listeners(), now);
   // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.

@@ -30,7 +30,8 @@ void Housekeeper::tell_of_overload(Time now) {
 
 void Housekeeper::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCounts& counts) {
   const HttpCounters& counters = endpoint.counters();
-  const AdminCounts now{counters.accept_failures, counters.overdue, counters.evicted};
+  const AdminCounts now{counters.accept_failures, counters.overdue, counters.evicted,
+                        counters.denied};
   const AdminCounts before = std::exchange(counts, now);
   const std::string key = std::string(endpoint.key()) + ": ";
   Log& log = parts_.log;
@@ -41,6 +42,8 @@ void Housekeeper::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCoun
     log.write_folded(LogLevel::Warn, key + "closed a connection that took too long");
   if (now.evicted != before.evicted)
     log.write_folded(LogLevel::Warn, key + "too many connections; closed the oldest one");
+  if (now.denied != before.denied)
+    log.write_folded(LogLevel::Warn, key + "refused a wrong user name or password");
 }
 
 // Updates the figures of the last minutes on the status page.

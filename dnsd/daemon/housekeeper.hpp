@@ -53,6 +53,7 @@ class Housekeeper {
     std::uint64_t accept_failures = 0;
     std::uint64_t overdue = 0;
     std::uint64_t evicted = 0;
+    std::uint64_t denied = 0;
   };
 
   void tell_of_overload(Time now);

@@ -79,6 +79,7 @@ bool ServedAddresses::may_wait() const {
 }
 
 Result<void> ServedAddresses::open_admin() {
+  read_metrics_files();
   auto opened = serve_admin();
   while (!opened && may_wait()) opened = serve_admin();
   return opened;
@@ -86,7 +87,36 @@ Result<void> ServedAddresses::open_admin() {
 
 Result<void> ServedAddresses::serve_admin() {
   if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
-  return metrics_.serve_at(config_.admin.metrics_listen);
+  return serve_metrics();
+}
+
+// The address is closed rather than served without what is to protect it.
+Result<void> ServedAddresses::serve_metrics() {
+  const auto& access = metrics_access_.access();
+  return metrics_.serve_at(access ? config_.admin.metrics_listen : std::nullopt,
+                           access.value_or(HttpAccess()));
+}
+
+void ServedAddresses::read_metrics_files() {
+  const std::string said = metrics_access_.trouble();
+  const auto read = metrics_access_.read(config_.admin);
+  if (read || !config_.admin.metrics_listen || read.error().message == said) return;
+  log_.error(
+      metrics_access_.access()
+          ? "cannot use a changed file of admin.metrics_listen; the previous one stays in use"
+          : "cannot use a file of admin.metrics_listen; the address is closed",
+      {{"reason", std::string_view(read.error().message)}});
+}
+
+bool ServedAddresses::have_metrics_files_changed() {
+  return config_.admin.metrics_listen && metrics_access_.has_changed();
+}
+
+std::string ServedAddresses::metrics_trouble() const {
+  const std::string& trouble = metrics_access_.trouble();
+  if (!config_.admin.metrics_listen || trouble.empty()) return {};
+  return trouble + (metrics_access_.access() ? "; the previous files stay in use"
+                                             : "; admin.metrics_listen is closed");
 }
 
 void ServedAddresses::expect_other_admin() {
@@ -101,8 +131,8 @@ void ServedAddresses::close_admin() {
 void ServedAddresses::bind() {
   const std::vector<std::string> said = std::exchange(unbound_, {});
   apply_listeners();
-  for (const auto& opened :
-       {admin_.serve_at(config_.admin.listen), metrics_.serve_at(config_.admin.metrics_listen)})
+  read_metrics_files();
+  for (const auto& opened : {admin_.serve_at(config_.admin.listen), serve_metrics()})
     if (!opened) unbound_.push_back(opened.error().message);
   for (const auto& failure : unbound_)
     if (std::ranges::find(said, failure) == said.end()) log_.error(failure);

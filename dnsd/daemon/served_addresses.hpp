@@ -9,6 +9,7 @@
 
 #include "dnsd/admin/admin_endpoint.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/metrics_access.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/listeners.hpp"
@@ -36,7 +37,9 @@ class ServedAddresses {
   Result<void> open();
   // The same with the sockets of the daemon before this one; opens those that it did not have.
   Result<void> take_over(std::vector<HandedListener> handed);
-  // Opens the admin endpoints.  A daemon that this one replaces closes its own ones last.
+  // Opens the admin endpoints.  A daemon that this one replaces closes its own ones last.  The one
+  // for metrics stays closed as long as its certificate or its passwords cannot be used: that is no
+  // reason to answer no queries.
   Result<void> open_admin();
   // Gives the next open_admin() time for another daemon to close its endpoints.
   void expect_other_admin();
@@ -48,9 +51,13 @@ class ServedAddresses {
   // The next bind() logs all failures, also those that have been logged.
   void forget_failures() { unbound_.clear(); }
   bool is_due(Time now) const { return !unbound_.empty() && now >= bind_again_at_; }
+  // Call every second or so.  Whether bind() would find other files of admin.metrics_listen.
+  bool have_metrics_files_changed();
 
   // Addresses of the configuration that cannot be bound, with the reason; others serve meanwhile.
   const std::vector<std::string>& unbound() const { return unbound_; }
+  // Why a file of admin.metrics_listen is not used, and what is done instead; empty: all are.
+  std::string metrics_trouble() const;
   const ListenerSet& listeners() const { return listeners_; }
   ListenerSet& listeners() { return listeners_; }
   std::vector<SocketAddress> addresses() const { return listeners_.addresses(); }
@@ -60,6 +67,8 @@ class ServedAddresses {
  private:
   Result<void> open_beside(const ListenerSet& present);
   Result<void> serve_admin();
+  Result<void> serve_metrics();
+  void read_metrics_files();
   bool may_wait() const;
   void apply_listeners();
 
@@ -67,6 +76,7 @@ class ServedAddresses {
   WorkerPool& workers_;
   AdminEndpoint& admin_;
   AdminEndpoint& metrics_;
+  MetricsAccess metrics_access_;
   Log& log_;
   std::vector<InheritedSocket> inherited_;  // until listeners_ has them
   bool are_inherited_ = false;
