@@ -122,6 +122,20 @@ def test_the_components_are_values(generator):
     assert rendered["RoleBinding", "meshdns"]["subjects"][0]["namespace"] == "dns"
 
 
+def test_metrics_over_tls_are_a_value(generator):
+    """The same as the two components."""
+    rendered = render(CHART, {"serviceMonitor": True, "metricsTls": True})
+    (patch,) = generator.documents(HERE / "components" / "metrics-tls" / "daemonset.yaml")
+    base = generator.manifests(HERE / "overlays" / "cluster-dns")
+    expected = by_name([generator.merge(made, patch) if made["kind"] == "DaemonSet" else made for made in base])
+    assert by_name(rendered)["DaemonSet", "meshdns"] == expected["DaemonSet", "meshdns"]
+    (monitor,) = [made for made in rendered if made["kind"] == "ServiceMonitor"]
+    assert [monitor] == generator.documents(HERE / "components" / "prometheus-operator-tls" / "servicemonitor.yaml")
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    shown = yaml.safe_load(re.search(r"```yaml\n(admin:\n.*?)```", page, re.S).group(1))["admin"]
+    assert config_of(rendered)["admin"] == shown
+
+
 def test_values_reach_the_pod_and_the_configuration(tmp_path):
     objects = render(CHART, {"image": {"repository": "registry.example.org/meshdnsd", "tag": "1"}, "handover": False,
                              "clusterDomain": "east.example.org", "forwarders": ["192.0.2.53"], "tolerations": [],

@@ -56,7 +56,7 @@ def test_every_file_is_yaml_and_used(path):
 @pytest.mark.parametrize("directory", [*ALL, *COMPONENTS], ids=lambda path: path.name)
 def test_a_kustomization_names_what_is_there(directory):
     (kustomization,) = documents(directory / "kustomization.yaml")
-    files = [*kustomization["resources"], *[p["path"] for p in kustomization.get("patches", [])],
+    files = [*kustomization.get("resources", []), *[p["path"] for p in kustomization.get("patches", [])],
              *[f for g in kustomization.get("configMapGenerator", []) for f in g["files"]]]
     for name in files:
         assert (directory / name).exists(), name
@@ -153,6 +153,28 @@ def test_metrics_can_be_scraped_as_shipped():
     assert monitor["spec"]["endpoints"][0]["port"] == port["name"]
     labels = {k: v for pair in find("Kustomization")["labels"] for k, v in pair["pairs"].items()}
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_metrics_over_tls_read_the_files_of_the_component():
+    """The configuration that the page shows, the patch of the component, and the Secret that Prometheus uses."""
+    (patch,) = documents(HERE / "components" / "metrics-tls" / "daemonset.yaml")
+    spec = patch["spec"]["template"]["spec"]
+    (mount,), (volume,) = spec["containers"][0]["volumeMounts"], spec["volumes"]
+    sources = [source["secret"] for source in volume["projected"]["sources"]]
+    files = {f"{mount['mountPath']}/{item['path']}" for secret in sources for item in secret["items"]}
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    shown = yaml.safe_load(re.search(r"```yaml\n(admin:\n.*?)```", page, re.S).group(1))["admin"]
+    assert mount["name"] == volume["name"] and set(shown.values()) - {shown["listen"], shown["metrics_listen"]} == files
+    assert shown["metrics_listen"] == yaml.safe_load((HERE / "base" / "meshdns.yaml").read_text())["admin"]["metrics_listen"]
+    (plain,), (secure,) = (documents(HERE / "components" / name / "servicemonitor.yaml")
+                           for name in ("prometheus-operator", "prometheus-operator-tls"))
+    (endpoint,) = secure["spec"]["endpoints"]
+    assert endpoint.pop("scheme") == "https"
+    assert endpoint.pop("tlsConfig")["ca"]["secret"]["name"] == sources[0]["name"]
+    login = {reference["name"] for reference in endpoint.pop("basicAuth").values()}
+    assert secure == plain, "but for these it is the same"
+    for name in (*(secret["name"] for secret in sources), *login):
+        assert re.search(rf"kubectl -n kube-system create secret \w+ {name} ", page)
 
 
 def rights(api):

@@ -14,5 +14,10 @@
 {{- if not (hasKey $config.server "listen") -}}{{- $_ := set $config.server "listen" $listen -}}{{- end -}}
 {{- if not (hasKey $config.mesh "cluster_domain") -}}{{- $_ := set $config.mesh "cluster_domain" .Values.clusterDomain -}}{{- end -}}
 {{- if not (hasKey $config.upstream "servers") -}}{{- $_ := set $config.upstream "servers" .Values.forwarders -}}{{- end -}}
+{{- if and .Values.metricsTls (not (hasKey $config.admin "metrics_cert_file")) -}}
+{{- $_ := set $config.admin "metrics_cert_file" "/etc/meshdns-metrics/tls.crt" -}}
+{{- $_ := set $config.admin "metrics_key_file" "/etc/meshdns-metrics/tls.key" -}}
+{{- $_ := set $config.admin "metrics_password_file" "/etc/meshdns-metrics/passwords" -}}
+{{- end -}}
 {{- toJson $config -}}
 {{- end -}}
