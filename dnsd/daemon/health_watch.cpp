@@ -65,6 +65,7 @@ std::vector<std::string> HealthWatch::find_troubles() const {
                     std::back_inserter(troubles));
   if (std::string refused = refused_objects(watched_.mesh.feed.findings()); !refused.empty())
     troubles.push_back(std::move(refused));
+  if (!refused_pods_.trouble().empty()) troubles.push_back(refused_pods_.trouble());
   return troubles;
 }
 
@@ -84,7 +85,16 @@ void HealthWatch::publish() {
   board_.publish(watched_.workers.complaint(), readiness_response(readiness()));
 }
 
+void HealthWatch::look_for_refused_pods(Time now) {
+  const bool was_well = refused_pods_.trouble().empty();
+  refused_pods_.observe(*watched_.mesh.registry.current(), watched_.config.server.allow, now);
+  if (was_well && !refused_pods_.trouble().empty())
+    watched_.log.warn("server.allow refuses Pods",
+                      {{"reason", std::string_view(refused_pods_.trouble())}});
+}
+
 void HealthWatch::tick(Time now) {
+  look_for_refused_pods(now);
   troubles_ = find_troubles();
   beat(now);
   publish();

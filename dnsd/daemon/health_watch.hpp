@@ -14,6 +14,7 @@
 #include "dnsd/daemon/kept_state.hpp"
 #include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/phase.hpp"
+#include "dnsd/daemon/refused_pods.hpp"
 #include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/upgrade.hpp"
@@ -42,6 +43,7 @@ class HealthWatch {
     const UpstreamFollower& upstream;
     const ForwardShared& forwarding;
     const WorkerPool& workers;
+    Log& log;
   };
   // REQUIRES: all that `watched` refers to outlives it.
   HealthWatch(const Watched& watched, Time now) : watched_(watched), board_(now) {}
@@ -61,10 +63,12 @@ class HealthWatch {
 
  private:
   void add_sources(Readiness& readiness) const;
+  void look_for_refused_pods(Time now);
   std::vector<std::string> find_troubles() const;
 
   const Watched watched_;
   HealthBoard board_;
+  RefusedPods refused_pods_;
   std::vector<std::string> troubles_;  // as of the last tick
 };
 

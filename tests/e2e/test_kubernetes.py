@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes API as a source: what is in the API is in the answers, whatever becomes of the API."""
 
+import json
 import re
 import time
 
 import pytest
 
+from harness.daemon import merge
 from harness.kube_api import (BUILT_IN, SLICES, Fault, KubeApi, endpoint_slice, headless, make_certificates, namespace,
                               pod, service, service_entry)
 from harness.kube_cluster import DOMAIN, RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
@@ -127,6 +129,20 @@ def test_pods_are_watched_only_where_they_matter(cluster):
     assert api.watches("pods")[-1]["fieldSelector"].endswith("spec.nodeName!=n1")
     api.put(pod("two", "10.0.7.2", labels={"app": "x"}))
     eventually(lambda: sorted(daemon.ask("members.example.org.").addresses()) == ["10.0.7.1", "10.0.7.2"], RECOVERY)
+
+
+def test_pods_that_server_allow_refuses_are_said(cluster):
+    cluster.api.put(pod("private", "10.0.7.1"), pod("one", "203.0.113.7"), pod("two", "203.0.113.200"))
+    daemon = cluster.daemon(change={"client": {"by_source_address": True}})
+    reason = "server.allow: refuses the queries of 2 Pods; one of them: Pod shop/"
+
+    def degraded():
+        return json.loads(daemon.get("/readyz")[1]).get("degraded", [])
+    eventually(lambda: any(text.startswith(reason) and "; add 203.0.113.0/24, " in text for text in degraded()), RECOVERY)
+    daemon.wait_for_log("WARN server.allow refuses Pods reason=")
+    daemon.write_config(merge(daemon.config, {"server": {"allow": ["127.0.0.0/8", "10.0.0.0/8", "203.0.113.0/24"]}}))
+    daemon.reload()
+    eventually(lambda: degraded() == [], RECOVERY)
 
 
 def test_given_namespaces_are_followed_alone(cluster):
