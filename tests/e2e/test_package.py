@@ -51,6 +51,38 @@ def test_lintian_accepts_it(package):
     run("lintian", "--fail-on", "error,warning", package)
 
 
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a compiler")
+def test_debugging_information_has_a_package_of_its_own(tmp_path):
+    """Made of a small program: the daemon of a release build has none."""
+    (tmp_path / "small.c").write_text("int main(void) { return 0; }\n")
+    program = tmp_path / "meshdnsd"
+    run("cc", "-g", "-Wl,--build-id", "-o", program, tmp_path / "small.c")
+    run(ROOT / "conf" / "debian" / "build-package", program, VERSION, tmp_path)
+    main, symbols = (tmp_path / f"{name}_{VERSION}_{run('dpkg', '--print-architecture').strip()}.deb"
+                     for name in ("meshdns", "meshdns-dbgsym"))
+    for package in (main, symbols):
+        run("dpkg-deb", "--extract", package, tmp_path / "root")
+    identifier = re.search("Build ID: (.+)", run("readelf", "--notes", tmp_path / "root/usr/sbin/meshdnsd"))[1]
+    assert ".debug_info" not in run("readelf", "--sections", "--wide", tmp_path / "root/usr/sbin/meshdnsd")
+    file = tmp_path / f"root/usr/lib/debug/.build-id/{identifier[:2]}/{identifier[2:]}.debug"
+    assert ".debug_info" in run("readelf", "--sections", "--wide", file)
+    fields = run("dpkg-deb", "--field", symbols)
+    assert f"Build-Ids: {identifier}\n" in fields and f"Depends: meshdns (= {VERSION})\n" in fields
+    if shutil.which("lintian"):
+        run("lintian", "--fail-on", "error,warning", symbols)
+
+
+@pytest.mark.skipif(not shutil.which("lintian") or not (ROOT / ".git").exists(), reason="needs lintian and git")
+def test_lintian_accepts_the_source_package(tmp_path):
+    run(ROOT / "conf" / "debian" / "build-source", "0.0.1", tmp_path)
+    (description,) = tmp_path.glob("*.dsc")
+    run("lintian", "--fail-on", "error,warning", description)
+    run("dpkg-source", "--no-check", "--extract", description, tmp_path / "tree")
+    rules = tmp_path / "tree" / "debian" / "rules"
+    run("make", "--dry-run", "-f", rules, "binary", cwd=tmp_path / "tree")
+    assert os.access(rules, os.X_OK)
+
+
 def test_declares_what_an_administrator_may_change(package):
     conffiles = run("dpkg-deb", "--info", package, "conffiles").split()
     assert conffiles == ["/etc/apparmor.d/usr.sbin.meshdnsd", "/etc/default/meshdns-resolver", "/etc/meshdns/meshdns.yaml",
