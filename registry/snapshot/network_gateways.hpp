@@ -22,7 +22,6 @@ class NetworkGateways final : public RefCounted {
     friend bool operator==(const Gateway&, const Gateway&) = default;
   };
 
-  NetworkGateways() = default;
   explicit NetworkGateways(std::vector<Gateway> gateways);
 
   // The gateways to endpoints of that network and cluster: those of the cluster, else all of the
