@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Near endpoints: random worlds against a simple model of the rules in docs/kubernetes.md, "Near
-// endpoints".
+// Near endpoints: random worlds of two clusters, two networks and three zones against a simple
+// model of the rules in docs/kubernetes.md, "Near endpoints" and "Several clusters", and
+// docs/networks.md.
 #include "dnsd/query/near_answer.hpp"
 
 #include <gtest/gtest.h>
@@ -43,6 +44,8 @@ struct PlacedEndpoint {
   std::string zone = {};
   std::vector<std::string> hinted_zones = {};
   std::vector<std::string> hinted_nodes = {};
+  std::string cluster = {};  // of slices only
+  std::string network = {};
 };
 
 struct PlacedService {
@@ -56,6 +59,8 @@ struct ClientAt {
   std::string region;
   std::string zone;
   std::string subzone;
+  std::string cluster;
+  std::string network;
 };
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -66,7 +71,13 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 class NearRules {
  public:
   NearRules(const PlacedService& service, const ClientAt& client)
-      : service_(service), client_(client) {
+      : service_(service), client_(client), endpoints_(service.endpoints) {
+    // The client's own cluster first.
+    const auto is_own = [&](const PlacedEndpoint& e) { return e.cluster == client.cluster; };
+    if (!service.is_entry && std::ranges::any_of(endpoints_, [&](const PlacedEndpoint& e) {
+          return e.ready && is_own(e);
+        }))
+      std::erase_if(endpoints_, [&](const PlacedEndpoint& e) { return !is_own(e); });
     has_zone_hints_ = all_ready([](const auto& e) { return !e.hinted_zones.empty(); });
     has_node_hints_ = all_ready([](const auto& e) { return !e.hinted_nodes.empty(); });
   }
@@ -74,8 +85,9 @@ class NearRules {
   // The ready addresses of the family by their steps on the page, 1 to 5.
   std::map<int, std::set<std::string>> steps(bool v4) const {
     std::map<int, std::set<std::string>> found;
-    for (const auto& endpoint : service_.endpoints)
-      if (endpoint.ready && (endpoint.address.find(':') == std::string::npos) == v4)
+    for (const auto& endpoint : endpoints_)
+      if (endpoint.ready && is_reached(endpoint) &&
+          (endpoint.address.find(':') == std::string::npos) == v4)
         found[step_of(endpoint)].insert(endpoint.address);
     return found;
   }
@@ -83,8 +95,11 @@ class NearRules {
  private:
   template <typename Has>
   bool all_ready(const Has& has) const {
-    return std::ranges::all_of(service_.endpoints,
-                               [&](const auto& e) { return !e.ready || has(e); });
+    return std::ranges::all_of(endpoints_, [&](const auto& e) { return !e.ready || has(e); });
+  }
+
+  bool is_reached(const PlacedEndpoint& e) const {
+    return client_.network.empty() || e.network.empty() || e.network == client_.network;
   }
 
   int step_of(const PlacedEndpoint& e) const {
@@ -106,6 +121,7 @@ class NearRules {
 
   const PlacedService& service_;
   const ClientAt& client_;
+  std::vector<PlacedEndpoint> endpoints_;  // those that may answer the client
   bool has_zone_hints_ = false;
   bool has_node_hints_ = false;
 };
@@ -119,18 +135,23 @@ class PlacedWorlds {
     service.is_entry = below(3) == 0;
     service.distribution = static_cast<TrafficDistribution>(below(4));
     const bool has_hints = !service.is_entry && below(3) == 0;
+    const std::string networks[] = {network(), network()};
     const std::size_t count = 2 + below(8);
     for (std::size_t i = 0; i < count; ++i)
-      service.endpoints.push_back(endpoint(i, service.is_entry, has_hints));
+      service.endpoints.push_back(endpoint(i, service.is_entry, has_hints, networks));
     return service;
   }
-  ClientAt client() { return {one_of({"", "n1", "n2", "n9"}), region(), zone(), subzone()}; }
+  ClientAt client() {
+    return {one_of({"", "n1", "n2", "n9"}), region(), zone(), subzone(),
+            one_of({"", "east", "west"}),   network()};
+  }
 
  private:
   std::size_t below(std::size_t limit) { return random_() % limit; }
   std::string one_of(const std::vector<std::string>& words) { return words[below(words.size())]; }
   std::string region() { return one_of({"", "r1", "r2"}); }
   std::string zone() { return one_of({"", "a", "b", "c"}); }
+  std::string network() { return one_of({"", "net-1", "net-2"}); }
   std::string subzone() { return one_of({"", "", "s1"}); }
   std::vector<std::string> some_of(const std::vector<std::string>& words) {
     std::vector<std::string> some;
@@ -140,7 +161,9 @@ class PlacedWorlds {
     return some;
   }
 
-  PlacedEndpoint endpoint(std::size_t i, bool is_entry, bool has_hints) {
+  // `networks`: those of the two clusters.
+  PlacedEndpoint endpoint(std::size_t i, bool is_entry, bool has_hints,
+                          const std::string (&networks)[2]) {
     PlacedEndpoint e;
     const std::string last = std::to_string(i + 1);
     e.address = below(3) == 0 ? "fd00::" + last : "10.0.0." + last;
@@ -149,8 +172,12 @@ class PlacedWorlds {
     if (is_entry) {
       e.region = region();
       e.subzone = subzone();
+      e.network = network();
       return e;
     }
+    const std::size_t cluster = below(2);
+    e.cluster = cluster == 0 ? "east" : "west";
+    e.network = networks[cluster];
     e.node = one_of({"", "n1", "n2", "n3"});
     if (!has_hints) return e;
     e.hinted_zones = some_of({"a", "b"});
@@ -161,19 +188,17 @@ class PlacedWorlds {
   std::mt19937_64 random_;
 };
 
+// The Service of each cluster that has endpoints, and its slice.
 void append_slices(const PlacedService& from, Transaction& transaction, registry::OriginId origin) {
-  KubeService service;
-  service.meta.ns = "shop";
-  service.meta.name = "db";
-  service.headless = true;
-  service.traffic_distribution = from.distribution;
-  transaction.upsert(service, origin, 1);
-  EndpointSlice slice;
-  slice.meta = service.meta;
-  slice.meta.name = "db-1";
-  slice.service = "db";
-  auto& subset = slice.subsets.emplace_back();
+  std::map<std::string, EndpointSlice> slices;
   for (const auto& e : from.endpoints) {
+    EndpointSlice& slice = slices[e.cluster];
+    slice.meta.ns = "shop";
+    slice.meta.name = "db-1";
+    slice.meta.cluster = e.cluster;
+    slice.meta.network = e.network;
+    slice.service = "db";
+    if (slice.subsets.empty()) slice.subsets.emplace_back();
     Endpoint endpoint;
     endpoint.addresses = {*IpAddress::parse(e.address)};
     endpoint.ready = e.ready;
@@ -181,9 +206,17 @@ void append_slices(const PlacedService& from, Transaction& transaction, registry
     endpoint.zone = e.zone;
     endpoint.hinted_zones = e.hinted_zones;
     endpoint.hinted_nodes = e.hinted_nodes;
-    subset.endpoints.push_back(std::move(endpoint));
+    slice.subsets.front().endpoints.push_back(std::move(endpoint));
   }
-  transaction.upsert(slice, origin, 1);
+  for (const auto& [cluster, slice] : slices) {
+    KubeService service;
+    service.meta = slice.meta;
+    service.meta.name = "db";
+    service.headless = true;
+    service.traffic_distribution = from.distribution;
+    transaction.upsert(service, origin, 1);
+    transaction.upsert(slice, origin, 1);
+  }
 }
 
 void append_entry(const PlacedService& from, Transaction& transaction, registry::OriginId origin) {
@@ -196,6 +229,7 @@ void append_entry(const PlacedService& from, Transaction& transaction, registry:
   for (const auto& e : from.endpoints) {
     WorkloadSpec spec;
     spec.address = e.address;
+    spec.network = e.network;
     spec.locality = e.region + "/" + e.zone + "/" + e.subzone;
     entry.endpoints.push_back(std::move(spec));
   }
@@ -246,6 +280,20 @@ void expect_order(const std::vector<std::string>& order,
   ASSERT_EQ(next, order.end());
 }
 
+// Networks count from the second one on.
+void name_networks(Registry& registry) {
+  Transaction transaction;
+  for (const std::string network : {"net-1", "net-2"}) {
+    registry::WorkloadEntry workload;
+    workload.meta.ns = "shop";
+    workload.meta.name = network;
+    workload.spec.address = "10.99.0.1";
+    workload.spec.network = network;
+    transaction.upsert(workload, registry.origin("networks.yaml"), 1);
+  }
+  registry.commit(std::move(transaction));
+}
+
 int questions_per_choice() {
   if (const char* const text = std::getenv("MESHDNS_TEST_QUESTIONS")) return std::atoi(text) / 2;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -263,6 +311,7 @@ TEST(NearAnswerTest, AnswersOfRandomWorldsFollowTheRules) {
     MeshSettings settings;
     settings.locality = choice;
     Registry registry(settings);
+    name_networks(registry);
     for (int asked = 0; asked < questions_per_choice(); asked += kClients) {
       const PlacedService service = worlds.service();
       Transaction transaction;
@@ -279,6 +328,8 @@ TEST(NearAnswerTest, AnswersOfRandomWorldsFollowTheRules) {
         ClientIdentity identity;
         identity.ns = "shop";
         identity.node = at.node;
+        identity.cluster = at.cluster;
+        identity.network = at.network;
         identity.locality = {at.region, at.zone, at.subzone};
         const Ref<const registry::Client> client = registry.client_of(identity);
         const View view(*snapshot, *client);

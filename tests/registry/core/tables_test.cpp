@@ -633,7 +633,8 @@ class ClientTableTest : public RecordsTest {
   const MeshSettings settings_;
   WorkloadTable workloads_;
   NetworkTable networks_{settings_, symbols_};
-  ClientTable table_{settings_, symbols_, workloads_, networks_};
+  NodeTable nodes_;
+  ClientTable table_{settings_, symbols_, workloads_, nodes_, networks_};
 };
 
 TEST_F(ClientTableTest, FollowsThePodsOfAnAddress) {
