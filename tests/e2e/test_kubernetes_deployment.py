@@ -202,11 +202,15 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
     workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": api.kubeconfig(workspace.path / name),
                                                   "node_name": "n1", "cluster": name}}
                                   for name, api in (("today", today), ("old", old))],
-                      "mesh": {"gateway_names": {"kinds": ["HTTPRoute", "TLSRoute", "GRPCRoute", "Ingress"]}},
+                      "mesh": {"gateway_names": {"kinds": ["HTTPRoute", "TLSRoute", "GRPCRoute", "Ingress"]},
+                               "locality": "first"},
                       "client": {"by_source_address": True}})
 
-    istio, gateways = HERE / "components" / "istio", HERE / "components" / "gateways"
-    rules = find("ClusterRole")["rules"] + find("Role", istio)["rules"] + find("ClusterRole", gateways)["rules"]
+    components = HERE / "components"
+    istio = components / "istio"
+    rules = find("ClusterRole")["rules"] + find("Role", istio)["rules"]
+    for name in ("gateways", "near-endpoints"):
+        rules += find("ClusterRole", components / name)["rules"]
     granted = {(group, resource, verb) for rule in rules for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
     # A streamed list is a watch; a server that does not stream any is asked for both.
@@ -233,7 +237,8 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
 def test_the_documentation_shows_the_same_role():
     shown = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.S)
     components = HERE / "components"
-    roles = [find("ClusterRole"), find("ClusterRole", components / "gateways"), find("Role", components / "istio")]
+    roles = [find("ClusterRole"), *(find("ClusterRole", components / name) for name in ("gateways", "near-endpoints")),
+             find("Role", components / "istio")]
     assert [yaml.safe_load(role) for role in shown] == roles
 
 
