@@ -145,7 +145,7 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
   begin_phase(state, Phase::Writing);
   const unsigned status = answer.status;
   const std::string content_type = answer.content_type;
-  const std::string_view challenge = answer.challenge;
+  const std::string challenge(answer.challenge);
   MHD_Response* response = answer.stream ? hold_stream(connection, state, std::move(answer))
                                          : hold_body(state, std::move(answer));
   if (response == nullptr) return MHD_NO;
@@ -157,7 +157,7 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
                           "connect-src 'self'; form-action 'self'; "
                           "frame-ancestors 'none'; base-uri 'none'");
   if (status == MHD_HTTP_UNAUTHORIZED)
-    MHD_add_response_header(response, "WWW-Authenticate", challenge.data());
+    MHD_add_response_header(response, "WWW-Authenticate", challenge.c_str());
   if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(response, "Retry-After", "2");
   if (!allow.empty()) MHD_add_response_header(response, "Allow", allow.c_str());
   // One answer each while others wait for a place: a client that sends many requests at once would

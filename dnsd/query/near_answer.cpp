@@ -14,6 +14,7 @@ std::size_t first_near_place(std::uint32_t turn, registry::Nearness nearness,
   };
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < size; ++i) total += weight_of(i);
+  if (total == 0) return 0;
   std::uint64_t position =
       weights.empty() ? first_place(turn, total) : weighted_position(turn, total);
   std::size_t last = 0;

@@ -73,7 +73,7 @@ std::vector<Kind> kinds_of_protocol(std::string_view protocol) {
 }
 
 std::vector<Kind> allowed_kinds(const Node& listener) {
-  const std::vector<Kind> usual = kinds_of_protocol(member_text(listener, "protocol"));
+  std::vector<Kind> usual = kinds_of_protocol(member_text(listener, "protocol"));
   const Node* const allowed = find_below(listener, {"allowedRoutes", "kinds"});
   if (allowed == nullptr || !allowed->is_sequence() || allowed->size() == 0) return usual;
   std::vector<Kind> kinds;
