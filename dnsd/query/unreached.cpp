@@ -15,8 +15,9 @@ using registry::ServiceRecord;
 using registry::View;
 using wire::Type;
 
-// Endpoints that are looked at for an explanation, and networks that it names.
-constexpr std::size_t kMaxLookedAt = 1'024;
+// Endpoints that are looked at for a reason, and networks that it names: every query may ask for
+// it.
+constexpr std::size_t kMaxLookedAt = 256;
 constexpr std::size_t kMaxNetworksNamed = 3;
 
 template <typename Visit>
@@ -27,12 +28,13 @@ void for_each_unreached(const View& view, const ServiceRecord& service, const Se
       visit);
 }
 
+// One more than is named, at most.
 std::set<std::string_view> unreached_networks(const View& view, const Decision& decision) {
   const ServiceRecord& service = *decision.match.service;
   std::set<std::string_view> networks;
   const auto note = [&](const EndpointEntry& entry) {
     networks.insert(entry.network->text());
-    return true;
+    return networks.size() <= kMaxNetworksNamed;
   };
   const ServiceLabels labels = read_service_labels(decision.below, service);
   if (labels.kind == ServiceLabels::Kind::Endpoint) {
@@ -40,7 +42,7 @@ std::set<std::string_view> unreached_networks(const View& view, const Decision& 
   } else if (const registry::EndpointList* const endpoints = service.endpoints()) {
     const std::span entries(endpoints->entries);
     for (const EndpointEntry& entry : entries.first(std::min(entries.size(), kMaxLookedAt)))
-      if (entry.ready && !view.reaches(entry)) note(entry);
+      if (entry.ready && !view.reaches(entry) && !note(entry)) break;
   }
   return networks;
 }
@@ -52,8 +54,7 @@ std::string list_of(const std::set<std::string_view>& networks) {
     if (named == kMaxNetworksNamed) break;
     text += (named++ == 0 ? "" : ", ") + std::string(network);
   }
-  const std::size_t rest = networks.size() - named;
-  return rest == 0 ? text : text + fmt::format(" and {} more", rest);
+  return networks.size() == named ? text : text + " and others";
 }
 
 }  // namespace
@@ -95,8 +96,11 @@ void answer_gateways(const ServiceRecord& service, const ServiceLabels& labels,
                      AnswerContext& context) {
   const std::uint32_t ttl = context.view.ttl(service);
   std::set<IpAddress> written;
+  std::set<const void*> done;  // lists of gateways: endpoints of one network have the same
   for_each_unreached(context.view, service, labels, [&](const EndpointEntry& entry) {
-    for (const auto& gateway : context.view.gateways_to(entry)) {
+    const auto gateways = context.view.gateways_to(entry);
+    if (!done.insert(gateways.data()).second) return true;
+    for (const auto& gateway : gateways) {
       const IpAddress& address = gateway.address;
       if (address.is_v4() != (context.type == Type::A) || !written.insert(address).second) continue;
       if (context.writer.add_address(wire::Section::Answer, context.owner, ttl, address)) continue;

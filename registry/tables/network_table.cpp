@@ -87,13 +87,19 @@ void NetworkTable::link_service(const KubeService& service, bool add) {
 }
 
 std::vector<NetworkGateways::Gateway> NetworkTable::find_gateways() const {
+  // Each endpoint of a network stands for all of them, and any tenant may add some.
+  constexpr std::size_t kMaxOfNetwork = 64;
+  std::map<std::string, std::size_t, std::less<>> counts;
   std::vector<NetworkGateways::Gateway> gateways;
   if (settings_.networks != NetworkChoice::Gateways) return gateways;
   const auto add = [&](std::string_view network, std::string_view cluster,
                        std::span<const IpAddress> addresses) {
-    for (const IpAddress& address : addresses)
+    std::size_t& count = counts[std::string(network)];
+    for (const IpAddress& address : addresses) {
+      if (++count > kMaxOfNetwork) return;
       gateways.push_back({symbols_.intern(network),
                           cluster.empty() ? SymbolRef() : symbols_.intern(cluster), address});
+    }
   };
   for (const MeshNetwork& network : settings_.mesh_networks)
     add(network.name, {}, network.gateways);
