@@ -210,8 +210,11 @@ class EndpointPorts {
         first_place(context_.rotation.next(rotation_key(service_, Type::Srv)), all.size());
     const auto group = endpoints_.index().named(endpoints_.label(all[turn]));
     const auto start = static_cast<std::size_t>(group.data() - all.data());
+    const bool all_reached = are_all_reached(context_.view, endpoints_.index());
     const auto each_from_start = [&](const auto& is_wanted) {
-      choose_among(all, start, most, is_wanted);
+      choose_among(all, start, most, [&](const Named& named) {
+        return (all_reached || context_.view.reaches(endpoints_.entry(named))) && is_wanted(named);
+      });
     };
     const registry::NearRule& rule = service_.endpoints()->near;
     if (!rule.is_active()) [[likely]]
@@ -238,7 +241,6 @@ class EndpointPorts {
   void choose_among(std::span<const Named> all, std::size_t start, std::size_t most,
                     const IsWanted& is_wanted) {
     if (chosen_ == most) return;
-    const bool all_reached = are_all_reached(context_.view, endpoints_.index());
     const Named* last = nullptr;
     PortSet of_label;
     for (std::size_t i = 0; i < std::min(all.size(), kMaxVisited); ++i) {
@@ -246,7 +248,6 @@ class EndpointPorts {
       const Named& each = all[place];
       if (last == nullptr || !have_one_label(each, *last)) of_label.clear();
       last = &each;
-      if (!all_reached && !context_.view.reaches(endpoints_.entry(each))) continue;
       if (!is_wanted(each)) continue;
       for (const std::uint16_t port : wanted_ports(each.subset))
         if (chosen_ < most && of_label.add(port)) targets_[chosen_++] = {&each, priority_, port, 0};

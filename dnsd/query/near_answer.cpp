@@ -12,8 +12,8 @@ std::size_t first_near_place(std::uint32_t turn, registry::Nearness nearness,
     if (order.nearness_of(place) != nearness) return 0;
     return weights.empty() ? 1 : weights[place];
   };
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < size; ++i) total += weight_of(i);
+  std::uint64_t total = weights.empty() ? order.count(nearness) : 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) total += weight_of(i);
   if (total == 0) return 0;
   std::uint64_t position =
       weights.empty() ? first_place(turn, total) : weighted_position(turn, total);

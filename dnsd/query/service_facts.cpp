@@ -126,13 +126,12 @@ std::string describe_client_place(const registry::Place& place) {
 
 // Why the order of the answer is what it is.
 std::string describe_locality(const View& view, const registry::NearRule& rule) {
-  const bool is_only = view.settings().locality == registry::LocalityChoice::Only;
-  const std::string_view wish = rule.is_active() && rule.by_hinted_zones
-                                    ? "hints of its EndpointSlices"
-                                    : to_string(rule.distribution);
-  return fmt::format("near endpoints {} (mesh.locality: {}; {}); place of the client: {}",
-                     is_only ? "only" : "first", is_only ? "only" : "first", wish,
-                     describe_client_place(view.client().place));
+  const std::string_view choice =
+      view.settings().locality == registry::LocalityChoice::Only ? "only" : "first";
+  const std::string_view wish =
+      rule.by_hinted_zones ? "hints of its EndpointSlices" : to_string(rule.distribution);
+  return fmt::format("near endpoints {0} (mesh.locality: {0}; {1}); place of the client: {2}",
+                     choice, wish, describe_client_place(view.client().place));
 }
 
 std::string describe_endpoint(const View& view, const registry::NearRule& rule,
