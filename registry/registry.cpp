@@ -10,6 +10,17 @@
 #include "registry/registry_state.hpp"
 
 namespace meshdns::registry {
+namespace {
+
+// Whether the snapshots differ in what all answers depend on.
+bool may_answer_otherwise(const Snapshot& former, const Snapshot& now) {
+  return former.settings != now.settings || former.serial != now.serial ||
+         former.authoritative != now.authoritative || former.synced != now.synced ||
+         former.from_state_dir != now.from_state_dir ||
+         former.endpoints_unknown != now.endpoints_unknown || former.gateways != now.gateways;
+}
+
+}  // namespace
 
 // --- Transaction --------------------------------------------------------------------------------
 
@@ -93,6 +104,10 @@ void Registry::set_publish(std::function<void(std::shared_ptr<const Snapshot>)> 
   state_->publish = std::move(publish);
 }
 
+void Registry::set_before_publish(std::function<void(const AnswerChange&)> before_publish) {
+  state_->before_publish = std::move(before_publish);
+}
+
 void Registry::set_interrupt(std::function<bool()> interrupt) {
   state_->interrupt = std::move(interrupt);
 }
@@ -100,10 +115,16 @@ void Registry::set_interrupt(std::function<bool()> interrupt) {
 CommitSummary Registry::finish(Change& change) {
   change.wants_events = controller_.has_handlers();
   change.wants_changes = controller_.change_handler() != nullptr;
+  change.wants_answers = state_->before_publish != nullptr;
   if (!state_->interrupted) state_->settle(change);
   if (change.summary.interrupted = state_->interrupted; state_->interrupted)
     return std::move(change.summary);
-  current_ = state_->snapshot();
+  const auto former = std::exchange(current_, state_->snapshot());
+  if (change.wants_answers) {
+    change.answers.everything |=
+        change.replaced != nullptr || may_answer_otherwise(*former, *current_);
+    state_->before_publish(change.answers);
+  }
   if (state_->publish) state_->publish(current_);
   notify(change);
   return std::move(change.summary);
@@ -173,6 +194,7 @@ CommitSummary Registry::rebuild(MeshSettings configured) {
   state_->endpoint_names.take_resolved(old->endpoint_names);
   state_->networks.note(old->clients.settings().default_identity.network);
   state_->clients.use(old->clients.settings());
+  state_->before_publish = old->before_publish;
   state_->publish = old->publish;
   state_->interrupt = old->interrupt;
   state_->interrupted = old->interrupted;

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "registry/answer_change.hpp"
 #include "registry/controller.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"
@@ -121,6 +122,9 @@ class Registry {
   Controller& controller() { return controller_; }
   // `publish` is called with each new snapshot, before the handlers (for the Publisher).
   void set_publish(std::function<void(std::shared_ptr<const Snapshot>)> publish);
+  // `before_publish` is called before each `publish`, with all that the new snapshot may answer
+  // in another way than the one before it.
+  void set_before_publish(std::function<void(const AnswerChange&)> before_publish);
   // `interrupt` is asked now and then during large commits.  Once it returns true, that commit and
   // all later ones are given up and nothing is published any more: the process is to end, and does
   // not wait for seconds of work.  current() stays as it was.

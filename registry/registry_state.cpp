@@ -300,6 +300,7 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (change.wants_events)
     if (auto event = difference(key.host, key.ns->text(), before, after))
       change.events.push_back(std::move(*event));
+  if (change.wants_answers) change.answers.hosts.push_back(key.host);
   if (change.wants_changes)
     change.changes.push_back({key.host, std::string(key.ns->text()), before, after});
   ++summary.changed_hosts;
@@ -353,9 +354,15 @@ void Registry::State::settle(Change& change) {
   vips.assign(symbols, [&](const HostKey& host) { change.hosts.mark(host); });
   mark_networks(change);
   rederive_marked(change);
-  if (!interrupted) clients.update();
+  if (!interrupted) update_clients(change);
   selections.clear();
   decoded.clear();
+}
+
+void Registry::State::update_clients(Change& change) {
+  ClientTable::Update update = clients.update();
+  change.answers.everything |= update.everyone;
+  change.answers.clients = std::move(update.addresses);
 }
 
 std::shared_ptr<const Snapshot> Registry::State::snapshot() {

@@ -44,6 +44,8 @@ struct Registry::Change {
   std::vector<HostTable::Replacement> derived;
   bool wants_events = false;
   std::vector<ServiceEvent> events;
+  bool wants_answers = false;
+  AnswerChange answers;
   bool wants_changes = false;
   std::vector<HostChange> changes;
   std::vector<IpAddress> pod_addresses;  // of changed Pods, which endpoints may be
@@ -106,6 +108,7 @@ struct Registry::State {
   // Marks the hosts whose endpoints are in other networks, or whose gateways are others.
   void mark_networks(Change& change);
   void settle_gateways(Change& change);
+  void update_clients(Change& change);
   void settle(Change& change);
   std::shared_ptr<const Snapshot> snapshot();
 
@@ -138,6 +141,7 @@ struct Registry::State {
   Selections selections{workloads, decoded};
   StatusAddressTable status_addresses{decoded};
   GatewayTable gateways{*settings, origins, namespaces};
+  std::function<void(const AnswerChange&)> before_publish;
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
   std::function<bool()> interrupt;
   std::size_t steps = 0;

@@ -54,7 +54,8 @@ void ClientTable::refresh(const Pod& pod) {
   for (const auto& address : pod.ips) changes_.try_emplace(address);
 }
 
-void ClientTable::update() {
+ClientTable::Update ClientTable::update() {
+  Update update;
   const auto sidecars = std::exchange(changed_sidecars_, {});
   const bool all = std::exchange(all_changed_, false) ||
                    sidecars.contains(symbols_.intern(settings_.root_namespace));
@@ -67,12 +68,16 @@ void ClientTable::update() {
         for (const auto& address : addresses_of(stored.decode())) changes_.try_emplace(address);
       });
   }
-  for (const auto& [address, changes] : std::exchange(changes_, {}))
+  for (const auto& [address, changes] : std::exchange(changes_, {})) {
     update_address(address, changes);
+    update.addresses.push_back(address);
+  }
   const bool is_default_changed = std::exchange(default_changed_, false);
-  if (!all && sidecars.empty() && !is_default_changed) return;
+  update.everyone = all || !sidecars.empty() || is_default_changed;
+  if (!update.everyone) return update;
   make_default();
   sidecars_.sweep();
+  return update;
 }
 
 void ClientTable::make_default() {

@@ -49,8 +49,12 @@ class ClientTable {
   void refresh(const Pod& pod);
   // The next update() makes the client of the configuration again.
   void refresh_default() { default_changed_ = true; }
+  struct Update {
+    bool everyone = false;             // clients without an entry may be others, too
+    std::vector<IpAddress> addresses;  // whose clients were made again
+  };
   // Makes the clients again that depend on changes since the last call.
-  void update();
+  Update update();
 
   // Returns a client with that identity that is not part of the snapshot.  Adds nothing to the
   // tables of symbols and scopes, which would otherwise grow with each request.
