@@ -270,9 +270,8 @@ bool View::yields(const ServiceRecord& service, std::string_view name, Trace* tr
   };
   // A host of one label comes before the short name: a search list asks for the Service first.
   if (count_labels(name) > 1 && stands_back_behind(without_port_labels(name))) return true;
-  const std::string_view domain = appended_domain(name);
-  if (domain.empty()) return false;
-  return stands_back_behind(without_port_labels(name.substr(0, name.size() - domain.size() - 1)));
+  const std::string_view rest = name_without_domain(name);
+  return !rest.empty() && stands_back_behind(without_port_labels(rest));
 }
 
 // `labels.svc.ns.svc.domain`: something below a Service that exists.
@@ -380,10 +379,14 @@ std::string_view View::appended_domain(std::string_view name) const {
   return longest;
 }
 
-Match View::lookup_search(std::string_view name, std::string_view* stripped, Trace* trace) const {
+std::string_view View::name_without_domain(std::string_view name) const {
   const std::string_view domain = appended_domain(name);
-  if (domain.empty()) return {};
-  const std::string_view rest = name.substr(0, name.size() - domain.size() - 1);
+  return domain.empty() ? domain : name.substr(0, name.size() - domain.size() - 1);
+}
+
+Match View::lookup_search(std::string_view name, std::string_view* stripped, Trace* trace) const {
+  const std::string_view rest = name_without_domain(name);
+  if (rest.empty()) return {};
   const Match match = lookup(rest, trace);
   if (match) *stripped = rest;
   return match;

@@ -79,6 +79,9 @@ class View {
   Match lookup_search(std::string_view name, std::string_view* stripped,
                       Trace* trace = nullptr) const;
 
+  // `name` without the longest of the client's search domains that it ends with; empty: with none.
+  std::string_view name_without_domain(std::string_view name) const;
+
   // The addresses for answers to this client.
   AddressView addresses(const ServiceRecord& service) const {
     return service.addresses(client_.network.get(), client_.cluster.get());
