@@ -4,7 +4,7 @@
 
 build_packages=(
   cmake ninja-build g++ pkg-config
-  libc-ares-dev libcli11-dev libcrypt-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgnutls28-dev libgrpc++-dev libgtest-dev libldns-dev
+  clang libbpf-dev libc-ares-dev libcli11-dev libcrypt-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgnutls28-dev libgrpc++-dev libgtest-dev libldns-dev
   libmicrohttpd-dev libprotobuf-c-dev libprotobuf-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
   libyaml-dev
   prometheus-cpp-dev protobuf-c-compiler protobuf-compiler rapidjson-dev zlib1g-dev
