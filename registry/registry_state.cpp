@@ -200,8 +200,8 @@ DeriveContext Registry::State::derive_context() {
     return networks.default_of(cluster, address);
   };
   context.network_of_pod = [this](std::string_view cluster, std::string_view ns,
-                                  std::string_view pod) {
-    return networks.of_pod(cluster, ns, pod);
+                                  std::string_view pod, const IpAddress& address) {
+    return networks.of_pod(cluster, ns, pod, address);
   };
   context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
   context.namespace_distribution = [this](std::string_view ns) {

@@ -45,8 +45,9 @@ struct DeriveContext {
   std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
   // The network of an address whose object and source name none; null: none.
   std::function<SymbolRef(std::string_view cluster, const IpAddress& address)> default_network;
-  // The network that the label of a Pod names; null: none.
-  std::function<SymbolRef(std::string_view cluster, std::string_view ns, std::string_view pod)>
+  // The network that the label of the Pod with that name and address names; null: none.
+  std::function<SymbolRef(std::string_view cluster, std::string_view ns, std::string_view pod,
+                          const IpAddress& address)>
       network_of_pod;
   // Labels of a namespace, for serviceEntryVisibility; null when unknown.
   std::function<const Labels*(std::string_view ns)> namespace_labels;

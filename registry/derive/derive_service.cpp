@@ -145,14 +145,14 @@ void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList
     list.ports.push_back(context_.ports->intern(subset.ports));
     for (const auto& endpoint : subset.endpoints) {
       const Ref<const EndpointPlace> place = place_of_endpoint(endpoint);
-      const SymbolRef of_pod =
-          is_own ? context_.network_of_pod(id, slice.meta.ns, endpoint.target_name) : SymbolRef();
       for (const auto& address : endpoint.addresses) {
         if (address.is_unspecified()) continue;
         EndpointEntry entry;
         entry.address = address;
         entry.ready = endpoint.ready || all_ready;
-        entry.network = of_pod ? of_pod : network_at(scope, address);
+        if (is_own)
+          entry.network = context_.network_of_pod(id, slice.meta.ns, endpoint.target_name, address);
+        if (!entry.network) entry.network = network_at(scope, address);
         entry.cluster = cluster;
         entry.hostname = to_lower(endpoint.hostname);
         entry.pod_name = endpoint.target_name;

@@ -244,7 +244,10 @@ Ref<const Client> ClientTable::make(const ClientIdentity& identity) {
                   sidecar ? sidecars_.scope_of(sidecar, ns, symbols_) : Ref<const SidecarScope>());
 }
 
-Ref<const Client> ClientTable::visitor(const ClientIdentity& identity) const {
+Ref<const Client> ClientTable::visitor(const ClientIdentity& asked) const {
+  ClientIdentity identity = asked;
+  if (identity.locality.empty())
+    identity.locality = nodes_.locality_of(identity.cluster, identity.node);
   // A symbol of its own equals no other, as is right for a namespace that nothing is known of.
   const auto look_up = [this](const std::string& text) {
     const SymbolRef known = symbols_.find(text);

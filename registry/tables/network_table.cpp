@@ -17,6 +17,10 @@ std::uint64_t hash_of_pod(std::string_view cluster, std::string_view ns, std::st
   return mix(hash_bytes(name), mix(hash_bytes(ns), hash_bytes(cluster) | 1) | 1);
 }
 
+std::uint64_t hash_of_pod_at(std::uint64_t pod, const IpAddress& address) {
+  return hash_detail::mix(pod, std::hash<IpAddress>()(address) | 1);
+}
+
 }  // namespace
 
 NetworkTable::NetworkTable(const MeshSettings& settings, SymbolTable& symbols)
@@ -46,19 +50,23 @@ void NetworkTable::link(const Resource& resource, bool add) {
     link_root_namespace(*object, add);
 }
 
+// By address, too: a Pod may come back under its name with another address and another label, and
+// slices do not wait for that.
 void NetworkTable::link_pod(const Pod& pod, bool add) {
   const std::string_view label = network_label(pod.meta.labels);
   if (label.empty()) return;
-  const std::uint64_t hash = hash_of_pod(pod.meta.cluster, pod.meta.ns, pod.meta.name);
-  const auto [change, is_new] = changed_pods_.try_emplace(hash);
-  if (const auto known = pods_.find(hash); is_new && known != pods_.end())
-    change->second.before = known->second;
-  auto& addresses = change->second.addresses;
-  addresses.insert(addresses.end(), pod.ips.begin(), pod.ips.end());
-  if (add)
-    pods_[hash] = symbols_.intern(label);
-  else
-    pods_.erase(hash);
+  const std::uint64_t of_pod = hash_of_pod(pod.meta.cluster, pod.meta.ns, pod.meta.name);
+  for (const IpAddress& address : pod.ips) {
+    const std::uint64_t hash = hash_of_pod_at(of_pod, address);
+    const auto [change, is_new] = changed_pods_.try_emplace(hash);
+    if (const auto known = pods_.find(hash); is_new && known != pods_.end())
+      change->second.before = known->second;
+    change->second.address = address;
+    if (add)
+      pods_[hash] = symbols_.intern(label);
+    else
+      pods_.erase(hash);
+  }
 }
 
 void NetworkTable::link_root_namespace(const Namespace& object, bool add) {
@@ -125,8 +133,7 @@ NetworkTable::Changes NetworkTable::take_changes() {
   for (auto& [hash, change] : std::exchange(changed_pods_, {})) {
     const auto after = pods_.find(hash);
     if (change.before == (after == pods_.end() ? SymbolRef() : after->second)) continue;
-    changes.addresses.insert(changes.addresses.end(), change.addresses.begin(),
-                             change.addresses.end());
+    changes.addresses.push_back(change.address);
   }
   if (!several_ || settings_.networks == NetworkChoice::Off) return changes;
   Ref<const NetworkGateways> gateways(new NetworkGateways(find_gateways()));
@@ -143,10 +150,10 @@ SymbolRef NetworkTable::default_of(std::string_view cluster, const IpAddress& ad
   return name.empty() ? SymbolRef() : symbols_.intern(name);
 }
 
-SymbolRef NetworkTable::of_pod(std::string_view cluster, std::string_view ns,
-                               std::string_view name) const {
+SymbolRef NetworkTable::of_pod(std::string_view cluster, std::string_view ns, std::string_view name,
+                               const IpAddress& address) const {
   if (pods_.empty() || name.empty()) return {};
-  const auto known = pods_.find(hash_of_pod(cluster, ns, name));
+  const auto known = pods_.find(hash_of_pod_at(hash_of_pod(cluster, ns, name), address));
   return known == pods_.end() ? SymbolRef() : known->second;
 }
 

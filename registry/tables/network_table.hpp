@@ -41,8 +41,9 @@ class NetworkTable {
   // source name one: that of the label of its root namespace, else that of MeshNetworks.  Null:
   // none.
   SymbolRef default_of(std::string_view cluster, const IpAddress& address) const;
-  // The network that the label of a Pod names; null: none.
-  SymbolRef of_pod(std::string_view cluster, std::string_view ns, std::string_view name) const;
+  // The network that the label of the Pod with that name and address names; null: none.
+  SymbolRef of_pod(std::string_view cluster, std::string_view ns, std::string_view name,
+                   const IpAddress& address) const;
   // Null: clients of all networks get the same endpoints.
   const Ref<const NetworkGateways>& gateways() const { return gateways_; }
 
@@ -55,7 +56,7 @@ class NetworkTable {
   using ClusterNetworks = std::map<std::string, SymbolRef, std::less<>>;
   struct PodChange {
     SymbolRef before;
-    std::vector<IpAddress> addresses;
+    IpAddress address;
   };
 
   void link_pod(const Pod& pod, bool add);
@@ -70,7 +71,7 @@ class NetworkTable {
   bool several_ = false;  // another one was, too
   ClusterNetworks of_clusters_;
   ClusterNetworks of_clusters_before_;                 // at the last take_changes()
-  std::unordered_map<std::uint64_t, SymbolRef> pods_;  // by a hash of the object
+  std::unordered_map<std::uint64_t, SymbolRef> pods_;  // by a hash of name and address
   std::unordered_map<std::uint64_t, PodChange> changed_pods_;
   std::map<std::pair<std::string, std::string>, GatewayService> services_;  // by cluster, host
   Ref<const NetworkGateways> gateways_;

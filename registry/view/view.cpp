@@ -230,24 +230,33 @@ Match View::lookup_exact(std::string_view name, Trace* trace) const {
 // of the outside.
 bool View::is_short_form(std::string_view name, const Match& owner) const {
   return owner.how != Match::How::Below || name.ends_with(".svc") ||
-         has_endpoint(*owner.service, owner.below);
+         reaches_endpoint(*owner.service, owner.below);
 }
 
-bool View::has_endpoint(const ServiceRecord& service, std::string_view label) const {
+template <typename IsMeant>
+bool View::has_ready_endpoint(const ServiceRecord& service, std::string_view label,
+                              const IsMeant& is_meant) const {
   const EndpointList* const endpoints = service.endpoints();
   if (endpoints == nullptr) return false;
-  const auto is_reached = [&](const EndpointEntry& entry) {
-    return entry.ready && (reaches(entry) || !gateways_to(entry).empty());
-  };
   if (endpoints->index.is_made()) {
     const auto named = endpoints->index.named(label);
     return std::ranges::any_of(
         named.first(std::min(named.size(), kMaxReverseHosts)),
-        [&](const auto& n) { return is_reached(endpoints->entries[n.entry]); });
+        [&](const auto& n) { return is_meant(endpoints->entries[n.entry]); });
   }
   return std::ranges::any_of(endpoints->entries, [&](const EndpointEntry& entry) {
-    return is_reached(entry) &&
+    return entry.ready && is_meant(entry) &&
            EndpointList::label_of(entry, settings().endpoint_pod_names) == label;
+  });
+}
+
+bool View::has_endpoint(const ServiceRecord& service, std::string_view label) const {
+  return has_ready_endpoint(service, label, [](const EndpointEntry&) { return true; });
+}
+
+bool View::reaches_endpoint(const ServiceRecord& service, std::string_view label) const {
+  return has_ready_endpoint(service, label, [&](const EndpointEntry& entry) {
+    return reaches(entry) || !gateways_to(entry).empty();
   });
 }
 

@@ -208,8 +208,14 @@ class View {
   bool yields(const ServiceRecord& service, std::string_view name, Trace* trace) const;
   // Whether `owner`, which lookup_short() found, has `name` as a short form of one of its names.
   bool is_short_form(std::string_view name, const Match& owner) const;
-  // Whether a ready endpoint that the client reaches, itself or by a gateway, has the label.
+  // Whether a ready endpoint for which `is_meant(entry)` has the label.
+  template <typename IsMeant>
+  bool has_ready_endpoint(const ServiceRecord& service, std::string_view label,
+                          const IsMeant& is_meant) const;
+  // Whether any ready endpoint has the label.
   bool has_endpoint(const ServiceRecord& service, std::string_view label) const;
+  // Whether one that the client reaches, itself or by a gateway, has it.
+  bool reaches_endpoint(const ServiceRecord& service, std::string_view label) const;
   std::string_view appended_domain(std::string_view name) const;
   void spend(std::size_t units) const { work_left_ -= std::min(units, work_left_); }
   Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;

@@ -6,16 +6,13 @@ import json
 import os
 import pathlib
 import random
-import re
-import ssl
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 
 from harness.kube_api import Fault, endpoint_slice, headless, namespace, service
 from harness.kube_cluster import DOMAIN, RECOVERY, Cluster, addresses, wait_for, wait_for_rcode
+from harness.real_kube_api import RealKubeApi
 from harness.waiting import eventually
 
 SEARCH = 15.0  # seconds until a slice without the label is found
@@ -258,15 +255,11 @@ def test_answers_follow_the_lists_of_the_api_through_any_churn(workspace, seed):
 
 
 class RealCluster:
-    """A kube-apiserver with the controllers of Kubernetes; `directory` has its kubeconfig, ca.crt and token."""
+    """A kube-apiserver with the controllers of Kubernetes."""
 
-    def __init__(self, directory, choice):
+    def __init__(self, api, choice):
         self.choice = choice
-        self.directory = directory
-        self.url = next(re.search(r'https:[^"]+', line)[0] for line in (directory / "kubeconfig").read_text().splitlines()
-                        if "server:" in line)
-        self.token = (directory / "token").read_text()
-        self.context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        self.call, self.list = api.call, api.list
         self.pods = 0
         # Slices of earlier runs may still be there.
         run = choice.getrandbits(16) ^ time.monotonic_ns() & 0xffffff
@@ -278,21 +271,6 @@ class RealCluster:
     @staticmethod
     def path(ns, plural, name=None):
         return f"/api/v1/namespaces/{ns}/{plural}" + (f"/{name}" if name else "")
-
-    def call(self, method, path, body=None):
-        """The answer; of a refusal, None."""
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None,
-                                         headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind})
-        try:
-            with urllib.request.urlopen(request, context=self.context, timeout=30) as response:
-                return json.loads(response.read())
-        except urllib.error.HTTPError:
-            return None
-
-    def list(self, kind):
-        paths = {"Service": "/api/v1/services", "EndpointSlice": "/apis/discovery.k8s.io/v1beta1/endpointslices"}
-        return self.call("GET", paths[kind])["items"]
 
     def add_pod(self, ns, name):
         self.pods += 1
@@ -350,14 +328,15 @@ class RealCluster:
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MESHDNS_CHURN_SEEDS", "3"))))
 def test_answers_follow_the_lists_of_a_real_server_through_any_churn(workspace, seed):
     choice = random.Random(seed)
-    real = RealCluster(pathlib.Path(os.environ["MESHDNS_TEST_KUBE"]), choice)
+    api = workspace.own(RealKubeApi(pathlib.Path(os.environ["MESHDNS_TEST_KUBE"])))
+    real = RealCluster(api, choice)
     for ns in NAMESPACES:
         real.become_headless(ns, real.names[0])
     for _ in range(20):
         real.change()
     time.sleep(2)  # the controllers come to rest
     upstream = workspace.upstream(["www.example.org. 300 A 192.0.2.1"])
-    daemon = workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": str(real.directory / "kubeconfig")}}]},
+    daemon = workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": str(api.directory / "kubeconfig")}}]},
                               upstreams=[upstream])
     eventually(lambda: compare(daemon, real), 2)
     for _ in range(5):

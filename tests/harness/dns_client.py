@@ -75,6 +75,10 @@ class Answer:
         return [int(option.code) for option in self.message.options
                 if isinstance(option, dns.edns.EDEOption)]
 
+    def extended_text(self):
+        return " ".join(option.text or "" for option in self.message.options
+                        if isinstance(option, dns.edns.EDEOption))
+
     def addresses(self):
         return [rdata.address for _, _, rdtype, rdata in self.section("answer")
                 if rdtype in ("A", "AAAA")]

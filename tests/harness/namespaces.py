@@ -25,8 +25,32 @@ def available():
         return False
 
 
-def _ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+def _ip(*arguments, commands=None):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, input=commands, text=True)
+
+
+class Namespaces:
+    """Network namespaces whose names begin alike and are nobody else's."""
+
+    def __init__(self):
+        self._prefix = f"mesh{uuid.uuid4().hex[:6]}"
+        self._made = []
+
+    def make(self, name):
+        """Returns the full name."""
+        namespace = f"{self._prefix}-{name}"
+        _ip("netns", "add", namespace)
+        self._made.append(namespace)
+        return namespace
+
+    @staticmethod
+    def configure(namespace, *commands):
+        """Runs commands of ip(8) there, such as "link set lo up"."""
+        _ip("-n", namespace, "-batch", "-", commands="\n".join(commands))
+
+    def close(self):
+        while self._made:
+            subprocess.run(["ip", "netns", "del", self._made.pop()], check=False, capture_output=True)
 
 
 def _set_namespace(descriptor):
@@ -49,12 +73,10 @@ class Node:
     """`pods`: name to (IPv4, IPv6).  The node has the addresses above, and LINK_LOCAL on a device of its own."""
 
     def __init__(self, pods):
-        self._prefix = f"mesh{uuid.uuid4().hex[:6]}"
-        self.name = f"{self._prefix}-node"
-        self.pods = {pod: f"{self._prefix}-{pod}" for pod in pods}
-        self._made = []
+        self._namespaces = Namespaces()
+        self.pods = {}
         try:
-            self._make(self.name)
+            self.name = self._make("node")
             _ip("-n", self.name, "link", "add", "br0", "type", "bridge")
             for address in (f"{NODE_IPV4}/24", f"{NODE_IPV6}/64"):
                 _ip("-n", self.name, "addr", "add", address, "dev", "br0", *self._nodad(address))
@@ -70,10 +92,10 @@ class Node:
     def _nodad(address):
         return ["nodad"] if ":" in address else []
 
-    def _make(self, namespace):
-        _ip("netns", "add", namespace)
-        self._made.append(namespace)
+    def _make(self, name):
+        namespace = self._namespaces.make(name)
         _ip("-n", namespace, "link", "set", "lo", "up")
+        return namespace
 
     def _own_device(self):
         """A dummy device, as node-local-dns has; loopback on kernels without."""
@@ -85,8 +107,7 @@ class Node:
             return "lo"
 
     def _add_pod(self, pod, addresses):
-        namespace = self.pods[pod]
-        self._make(namespace)
+        namespace = self.pods[pod] = self._make(pod)
         _ip("-n", self.name, "link", "add", f"v-{pod}", "type", "veth", "peer", "name", "eth0",
             "netns", namespace)
         _ip("-n", self.name, "link", "set", f"v-{pod}", "master", "br0", "up")
@@ -105,8 +126,7 @@ class Node:
                               text=True, timeout=timeout, check=False)
 
     def close(self):
-        while self._made:
-            subprocess.run(["ip", "netns", "del", self._made.pop()], check=False, capture_output=True)
+        self._namespaces.close()
 
     def __enter__(self):
         return self

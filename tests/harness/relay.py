@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A path between a client and a server that can die without a word: connections stay, and nothing passes."""
 
+import contextlib
 import socket
 import threading
 
+from harness.namespaces import inside
+
 
 class Relay:
-    def __init__(self, port):
+    """`namespace`: the network namespace of its clients; that of the server is the caller's."""
+
+    def __init__(self, port, namespace=None):
         self._target = ("127.0.0.1", port)
         self._passes = threading.Event()
         self._passes.set()
         self._gates = []  # one for each connection
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        with inside(namespace) if namespace else contextlib.nullcontext():
+            self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -38,9 +44,13 @@ class Relay:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._target)
             except OSError:
                 return
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
             self._sockets += [client, server]
             gate = threading.Event()
             gate.set()

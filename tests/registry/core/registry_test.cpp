@@ -276,6 +276,24 @@ TEST(RegistryTest, ClientsOfExplanationsAreNotStored) {
   EXPECT_EQ(r.registry().scopes(), scopes);
 }
 
+TEST(RegistryTest, ClientsOfExplanationsAreWhereTheirNodeIs) {
+  TestRegistry r;
+  r.load(
+      "apiVersion: v1\nkind: Node\nmetadata: {name: node-1, labels: "
+      "{topology.kubernetes.io/region: r1, topology.kubernetes.io/zone: z1}}\n");
+  ClientIdentity identity;
+  identity.ns = "shop";
+  identity.node = "node-1";
+  const auto of_node = r.registry().client_of(identity);
+  ASSERT_TRUE(of_node->place.zone);
+  EXPECT_EQ(of_node->place.zone->text(), "z1");
+  EXPECT_EQ(of_node->identity.locality.region, "r1");
+  identity.locality.zone = "z2";
+  const auto of_own = r.registry().client_of(identity);
+  EXPECT_EQ(of_own->place.zone->text(), "z2");
+  EXPECT_FALSE(of_own->place.region);
+}
+
 // Counts how often all addresses are assigned, which costs time linear in their number.
 class CountingVips final : public VipAllocator {
  public:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kube-apiserver that runs already, with the same verbs as the small one of kube_api.py.
+
+Its directory has `kubeconfig`, `ca.crt` and `token`, and, for tests that end the server, the programs `kill` and `start`."""
+
+import json
+import re
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+from harness.relay import Relay
+
+_SLICES = "apis/discovery.k8s.io"
+_PATHS = {"Namespace": "api/v1/namespaces", "Service": "api/v1/services", "Pod": "api/v1/pods", "Node": "api/v1/nodes",
+          "EndpointSlice": None}
+
+
+class RealKubeApi:
+    """`namespace`: the network namespace of the server's clients."""
+
+    def __init__(self, directory, namespace=None):
+        self.directory = directory
+        self.url = re.search(r'https:[^"\s,}]+', (directory / "kubeconfig").read_text())[0]
+        self._token = (directory / "token").read_text()
+        self._context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        self._relay = Relay(int(self.url.rpartition(":")[2]), namespace)
+        slices = next(v for v in ("v1", "v1beta1") if self.call("GET", f"/{_SLICES}/{v}/endpointslices?limit=1"))
+        self._paths = {**_PATHS, "EndpointSlice": f"{_SLICES}/{slices}/endpointslices"}
+
+    def call(self, method, path, body=None):
+        """The answer; of a refusal, None."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None,
+                                         headers={"Authorization": f"Bearer {self._token}", "Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, context=self._context, timeout=30) as response:
+                return json.loads(response.read())
+        except urllib.error.HTTPError:
+            return None
+
+    def kubeconfig(self, path):
+        """By way of the relay."""
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "t",
+            "clusters": [{"name": "t", "cluster": {"server": f"https://{self._relay.address}",
+                                                   "certificate-authority": str(self.directory / "ca.crt")}}],
+            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "u"}}],
+            "users": [{"name": "u", "user": {"token": self._token}}]}))
+        return str(path)
+
+    # --- objects --------------------------------------------------------------------------------
+
+    def list(self, kind):
+        return self.call("GET", f"/{self._paths[kind]}")["items"]
+
+    def put(self, *objects):
+        """Creates, or replaces."""
+        for item in objects:
+            kind, meta = item["kind"], item["metadata"]
+            collection = self._path(kind, meta.get("namespace"))
+            body = {"apiVersion": self._paths[kind].removeprefix("apis/").removeprefix("api/").rpartition("/")[0], **item}
+            if kind == "Pod":
+                body["spec"] = {"containers": [{"name": "c", "image": "x"}], **item["spec"]}
+            written = self.call("POST", collection, body) or self._replace(f"{collection}/{meta['name']}", body)
+            assert written, f"{kind} {meta}: refused"
+            if "status" in item:
+                self.call("PATCH", f"{collection}/{meta['name']}/status", {"status": item["status"]})
+
+    def _replace(self, path, body):
+        """By a merge, which leaves alone what the server has added; labels that are no more are named."""
+        known = self.call("GET", path)["metadata"].get("labels", {})
+        labels = {**dict.fromkeys(known), **body["metadata"].get("labels", {})}
+        return self.call("PATCH", path, {**body, "metadata": {**body["metadata"], "labels": labels}})
+
+    def delete(self, kind, name, namespace=None):
+        assert self.call("DELETE", f"{self._path(kind, namespace)}/{name}?gracePeriodSeconds=0")
+
+    def clear(self, namespace):
+        """Removes what earlier tests have left there."""
+        for kind in ("EndpointSlice", "Service", "Pod"):
+            for item in self.list(kind):
+                if item["metadata"]["namespace"] == namespace:
+                    self.delete(kind, item["metadata"]["name"], namespace)
+
+    def _path(self, kind, namespace):
+        prefix, _, plural = self._paths[kind].rpartition("/")
+        return f"/{prefix}/namespaces/{namespace}/{plural}" if namespace else f"/{prefix}/{plural}"
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def stop(self):
+        self._run("kill")
+
+    def start(self):
+        self._run("start")
+
+    def _run(self, program):
+        subprocess.run([self.directory / program], check=True, timeout=120, capture_output=True)
+
+    def close(self):
+        self._relay.close()
