@@ -4,6 +4,7 @@
 import statistics
 
 from suite import workloads
+from suite.table import table
 
 
 def _spread(values, digits):
@@ -20,10 +21,6 @@ def _ratio(row, echo):
     if echo is None or not echo.saturated:
         return "-"
     return f"{statistics.median(a.cpu_us / b.cpu_us for a, b in zip(row.saturated, echo.saturated)):.2f}"
-
-
-def _table(head, lines):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(x) + " |" for x in lines), ""]
 
 
 def _latencies(samples):
@@ -56,7 +53,7 @@ def workload_section(workload, rows, rate):
         if lost:
             line[0] += f" ({lost} lost)"
         lines.append(line)
-    out = [f"### {workload.name}: {workload.title}", "", *_table(head, lines)]
+    out = [f"### {workload.name}: {workload.title}", "", *table(head, lines)]
     out += [line for row in measured if row.at_half for line in (_half(row), "")]
     for row in rows:
         if row.why_not:
@@ -68,7 +65,7 @@ def footprint_section(footprints, names):
     lines = [[f.server, *([f"{f.empty_mib:.1f}", f"{f.data_mib:.1f}"] if f.full_mib else ["", ""]),
               f"{f.start_seconds:.2f}"] for f in footprints if not f.why_not]
     return [f"### memory and start: {names} names", "",
-            *_table(["server", "MiB with 10 names", "more MiB with all names", "seconds until the last name is answered"],
+            *table(["server", "MiB with 10 names", "more MiB with all names", "seconds until the last name is answered"],
                     lines)]
 
 
