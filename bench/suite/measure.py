@@ -89,18 +89,25 @@ class Bench:
         return rows
 
     def _start(self, role, world, group):
-        candidates = servers.CACHE if role == "cache" else servers.LOCAL
+        candidates = servers.OF_ROLE.get(role, servers.LOCAL)
         asked = {name for w in group for name in (w.only or candidates)}
         files = self._zone_files(role, world)
         running = {}
         upstream = 0
-        if role == "cache" or asked & set(self.wanted_servers) & servers.BEHIND_NSD:
+        certificate = None
+        if role in servers.OF_ROLE or asked & set(self.wanted_servers) & servers.BEHIND_NSD:
             upstream = self._start_upstream(files)
+        if role == "tls":
+            try:
+                upstream, certificate = self._start_tls_front(upstream)
+            except NotMeasurable as reason:
+                say(f"   no upstream over TLS: {reason}")
+                return {name: reason for name in candidates if name in self.wanted_servers}
         for name, make in candidates.items():
             if name not in self.wanted_servers or name not in asked:
                 continue
             try:
-                running[name] = self._start_one(name, make, role, world, files, upstream)
+                running[name] = self._start_one(name, make, role, world, files, upstream, certificate)
             except NotMeasurable as reason:
                 say(f"   {name}: {reason}")
                 running[name] = reason
@@ -109,7 +116,7 @@ class Bench:
     def _zone_files(self, role, world):
         files = self.scratch / f"zones-{role}-{world.names}"
         files.mkdir()
-        if role == "cache":
+        if role in servers.OF_ROLE:
             data.write_upstream_zone_file(files / f"{data.UPSTREAM}.zone", world.names)
         else:
             data.write_zone_file(files / f"{data.ZONE}.zone", world)
@@ -124,13 +131,22 @@ class Bench:
         server.wait_until(lambda: client.ask(place.port, f"ns.{next(files.glob('*.zone')).stem}") is not None)
         return place.port
 
-    def _start_one(self, name, make, role, world, files, upstream):
-        cache = role == "cache" or name in servers.BEHIND_NSD
+    # The same.  Its TLS port is behind that for UDP.
+    def _start_tls_front(self, upstream):
+        place = self._place("tls-front", upstream=upstream)
+        server = Server("tls-front", servers.tls_front(place), place.directory, place.port, LOAD_CORE)
+        self._running.append(server)
+        server.wait_until(lambda: client.ask(place.port, data.cached_host(0)) is not None)
+        return place.port + 1, place.directory / "certificate.pem"
+
+    def _start_one(self, name, make, role, world, files, upstream, certificate):
+        cache = role in servers.OF_ROLE or name in servers.BEHIND_NSD
         place = self._place(f"{name}-{role}-{world.names}", world=None if cache else world, files=files,
-                            upstream=upstream if cache else 0, by_source_address=role == "clients")
+                            upstream=upstream if cache else 0, by_source_address=role == "clients",
+                            certificate=certificate)
         server = Server(name, make(place), place.directory, place.port, SERVER_CORE)
         self._running.append(server)
-        question = data.cached_host(world.names - 1) if role == "cache" else data.host(world.names - 1)
+        question = data.cached_host(world.names - 1) if role in servers.OF_ROLE else data.host(world.names - 1)
         source = data.client_address(0) if role == "clients" else None
         server.wait_until(lambda: _answers(name, client.ask(place.port, question, 0.1, source=source)))
         return server

@@ -3,7 +3,7 @@
 
 import statistics
 
-from suite import workloads
+from suite import changes, workloads
 from suite.table import table
 
 
@@ -69,12 +69,7 @@ def footprint_section(footprints, names):
                     lines)]
 
 
-def changes_section(changes):
-    return ["### changes: 1,000 EndpointSlices a second while 100,000 queries a second are answered", "",
-            "```text", changes, "```", ""]
-
-
-def markdown(rows, footprints, changes, rate, names, machine):
+def markdown(rows, footprints, costs, rate, names, machine):
     out = [f"{machine}", ""]
     for workload in workloads.ALL:
         of_workload = [r for r in rows if r.workload == workload.name]
@@ -82,6 +77,6 @@ def markdown(rows, footprints, changes, rate, names, machine):
             out += workload_section(workload, of_workload, rate)
     if footprints:
         out += footprint_section(footprints, names)
-    if changes:
-        out += changes_section(changes)
+    if costs:
+        out += changes.section(costs)
     return "\n".join(out)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule of `./dev bench --latency` for times at which the machine stood still."""
+"""The rule of `./dev bench --latency` for times at which the machine stood still, and the tables of measurements."""
 
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
-from suite import latency, measure, workloads  # noqa: E402
+from suite import changes, latency, measure, workloads  # noqa: E402
 
 from harness.preset import ONCE  # noqa: E402
 
@@ -55,3 +55,14 @@ def test_the_table_has_the_medians_of_the_rounds_and_the_best_server_first():
     assert "20, 200 (90 to 300), 900" in text
     assert "5000: 20, 60 (60 to 60), 900 | 10% |" in text
     assert "bind was not measured: it is not installed" in text
+
+
+def test_the_table_of_changes_compares_a_registry_at_rest_with_one_that_changes():
+    load = {"cpu_seconds": 0.5, "answered": 200_000}
+    seen = {"p50_ms": 1.5, "p99_ms": 3, "p999_ms": 5.25, "control_us_per_change": 118}
+    costs = [changes.Cost("echo", 0, 0, 2.0, (), 0),
+             changes.cost_of({"services": 1000, "rate": 1000, "changes": seen, "load": load}),
+             changes.cost_of({"services": 1000, "rate": 1, "changes": seen, "load": {**load, "cpu_seconds": 0.46}})]
+    lines = changes.section(costs)
+    assert lines[-4:-1] == ["| echo |  |  | 2.00 | 1.00 |  |  |", "| meshdnsd | 1000 | 1 | 2.30 | 1.15 |  |  |",
+                            "| meshdnsd | 1000 | 1000 | 2.50 | 1.25 | 1.50, 3.00, 5.25 | 118 |"]
