@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies at several rates, without the times at which the machine stood still.
+"""Latencies at several rates, and CPU where each query wakes the server, without the times at which the machine stood still.
 
 A virtual machine that stops for some milliseconds, or does something else on a core, decides the 99th percentile of each
 server that is measured at that moment.  The rule for such times is the same for all servers, and does not look at
@@ -40,6 +40,7 @@ class Calm:
     quantiles: tuple
     rate: float
     left_out: float  # the part of the queries that does not count
+    cpu_us: float    # of the server per query, of all queries
 
 
 def merge(stalls_us):
@@ -107,7 +108,7 @@ class LatencyBench(Bench):
         kept, left_out = calm(samples, seen["stalls_us"])
         if not kept or left_out > MOST_LEFT_OUT:
             return None
-        return Calm(tuple(quantile(kept, share) / 1000 for share in QUANTILES), sample.qps, left_out)
+        return Calm(tuple(quantile(kept, share) / 1000 for share in QUANTILES), sample.qps, left_out, sample.cpu_us)
 
 
 def run(bench, names=WORKLOADS):
@@ -132,7 +133,23 @@ def section(workload, rows):
         left_out = statistics.mean(c.left_out for several in row.by_rate.values() for c in several)
         lines.append([row.server, *(cells(row.by_rate.get(rate, [])) for rate in RATES), half, f"{left_out:.0%}"])
     out = [f"### {workload.name}: {workload.title}: p50, p99 (least to most of the rounds), p99.9 in us", "", *table(head, lines)]
+    out += cpu_table(rows)
     return out + [f"{r.server} was not measured: {r.why_not.splitlines()[0]}" for r in rows if r.why_not] + [""]
+
+
+def cpu_table(rows):
+    """CPU us per query at the rates, where a server is woken for each query, and its ratio to the echo server."""
+    medians = {row.server: {rate: statistics.median(c.cpu_us for c in several) for rate, several in row.by_rate.items()}
+               for row in rows if row.by_rate}
+    echo = medians.get("echo", {})
+
+    def cell(own, rate):
+        if rate not in own:
+            return ""
+        return f"{own[rate]:.2f}" + (f" ({own[rate] / echo[rate]:.2f})" if rate in echo else "")
+
+    head = ["server", *(f"CPU us per query at {rate} queries/s (to echo)" for rate in RATES)]
+    return table(head, [[server, *(cell(own, rate) for rate in RATES)] for server, own in medians.items()])
 
 
 def _p99_at_last_rate(row):

@@ -43,7 +43,7 @@ def test_quantiles_are_those_of_the_ordered_latencies():
 
 
 def row_of(server, p99s):
-    calm = [latency.Calm((20, p99, 900), 5_000, 0.1) for p99 in p99s]
+    calm = [latency.Calm((20, p99, 900), 5_000, 0.1, p99 / 10) for p99 in p99s]
     return measure.Row(server, "vip-10k", by_rate={5_000: calm, 30_000: calm, "half": calm})
 
 
@@ -54,7 +54,12 @@ def test_the_table_has_the_medians_of_the_rounds_and_the_best_server_first():
     assert text.index("| fast |") < text.index("| slow |")
     assert "20, 200 (90 to 300), 900" in text
     assert "5000: 20, 60 (60 to 60), 900 | 10% |" in text
+    assert "| slow | 20.00 | 20.00 |" in text
     assert "bind was not measured: it is not installed" in text
+
+
+def test_the_table_of_cpu_has_ratios_to_the_echo_server():
+    assert latency.cpu_table([row_of("echo", [40]), row_of("other", [50, 50])])[3] == "| other | 5.00 (1.25) | 5.00 (1.25) |"
 
 
 def test_the_table_of_changes_compares_a_registry_at_rest_with_one_that_changes():
