@@ -18,7 +18,7 @@ docs_packages=(groff-base hugo python3 python3-yaml)
 lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 bench_packages=(
-  bind9 dnsdist dnsmasq-base knot knot-resolver libbenchmark-dev nsd pdns-recursor python3 unbound valgrind
+  bind9 dnsdist dnsmasq-base knot knot-resolver libbenchmark-dev nsd openssl pdns-recursor python3 unbound valgrind
 )
 budget_packages=(libbenchmark-dev python3 valgrind)  # what `bench` needs without other servers
 # Packages that tests install on machines of their own, never on this one (tests/harness/machine.py).

@@ -3,12 +3,15 @@
 //
 //   load SERVER PORT QUERIES [--seconds N] [--warm-up N] [--rate QPS] [--burst N] [--window N]
 //        [--sockets N] [--sources FIRST:COUNT] [--skip N] [--tcp] [--pids PID,...]
+//        [--samples FILE] [--watch-core N]
 #include <arpa/inet.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "bench/load/run.hpp"
 
@@ -70,6 +73,10 @@ void set(Options& options, const std::string& key, const std::string& value) {
     set_sources(options, value);
   } else if (key == "--pids") {
     set_processes(options, value);
+  } else if (key == "--samples") {
+    options.samples = value;
+  } else if (key == "--watch-core") {
+    options.watched_core = static_cast<int>(count(value));
   } else {
     usage("unknown option " + key);
   }
@@ -112,10 +119,31 @@ void print(const Seen& seen, const Meter& meter) {
               static_cast<unsigned long long>(seen.rcodes[3]),
               static_cast<unsigned long long>(seen.rcodes[2]),
               static_cast<unsigned long long>(seen.rcodes[5]));
-  std::printf("\"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f}\n",
+  std::printf("\"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f",
               static_cast<double>(seen.latency.quantile(0.5)) / 1e3,
               static_cast<double>(seen.latency.quantile(0.99)) / 1e3,
               static_cast<double>(seen.latency.quantile(0.999)) / 1e3);
+}
+
+// In microseconds since Options::began.
+void print_stalls(const Options& options, bool is_watching, const std::vector<Stall>& stalls) {
+  std::printf(", \"watching\": %s, \"stalls_us\": [", is_watching ? "true" : "false");
+  const char* separator = "";
+  for (const Stall& stall : stalls) {
+    const auto since = [&](Clock::time_point time) {
+      return std::chrono::duration<double, std::micro>(time - options.began).count();
+    };
+    std::printf("%s[%.0f, %.0f]", separator, since(stall.begin), since(stall.end));
+    separator = ", ";
+  }
+  std::printf("]}\n");
+}
+
+void write_samples(const std::string& path, const std::vector<Sample>& samples) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(samples.data()),
+             static_cast<std::streamsize>(samples.size() * sizeof(Sample)));
+  if (!file.flush()) usage("cannot write " + path);
 }
 
 }  // namespace
@@ -126,6 +154,12 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   static Seen seen;
   Meter meter(options.server_processes);
-  options.tcp ? run_tcp(options, seen, meter) : run_udp(options, seen, meter);
+  StallWatch watch(options.watched_core);
+  std::vector<Stall> stalls;
+  options.tcp ? run_tcp(options, seen, meter) : run_udp(options, seen, meter, stalls);
+  watch.stop();
+  stalls.insert(stalls.end(), watch.stalls().begin(), watch.stalls().end());
   print(seen, meter);
+  print_stalls(options, watch.is_watching(), stalls);
+  if (!options.samples.empty()) write_samples(options.samples, seen.samples);
 }

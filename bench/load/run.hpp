@@ -7,13 +7,18 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/load/histogram.hpp"
+#include "bench/load/stalls.hpp"
 
 namespace meshdns::bench {
 
+using Clock = std::chrono::steady_clock;
+
 struct Options {
+  const Clock::time_point began = Clock::now();  // times of samples and stalls count from here
   sockaddr_in server{};
   std::string queries;
   double seconds = 2;
@@ -27,9 +32,15 @@ struct Options {
   unsigned skip = 0;               // queries at the beginning of the file
   bool tcp = false;
   std::vector<int> server_processes;
+  std::string samples;    // a file for each latency of a UDP run at a rate; "" = none
+  int watched_core = -1;  // the server's, for stalls; -1 = none
 };
 
-using Clock = std::chrono::steady_clock;
+// One reply, as it is written to the file of samples.
+struct Sample {
+  std::uint32_t due_us = 0;  // since Options::began
+  std::uint32_t latency_ns = 0;
+};
 
 // Replies are judged as far as a header shows: that each asked ID comes back once, with QR set.
 struct Seen {
@@ -41,8 +52,15 @@ struct Seen {
   std::uint64_t with_answers = 0;  // ANCOUNT above 0
   std::uint64_t truncated = 0;
   Histogram latency;
+  std::vector<Sample> samples;
 
-  void clear() { *this = {}; }
+  // Keeps the memory of the samples.
+  void clear() {
+    std::vector<Sample> memory = std::move(samples);
+    memory.clear();
+    *this = {};
+    samples = std::move(memory);
+  }
   void count(const std::uint8_t* message) {
     ++answered;
     ++rcodes[message[3] & 15];
@@ -95,7 +113,8 @@ class Meter {
   double cpu_seconds_ = 0;
 };
 
-void run_udp(const Options& options, Seen& seen, Meter& meter);
+// `stalls`: of the generator's own core, on which it never sleeps.
+void run_udp(const Options& options, Seen& seen, Meter& meter, std::vector<Stall>& stalls);
 void run_tcp(const Options& options, Seen& seen, Meter& meter);
 
 }  // namespace meshdns::bench

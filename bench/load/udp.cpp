@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -136,11 +137,21 @@ class UdpSocket {
       return false;
     }
     seen.count(message);
-    seen.latency.add(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(now - asked_[id]).count()));
+    const auto latency = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now - asked_[id]).count());
+    seen.latency.add(latency);
+    if (!options_.samples.empty()) keep_sample(asked_[id], latency, seen);
     asked_[id] = {};
     if (unanswered_ > 0) --unanswered_;
     return true;
+  }
+
+  void keep_sample(Clock::time_point due, std::uint64_t latency_ns, Seen& seen) const {
+    const auto due_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(due - options_.began).count();
+    seen.samples.push_back({static_cast<std::uint32_t>(due_us),
+                            static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                latency_ns, std::numeric_limits<std::uint32_t>::max()))});
   }
 
   const Options& options_;
@@ -201,14 +212,18 @@ void saturate(const Options& options, const Sockets& sockets, QueryFile& queries
 // Latency counts from when a query was due, so that a server that stalls is not asked less and does
 // not look better for it.
 void keep_rate(const Options& options, const Sockets& sockets, QueryFile& queries, Seen& seen,
-               Meter& meter) {
+               Meter& meter, std::vector<Stall>& stalls) {
   Schedule schedule(options);
   const double interval_ns = 1e9 / options.rate;
   const std::uint64_t burst = std::min(options.burst, kBatchSize);
   std::uint64_t sent = 0;
   std::size_t turn = 0;
+  auto last_turn = schedule.begin();
   for (;;) {
     const auto now = Clock::now();
+    // A turn takes some 100 us at most, but between bursts this thread sleeps.
+    if (burst == 1 && now - last_turn >= kShortestStall) stalls.push_back({last_turn, now});
+    last_turn = now;
     if (schedule.is_over(now)) return;
     if (schedule.is_warm(now)) start_measuring(seen, meter);
     const std::chrono::duration<double, std::nano> elapsed = now - schedule.begin();
@@ -229,14 +244,17 @@ void keep_rate(const Options& options, const Sockets& sockets, QueryFile& querie
 
 }  // namespace
 
-void run_udp(const Options& options, Seen& seen, Meter& meter) {
+void run_udp(const Options& options, Seen& seen, Meter& meter, std::vector<Stall>& stalls) {
   QueryFile queries(options.queries);
   queries.skip(options.skip);
   Sockets sockets;
   for (unsigned i = 0; i < options.sockets; ++i)
     sockets.push_back(std::make_unique<UdpSocket>(options, i));
   if (options.rate > 0) {
-    keep_rate(options, sockets, queries, seen, meter);
+    if (!options.samples.empty())
+      seen.samples.reserve(static_cast<std::size_t>(
+          options.rate * (options.warm_up_seconds + options.seconds) * 1.1));
+    keep_rate(options, sockets, queries, seen, meter, stalls);
   } else {
     saturate(options, sockets, queries, seen, meter);
   }

@@ -11,7 +11,7 @@ from suite.process import NotMeasurable, Server, free_port
 
 FEW = 10
 # Time after which a server has read its files again and released the memory that it needed for that.
-SETTLED_SECONDS = 12
+SETTLED_SECONDS = 15
 WITH_DATA = ("meshdnsd", "nsd", "knot", "bind", "unbound", "pdns-recursor", "dnsmasq")
 
 
@@ -39,9 +39,9 @@ def measure(programs, scratch, names, wanted, settles):
             label = f"{name} ({form.upper()})" if form else name
             footprint = Footprint(label)
             try:
-                footprint.empty_mib, _ = _start(programs, scratch, name, form, FEW, 0)
-                footprint.full_mib, footprint.start_seconds = _start(programs, scratch, name, form, names,
-                                                                     SETTLED_SECONDS if settles else 0)
+                rest = SETTLED_SECONDS if settles else 0
+                footprint.empty_mib, _ = _start(programs, scratch, name, form, FEW, rest)
+                footprint.full_mib, footprint.start_seconds = _start(programs, scratch, name, form, names, rest)
             except NotMeasurable as reason:
                 footprint.why_not = str(reason)
             say(f"   {label:18}{footprint.why_not or _brief(footprint)}")

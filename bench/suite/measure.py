@@ -41,7 +41,14 @@ class Row:
     at_rate: list = dataclasses.field(default_factory=list)
     at_half: list = dataclasses.field(default_factory=list)       # of the maximum that it has just reached
     echo_at_half: list = dataclasses.field(default_factory=list)  # the echo at that rate, right after
+    by_rate: dict = dataclasses.field(default_factory=dict)       # of suite.latency
     why_not: str = ""
+
+
+def in_turn(names, turn):
+    """The names, beginning with another one at each turn."""
+    names = list(names)
+    return names[turn % len(names):] + names[:turn % len(names)] if names else []
 
 
 def say(text):
@@ -82,18 +89,25 @@ class Bench:
         return rows
 
     def _start(self, role, world, group):
-        candidates = servers.CACHE if role == "cache" else servers.LOCAL
+        candidates = servers.OF_ROLE.get(role, servers.LOCAL)
         asked = {name for w in group for name in (w.only or candidates)}
         files = self._zone_files(role, world)
         running = {}
         upstream = 0
-        if role == "cache" or asked & set(self.wanted_servers) & servers.BEHIND_NSD:
+        certificate = None
+        if role in servers.OF_ROLE or asked & set(self.wanted_servers) & servers.BEHIND_NSD:
             upstream = self._start_upstream(files)
+        if role == "tls":
+            try:
+                upstream, certificate = self._start_tls_front(upstream)
+            except NotMeasurable as reason:
+                say(f"   no upstream over TLS: {reason}")
+                return {name: reason for name in candidates if name in self.wanted_servers}
         for name, make in candidates.items():
             if name not in self.wanted_servers or name not in asked:
                 continue
             try:
-                running[name] = self._start_one(name, make, role, world, files, upstream)
+                running[name] = self._start_one(name, make, role, world, files, upstream, certificate)
             except NotMeasurable as reason:
                 say(f"   {name}: {reason}")
                 running[name] = reason
@@ -102,7 +116,7 @@ class Bench:
     def _zone_files(self, role, world):
         files = self.scratch / f"zones-{role}-{world.names}"
         files.mkdir()
-        if role == "cache":
+        if role in servers.OF_ROLE:
             data.write_upstream_zone_file(files / f"{data.UPSTREAM}.zone", world.names)
         else:
             data.write_zone_file(files / f"{data.ZONE}.zone", world)
@@ -117,13 +131,22 @@ class Bench:
         server.wait_until(lambda: client.ask(place.port, f"ns.{next(files.glob('*.zone')).stem}") is not None)
         return place.port
 
-    def _start_one(self, name, make, role, world, files, upstream):
-        cache = role == "cache" or name in servers.BEHIND_NSD
+    # The same.  Its TLS port is behind that for UDP.
+    def _start_tls_front(self, upstream):
+        place = self._place("tls-front", upstream=upstream)
+        server = Server("tls-front", servers.tls_front(place), place.directory, place.port, LOAD_CORE)
+        self._running.append(server)
+        server.wait_until(lambda: client.ask(place.port, data.cached_host(0)) is not None)
+        return place.port + 1, place.directory / "certificate.pem"
+
+    def _start_one(self, name, make, role, world, files, upstream, certificate):
+        cache = role in servers.OF_ROLE or name in servers.BEHIND_NSD
         place = self._place(f"{name}-{role}-{world.names}", world=None if cache else world, files=files,
-                            upstream=upstream if cache else 0, by_source_address=role == "clients")
+                            upstream=upstream if cache else 0, by_source_address=role == "clients",
+                            certificate=certificate)
         server = Server(name, make(place), place.directory, place.port, SERVER_CORE)
         self._running.append(server)
-        question = data.cached_host(world.names - 1) if role == "cache" else data.host(world.names - 1)
+        question = data.cached_host(world.names - 1) if role in servers.OF_ROLE else data.host(world.names - 1)
         source = data.client_address(0) if role == "clients" else None
         server.wait_until(lambda: _answers(name, client.ask(place.port, question, 0.1, source=source)))
         return server
@@ -156,25 +179,27 @@ class Bench:
         able = {name: running[name] for name, row in rows.items() if not row.why_not}
         for name, server in able.items():
             self._load(workload, server, path, 0.5 if workload.role == "local" else 1.5, 0)
-        order = list(able)
-        for turn in range(self.rounds):
-            for name in order[turn % len(order):] + order[:turn % len(order)]:
-                self._round(workload, rows[name], able, path)
+        self._all_rounds(workload, rows, able, path)
         for row in rows.values():
             say(f"   {workload.name:14}{row.server:16}" + (row.why_not or _brief(row)))
         path.unlink()
         return list(rows.values())
 
+    def _all_rounds(self, workload, rows, able, path):
+        for turn in range(self.rounds):
+            for name in in_turn(able, turn):
+                self._round(workload, rows[name], able, path)
+
     def _round(self, workload, row, able, path):
         server = able[row.server]
-        row.saturated.append(self._load(workload, server, path, self.seconds, 0))
+        row.saturated.append(self._load(workload, server, path, self.seconds, 0)[0])
         if not workload.rate:
             return
-        row.at_rate.append(self._load(workload, server, path, self.seconds, self.rate))
+        row.at_rate.append(self._load(workload, server, path, self.seconds, self.rate)[0])
         if row.server == "meshdnsd" and "echo" in able:
             half = round(row.saturated[-1].qps / 2)
-            row.at_half.append(self._load(workload, server, path, self.seconds, half))
-            row.echo_at_half.append(self._load(workload, able["echo"], path, self.seconds, half))
+            row.at_half.append(self._load(workload, server, path, self.seconds, half)[0])
+            row.echo_at_half.append(self._load(workload, able["echo"], path, self.seconds, half)[0])
 
     def _refute(self, workload, world, server, names):
         """Returns the reason why the server is not measured; "" if a sample of its answers is correct."""
@@ -190,11 +215,13 @@ class Bench:
 
     _skipped = {}
 
-    def _load(self, workload, server, path, seconds, rate):
+    def _load(self, workload, server, path, seconds, rate, options=()):
+        """A Sample of the server, and all that the load generator has said."""
         command = ["taskset", "-c", str(LOAD_CORE), self.programs / "bench_load", "127.0.0.1", server.port, path,
                    "--seconds", seconds, "--pids", ",".join(map(str, server.pids)), *workload.options]
         if rate:
             command += ["--rate", rate]
+        command += options
         if workload.questions == "missed":  # each run asks for names that none before it has asked this server for
             command += ["--skip", self._skipped.get(server.port, 0)]
         ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False,
@@ -205,7 +232,7 @@ class Bench:
         self._skipped[server.port] = self._skipped.get(server.port, 0) + seen["sent"] * 2
         answered = max(seen["answered"], 1)
         return Sample(qps=seen["answered"] / seen["seconds"], cpu_us=seen["cpu_seconds"] * 1e6 / answered,
-                      p50_us=seen["p50_us"], p99_us=seen["p99_us"], p999_us=seen["p999_us"], lost=seen["lost"])
+                      p50_us=seen["p50_us"], p99_us=seen["p99_us"], p999_us=seen["p999_us"], lost=seen["lost"]), seen
 
 
 def _answers(name, reply):

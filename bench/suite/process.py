@@ -58,15 +58,15 @@ def prefer_over_others():
 
 
 class Server:
-    """`command` runs in the foreground and answers on 127.0.0.1 at `port`."""
+    """`command` runs in the foreground and answers on 127.0.0.1 at `port`.  `core` None: on any."""
 
-    def __init__(self, name, command, directory, port, core):
+    def __init__(self, name, command, directory, port, core=None):
         self.name = name
         self.port = port
         self.log = directory / f"{name}.log"
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
-                ["taskset", "-c", str(core), *map(str, command)], cwd=directory, stdin=subprocess.DEVNULL,
+                [*([] if core is None else ["taskset", "-c", str(core)]), *map(str, command)], cwd=directory, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=prefer_over_others)
         self.started = time.monotonic()
 

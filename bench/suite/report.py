@@ -3,7 +3,8 @@
 
 import statistics
 
-from suite import workloads
+from suite import changes, workloads
+from suite.table import table
 
 
 def _spread(values, digits):
@@ -20,10 +21,6 @@ def _ratio(row, echo):
     if echo is None or not echo.saturated:
         return "-"
     return f"{statistics.median(a.cpu_us / b.cpu_us for a, b in zip(row.saturated, echo.saturated)):.2f}"
-
-
-def _table(head, lines):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(x) + " |" for x in lines), ""]
 
 
 def _latencies(samples):
@@ -56,7 +53,7 @@ def workload_section(workload, rows, rate):
         if lost:
             line[0] += f" ({lost} lost)"
         lines.append(line)
-    out = [f"### {workload.name}: {workload.title}", "", *_table(head, lines)]
+    out = [f"### {workload.name}: {workload.title}", "", *table(head, lines)]
     out += [line for row in measured if row.at_half for line in (_half(row), "")]
     for row in rows:
         if row.why_not:
@@ -68,16 +65,11 @@ def footprint_section(footprints, names):
     lines = [[f.server, *([f"{f.empty_mib:.1f}", f"{f.data_mib:.1f}"] if f.full_mib else ["", ""]),
               f"{f.start_seconds:.2f}"] for f in footprints if not f.why_not]
     return [f"### memory and start: {names} names", "",
-            *_table(["server", "MiB with 10 names", "more MiB with all names", "seconds until the last name is answered"],
+            *table(["server", "MiB with 10 names", "more MiB with all names", "seconds until the last name is answered"],
                     lines)]
 
 
-def changes_section(changes):
-    return ["### changes: 1,000 EndpointSlices a second while 100,000 queries a second are answered", "",
-            "```text", changes, "```", ""]
-
-
-def markdown(rows, footprints, changes, rate, names, machine):
+def markdown(rows, footprints, costs, rate, names, machine):
     out = [f"{machine}", ""]
     for workload in workloads.ALL:
         of_workload = [r for r in rows if r.workload == workload.name]
@@ -85,6 +77,6 @@ def markdown(rows, footprints, changes, rate, names, machine):
             out += workload_section(workload, of_workload, rate)
     if footprints:
         out += footprint_section(footprints, names)
-    if changes:
-        out += changes_section(changes)
+    if costs:
+        out += changes.section(costs)
     return "\n".join(out)

@@ -7,9 +7,12 @@ servers answer a world of their own knowledge; `cache` servers forward to an ups
 
 import dataclasses
 import pathlib
+import subprocess
 
 from suite import data
 from suite.process import find_program
+
+TLS_NAME = "upstream.example"
 
 
 @dataclasses.dataclass
@@ -21,6 +24,7 @@ class Place:
     programs: pathlib.Path            # our own: the build directory
     world: data.World | None = None   # of a local server
     upstream: int = 0                 # port on 127.0.0.1, of a cache
+    certificate: pathlib.Path | None = None  # of an upstream that is asked over TLS, for TLS_NAME
     manifests: str = "yaml"           # or json
     by_source_address: bool = False
     files: pathlib.Path | None = None  # zone files that were written once for all
@@ -47,6 +51,10 @@ def meshdnsd(place):
         if place.by_source_address:
             data.write_client_manifests(resources / "clients.yaml")
     upstream = f'"127.0.0.1:{place.upstream}"' if place.upstream else '"127.0.0.1:9"'
+    tls = ""
+    if place.certificate:
+        upstream = f'"tls://127.0.0.1:{place.upstream}#{TLS_NAME}"'
+        tls = f", tls: {{ ca_file: {place.certificate} }}"
     by_source = str(place.by_source_address).lower()
     state = place.state if place.state and place.state.is_dir() else '""'
     config = place.write("meshdns.yaml", f"""\
@@ -56,7 +64,7 @@ log: {{ level: warn }}
 mesh: {{ authoritative: true }}
 client: {{ by_source_address: {by_source} }}
 sources: [ {{ files: {{ path: {resources} }} }} ]
-upstream: {{ servers: [{upstream}] }}
+upstream: {{ servers: [{upstream}]{tls} }}
 state_dir: {state}
 """)
     return [place.programs / "meshdnsd", "run", "--config", config]
@@ -147,7 +155,10 @@ def unbound(place):
         local += [f'  local-zone: "{data.CLUSTER}." static',
                   f'  local-data: "{data.CLUSTER}. 5 SOA ns.{data.CLUSTER}. h.{data.CLUSTER}. 1 2 3 4 5"']
     body = "\n".join(local)
-    forward = f"forward-zone:\n  name: \".\"\n  forward-addr: 127.0.0.1@{place.upstream}\n" if place.upstream else ""
+    forward = f"forward-zone:\n  name: \".\"\n  forward-addr: 127.0.0.1@{place.upstream}" if place.upstream else ""
+    if place.certificate:
+        forward += f"#{TLS_NAME}\n  forward-tls-upstream: yes"
+        body += f'  tls-cert-bundle: "{place.certificate}"\n'
     config = place.write("unbound.conf", f"""\
 server:
   do-daemonize: no
@@ -178,16 +189,34 @@ remote-control:
 
 
 def dnsdist(place):
+    tls = f', tls="openssl", caStore="{place.certificate}", subjectName="{TLS_NAME}"' if place.certificate else ""
     config = place.write("dnsdist.lua", f"""\
 setLocal("127.0.0.1:{place.port}", {{tcpFastOpenQueueSize=0}})
 setACL({{"127.0.0.0/8"}})
-newServer({{address="127.0.0.1:{place.upstream}", healthCheckMode="up", sockets=4}})
+newServer({{address="127.0.0.1:{place.upstream}", healthCheckMode="up", sockets=4{tls}}})
 setRingBuffersSize(1, 1)
 setMaxUDPOutstanding(65535)
 setVerboseHealthChecks(false)
 pc = newPacketCache(400000, {{maxTTL=86400, minTTL=0, keepStaleData=false, numberOfShards=1}})
 getPool(""):setCache(pc)
 setUDPMultipleMessagesVectorSize(64)
+""")
+    return [find_program("dnsdist"), "--supervised", "--disable-syslog", "-C", config]
+
+
+def tls_front(place):
+    """Answers over TLS what the server at `place.upstream` answers; writes its certificate to `certificate.pem`."""
+    certificate, key = place.directory / "certificate.pem", place.directory / "key.pem"
+    subprocess.run([find_program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                    "-nodes", "-days", "2", "-subj", f"/CN={TLS_NAME}", "-addext", f"subjectAltName=DNS:{TLS_NAME}",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    config = place.write("dnsdist.lua", f"""\
+setLocal("127.0.0.1:{place.port}")
+addTLSLocal("127.0.0.1:{place.port + 1}", "{certificate}", "{key}", {{provider="openssl"}})
+setACL({{"127.0.0.0/8"}})
+newServer({{address="127.0.0.1:{place.upstream}", healthCheckMode="up", sockets=4}})
+setRingBuffersSize(1, 1)
+setMaxUDPOutstanding(65535)
 """)
     return [find_program("dnsdist"), "--supervised", "--disable-syslog", "-C", config]
 
@@ -249,5 +278,7 @@ LOCAL = {"echo": echo, "meshdnsd": meshdnsd, "nsd": nsd, "knot": knot, "bind": b
          "dnsdist": dnsdist, "pdns-recursor": recursor, "knot-resolver": knot_resolver, "dnsmasq": dnsmasq}
 CACHE = {"echo": echo, "meshdnsd": meshdnsd, "dnsdist": dnsdist, "unbound": unbound, "bind": bind,
          "pdns-recursor": recursor, "knot-resolver": knot_resolver, "dnsmasq": dnsmasq}
+TLS = {"echo": echo, "meshdnsd": meshdnsd, "dnsdist": dnsdist, "unbound": unbound}
+OF_ROLE = {"cache": CACHE, "tls": TLS}  # of all others: LOCAL
 # These answer local names from a cache in front of NSD.
 BEHIND_NSD = {"dnsdist", "knot-resolver"}

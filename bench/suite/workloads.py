@@ -13,7 +13,7 @@ class Workload:
 
     name: str
     title: str
-    role: str                 # local, cache or clients
+    role: str                 # local, cache, tls or clients
     names: int                # the size of the world
     questions: str
     expect: Callable
@@ -65,5 +65,7 @@ ALL = [
              _known, CLIENTS, only=OURS),
     Workload("cache-hit", "names of an upstream, cached", "cache", 10_000, "cached", _cached, rate=True),
     Workload("cache-miss", "names of an upstream, asked for the first time", "cache", 10_000, "missed", _missed,
+             ("--window", "64"), quick=False),
+    Workload("tls-miss", "names of an upstream over TLS, asked for the first time", "tls", 10_000, "missed", _missed,
              ("--window", "64"), quick=False),
 ]

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "registry/base/host_name.hpp"
 #include "wire/octets.hpp"
@@ -69,7 +70,14 @@ RecordWriter::RecordWriter(MessageParts& parts)
   out_.reserve(kUsualSize);
   out_.assign(wire::kHeaderSize, 0);
   out_.insert(out_.end(), key.begin(), key.end() - 1);
-  const Suffixes suffixes(parts.key.name());
+  if (parts.key.name().size() <= 1) return;
+  // Most records have the name of the question and no other, which needs no table.
+  question_ = last_owner_ = parts.key.name();
+  last_owner_at_ = wire::kHeaderSize;
+}
+
+void RecordWriter::remember_question() {
+  const Suffixes suffixes(std::exchange(question_, {}));
   for (std::size_t i = 0; i < suffixes.count; ++i)
     remember(suffixes.hashes[i], wire::kHeaderSize + suffixes.starts[i]);
 }
@@ -85,12 +93,12 @@ bool RecordWriter::add(const wire::ResponseRecord& record, std::uint32_t ttl) {
     // An owner that is a pointer and nothing else is found without a note.
     if (!pointers_.empty() && pointers_.back() == before) pointers_.pop_back();
   }
-  put_u16(static_cast<std::uint16_t>(record.type));
-  put_u16(static_cast<std::uint16_t>(record.rclass));
-  const std::size_t ttl_at = out_.size();
-  put_u16(static_cast<std::uint16_t>(ttl >> 16));
-  put_u16(static_cast<std::uint16_t>(ttl));
-  put_u16(0);
+  std::array<std::uint8_t, wire::kFixedFields> fields{};
+  wire::store_u16(fields.data(), static_cast<std::uint16_t>(record.type));
+  wire::store_u16(fields.data() + 2, static_cast<std::uint16_t>(record.rclass));
+  wire::store_u32(fields.data() + 4, ttl);
+  const std::size_t ttl_at = out_.size() + 4;
+  out_.insert(out_.end(), fields.begin(), fields.end());
   put_rdata(record);
   if (out_.size() > wire::kMaxMessageSize) {
     out_.resize(before);
@@ -121,6 +129,7 @@ std::uint16_t RecordWriter::put_name(std::string_view name) {
     out_.insert(out_.end(), name.begin(), name.end());
     return name.size() <= 1 ? std::uint16_t{0} : reachable;
   }
+  if (!question_.empty()) remember_question();
   const Suffixes suffixes(name);
   std::size_t written = 0;  // labels
   std::uint16_t known = 0;

@@ -43,6 +43,7 @@ class RecordWriter {
   void put_pointer(std::size_t pointee);
   // Returns where the name lies, for pointers; 0 = out of their reach.
   std::uint16_t put_name(std::string_view name);
+  void remember_question();
   void put_rdata(const wire::ResponseRecord& record);
   // The offset of a suffix with that hash in the message; 0: it is not there.
   std::uint16_t find(std::string_view suffix, std::uint32_t hash);
@@ -58,7 +59,8 @@ class RecordWriter {
   std::array<std::uint16_t, kSlots> tags_{};     // upper bits of the hash
   std::size_t used_slots_ = 0;
   std::size_t lookups_ = 0;
-  std::string_view last_owner_;  // of the record before: long sets repeat it
+  std::string_view question_;    // its name, until it is in the table
+  std::string_view last_owner_;  // of the record before, at first the question: sets repeat it
   std::uint16_t last_owner_at_ = 0;
 };
 

@@ -10,6 +10,7 @@ namespace meshdns::dnsd {
 
 void Housekeeper::tick(Time now) {
   parts_.mesh.publisher.collect();
+  start_memory_.tick();
   parts_.log.write_fold_counts();
   parts_.kept.tick(now);
   parts_.mesh.analysis.tick(now);

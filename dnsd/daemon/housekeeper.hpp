@@ -15,6 +15,7 @@
 #include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/running_sources.hpp"
+#include "dnsd/daemon/start_memory.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
 
@@ -61,6 +62,7 @@ class Housekeeper {
   void keep_history(Time now);
 
   const Parts parts_;
+  StartMemory start_memory_;
   OverloadWatch overload_;
   LoadHistory load_;
   LatencyWindow latency_;

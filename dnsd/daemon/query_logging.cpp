@@ -7,6 +7,12 @@
 #include "dnsd/daemon/query_log_writer.hpp"
 
 namespace meshdns::dnsd {
+namespace {
+
+// A burst of queries: four times the lines of the other log.
+constexpr std::size_t kQueryLines = 4096;
+
+}  // namespace
 
 void QueryLogging::apply(const LogConfig& config, const QuerySettings& settings,
                          WorkerPool& workers) {
@@ -15,7 +21,8 @@ void QueryLogging::apply(const LogConfig& config, const QuerySettings& settings,
   if (is_on && !query_log_)
     query_log_ = std::make_unique<Log>(LogOptions{.level = LogLevel::Info,
                                                   .format = config.format,
-                                                  .journal_stream = std::getenv("JOURNAL_STREAM")});
+                                                  .journal_stream = std::getenv("JOURNAL_STREAM"),
+                                                  .queue_length = kQueryLines});
   if (query_log_) query_log_->set_format(config.format);
   apply_dnstap(config);
   workers.log_queries([&](std::size_t i) -> std::shared_ptr<QueryLog> {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "dnsd/forward/upstream.hpp"
@@ -22,6 +23,26 @@ bool is_bare_format_error(std::span<const std::uint8_t> datagram, std::uint16_t 
   return datagram.size() == wire::kHeaderSize && wire::load_u16(datagram.data()) == id &&
          (datagram[2] & 0xf8) == 0x80 && (datagram[3] & 0x0f) == 1 &&
          wire::load_u16(datagram.data() + 4) == 0;
+}
+
+constexpr std::size_t kWord = 8;
+
+// Turns each lower-case letter of up to eight octets into a capital if its bit of `coins` is set.
+// Without branches, which a processor would guess wrong half of the time.  Length octets are below
+// 64, so none of them is taken for a letter.
+void change_case(char* text, std::size_t size, std::uint8_t coins) {
+  constexpr std::uint64_t kEach = 0x0101'0101'0101'0101;
+  constexpr std::uint64_t kHigh = 0x80 * kEach;
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, size);
+  const std::uint64_t low = word & ~kHigh;
+  const std::uint64_t from_a = low + (0x80 - 'a') * kEach;
+  const std::uint64_t behind_z = low + (0x7f - 'z') * kEach;
+  // Eight copies of the coins, nine bits apart: each octet has another one of them as its high bit.
+  const std::uint64_t tails = coins * std::uint64_t{0x8040'2010'0804'0201};
+  const std::uint64_t changed = from_a & ~behind_z & ~word & tails & kHigh;
+  word ^= changed >> 2;
+  std::memcpy(text, &word, size);
 }
 
 }  // namespace
@@ -65,12 +86,12 @@ void Exchange::spell_name() {
   if (!odd_case_) return;
   std::array<std::uint8_t, wire::kMaxNameLength + 1> coins;
   upstream_->random_.fill(coins.data(), (sent_name_.size() + 7) / 8);
-  for (std::size_t i = 0; i < sent_name_.size(); ++i) {
-    const char c = sent_name_[i];
-    // Length octets are below 64, so none of them is taken for a letter.
-    if (c >= 'a' && c <= 'z' && (coins[i / 8] >> (i % 8) & 1) != 0)
-      sent_name_[i] = static_cast<char>(c - 32);
-  }
+  char* const name = sent_name_.data();
+  std::size_t at = 0;
+  for (; at + kWord <= sent_name_.size(); at += kWord)
+    change_case(name + at, kWord, coins.data()[at / kWord]);
+  if (at < sent_name_.size())
+    change_case(name + at, sent_name_.size() - at, coins.data()[at / kWord]);
 }
 
 std::size_t Exchange::build(std::span<std::uint8_t> buffer, std::uint16_t id, bool stream) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "loop/poll.hpp"
 
@@ -21,6 +22,10 @@ constexpr unsigned kBatchesOfRetired = 4096;
 // A full send buffer is waited for this often per batch, a millisecond each; then replies are lost,
 // as the network would lose them.
 constexpr int kSendWaits = 3;
+// After so many receive calls that brought one datagram each, the next ones ask for one only; each
+// time that this number of calls is over, one asks for many again.  If more datagrams wait than
+// were asked for, poll says so at once.
+constexpr unsigned kCallsBetweenMany = 8;
 
 IpAddress v4_address(const in_addr& address) {
   std::array<std::uint8_t, 4> octets;
@@ -115,6 +120,13 @@ struct UdpServer::Socket {
   int family;
   bool retired = false;
   std::uint32_t overflow = 0;  // as the kernel last said
+  unsigned single_calls = 0;   // in a row that brought one datagram
+
+  // The destination address of a datagram on a wildcard listener comes with the calls for many.
+  bool asks_for_one() const {
+    return !listen->wildcard && single_calls > kCallsBetweenMany &&
+           single_calls % kCallsBetweenMany != 0;
+  }
 
   int fd() const { return listen->fd.get(); }
 };
@@ -191,6 +203,7 @@ void UdpServer::retire(const ListenSocket& listen, Waiting waiting) {
     // too; ours ends with the socket.
     if (!listen.inherited && waiting == Waiting::Answered) {
       leave_group(listen);
+      s->single_calls = 0;
       read_batches(*s, kBatchesOfRetired);
     }
     s->retired = true;
@@ -243,6 +256,30 @@ void UdpServer::read_batches(Socket& socket, unsigned most) {
 }
 
 unsigned UdpServer::receive(Socket& socket) {
+  const int n = socket.asks_for_one() ? receive_one(socket) : receive_many(socket);
+  if (n > 0) {
+    socket.single_calls = n == 1 ? socket.single_calls + 1 : 0;
+    counters_.udp_batches.add();
+    counters_.udp_queries.add(static_cast<unsigned>(n));
+    return static_cast<unsigned>(n);
+  }
+  if (errno != EAGAIN && errno != EINTR) counters_.udp_receive_errors.add();
+  return 0;
+}
+
+int UdpServer::receive_one(const Socket& socket) {
+  socklen_t peer_size = sizeof(PeerName);
+  const ssize_t size = ::recvfrom(socket.fd(), in_.buffer(0), kUdpBufferSize,
+                                  MSG_DONTWAIT | MSG_TRUNC, &in_.names[0].any, &peer_size);
+  if (size < 0) return -1;
+  in_used_ = std::max(in_used_, 1U);
+  in_.messages[0].msg_len = static_cast<unsigned>(size);
+  in_.messages[0].msg_hdr.msg_namelen = peer_size;
+  in_.messages[0].msg_hdr.msg_flags = std::cmp_greater(size, kUdpBufferSize) ? MSG_TRUNC : 0;
+  return 1;
+}
+
+int UdpServer::receive_many(const Socket& socket) {
   const bool wildcard = socket.listen->wildcard;
   // Only what the last call wrote is set back.
   if (wildcard != in_has_control_) in_used_ = UdpBatch::kSize;
@@ -256,13 +293,7 @@ unsigned UdpServer::receive(Socket& socket) {
   const int n =
       ::recvmmsg(socket.fd(), in_.messages.data(), UdpBatch::kSize, MSG_DONTWAIT, nullptr);
   in_used_ = n > 0 ? static_cast<unsigned>(n) : 1;
-  if (n > 0) {
-    counters_.udp_batches.add();
-    counters_.udp_queries.add(static_cast<unsigned>(n));
-    return static_cast<unsigned>(n);
-  }
-  if (errno != EAGAIN && errno != EINTR) counters_.udp_receive_errors.add();
-  return 0;
+  return n;
 }
 
 std::size_t UdpServer::accept_batch(const Socket& socket, unsigned received) {
@@ -343,13 +374,25 @@ void UdpServer::answer_batch(Socket& socket, std::size_t accepted) {
   if (replies > 0) counters_.udp_replies.add(send(socket.fd(), out_.data(), replies));
 }
 
+// As sendmmsg().
+int UdpServer::send_some(int fd, mmsghdr* messages, std::size_t count) {
+  constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (count > 1) return ::sendmmsg(fd, messages, static_cast<unsigned>(count), kFlags);
+  const msghdr& only = messages->msg_hdr;
+  const ssize_t sent =
+      only.msg_controllen > 0
+          ? ::sendmsg(fd, &only, kFlags)
+          : ::sendto(fd, only.msg_iov->iov_base, only.msg_iov->iov_len, kFlags,
+                     static_cast<const sockaddr*>(only.msg_name), only.msg_namelen);
+  return sent < 0 ? -1 : 1;
+}
+
 // Returns how many left.
 std::size_t UdpServer::send(int fd, mmsghdr* messages, std::size_t count) {
   std::size_t lost = 0;
   int waits = 0;
   for (std::size_t done = 0; done < count;) {
-    const int n = ::sendmmsg(fd, messages + done, static_cast<unsigned>(count - done),
-                             MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int n = send_some(fd, messages + done, count - done);
     if (n > 0) {
       done += static_cast<std::size_t>(n);
       continue;

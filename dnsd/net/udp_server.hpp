@@ -3,6 +3,10 @@
 // recvmmsg; the replies, written into the queries' own buffers, leave by one sendmmsg.  Measured,
 // the two calls' batching is worth as much as all the rest of a DNS server.  Late replies wait for
 // the end of the loop's iteration and leave together, too.
+//
+// Most of the time, each query comes alone.  The calls for many messages cost more than those for
+// one then (measured: 0.15 us for each direction, of 3.6 us), because the kernel copies the headers
+// of messages in and out, and looks for a second datagram.
 #pragma once
 
 #include <netinet/in.h>
@@ -88,11 +92,14 @@ class UdpServer {
   void on_readable(Socket& socket, int status);
   void read_batches(Socket& socket, unsigned most);
   unsigned receive(Socket& socket);
+  int receive_many(const Socket& socket);
+  int receive_one(const Socket& socket);
   std::size_t accept_batch(const Socket& socket, unsigned received);
   bool accept_datagram(const Socket& socket, unsigned i, Datagram& datagram);
   bool is_own_address(const Client& client) const;
   void answer_batch(Socket& socket, std::size_t accepted);
   std::size_t send(int fd, mmsghdr* messages, std::size_t count);
+  static int send_some(int fd, mmsghdr* messages, std::size_t count);
   Socket* find(const ReplyTo& reply_to);
 
   uv_loop_t* loop_;

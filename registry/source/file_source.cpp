@@ -85,7 +85,9 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   void on_events();
   void on_event(const inotify_event& event);
   bool matters(const inotify_event& event, std::string_view name) const;
+  WatchedName place_of(const inotify_event& event, std::string_view name) const;
   void note_writer(WatchedName place);
+  void place_writers();
   void forget_quiet_writers();
 
   void want_round(Milliseconds in);
@@ -164,7 +166,7 @@ void FileSource::Engine::on_events() {
         continue;
       }
       if (event.len > 0 && !matters(event, name)) continue;
-      const WatchedName place{event.wd, event.len > 0 ? name : ""};
+      const WatchedName place = place_of(event, event.len > 0 ? name : "");
       if ((event.mask & IN_MODIFY) != 0) {
         note_writer(place);
         continue;
@@ -184,11 +186,29 @@ bool FileSource::Engine::matters(const inotify_event& event, std::string_view na
   return (event.mask & (kNameEvents | IN_ISDIR)) != 0 || has_ending(name, options_.endings);
 }
 
+// Events of a watched file have no name.
+WatchedName FileSource::Engine::place_of(const inotify_event& event, std::string_view name) const {
+  const auto watch = watches_.find(event.wd);
+  if (watch != watches_.end() && watch->second.file) return *watch->second.file;
+  return {event.wd, std::string(name)};
+}
+
 void FileSource::Engine::note_writer(WatchedName place) {
   if (writers_.size() >= kMaxWrittenNames) return want_round(options_.debounce);
   auto& writer = writers_.try_emplace(std::move(place), Writer{now(), now()}).first->second;
   writer.last = now();
   want_round(options_.writer_quiet);
+}
+
+// Writes that were heard while the round added the watch of the file get the file's name.
+void FileSource::Engine::place_writers() {
+  for (const auto& [watch, interest] : watches_) {
+    if (!interest.file) continue;
+    auto unplaced = writers_.extract(WatchedName{watch, ""});
+    if (unplaced.empty()) continue;
+    unplaced.key() = *interest.file;
+    writers_.insert(std::move(unplaced));
+  }
 }
 
 void FileSource::Engine::forget_quiet_writers() {
@@ -241,6 +261,7 @@ void FileSource::Engine::finish_round(Round& round) {
   FileIndex::Outcome& outcome = round.outcome;
   if (outcome.watches) {
     watches_ = std::move(*outcome.watches);
+    place_writers();
     if (round.request.everything) everything_ = false;
   }
   const bool is_news = !outcome.batch.changes.empty() || outcome.batch.complete != status_.complete;

@@ -4,8 +4,10 @@
 // inotify tells that something happened, never what: each wake-up compares the whole tree with what
 // was seen before (stat identity, then content), so that lost, merged or reordered events cost
 // nothing but time, and a poll is a net below them.  Watched are the directories of the tree, every
-// directory on the way to them and to what symbolic links lead to; that makes editors' renames,
-// recreated directories and the `..data` swap of a mounted ConfigMap the same ordinary case.
+// directory on the way to them and to what symbolic links lead to, and files outside of the tree's
+// directories; that makes editors' renames, recreated directories and the `..data` swap of a
+// mounted ConfigMap the same ordinary case.  Directories outside of the tree report names only:
+// others may write files there all the time.
 //
 // Walking, reading and parsing happen on libuv's worker threads, one round at a time; a change that
 // comes during a round starts exactly one more.

@@ -27,6 +27,10 @@ constexpr std::uint32_t kDirectoryEvents =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
 // A file is written (IN_MODIFY) and done with (IN_CLOSE_WRITE).
 constexpr std::uint32_t kContentEvents = IN_MODIFY | IN_CLOSE_WRITE;
+constexpr std::uint32_t kHowToWatch = IN_ONLYDIR | IN_EXCL_UNLINK;
+// Files outside of the tree's directories that have a watch each.  Of further files, the directory
+// reports the writes, so that a tree of links cannot take all of the user's watches.
+constexpr std::size_t kMaxWatchedFiles = 256;
 
 std::string join(std::string_view directory, std::string_view name) {
   std::string path(directory);
@@ -67,6 +71,7 @@ class Walker {
     if (error != 0) {
       complain(options_.path, error == ENOENT ? "does not exist" : std::strerror(error),
                "its last good state stays in use until it is back");
+      narrow();
       return std::move(walk_);
     }
     walk_.root_found = true;
@@ -77,6 +82,7 @@ class Walker {
     } else {
       take_file(options_.path, root.place, status);
     }
+    narrow();
     return std::move(walk_);
   }
 
@@ -100,6 +106,8 @@ class Walker {
   // watches every name on the way: any of them may be swapped.
   Target follow(const std::string& start, std::string_view path);
   int watch(const std::string& directory, std::uint32_t events);
+  bool watch_file(const std::string& path, const WatchedName& place);
+  void narrow();
   void pass_ancestors(const std::string& root);
   void enter(const std::string& visible, const std::string& real, const struct stat& status,
              std::size_t depth);
@@ -112,6 +120,7 @@ class Walker {
   int inotify_;
   TreeWalk walk_;
   std::unordered_map<std::string, std::pair<int, std::uint32_t>> watched_;  // directory -> watch
+  std::size_t watched_files_ = 0;
   std::set<std::pair<dev_t, ino_t>> seen_directories_;
   std::set<std::pair<dev_t, ino_t>> seen_files_;
 };
@@ -133,10 +142,11 @@ Walker::Target Walker::follow(const std::string& start, std::string_view path) {
     if (at.place.watch >= 0) walk_.watches[at.place.watch].names.insert(step);
     struct stat status{};
     const bool is_there = lstat(next.c_str(), &status) == 0;
-    // Writes to a file are heard of through its directory.  The parent of a directory, or of a
-    // link, may be full of files that others write all the time.
+    // The directory may be full of files that others write all the time.  It reports writes only
+    // while the file is missing: a new file is written before the next walk can watch it.
     const bool is_written_elsewhere =
-        is_there && (S_ISDIR(status.st_mode) || S_ISLNK(status.st_mode));
+        is_there && (S_ISDIR(status.st_mode) || S_ISLNK(status.st_mode) ||
+                     (steps.empty() && watch_file(next, at.place)));
     if (steps.empty() && !is_written_elsewhere) watch(at.path, kDirectoryEvents | kContentEvents);
     if (!is_there) {
       at.error = errno;
@@ -163,13 +173,35 @@ int Walker::watch(const std::string& directory, std::uint32_t events) {
   const auto found = watched_.find(directory);
   if (found != watched_.end() && (found->second.second & events) == events)
     return found->second.first;
-  const int watch = inotify_add_watch(inotify_, directory.c_str(),
-                                      events | IN_ONLYDIR | IN_MASK_ADD | IN_EXCL_UNLINK);
+  const int watch =
+      inotify_add_watch(inotify_, directory.c_str(), events | kHowToWatch | IN_MASK_ADD);
   if (watch < 0 && (errno == ENOSPC || errno == ENOMEM)) walk_.watched_wholly = false;
   if (watch >= 0) walk_.watches[watch];
   auto& entry = watched_[directory];
   entry = {watch, entry.second | events};
   return watch;
+}
+
+// Watches the writes to one file, `place` in its directory.  False: its directory has to be
+// watched.
+bool Walker::watch_file(const std::string& path, const WatchedName& place) {
+  if (inotify_ < 0 || watched_files_ == kMaxWatchedFiles) return false;
+  const int watch = inotify_add_watch(inotify_, path.c_str(), kContentEvents | IN_DONT_FOLLOW);
+  if (watch < 0) return false;
+  ++watched_files_;
+  auto& file = walk_.watches[watch].file;
+  if (!file) file = place;
+  return true;
+}
+
+// Ends the reports of writes where an earlier walk needed them and this one does not.
+void Walker::narrow() {
+  for (const auto& [directory, entry] : watched_) {
+    if (entry.first < 0 || (entry.second & kContentEvents) != 0) continue;
+    const int watch = inotify_add_watch(inotify_, directory.c_str(), entry.second | kHowToWatch);
+    // Another directory has taken the name, of which the next walk hears.
+    if (watch >= 0 && !walk_.watches.contains(watch)) (void)inotify_rm_watch(inotify_, watch);
+  }
 }
 
 // Notes the directories that hold `root`: a link to one of them is a circle.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // One look at a file or a directory tree: which files are there, by which names, and which
-// directories must be watched to hear of a change.  Reads no file.  Any thread; no state of its
-// own.
+// directories and files must be watched to hear of a change.  Reads no file.  Any thread; no state
+// of its own.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,17 +38,18 @@ struct WatchedName {
   friend auto operator<=>(const WatchedName&, const WatchedName&) = default;
 };
 
-// The events of one watched directory that matter.
+// The events of one watched directory or file that matter.
 struct WatchInterest {
   bool whole = false;                     // a directory of the tree: every visible name
   std::unordered_set<std::string> names;  // these in any case, hidden or not
+  std::optional<WatchedName> file;        // of a watched file: its name in its directory
 };
 using WatchInterests = std::unordered_map<int, WatchInterest>;
 
 struct FoundFile {
   std::string path;  // below the source's path, as a person would write it
   FileIdentity identity;
-  WatchedName place;  // where writes to it are heard, links followed
+  WatchedName place;  // its name in its directory, links followed
 };
 
 // Something that cannot be looked at.

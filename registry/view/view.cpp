@@ -346,18 +346,22 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     settle_cluster(match, trace);
     return match;
   };
-  const std::size_t labels = count_labels(name);
-  if (labels == 1) return find_own(name);
   const std::string_view parent = parent_of(name);
-  if (labels == 2) {
+  if (parent.empty()) return find_own(name);
+  const std::string_view grandparent = parent_of(parent);
+  const bool has_two_labels = grandparent.empty();
+  const bool has_three_labels = !has_two_labels && grandparent.find('.') == std::string_view::npos;
+  // Most names of the outside end here.
+  if (!has_two_labels && !has_three_labels && !name.ends_with(".svc")) return {};
+  if (has_two_labels) {
     if (const Match match = find(JoinedName({name, ".svc.", domain}).text())) return match;
     return snapshot_.members.may_have(parent) ? below(find_own(parent), parent) : Match{};
   }
   if (!name.ends_with(".svc")) {
-    if (labels != 3 || !snapshot_.members.may_have(parent.substr(0, parent.find('.')))) return {};
+    if (!snapshot_.members.may_have(parent.substr(0, parent.find('.')))) return {};
     return below(find(JoinedName({parent, ".svc.", domain}).text()), parent);
   }
-  if (labels == 3) return find(JoinedName({name, ".", domain}).text());
+  if (has_three_labels) return find(JoinedName({name, ".", domain}).text());
   const std::size_t ns = name.rfind('.', name.size() - 5);
   const std::size_t dot = name.rfind('.', ns - 1);
   if (dot == std::string_view::npos) return {};

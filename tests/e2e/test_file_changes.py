@@ -2,6 +2,8 @@
 """Changes on disk are in the answers within one second, however they are made."""
 
 import os
+import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -163,6 +165,26 @@ def test_a_single_file_can_be_the_source(workspace):
     stays(daemon, "10.0.0.2")
     workspace.write("one.yaml", entry("10.0.0.3"))
     wait_for(daemon, "10.0.0.3")
+
+
+def wake_ups(daemon):
+    """How often the control thread has slept."""
+    status = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/status").read_text()
+    return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)[1])
+
+
+def test_a_file_that_is_written_beside_a_single_file_wakes_nobody(workspace):
+    workspace.write("one.yaml", entry("10.0.0.1"))
+    path = workspace.resources / "one.yaml"
+    with open(workspace.resources / "other.log", "w", encoding="ascii", buffering=1) as log:
+        daemon = workspace.daemon({"sources": [{"files": {"path": str(path)}}]}, upstreams=[workspace.upstream()])
+        before = wake_ups(daemon)
+        for _ in range(1000):
+            log.write("a line\n")
+            time.sleep(0.0002)
+        assert wake_ups(daemon) - before < 200
+    workspace.write("one.yaml", entry("10.0.0.2"))
+    wait_for(daemon, "10.0.0.2")
 
 
 def test_a_burst_of_changes_ends_in_its_last_state(workspace, daemon):

@@ -39,6 +39,29 @@ TEST(UdpTest, AnswersEveryQueryOfABurst) {
   EXPECT_TRUE(server.wait_for(&WorkerCounters::udp_replies, kQueries));
 }
 
+// The server changes between the system calls for one message and those for many.
+TEST(UdpTest, AnswersSingleQueriesAndBurstsInTurn) {
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0", "[::1]:0"}) {
+    Serving server({address});
+    const SocketAddress asked =
+        std::string_view(address) == "0.0.0.0:0" ? server.address("127.0.0.1") : server.address();
+    UdpClient client(asked.ip.is_v6());
+    unsigned id = 0;
+    for (const unsigned burst : {1, 100, 1, 3, 70, 1}) {
+      for (int singles = 0; singles < 25; ++singles)
+        ASSERT_EQ(id_of(client.ask(asked, query_of(++id)).value()), id) << address;
+      std::set<unsigned> missing;
+      for (unsigned i = 0; i < burst; ++i) {
+        client.send(asked, query_of(++id));
+        missing.insert(id);
+      }
+      for (unsigned i = 0; i < burst; ++i) missing.erase(id_of(client.receive().value()));
+      EXPECT_TRUE(missing.empty()) << address << " " << burst;
+    }
+    EXPECT_EQ(server.sum(&WorkerCounters::udp_queries), id);
+  }
+}
+
 // RFC 2181, section 4: the reply comes from the address that was asked.
 TEST(UdpTest, AnswersFromTheAddressAskedOnWildcards) {
   for (const char* wildcard : {"0.0.0.0:0", "[::]:0"}) {
@@ -147,6 +170,19 @@ TEST(UdpTest, DropsWhatIsLongerThanItsBuffer) {
   EXPECT_EQ(id_of(client.receive().value()), kUdpBufferSize - 1);
   EXPECT_EQ(id_of(client.receive().value()), kUdpBufferSize);
   EXPECT_TRUE(server.wait_for(&WorkerCounters::udp_dropped_long, 2));
+}
+
+TEST(UdpTest, DropsAnyLongDatagramAmongSingleQueries) {
+  Serving server({"127.0.0.1:0"});
+  UdpClient client;
+  const std::string too_long(kUdpBufferSize - 11, 'x');
+  for (unsigned id = 0; id < 20; ++id)
+    ASSERT_TRUE(client.ask(server.address(), query_of(id)).has_value());
+  for (unsigned id = 20; id < 40; ++id) {
+    client.send(server.address(), query_of(id, too_long));
+    ASSERT_EQ(id_of(client.ask(server.address(), query_of(id)).value()), id);
+  }
+  EXPECT_TRUE(server.wait_for(&WorkerCounters::udp_dropped_long, 20));
 }
 
 TEST(UdpTest, TakesEmptyDatagrams) {

@@ -33,6 +33,23 @@ TEST(HostNameTest, LowerCaseTouchesOnlyAsciiLetters) {
   EXPECT_FALSE(equals_ignoring_case("a", "ab"));
 }
 
+// The comparison takes eight octets at once, and the last ones by themselves.
+TEST(HostNameTest, EachPairOfOctetsIsComparedAtEachPlace) {
+  for (const std::size_t size : {3, 8, 19}) {
+    const std::string text(size, 'x');
+    for (int a = 0; a < 256; ++a)
+      for (int b = 0; b < 256; ++b) {
+        const std::size_t at = static_cast<std::size_t>(a + b) % size;
+        std::string one = text;
+        std::string other = text;
+        one[at] = static_cast<char>(a);
+        other[at] = static_cast<char>(b);
+        ASSERT_EQ(equals_ignoring_case(one, other), to_lower(one[at]) == to_lower(other[at]))
+            << a << " " << b << " at " << at << " of " << size;
+      }
+  }
+}
+
 TEST(HostNameTest, SuffixesAreComparedByLabels) {
   EXPECT_TRUE(is_at_or_below("a.example.org", "example.org"));
   EXPECT_TRUE(is_at_or_below("example.org", "example.org"));

@@ -456,6 +456,37 @@ TEST_F(FileSourceTest, AWriterWhoNeverClosesIsReadWhenHeIsQuiet) {
   EXPECT_TRUE(becomes("a.yaml: v1"));
 }
 
+// Its directory reports no writes, but while the file is missing.
+TEST_F(FileSourceTest, ASingleFileIsReadWhenItsWriterCloses) {
+  const fs::path file = dir_ / "one";
+  write(file, "v0\n");
+  FileSourceOptions patient = options(file);
+  patient.writer_quiet = milliseconds{600'000};
+  open(patient);
+  ASSERT_TRUE(run_until([&] { return registry_.print().ends_with(": v0"); }));
+  for (const bool is_new : {false, true}) {
+    const int texts = texts_read_;
+    const int batches = registry_.batches;
+    if (is_new) {
+      fs::remove(file);
+      ASSERT_TRUE(run_until([&] { return registry_.batches > batches; }));
+    }
+    std::ofstream out(file, std::ios::trunc);
+    for (int i = 0; i < 10; ++i) {
+      out << "half" << i << "\n" << std::flush;
+      rename_over(dir_ / "beside", "a name that wakes the source\n");
+      run_for(milliseconds{20});
+    }
+    EXPECT_EQ(texts_read_, texts) << is_new;
+    out << "whole" << is_new << "\n";
+    out.close();
+    EXPECT_TRUE(run_until([&] {
+      return registry_.print().ends_with("whole" + std::to_string(static_cast<int>(is_new)));
+    })) << is_new
+        << " " << registry_.print();
+  }
+}
+
 TEST_F(FileSourceTest, RescanRepeatsFindingsAndChangesNothingElse) {
   write(dir_ / "a.yaml", "api\n");
   write(dir_ / "b.yaml", "refuse web\n");

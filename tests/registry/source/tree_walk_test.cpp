@@ -47,7 +47,8 @@ class TreeWalkTest : public testing::Test {
         inotify_event event{};
         std::memcpy(&event, events.data() + at, sizeof event);
         const std::string name = event.len > 0 ? events.data() + at + sizeof event : "";
-        woken |= written_.contains(name);
+        // Events of a watched file have no name.
+        woken |= written_.contains(name) || (event.mask & (IN_MODIFY | IN_CLOSE_WRITE)) != 0;
         at += sizeof event + event.len;
       }
     return woken;
@@ -83,6 +84,20 @@ TEST_F(TreeWalkTest, AFileThatIsWrittenBesideALinkToADirectoryWakesNobody) {
   EXPECT_TRUE(is_woken());
 }
 
+TEST_F(TreeWalkTest, AThousandWritesBesideASingleFileWakeNobody) {
+  std::filesystem::create_symlink("resources/first.yaml", directory_ / "current.yaml");
+  write("resources/daemon.log");
+  for (const char* path : {"resources/first.yaml", "current.yaml"}) {
+    walk(path);
+    EXPECT_FALSE(is_woken()) << path;
+    for (int i = 0; i < 1'000; ++i) {
+      write("daemon.log");
+      write("resources/daemon.log");
+    }
+    EXPECT_FALSE(is_woken()) << path;
+  }
+}
+
 TEST_F(TreeWalkTest, WritesToAFileAndToTheTargetOfALinkAreHeard) {
   std::filesystem::create_directory(directory_ / "links");
   std::filesystem::create_symlink("../resources/first.yaml", directory_ / "links/current.yaml");
@@ -93,10 +108,42 @@ TEST_F(TreeWalkTest, WritesToAFileAndToTheTargetOfALinkAreHeard) {
   }
 }
 
-TEST_F(TreeWalkTest, AFileThatIsNotThereYetIsHeardOf) {
+TEST_F(TreeWalkTest, AFileThatReplacesAnotherIsHeardOf) {
+  walk("resources/first.yaml");
+  write("resources/next");
+  EXPECT_TRUE(is_woken());
+  std::filesystem::rename(directory_ / "resources/next", directory_ / "resources/first.yaml");
+  EXPECT_TRUE(is_woken());
+  walk("resources/first.yaml");
+  write("resources/first.yaml");
+  EXPECT_TRUE(is_woken());
+}
+
+TEST_F(TreeWalkTest, WritesBesideAMissingFileWakeUntilItIsThere) {
   walk("later.yaml");
   write("later.yaml");
   EXPECT_TRUE(is_woken());
+  write("daemon.log");
+  EXPECT_TRUE(is_woken());
+  walk("later.yaml");
+  write("daemon.log");
+  EXPECT_FALSE(is_woken());
+  write("later.yaml");
+  EXPECT_TRUE(is_woken());
+}
+
+TEST_F(TreeWalkTest, WritesToTheTargetsOfManyLinksAreHeard) {
+  std::filesystem::create_directory(directory_ / "links");
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = std::to_string(i) + ".yaml";
+    write("targets-" + name);
+    std::filesystem::create_symlink("../targets-" + name, directory_ / "links" / name);
+  }
+  walk("links");
+  for (int i = 0; i < 300; ++i) {
+    write("targets-" + std::to_string(i) + ".yaml");
+    EXPECT_TRUE(is_woken()) << i;
+  }
 }
 
 }  // namespace
