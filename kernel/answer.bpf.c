@@ -529,6 +529,7 @@ static __always_inline void take_sample(struct __sk_buff* skb, const struct quer
   sample->every = every;
   sample->name_size = query->name_size;
   sample->answers = bpf_ntohs(answer->answers);
+  sample->payload = query->has_opt ? query->end.opt[3] << 8 | query->end.opt[4] : 0;
   __builtin_memset(sample->name, 0, sizeof sample->name);
   __u32 name_size = query->name_size;
   OPAQUE(name_size);

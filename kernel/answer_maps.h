@@ -135,8 +135,9 @@ struct meshdns_sample {
   __u16 query_size;
   __u16 reply_size;
   __u32 every; /* sample_every when it was taken: it stands for so many */
-  __u16 name_size;
-  __u16 answers;          /* ANCOUNT */
+  __u8 name_size;
+  __u8 answers;  /* ANCOUNT */
+  __u16 payload; /* that the OPT record has; 0: none */
   __u8 name[MESHDNS_MAX_NAME]; /* as it was asked */
 };
 

@@ -170,7 +170,7 @@ def test_samples_are_whole(filled):
     sample = ring.take()
     assert sample[8:40] == address_octets(PODS["shop"][0]) + address_octets(NODE_IPV4)
     assert struct.unpack_from("!HHHHH", sample, 40) == (40000, PORT, TYPE_A, 0x4711, RD)
-    assert struct.unpack_from("<BBHHIHH", sample, 50) == (3, 0, len(payload), len(frame) - 42, 3, 17, 1)
+    assert struct.unpack_from("<BBHHIBBH", sample, 50) == (3, 0, len(payload), len(frame) - 42, 3, 17, 1, 1232)
     assert sample[64:192] == wire_name("ApI.Example.org").ljust(128, b"\0")
     ring.close()
     program.close()
