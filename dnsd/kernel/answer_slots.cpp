@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/kernel/answer_slots.hpp"
+
+#include <sodium/crypto_shorthash_siphash24.h>
+
+#include <cstring>
+
+#include "registry/base/host_name.hpp"
+#include "registry/model/mesh_settings.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr std::string_view kServices = "svc";
+
+// Whether all names of the cluster domain or of the cluster set end in `name`: "svc.cluster.local"
+// and the names above it.  Such a slot would be part of every answer; that of everything stands for
+// it.
+bool is_above_services(std::string_view name, std::string_view cluster_domain) {
+  for (const std::string_view domain : {cluster_domain, registry::kClusterSetDomain}) {
+    if (is_at_or_below(domain, name)) return true;
+    if (name.size() == kServices.size() + 1 + domain.size() && name.starts_with("svc.") &&
+        name.ends_with(domain))
+      return true;
+  }
+  return false;
+}
+
+bool has_short_names(std::string_view host, std::string_view cluster_domain) {
+  return is_at_or_below(host, cluster_domain) || is_at_or_below(host, registry::kClusterSetDomain);
+}
+
+}  // namespace
+
+std::uint32_t AnswerSlots::slot_of(std::string_view name) const {
+  std::uint64_t hash = 0;
+  crypto_shorthash_siphash24(reinterpret_cast<unsigned char*>(&hash),
+                             reinterpret_cast<const unsigned char*>(name.data()), name.size(),
+                             key_.data());
+  return static_cast<std::uint32_t>(hash % (MESHDNS_SLOTS - 1)) + 1;
+}
+
+std::uint32_t AnswerSlots::slot_of(const IpAddress& client) const {
+  const auto& octets = client.octets();
+  return slot_of({reinterpret_cast<const char*>(octets.data()), octets.size()});
+}
+
+bool AnswerSlots::add_name(std::string_view name, std::string_view cluster_domain,
+                           Dependencies& dependencies) const {
+  for (; !name.empty() && !is_above_services(name, cluster_domain); name = parent_of(name))
+    if (!dependencies.add(slot_of(name))) return false;
+  return true;
+}
+
+std::uint64_t AnswerSlots::stamp(std::span<const std::uint32_t> slots) const {
+  const auto value = [&](std::uint32_t slot) {
+    return std::atomic_ref(counters_[slot]).load(std::memory_order_acquire);
+  };
+  std::uint64_t sum = value(MESHDNS_SLOT_OF_ALL);
+  for (const std::uint32_t slot : slots) sum += value(slot);
+  return sum;
+}
+
+void AnswerSlots::move(std::uint32_t slot) {
+  std::atomic_ref(counters_[slot]).fetch_add(1, std::memory_order_acq_rel);
+}
+
+void AnswerSlots::move_host(std::string_view host, std::string_view cluster_domain) {
+  if (host == "*") return move(MESHDNS_SLOT_OF_ALL);
+  if (host.starts_with("*.")) host.remove_prefix(2);
+  const auto move_name = [&](std::string_view name) {
+    move(is_above_services(name, cluster_domain) ? MESHDNS_SLOT_OF_ALL : slot_of(name));
+  };
+  move_name(host);
+  if (!has_short_names(host, cluster_domain)) return;
+  for (std::size_t dot = host.find('.'); dot != std::string_view::npos;
+       dot = host.find('.', dot + 1))
+    move_name(host.substr(0, dot));
+}
+
+void AnswerSlots::begin_change(const registry::AnswerChange& change,
+                               std::string_view cluster_domain) {
+  sequence_.fetch_or(1, std::memory_order_acq_rel);
+  // So many move about every slot of some answer.
+  constexpr std::size_t kMany = MESHDNS_SLOTS / 4;
+  if (change.everything || change.hosts.size() + change.clients.size() > kMany)
+    return move(MESHDNS_SLOT_OF_ALL);
+  for (const auto& host : change.hosts) move_host(host, cluster_domain);
+  for (const auto& client : change.clients) move(slot_of(client));
+}
+
+void AnswerSlots::end_change() {
+  if (!is_retired_ && sequence_.load(std::memory_order_relaxed) % 2 == 1)
+    sequence_.fetch_add(1, std::memory_order_release);
+}
+
+void AnswerSlots::retire() {
+  is_retired_ = true;
+  sequence_.fetch_or(1, std::memory_order_acq_rel);
+  move(MESHDNS_SLOT_OF_ALL);
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hands answers that the daemon has given to the program in the kernel, and takes them back before
+// a change is published.
+//
+//     worker:   now() -> the snapshot is taken -> the query is answered -> offer()
+//     control:  slots().begin_change() -> the snapshot is published -> slots().end_change()
+//
+// An offer whose moment has passed is dropped: its snapshot may be old.  So no entry holds that was
+// made before a change which it depends on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "dnsd/kernel/answer_slots.hpp"
+#include "dnsd/kernel/kernel_store.hpp"
+#include "registry/base/ip_address.hpp"
+#include "registry/snapshot/client.hpp"
+#include "wire/query_message.hpp"
+
+namespace meshdns::dnsd {
+
+// An answer, as it was sent, and what it depends on beside its name.
+struct KernelAnswer {
+  const wire::QueryMessage& query;
+  IpAddress client_address;
+  const registry::Client& client;
+  std::span<const std::uint8_t> reply;
+  std::string_view cluster_domain;
+  // A short name that the answer depends on, too; empty: none.
+  std::string_view short_name;
+  std::uint64_t generation = 0;  // of the snapshot
+  bool is_rotated = false;       // the records of its answer section take turns at being first
+};
+
+// What the program would answer a question with, for explanations.
+struct KernelEntry {
+  std::uint64_t generation = 0;  // of the snapshot that answered
+};
+
+class KernelFeed {
+ public:
+  // Whether a daemon lives that fills the maps.
+  static bool is_in_use(const KernelStore& store);
+  // Takes the store over: what another daemon has written does not hold any more.
+  // REQUIRES: `key` and `owner` are random; owner is not 0.
+  KernelFeed(std::shared_ptr<const KernelStore> store, const AnswerSlots::Key& key,
+             std::uint64_t owner);
+  KernelFeed(const KernelFeed&) = delete;
+  KernelFeed& operator=(const KernelFeed&) = delete;
+
+  // --- any thread ---
+  AnswerSlots::Moment now() const { return slots_.now(); }
+  // False: the answer is none for the program, or too late.
+  bool offer(const AnswerSlots::Moment& moment, const KernelAnswer& answer) const;
+  // The entry that the program would answer such a client with, asked with or without EDNS;
+  // nullopt: none, or an old one.  `name`: wire form, lower case.
+  std::optional<KernelEntry> find(std::string_view name, wire::Type type,
+                                  const registry::Client& client) const;
+  // Identifies equal offers.
+  std::uint64_t hash_of(const KernelAnswer& answer) const;
+
+  // --- control thread ---
+  AnswerSlots& slots() { return slots_; }
+  // Whether no other daemon has taken the store over.
+  bool is_owner() const;
+  // The program answers for MESHDNS_HEARTBEAT_LIMIT_NS from now on.
+  void beat();
+  // The program answers nothing any more.  Offers are dropped.
+  void retire();
+
+ private:
+  using View = std::array<std::uint8_t, 16>;
+  View view_of(const registry::Client& client) const;
+  // `name`: wire form, lower case, at most MESHDNS_MAX_NAME octets.
+  meshdns_question question_of(std::string_view name, wire::Type type, std::uint8_t flags,
+                               const registry::Client& client) const;
+  meshdns_question question_of(const KernelAnswer& answer) const;
+  bool fill(const KernelAnswer& answer, meshdns_answer& entry) const;
+
+  const std::shared_ptr<const KernelStore> store_;
+  const AnswerSlots::Key key_;
+  const std::uint64_t owner_;
+  AnswerSlots slots_;
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The maps that the program in the kernel answers from (kernel/answer_maps.h), as the loader has
+// pinned them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dnsd/kernel/bpf_map.hpp"
+#include "dnsd/kernel/kernel_store.hpp"
+#include "dnsd/kernel/sample_ring.hpp"
+#include "kernel/answer_maps.h"
+#include "registry/base/result.hpp"
+
+namespace meshdns::dnsd {
+
+class KernelMaps final : public KernelStore {
+ public:
+  // Opens the maps in the folder `path`.  An Error names the first that cannot be used.
+  static Result<std::shared_ptr<KernelMaps>> open(const std::string& path);
+
+  // Whether the pins in the folder are still these maps, and not those of another loader.
+  bool are_current() const;
+
+  meshdns_control& control() const override {
+    return control_memory_.as<meshdns_control>().front();
+  }
+  std::span<std::uint64_t> generations() const override {
+    return generations_memory_.as<std::uint64_t>();
+  }
+  bool put(const meshdns_address& address, const meshdns_client& client) const override {
+    return maps_.clients.put(address, client);
+  }
+  bool put(const meshdns_question& question, const meshdns_answer& answer) const override {
+    return maps_.answers.put(question, answer);
+  }
+  bool get(const meshdns_address& address, meshdns_client& client) const override {
+    return maps_.clients.get(address, client);
+  }
+  bool get(const meshdns_question& question, meshdns_answer& answer) const override {
+    return maps_.answers.get(question, answer);
+  }
+
+  // The addresses at which the program answers.
+  const BpfMap& served() const { return maps_.served; }
+  // The sum over all CPUs; by meshdns_counter.
+  std::vector<std::uint64_t> counters() const;
+  // The control thread's.
+  SampleRing& samples() { return samples_; }
+
+ private:
+  struct Maps {
+    BpfMap control, generations, served, clients, answers, counters, samples;
+  };
+  struct Pin {
+    std::string path;
+    ino_t inode = 0;
+  };
+  KernelMaps(Maps maps, BpfMemory control, BpfMemory generations, SampleRing samples, Pin pin);
+  static Result<Maps> open_maps(const std::string& path);
+
+  const Maps maps_;
+  const BpfMemory control_memory_, generations_memory_;
+  SampleRing samples_;
+  const Pin pin_;  // of `control`
+};
+
+}  // namespace meshdns::dnsd
