@@ -27,7 +27,8 @@ std::vector<std::string> explain_name(const ChaosQuery& chaos) {
                                     .settings = chaos.settings,
                                     .name = wire::name_to_text(wire_name(chaos.query)),
                                     .types = {},
-                                    .forwarding = chaos.forwarding});
+                                    .forwarding = chaos.forwarding,
+                                    .kernel = chaos.kernel});
   if (!explanation) return {explanation.error().message};
   return to_lines(*explanation, audience_of(chaos));
 }

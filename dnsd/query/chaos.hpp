@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
@@ -24,6 +25,7 @@ struct ChaosQuery {
   const registry::Client& client;
   const QuerySettings& settings;
   DescribeForwarding forwarding = {};
+  const KernelFeed* kernel = nullptr;
 };
 
 // Writes the answer: one TXT record a fact.  Types other than TXT and ANY are empty.

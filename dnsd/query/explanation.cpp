@@ -147,6 +147,13 @@ void add_facts(const View& view, const registry::Trace& trace, const Decision& d
     explanation.facts.push_back({std::move(fact)});
 }
 
+std::string kernel_entry(const ExplainRequest& request, std::string_view wire_name, Type type) {
+  if (request.kernel == nullptr) return {};
+  const auto entry = request.kernel->find(wire_name, type, request.client);
+  if (!entry) return {};
+  return fmt::format("answered in the kernel, entry of generation {}", entry->generation);
+}
+
 bool would_walk(const View& view, const Decision& decision, std::string_view name) {
   return view.settings().search_shortcut == registry::SearchShortcut::All &&
          is_unknown_name(decision) && !search_domain_of(view, name).empty();
@@ -189,7 +196,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
       .why = why_of(view, decision),
       .rcode = decided ? std::string(wire::to_string(rcode_of(decision.verdict))) : "",
       .records = answer_records(request, view, end, decision, type, rotation),
-      .cached = {}};
+      .cached = {},
+      .kernel = chain.empty() ? kernel_entry(request, lower_case(end), type) : std::string()};
   if (decision.verdict == Verdict::Forward && is_known_by_other_types(view, asked))
     answer.why +=
         "; NXDOMAIN from there becomes NODATA: the client knows this name or one below it";
@@ -228,6 +236,8 @@ std::vector<std::string> to_lines(const Explanation& explanation, Audience audie
     if (!answer.why.empty()) line += ": " + answer.why;
     lines.push_back(std::move(line));
     for (const std::string& record : answer.records) lines.push_back(record);
+    if (!answer.kernel.empty())
+      lines.push_back(fmt::format("{}: {}", wire::to_string(answer.type), answer.kernel));
     if (!answer.cached.empty() && audience == Audience::Operator)
       lines.push_back(fmt::format("cache, {}: {}", wire::to_string(answer.type), answer.cached));
   }

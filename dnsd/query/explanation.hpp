@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
 #include "dnsd/query/query_settings.hpp"
 #include "registry/snapshot/client.hpp"
@@ -30,6 +31,7 @@ struct Explanation {
     // The cache entry of a forwarded name; only for operators, because it shows queries of other
     // clients.
     std::string cached;
+    std::string kernel;  // "answered in the kernel, entry of generation 12"; empty: not there
   };
   std::string name;      // as asked, with the final dot
   std::string identity;  // "client.default, namespace shop"
@@ -46,6 +48,7 @@ struct ExplainRequest {
   std::vector<wire::Type> types =
       {};  // empty = those that fit the name: A and AAAA, or PTR, or SRV
   DescribeForwarding forwarding = {};  // empty: nothing is said of it
+  const KernelFeed* kernel = nullptr;  // null: the kernel answers nothing
 };
 
 // An Error when `name` is none.

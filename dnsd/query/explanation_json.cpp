@@ -13,6 +13,7 @@ void put_answer(JsonWriter& json, const Explanation::Answer& answer, Audience au
   put(json, "why", answer.why);
   if (!answer.rcode.empty()) put(json, "rcode", answer.rcode);
   put(json, "records", answer.records);
+  if (!answer.kernel.empty()) put(json, "kernel", answer.kernel);
   if (!answer.cached.empty() && audience == Audience::Operator) put(json, "cached", answer.cached);
   json.EndObject();
 }

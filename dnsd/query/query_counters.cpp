@@ -39,6 +39,8 @@ std::string_view to_string(AnswerSource source) {
       return "failed";
     case AnswerSource::Limited:
       return "limited";
+    case AnswerSource::Kernel:
+      return "kernel";
   }
   return "";
 }

@@ -28,8 +28,9 @@ enum class AnswerSource : std::uint8_t {
   Protocol,  // FORMERR, NOTIMP, BADVERS
   Failed,    // nothing could be had: SERVFAIL of our own
   Limited,   // truncated: over the client's rate limit
+  Kernel,    // the program in the kernel, with an answer of the registry
 };
-inline constexpr std::size_t kAnswerSources = 12;
+inline constexpr std::size_t kAnswerSources = 13;
 std::string_view to_string(AnswerSource source);  // "cluster_zone"
 
 struct alignas(64) QueryCounters {

@@ -6,6 +6,7 @@
 
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/chaos.hpp"
+#include "dnsd/query/kernel_answer.hpp"
 #include "dnsd/query/local_resolution.hpp"
 #include "dnsd/query/special_names.hpp"
 
@@ -106,6 +107,8 @@ void QueryHandler::on_batch(std::span<Datagram> batch) {
 void QueryHandler::answer_batch(std::span<Datagram> batch) {
   batch_started_ns_ = parts_.clock.precise_now();
   top_.begin_batch(batch_started_ns_);
+  if (kernel_) [[unlikely]]
+    kernel_->begin();
   const Snapshot& snapshot = reader_.current();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     outcomes_[i] = parse_query(batch[i].buffer.first(batch[i].query_size), messages_[i]);
@@ -244,7 +247,8 @@ std::size_t QueryHandler::answer_class_chaos(QueryState& state, const Snapshot& 
                 .snapshot = snapshot,
                 .client = client,
                 .settings = settings_,
-                .forwarding = describe_forwarding()},
+                .forwarding = describe_forwarding(),
+                .kernel = kernel_ ? &kernel_->feed() : nullptr},
                writer);
   return count_reply(state, buffer, Rcode::NoError, writer.finish());
 }
@@ -289,7 +293,23 @@ std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
   write_resolution(decision, state.chain, context);
   if (view.snapshot().from_state_dir && state.source == AnswerSource::Registry) [[unlikely]]
     writer.set_extended_error(wire::Ede::StaleAnswer, kFromEarlierRun);
-  return count_reply(state, buffer, rcode_of(decision.verdict), writer.finish());
+  const std::size_t size = writer.finish();
+  if (kernel_) [[unlikely]]
+    offer_to_kernel(state, view, decision, buffer.first(size));
+  return count_reply(state, buffer, rcode_of(decision.verdict), size);
+}
+
+void QueryHandler::feed_kernel(std::shared_ptr<const KernelFeed> feed) {
+  kernel_ = feed ? std::make_unique<KernelOffers>(std::move(feed)) : nullptr;
+}
+
+// Not what a query gets that has waited: its snapshot is newer than the moment of the batch.  And
+// not with a rate limit, which the program would not keep.
+void QueryHandler::offer_to_kernel(const QueryState& state, const View& view,
+                                   const Decision& decision, std::span<const std::uint8_t> reply) {
+  if (held_number_ != 0 || limiter_.is_on() || !kernel_->is_open(batch_started_ns_)) return;
+  if (const auto answer = kernel_answer(state, view, decision, reply))
+    kernel_->offer(*answer, batch_started_ns_);
 }
 
 // --- search walks --------------------------------------------------------------------------------

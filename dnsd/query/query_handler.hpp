@@ -12,11 +12,13 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "dnsd/kernel/kernel_offers.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/answer.hpp"
 #include "dnsd/query/decision.hpp"
@@ -73,6 +75,8 @@ class QueryHandler final : public QuerySink {
   // Takes over other settings; queries that wait keep their deadline.
   void reconfigure(QuerySettings settings);
   void set_log(QueryLog* log) { parts_.log = log; }
+  // Offers answers to the program in the kernel from the next batch on; null = no more.
+  void feed_kernel(std::shared_ptr<const KernelFeed> feed);
 
   // Any thread.
   const QueryCounters& counters() const { return counters_; }
@@ -102,6 +106,8 @@ class QueryHandler final : public QuerySink {
   std::size_t stop_working(QueryState& state, Buffer buffer);
   std::size_t write_decision(QueryState& state, const registry::View& view,
                              const Decision& decision, Buffer buffer);
+  void offer_to_kernel(const QueryState& state, const registry::View& view,
+                       const Decision& decision, std::span<const std::uint8_t> reply);
   std::size_t refuse(QueryState& state, std::string_view why, Buffer buffer);
   std::size_t refuse_unknown(QueryState& state, Buffer buffer);
   std::size_t reject_type(QueryState& state, Buffer buffer);
@@ -174,6 +180,7 @@ class QueryHandler final : public QuerySink {
   HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
   registry::Publisher::Reader reader_;
   RotationTable rotation_;
+  std::unique_ptr<KernelOffers> kernel_;  // null = off
   bool stopped_ = false;
 
   // Of the query under way.

@@ -93,7 +93,11 @@ void TopQueries::note_client(Half& half, const IpAddress& client, std::uint32_t 
 
 void TopQueries::note_query(std::string_view name, const IpAddress& client, std::string_view ns,
                             std::uint64_t now) {
-  const std::uint32_t weight = queries_.take(now);
+  note_sampled_query(name, client, ns, queries_.take(now), now);
+}
+
+void TopQueries::note_sampled_query(std::string_view name, const IpAddress& client,
+                                    std::string_view ns, std::uint32_t weight, std::uint64_t now) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   Half& half = half_at(now);

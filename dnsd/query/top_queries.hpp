@@ -38,7 +38,10 @@ class TopQueries {
   // A query for `name` (QueryMessage::qname()).  `ns`: of the client; empty = unknown.
   void note_query(std::string_view name, const IpAddress& client, std::string_view ns,
                   std::uint64_t now);
-  // The same for a query without a readable name.
+  // The same for a query that stands for `weight` of them, chosen elsewhere.
+  void note_sampled_query(std::string_view name, const IpAddress& client, std::string_view ns,
+                          std::uint32_t weight, std::uint64_t now);
+  // note_query() for a query without a readable name.
   void note_nameless_query(const IpAddress& client, std::uint64_t now);
 
   // --- less frequent events, each of which is noted ---
