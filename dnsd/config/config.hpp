@@ -53,6 +53,9 @@ struct CookiesConfig {
   friend bool operator==(const CookiesConfig&, const CookiesConfig&) = default;
 };
 
+// Whether the program in the kernel answers for us; Auto: where its loader has made its maps.
+enum class KernelAnswersMode : std::uint8_t { Off, Auto, On };
+
 // Loopback, RFC 1918 and RFC 6598, link-local, and unique local addresses.
 std::vector<IpPrefix> default_allow();
 
@@ -70,7 +73,9 @@ struct ServerConfig {
   std::chrono::milliseconds lameduck{0};
   std::string handover;       // Unix socket for the sockets of the next daemon; empty = off
   bool watch_config = false;  // a changed configuration file is read without SIGHUP
-  bool core_dumps = false;    // a crash may leave the memory in a file, a debugger may attach
+  KernelAnswersMode kernel_answers = KernelAnswersMode::Off;
+  std::string kernel_maps = "/sys/fs/bpf/meshdns";  // a folder of a BPF file system
+  bool core_dumps = false;  // a crash may leave the memory in a file, a debugger may attach
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 

@@ -23,6 +23,7 @@ struct EnumNames;  // static constexpr std::pair<E, std::string_view> table[]
 
 MESHDNS_ENUM_NAMES(ChaosAccess, {Loopback, "loopback"}, {Allowed, "allowed"}, {Off, "off"});
 MESHDNS_ENUM_NAMES(CookieMode, {Off, "off"}, {Auto, "auto"}, {On, "on"});
+MESHDNS_ENUM_NAMES(KernelAnswersMode, {Off, "off"}, {Auto, "auto"}, {On, "on"});
 MESHDNS_ENUM_NAMES(LogLevel, {Trace, "trace"}, {Debug, "debug"}, {Info, "info"}, {Warn, "warn"},
                    {Error, "error"}, {Off, "off"});
 MESHDNS_ENUM_NAMES(LogFormat, {Text, "text"}, {Json, "json"});

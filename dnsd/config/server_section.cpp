@@ -52,6 +52,11 @@ std::string complain_about_handover(const std::string& path) {
   return "write an absolute path, such as \"/run/meshdns/handover.sock\"";
 }
 
+std::string complain_about_maps(const std::string& path) {
+  if (path.starts_with('/')) return "";
+  return "write an absolute path, such as \"/sys/fs/bpf/meshdns\"";
+}
+
 std::string complain_about_tls(const AdminConfig& admin) {
   if (admin.metrics_cert_file.empty() == admin.metrics_key_file.empty()) return "";
   return "metrics_cert_file and metrics_key_file go together; name both files or none";
@@ -84,6 +89,8 @@ Codec<ServerConfig> server() {
       field("handover", &ServerConfig::handover,
             checked(text(kMaxHandoverPath), complain_about_handover)),
       field("watch_config", &ServerConfig::watch_config, boolean()),
+      field("kernel_answers", &ServerConfig::kernel_answers, enumeration<KernelAnswersMode>()),
+      field("kernel_maps", &ServerConfig::kernel_maps, checked(text(), complain_about_maps)),
       field("core_dumps", &ServerConfig::core_dumps, boolean()),
   });
 }
