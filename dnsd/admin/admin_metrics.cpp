@@ -85,7 +85,7 @@ void collect_daemon(MetricCollection& to, const DaemonParts& daemon, const Worke
   const ReloadStatus& reloads = daemon.reloads;
   to.gauges("build_info", "Always 1; the label has the version.")
       .add(1.0, {{"version", MESHDNS_VERSION}});
-  to.gauges("workers", "Number of worker threads.").add(workers.each.size());
+  to.gauges("workers", "Number of worker threads.").add(workers.count);
   to.gauges("workers_stuck",
             "Number of workers whose event loop has been blocked for more than 5 seconds.")
       .add(workers.stuck);
@@ -152,6 +152,7 @@ std::string metrics_text(const DaemonParts& daemon) {
   collect_queries(collection, workers);
   collect_forwarding(collection, daemon.forwarding.cache.statistics(), workers,
                      upstream_status(daemon));
+  collect_kernel_answers(collection, daemon.kernel_answers());
   collect_sources(collection, daemon.sources());
   collect_registry(collection, daemon);
   collect_resolver(collection, daemon.resolver.counters());

@@ -20,6 +20,7 @@
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/admin/upstream_history.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/forwarding_facts.hpp"
@@ -64,6 +65,8 @@ struct DaemonParts {
   std::function<TopReport(std::size_t limit)> top;
   std::function<std::vector<SourceReport>()> sources;
   std::function<StateStatus()> state;
+  std::function<const KernelFeed*()> kernel;  // null: it answers nothing
+  std::function<KernelAnswersStatus()> kernel_answers;
   std::function<QueryLogCounts()> query_logs;
   std::function<std::vector<SocketAddress>()> listening;
   // Addresses of the configuration that cannot be bound, with the reason.

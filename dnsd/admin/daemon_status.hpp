@@ -30,12 +30,21 @@ struct WorkerStatus {
   const ForwardCounters& forward;
 };
 
+// Answers in the kernel (server.kernel_answers).
+struct KernelAnswersStatus {
+  bool is_wanted = false;
+  bool is_open = false;
+  std::string trouble;                  // why not, or what is left out; empty: nothing
+  std::vector<std::uint64_t> counters;  // by meshdns_counter, of the maps; empty: not open
+};
+
 // All workers.
 struct WorkersStatus {
-  std::vector<WorkerStatus> each;
-  std::size_t stuck = 0;    // their event loops have been blocked for Liveness::kStuckAfter
-  std::size_t avoided = 0;  // they get no new queries
-  std::string complaint;    // `stuck` in words; empty if there are none
+  std::size_t count = 0;
+  std::vector<WorkerStatus> each;  // and one more for the program in the kernel
+  std::size_t stuck = 0;           // their event loops have been blocked for Liveness::kStuckAfter
+  std::size_t avoided = 0;         // they get no new queries
+  std::string complaint;           // `stuck` in words; empty if there are none
 };
 
 // One source.

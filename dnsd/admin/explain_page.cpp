@@ -95,7 +95,8 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
           : explain({*snapshot, *client, daemon.query_settings, name, std::move(types),
                      [&](std::string_view wire_name, wire::Type type) {
                        return daemon.describe_forwarding(wire_name, type);
-                     }});
+                     },
+                     daemon.kernel()});
   if (explanation && client) {
     add_push_versions(daemon.sources(), *explanation);
     add_history({*snapshot, *client}, name, daemon, *explanation);

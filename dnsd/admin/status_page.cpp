@@ -92,6 +92,23 @@ void add_figure(std::string& page, std::string_view what, std::string_view value
   page += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", what, escaped(value));
 }
 
+// The share of all answers since the start; empty: the kernel answers nothing.
+std::string kernel_share(const DaemonParts& daemon) {
+  if (!daemon.kernel_answers().is_open) return {};
+  std::uint64_t all = 0;
+  std::uint64_t of_kernel = 0;
+  for (const WorkerStatus& worker : daemon.workers().each)
+    for (const auto& of_rcode : worker.query.responses)
+      for (std::size_t source = 0; source < kAnswerSources; ++source) {
+        all += of_rcode[source].value();
+        if (source == static_cast<std::size_t>(AnswerSource::Kernel))
+          of_kernel += of_rcode[source].value();
+      }
+  return fmt::format(
+      "{:.1f} %",
+      all == 0 ? 0.0 : 100.0 * static_cast<double>(of_kernel) / static_cast<double>(all));
+}
+
 void add_figures(std::string& page, const DaemonParts& daemon) {
   const auto& snapshot = *daemon.registry.current();
   const auto& points = daemon.load.points();
@@ -106,6 +123,8 @@ void add_figures(std::string& page, const DaemonParts& daemon) {
   add_figure(page, "generation", std::to_string(snapshot.generation));
   add_figure(page, "up for", ago(daemon.started));
   add_figure(page, "cache", describe_cache(daemon.forwarding.cache.statistics()));
+  if (const std::string share = kernel_share(daemon); !share.empty())
+    add_figure(page, "answered in the kernel", share);
   page += "</dl>";
   end_section(page);
 }

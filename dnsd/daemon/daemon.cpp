@@ -70,6 +70,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       resolution_(mesh_.registry, mesh_.feed),
       query_logging_(log),
       workers_(log),
+      kernel_(config_, mesh_.registry, workers_, log),
       sources_(&loop_, mesh_.feed, started_),
       registry_streams_(&loop_, mesh_.registry),
       live_page_(&loop_),
@@ -88,6 +89,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
                .upstream = upstream_,
                .forwarding = *forwarding_,
                .workers = workers_,
+               .kernel = kernel_,
                .log = log},
               started_),
       announcement_({.config = config_,
@@ -150,7 +152,10 @@ Result<void> Daemon::start() {
   if (auto started = start_workers(); !started) return started;
   if (upgrade_.has_predecessor()) upgrade_.replace_predecessor();
   if (auto opened = addresses_.open_admin(); !opened) return opened;
-  mesh_.publisher.set_listener([this] { workers_.on_snapshot(); });
+  mesh_.publisher.set_listener([this] {
+    kernel_.on_published();
+    workers_.on_snapshot();
+  });
   if (auto started = start_timers(); !started) return started;
   if (!upgrade_.has_predecessor()) upgrade_.listen_for_successor();
   update_state();
@@ -209,7 +214,7 @@ Result<void> Daemon::start_workers() {
   query_settings_.renew();
   auto started = workers_.start(config_, upstream_.current(), query_settings_.settings(),
                                 addresses_.listeners(), {budget_, forwarding_, mesh_.publisher});
-  if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_);
+  if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_, kernel_);
   return started;
 }
 
@@ -218,6 +223,8 @@ Result<void> Daemon::start_timers() {
     return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
   housekeeping_.open(&loop_, [this] { housekeep(); });
   housekeeping_.repeat(kHousekeeping);
+  kernel_.start(&loop_);
+  follow_kernel();
   upstream_.watch(&loop_, [this] { apply_upstream(); });
   query_settings_.watch(&loop_, [this] { apply_query_settings(); });
   watch_config();
@@ -271,7 +278,7 @@ void Daemon::apply_config(Config next) {
   addresses_.forget_failures();
   bind();
   if (config_.log != before.log)
-    query_logging_.apply(config_.log, query_settings_.settings(), workers_);
+    query_logging_.apply(config_.log, query_settings_.settings(), workers_, kernel_);
   query_settings_.read_files();
   query_settings_.watch(&loop_, [this] { apply_query_settings(); });
   if (config_.server.watch_config != before.server.watch_config) watch_config();
@@ -300,6 +307,7 @@ void Daemon::apply_upstream() {
 void Daemon::apply_query_settings() {
   query_settings_.renew();
   workers_.reconfigure(query_settings_.settings());
+  kernel_.on_settings();
   resolution_.set_local(query_settings_.local_names());
   resolution_.recheck_all();
 }
@@ -337,9 +345,16 @@ void Daemon::housekeep() {
   // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.
   if (workers_.complaint().empty()) supervisor_.feed_watchdog();
   if (query_settings_.tick(now)) apply_query_settings();
+  follow_kernel();
   housekeeper_.tick(now);
   health_.tick(now);
   supervisor_.set_status(health_.status_line());
+}
+
+// While the next daemon serves, the maps are its own.
+void Daemon::follow_kernel() {
+  if (upgrade_.successor_serves()) return kernel_.close();
+  kernel_.tick(addresses_.addresses());
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -375,6 +390,7 @@ void Daemon::drain_workers() {
   stop_timers();
   registry_streams_.close();
   live_page_.close();
+  kernel_.stop();
   mesh_.publisher.set_listener({});
   const bool is_shared = upgrade_.has_predecessor() || upgrade_.successor_serves();
   upgrade_.stop();
@@ -404,6 +420,7 @@ int Daemon::run() {
 void Daemon::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
+  kernel_.stop();
   mesh_.publisher.set_listener({});
   workers_.end();
   registry_streams_.close();
@@ -457,6 +474,8 @@ DaemonParts Daemon::parts() {
           .top = [this](std::size_t limit) { return workers_.top(limit); },
           .sources = [this] { return sources_.reports(); },
           .state = [this] { return kept_.status(); },
+          .kernel = [this] { return kernel_.feed(); },
+          .kernel_answers = [this] { return kernel_.status(); },
           .query_logs = [this] { return query_logging_.counts(); },
           .listening = [this] { return addresses_.addresses(); },
           .unbound = [this] { return addresses_.unbound(); },

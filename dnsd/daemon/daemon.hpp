@@ -25,6 +25,7 @@
 #include "dnsd/daemon/health_watch.hpp"
 #include "dnsd/daemon/housekeeper.hpp"
 #include "dnsd/daemon/kept_state.hpp"
+#include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/memory_limit.hpp"
 #include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/phase.hpp"
@@ -91,6 +92,7 @@ class Daemon {
   void on_successor_changed();
   void update_state();
   void housekeep();
+  void follow_kernel();
   void drain_workers();
   void stop_timers();
   void shut_down();
@@ -114,6 +116,7 @@ class Daemon {
   EndpointResolution resolution_;
   QueryLogging query_logging_;
   WorkerPool workers_;
+  KernelAnswers kernel_;
   RunningSources sources_;
   RegistryStreams registry_streams_;
   LivePage live_page_;

@@ -65,6 +65,9 @@ std::vector<std::string> HealthWatch::find_troubles() const {
                     std::back_inserter(troubles));
   if (std::string refused = refused_objects(watched_.mesh.feed.findings()); !refused.empty())
     troubles.push_back(std::move(refused));
+  if (const std::string& trouble = watched_.kernel.trouble();
+      !trouble.empty() && watched_.config.server.kernel_answers == KernelAnswersMode::On)
+    troubles.push_back("kernel answers: " + trouble);
   if (!refused_pods_.trouble().empty()) troubles.push_back(refused_pods_.trouble());
   return troubles;
 }

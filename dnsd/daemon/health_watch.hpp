@@ -12,6 +12,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/kept_state.hpp"
+#include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/phase.hpp"
 #include "dnsd/daemon/refused_pods.hpp"
@@ -43,6 +44,7 @@ class HealthWatch {
     const UpstreamFollower& upstream;
     const ForwardShared& forwarding;
     const WorkerPool& workers;
+    const KernelAnswers& kernel;
     Log& log;
   };
   // REQUIRES: all that `watched` refers to outlives it.

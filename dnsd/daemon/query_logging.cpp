@@ -15,7 +15,7 @@ constexpr std::size_t kQueryLines = 4096;
 }  // namespace
 
 void QueryLogging::apply(const LogConfig& config, const QuerySettings& settings,
-                         WorkerPool& workers) {
+                         WorkerPool& workers, KernelAnswers& kernel) {
   const QueryLogConfig& wanted = config.queries;
   const bool is_on = wanted.query_class != QueryLogClass::Off && wanted.sample > 0;
   if (is_on && !query_log_)
@@ -33,6 +33,9 @@ void QueryLogging::apply(const LogConfig& config, const QuerySettings& settings,
           std::make_unique<DnstapLog>(dnstap_, settings.server_identity, settings.server_version));
     return logs->empty() ? nullptr : std::move(logs);
   });
+  // It answers nothing while there is dnstap.
+  kernel.log_queries(is_on ? std::make_shared<QueryLogWriter>(*query_log_, wanted, workers.size())
+                           : nullptr);
 }
 
 // A stream that is not wanted any more is closed here; workers that still hold it push into

@@ -7,6 +7,7 @@
 
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/dnstap/dnstap_log.hpp"
 #include "dnsd/log/log.hpp"
@@ -19,7 +20,8 @@ class QueryLogging {
   explicit QueryLogging(Log& log) : log_(log) {}
 
   // REQUIRES: it outlives the workers.
-  void apply(const LogConfig& config, const QuerySettings& settings, WorkerPool& workers);
+  void apply(const LogConfig& config, const QuerySettings& settings, WorkerPool& workers,
+             KernelAnswers& kernel);
   // Writes what is queued for dnstap, and ends.
   void close();
 

@@ -66,6 +66,10 @@ void WorkerPool::log_queries(
   for (std::size_t i = 0; i < units_.size(); ++i) units_[i]->log_queries(make_log(i));
 }
 
+void WorkerPool::feed_kernel(const std::shared_ptr<const KernelFeed>& feed) {
+  for (auto& unit : units_) unit->feed_kernel(feed);
+}
+
 void WorkerPool::watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now) {
   std::vector<std::uint64_t> heartbeats;
   for (const auto& unit : units_) heartbeats.push_back(unit->net().heartbeat.value());
@@ -100,17 +104,18 @@ void WorkerPool::tell_of_limited_clients() {
 std::vector<WorkerStatus> WorkerPool::statuses() const {
   std::vector<WorkerStatus> list;
   for (const auto& unit : units_) list.push_back({unit->net(), unit->query(), unit->forward()});
+  if (others_ != nullptr) list.push_back(*others_);
   return list;
 }
 
 WorkersStatus WorkerPool::status() const {
-  return {statuses(), liveness_.stuck().size(), avoided_.size(), complaint()};
+  return {units_.size(), statuses(), liveness_.stuck().size(), avoided_.size(), complaint()};
 }
 
 LoadHistory::Totals WorkerPool::totals() const {
   LoadHistory::Totals totals;
-  for (const auto& unit : units_) {
-    const QueryCounters& counters = unit->query();
+  for (const WorkerStatus& status : statuses()) {
+    const QueryCounters& counters = status.query;
     for (std::size_t rcode = 0; rcode < QueryCounters::kRcodeSlots; ++rcode)
       for (const Counter& of_source : counters.responses[rcode]) {
         totals.responses += of_source.value();
@@ -138,6 +143,7 @@ std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) co
 TopReport WorkerPool::top(std::size_t limit) const {
   std::vector<TopQueries*> workers;
   for (const auto& unit : units_) workers.push_back(&unit->top());
+  if (others_top_ != nullptr) workers.push_back(others_top_);
   return TopQueries::report(workers, limit, uv_hrtime());
 }
 

@@ -56,6 +56,13 @@ class WorkerPool {
   void read_again();
   // `make_log` makes the log of the worker of that index; null = none.
   void log_queries(const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log);
+  // Behind settings that were given before.  Null = none.
+  void feed_kernel(const std::shared_ptr<const KernelFeed>& feed);
+  // Counts what others answer with the workers' answers.  REQUIRES: `others` outlive all calls.
+  void count_also(const WorkerStatus& others, TopQueries& top) {
+    others_ = &others;
+    others_top_ = &top;
+  }
 
   // To be called every second.  New queries of a worker whose loop stands still go to the others:
   // the kernel is told so each time, since `listeners` may have new sockets.
@@ -87,6 +94,8 @@ class WorkerPool {
   std::vector<std::unique_ptr<WorkerUnit>> units_;
   Liveness liveness_;
   std::vector<std::size_t> avoided_;
+  const WorkerStatus* others_ = nullptr;  // null: none
+  TopQueries* others_top_ = nullptr;
   std::thread drain_waiter_;  // for the workers' ends, while the control thread's loop goes on
 };
 

@@ -35,6 +35,10 @@ void WorkerUnit::reconfigure(const QuerySettings& settings) {
   worker_->post([this, settings] { handler_->reconfigure(settings); });
 }
 
+void WorkerUnit::feed_kernel(std::shared_ptr<const KernelFeed> feed) {
+  worker_->post([this, feed = std::move(feed)] { handler_->feed_kernel(feed); });
+}
+
 void WorkerUnit::log_queries(std::shared_ptr<QueryLog> log) {
   worker_->post([this, log = std::move(log)] {
     handler_->set_log(log.get());

@@ -29,7 +29,8 @@ class WorkerUnit {
   void on_snapshot();
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
   void reconfigure(const QuerySettings& settings);
-  void log_queries(std::shared_ptr<QueryLog> log);  // null = none
+  void log_queries(std::shared_ptr<QueryLog> log);           // null = none
+  void feed_kernel(std::shared_ptr<const KernelFeed> feed);  // null = none
 
   const WorkerCounters& net() const { return worker_->counters(); }
   const QueryCounters& query() const { return handler_->counters(); }
