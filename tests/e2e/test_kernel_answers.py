@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers in the kernel (server.kernel_answers), from Pods' network namespaces: the daemon, the loader and the program."""
+
+import contextlib
+import re
+import signal
+
+import pytest
+
+from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
+from harness.kernel_program import NotPermittedError
+from harness.routed_node import NODE_IPV6
+from harness.waiting import eventually
+
+pytestmark = pytest.mark.root
+
+
+def entry(name, host, addresses, namespace="shop", export_to="*", **spec):
+    return {"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"hosts": [host], "addresses": addresses, "resolution": "STATIC", "exportTo": [export_to], **spec}}
+
+
+def endpoints(*addresses):
+    return {"endpoints": [{"address": address} for address in addresses]}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    try:
+        made = KernelNode(tmp_path_factory.mktemp("kernel"))
+    except NotPermittedError as reason:
+        pytest.skip(str(reason))
+    with contextlib.closing(made):
+        yield made
+
+
+@pytest.fixture
+def world(workspace):
+    workspace.write("pods.yaml", *pod_objects(shop="shop", web="web", bridged="shop"))
+    workspace.write("mesh.yaml",
+                    entry("api", "api.example.org", ["10.0.0.7", "fd00::7"]),
+                    entry("wild", "*.wild.example.org", ["10.0.0.8"]),
+                    entry("many", "many.example.org", [], **endpoints("10.1.0.1", "10.1.0.2", "10.1.0.3")),
+                    entry("own", "own.example.org", ["10.0.0.9"], export_to="."),
+                    entry("own-of-web", "own.example.org", ["10.0.0.10"], namespace="web", export_to="."))
+    return workspace
+
+
+@pytest.fixture
+def running(node, world):
+    return KernelDaemon(node, world).wait_until_open()
+
+
+def without_id(answer):
+    return answer.wire[2:]
+
+
+@pytest.mark.parametrize(("name", "rdtype"), [("api.example.org", "A"), ("API.Example.org", "AAAA"),
+                                              ("api.example.org", "HTTPS"), ("a.b.wild.example.org", "A"),
+                                              ("own.example.org", "A")])
+def test_the_kernel_answers_as_the_daemon_does(running, name, rdtype):
+    for options in ({}, {"edns": False}, {"do": True}, {"rd": False}, {"cd": True, "ad": True}):
+        for pod, server in (("shop", None), ("bridged", None), ("web", NODE_IPV6)):
+            where = {"server": server} if server else {}
+            first, second = running.ask_kernel(pod, name, rdtype, **options, **where)
+            assert without_id(second) == without_id(first), (options, pod)
+
+
+def test_addresses_take_turns_in_the_kernel(running):
+    running.ask_kernel("shop", "many.example.org")
+    before = running.count()
+    firsts = [running.ask("shop", "many.example.org").addresses()[0] for _ in range(30)]
+    assert {firsts.count(first) for first in firsts} == {10}
+    assert running.count() == before + 30
+
+
+def test_each_client_sees_its_own(running):
+    shop = running.ask_kernel("shop", "own.example.org")[1]
+    web = running.ask_kernel("web", "own.example.org")[1]
+    assert (shop.addresses(), web.addresses()) == (["10.0.0.9"], ["10.0.0.10"])
+
+
+def test_a_change_is_in_the_next_answer(world, running):
+    """The answer over TCP is the daemon's: as soon as that is new, the kernel's is not old."""
+    running.ask_kernel("shop", "api.example.org")
+    other = running.ask_kernel("shop", "a.wild.example.org")[1]
+    for number in range(20, 40):
+        address = f"10.0.0.{number}"
+        world.write("mesh.yaml", entry("api", "api.example.org", [address]), entry("wild", "*.wild.example.org", ["10.0.0.8"]))
+        eventually(lambda: running.ask("shop", "api.example.org", transport="tcp").addresses() == [address], 5)
+        for _ in range(3):
+            assert running.ask("shop", "api.example.org").addresses() == [address]
+    before = running.count()
+    again = running.ask("shop", "a.wild.example.org")
+    assert without_id(again) == without_id(other)
+    assert running.count() == before + 1
+
+
+def test_a_pod_that_moves_to_another_namespace_sees_the_other_names(world, running):
+    assert running.ask_kernel("shop", "own.example.org")[1].addresses() == ["10.0.0.9"]
+    world.write("pods.yaml", *pod_objects(shop="web", web="web"))
+    eventually(lambda: running.ask("shop", "own.example.org", transport="tcp").addresses() == ["10.0.0.10"], 5)
+    assert running.ask("shop", "own.example.org").addresses() == ["10.0.0.10"]
+
+
+def test_nothing_is_answered_for_a_daemon_that_hangs_or_has_ended(node, world, running):
+    running.ask_kernel("shop", "api.example.org")
+    running.daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        def is_silent():
+            try:
+                return not running.ask("shop", "api.example.org", timeout=0.3)
+            except AssertionError:  # no answer
+                return True
+        eventually(is_silent, 5)
+    finally:
+        running.daemon.process.send_signal(signal.SIGCONT)
+    running.ask_kernel("shop", "api.example.org")
+    world.forget(running.daemon)
+    running.daemon.stop()
+    with pytest.raises((OSError, AssertionError)):  # nobody listens
+        running.ask("shop", "api.example.org", timeout=0.5)
+    following = KernelDaemon(node, world).wait_until_open()
+    following.ask_kernel("shop", "api.example.org")
+
+
+def test_it_is_explained_and_counted(world, running):
+    running.ask_kernel("shop", "api.example.org")
+    told = running.ask("shop", "api.example.org", "TXT", rdclass="CH").texts()
+    assert any(re.fullmatch(r"A: answered in the kernel, entry of generation \d+", text) for text in told), told
+    assert '"kernel":"answered in the kernel' in running.get("/explain?name=api.example.org&from=10.61.0.11")[1]
+    page, metrics = running.get("/")[1], running.get("/metrics")[1]
+    assert "answered in the kernel" in page
+    assert "meshdns_kernel_answers 1" in metrics
+    assert 'meshdns_kernel_passed_total{reason="absent"}' in metrics
+    for _ in range(300):
+        running.ask("shop", "api.example.org")
+    eventually(lambda: "api.example.org" in running.get("/top")[1], 5)
+
+
+def test_the_query_log_has_its_answers(node, world):
+    running = KernelDaemon(node, world, {"log": {"queries": {"class": "all"}}}).wait_until_open()
+    running.ask_kernel("shop", "Api.example.org", do=True)
+    line = running.daemon.wait_for_log("source=kernel")
+    assert "name=Api.example.org." in line and "do=true" in line and "identity=\"Pod shop/shop\"" in line, line
+    assert "bufsize=1232" in line and "rcode=NOERROR" in line and "flags=qr,aa,rd,ra" in line, line
+
+
+def test_what_the_program_cannot_keep_turns_it_off(node, world):
+    running = KernelDaemon(node, world, {"server": {"rate_limit": {"responses_per_second": 1000}}}, mode="on")
+    assert "rate_limit" in running.daemon.wait_for_log("not answering in the kernel")
+    before = running.count()
+    for _ in range(3):
+        running.ask("shop", "api.example.org")
+    assert running.count() == before
+    eventually(lambda: "kernel answers: server.rate_limit" in running.get("/readyz")[1], 5)
+
+
+def test_a_reload_voids_all_entries(world, running):
+    running.ask_kernel("shop", "api.example.org")
+    config = running.daemon.config
+    config["server"]["allow"] = ["192.0.2.0/24"]
+    running.daemon.write_config(config)
+    running.daemon.reload()
+    running.daemon.wait_for_log("configuration changed.*server")
+    eventually(lambda: running.ask("shop", "api.example.org").rcode == "REFUSED", 5)
+    assert {running.ask("shop", "api.example.org").rcode for _ in range(10)} == {"REFUSED"}
+
+
+def test_without_maps_the_daemon_answers(node, world):
+    running = KernelDaemon(node, world, {"server": {"kernel_maps": str(node.bpffs / "none")}}, mode="on")
+    line = running.daemon.wait_for_log("not answering in the kernel")
+    assert "none/control: No such file or directory" in line, line
+    assert running.ask("shop", "api.example.org").addresses() == ["10.0.0.7"]
