@@ -571,6 +571,44 @@ static __always_inline bool write_reply(struct __sk_buff* skb, const struct quer
   return !failed;
 }
 
+// Whether the numbers of the entry agree.  Records of an odd size would change the checksum as they
+// take turns.
+static __always_inline bool is_sound(const struct meshdns_answer* answer) {
+  if (answer->tail_size > MESHDNS_MAX_TAIL) return false;
+  return answer->record_count < 2 ||
+         (answer->record_size % 2 == 0 &&
+          answer->record_count * answer->record_size <= answer->tail_size);
+}
+
+// Copies the answer for the client to `mine`, and gives the entry.  Fills in the question's view.
+// Returns the counter of the obstacle, or MESHDNS_COUNTERS.
+static __always_inline enum meshdns_counter find_answer(const struct query* query,
+                                                        struct meshdns_question* question,
+                                                        struct work* mine,
+                                                        struct meshdns_answer** found) {
+  // Read once, before the entries: what changes in between can only make an entry look old.
+  __u64 everything = 0;
+  if (!add_generation(MESHDNS_SLOT_OF_ALL, &everything)) return MESHDNS_PASSED_OLD;
+
+  const struct meshdns_client* const client = bpf_map_lookup_elem(&clients, &query->client);
+  if (!client || !is_current_client(client, everything)) return MESHDNS_PASSED_CLIENT;
+  __builtin_memcpy(question->view, client->view, sizeof question->view);
+
+  struct meshdns_answer* const entry = bpf_map_lookup_elem(&answers, question);
+  if (!entry) return MESHDNS_PASSED_ABSENT;
+  __builtin_memcpy(&mine->answer, entry, sizeof mine->answer);
+  // The copies are made before the entries are looked up again.  An addition is a barrier on every
+  // machine, but only if its result is used.
+  __u64 fence = __sync_fetch_and_add(&mine->fence, 1);
+  OPAQUE(fence);
+  if (bpf_map_lookup_elem(&clients, &query->client) != client ||
+      bpf_map_lookup_elem(&answers, question) != entry)
+    return MESHDNS_PASSED_OLD;
+  if (!is_current_answer(&mine->answer, everything)) return MESHDNS_PASSED_OLD;
+  *found = entry;
+  return is_sound(&mine->answer) ? MESHDNS_COUNTERS : MESHDNS_PASSED_ABSENT;
+}
+
 static __always_inline int answer_query(struct __sk_buff* skb, struct query* query) {
   const __u32 first = 0;
   const struct meshdns_control* const state = bpf_map_lookup_elem(&control, &first);
@@ -580,30 +618,13 @@ static __always_inline int answer_query(struct __sk_buff* skb, struct query* que
   struct meshdns_question question __attribute__((aligned(8))) = {};
   if (!read_question(skb, query, &question)) return pass(MESHDNS_PASSED_OTHER);
 
-  // Read once, before the entries: what changes in between can only make an entry look old.
-  __u64 everything = 0;
-  if (!add_generation(MESHDNS_SLOT_OF_ALL, &everything)) return pass(MESHDNS_PASSED_OLD);
-
-  const struct meshdns_client* const client = bpf_map_lookup_elem(&clients, &query->client);
-  if (!client || !is_current_client(client, everything)) return pass(MESHDNS_PASSED_CLIENT);
-  __builtin_memcpy(question.view, client->view, sizeof question.view);
-
-  struct meshdns_answer* const entry = bpf_map_lookup_elem(&answers, &question);
-  if (!entry) return pass(MESHDNS_PASSED_ABSENT);
+  struct meshdns_answer* entry = 0;
+  enum meshdns_counter obstacle = find_answer(query, &question, mine, &entry);
+  if (obstacle != MESHDNS_COUNTERS || !entry) return pass(obstacle);
   struct meshdns_answer* const answer = &mine->answer;
-  __builtin_memcpy(answer, entry, sizeof *answer);
-  __sync_fetch_and_add(&mine->fence,
-                       1);  // the copies are made before the entries are looked up again
-  if (bpf_map_lookup_elem(&clients, &query->client) != client ||
-      bpf_map_lookup_elem(&answers, &question) != entry || !is_current_answer(answer, everything))
-    return pass(MESHDNS_PASSED_OLD);
-
   const __u32 size = sizeof query->header + query->name_size + 4 + answer->tail_size;
   if (size > reply_limit(query)) return pass(MESHDNS_PASSED_SIZE);
-  if (answer->tail_size > MESHDNS_MAX_TAIL || (answer->record_size & 1) ||
-      answer->record_count * answer->record_size > answer->tail_size)
-    return pass(MESHDNS_PASSED_ABSENT);
-  const enum meshdns_counter obstacle = find_obstacle(skb, query, size);
+  obstacle = find_obstacle(skb, query, size);
   if (obstacle != MESHDNS_COUNTERS) return pass(obstacle);
 
   if (bpf_skb_change_tail(skb, query->dns + size, 0) != 0) return pass(MESHDNS_PASSED_OTHER);
