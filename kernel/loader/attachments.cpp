@@ -2,8 +2,10 @@
 #include "kernel/loader/attachments.hpp"
 
 #include <fnmatch.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "kernel/loader/log.hpp"
@@ -86,6 +88,8 @@ void Attachments::detach(int index, const Attachment& attachment) {
 }
 
 void Attachments::report(const Link& link, const std::string& message) {
+  std::array<char, IF_NAMESIZE> name;
+  if (if_indextoname(static_cast<unsigned>(link.index), name.data()) == nullptr) return;  // gone
   std::string& last = failures_[link.index];
   if (last != message)
     log(Level::Warning, "cannot attach; trying again",

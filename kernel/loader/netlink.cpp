@@ -22,16 +22,18 @@ namespace {
 
 using Octets = std::span<const std::uint8_t>;
 
-Error failure(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
+Error netlink_failure(const char* what) {
+  return {std::string(what) + ": " + std::strerror(errno)};
+}
 
 Result<FileDescriptor> open_socket(std::uint32_t groups, int flags) {
   FileDescriptor fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE));
-  if (!fd) return std::unexpected(failure("netlink socket"));
+  if (!fd) return std::unexpected(netlink_failure("netlink socket"));
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = groups;
   if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    return std::unexpected(failure("netlink bind"));
+    return std::unexpected(netlink_failure("netlink bind"));
   return fd;
 }
 
@@ -130,15 +132,15 @@ Result<void> dump(std::uint16_t type, const Body& body,
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.body = body;
   if (::send(fd->get(), &request, sizeof request, 0) < 0)
-    return std::unexpected(failure("netlink send"));
+    return std::unexpected(netlink_failure("netlink send"));
   const auto buffer = std::make_unique<Buffer>();
   for (;;) {
     const ssize_t size = ::recv(fd->get(), buffer->data(), buffer->size(), 0);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return std::unexpected(failure("netlink receive"));
+    if (size < 0) return std::unexpected(netlink_failure("netlink receive"));
     if (!for_each_message({buffer->data(), static_cast<std::size_t>(size)}, take)) break;
   }
-  if (errno != 0) return std::unexpected(failure("netlink dump"));
+  if (errno != 0) return std::unexpected(netlink_failure("netlink dump"));
   return {};
 }
 

@@ -26,14 +26,14 @@ bool has(const Capabilities& all, unsigned capability) {
   return (all.data[capability / 32].effective & bit_of(capability)) != 0;
 }
 
-Error failure(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
+Error failed_call(const char* what) { return {std::string(what) + ": " + std::strerror(errno)}; }
 
 }  // namespace
 
 Result<void> check_privileges(bool change_group) {
   Capabilities own;
   if (syscall(SYS_capget, &own.header, own.data.data()) != 0)
-    return std::unexpected(failure("capget"));
+    return std::unexpected(failed_call("capget"));
   const bool is_admin = has(own, CAP_SYS_ADMIN);  // it includes two of the others
   std::string missing;
   if (!has(own, CAP_BPF) && !is_admin) missing += " CAP_BPF";
@@ -46,13 +46,14 @@ Result<void> check_privileges(bool change_group) {
 }
 
 Result<void> drop_privileges() {
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return std::unexpected(failure("no_new_privs"));
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    return std::unexpected(failed_call("no_new_privs"));
   if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
-    return std::unexpected(failure("ambient capabilities"));
+    return std::unexpected(failed_call("ambient capabilities"));
   Capabilities kept;
   kept.data[0].effective = kept.data[0].permitted = bit_of(CAP_NET_ADMIN);
   if (syscall(SYS_capset, &kept.header, kept.data.data()) != 0)
-    return std::unexpected(failure("capset"));
+    return std::unexpected(failed_call("capset"));
   return {};
 }
 
