@@ -183,6 +183,7 @@ class AnswerProgramFuzzTest : public testing::Test {
         std::string("\0", 1),
         std::string("\1a\0", 3),
         std::string("\2ab\3org\0", 8),
+        std::string("\4`{az\0", 6),  // neighbours of the letters
         std::string("\3api\7example\3org\0", 17),
         std::string("\4apis\7example\3org\0", 18),
         "\x3f" + std::string(63, 'l') + "\x3e" + std::string(62, 'm') + std::string("\0", 1)};
