@@ -213,10 +213,11 @@ def test_a_new_generation_is_answered_once_the_entry_is_new(filled):
 
 
 @PROGRAM
-@pytest.mark.parametrize("victim, liar", [("web", "shop"), ("neighbour", BRIDGE_POD)])
-def test_nobody_gets_the_answer_to_a_forged_query(filled, victim, liar):
-    """The daemon's reply goes to the owner of the address, as without the program."""
-    forged = query_frame((pod_mac(liar), node_mac(liar)), (PODS[victim][0], NODE_IPV4), (40000, PORT), query(EVEN))
+@pytest.mark.parametrize("victim, liar, sender", [("web", "shop", "shop"), ("web", "shop", "web"),
+                                                  ("neighbour", BRIDGE_POD, BRIDGE_POD)])
+def test_nobody_gets_the_answer_to_a_forged_query(filled, victim, liar, sender):
+    """The daemon's reply goes to the owner of the address, as without the program.  `sender` has the MAC address."""
+    forged = query_frame((pod_mac(sender), node_mac(liar)), (PODS[victim][0], NODE_IPV4), (40000, PORT), query(EVEN))
     before = filled.maps.counters()
     filled.maps.beat()
     filled.maps.add_client(PODS[victim][0], VIEW, CLIENT_SLOT)
@@ -229,7 +230,7 @@ def test_nobody_gets_the_answer_to_a_forged_query(filled, victim, liar):
         with contextlib.suppress(BlockingIOError):
             while True:
                 frame, (_, _, kind, *_) = raw.recvfrom(65535)
-                assert kind == 4 or frame[34:36] != struct.pack("!H", PORT)
+                assert kind == 4 or frame[34:36] != struct.pack("!H", PORT)  # a frame for another station, too
     assert filled.counted(before) == {"passed_route": 1}
 
 
