@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a commit may change in answers, for whoever keeps answers outside of the snapshots.
+// The answers that a commit may change, for whoever keeps answers outside of the snapshots.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program in the kernel tells of its answers, for the query log and the lists of the most
-// frequent names and clients.
+// The answers that the program in the kernel tells about, for the query log and the lists of the
+// most frequent names and clients.
 #pragma once
 
 #include <cstdint>

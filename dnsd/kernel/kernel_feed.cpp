@@ -38,7 +38,7 @@ __be16 network_order(std::uint16_t value) {
   return result;
 }
 
-// The kernel's bpf_ktime_get_ns() has this clock.
+// The clock of programs in the kernel.
 std::uint64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -37,7 +37,7 @@ struct KernelAnswer {
   bool is_rotated = false;       // the records of its answer section take turns at being first
 };
 
-// What the program would answer a question with, for explanations.
+// The entry that the program answers a question with, for explanations.
 struct KernelEntry {
   std::uint64_t generation = 0;  // of the snapshot that answered
 };
