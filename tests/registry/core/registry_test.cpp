@@ -277,7 +277,9 @@ TEST(RegistryTest, ClientsOfExplanationsAreNotStored) {
 }
 
 TEST(RegistryTest, ClientsOfExplanationsAreWhereTheirNodeIs) {
-  TestRegistry r;
+  MeshSettings settings;
+  settings.locality = LocalityChoice::First;
+  TestRegistry r(settings);
   r.load(
       "apiVersion: v1\nkind: Node\nmetadata: {name: node-1, labels: "
       "{topology.kubernetes.io/region: r1, topology.kubernetes.io/zone: z1}}\n");
