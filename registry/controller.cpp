@@ -20,7 +20,8 @@ bool same_ports(const ServiceRecord& a, const ServiceRecord& b) {
 // The parts of a service come from its sources; equal sources make equal parts.
 bool same_parts(const ServiceRecord& a, const ServiceRecord& b) {
   if (a.split != b.split) return false;
-  return !a.split || (a.source == b.source && a.details->more_sources == b.details->more_sources);
+  return !a.split ||
+         (a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources()));
 }
 
 // Whether identity, VIPs and ports are the same; other addresses of its endpoints are no change of

@@ -123,9 +123,7 @@ bool same_members(const ServiceRecord& a, const ServiceRecord& b) {
 }
 
 bool same_sources(const ServiceRecord& a, const ServiceRecord& b) {
-  static const std::vector<StoredRef> kNone;
-  return a.source == b.source && (a.details ? a.details->more_sources : kNone) ==
-                                     (b.details ? b.details->more_sources : kNone);
+  return a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources());
 }
 
 // Whether nothing but the result of look-ups differs.
@@ -143,11 +141,9 @@ bool same_answers(const ServiceRecord& a, const ServiceRecord& b) {
   const auto networks = [](const ServiceRecord& s) -> const auto& {
     return s.details ? s.details->by_network : kNone;
   };
-  const auto clusters = [](const ServiceRecord& s) -> const auto& {
-    return s.details ? s.details->by_cluster : kNone;
-  };
-  return same_scopes(networks(a), networks(b)) && same_scopes(clusters(a), clusters(b)) &&
-         same_exports(a, b) && same_ports(a, b) && same_members(a, b) &&
+  return same_scopes(networks(a), networks(b)) &&
+         same_scopes(a.addresses_by_cluster(), b.addresses_by_cluster()) && same_exports(a, b) &&
+         same_ports(a, b) && same_members(a, b) &&
          (a.answer != AnswerKind::Pending && a.answer != AnswerKind::Unresolvable
               ? true
               : names_behind(a) == names_behind(b));

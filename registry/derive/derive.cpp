@@ -90,6 +90,36 @@ void Deriver::keep_sources(const Sources& sources) {
   has_details_ |= order.size() > 1;
 }
 
+Ref<const ServiceRecord> Deriver::finish() {
+  if (!has_details_) return record_;
+  if (auto ips = cluster_ips())
+    record_->details = std::move(ips);
+  else
+    record_->details = std::make_unique<const Details>(std::move(details_));
+  return record_;
+}
+
+std::unique_ptr<const ClusterIps> Deriver::cluster_ips() {
+  const AddressSet& all = details_.addresses;
+  const bool has_more = !all.v6.empty() || !all.v4_weights.empty() || details_.endpoints ||
+                        details_.parts || !details_.by_network.empty() || !details_.alias.empty() ||
+                        !details_.short_name.empty() || !details_.resolved_names.empty() ||
+                        !details_.notes.empty() || details_.ttl != 0;
+  // Fewer addresses in all: clusters share one.
+  if (has_more || details_.by_cluster.empty() || all.v4.size() != details_.by_cluster.size())
+    return nullptr;
+  auto ips = std::make_unique<ClusterIps>();
+  for (const ScopedAddresses& scope : details_.by_cluster) {
+    if (scope.addresses.v4.size() != 1) return nullptr;
+    ips->clusters.push_back(scope.cluster);
+    ips->v4.push_back(scope.addresses.v4.front());
+  }
+  ips->more_sources = std::move(details_.more_sources);
+  ips->clusters.shrink_to_fit();
+  ips->v4.shrink_to_fit();
+  return ips;
+}
+
 void Deriver::set_addresses(AddressSet set) {
   if (set.v4.size() == 1 && set.v6.empty() && details_.by_network.empty() &&
       details_.by_cluster.empty()) {

@@ -77,10 +77,9 @@ class Deriver {
   bool has_one_service(const Sources& sources) const;
   void keep_sources(const Sources& sources);
 
-  Ref<const ServiceRecord> finish() {
-    if (has_details_) record_->details = std::make_unique<const Details>(std::move(details_));
-    return record_;
-  }
+  Ref<const ServiceRecord> finish();
+  // Null: the details say more.
+  std::unique_ptr<const ClusterIps> cluster_ips();
 
   Details& details() {
     has_details_ = true;

@@ -92,10 +92,12 @@ class Merger {
     record_->headless = service.headless;
     record_->has_single_v4 = service.has_single_v4;
     record_->single_v4 = service.single_v4;
+    details_.by_cluster = service.addresses_by_cluster();
+    if (const ClusterIps* const ips = service.details.cluster_ips())
+      details_.addresses.v4 = ips->v4;
     if (!service.details) return;
     details_.addresses = service.details->addresses;
     details_.by_network = service.details->by_network;
-    details_.by_cluster = service.details->by_cluster;
     details_.endpoints = service.details->endpoints;
     details_.alias = service.details->alias;
     details_.short_name = service.details->short_name;
@@ -103,11 +105,11 @@ class Merger {
 
   void add_details(const ServiceRecord& part) {
     if (&part != parts_.front().get() && part.source) details_.more_sources.push_back(part.source);
-    if (!part.details) return;
     const auto append = [](auto& to, const auto& from) {
       to.insert(to.end(), from.begin(), from.end());
     };
-    append(details_.more_sources, part.details->more_sources);
+    append(details_.more_sources, part.more_sources());
+    if (!part.details) return;
     append(details_.resolved_names, part.details->resolved_names);
     append(details_.notes, part.details->notes);
     details_.name_links = std::max(details_.name_links, part.details->name_links);

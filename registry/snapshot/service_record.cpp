@@ -66,15 +66,19 @@ std::string_view to_string(AnswerKind kind) {
 
 AddressView ServiceRecord::addresses(const Symbol* network, const Symbol* cluster) const {
   if (has_single_v4) return {{&single_v4, 1}, {}, {}, {}};
-  if (!details) return {};
-  if (network != nullptr && !details->by_network.empty()) {
-    const AddressSet* scoped = find_scope(details->by_network, network, nullptr);
+  const Details* const all = details.get();
+  if (all == nullptr) {
+    const ClusterIps* const ips = details.cluster_ips();
+    return ips == nullptr ? AddressView{} : AddressView{ips->of(cluster), {}, {}, {}};
+  }
+  if (network != nullptr && !all->by_network.empty()) {
+    const AddressSet* scoped = find_scope(all->by_network, network, nullptr);
     return scoped == nullptr ? AddressView{} : view_of(*scoped);
   }
-  if (cluster != nullptr && !details->by_cluster.empty())
-    if (const AddressSet* scoped = find_scope(details->by_cluster, nullptr, cluster))
+  if (cluster != nullptr && !all->by_cluster.empty())
+    if (const AddressSet* scoped = find_scope(all->by_cluster, nullptr, cluster))
       return view_of(*scoped);
-  return view_of(details->addresses);
+  return view_of(all->addresses);
 }
 
 namespace {
@@ -86,6 +90,18 @@ bool is_among(const Symbol* client_ns, const ExportSet* exports) {
 }
 
 }  // namespace
+
+std::vector<ScopedAddresses> ServiceRecord::addresses_by_cluster() const {
+  if (details) return details->by_cluster;
+  std::vector<ScopedAddresses> scopes;
+  if (const ClusterIps* const ips = details.cluster_ips())
+    for (std::size_t i = 0; i < ips->clusters.size(); ++i) {
+      AddressSet own;
+      own.v4 = {ips->v4[i]};
+      scopes.push_back({{}, ips->clusters[i], std::move(own)});
+    }
+  return scopes;
+}
 
 PortList::PortList(std::vector<ServicePort> list) : ports(std::move(list)) {
   for (const ServicePort& port : ports) numbers.push_back(port.number);

@@ -14,6 +14,7 @@
 #include "registry/base/ip_address.hpp"
 #include "registry/base/ref.hpp"
 #include "registry/model/resources.hpp"
+#include "registry/snapshot/cluster_ips.hpp"
 #include "registry/snapshot/endpoint_index.hpp"
 #include "registry/snapshot/endpoint_place.hpp"
 #include "registry/snapshot/service_parts.hpp"
@@ -158,7 +159,7 @@ class ServiceRecord final : public RefCounted {
   std::int64_t creation_time = kUnknownCreationTime;
   Ref<const PortList> ports;  // null = none
   StoredRef source;           // the first, which names the service in explanations
-  std::unique_ptr<const Details> details;
+  DetailsOwner<Details> details;
 
   // For a client of `network` and `cluster` (null = none given: sees all).  Never allocates.
   AddressView addresses(const Symbol* network, const Symbol* cluster) const;
@@ -175,6 +176,18 @@ class ServiceRecord final : public RefCounted {
   bool is_exported_to(const Symbol* client_ns) const;
   // Null: it has none.
   const ServiceParts* parts() const { return split && details ? details->parts.get() : nullptr; }
+  // Whether clients of different clusters get different addresses.
+  bool differs_by_cluster() const {
+    return details.cluster_ips() != nullptr || (details && !details->by_cluster.empty());
+  }
+  // The addresses of each cluster, if they differ.
+  std::vector<ScopedAddresses> addresses_by_cluster() const;
+  // Those beyond the first.
+  std::span<const StoredRef> more_sources() const {
+    if (details) return details->more_sources;
+    const ClusterIps* const ips = details.cluster_ips();
+    return ips == nullptr ? std::span<const StoredRef>() : ips->more_sources;
+  }
   const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
   std::string_view alias() const {
     return details ? std::string_view(details->alias) : std::string_view();
@@ -182,8 +195,7 @@ class ServiceRecord final : public RefCounted {
   template <typename Visit>
   void for_each_source(Visit&& visit) const {
     if (source) visit(source);
-    if (details)
-      for (const auto& s : details->more_sources) visit(s);
+    for (const auto& s : more_sources()) visit(s);
   }
 };
 

@@ -34,7 +34,7 @@ const StoredRef* find_service_of(const ServiceRecord& record, std::string_view c
 bool is_told_apart(const ServiceRecord& record) {
   if (record.provider != Provider::Kubernetes) return false;
   if (const ServiceParts* const parts = record.parts()) return !parts->clusters().empty();
-  return record.split || (record.details && !record.details->by_cluster.empty());
+  return record.split || record.differs_by_cluster();
 }
 
 bool has_several_clusters(const ServiceRecord& record) {

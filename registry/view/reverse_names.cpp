@@ -197,9 +197,8 @@ bool View::has_virtual_address(const ServiceRecord& service, const AddressUse& u
   const bool headless =
       service.answer == AnswerKind::Endpoints && service.provider != Provider::ServiceEntry;
   if (headless) return false;
-  const bool differs_by_client =
-      service.partial || (service.details && (!service.details->by_network.empty() ||
-                                              !service.details->by_cluster.empty()));
+  const bool differs_by_client = service.partial || service.differs_by_cluster() ||
+                                 (service.details && !service.details->by_network.empty());
   if (!differs_by_client && use.kind() != AddressUse::Kind::Service) return true;
   const AddressView view = addresses(service);
   steps_left -= std::min(steps_left, (view.v4.size() + view.v6.size()) / kAddressesPerStep);

@@ -269,5 +269,37 @@ TEST(ClusterChoiceTest, KeepsNoPartsWithoutNeed) {
   }
 }
 
+// Details of each Service and their lists would take 704 octets, and this takes 176.
+TEST(ClusterChoiceTest, KeepsClusterIpsInShort) {
+  struct Case {
+    ClusterServices services;
+    bool is_short;
+  };
+  const std::vector<Case> cases = {
+      {{{.cluster = "a", .cluster_ip = "10.96.0.1"}, {.cluster = "b", .cluster_ip = "10.96.0.2"}},
+       true},
+      {{{.cluster = "a", .cluster_ip = "10.96.0.1"},
+        {.cluster = "b", .cluster_ip = "10.96.0.2"},
+        {.cluster = "c", .cluster_ip = "10.96.0.3"}},
+       true},
+      // One address cannot stand twice in the answer for clients of no cluster.
+      {{{.cluster = "a", .cluster_ip = "10.96.0.1"}, {.cluster = "b", .cluster_ip = "10.96.0.1"}},
+       false},
+      {{{.cluster = "a", .cluster_ip = "10.96.0.1"}, {.cluster = "b", .cluster_ip = "fd00::1"}},
+       false}};
+  for (const auto& [services, is_short] : cases) {
+    Registry registry{MeshSettings{}};
+    commit_services(registry, services);
+    const auto snapshot = registry.current();
+    const ServiceRecord& record = *snapshot->find_host(kClusteredHost)->records()[0];
+    SCOPED_TRACE(services.size());
+    EXPECT_EQ(record.details.cluster_ips() != nullptr, is_short);
+    EXPECT_EQ(record.details.get() == nullptr, is_short);
+    EXPECT_TRUE(record.differs_by_cluster());
+    EXPECT_EQ(record.addresses_by_cluster().size(), services.size());
+    EXPECT_EQ(record.more_sources().size(), services.size() - 1);
+  }
+}
+
 }  // namespace
 }  // namespace meshdns::registry
