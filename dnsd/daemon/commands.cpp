@@ -29,6 +29,7 @@
 #include "registry/analysis/analysis.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/name_table.hpp"
+#include "registry/model/effective_settings.hpp"
 #include "registry/source/advice.hpp"
 #include "registry/source/check.hpp"
 #include "registry/source/file_source.hpp"
@@ -87,7 +88,7 @@ void read_sources(const Config& config, registry::Registry& registry, std::ostre
       options.path = files->path;
       options.manifest.cluster = files->cluster;
       options.manifest.network = files->network;
-      options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
+      options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
       reader = registry::make_manifest_source(&loop, options, sink);
     } else if (const auto* table = std::get_if<NameTableSource>(&source)) {
       options.path = table->path;
@@ -143,7 +144,7 @@ void check_sources(const Config& config, registry::Checker& checker) {
       registry::ManifestOptions of_source;
       of_source.cluster = files->cluster;
       of_source.network = files->network;
-      of_source.gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
+      of_source.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
       checker.check(files->path, registry::read_manifest, of_source);
     }
     if (const auto* table = std::get_if<NameTableSource>(&source))
@@ -198,8 +199,7 @@ bool read_for_diff(const std::string& path, registry::Registry& registry, std::o
   checker.set_resource_listener([&](const auto& resource, const std::string& origin,
                                     std::uint32_t line) { objects.add(resource, origin, line); });
   registry::ManifestOptions options;
-  options.gateway_kinds =
-      registry::gateway_kinds_to_read(registry.current()->settings->gateway_names);
+  options.gateway_kinds = registry::gateway_kinds_to_read(*registry.current()->settings);
   checker.check(path, registry::read_manifest, options);
   objects.commit();
   return !checker.summary().cannot_run;
@@ -264,7 +264,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   checker.set_resource_listener([&](const auto& resource, const std::string& path,
                                     std::uint32_t line) { objects.add(resource, path, line); });
   registry::ManifestOptions of_paths;
-  of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh.gateway_names);
+  of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh);
   for (const auto& path : arguments.paths) checker.check(path, registry::read_manifest, of_paths);
   if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);

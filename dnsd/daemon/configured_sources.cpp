@@ -6,6 +6,7 @@
 
 #include "dnsd/config/enum_names.hpp"
 #include "dnsd/daemon/joined.hpp"
+#include "registry/model/effective_settings.hpp"
 #include "registry/source/file_source.hpp"
 #include "registry/source/istiod/istiod_source.hpp"
 #include "registry/source/kubernetes/kubernetes_source.hpp"
@@ -89,7 +90,7 @@ std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config
     needs.namespaces = config.mesh.namespaces;
   needs.root_namespace = config.mesh.root_namespace;
   needs.istio_config_map = config.mesh.istio_config_map;
-  needs.gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
+  needs.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
   needs.root_namespace_is_set =
       config.mesh.origins.root_namespace == registry::SettingOrigin::Configuration;
   needs.node_name = node_name(*kubernetes);
@@ -140,7 +141,7 @@ std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& con
     options.path = files->path;
     options.manifest.cluster = files->cluster;
     options.manifest.network = files->network;
-    options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
+    options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
     return registry::make_manifest_source(loop, std::move(options), feed);
   }
   options.path = std::get<NameTableSource>(source).path;

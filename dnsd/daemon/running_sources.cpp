@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/running_sources.hpp"
+#include "registry/model/effective_settings.hpp"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +10,7 @@ namespace meshdns::dnsd {
 void RunningSources::follow(const Config& config) {
   std::vector<Running> kept;
   std::set<std::string> names;
-  const auto gateway_kinds = registry::gateway_kinds_to_read(config.mesh.gateway_names);
+  const auto gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
   for (const auto& source : config.sources) {
     const std::string name = source_name(source);
     names.insert(name);

@@ -6,6 +6,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/dns_annotations.hpp"
+#include "registry/model/networks.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -14,6 +15,9 @@ constexpr std::string_view kGatewayGroup = "gateway.networking.k8s.io";
 // The API's own limits.
 constexpr std::size_t kMaxListeners = 64;
 constexpr std::size_t kMaxParents = 32;
+constexpr std::size_t kMaxAddresses = 16;
+// Istio's class of Gateways that nothing is deployed for.
+constexpr std::string_view kRemoteClass = "istio-remote";
 
 std::string_view member_text(const Node& mapping, std::string_view key) {
   const Node* const value = mapping.find(key);
@@ -193,6 +197,23 @@ Resource read_route(Object& object, Kind kind) {
   return route;
 }
 
+// As in Istio, the gateway of a network that another cluster has.
+void read_remote_addresses(Object& object, Gateway& gateway) {
+  const std::string_view network = network_label(object.meta.labels);
+  if (gateway.class_name != kRemoteClass || network.empty()) return;
+  for_each_in_spec(object, "addresses", [&](const Field& at) {
+    const std::string_view type = member_text(at.node(), "type");
+    const auto ip = IpAddress::parse(member_text(at.node(), "value"));
+    if ((type.empty() || type == "IPAddress") && ip && !ip->is_unspecified()) {
+      if (gateway.remote_addresses.size() < kMaxAddresses) gateway.remote_addresses.push_back(*ip);
+    } else {
+      object.report.warning(at,
+                            "is no IP address: only these can be answered as gateways of network " +
+                                quoted(std::string(network)) + ", and this one is left out");
+    }
+  });
+}
+
 }  // namespace
 
 Resource read_gateway(Object& object) {
@@ -206,6 +227,7 @@ Resource read_gateway(Object& object) {
                        [](const std::string& text) { return !IpAddress::parse(text); });
   add_status_addresses(find_below(object.root.node(), {"status", "addresses"}), {"value"},
                        gateway.addresses);
+  read_remote_addresses(object, gateway);
   gateway.dns = read_dns_annotations(object).value_or(DnsAnnotations());
   gateway.meta = std::move(object.meta);
   return gateway;

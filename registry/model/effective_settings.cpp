@@ -28,11 +28,13 @@ MeshSettings effective_settings(MeshSettings configured, const MeshConfig* confi
   return settings;
 }
 
-std::vector<Kind> gateway_kinds_to_read(const GatewayNameSettings& settings) {
-  std::vector<Kind> kinds = settings.kinds;
-  const bool has_routes = settings.has(Kind::HttpRoute) || settings.has(Kind::TlsRoute) ||
-                          settings.has(Kind::GrpcRoute);
-  if (has_routes && !settings.has(Kind::Gateway)) kinds.push_back(Kind::Gateway);
+std::vector<Kind> gateway_kinds_to_read(const MeshSettings& settings) {
+  const GatewayNameSettings& names = settings.gateway_names;
+  std::vector<Kind> kinds = names.kinds;
+  const bool needs_gateways = settings.networks == NetworkChoice::Gateways ||
+                              names.has(Kind::HttpRoute) || names.has(Kind::TlsRoute) ||
+                              names.has(Kind::GrpcRoute);
+  if (needs_gateways && !names.has(Kind::Gateway)) kinds.push_back(Kind::Gateway);
   return kinds;
 }
 

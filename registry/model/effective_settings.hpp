@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "registry/model/mesh_settings.hpp"
 
@@ -13,6 +14,10 @@ namespace meshdns::registry {
 // Returns `configured` with the settings that `config` has and the configuration does not set.
 // `config` may be null.
 MeshSettings effective_settings(MeshSettings configured, const MeshConfig* config);
+
+// The kinds to read for DecodeOptions::gateway_kinds: a route needs its Gateway, and Gateways may
+// be those of networks.
+std::vector<Kind> gateway_kinds_to_read(const MeshSettings& settings);
 
 // Whether `ns` and `name` are those of MeshSettings::istio_config_map.
 bool is_istio_config_map(const MeshSettings& settings, std::string_view ns, std::string_view name);

@@ -65,9 +65,6 @@ struct GatewayNameSettings {
   friend bool operator==(const GatewayNameSettings&, const GatewayNameSettings&) = default;
 };
 
-// The kinds to read for these settings: a route needs its Gateway.
-std::vector<Kind> gateway_kinds_to_read(const GatewayNameSettings& settings);
-
 struct MeshSettings {
   std::string cluster_domain = "cluster.local";  // canonical
   std::string root_namespace = "istio-system";

@@ -339,6 +339,9 @@ struct Gateway {
   std::vector<GatewayListener> listeners;
   std::vector<std::string> spec_hosts;  // spec.addresses of type Hostname; canonical
   std::vector<std::string> addresses;   // status.addresses: IP text or canonical host names
+  // Of the class istio-remote, spec.addresses of type IPAddress: the gateway of a network that this
+  // cluster does not have.
+  std::vector<IpAddress> remote_addresses;
   DnsAnnotations dns;
   friend bool operator==(const Gateway&, const Gateway&) = default;
 };

@@ -267,7 +267,7 @@ void body(A& a, MeshConfig& v) {
 }
 template <typename A>
 void body(A& a, Gateway& v) {
-  fields(a, v.class_name, v.listeners, v.spec_hosts, v.addresses, v.dns);
+  fields(a, v.class_name, v.listeners, v.spec_hosts, v.addresses, v.remote_addresses, v.dns);
 }
 template <typename A>
 void body(A& a, GatewayRoute& v) {

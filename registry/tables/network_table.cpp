@@ -45,6 +45,9 @@ void NetworkTable::link(const Resource& resource, bool add) {
   if (add && !several_) note_networks(resource);
   if (const auto* pod = std::get_if<Pod>(&resource)) link_pod(*pod, add);
   if (const auto* service = std::get_if<KubeService>(&resource)) link_service(*service, add);
+  if (const auto* gateway = std::get_if<Gateway>(&resource))
+    link_gateway(gateway->meta, "Gateway " + gateway->meta.ns + "/" + gateway->meta.name,
+                 gateway->remote_addresses, add);
   if (const auto* object = std::get_if<Namespace>(&resource);
       object != nullptr && object->meta.name == settings_.root_namespace)
     link_root_namespace(*object, add);
@@ -80,18 +83,24 @@ void NetworkTable::link_root_namespace(const Namespace& object, bool add) {
 }
 
 void NetworkTable::link_service(const KubeService& service, bool add) {
-  if (settings_.networks != NetworkChoice::Gateways || service.external_addresses.empty()) return;
-  const ObjectMeta& meta = service.meta;
-  const std::pair key(meta.cluster, service_host(meta.name, meta.ns, settings_.cluster_domain));
+  link_gateway(service.meta,
+               service_host(service.meta.name, service.meta.ns, settings_.cluster_domain),
+               service.external_addresses, add);
+}
+
+void NetworkTable::link_gateway(const ObjectMeta& meta, std::string name,
+                                const std::vector<IpAddress>& addresses, bool add) {
+  if (settings_.networks != NetworkChoice::Gateways || addresses.empty()) return;
+  const std::pair key(meta.cluster, std::move(name));
   if (!add) {
-    services_.erase(key);
+    gateway_objects_.erase(key);
     return;
   }
   // A label takes the traffic of a whole network.
   const bool may_have_label =
       settings_.claims == Claims::Istio || meta.ns == settings_.root_namespace;
-  services_[key] = {may_have_label ? std::string(network_label(meta.labels)) : std::string(),
-                    service.external_addresses};
+  gateway_objects_[key] = {may_have_label ? std::string(network_label(meta.labels)) : std::string(),
+                           addresses};
 }
 
 std::vector<NetworkGateways::Gateway> NetworkTable::find_gateways() const {
@@ -111,7 +120,7 @@ std::vector<NetworkGateways::Gateway> NetworkTable::find_gateways() const {
   };
   for (const MeshNetwork& network : settings_.mesh_networks)
     add(network.name, {}, network.gateways);
-  for (const auto& [key, service] : services_) {
+  for (const auto& [key, service] : gateway_objects_) {
     const auto& [cluster, host] = key;
     if (!service.network.empty()) {
       add(service.network, cluster, service.addresses);

@@ -48,8 +48,8 @@ class NetworkTable {
   const Ref<const NetworkGateways>& gateways() const { return gateways_; }
 
  private:
-  // A Service that may be a gateway.
-  struct GatewayService {
+  // A Service or Gateway that may be a gateway to a network.
+  struct GatewayObject {
     std::string network;  // that of its label
     std::vector<IpAddress> addresses;
   };
@@ -62,6 +62,9 @@ class NetworkTable {
   void link_pod(const Pod& pod, bool add);
   void link_root_namespace(const Namespace& object, bool add);
   void link_service(const KubeService& service, bool add);
+  // `name`: the host of a Service, or a text that is no host.
+  void link_gateway(const ObjectMeta& meta, std::string name,
+                    const std::vector<IpAddress>& addresses, bool add);
   void note_networks(const Resource& resource);
   std::vector<NetworkGateways::Gateway> find_gateways() const;
 
@@ -73,7 +76,8 @@ class NetworkTable {
   ClusterNetworks of_clusters_before_;                 // at the last take_changes()
   std::unordered_map<std::uint64_t, SymbolRef> pods_;  // by a hash of name and address
   std::unordered_map<std::uint64_t, PodChange> changed_pods_;
-  std::map<std::pair<std::string, std::string>, GatewayService> services_;  // by cluster, host
+  std::map<std::pair<std::string, std::string>, GatewayObject>
+      gateway_objects_;  // by cluster, name
   Ref<const NetworkGateways> gateways_;
 };
 

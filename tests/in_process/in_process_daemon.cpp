@@ -9,6 +9,7 @@
 #include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "registry/manifest/manifest.hpp"
+#include "registry/model/effective_settings.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {
@@ -99,7 +100,7 @@ void InProcessDaemon::write(const std::string& file, std::string_view manifest) 
   ChangeSink sink(change);
   registry::ManifestOptions options;
   options.path = file;
-  options.gateway_kinds = registry::gateway_kinds_to_read(config_.mesh.gateway_names);
+  options.gateway_kinds = registry::gateway_kinds_to_read(config_.mesh);
   if (const auto read = registry::read_manifest(manifest, options, sink); !read)
     throw std::invalid_argument(file + ": " + read.error().message);
   apply(std::move(change));

@@ -133,9 +133,11 @@ TEST(LoadTest, TakesTheSettingsOfNamesOfGateways) {
   EXPECT_THAT(names.kinds, ElementsAre(Kind::HttpRoute, Kind::Service));
   EXPECT_THAT(names.domains, ElementsAre("example.org"));
   EXPECT_EQ(names.services, (registry::Labels{{"nginx", "infra/proxy"}}));
-  EXPECT_THAT(registry::gateway_kinds_to_read(names),
+  EXPECT_THAT(registry::gateway_kinds_to_read(config.mesh),
               ElementsAre(Kind::HttpRoute, Kind::Service, Kind::Gateway));
-  EXPECT_TRUE(registry::gateway_kinds_to_read(Config().mesh.gateway_names).empty());
+  EXPECT_TRUE(registry::gateway_kinds_to_read(Config().mesh).empty());
+  EXPECT_THAT(registry::gateway_kinds_to_read(good("mesh: { networks: gateways }").mesh),
+              ElementsAre(Kind::Gateway));
   for (const char* const bad :
        {"kinds: [Pod]", "kinds: Ingress", "domains: [\"a..b\"]", "services: { a: b }",
         "services: { a: b/ }", "services: { a: B/c }", "services: { a: b/c/d }"})

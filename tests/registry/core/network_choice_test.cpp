@@ -446,10 +446,16 @@ TEST(NetworkChoiceTest, WithStrictClaimsOnlyGatewaysOfTheRootNamespaceCountByThe
     KubeService tenant = service;
     tenant.meta.ns = "tenant";
     tenant.external_addresses = {*IpAddress::parse("192.0.2.66")};
-    registry.add({service, tenant, entry_in({{"10.2.0.1", "n2"}})});
-    EXPECT_EQ(registry.ask(kEntryHost), claims == Claims::Istio
-                                            ? "exact endpoints 192.0.2.1 192.0.2.66"
-                                            : "exact endpoints 192.0.2.1");
+    Gateway remote;
+    remote.meta = service.meta;
+    remote.remote_addresses = {*IpAddress::parse("192.0.2.2")};
+    Gateway remote_of_tenant;
+    remote_of_tenant.meta = tenant.meta;
+    remote_of_tenant.remote_addresses = {*IpAddress::parse("192.0.2.67")};
+    registry.add({service, tenant, remote, remote_of_tenant, entry_in({{"10.2.0.1", "n2"}})});
+    EXPECT_EQ(registry.ask(kEntryHost),
+              claims == Claims::Istio ? "exact endpoints 192.0.2.1 192.0.2.2 192.0.2.66 192.0.2.67"
+                                      : "exact endpoints 192.0.2.1 192.0.2.2");
   }
 }
 

@@ -82,6 +82,35 @@ status: {addresses: [{value: 192.0.2.1}, {value: 0.0.0.0}, {type: Hostname, valu
   EXPECT_TRUE(listeners[5].kinds.empty());
 }
 
+TEST(GatewayKindsTest, ReadTheAddressesOfTheGatewayOfANetwork) {
+  const auto gateway_of = [](std::string_view class_name, std::string_view label) {
+    return read(
+        gateway_api("Gateway", "metadata: {name: g, labels: {" + std::string(label) +
+                                   "}}\nspec:\n  gatewayClassName: " + std::string(class_name) + R"(
+  addresses:
+    - {type: IPAddress, value: 192.0.2.1}
+    - {value: "2001:db8::1"}
+    - {type: Hostname, value: gw.example.org}
+    - {value: 0.0.0.0}
+)"),
+        kAllKinds);
+  };
+  const Collected remote = gateway_of("istio-remote", "topology.istio.io/network: west");
+  EXPECT_EQ(only<Gateway>(remote).remote_addresses,
+            (std::vector{*IpAddress::parse("192.0.2.1"), *IpAddress::parse("2001:db8::1")}));
+  ASSERT_EQ(remote.findings.size(), 2U);
+  EXPECT_EQ(remote.findings[0].field, "spec.addresses[2]");
+  EXPECT_EQ(
+      remote.findings[0].message,
+      "is no IP address: only these can be answered as gateways of network \"west\", and this "
+      "one is left out");
+  for (const Collected& other : {gateway_of("istio", "topology.istio.io/network: west"),
+                                 gateway_of("istio-remote", "a: b")}) {
+    EXPECT_TRUE(only<Gateway>(other).remote_addresses.empty());
+    EXPECT_TRUE(other.findings.empty());
+  }
+}
+
 TEST(GatewayKindsTest, FaultyNamesAreLeftOutAndNeverStandForAll) {
   const Collected of_listener =
       read(gateway_api("Gateway",
