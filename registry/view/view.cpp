@@ -348,17 +348,15 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
   };
   const std::string_view parent = parent_of(name);
   if (parent.empty()) return find_own(name);
-  const std::string_view grandparent = parent_of(parent);
-  const bool has_two_labels = grandparent.empty();
-  const bool has_three_labels = !has_two_labels && grandparent.find('.') == std::string_view::npos;
-  // Most names of the outside end here.
-  if (!has_two_labels && !has_three_labels && !name.ends_with(".svc")) return {};
-  if (has_two_labels) {
+  const std::size_t parent_dot = parent.find('.');
+  const bool has_three_labels = parent_dot != std::string_view::npos &&
+                                parent.find('.', parent_dot + 1) == std::string_view::npos;
+  if (parent_dot == std::string_view::npos) {  // two labels
     if (const Match match = find(JoinedName({name, ".svc.", domain}).text())) return match;
     return snapshot_.members.may_have(parent) ? below(find_own(parent), parent) : Match{};
   }
   if (!name.ends_with(".svc")) {
-    if (!snapshot_.members.may_have(parent.substr(0, parent.find('.')))) return {};
+    if (!has_three_labels || !snapshot_.members.may_have(parent.substr(0, parent_dot))) return {};
     return below(find(JoinedName({parent, ".svc.", domain}).text()), parent);
   }
   if (has_three_labels) return find(JoinedName({name, ".", domain}).text());
