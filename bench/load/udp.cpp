@@ -188,7 +188,7 @@ void start_measuring(Seen& seen, Meter& meter) {
 void saturate(const Options& options, const Sockets& sockets, QueryFile& queries, Seen& seen,
               Meter& meter) {
   Schedule schedule(options);
-  const unsigned share = std::max(1U, options.window / options.sockets);
+  const unsigned share = std::max(1U, options.window / std::max(1U, options.sockets));
   auto last_reply = Clock::now();
   for (;;) {
     const auto now = Clock::now();

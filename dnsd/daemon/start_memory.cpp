@@ -44,12 +44,17 @@ std::vector<MemoryRange> unchanged_file_mappings(std::istream& smaps) {
 }
 
 void StartMemory::tick() {
-  if (seconds_left_ == 0 || --seconds_left_ > 0) return;
+  if (seconds_left_ == 0) return;
+  --seconds_left_;
+  if (seconds_left_ > 0) return;
   malloc_trim(0);
   std::ifstream smaps("/proc/self/smaps");
-  for (const MemoryRange& range : unchanged_file_mappings(smaps))
-    // Fails for what is locked in memory, which is to stay.
-    (void)madvise(reinterpret_cast<void*>(range.begin), range.size, MADV_DONTNEED);
+  for (const MemoryRange& range : unchanged_file_mappings(smaps)) {
+    // The kernel tells addresses as numbers.  NOLINTNEXTLINE(performance-no-int-to-ptr)
+    void* const begin = reinterpret_cast<void*>(range.begin);
+    // Fails for memory that is locked, which is to stay.
+    (void)madvise(begin, range.size, MADV_DONTNEED);
+  }
 }
 
 }  // namespace meshdns::dnsd
