@@ -12,15 +12,21 @@ constexpr std::chrono::milliseconds kResolvConfPoll{2'000};
 
 }  // namespace
 
+UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening,
+                                        std::string& warning) {
+  for (std::size_t i = 0; i < files_.size(); ++i) versions_[i] = FileVersion::of(files_[i]);
+  return effective_upstream(config_, listening, &warning, files_);
+}
+
 void UpstreamFollower::choose(std::span<const SocketAddress> listening) {
   std::string warning;
-  current_ = effective_upstream(config_, listening, &warning, files_);
+  current_ = select(listening, warning);
   if (!warning.empty()) log_.warn(warning);
 }
 
 void UpstreamFollower::follow(std::span<const SocketAddress> listening) {
   std::string warning;
-  UpstreamConfig next = effective_upstream(config_, listening, &warning, files_);
+  UpstreamConfig next = select(listening, warning);
   if (!warning.empty()) log_.write_folded(LogLevel::Warn, warning);
   // A resolv.conf that is being rewritten may name no server for a moment: keep the known ones.
   if (next.servers.empty() && !current_.servers.empty() && config_.upstream.servers.empty())
@@ -33,7 +39,7 @@ void UpstreamFollower::watch(uv_loop_t* loop, const std::function<void()>& on_ch
     if (config_.upstream.servers.empty()) on_change();
   };
   for (std::size_t i = 0; i < polls_.size(); ++i)
-    start_or_log(polls_[i], loop, files_[i], kResolvConfPoll, on_file_change, log_);
+    start_or_log(polls_[i], loop, files_[i], kResolvConfPoll, versions_[i], on_file_change, log_);
 }
 
 void UpstreamFollower::stop() {

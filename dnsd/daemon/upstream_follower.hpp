@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/file_poll.hpp"
@@ -36,9 +37,12 @@ class UpstreamFollower {
   const UpstreamConfig& current() const { return current_; }
 
  private:
+  UpstreamConfig select(std::span<const SocketAddress> listening, std::string& warning);
+
   const Config& config_;
   Log& log_;
   const ResolvConfs files_;
+  std::array<FileVersion, kResolvConfPaths.size()> versions_;  // that were read
   std::array<FilePoll, kResolvConfPaths.size()> polls_;
   UpstreamConfig current_;
 };
