@@ -67,6 +67,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       query_settings_(config_, log, started_),
       forwarding_(std::make_shared<ForwardShared>(config_.cache, forward_log_)),
       upstream_(config_, log),
+      reach_(log),
       resolution_(mesh_.registry, mesh_.feed),
       query_logging_(log),
       workers_(log),
@@ -84,6 +85,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
                .kept = kept_,
                .addresses = addresses_,
                .upgrade = upgrade_,
+               .reach = reach_,
                .reloader = reloader_,
                .upstream = upstream_,
                .forwarding = *forwarding_,
@@ -208,7 +210,8 @@ void Daemon::wait_for_sources() {
 Result<void> Daemon::start_workers() {
   query_settings_.renew();
   auto started = workers_.start(config_, upstream_.current(), query_settings_.settings(),
-                                addresses_.listeners(), {budget_, forwarding_, mesh_.publisher});
+                                addresses_.listeners(),
+                                {budget_, forwarding_, mesh_.publisher, reach_.probes()});
   if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_);
   return started;
 }
@@ -338,8 +341,17 @@ void Daemon::housekeep() {
   if (workers_.complaint().empty()) supervisor_.feed_watchdog();
   if (query_settings_.tick(now)) apply_query_settings();
   housekeeper_.tick(now);
+  watch_reach(now);
   health_.tick(now);
   supervisor_.set_status(health_.status_line());
+}
+
+void Daemon::watch_reach(Time now) {
+  const std::uint64_t dropped = workers_.dropped_queries();
+  const bool is_shared = upgrade_.has_predecessor() || upgrade_.has_successor();
+  reach_.tick(now, addresses_.udp_addresses(),
+              !is_shared && workers_.complaint().empty() && dropped == dropped_queries_);
+  dropped_queries_ = dropped;
 }
 
 // --- the end -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "dnsd/daemon/kept_state.hpp"
 #include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/phase.hpp"
+#include "dnsd/daemon/reach_watch.hpp"
 #include "dnsd/daemon/refused_pods.hpp"
 #include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
@@ -39,6 +40,7 @@ class HealthWatch {
     const KeptState& kept;
     const ServedAddresses& addresses;
     const Upgrade& upgrade;
+    const ReachWatch& reach;
     const ConfigReloader& reloader;
     const UpstreamFollower& upstream;
     const ForwardShared& forwarding;

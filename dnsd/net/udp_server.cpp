@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "loop/poll.hpp"
 
@@ -129,7 +130,9 @@ UdpBatch::UdpBatch() : buffers_(new std::uint8_t[kStride * kSize]) {
   }
 }
 
-UdpServer::UdpServer(uv_loop_t* loop, WorkerCounters& counters) : loop_(loop), counters_(counters) {
+UdpServer::UdpServer(uv_loop_t* loop, WorkerCounters& counters,
+                     std::shared_ptr<ReachProbes> reach_probes)
+    : loop_(loop), counters_(counters), reach_probes_(std::move(reach_probes)) {
   out_ = {};
   for (unsigned i = 0; i < UdpBatch::kSize; ++i) {
     out_[i].msg_hdr.msg_iov = &out_vectors_[i];
@@ -323,7 +326,10 @@ void UdpServer::answer_batch(Socket& socket, std::size_t accepted) {
   std::size_t replies = 0;
   for (std::size_t i = 0; i < accepted; ++i) {
     const Datagram& datagram = datagrams_[i];
-    if (datagram.reply_size == QuerySink::kNoReply) continue;
+    if (datagram.reply_size == QuerySink::kNoReply) {
+      if (reach_probes_) reach_probes_->note(datagram.buffer.first(datagram.query_size));
+      continue;
+    }
     counters_.udp_query_sizes.add(datagram.query_size);
     if (datagram.reply_size == QuerySink::kReplyLater) continue;
     if (datagram.reply_size > kUdpBufferSize) {
