@@ -15,6 +15,7 @@
 #include "dnsd/daemon/tcp_limits.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "loop/check_loop.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -295,7 +296,8 @@ void Daemon::apply_config(Config next) {
 }
 
 void Daemon::apply_upstream() {
-  upstream_.follow(addresses_.addresses());
+  for (const std::string& zone : upstream_.follow(addresses_.addresses()))
+    forwarding_->cache.flush_zone(wire::wire_from_host(zone));
   workers_.reconfigure(upstream_.current(), config_.cache);
   resolution_.reconfigure(upstream_.current(), config_.cache);
 }
