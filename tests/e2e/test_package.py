@@ -35,7 +35,7 @@ def run(*arguments, **options):
 def package(tmp_path_factory):
     directory = tmp_path_factory.mktemp("package")
     run(ROOT / "conf" / "debian" / "build-package", binary(), VERSION, directory)
-    (made,) = directory.glob("*.deb")
+    (made,) = directory.glob("meshdns_*.deb")
     return made
 
 
