@@ -93,7 +93,7 @@ def test_declares_what_an_administrator_may_change(package):
 
 def test_installs_every_file_that_its_units_name(root):
     units = list((root / "lib/systemd/system").iterdir())
-    assert len(units) == 5
+    assert len(units) == 7
     for unit in units:
         if unit.is_dir():
             assert [link.resolve() for link in unit.iterdir()] == [unit.parent / "meshdns-resolver-boot.service"]
