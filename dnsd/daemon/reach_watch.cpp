@@ -58,7 +58,8 @@ void ReachWatch::set_targets(std::span<const SocketAddress> listening) {
   targets_.clear();
   troubles_.clear();
   is_asked_ = false;
-  for (SocketAddress& address : addresses_of(listening)) targets_.push_back({std::move(address), 0, ""});
+  for (SocketAddress& address : addresses_of(listening))
+    targets_.push_back({std::move(address), 0, ""});
 }
 
 void ReachWatch::read_arrived(bool is_sure) {
