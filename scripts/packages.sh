@@ -22,7 +22,7 @@ bench_packages=(
 )
 budget_packages=(libbenchmark-dev python3 valgrind)  # what `bench` needs without other servers
 # Packages that tests install on machines of their own, never on this one (tests/harness/machine.py).
-downloaded_packages=(systemd-resolved)
+downloaded_packages=(libbluetooth3 libmm-glib0 libndp0 libnm0 libteamdctl0 network-manager systemd-resolved)
 package_packages=(binutils dpkg-dev file git gzip lintian python3 xz-utils)
 
 # Puts downloaded_packages into build/debs.  Without Debian's archive, their tests are skipped.

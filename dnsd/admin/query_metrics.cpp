@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,27 @@ void collect_durations(MetricCollection& to, const std::vector<WorkerStatus>& wo
                          }));
   to.histograms("dns_request_duration_seconds", "Time from the arrival of a query to its response.")
       .add(std::move(histogram));
+}
+
+using Sizes = SizeHistogram WorkerCounters::*;
+
+void collect_sizes(MetricCollection& to, const std::vector<WorkerStatus>& workers, const char* name,
+                   const char* help, Sizes udp, Sizes tcp) {
+  to.histograms(name, help);
+  for (const auto& [transport, sizes] : {std::pair("udp", udp), std::pair("tcp", tcp)}) {
+    const auto sum = [&](auto read) {
+      return sum_over(workers, [&](const WorkerStatus& w) { return read(w.net.*sizes); });
+    };
+    prometheus::ClientMetric::Histogram histogram;
+    for (std::size_t i = 0; i < SizeHistogram::kBuckets; ++i) {
+      histogram.sample_count += sum([&](const SizeHistogram& h) { return h.count(i); });
+      histogram.bucket.push_back(
+          {histogram.sample_count, static_cast<double>(SizeHistogram::limit(i))});
+    }
+    histogram.bucket.push_back({histogram.sample_count, std::numeric_limits<double>::infinity()});
+    histogram.sample_sum = static_cast<double>(sum([](const SizeHistogram& h) { return h.sum(); }));
+    to.add(std::move(histogram), {{"proto", transport}});
+  }
 }
 
 void collect_connections(MetricCollection& to, const std::vector<WorkerStatus>& workers) {
@@ -131,6 +153,13 @@ void collect_queries(MetricCollection& to, const std::vector<WorkerStatus>& work
   collect_requests(to, workers);
   collect_responses(to, workers);
   collect_durations(to, workers);
+  collect_sizes(to, workers, "dns_request_size_bytes",
+                "Size of a query that is answered, by transport, without the length in front of it "
+                "over TCP.",
+                &WorkerCounters::udp_query_sizes, &WorkerCounters::tcp_query_sizes);
+  collect_sizes(to, workers, "dns_response_size_bytes",
+                "Size of a response, by transport, without the length in front of it over TCP.",
+                &WorkerCounters::udp_reply_sizes, &WorkerCounters::tcp_reply_sizes);
   collect_connections(to, workers);
   collect_drops(to, workers);
 }

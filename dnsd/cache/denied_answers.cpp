@@ -141,7 +141,8 @@ DeniedAnswers::DeniedAnswers(const UpstreamConfig& upstream)
     : addresses_(upstream.deny_answers, upstream.nat64) {
   if (empty()) return;
   for (const auto& [zone, servers] : upstream.zones)
-    exempt_zones_.push_back(wire::wire_from_host(zone));
+    if (!upstream.link_zones.contains(zone))  // which any network may announce
+      exempt_zones_.push_back(wire::wire_from_host(zone));
   std::ranges::sort(exempt_zones_);
 }
 

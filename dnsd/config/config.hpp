@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -250,8 +251,10 @@ struct UpstreamConfig {
   bool case_randomization = true;           // 0x20
   std::string tls_ca_file;                  // key `tls.ca_file`; empty = the system's
   std::vector<IpPrefix> deny_answers;       // rebinding protection
-  // dns64.prefix, filled in by effective_upstream(): no key of its own.
+  // Filled in by UpstreamFollower, without keys of their own: dns64.prefix, and those of `zones`
+  // that are domains of this machine's links.
   std::optional<IpPrefix> nat64;
+  std::set<std::string> link_zones;
   friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
 };
 

@@ -15,7 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds kSteady{25};
 constexpr int kMaxLooks = 20;
 constexpr std::chrono::milliseconds kConfigPoll{1'000};
-constexpr std::chrono::milliseconds kLateLook{2'000};
 
 }  // namespace
 
@@ -31,16 +30,8 @@ void ConfigReloader::reload_changed_soon(uv_loop_t* loop, std::function<void()> 
 void ConfigReloader::watch(uv_loop_t* loop, std::function<void()> on_due) {
   if (path().empty()) return;
   const auto look = [this, loop, on_due = std::move(on_due)] { reload_changed_soon(loop, on_due); };
-  start_or_log(file_, loop, path(), kConfigPoll, look, log_);
-  // libuv compares with its own first look at the file, in another thread: it does not tell of a
-  // change before that.
-  late_look_.open(loop, look);
-  late_look_.start(kLateLook);
-}
-
-void ConfigReloader::stop_watching() {
-  file_.close();
-  late_look_.close();
+  // The text tells whether it has changed, whatever version was read.
+  start_or_log(file_, loop, path(), kConfigPoll, FileVersion(), look, log_);
 }
 
 void ConfigReloader::stop() {

@@ -32,7 +32,7 @@ class ConfigReloader {
   void remember_text() { last_text_ = text_hash(); }
   // Calls reload_changed_soon() whenever the file has changed.  Without a file it does nothing.
   void watch(uv_loop_t* loop, std::function<void()> on_due);
-  void stop_watching();
+  void stop_watching() { file_.close(); }
   void stop();
 
   // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
@@ -52,7 +52,6 @@ class ConfigReloader {
   const ConfigFiles files_;
   Log& log_;
   FilePoll file_;
-  loop::Timer late_look_;
   loop::Timer timer_;
   std::function<void()> on_due_;
   std::string text_;  // as it was at the last look

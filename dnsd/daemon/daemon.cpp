@@ -15,6 +15,7 @@
 #include "dnsd/daemon/tcp_limits.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "loop/check_loop.hpp"
+#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -67,6 +68,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       query_settings_(config_, log, started_),
       forwarding_(std::make_shared<ForwardShared>(config_.cache, forward_log_)),
       upstream_(config_, log),
+      reach_(log),
       resolution_(mesh_.registry, mesh_.feed),
       query_logging_(log),
       workers_(log),
@@ -85,6 +87,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
                .kept = kept_,
                .addresses = addresses_,
                .upgrade = upgrade_,
+               .reach = reach_,
                .reloader = reloader_,
                .upstream = upstream_,
                .forwarding = *forwarding_,
@@ -213,7 +216,8 @@ void Daemon::wait_for_sources() {
 Result<void> Daemon::start_workers() {
   query_settings_.renew();
   auto started = workers_.start(config_, upstream_.current(), query_settings_.settings(),
-                                addresses_.listeners(), {budget_, forwarding_, mesh_.publisher});
+                                addresses_.listeners(),
+                                {budget_, forwarding_, mesh_.publisher, reach_.probes()});
   if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_, kernel_);
   return started;
 }
@@ -299,7 +303,8 @@ void Daemon::apply_config(Config next) {
 }
 
 void Daemon::apply_upstream() {
-  upstream_.follow(addresses_.addresses());
+  for (const std::string& zone : upstream_.follow(addresses_.addresses()))
+    forwarding_->cache.flush_zone(wire::wire_from_host(zone));
   workers_.reconfigure(upstream_.current(), config_.cache);
   resolution_.reconfigure(upstream_.current(), config_.cache);
 }
@@ -347,6 +352,7 @@ void Daemon::housekeep() {
   if (query_settings_.tick(now)) apply_query_settings();
   follow_kernel();
   housekeeper_.tick(now);
+  watch_reach(now);
   health_.tick(now);
   supervisor_.set_status(health_.status_line());
 }
@@ -355,6 +361,14 @@ void Daemon::housekeep() {
 void Daemon::follow_kernel() {
   if (upgrade_.successor_serves()) return kernel_.close();
   kernel_.tick(addresses_.addresses());
+}
+
+void Daemon::watch_reach(Time now) {
+  const std::uint64_t dropped = workers_.dropped_queries();
+  const bool is_shared = upgrade_.has_predecessor() || upgrade_.has_successor();
+  reach_.tick(now, addresses_.udp_addresses(),
+              !is_shared && workers_.complaint().empty() && dropped == dropped_queries_);
+  dropped_queries_ = dropped;
 }
 
 // --- the end -------------------------------------------------------------------------------------

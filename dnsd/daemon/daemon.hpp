@@ -31,6 +31,7 @@
 #include "dnsd/daemon/phase.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/query_settings_keeper.hpp"
+#include "dnsd/daemon/reach_watch.hpp"
 #include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/signals.hpp"
@@ -93,6 +94,7 @@ class Daemon {
   void update_state();
   void housekeep();
   void follow_kernel();
+  void watch_reach(Time now);
   void drain_workers();
   void stop_timers();
   void shut_down();
@@ -113,6 +115,8 @@ class Daemon {
   std::shared_ptr<TcpBudget> budget_;
   const std::shared_ptr<ForwardShared> forwarding_;
   UpstreamFollower upstream_;
+  ReachWatch reach_;
+  std::uint64_t dropped_queries_ = 0;  // as of the last second
   EndpointResolution resolution_;
   QueryLogging query_logging_;
   WorkerPool workers_;

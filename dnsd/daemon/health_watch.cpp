@@ -31,6 +31,7 @@ Readiness HealthWatch::readiness() const {
   if (!kept.vip_trouble().empty()) degraded.push_back("persistent VIPs: " + kept.vip_trouble());
   for (const auto& failure : watched_.addresses.unbound())
     degraded.push_back("not bound: " + failure);
+  std::ranges::copy(watched_.reach.troubles(), std::back_inserter(degraded));
   if (std::string trouble = watched_.addresses.metrics_trouble(); !trouble.empty())
     degraded.push_back(std::move(trouble));
   if (const std::string& trouble = watched_.upgrade.trouble(); !trouble.empty())

@@ -15,6 +15,7 @@
 #include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/phase.hpp"
+#include "dnsd/daemon/reach_watch.hpp"
 #include "dnsd/daemon/refused_pods.hpp"
 #include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
@@ -40,6 +41,7 @@ class HealthWatch {
     const KeptState& kept;
     const ServedAddresses& addresses;
     const Upgrade& upgrade;
+    const ReachWatch& reach;
     const ConfigReloader& reloader;
     const UpstreamFollower& upstream;
     const ForwardShared& forwarding;

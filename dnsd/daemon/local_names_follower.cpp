@@ -13,6 +13,7 @@ constexpr std::chrono::milliseconds kPoll{500};
 }  // namespace
 
 void LocalNamesFollower::read(const Config& config) {
+  version_ = FileVersion::of(config.hosts.file);
   read_hosts(config.hosts.file);
   const auto names = std::make_shared<const LocalNames>(hosts_, config.overrides);
   names_ = names->empty() ? nullptr : names;
@@ -26,7 +27,7 @@ void LocalNamesFollower::watch(uv_loop_t* loop, const Config& config,
     read(config);
     on_change();
   };
-  start_or_log(poll_, loop, config.hosts.file, kPoll, std::move(read_again), log_);
+  start_or_log(poll_, loop, config.hosts.file, kPoll, version_, std::move(read_again), log_);
 }
 
 void LocalNamesFollower::read_hosts(const std::string& path) {

@@ -33,6 +33,7 @@ class LocalNamesFollower {
 
   Log& log_;
   FilePoll poll_;
+  FileVersion version_;  // that was read
   HostsFile hosts_;
   std::shared_ptr<const LocalNames> names_;
 };

@@ -139,6 +139,13 @@ void ServedAddresses::bind() {
   bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
 }
 
+std::vector<SocketAddress> ServedAddresses::udp_addresses() const {
+  std::vector<SocketAddress> addresses;
+  for (const Listener& listener : listeners_.listeners())
+    if (!listener.udp.empty()) addresses.push_back(listener.address);
+  return addresses;
+}
+
 void ServedAddresses::apply_listeners() {
   auto change = listeners_.change_to(config_.server.listen);
   for (const auto& failure : change.failures) unbound_.push_back(failure.message);

@@ -61,6 +61,8 @@ class ServedAddresses {
   const ListenerSet& listeners() const { return listeners_; }
   ListenerSet& listeners() { return listeners_; }
   std::vector<SocketAddress> addresses() const { return listeners_.addresses(); }
+  // Of those, with a UDP socket.
+  std::vector<SocketAddress> udp_addresses() const;
   // Of the admin endpoint, or "off".
   std::string admin_address() const { return admin_.address(); }
 

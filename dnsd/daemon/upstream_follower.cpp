@@ -10,34 +10,91 @@ namespace {
 
 constexpr std::chrono::milliseconds kResolvConfPoll{2'000};
 
+// "corp.example 10.8.0.1:53, 10.8.0.2:53; ..."
+std::string describe_link_zones(const UpstreamConfig& upstream) {
+  std::string text;
+  for (const std::string& zone : upstream.link_zones) {
+    text += (text.empty() ? "" : "; ") + zone;
+    for (const UpstreamServer& server : upstream.zones.at(zone)) text += " " + server.to_string();
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::map<std::string, std::vector<UpstreamServer>> link_zones(const UpstreamConfig& upstream) {
+  auto zones = upstream.zones;
+  std::erase_if(zones, [&](const auto& zone) { return !upstream.link_zones.contains(zone.first); });
+  return zones;
+}
+
 }  // namespace
+
+UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening,
+                                        std::string& warning) {
+  for (std::size_t i = 0; i < files_.size(); ++i) versions_[i] = FileVersion::of(files_[i]);
+  UpstreamConfig next = effective_upstream(config_, listening, &warning, files_);
+  if (config_.upstream.servers.empty()) add_link_routes(next, links_.routes(), listening);
+  return next;
+}
 
 void UpstreamFollower::choose(std::span<const SocketAddress> listening) {
   std::string warning;
-  current_ = effective_upstream(config_, listening, &warning, files_);
+  current_ = select(listening, warning);
   if (!warning.empty()) log_.warn(warning);
 }
 
-void UpstreamFollower::follow(std::span<const SocketAddress> listening) {
+std::vector<std::string> UpstreamFollower::follow(std::span<const SocketAddress> listening) {
+  if (loop_ != nullptr) follow_links();
   std::string warning;
-  UpstreamConfig next = effective_upstream(config_, listening, &warning, files_);
+  UpstreamConfig next = select(listening, warning);
   if (!warning.empty()) log_.write_folded(LogLevel::Warn, warning);
   // A resolv.conf that is being rewritten may name no server for a moment: keep the known ones.
   if (next.servers.empty() && !current_.servers.empty() && config_.upstream.servers.empty())
     next.servers = current_.servers;
-  current_ = std::move(next);
+  auto before = std::exchange(current_, std::move(next));
+  return changed_link_zones(before);
 }
 
-void UpstreamFollower::watch(uv_loop_t* loop, const std::function<void()>& on_change) {
-  const auto on_file_change = [this, on_change] {
-    if (config_.upstream.servers.empty()) on_change();
+std::vector<std::string> UpstreamFollower::changed_link_zones(const UpstreamConfig& before) {
+  const auto old_zones = link_zones(before);
+  const auto new_zones = link_zones(current_);
+  std::vector<std::string> changed;
+  for (const auto& [zone, servers] : old_zones)
+    if (const auto it = new_zones.find(zone); it == new_zones.end() || it->second != servers)
+      changed.push_back(zone);
+  for (const auto& [zone, servers] : new_zones)
+    if (!old_zones.contains(zone)) changed.push_back(zone);
+  if (!changed.empty())
+    log_.info("domains of the network links have changed",
+              {{"zones", describe_link_zones(current_)}});
+  return changed;
+}
+
+void UpstreamFollower::watch(uv_loop_t* loop, std::function<void()> on_change) {
+  loop_ = loop;
+  on_change_ = std::move(on_change);
+  const auto on_file_change = [this] {
+    if (!config_.upstream.servers.empty()) return;
+    links_.ask_again();
+    on_change_();
   };
   for (std::size_t i = 0; i < polls_.size(); ++i)
-    start_or_log(polls_[i], loop, files_[i], kResolvConfPoll, on_file_change, log_);
+    start_or_log(polls_[i], loop, files_[i], kResolvConfPoll, versions_[i], on_file_change, log_);
+  follow_links();
+}
+
+void UpstreamFollower::follow_links() {
+  const bool is_wanted = config_.upstream.servers.empty();
+  if (is_wanted == links_.is_running()) return;
+  if (is_wanted)
+    links_.start(loop_, [this] { on_change_(); });
+  else
+    links_.stop();
 }
 
 void UpstreamFollower::stop() {
   for (FilePoll& poll : polls_) poll.close();
+  links_.stop();
+  loop_ = nullptr;
 }
 
 }  // namespace meshdns::dnsd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upstream servers in use, through changes of the configuration and of this machine's
-// resolv.conf.
+// The upstream servers in use, through changes of the configuration, of this machine's resolv.conf,
+// and of its network links.
 #pragma once
 
 #include <uv.h>
@@ -8,10 +8,13 @@
 #include <array>
 #include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/links/link_follower.hpp"
 #include "dnsd/log/log.hpp"
 
 namespace meshdns::dnsd {
@@ -27,19 +30,29 @@ class UpstreamFollower {
 
   // Selects the servers at the start.  `listening`: our own addresses, which are left out.
   void choose(std::span<const SocketAddress> listening);
-  // Selects them again.  A resolv.conf without servers leaves those that are known.
-  void follow(std::span<const SocketAddress> listening);
-  // Calls `on_change` when a resolv.conf has changed and the configuration names no servers.
-  void watch(uv_loop_t* loop, const std::function<void()>& on_change);
+  // Selects them again.  A resolv.conf without servers leaves those that are known.  Returns the
+  // zones of links that have other servers now, or none any more: answers in caches are not theirs.
+  std::vector<std::string> follow(std::span<const SocketAddress> listening);
+  // Calls `on_change` when a resolv.conf or a link has changed and the configuration names no
+  // servers.
+  void watch(uv_loop_t* loop, std::function<void()> on_change);
   void stop();
 
   const UpstreamConfig& current() const { return current_; }
 
  private:
+  UpstreamConfig select(std::span<const SocketAddress> listening, std::string& warning);
+  std::vector<std::string> changed_link_zones(const UpstreamConfig& before);
+  void follow_links();
+
   const Config& config_;
   Log& log_;
   const ResolvConfs files_;
+  uv_loop_t* loop_ = nullptr;  // from watch() on
+  std::function<void()> on_change_;
+  std::array<FileVersion, kResolvConfPaths.size()> versions_;  // that were read
   std::array<FilePoll, kResolvConfPaths.size()> polls_;
+  LinkFollower links_;
   UpstreamConfig current_;
 };
 

@@ -67,12 +67,30 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
   return upstream;
 }
 
+void add_link_routes(UpstreamConfig& upstream, const LinkRoutes& routes,
+                     std::span<const SocketAddress> listening) {
+  const auto own = local_addresses();
+  for (const auto& [zone, servers] : routes.zones) {
+    const auto others = exclude_own(servers, listening, own);
+    if (others.empty() || upstream.zones.contains(zone)) continue;
+    for (const auto& address : others)
+      upstream.zones[zone].push_back({UpstreamTransport::Plain, address, ""});
+    upstream.link_zones.insert(zone);
+  }
+  auto for_all = upstream.servers;
+  std::erase_if(for_all, [&](const UpstreamServer& server) {
+    return std::ranges::find(routes.only_for_zones, server.address) != routes.only_for_zones.end();
+  });
+  if (!for_all.empty()) upstream.servers = std::move(for_all);
+}
+
 Forwarder::Route route_for(const UpstreamConfig& upstream, std::string_view wire_name) {
   std::string host;
   wire::host_from_wire(wire_name, host);
   const auto* const zone = zone_for(upstream, host);
   Forwarder::Route route;
   if (zone != nullptr) route.zone = zone->first;
+  route.is_of_link = upstream.link_zones.contains(route.zone);
   for (const auto& server : zone != nullptr ? zone->second : upstream.servers)
     route.servers.push_back(server.to_string());
   return route;

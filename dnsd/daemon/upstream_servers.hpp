@@ -13,15 +13,16 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/socket_address.hpp"
 #include "dnsd/forward/forwarder.hpp"
+#include "dnsd/links/link_dns.hpp"
 
 namespace meshdns::dnsd {
 
 // The files that name the servers of this machine, in this order: the usual file; the servers that
-// systemd-resolved got from the network, for when the first names only its stub; the servers that
-// meshdns-resolver(8) saved, for when the first names only meshdns.
-inline constexpr std::array<const char*, 3> kResolvConfPaths = {
+// systemd-resolved got from the network, for when the first names only its stub; those that
+// NetworkManager got, and those that meshdns-resolver saved, for when the first names only meshdns.
+inline constexpr std::array<const char*, 4> kResolvConfPaths = {
     "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
-    "/var/lib/meshdns-resolver/upstream.conf"};
+    "/run/NetworkManager/no-stub-resolv.conf", "/var/lib/meshdns-resolver/upstream.conf"};
 
 // `config.upstream` with its servers filled in: of the first of `resolv_confs` that names others
 // than ourselves and systemd-resolved's stub, which may send its questions back to us; failing
@@ -30,6 +31,11 @@ inline constexpr std::array<const char*, 3> kResolvConfPaths = {
 UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAddress> listening,
                                   std::string* warning,
                                   std::span<const char* const> resolv_confs = kResolvConfPaths);
+
+// Adds the zones of this machine's links that `upstream` does not have, and takes their servers out
+// of those for all other names, unless none would be left.
+void add_link_routes(UpstreamConfig& upstream, const LinkRoutes& routes,
+                     std::span<const SocketAddress> listening);
 
 // The servers for one name (lower-case wire form) and the zone that they are configured for.
 Forwarder::Route route_for(const UpstreamConfig& upstream, std::string_view wire_name);

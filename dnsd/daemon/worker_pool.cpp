@@ -26,6 +26,7 @@ Result<void> WorkerPool::start(const Config& config, const UpstreamConfig& upstr
   for (unsigned i = 0; i < listeners.workers(); ++i) {
     WorkerOptions options;
     options.index = i;
+    options.reach_probes = shared.reach_probes;
     options.cpu = config.server.cpu_affinity ? static_cast<int>(i) : -1;
     auto unit = WorkerUnit::create(options, shared.budget, shared.forwarding, shared.publisher,
                                    upstream, config.cache, settings);
@@ -110,6 +111,12 @@ std::vector<WorkerStatus> WorkerPool::statuses() const {
 
 WorkersStatus WorkerPool::status() const {
   return {units_.size(), statuses(), liveness_.stuck().size(), avoided_.size(), complaint()};
+}
+
+std::uint64_t WorkerPool::dropped_queries() const {
+  std::uint64_t dropped = 0;
+  for (const auto& unit : units_) dropped += unit->net().udp_socket_overflow.value();
+  return dropped;
 }
 
 LoadHistory::Totals WorkerPool::totals() const {

@@ -39,6 +39,7 @@ class WorkerPool {
     std::shared_ptr<TcpBudget> budget;
     std::shared_ptr<ForwardShared> forwarding;
     registry::Publisher& publisher;
+    std::shared_ptr<ReachProbes> reach_probes;
   };
   // Starts one for each set of sockets that `listeners` has.
   Result<void> start(const Config& config, const UpstreamConfig& upstream,
@@ -69,6 +70,8 @@ class WorkerPool {
   void watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now);
   // Says which loops have stood still for Liveness::kStuckAfter; empty if none has.
   std::string complaint() const { return liveness_.complaint(); }
+  // Queries that the kernel has dropped since the start, because a receive buffer was full.
+  std::uint64_t dropped_queries() const;
   // Logs clients that are over the rate limit.
   void tell_of_limited_clients();
 

@@ -200,7 +200,7 @@ void Forwarder::close() {
 
 Forwarder::Route Forwarder::route(std::string_view wire_name) const {
   const UpstreamGroup& group = groups_.group_of(wire_name);
-  Route route{group.zone, {}};
+  Route route{group.zone, group.is_of_link, {}};
   for (const auto& upstream : group.upstreams) route.servers.push_back(upstream->name());
   return route;
 }

@@ -101,9 +101,10 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   void close();
 
   // The servers that are asked for a name (lower-case wire form), and the zone of the configuration
-  // that says so (empty: upstream.servers).
+  // or of a network link that says so (empty: upstream.servers).
   struct Route {
     std::string zone;
+    bool is_of_link = false;
     std::vector<std::string> servers;
   };
   Route route(std::string_view wire_name) const;

@@ -47,6 +47,7 @@ void UpstreamGroups::reconfigure(const UpstreamConfig& config) {
   for (const auto& [zone, servers] : config.zones) {
     auto group = std::make_unique<UpstreamGroup>();
     group->zone = zone;
+    group->is_of_link = config.link_zones.contains(zone);
     for (const UpstreamServer& server : servers)
       group->upstreams.push_back(upstream_of(server, options, kept));
     zones_.add(wire::wire_from_host(zone), std::move(group));

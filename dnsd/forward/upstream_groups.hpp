@@ -23,6 +23,7 @@ using UpstreamList = std::vector<std::shared_ptr<Upstream>>;
 // Servers that are asked for the same names.
 struct UpstreamGroup {
   std::string zone;  // as configured; empty = upstream.servers
+  bool is_of_link = false;
   UpstreamList upstreams;
   std::uint32_t turn = 0;  // round robin
 };

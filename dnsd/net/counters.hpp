@@ -3,22 +3,10 @@
 // readable by any thread at any time.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include "dnsd/net/counter.hpp"
+#include "dnsd/net/size_histogram.hpp"
 
 namespace meshdns::dnsd {
-
-class Counter {
- public:
-  void add(std::uint64_t n = 1) {
-    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-  void set(std::uint64_t n) { value_.store(n, std::memory_order_relaxed); }
-  std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> value_{0};
-};
 
 struct alignas(64) WorkerCounters {
   Counter heartbeat;  // moves once a second while the loop turns
@@ -32,6 +20,8 @@ struct alignas(64) WorkerCounters {
   Counter udp_socket_overflow;  // dropped by the kernel: receive buffer full
   Counter udp_send_errors;      // replies that the kernel refused
   Counter udp_receive_errors;
+  SizeHistogram udp_query_sizes;
+  SizeHistogram udp_reply_sizes;
 
   Counter tcp_queries;
   Counter tcp_replies;
@@ -47,6 +37,8 @@ struct alignas(64) WorkerCounters {
   Counter tcp_closed_backlog;      // stalled longest while all together held too much
   Counter tcp_held;                // a gauge: octets of unfinished queries and unsent replies
   Counter tcp_accept_errors;
+  SizeHistogram tcp_query_sizes;  // without the length in front
+  SizeHistogram tcp_reply_sizes;
 };
 
 }  // namespace meshdns::dnsd

@@ -88,6 +88,24 @@ bool holds_one_of(const std::string& process, const std::vector<std::uint64_t>& 
   return false;
 }
 
+// `skipped`: a process that is not looked at.
+std::optional<SocketOwner> find_owner(const std::vector<std::uint64_t>& inodes, pid_t skipped) {
+  if (inodes.empty()) return std::nullopt;
+  const Directory processes(::opendir("/proc"));
+  if (!processes) return std::nullopt;
+  while (const dirent* const entry = ::readdir(processes.get())) {
+    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (pid <= 0 || pid == skipped) continue;
+    const std::string process = std::string("/proc/") + entry->d_name;
+    if (!holds_one_of(process, inodes)) continue;
+    SocketOwner owner{pid, ""};
+    std::ifstream name(process + "/comm");
+    std::getline(name, owner.program);
+    return owner;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const char* name_of(Protocol protocol) { return protocol == Protocol::Udp ? "UDP" : "TCP"; }
@@ -107,20 +125,11 @@ std::vector<std::uint64_t> inodes_bound_to(const SocketAddress& address, Protoco
 }
 
 std::optional<SocketOwner> owner_of(const std::vector<std::uint64_t>& inodes) {
-  if (inodes.empty()) return std::nullopt;
-  const Directory processes(::opendir("/proc"));
-  if (!processes) return std::nullopt;
-  while (const dirent* const entry = ::readdir(processes.get())) {
-    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (pid <= 0) continue;
-    const std::string process = std::string("/proc/") + entry->d_name;
-    if (!holds_one_of(process, inodes)) continue;
-    SocketOwner owner{pid, ""};
-    std::ifstream name(process + "/comm");
-    std::getline(name, owner.program);
-    return owner;
-  }
-  return std::nullopt;
+  return find_owner(inodes, 0);
+}
+
+std::optional<SocketOwner> other_owner(const SocketAddress& address, Protocol protocol) {
+  return find_owner(inodes_bound_to(address, protocol), ::getpid());
 }
 
 std::string describe_owner(const SocketAddress& address, Protocol protocol) {

@@ -34,6 +34,9 @@ struct SocketOwner {
 // Returns a process that holds one of these sockets, or nullopt if this user may not see any.
 std::optional<SocketOwner> owner_of(const std::vector<std::uint64_t>& inodes);
 
+// Returns another process that has a socket of `address`, or nullopt if this user may not see any.
+std::optional<SocketOwner> other_owner(const SocketAddress& address, Protocol protocol);
+
 // "process 4711 (dnsmasq) is using this port", or how to find out, for an address in use.
 std::string describe_owner(const SocketAddress& address, Protocol protocol);
 

@@ -222,6 +222,7 @@ void TcpServer::answer(Connection& c, std::span<const std::uint8_t> query) {
   const std::size_t size =
       sink_->on_query({out + kTcpPrefix, kTcpBufferSize}, query.size(), reply_to);
   if (size == QuerySink::kNoReply) return;
+  counters_.tcp_query_sizes.add(query.size());
   if (size == QuerySink::kReplyLater) {
     ++c.in_flight;
     return;
@@ -230,6 +231,7 @@ void TcpServer::answer(Connection& c, std::span<const std::uint8_t> query) {
   out[1] = static_cast<std::uint8_t>(size);
   scratch_used_ += kTcpPrefix + size;
   counters_.tcp_replies.add();
+  counters_.tcp_reply_sizes.add(size);
 }
 
 // Sends the replies in the scratch buffer; what the socket does not take waits in the connection.
@@ -369,6 +371,7 @@ void TcpServer::send_later(const ReplyTo& reply_to, std::span<const std::uint8_t
   c->output.push_back(static_cast<std::uint8_t>(message.size()));
   c->output.insert(c->output.end(), message.begin(), message.end());
   counters_.tcp_replies.add();
+  counters_.tcp_reply_sizes.add(message.size());
 }
 
 void TcpServer::drop(const ReplyTo& reply_to) {

@@ -141,7 +141,9 @@ UdpBatch::UdpBatch() : buffers_(new std::uint8_t[kStride * kSize]) {
   }
 }
 
-UdpServer::UdpServer(uv_loop_t* loop, WorkerCounters& counters) : loop_(loop), counters_(counters) {
+UdpServer::UdpServer(uv_loop_t* loop, WorkerCounters& counters,
+                     std::shared_ptr<ReachProbes> reach_probes)
+    : loop_(loop), counters_(counters), reach_probes_(std::move(reach_probes)) {
   out_ = {};
   for (unsigned i = 0; i < UdpBatch::kSize; ++i) {
     out_[i].msg_hdr.msg_iov = &out_vectors_[i];
@@ -354,8 +356,12 @@ void UdpServer::answer_batch(Socket& socket, std::size_t accepted) {
   std::size_t replies = 0;
   for (std::size_t i = 0; i < accepted; ++i) {
     const Datagram& datagram = datagrams_[i];
-    if (datagram.reply_size == QuerySink::kNoReply || datagram.reply_size == QuerySink::kReplyLater)
+    if (datagram.reply_size == QuerySink::kNoReply) {
+      if (reach_probes_) reach_probes_->note(datagram.buffer.first(datagram.query_size));
       continue;
+    }
+    counters_.udp_query_sizes.add(datagram.query_size);
+    if (datagram.reply_size == QuerySink::kReplyLater) continue;
     if (datagram.reply_size > kUdpBufferSize) {
       counters_.udp_dropped_long.add();
       continue;
@@ -363,6 +369,7 @@ void UdpServer::answer_batch(Socket& socket, std::size_t accepted) {
     const unsigned from = origin_[i];
     msghdr& header = out_[replies].msg_hdr;
     out_vectors_[replies] = {datagram.buffer.data(), datagram.reply_size};
+    counters_.udp_reply_sizes.add(datagram.reply_size);
     header.msg_name = &in_.names[from];
     header.msg_namelen = in_.messages[from].msg_hdr.msg_namelen;
     header.msg_control = nullptr;
@@ -431,6 +438,7 @@ void UdpServer::send_later(const ReplyTo& reply_to, std::span<const std::uint8_t
   late_fds_[i] = socket->fd();
   std::memcpy(late_.buffer(i), message.data(), message.size());
   late_.vectors[i].iov_len = message.size();
+  counters_.udp_reply_sizes.add(message.size());
   msghdr& header = late_.messages[i].msg_hdr;
   header.msg_namelen = write_peer(late_.names[i], socket->family, reply_to);
   header.msg_control = nullptr;

@@ -22,6 +22,7 @@
 #include "dnsd/net/counters.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/net/reach_probes.hpp"
 
 namespace meshdns::dnsd {
 
@@ -57,7 +58,8 @@ class UdpBatch {
 // The worker's thread only, but for construction and add() before it runs.
 class UdpServer {
  public:
-  UdpServer(uv_loop_t* loop, WorkerCounters& counters);
+  // `reach_probes` learns of the probes that arrive; null = nobody does.
+  UdpServer(uv_loop_t* loop, WorkerCounters& counters, std::shared_ptr<ReachProbes> reach_probes);
   ~UdpServer();
   UdpServer(const UdpServer&) = delete;
   UdpServer& operator=(const UdpServer&) = delete;
@@ -104,6 +106,7 @@ class UdpServer {
 
   uv_loop_t* loop_;
   WorkerCounters& counters_;
+  const std::shared_ptr<ReachProbes> reach_probes_;
   QuerySink* sink_ = nullptr;
   std::vector<std::shared_ptr<Socket>> sockets_;  // by slot; null = free
   std::vector<std::uint32_t> generations_;        // by slot

@@ -52,7 +52,7 @@ int Worker::init_loop() {
   uv_prepare_init(&loop_, &before_poll_);
   timer_.open(&loop_, [this] { tick(); });
   drain_timer_.open(&loop_, [this] { drain_tick(); });
-  udp_ = std::make_unique<UdpServer>(&loop_, counters_);
+  udp_ = std::make_unique<UdpServer>(&loop_, counters_, options_.reach_probes);
   tcp_ = std::make_unique<TcpServer>(&loop_, counters_, budget_, options_.index);
   budget_->join(options_.index, [this](const TcpBudget::ConnectionId& id) {
     post([this, id] { tcp_->make_room(id); });

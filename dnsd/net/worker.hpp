@@ -16,6 +16,7 @@
 #include "dnsd/net/counters.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/net/reach_probes.hpp"
 #include "dnsd/net/tcp_budget.hpp"
 #include "loop/mailbox.hpp"
 #include "loop/timer.hpp"
@@ -27,8 +28,9 @@ class TcpServer;
 class UdpServer;
 
 struct WorkerOptions {
-  unsigned index = 0;  // which of a listener's sockets are this worker's
-  int cpu = -1;        // the core to stay on; -1 = any
+  unsigned index = 0;                         // which of a listener's sockets are this worker's
+  int cpu = -1;                               // the core to stay on; -1 = any
+  std::shared_ptr<ReachProbes> reach_probes;  // shared by all workers; null = none
 };
 
 class Worker final : private ReplySender {

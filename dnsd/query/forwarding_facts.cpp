@@ -64,7 +64,8 @@ std::string describe_health(const UpstreamStatus& status) {
 std::string describe_route(const Forwarder::Route& route) {
   std::string text;
   for (const std::string& server : route.servers) text += (text.empty() ? "" : ", ") + server;
-  if (!route.zone.empty()) text += " (upstream.zones, " + route.zone + ")";
+  if (!route.zone.empty())
+    text += (route.is_of_link ? " (a network link, " : " (upstream.zones, ") + route.zone + ")";
   return text;
 }
 

@@ -35,7 +35,7 @@ def run(*arguments, **options):
 def package(tmp_path_factory):
     directory = tmp_path_factory.mktemp("package")
     run(ROOT / "conf" / "debian" / "build-package", binary(), VERSION, directory)
-    (made,) = directory.glob("*.deb")
+    (made,) = directory.glob("meshdns_*.deb")
     return made
 
 
@@ -93,7 +93,7 @@ def test_declares_what_an_administrator_may_change(package):
 
 def test_installs_every_file_that_its_units_name(root):
     units = list((root / "lib/systemd/system").iterdir())
-    assert len(units) == 6
+    assert len(units) == 8
     for unit in units:
         if unit.is_dir():
             assert [link.resolve() for link in unit.iterdir()] == [unit.parent / "meshdns-resolver-boot.service"]

@@ -323,6 +323,21 @@ def test_leaves_alone_what_another_has_written_meanwhile(machine):
     assert machine.files() == {"etc/resolv.conf": "nameserver 192.0.2.9\n"}
 
 
+def test_follows_what_another_writes_while_it_runs(machine):
+    assert machine.run("follow").returncode == 0
+    assert machine.files() == {}
+    machine.resolv_conf.write_text(BEFORE)
+    machine.run("apply", MESHDNS_RESOLVER="plain")
+    machine.resolv_conf.write_text("nameserver 192.0.2.9\nsearch new.example\n")  # a DHCP client, say
+    for _ in range(2):
+        assert machine.run("follow").returncode == 0
+    lines = [line for line in machine.resolv_conf.read_text().splitlines() if not line.startswith("#")]
+    assert lines == ["nameserver 127.0.0.1", "search new.example"]
+    assert "192.0.2.9" in (machine.root / "var/lib/meshdns-resolver/upstream.conf").read_text()
+    assert machine.run("restore").returncode == 0
+    assert machine.files() == {"etc/resolv.conf": "nameserver 192.0.2.9\nsearch new.example\n"}
+
+
 def test_sends_only_the_meshs_domains_through_systemd_resolved(machine):
     machine.resolv_conf.write_text(BEFORE)
     result = machine.run("apply", MESHDNS_RESOLVER="resolved", MESHDNS_SERVER="127.0.0.1:15053",

@@ -63,7 +63,7 @@ class Machine:
     def __init__(self, directory):
         self._directory = pathlib.Path(directory) / "machine"
         self._directory.mkdir()
-        self._network = f"meshvm{uuid.uuid4().hex[:6]}"
+        self.network = f"meshvm{uuid.uuid4().hex[:6]}"
         self._upstream = self._init = None
         self._disk = Process(["unshare", "--mount", "bash", "-c", _DISK, "bash", str(self._directory)], "disk")
         try:
@@ -77,14 +77,14 @@ class Machine:
             raise
 
     def _make_network(self):
-        _ip("netns", "add", self._network)
-        _ip("-n", self._network, "link", "set", "lo", "up")
-        _ip("-n", self._network, "link", "add", "net0", "type", "veth", "peer", "name", "net1")
-        _ip("-n", self._network, "address", "add", "192.0.2.10/24", "dev", "net0")
-        _ip("-n", self._network, "address", "add", f"{UPSTREAM}/32", "dev", "net0")
+        _ip("netns", "add", self.network)
+        _ip("-n", self.network, "link", "set", "lo", "up")
+        _ip("-n", self.network, "link", "add", "net0", "type", "veth", "peer", "name", "net1")
+        _ip("-n", self.network, "address", "add", "192.0.2.10/24", "dev", "net0")
+        _ip("-n", self.network, "address", "add", f"{UPSTREAM}/32", "dev", "net0")
         for device in ("net0", "net1"):
-            _ip("-n", self._network, "link", "set", device, "up")
-        with namespaces.inside(self._network):
+            _ip("-n", self.network, "link", "set", device, "up")
+        with namespaces.inside(self.network):
             self._upstream = FakeUpstream(["*.example.net. 60 A 203.0.113.7"], address=UPSTREAM, port=53)
 
     def _make_bare(self):
@@ -108,7 +108,7 @@ class Machine:
 
     def boot(self):
         self._init = Process(
-            ["nsenter", f"--mount=/proc/{self._disk.pid}/ns/mnt", f"--net=/run/netns/{self._network}", "--",
+            ["nsenter", f"--mount=/proc/{self._disk.pid}/ns/mnt", f"--net=/run/netns/{self.network}", "--",
              "unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--cgroup",
              "bash", "-c", _BOOT, "bash", str(self._directory / "root")], "machine")
         eventually(self._find_init, 10)
@@ -154,7 +154,7 @@ class Machine:
         if self._init:
             self._init.kill()
         self._disk.kill()
-        subprocess.run(["ip", "netns", "delete", self._network], check=False, capture_output=True)
+        subprocess.run(["ip", "netns", "delete", self.network], check=False, capture_output=True)
 
 
 # Asks for another name every 20 ms, as a program that runs for years does, and prints what came of it.

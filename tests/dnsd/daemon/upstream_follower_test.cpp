@@ -31,7 +31,8 @@ class UpstreamFollowerTest : public testing::Test {
   const std::vector<SocketAddress> listening_ = {*parse_socket_address("127.0.0.1:53")};
   Config config_;
   Log log_{{.level = LogLevel::Off}};
-  UpstreamFollower follower_{config_, log_, {file_.c_str(), "/nonexistent", "/nonexistent"}};
+  UpstreamFollower follower_{
+      config_, log_, {file_.c_str(), "/nonexistent", "/nonexistent", "/nonexistent"}};
 };
 
 TEST_F(UpstreamFollowerTest, KeepsTheServersWhileAResolvConfNamesNone) {

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Three files as on a machine with systemd-resolved, of which any may be missing.
+// Files as on a machine with systemd-resolved and NetworkManager, of which any may be missing.
 class UpstreamServersTest : public testing::Test {
  public:
   UpstreamServersTest() {
@@ -31,8 +31,8 @@ class UpstreamServersTest : public testing::Test {
   // We listen on 127.0.0.1:53.
   std::vector<std::string> servers(const Config& config = {}) {
     const std::vector<SocketAddress> listening = {*parse_socket_address("127.0.0.1:53")};
-    const std::array<const char*, 3> paths = {paths_[0].c_str(), paths_[1].c_str(),
-                                              paths_[2].c_str()};
+    const std::array<const char*, 4> paths = {paths_[0].c_str(), paths_[1].c_str(),
+                                              paths_[2].c_str(), paths_[3].c_str()};
     warning_.clear();
     std::vector<std::string> list;
     for (const auto& server : effective_upstream(config, listening, &warning_, paths).servers)
@@ -41,7 +41,7 @@ class UpstreamServersTest : public testing::Test {
   }
 
   std::filesystem::path directory_;
-  std::array<std::string, 3> paths_;
+  std::array<std::string, 4> paths_;
   std::string warning_;
 };
 
@@ -73,9 +73,47 @@ TEST_F(UpstreamServersTest, AsksResolvedWhenNothingElseIsKnown) {
 
 TEST_F(UpstreamServersTest, FindsWhatWasPutAsideForUs) {
   write(0, "nameserver 127.0.0.1\n");
-  write(2, "nameserver 192.0.2.3\n");
+  write(3, "nameserver 192.0.2.3\n");
   EXPECT_THAT(servers(), ElementsAre("192.0.2.3:53"));
   EXPECT_EQ(warning_, "");
+}
+
+// They are newer than what was put aside at our start.
+TEST_F(UpstreamServersTest, PrefersTheServersOfNetworkManagerToThosePutAside) {
+  write(0, "nameserver 127.0.0.1\n");
+  write(2, "nameserver 192.0.2.2\n");
+  write(3, "nameserver 192.0.2.3\n");
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.2:53"));
+}
+
+std::vector<std::string> texts(const std::vector<UpstreamServer>& servers) {
+  std::vector<std::string> list;
+  for (const auto& server : servers) list.push_back(server.to_string());
+  return list;
+}
+
+TEST(LinkRoutesTest, SendDomainsOfALinkToItsServers) {
+  const std::vector<SocketAddress> listening = {*parse_socket_address("127.0.0.1:53")};
+  UpstreamConfig upstream;
+  upstream.servers = {*parse_upstream_server("192.0.2.1"), *parse_upstream_server("10.8.0.1")};
+  upstream.zones["own.example"] = {*parse_upstream_server("192.0.2.9")};
+  const LinkRoutes routes{{{"corp.example", {*parse_socket_address("10.8.0.1:53")}},
+                           {"loop.example", {listening[0]}},
+                           {"own.example", {*parse_socket_address("10.8.0.1:53")}}},
+                          {*parse_socket_address("10.8.0.1:53")}};
+  add_link_routes(upstream, routes, listening);
+  EXPECT_THAT(texts(upstream.servers), ElementsAre("192.0.2.1:53"));
+  EXPECT_THAT(texts(upstream.zones["corp.example"]), ElementsAre("10.8.0.1:53"));
+  EXPECT_THAT(texts(upstream.zones["own.example"]), ElementsAre("192.0.2.9:53"));
+  EXPECT_FALSE(upstream.zones.contains("loop.example"));
+  EXPECT_THAT(upstream.link_zones, ElementsAre("corp.example"));
+}
+
+TEST(LinkRoutesTest, LeaveAServerWhereThereIsNoOther) {
+  UpstreamConfig upstream;
+  upstream.servers = {*parse_upstream_server("10.8.0.1")};
+  add_link_routes(upstream, {{}, {*parse_socket_address("10.8.0.1:53")}}, {});
+  EXPECT_THAT(texts(upstream.servers), ElementsAre("10.8.0.1:53"));
 }
 
 TEST_F(UpstreamServersTest, SaysWhyNobodyCanBeAsked) {

@@ -55,7 +55,8 @@ TEST(ForwardingFactsTest, TellHowEachServerIs) {
   UpstreamStatus loop = server("loop");
   loop.looped = true;
   const std::vector<UpstreamStatus> all{server("new"), quick, silent, doubtful, down, loop};
-  const Forwarder::Route route{"", {"new", "quick", "silent", "doubtful", "down", "loop", "gone"}};
+  const Forwarder::Route route{
+      "", false, {"new", "quick", "silent", "doubtful", "down", "loop", "gone"}};
   EXPECT_THAT(forwarding_facts(route, all, {}, kNow).health,
               ElementsAre("new is up, not asked yet", "quick is up, answers in 1.2 ms",
                           "silent is up, but has not answered yet: no answer in time",
