@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the daemon that the admin endpoint shows.  A part of daemon.hpp.
+#include "dnsd/daemon/daemon.hpp"
+#include "dnsd/daemon/upstream_servers.hpp"
+
+namespace meshdns::dnsd {
+
+ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Type type) const {
+  return forwarding_facts(route_for(upstream_.current(), wire_name), *forwarding_, wire_name, type,
+                          uv_hrtime() / 1'000'000);
+}
+
+DaemonParts Daemon::parts() {
+  return {.started = started_,
+          .config = config_,
+          .query_settings = query_settings_.settings(),
+          .registry = mesh_.registry,
+          .streams = registry_streams_,
+          .live = live_page_,
+          .findings = mesh_.feed.findings(),
+          .analysis = mesh_.analysis.status(),
+          .held_origins = mesh_.feed.held_origins(),
+          .feed = mesh_.feed.counters(),
+          .resolver = resolution_.resolver(),
+          .forwarding = *forwarding_,
+          .log = log_,
+          .health = health_.board(),
+          .load = housekeeper_.load(),
+          .latency = housekeeper_.latency(),
+          .upstream_history = housekeeper_.upstreams(),
+          .reloads = reloader_.status(),
+          .http = admin_.counters(),
+          .answers = [this]() -> const AnswerHistory& { return mesh_.answers.history(); },
+          .readiness = [this] { return health_.readiness(); },
+          .workers = [this] { return workers_.status(); },
+          .failing_names = [this](std::size_t limit) { return workers_.failing_names(limit); },
+          .top = [this](std::size_t limit) { return workers_.top(limit); },
+          .sources = [this] { return sources_.reports(); },
+          .state = [this] { return kept_.status(); },
+          .kernel = [this] { return kernel_.feed(); },
+          .kernel_answers = [this] { return kernel_.status(); },
+          .query_logs = [this] { return query_logging_.counts(); },
+          .listening = [this] { return addresses_.addresses(); },
+          .unbound = [this] { return addresses_.unbound(); },
+          .request_reload = [this] { return request_reload(); },
+          .describe_forwarding =
+              [this](std::string_view wire_name, wire::Type type) {
+                return describe_forwarding(wire_name, type);
+              }};
+}
+
+}  // namespace meshdns::dnsd
