@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * The maps that meshdnsd and the kernel program share (server.kernel_answers).  C and C++; the
  * program for the kernel, its loader and the daemon are built from this one file.

@@ -115,7 +115,7 @@ class Serving {
   explicit Serving(ListenerSet set, const TcpLimits& limits = {})
       : listeners(std::move(set)), budget(std::make_shared<TcpBudget>(limits)) {
     for (unsigned i = 0; i < listeners.workers(); ++i) {
-      auto worker = Worker::create({.index = i, .cpu = -1}, budget);
+      auto worker = Worker::create({.index = i, .cpu = -1, .reach_probes = nullptr}, budget);
       EXPECT_TRUE(worker.has_value());
       workers.push_back(*std::move(worker));
       sinks.push_back(std::make_unique<EchoSink>(workers.back()->replies(), i));

@@ -41,7 +41,8 @@ TEST(WorkerTest, HasAHeartbeat) {
 }
 
 TEST(WorkerTest, StaysOnItsCore) {
-  auto worker = Worker::create({.index = 0, .cpu = 0}, std::make_shared<TcpBudget>(TcpLimits{}));
+  auto worker = Worker::create({.index = 0, .cpu = 0, .reach_probes = nullptr},
+                               std::make_shared<TcpBudget>(TcpLimits{}));
   ASSERT_TRUE(worker.has_value());
   const ListenerSet listeners = Serving::open({"127.0.0.1:0"}, 1);
   EchoSink sink((*worker)->replies(), 0);

@@ -36,9 +36,12 @@ std::string cached(const Cache::Entry& entry) {
 }
 
 TEST(ForwardingFactsTest, NameTheServersAndTheZoneTheyAreFor) {
-  EXPECT_EQ(describe_route({"", {"192.0.2.1:53", "192.0.2.2:53"}}), "192.0.2.1:53, 192.0.2.2:53");
-  EXPECT_EQ(describe_route({"corp.example", {"192.0.2.1:53"}}),
+  EXPECT_EQ(describe_route({"", false, {"192.0.2.1:53", "192.0.2.2:53"}}),
+            "192.0.2.1:53, 192.0.2.2:53");
+  EXPECT_EQ(describe_route({"corp.example", false, {"192.0.2.1:53"}}),
             "192.0.2.1:53 (upstream.zones, corp.example)");
+  EXPECT_EQ(describe_route({"corp.example", true, {"192.0.2.1:53"}}),
+            "192.0.2.1:53 (a network link, corp.example)");
   EXPECT_EQ(describe_route({}), "");
 }
 
