@@ -74,7 +74,7 @@ TEST(ForwardingFactsTest, TellOfMessagesThatAreNoReplies) {
   lying.rtt_us = 1'234;
   lying.mismatched = 3;
   const std::vector<UpstreamStatus> all{lying};
-  EXPECT_THAT(forwarding_facts({"", {"lying"}}, all, {}, kNow).health,
+  EXPECT_THAT(forwarding_facts({"", false, {"lying"}}, all, {}, kNow).health,
               ElementsAre("lying is up, answers in 1.2 ms; ignored 3 messages from it that were no "
                           "reply to a query"));
 }
