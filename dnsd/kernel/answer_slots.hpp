@@ -61,10 +61,10 @@ class AnswerSlots {
   };
   Moment now() const { return Moment(sequence_.load(std::memory_order_acquire)); }
   // Whether no change has begun since.  Ask after the stamps have been read: then they are older
-  // than any later change.
+  // than any later change.  Each counter is read and moved in order with the sequence, so that who
+  // has seen a moved counter sees that the change has begun.
   bool holds(const Moment& moment) const {
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return moment.is_usable() && sequence_.load(std::memory_order_relaxed) == moment.sequence_;
+    return moment.is_usable() && sequence_.load(std::memory_order_acquire) == moment.sequence_;
   }
 
   // The slots of the ends of `name` (lower case, no final dot).  False: they are too many.
