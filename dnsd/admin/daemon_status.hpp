@@ -32,7 +32,6 @@ struct WorkerStatus {
 
 // Answers in the kernel (server.kernel_answers).
 struct KernelAnswersStatus {
-  bool is_wanted = false;
   bool is_open = false;
   std::string trouble;                  // why not, or what is left out; empty: nothing
   std::vector<std::uint64_t> counters;  // by meshdns_counter, of the maps; empty: not open

@@ -8,10 +8,8 @@
 namespace meshdns::dnsd {
 
 void collect_kernel_answers(MetricCollection& to, const KernelAnswersStatus& kernel) {
-  if (!kernel.is_wanted) return;
   to.gauges("kernel_answers", "1 while the kernel may answer queries (server.kernel_answers).")
       .add(kernel.is_open ? 1.0 : 0.0);
-  if (kernel.counters.empty()) return;
   to.counters("kernel_passed_total",
               "Number of queries that the program in the kernel left to the daemon, by reason.");
   constexpr std::pair<meshdns_counter, std::string_view> kReasons[] = {
@@ -20,7 +18,8 @@ void collect_kernel_answers(MetricCollection& to, const KernelAnswersStatus& ker
       {MESHDNS_PASSED_OLD, "changed"},  {MESHDNS_PASSED_SIZE, "size"},
       {MESHDNS_PASSED_ASLEEP, "asleep"}};
   for (const auto& [counter, reason] : kReasons)
-    to.add(kernel.counters[counter], {{"reason", std::string(reason)}});
+    to.add(kernel.counters.empty() ? 0 : kernel.counters[counter],
+           {{"reason", std::string(reason)}});
 }
 
 }  // namespace meshdns::dnsd

@@ -30,7 +30,7 @@ void collect_queries(MetricCollection& to, const std::vector<WorkerStatus>& work
 void collect_forwarding(MetricCollection& to, const CacheStatistics& cache,
                         const std::vector<WorkerStatus>& workers,
                         const std::vector<UpstreamStatus>& upstreams);
-// Answers in the kernel; nothing where they are off.
+// Answers in the kernel.
 void collect_kernel_answers(MetricCollection& to, const KernelAnswersStatus& kernel);
 // Sources of resources; those of clusters and of istiod where there are any.
 void collect_sources(MetricCollection& to, const std::vector<SourceReport>& sources);

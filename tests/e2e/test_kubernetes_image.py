@@ -95,9 +95,10 @@ def test_the_image_has_all_that_the_program_loads(image):
     """Also the module for the source `istiod`, and nothing that runs something else."""
     version = subprocess.run(inside(image, "--version"), capture_output=True, text=True, check=False, timeout=seconds(30))
     assert version.returncode == 0 and version.stdout.startswith("meshdnsd "), version.stderr
-    assert os.listdir(image / "usr/sbin") == ["meshdnsd"]
+    assert sorted(os.listdir(image / "usr/sbin")) == ["meshdns-kernel", "meshdnsd"]
     assert not any((image / folder).exists() for folder in ("bin/sh", "usr/bin", "sbin/init"))
-    programs = [path for path in ("usr/sbin/meshdnsd", "usr/lib/meshdns/meshdns-istiod.so") if (image / path).exists()]
+    paths = ("usr/sbin/meshdnsd", "usr/sbin/meshdns-kernel", "usr/lib/meshdns/meshdns-istiod.so")
+    programs = [path for path in paths if (image / path).exists()]
     listed = [subprocess.run(["chroot", image, loader(image), "--list", f"/{path}"], capture_output=True, text=True,
                              check=True, timeout=seconds(30)).stdout for path in programs]
     assert all("libc.so.6 => /" in text and "not found" not in text for text in listed), listed

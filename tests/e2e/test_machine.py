@@ -155,7 +155,7 @@ def walk_through_states(vm, names, may_lose):
     vm.power_off()
     vm.boot()
     names.restart()
-    eventually(vm.asks_meshdns, 15)
+    eventually(vm.asks_meshdns, 30)
     assert names.note("power off, boot") <= may_lose
 
     vm.configure(MISTAKE)
