@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "dnsd/log/log.hpp"
 #include "loop/handle.hpp"
@@ -20,9 +21,13 @@ namespace meshdns::dnsd {
 // A version of a file, as stat(2) tells it.  Files that are missing are equal.  The default differs
 // from every file.
 class FileVersion {
+  auto parts() const { return std::tie(is_known_, device_, inode_, size_, modified_, changed_); }
+
  public:
   static FileVersion of(const std::string& path);
-  friend bool operator==(const FileVersion&, const FileVersion&) = default;
+  friend bool operator==(const FileVersion& a, const FileVersion& b) {
+    return a.parts() == b.parts();
+  }
 
  private:
   bool is_known_ = false;

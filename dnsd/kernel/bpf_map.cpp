@@ -104,12 +104,6 @@ Result<BpfMemory> BpfMemory::map_readable(const BpfMap& map, std::size_t size, s
 BpfMemory::BpfMemory(BpfMemory&& other) noexcept
     : memory_(std::exchange(other.memory_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
-BpfMemory& BpfMemory::operator=(BpfMemory&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
 BpfMemory::~BpfMemory() {
   if (memory_ != nullptr) munmap(memory_, size_);
 }

@@ -79,7 +79,7 @@ class BpfMemory {
   // The same from an offset, a multiple of the page size, for reading only.
   static Result<BpfMemory> map_readable(const BpfMap& map, std::size_t size, std::size_t offset);
   BpfMemory(BpfMemory&& other) noexcept;
-  BpfMemory& operator=(BpfMemory&& other) noexcept;
+  BpfMemory& operator=(BpfMemory&& other) = delete;
   ~BpfMemory();
 
   // REQUIRES: the size of the map allows it.
