@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -38,40 +39,47 @@ template <typename Details>
 class DetailsOwner {
  public:
   DetailsOwner() = default;
-  DetailsOwner(DetailsOwner&& other) noexcept : bits_(std::exchange(other.bits_, 0)) {}
+  DetailsOwner(DetailsOwner&& other) noexcept : owned_(std::exchange(other.owned_, nullptr)) {}
   DetailsOwner& operator=(DetailsOwner&& other) noexcept {
-    std::swap(bits_, other.bits_);
+    std::swap(owned_, other.owned_);
     return *this;
   }
   DetailsOwner& operator=(std::unique_ptr<const Details> details) {
-    return *this = DetailsOwner(reinterpret_cast<std::uintptr_t>(details.release()));
+    take(DetailsOwner(reinterpret_cast<const char*>(details.release())));
+    return *this;
   }
   DetailsOwner& operator=(std::unique_ptr<const ClusterIps> ips) {
-    return *this = DetailsOwner(reinterpret_cast<std::uintptr_t>(ips.release()) | kIsClusterIps);
+    const auto* const object = reinterpret_cast<const char*>(ips.release());
+    take(DetailsOwner(object == nullptr ? nullptr : object + kMark));
+    return *this;
   }
   ~DetailsOwner() {
-    delete get();
-    delete cluster_ips();
+    if (is_marked())
+      delete cluster_ips();
+    else
+      delete get();
   }
 
   const Details* get() const {
-    return (bits_ & kIsClusterIps) != 0 ? nullptr : reinterpret_cast<const Details*>(bits_);
+    return is_marked() ? nullptr : reinterpret_cast<const Details*>(owned_);
   }
   // Null: none.
   const ClusterIps* cluster_ips() const {
-    return (bits_ & kIsClusterIps) == 0
-               ? nullptr
-               : reinterpret_cast<const ClusterIps*>(bits_ & ~kIsClusterIps);
+    return is_marked() ? reinterpret_cast<const ClusterIps*>(owned_ - kMark) : nullptr;
   }
   explicit operator bool() const { return get() != nullptr; }
   const Details* operator->() const { return get(); }
   const Details& operator*() const { return *get(); }
 
  private:
-  static constexpr std::uintptr_t kIsClusterIps = 1;
-  explicit DetailsOwner(std::uintptr_t bits) : bits_(bits) {}
+  // Objects lie at even addresses; a pointer to the second octet of one is to ClusterIps.
+  static constexpr std::ptrdiff_t kMark = 1;
 
-  std::uintptr_t bits_ = 0;
+  explicit DetailsOwner(const char* owned) : owned_(owned) {}
+  bool is_marked() const { return reinterpret_cast<std::uintptr_t>(owned_) % 2 == kMark; }
+  void take(DetailsOwner other) { std::swap(owned_, other.owned_); }
+
+  const char* owned_ = nullptr;
 };
 
 }  // namespace meshdns::registry
