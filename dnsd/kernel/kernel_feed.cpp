@@ -50,12 +50,14 @@ std::uint64_t monotonic_ns() {
 class ViewText {
  public:
   void add(const registry::SymbolRef& symbol) {
-    if (symbol) text_ += symbol->text();
-    text_ += symbol ? '\1' : '\2';
+    if (symbol) return add(symbol->text());
+    text_ += '-';
   }
+  // With its length, so that no part looks like the end of one and the beginning of the next.
   void add(std::string_view part) {
+    text_ += std::to_string(part.size());
+    text_ += ':';
     text_ += part;
-    text_ += '\1';
   }
   std::string_view text() const { return text_; }
 
@@ -187,14 +189,15 @@ bool KernelFeed::offer(const AnswerSlots::Moment& moment, const KernelAnswer& an
   entry.dependency_count = static_cast<std::uint8_t>(slots.size());
   entry.stamp = slots_.stamp(slots);
 
+  const meshdns_question question = question_of(answer);
   meshdns_client client{};
-  std::ranges::copy(view_of(answer.client), client.view);
+  std::ranges::copy(question.view, client.view);
   client.slot = slots_.slot_of(answer.client_address);
   client.stamp = slots_.stamp({&client.slot, 1});
   // From here on the stamps are older than any change that begins.
   if (!slots_.holds(moment) || !is_owner()) return false;
   return store_->put(address_in_maps(answer.client_address), client) &&
-         store_->put(question_of(answer), entry);
+         store_->put(question, entry);
 }
 
 std::optional<KernelEntry> KernelFeed::find(std::string_view name, wire::Type type,
