@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/kernel_answers.hpp"
 
+#include <arpa/inet.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ T random_value() {
 meshdns_endpoint endpoint_in_maps(const SocketAddress& address) {
   meshdns_endpoint endpoint{};
   endpoint.address = address_in_maps(address.ip);
-  endpoint.port = static_cast<__be16>(__builtin_bswap16(address.port));
+  endpoint.port = htons(address.port);
   return endpoint;
 }
 
