@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kLevels = {"INFO", "WARN", "ERROR"};
 constexpr std::array<int, 3> kPriorities = {6, 4, 3};  // of syslog(3)
 
-// What is not printable, and the backslash, as in a zone file.
+// Escapes octets that are not printable, the backslash and the quote, as a zone file does.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -30,7 +30,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string shown(std::string_view value) {
-  const std::string text = escaped(value);
+  std::string text = escaped(value);
   if (!text.empty() && text.find_first_of(" =") == std::string::npos) return text;
   return '"' + text + '"';
 }
