@@ -15,7 +15,7 @@ import pytest
 
 from harness.memory import MEBIBYTE, resident
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, fewer
 from harness.supervisor import HangingThread
 from harness.waiting import eventually, seconds
 
@@ -168,9 +168,9 @@ def test_explanations_for_random_clients_leave_nothing_behind(workspace):
             text = response.read()
             assert response.status == 200 and ns.encode() in text
 
-    explain(2_000)
+    explain(fewer(2_000))
     before = resident(daemon.pid)
-    explain(10_000)
+    explain(fewer(10_000))
     # Each of them kept 400 bytes and more.
     assert not IS_RELEASE or resident(daemon.pid) < before + 2 * MEBIBYTE
 

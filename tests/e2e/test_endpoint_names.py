@@ -9,10 +9,11 @@ import time
 
 from harness.kube_api import make_certificates
 from harness.ports import free_port
+from harness.preset import fewer
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually, seconds
 
-USERS = 4_000
+USERS = fewer(4_000)
 
 
 def admin():

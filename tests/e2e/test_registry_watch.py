@@ -11,6 +11,7 @@ import pytest
 
 from harness.daemon import merge
 from harness.ports import free_port
+from harness.preset import fewer
 from harness.waiting import eventually, seconds
 
 
@@ -203,7 +204,7 @@ def test_changes_come_in_order(start, workspace, watch):
 
 
 @pytest.mark.parametrize("page", ["services", "endpoints"])
-def test_applying_ten_thousand_changes_gives_the_list(start, workspace, watch, page):
+def test_applying_thousands_of_changes_gives_the_list(start, workspace, watch, page):
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
@@ -215,7 +216,7 @@ def test_applying_ten_thousand_changes_gives_the_list(start, workspace, watch, p
     reader.start()
     files = {}
     made = 0
-    while made < 10_000:
+    while made < fewer(10_000):
         name = f"{chance.randrange(8)}.yaml"
         entries = files.setdefault(name, {})
         for _ in range(500):

@@ -28,7 +28,7 @@ spec:
   ports: [{{number: 80, name: http, protocol: HTTP}}]
   resolution: STATIC
 """
-DELAYS_MS = (0, 0.3, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+DELAYS_MS = (0, 1, 10, 100, 500) if IS_SANITIZED else (0, 0.3, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 def is_held(pid, number):
@@ -122,7 +122,7 @@ def test_ends_well_while_a_large_source_is_committed(workspace):
     whole.wait_for_line(rf"\bready: listen=.*hosts={count}\b", 120)
     until_ready_ms = (time.monotonic() - begun) * 1000
     assert whole.stop() == 0, whole.log_tail()
-    for part in range(1, 8):
+    for part in (2, 6) if IS_SANITIZED else range(1, 8):
         process = start(workspace, f"part-{part}", sources=sources)
         send_after(process, until_ready_ms * part / 8, signal.SIGTERM)
         assert process.wait(3) == 0, f"{part}/8 of {until_ready_ms:.0f} ms: {process.log_tail()}"

@@ -14,7 +14,7 @@ import pytest
 from harness.daemon import ROOT, Daemon, binary, merge, run_tool
 from harness.dns_client import Question, ask
 from harness.ports import free_port
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, fewer
 from harness.process import Process
 from harness.real_servers import find_program
 from harness.supervisor import HangingThread, NotifySocket, Sockets, threads
@@ -107,7 +107,7 @@ def test_answers_on_the_sockets_that_it_is_given_and_on_those_of_its_configurati
     assert ask((host, int(port)), Question("api.example.org."), "udp", 5).addresses() == ["10.0.0.7"]
 
 
-RESTARTS = 20
+RESTARTS = fewer(20)
 
 
 class TcpAsker:

@@ -10,3 +10,8 @@ IS_RELEASE = PRESET == "release"
 IS_SANITIZED = PRESET in ("asan-ubsan", "tsan")
 # For tests of the tree and its pages, which no sanitizer changes.
 ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
+
+
+def fewer(count):
+    """A number of repetitions: a fifth of it under a sanitizer, whose builds take five times as long for each."""
+    return count // 5 if IS_SANITIZED else count
