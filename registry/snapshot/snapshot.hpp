@@ -13,7 +13,7 @@
 #include "registry/model/mesh_settings.hpp"
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
-#include "registry/snapshot/member_filter.hpp"
+#include "registry/snapshot/name_filter.hpp"
 #include "registry/snapshot/network_gateways.hpp"
 #include "registry/snapshot/reverse_entry.hpp"
 #include "registry/snapshot/service_record.hpp"
@@ -83,9 +83,9 @@ struct Snapshot {
   HashTrie<ClientEntry> clients;  // by source address; only with by_source_address
   HashTrie<StoredResource> resources;
   HashTrie<NonTerminal> non_terminals;  // above hosts
-  MemberFilter members;
-  Ref<const Client> default_client;  // client.default
-  Ref<const Client> public_client;   // sees public services only
+  NameFilter members;                   // names of the Services that have, or had, endpoints
+  Ref<const Client> default_client;     // client.default
+  Ref<const Client> public_client;      // sees public services only
   Ref<const OriginNames> origins;
   Ref<const NetworkGateways> gateways;  // null: networks are not told apart
   bool by_source_address = false;
