@@ -72,11 +72,6 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return true;
 }
 
-std::string_view parent_of(std::string_view name) {
-  const std::size_t dot = name.find('.');
-  return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
-}
-
 std::size_t count_labels(std::string_view name) {
   if (name.empty()) return 0;
   return 1 + static_cast<std::size_t>(std::ranges::count(name, '.'));

@@ -37,7 +37,10 @@ constexpr bool is_at_or_below(std::string_view name, std::string_view suffix) {
 }
 
 // The name without its first label; empty for a single label.
-std::string_view parent_of(std::string_view name);
+inline std::string_view parent_of(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+}
 std::size_t count_labels(std::string_view name);
 
 // Letters, digits and inner hyphens, 1..63 (Istio's label; RFC 1123).

@@ -77,6 +77,7 @@ struct Snapshot {
   std::shared_ptr<const MeshSettings> settings;
   HashTrie<HostEntry> hosts;
   HashTrie<HostEntry> wildcards;  // by hash_bytes of the suffix; host() is "*.suffix"
+  NameFilter wildcard_suffixes;   // of `wildcards`, and of those that are gone
   HashTrie<ReverseEntry> reverse;
   HashTrie<NamespaceEntry> namespaces;
   HashTrie<PodEntry> pods;

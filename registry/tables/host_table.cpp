@@ -50,6 +50,7 @@ std::size_t HostTable::put(std::string_view host, std::span<const Replacement> r
   for (const Replacement& replacement : replacements)
     if (replacement.record) records.push_back(replacement.record);
   std::ranges::sort(records, [](const auto& a, const auto& b) { return precedes(*a, *b); });
+  if (is_wildcard(host)) wildcard_suffixes_.add(host.substr(2));
   auto& index = is_wildcard(host) ? wildcards_ : hosts_;
   const std::uint64_t hash = hash_of_host(host);
   const auto same = [&](const HostEntry& e) { return e.host() == host; };
@@ -75,6 +76,7 @@ void HostTable::for_each(const AddressUse& use,
 void HostTable::publish_to(Snapshot& snapshot) const {
   snapshot.hosts = hosts_;
   snapshot.wildcards = wildcards_;
+  snapshot.wildcard_suffixes = wildcard_suffixes_;
 }
 
 }  // namespace meshdns::registry

@@ -39,6 +39,7 @@ class HostTable {
  private:
   HashTrie<HostEntry> hosts_;
   HashTrie<HostEntry> wildcards_;  // by the suffix
+  NameFilter wildcard_suffixes_;
 };
 
 }  // namespace meshdns::registry

@@ -308,6 +308,7 @@ Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
   if (snapshot_.wildcards.empty()) return {};
   for (std::string_view suffix = parent_of(name); !suffix.empty() && !is_exhausted();
        suffix = parent_of(suffix)) {
+    if (!snapshot_.wildcard_suffixes.may_have(suffix)) continue;
     spend(kWildcardUnits);
     if (Match match = match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace);
         match && !yields(*match.service, name, trace))
