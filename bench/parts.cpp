@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/entries.hpp"
+#include "dnsd/kernel/answer_slots.hpp"
 #include "registry/registry.hpp"
 #include "registry/view/view.hpp"
 #include "wire/name_text.hpp"
@@ -102,12 +103,10 @@ void LookUp(benchmark::State& state) {
 }
 BENCHMARK(LookUp)->Arg(1'000)->Arg(10'000)->Arg(100'000);
 
-// One EndpointSlice of ten addresses changes one of them; the snapshot before is let go.
-void CommitOneChange(benchmark::State& state) {
+void commit_changes(benchmark::State& state, Registry& registry) {
   const auto services = static_cast<std::size_t>(state.range(0));
-  Registry& registry = shared_registry(services);
   const auto origin = registry.origin("services");
-  std::size_t next = 0;
+  static std::size_t next = 0;  // of all runs: a change to what is there already is none
   for (auto _ : state) {
     Transaction transaction;
     transaction.upsert(slice(next * 7919 % services, 1 + next / services), origin, 0);
@@ -115,7 +114,30 @@ void CommitOneChange(benchmark::State& state) {
     ++next;
   }
 }
+
+// One EndpointSlice of ten addresses changes one of them; the snapshot before is let go.
+void CommitOneChange(benchmark::State& state) {
+  commit_changes(state, shared_registry(static_cast<std::size_t>(state.range(0))));
+}
 BENCHMARK(CommitOneChange)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+
+// The same, and what the kernel has answered with before does not hold any more.
+void CommitOneChangeWithKernelAnswers(benchmark::State& state) {
+  Registry& registry = shared_registry(static_cast<std::size_t>(state.range(0)));
+  std::vector<std::uint64_t> counters(MESHDNS_SLOTS);
+  dnsd::AnswerSlots slots(counters, {});
+  registry.set_before_publish([&](const registry::AnswerChange& change) {
+    slots.begin_change(change, registry.current()->settings->cluster_domain);
+    slots.end_change();
+  });
+  commit_changes(state, registry);
+  registry.set_before_publish(nullptr);
+}
+BENCHMARK(CommitOneChangeWithKernelAnswers)
+    ->Arg(1'000)
+    ->Arg(10'000)
+    ->Arg(100'000)
+    ->Unit(benchmark::kMicrosecond);
 
 // One namespace with 200 ServiceEntries that select 10 of its WorkloadEntries each.
 constexpr std::size_t kSelectors = 200;
