@@ -8,6 +8,7 @@ command_bench() {
     --check | --set-budgets) packages=("${budget_packages[@]}") targets=(bench_hot_path) ;;
     --parts) packages=("${budget_packages[@]}") targets=(bench_parts) ;;
     --worst) packages=("${budget_packages[@]}") targets=(bench_worst_queries) ;;
+    --pods) targets=(meshdnsd meshdns-kernel bench_{echo,load}) ;;
     --changes) packages=("${budget_packages[@]}") targets=(meshdnsd bench_{changes,load}) ;;
   esac
   need "${build_packages[@]}" "${packages[@]}"

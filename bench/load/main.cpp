@@ -2,7 +2,7 @@
 // The load generator of the benchmarks.  Prints what it has seen as one JSON object.
 //
 //   load SERVER PORT QUERIES [--seconds N] [--warm-up N] [--rate QPS] [--burst N] [--window N]
-//        [--sockets N] [--sources FIRST:COUNT] [--skip N] [--tcp] [--pids PID,...]
+//        [--sockets N] [--sources FIRST:COUNT] [--skip N] [--tcp | --sleeps] [--pids PID,...]
 //        [--samples FILE] [--watch-core N]
 #include <arpa/inet.h>
 
@@ -93,6 +93,8 @@ Options parse(int argc, char** argv) {
     const std::string key = argv[i];
     if (key == "--tcp") {
       options.tcp = true;
+    } else if (key == "--sleeps") {
+      options.sleeps = true;
     } else if (i + 1 < argc) {
       set(options, key, argv[++i]);
     } else {
@@ -102,12 +104,15 @@ Options parse(int argc, char** argv) {
   if (options.sockets == 0 || options.window == 0 || options.sources == 0 || options.burst == 0 ||
       options.seconds <= 0)
     usage("sockets, window, sources, burst and seconds are above 0");
+  if (options.sleeps && (options.tcp || options.rate > 0 || options.sockets != 1))
+    usage("--sleeps is for one socket, without --tcp and --rate");
   return options;
 }
 
 void print(const Seen& seen, const Meter& meter) {
-  std::printf("{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"sent\": %llu, \"answered\": %llu, ",
-              meter.seconds(), meter.cpu_seconds(), static_cast<unsigned long long>(seen.sent),
+  std::printf("{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"machine_cpu_seconds\": %.6f, ",
+              meter.seconds(), meter.cpu_seconds(), meter.machine_cpu_seconds());
+  std::printf("\"sent\": %llu, \"answered\": %llu, ", static_cast<unsigned long long>(seen.sent),
               static_cast<unsigned long long>(seen.answered));
   std::printf("\"lost\": %llu, \"unexpected\": %llu, \"with_answers\": %llu, \"truncated\": %llu, ",
               static_cast<unsigned long long>(seen.lost),

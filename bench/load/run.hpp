@@ -31,6 +31,7 @@ struct Options {
   unsigned sources = 1;            // client addresses from first_source on
   unsigned skip = 0;               // queries at the beginning of the file
   bool tcp = false;
+  bool sleeps = false;  // until replies come, as a client does
   std::vector<int> server_processes;
   std::string samples;    // a file for each latency of a UDP run at a rate; "" = none
   int watched_core = -1;  // the server's, for stalls; -1 = none
@@ -94,7 +95,7 @@ class Schedule {
   bool warmed_up_ = false;
 };
 
-// The interval that counts: wall clock and the server's CPU time.
+// The interval that counts: wall clock, the server's CPU time and that of the whole machine.
 class Meter {
  public:
   explicit Meter(std::vector<int> processes) : processes_(std::move(processes)) {}
@@ -102,15 +103,19 @@ class Meter {
   void stop();
   double seconds() const { return seconds_; }
   double cpu_seconds() const { return cpu_seconds_; }
+  double machine_cpu_seconds() const { return machine_cpu_seconds_; }
 
  private:
   // User and system time of all threads.
   double cpu_now() const;
+  // Time in which a core of the machine was not idle, of all cores.
+  static double machine_cpu_now();
 
   std::vector<int> processes_;
   Clock::time_point started_;
   double seconds_ = 0;
   double cpu_seconds_ = 0;
+  double machine_cpu_seconds_ = 0;
 };
 
 // `stalls`: of the generator's own core, on which it never sleeps.

@@ -38,13 +38,14 @@ class UdpSocket {
  public:
   UdpSocket(const Options& options, unsigned index)
       : options_(options), source_(index * 7919U % options.sources), asked_(65536) {
-    fd_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    fd_ = ::socket(AF_INET, SOCK_DGRAM | (options.sleeps ? 0 : SOCK_NONBLOCK), 0);
     const int size = 4 << 20;
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     if (fd_ < 0 ||
         (!names_source() && ::connect(fd_, reinterpret_cast<const sockaddr*>(&options.server),
                                       sizeof options.server) != 0))
       die("connect");
+    if (options.sleeps) sleep_at_most(kLostAfter);
     prepare(out_, out_vectors_);
     prepare(in_, in_vectors_);
     for (unsigned i = 0; i < kBatchSize; ++i) in_vectors_[i] = {replies_[i].data(), kReplySize};
@@ -83,7 +84,7 @@ class UdpSocket {
 
   // The number of replies to the queries.
   unsigned receive(Seen& seen) {
-    const int n = ::recvmmsg(fd_, in_.data(), kBatchSize, 0, nullptr);
+    const int n = ::recvmmsg(fd_, in_.data(), kBatchSize, MSG_WAITFORONE, nullptr);
     if (n <= 0) return 0;
     const auto now = Clock::now();
     unsigned expected = 0;
@@ -102,6 +103,11 @@ class UdpSocket {
   struct Control {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(in_pktinfo))> octets;
   };
+
+  void sleep_at_most(std::chrono::microseconds time) const {
+    const timeval limit{0, time.count()};
+    if (::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) die("SO_RCVTIMEO");
+  }
 
   static void prepare(std::array<mmsghdr, kBatchSize>& messages,
                       std::array<iovec, kBatchSize>& vectors) {
@@ -209,6 +215,19 @@ void saturate(const Options& options, const Sockets& sockets, QueryFile& queries
   }
 }
 
+// As a client that has so many queries in flight at most, and sleeps until replies come.
+void take_turns(const Options& options, UdpSocket& socket, QueryFile& queries, Seen& seen,
+                Meter& meter) {
+  Schedule schedule(options);
+  for (;;) {
+    const auto now = Clock::now();
+    if (schedule.is_over(now)) return;
+    if (schedule.is_warm(now)) start_measuring(seen, meter);
+    socket.send(std::min(options.window - socket.unanswered(), kBatchSize), queries, now, seen);
+    if (socket.receive(seen) == 0) socket.give_up_all(seen);
+  }
+}
+
 // Latency counts from when a query was due, so that a server that stalls is not asked less and does
 // not look better for it.
 void keep_rate(const Options& options, const Sockets& sockets, QueryFile& queries, Seen& seen,
@@ -255,6 +274,8 @@ void run_udp(const Options& options, Seen& seen, Meter& meter, std::vector<Stall
       seen.samples.reserve(static_cast<std::size_t>(
           options.rate * (options.warm_up_seconds + options.seconds) * 1.1));
     keep_rate(options, sockets, queries, seen, meter, stalls);
+  } else if (options.sleeps) {
+    take_turns(options, *sockets.front(), queries, seen, meter);
   } else {
     saturate(options, sockets, queries, seen, meter);
   }

@@ -7,11 +7,11 @@ import struct
 from suite import data
 
 
-def ask(port, name, timeout=0.5, tcp=False, source=None):
+def ask(port, name, timeout=0.5, tcp=False, source=None, address="127.0.0.1"):
     """(rcode, sorted A addresses) of a reply, or None without one."""
     query = data.message(name, message_id=0x4242)
     try:
-        reply = _exchange_tcp(port, query, timeout) if tcp else _exchange_udp(port, query, timeout, source)
+        reply = _exchange_tcp((address, port), query, timeout) if tcp else _exchange_udp((address, port), query, timeout, source)
     except OSError:
         return None
     if reply is None or len(reply) < 12 or reply[:2] != query[:2]:
@@ -19,18 +19,18 @@ def ask(port, name, timeout=0.5, tcp=False, source=None):
     return reply[3] & 15, sorted(_addresses(reply))
 
 
-def _exchange_udp(port, query, timeout, source):
+def _exchange_udp(server, query, timeout, source):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.settimeout(timeout)
         if source:
             udp.bind((source, 0))
-        udp.connect(("127.0.0.1", port))
+        udp.connect(server)
         udp.send(query)
         return udp.recv(65535)
 
 
-def _exchange_tcp(port, query, timeout):
-    with socket.create_connection(("127.0.0.1", port), timeout) as tcp:
+def _exchange_tcp(server, query, timeout):
+    with socket.create_connection(server, timeout) as tcp:
         tcp.sendall(struct.pack(">H", len(query)) + query)
         got = b""
         while len(got) < 2 or len(got) < 2 + struct.unpack(">H", got[:2])[0]:

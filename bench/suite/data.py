@@ -5,6 +5,7 @@ A world is one zone, mesh.example, with virtual addresses, services of three add
 service of 300 endpoints, and an empty zone, cluster.local.  Each server gets it in the form that it reads.
 """
 
+import dataclasses
 import ipaddress
 import json
 import random
@@ -18,8 +19,7 @@ ROTATED = 1000
 WILDCARDS = 1000
 ENDPOINTS = 300
 SEED = 20260101
-CLIENT_NAMESPACES = 200
-FIRST_CLIENT = "127.77.0.1"
+OWN_HOSTS = 10
 
 
 def address(block, index):
@@ -41,6 +41,25 @@ def wildcard(index):
 
 def headless_host():
     return f"headless.{ZONE}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Clients:
+    """A Pod of each of so many namespaces, at addresses from `first` on."""
+
+    first: str
+    namespaces: int
+
+    def address(self, index):
+        return str(ipaddress.IPv4Address(self.first) + index)
+
+    @property
+    def option(self):
+        """Of the load generator."""
+        return ("--sources", f"{self.first}:{self.namespaces}")
+
+
+CLIENTS = Clients("127.77.0.1", 200)
 
 
 class World:
@@ -150,26 +169,27 @@ def write_manifests_json(path, world):
         out.write("\n]}\n")
 
 
-def write_client_manifests(path):
-    """The world seen by clients of 200 namespaces: a Pod each, and ten hosts that each namespace defines for itself."""
+def write_client_manifests(path, clients):
+    """A Pod of each namespace, and ten hosts that each namespace defines for itself."""
     with open(path, "w") as out:
-        for i in range(CLIENT_NAMESPACES):
+        for i in range(clients.namespaces):
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client", "namespace": f"team-{i:03d}"},
-                   "spec": {}, "status": {"phase": "Running", "podIP": client_address(i),
-                                          "podIPs": [{"ip": client_address(i)}]}}
+                   "spec": {}, "status": {"phase": "Running", "podIP": clients.address(i),
+                                          "podIPs": [{"ip": clients.address(i)}]}}
             out.write("---\n" + json.dumps(pod) + "\n")
-            for k in range(10):
-                entry = service_entry(f"own-{k}", [own_host(k)], [address(6, 10 * i + k)],
+            for k in range(OWN_HOSTS):
+                entry = service_entry(f"own-{k}", [own_host(k)], [own_address(i, k)],
                                       namespace=f"team-{i:03d}", export_to=".")
                 out.write("---\n" + json.dumps(entry) + "\n")
 
 
-def client_address(index):
-    return str(ipaddress.IPv4Address(FIRST_CLIENT) + index)
-
-
 def own_host(index):
     return f"own-{index}.{ZONE}"
+
+
+def own_address(namespace, index):
+    """What namespace number `namespace` has defined for own_host(index)."""
+    return address(6, OWN_HOSTS * namespace + index)
 
 
 def cached_host(index):
@@ -206,6 +226,12 @@ class Questions:
     def hits(self):
         return self._draw(host, self.names)
 
+    def of_views(self, views):
+        """Query number i is that of client i modulo `views`; each name belongs to one of them."""
+        draw = self._random
+        views = min(views, self.names)
+        return [host(draw.randrange(self.names // views) * views + i % views) for i in range(self.COUNT // views * views)]
+
     def rotated(self):
         return self._draw(rotated_host, ROTATED)
 
@@ -229,5 +255,5 @@ class Questions:
 
     def of_clients(self):
         draw = self._random
-        return [own_host(draw.randrange(10)) if draw.random() < 0.1 else host(draw.randrange(self.names))
+        return [own_host(draw.randrange(OWN_HOSTS)) if draw.random() < 0.1 else host(draw.randrange(self.names))
                 for _ in range(self.COUNT)]

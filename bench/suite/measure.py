@@ -142,12 +142,12 @@ class Bench:
     def _start_one(self, name, make, role, world, files, upstream, certificate):
         cache = role in servers.OF_ROLE or name in servers.BEHIND_NSD
         place = self._place(f"{name}-{role}-{world.names}", world=None if cache else world, files=files,
-                            upstream=upstream if cache else 0, by_source_address=role == "clients",
+                            upstream=upstream if cache else 0, clients=data.CLIENTS if role == "clients" else None,
                             certificate=certificate)
         server = Server(name, make(place), place.directory, place.port, SERVER_CORE)
         self._running.append(server)
         question = data.cached_host(world.names - 1) if role in servers.OF_ROLE else data.host(world.names - 1)
-        source = data.client_address(0) if role == "clients" else None
+        source = data.CLIENTS.first if role == "clients" else None
         server.wait_until(lambda: _answers(name, client.ask(place.port, question, 0.1, source=source)))
         return server
 
@@ -205,9 +205,9 @@ class Bench:
         """Returns the reason why the server is not measured; "" if a sample of its answers is correct."""
         for name in random.Random(data.SEED).sample(names, min(20, len(names))):
             wanted_rcode, wanted = workload.expect(world, name)
-            source = data.client_address(0) if workload.role == "clients" else None
+            source = data.CLIENTS.first if workload.role == "clients" else None
             if source and name.startswith("own-"):
-                wanted = [data.address(6, int(name.split(".")[0][4:]))]
+                wanted = [data.own_address(0, int(name.split(".")[0][4:]))]
             got = client.ask(server.port, name, 2.0, tcp=workload.tcp, source=source)
             if got != (wanted_rcode, wanted):
                 return f"answers {name} with {_shorten(got)}, not {_shorten((wanted_rcode, wanted))}"

@@ -17,18 +17,20 @@ TLS_NAME = "upstream.example"
 
 @dataclasses.dataclass
 class Place:
-    """The address and directory of a server, and the data that it serves."""
+    """The port, address and directory of a server, and the data that it serves."""
 
     directory: pathlib.Path
     port: int
     programs: pathlib.Path            # our own: the build directory
+    address: str = "127.0.0.1"
     world: data.World | None = None   # of a local server
     upstream: int = 0                 # port on 127.0.0.1, of a cache
     certificate: pathlib.Path | None = None  # of an upstream that is asked over TLS, for TLS_NAME
     manifests: str = "yaml"           # or json
-    by_source_address: bool = False
+    clients: data.Clients | None = None  # of many namespaces, by their source address
     files: pathlib.Path | None = None  # zone files that were written once for all
     state: pathlib.Path | None = None  # where ours keeps its state; not kept unless the directory is there
+    kernel_maps: pathlib.Path | None = None  # where ours puts answers into the kernel
 
     def write(self, name, text):
         path = self.directory / name
@@ -39,7 +41,7 @@ class Place:
 # --- ours -------------------------------------------------------------------------------------------------------------
 
 def echo(place):
-    return [place.programs / "bench_echo", "127.0.0.1", place.port]
+    return [place.programs / "bench_echo", place.address, place.port]
 
 
 def meshdnsd(place):
@@ -48,17 +50,18 @@ def meshdnsd(place):
     if place.world is not None:
         write = data.write_manifests_json if place.manifests == "json" else data.write_manifests_yaml
         write(resources / f"world.{place.manifests}", place.world)
-        if place.by_source_address:
-            data.write_client_manifests(resources / "clients.yaml")
+        if place.clients:
+            data.write_client_manifests(resources / "clients.yaml", place.clients)
     upstream = f'"127.0.0.1:{place.upstream}"' if place.upstream else '"127.0.0.1:9"'
     tls = ""
     if place.certificate:
         upstream = f'"tls://127.0.0.1:{place.upstream}#{TLS_NAME}"'
         tls = f", tls: {{ ca_file: {place.certificate} }}"
-    by_source = str(place.by_source_address).lower()
+    by_source = str(place.clients is not None).lower()
+    kernel = f", kernel_answers: on, kernel_maps: {place.kernel_maps}" if place.kernel_maps else ""
     state = place.state if place.state and place.state.is_dir() else '""'
     config = place.write("meshdns.yaml", f"""\
-server: {{ listen: ["127.0.0.1:{place.port}"], workers: 1 }}
+server: {{ listen: ["{place.address}:{place.port}"], workers: 1{kernel} }}
 admin: {{ listen: "" }}
 log: {{ level: warn }}
 mesh: {{ authoritative: true }}
@@ -77,7 +80,7 @@ def nsd(place):
     zones = "".join(f'zone:\n    name: {zone}\n    zonefile: "{path}"\n' for zone, path in _zone_files(place))
     config = place.write("nsd.conf", f"""\
 server:
-    ip-address: 127.0.0.1@{place.port}
+    ip-address: {place.address}@{place.port}
     server-count: 1
     do-ip6: no
     username: ""
@@ -105,7 +108,7 @@ def knot(place):
     config = place.write("knot.conf", f"""\
 server:
     rundir: "{directory}"
-    listen: 127.0.0.1@{place.port}
+    listen: {place.address}@{place.port}
     udp-workers: 1
     tcp-workers: 1
     background-workers: 1
@@ -132,7 +135,7 @@ def bind(place):
     config = place.write("named.conf", f"""\
 options {{
     directory "{directory}"; pid-file none; session-keyfile none; dnssec-validation no;
-    listen-on port {place.port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};
+    listen-on port {place.port} {{ {place.address}; }}; listen-on-v6 {{ none; }};
     minimal-responses yes; zone-statistics no; notify no; empty-zones-enable no;
     max-records-per-type 0;
     {role}
@@ -168,7 +171,8 @@ server:
   pidfile: "{place.directory}/unbound.pid"
   use-syslog: no
   verbosity: 0
-  interface: 127.0.0.1@{place.port}
+  interface: {place.address}@{place.port}
+  access-control: 0.0.0.0/0 allow
   do-ip6: no
   do-not-query-localhost: no
   module-config: "iterator"
@@ -191,8 +195,8 @@ remote-control:
 def dnsdist(place):
     tls = f', tls="openssl", caStore="{place.certificate}", subjectName="{TLS_NAME}"' if place.certificate else ""
     config = place.write("dnsdist.lua", f"""\
-setLocal("127.0.0.1:{place.port}", {{tcpFastOpenQueueSize=0}})
-setACL({{"127.0.0.0/8"}})
+setLocal("{place.address}:{place.port}", {{tcpFastOpenQueueSize=0}})
+setACL({{"0.0.0.0/0"}})
 newServer({{address="127.0.0.1:{place.upstream}", healthCheckMode="up", sockets=4{tls}}})
 setRingBuffersSize(1, 1)
 setMaxUDPOutstanding(65535)
@@ -223,7 +227,7 @@ setMaxUDPOutstanding(65535)
 
 def recursor(place):
     settings = [
-        "local-address=127.0.0.1", f"local-port={place.port}", "threads=1", "pdns-distributes-queries=no",
+        f"local-address={place.address}", f"local-port={place.port}", "threads=1", "pdns-distributes-queries=no",
         "reuseport=yes", "distributor-threads=0", "quiet=yes", "loglevel=3", "daemon=no", "write-pid=no",
         f"socket-dir={place.directory}", f"config-dir={place.directory}", "security-poll-suffix=", "dnssec=off",
         "max-packetcache-entries=400000", "packetcache-ttl=86400", "stats-ringbuffer-entries=0",
@@ -241,7 +245,7 @@ def recursor(place):
 
 def knot_resolver(place):
     config = place.write("kresd.conf", f"""\
-net.listen('127.0.0.1', {place.port}, {{ kind = 'dns' }})
+net.listen('{place.address}', {place.port}, {{ kind = 'dns' }})
 net.ipv6 = false
 modules.unload('ta_update')
 modules.unload('ta_signal_query')
@@ -256,7 +260,7 @@ policy.add(policy.all(policy.FORWARD('127.0.0.1@{place.upstream}')))
 
 
 def dnsmasq(place):
-    lines = [f"port={place.port}", "listen-address=127.0.0.1", "bind-interfaces", "no-resolv", "no-hosts",
+    lines = [f"port={place.port}", f"listen-address={place.address}", "bind-interfaces", "no-resolv", "no-hosts",
              "cache-size=200000", "user=root", "group=root", f"pid-file={place.directory}/dnsmasq.pid", "no-poll",
              "dns-forward-max=4096", "log-facility=-", "local-ttl=30", "max-cache-ttl=86400"]
     if place.world is not None:

@@ -44,7 +44,6 @@ def _missed(_world, _name):
     return 0, ["10.99.0.1"]
 
 
-CLIENTS = ("--sources", f"{data.FIRST_CLIENT}:{data.CLIENT_NAMESPACES}")
 TCP = ("--tcp", "--sockets", "8", "--window", "128")
 OURS = ("echo", "meshdnsd")
 
@@ -62,7 +61,7 @@ ALL = [
     Workload("headless-tcp", "300 addresses over TCP", "local", 10_000, "headless", _known,
              ("--tcp", "--sockets", "8", "--window", "16"), tcp=True, quick=False),
     Workload("views", "one address, clients of 200 namespaces by their source address", "clients", 10_000, "of_clients",
-             _known, CLIENTS, only=OURS),
+             _known, data.CLIENTS.option, only=OURS),
     Workload("cache-hit", "names of an upstream, cached", "cache", 10_000, "cached", _cached, rate=True),
     Workload("cache-miss", "names of an upstream, asked for the first time", "cache", 10_000, "missed", _missed,
              ("--window", "64"), quick=False),

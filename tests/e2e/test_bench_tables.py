@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
-from suite import changes, latency, measure, workloads  # noqa: E402
+from suite import changes, data, latency, measure, pods, workloads  # noqa: E402
 
 from harness.preset import ONCE  # noqa: E402
 
@@ -44,7 +44,7 @@ def test_quantiles_are_those_of_the_ordered_latencies():
 
 def row_of(server, p99s):
     calm = [latency.Calm((20, p99, 900), 5_000, 0.1, p99 / 10) for p99 in p99s]
-    return measure.Row(server, "vip-10k", by_rate={5_000: calm, 30_000: calm, "half": calm})
+    return measure.Row(server, "vip-10k", by_rate={**dict.fromkeys(latency.RATES, calm), "half": calm})
 
 
 def test_the_table_has_the_medians_of_the_rounds_and_the_best_server_first():
@@ -54,12 +54,12 @@ def test_the_table_has_the_medians_of_the_rounds_and_the_best_server_first():
     assert text.index("| fast |") < text.index("| slow |")
     assert "20, 200 (90 to 300), 900" in text
     assert "5000: 20, 60 (60 to 60), 900 | 10% |" in text
-    assert "| slow | 20.00 | 20.00 |" in text
+    assert "| slow | 20.00 | 20.00 | 20.00 |" in text
     assert "bind was not measured: it is not installed" in text
 
 
 def test_the_table_of_cpu_has_ratios_to_the_echo_server():
-    assert latency.cpu_table([row_of("echo", [40]), row_of("other", [50, 50])])[3] == "| other | 5.00 (1.25) | 5.00 (1.25) |"
+    assert latency.cpu_table([row_of("echo", [40]), row_of("other", [50, 50])])[3] == "| other | 5.00 (1.25) | 5.00 (1.25) | 5.00 (1.25) |"
 
 
 def test_the_table_of_changes_compares_a_registry_at_rest_with_one_that_changes():
@@ -71,3 +71,21 @@ def test_the_table_of_changes_compares_a_registry_at_rest_with_one_that_changes(
     lines = changes.section(costs)
     assert lines[-4:-1] == ["| echo |  |  | 2.00 | 1.00 |  |  |", "| meshdnsd | 1000 | 1 | 2.30 | 1.15 |  |  |",
                             "| meshdnsd | 1000 | 1000 | 2.50 | 1.25 | 1.50, 3.00, 5.25 | 118 |"]
+
+
+def test_each_name_of_a_pod_bench_is_asked_by_one_client_and_the_clients_take_turns():
+    names = data.Questions(1_000).of_views(10)
+    asked_by = {}
+    for number, name in enumerate(names):
+        asked_by.setdefault(name, set()).add(number % 10)
+    assert len(asked_by) == 1_000
+    assert all(len(clients) == 1 for clients in asked_by.values())
+
+
+def test_the_table_of_pods_has_medians_and_the_median_of_the_ratios_to_the_echo_server():
+    def row(server, cpu, times, lost=0):
+        return pods.Row(server, 10_000, 1, 8, False, [pods.Sample(c, t, 2 * t, 1e6, lost) for c, t in zip(cpu, times)])
+
+    lines = pods.section([row("echo", [4, 5, 10], [20, 30, 40]), row("fast", [1, 1, 5], [10, 15, 20], lost=1)])
+    assert lines[0] == "### 10,000 names, 1 view, client and server on a core each"
+    assert lines[-2] == "| 8 | fast (3 lost) | 1.0 (1.0 to 5.0) | 0.25 | 15.0 (10.0 to 20.0) | 0.50 | 30.0 |"
