@@ -49,16 +49,14 @@ run_ctest() {
 }
 
 # end_to_end PRESET [PYTEST ARGUMENT... TEST...]
-# Real daemons, clients and clocks, which wait more than they work: on two cores, five files at a time, and four under a
-# sanitizer, where they work more.  A test that hangs fails by itself, with its stack.  Failed files run once more,
-# alone; the summary says so.
+# Real daemons, clients and clocks, which wait more than they work: on two cores, five files at a time.  A test that
+# hangs fails by itself, with its stack.  Failed files run once more, alone; the summary says so.
 end_to_end() {
-  local preset=$1 status=0 files=$((2 * jobs))
+  local preset=$1 status=0
   shift
-  [ "$preset" != release ] || files=$((2 * jobs + 1))
   sanitizer_environment "$preset"
   cd "$root"
-  run_pytest "$preset" pytest.xml --numprocesses "$files" --dist loadfile --timeout 300 --durations=5 "$@" ||
+  run_pytest "$preset" pytest.xml --numprocesses "$((2 * jobs + 1))" --dist loadfile --timeout 300 --durations=5 "$@" ||
     status=$?
   if [ "$status" = 1 ]; then
     status=0
@@ -130,7 +128,7 @@ test_preset() {
   stage "$preset: unit tests" unit_tests "$preset"
   stage "$preset: end-to-end tests" end_to_end "$preset" tests/e2e tests/scenarios
   end_building_ahead
-  [ "$preset" = release ] || stage_beside "$preset: chaos" chaos "$preset" 300
+  [ "$preset" = release ] || stage_beside "$preset: chaos" chaos "$preset" 120
 }
 
 end_what_runs_beside() {

@@ -7,7 +7,10 @@ import pytest
 
 from harness.daemon import run_tool
 from harness.ports import free_port
+from harness.preset import NO_THREADS
 from harness.waiting import eventually
+
+pytestmark = NO_THREADS
 
 ONLY_OF_THE_DAEMON = re.compile(r"(since|last change of the name|cache,|upstream:)")
 PORT = {"number": 443, "name": "tls", "protocol": "TLS"}

@@ -10,6 +10,8 @@ IS_RELEASE = PRESET == "release"
 IS_SANITIZED = PRESET in ("asan-ubsan", "tsan")
 # For tests of the tree and its pages, which no sanitizer changes.
 ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
+# For tests of commands with one thread, and of what the daemon's control thread does alone.
+NO_THREADS = pytest.mark.skipif(PRESET == "tsan", reason="one thread does all of it: ThreadSanitizer sees nothing")
 
 
 def fewer(count):
