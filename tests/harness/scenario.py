@@ -244,11 +244,15 @@ class ScenarioRun:
         for name, identity in clients.items():
             home = self.directory / f"daemon-{name}"
             home.mkdir()
-            config = merge(base_config(self.resources, [u.server for u in self.upstreams]),
-                           self._expand(self.scenario.get("config", {})))
+            config = merge(self._base_config(name), self._expand(self.scenario.get("config", {})))
             if identity:
                 config = merge(config, {"client": {"default": identity}})
             self.daemons[name] = Daemon(config, home)
+
+    def _base_config(self, client):
+        """The configuration below the scenario's, for the daemon of that client."""
+        del client
+        return base_config(self.resources, [u.server for u in self.upstreams])
 
     def _expand(self, value):
         """`$UPSTREAM0`, `$UPSTREAM1`, ... and `$DIRECTORY` in a configuration's texts."""
@@ -284,7 +288,7 @@ class ScenarioRun:
             before = sum(len(u.received(question.name)) for u in self.upstreams)
             for way in transports:
                 for _ in range(step.get("repeat", 1)):
-                    self._check(step, ask(daemon.server, question, way))
+                    self._check(step, self._ask(daemon, question, way))
             if "first_share" in step:
                 self._check_first_share(step, daemon, question)
             sent = sum(len(u.received(question.name)) for u in self.upstreams) - before
@@ -293,6 +297,13 @@ class ScenarioRun:
         asked = sorted((self._asked_upstream() - asked_before).elements())
         assert asked == sorted(step.get("asked_upstream", asked)), (
             f"{step['query']}: the upstreams were asked {asked}, not {step['asked_upstream']}")
+
+    def _ask(self, daemon, question, transport):
+        """One question of a step."""
+        return self._ask_once(daemon, question, transport)
+
+    def _ask_once(self, daemon, question, transport="udp"):
+        return ask(daemon.server, question, transport)
 
     def _asked_upstream(self):
         return collections.Counter(str(received) for upstream in self.upstreams for received in upstream.received()
@@ -322,11 +333,10 @@ class ScenarioRun:
             expected["authority"] = ["SOA"]
         return expected
 
-    @staticmethod
-    def _check_first_share(step, daemon, question):
+    def _check_first_share(self, step, daemon, question):
         """How often each address is the first of 400 answers, see tests/scenarios/README.md."""
-        firsts = collections.Counter(dict.fromkeys(ask(daemon.server, question).addresses(), 0))
-        firsts.update(ask(daemon.server, question).addresses()[0] for _ in range(_SHARED_ANSWERS))
+        firsts = collections.Counter(dict.fromkeys(self._ask_once(daemon, question).addresses(), 0))
+        firsts.update(self._ask_once(daemon, question).addresses()[0] for _ in range(_SHARED_ANSWERS))
         if step["first_share"] == "even":
             assert max(firsts.values()) - min(firsts.values()) <= _WORKERS, f"{firsts} is not even"
             return

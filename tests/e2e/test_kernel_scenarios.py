@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scenarios, asked through the kernel (server.kernel_answers): its answers are the daemon's, octet by octet.
+
+MESHDNS_KERNEL_SCENARIOS=all runs all of them; without, those below, which have most answers of the registry."""
+
+import contextlib
+import os
+import time
+
+import pytest
+
+from harness.daemon import ROOT
+from harness.kernel_node import KernelNode
+from harness.kernel_program import NotPermittedError
+from harness.kernel_scenario import KernelScenarioRun, Tally, let_pods_ask_from_loopback, maps_of
+from harness.namespaces import inside
+from harness.preset import IS_SANITIZED
+from harness.scenario import load, takes_too_long
+
+pytestmark = [pytest.mark.root,
+              pytest.mark.skipif(IS_SANITIZED, reason="no sanitizer sees the program, and scenarios_test runs the rest")]
+
+FOLDER = ROOT / "tests" / "scenarios"
+IS_ALL = os.environ.get("MESHDNS_KERNEL_SCENARIOS") == "all"
+FILES = ("kubernetes/03-headless", "serviceentry/01-addresses", "visibility/04-identity", "sources/01-changes")
+# Answers of the kernel, at least.
+FLOOR = 400 if IS_ALL else 60
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    try:
+        made = KernelNode(tmp_path_factory.mktemp("kernel"))
+    except NotPermittedError as reason:
+        pytest.skip(str(reason))
+    with contextlib.closing(made):
+        let_pods_ask_from_loopback(made.node)
+        yield made
+
+
+def scenarios():
+    """(file, scenario, client): a scenario of several clients has one turn for each."""
+    paths = sorted(FOLDER.rglob("*.yaml")) if IS_ALL else [FOLDER / f"{name}.yaml" for name in FILES]
+    for path in paths:
+        for scenario in load(path):
+            if not takes_too_long(scenario):
+                for client in scenario.get("clients", {"": None}):
+                    yield path.relative_to(FOLDER), scenario, client
+
+
+def test_the_kernel_answers_scenarios_as_the_daemon_does(node, tmp_path):
+    total, failures = Tally(), []
+    with inside(node.node.name), maps_of(node) as maps:
+        for number, (file, scenario, client) in enumerate(scenarios()):
+            directory, tally, started = tmp_path / str(number), Tally(), time.monotonic()
+            directory.mkdir()
+            run = KernelScenarioRun(node, maps, tally, scenario, directory, client)
+            try:
+                run.run()
+            except AssertionError as failure:
+                failures.append(f"{file}: {scenario['name']} ({client}): {failure}")
+            total += tally
+            print(f"{file}: {scenario['name']} {client}: {tally}; {time.monotonic() - started:.2f} s")
+    print(f"all: {total}")
+    assert not failures, f"{len(failures)} scenarios failed:\n" + "\n".join(failures)
+    assert total["kernel"] >= FLOOR, f"the kernel answered too little: {total}"
