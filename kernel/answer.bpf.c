@@ -13,6 +13,7 @@
 //   5. the size that the client takes
 //   6. the route back: by the interface and to the MAC address that the query came from.  A client
 //      that forges another's address gets no answer here.
+//   7. the client's limit of answers
 //
 // Entries of LRU maps can be overwritten for another key while they are read.  So the program
 // copies an entry, and then looks it up again: the copy is whole if the key still leads to the same
@@ -21,6 +22,7 @@
 // The program never writes to the packet directly.  The kernel would make each packet's header
 // writable before the program runs, which copies it for most TCP segments.
 
+#include "kernel/program_limit.h"
 #include "kernel/program_maps.h"
 #include "kernel/program_query.h"
 #include "kernel/program_reply.h"
@@ -74,9 +76,9 @@ static __always_inline bool is_sound(const struct meshdns_answer* answer) {
           answer->record_count * answer->record_size <= answer->tail_size);
 }
 
-// Copies the answer for the client to `mine`, and gives the entry.  Fills in the question's view.
-// Returns the counter of the obstacle, or MESHDNS_COUNTERS.
-static __always_inline enum meshdns_counter find_answer(const struct query* query,
+// Copies the answer for the client to `mine`, and gives the entry.  Fills in the question's view
+// and the client's account.  Returns the counter of the obstacle, or MESHDNS_COUNTERS.
+static __always_inline enum meshdns_counter find_answer(struct query* query,
                                                         struct meshdns_question* question,
                                                         struct work* mine,
                                                         struct meshdns_answer** found) {
@@ -87,6 +89,8 @@ static __always_inline enum meshdns_counter find_answer(const struct query* quer
   const struct meshdns_client* const client = bpf_map_lookup_elem(&clients, &query->client);
   if (!client || !is_current_client(client, everything)) return MESHDNS_PASSED_CLIENT;
   __builtin_memcpy(question->view, client->view, sizeof question->view);
+  query->account = client->account;
+  query->tag = client->tag;
 
   struct meshdns_answer* const entry = bpf_map_lookup_elem(&answers, question);
   if (!entry) return MESHDNS_PASSED_ABSENT;
@@ -120,6 +124,7 @@ static __always_inline int answer_query(struct __sk_buff* skb, struct query* que
   if (size > reply_limit(query)) return pass(MESHDNS_PASSED_SIZE);
   obstacle = find_obstacle(skb, query, size);
   if (obstacle != MESHDNS_COUNTERS) return pass(obstacle);
+  if (!pay(state, query)) return pass(MESHDNS_PASSED_LIMIT);
 
   if (bpf_skb_change_tail(skb, query->dns + size, 0) != 0) return pass(MESHDNS_PASSED_OTHER);
   const __u32 turn = answer->record_count > 1 ? __sync_fetch_and_add(&entry->turn, 1) : 0;

@@ -17,7 +17,7 @@
 #include <linux/types.h>
 
 /* Raised when a map's layout or meaning changes: a daemon does not use the maps of another. */
-#define MESHDNS_MAPS_VERSION 1
+#define MESHDNS_MAPS_VERSION 2
 
 /* Names of the pinned maps, in the folder server.kernel_maps (/sys/fs/bpf/meshdns). */
 #define MESHDNS_MAP_CONTROL "control"         /* array, mmapable, 1 x meshdns_control */
@@ -25,12 +25,22 @@
 #define MESHDNS_MAP_SERVED "served"           /* hash, meshdns_endpoint -> __u8 */
 #define MESHDNS_MAP_CLIENTS "clients"         /* LRU hash, meshdns_address -> meshdns_client */
 #define MESHDNS_MAP_ANSWERS "answers"         /* LRU hash, meshdns_question -> meshdns_answer */
+#define MESHDNS_MAP_ACCOUNTS "accounts"       /* array, mmapable, MESHDNS_ACCOUNTS x __u64 */
 #define MESHDNS_MAP_COUNTERS "counters"       /* per-CPU array, MESHDNS_COUNTERS x __u64 */
 #define MESHDNS_MAP_SAMPLES "samples"         /* ring buffer of meshdns_sample */
 
 /* Slot 0 stands for everything; the others for names and for client addresses, by hash. */
 #define MESHDNS_SLOTS 65536
 #define MESHDNS_SLOT_OF_ALL 0
+
+/* What clients may still have under server.rate_limit.  Program and daemon count on one account, so
+ * that both together keep the limit: the generic cell rate algorithm, by compare and exchange.  An
+ * account has the time in microseconds (CLOCK_MONOTONIC) when the client has paid for all that it
+ * got, and above it the tag of the client that has the account until then. */
+#define MESHDNS_ACCOUNTS 65536
+#define MESHDNS_ACCOUNT_TIME_BITS 48
+/* A client may be this much ahead of its rate. */
+#define MESHDNS_ACCOUNT_BURST_US 1000000ULL
 
 /* Octets of a name in wire form, with the root's, that is answered in the kernel. */
 #define MESHDNS_MAX_NAME 128
@@ -48,6 +58,7 @@ struct meshdns_control {
   __u32 sample_every; /* each n-th answer of a CPU is written to `samples`; 0 = none */
   __u64 owner;        /* random number of the daemon that fills the maps; 0 = none */
   __u64 heartbeat_ns; /* CLOCK_MONOTONIC, when the owner was last alive; 0 = answer nothing */
+  __u64 price_us;     /* that an answer costs its client (MESHDNS_ACCOUNTS); 0 = no limit */
 };
 
 /* An address, IPv4 as IPv4-mapped (::ffff:a.b.c.d), network order. */
@@ -67,7 +78,8 @@ struct meshdns_client {
   __u8 view[16]; /* clients with the same view get the same answers */
   __u64 stamp;   /* generations[SLOT_OF_ALL] + generations[slot] when it was written */
   __u32 slot;
-  __u32 zero;
+  __u16 account; /* index of `accounts` */
+  __u16 tag;
 };
 
 enum meshdns_question_flags {
@@ -117,6 +129,7 @@ enum meshdns_counter {
   MESHDNS_PASSED_OLD,    /* the entry is old */
   MESHDNS_PASSED_SIZE,   /* longer than the client takes */
   MESHDNS_PASSED_ASLEEP, /* no heartbeat */
+  MESHDNS_PASSED_LIMIT,  /* over server.rate_limit, or the account is another client's */
   MESHDNS_COUNTERS
 };
 

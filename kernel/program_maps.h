@@ -41,6 +41,14 @@ struct {
   __type(value, __u8);
 } served SEC(".maps");
 
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __uint(max_entries, MESHDNS_ACCOUNTS);
+  __type(key, __u32);
+  __type(value, __u64);
+} accounts SEC(".maps");
+
 // The loader sets the sizes of these two.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -65,6 +65,8 @@ struct query {
   __u16 dns;   // offset of the DNS message
   __u16 size;  // octets of the DNS message; 0 = lengths that do not agree, or part of a datagram
   __u16 name_size;
+  __u16 account;  // the client's
+  __u16 tag;
   bool is_ipv6;
   bool has_opt;
   struct dns_header header;

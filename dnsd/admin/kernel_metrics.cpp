@@ -13,10 +13,10 @@ void collect_kernel_answers(MetricCollection& to, const KernelAnswersStatus& ker
   to.counters("kernel_passed_total",
               "Number of queries that the program in the kernel left to the daemon, by reason.");
   constexpr std::pair<meshdns_counter, std::string_view> kReasons[] = {
-      {MESHDNS_PASSED_OTHER, "form"},   {MESHDNS_PASSED_CLIENT, "client"},
-      {MESHDNS_PASSED_ROUTE, "route"},  {MESHDNS_PASSED_ABSENT, "absent"},
-      {MESHDNS_PASSED_OLD, "changed"},  {MESHDNS_PASSED_SIZE, "size"},
-      {MESHDNS_PASSED_ASLEEP, "asleep"}};
+      {MESHDNS_PASSED_OTHER, "form"},    {MESHDNS_PASSED_CLIENT, "client"},
+      {MESHDNS_PASSED_ROUTE, "route"},   {MESHDNS_PASSED_ABSENT, "absent"},
+      {MESHDNS_PASSED_OLD, "changed"},   {MESHDNS_PASSED_SIZE, "size"},
+      {MESHDNS_PASSED_ASLEEP, "asleep"}, {MESHDNS_PASSED_LIMIT, "limit"}};
   for (const auto& [counter, reason] : kReasons)
     to.add(kernel.counters.empty() ? 0 : kernel.counters[counter],
            {{"reason", std::string(reason)}});

@@ -45,8 +45,6 @@ bool KernelAnswers::is_wanted() const {
 
 std::string KernelAnswers::obstacle() const {
   if (!is_wanted()) return {};
-  if (config_.server.rate_limit.responses_per_second != 0)
-    return "server.rate_limit is set, and the program does not count for it";
   if (config_.log.dnstap) return "log.dnstap is set, and wants each response";
   return {};
 }
@@ -89,6 +87,7 @@ void KernelAnswers::open() {
 void KernelAnswers::begin_feed() {
   feed_ = std::make_shared<KernelFeed>(maps_, random_value<AnswerSlots::Key>(),
                                        random_value<std::uint64_t>() | 1);
+  feed_->set_price(RateAccounts::price_us(config_.server.rate_limit.responses_per_second));
   registry_.set_before_publish([this](const registry::AnswerChange& change) {
     feed_->slots().begin_change(change, registry_.current()->settings->cluster_domain);
   });

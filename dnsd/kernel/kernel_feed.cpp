@@ -91,6 +91,10 @@ bool KernelFeed::is_owner() const {
   return std::atomic_ref(store_->control().owner).load(std::memory_order_seq_cst) == owner_;
 }
 
+void KernelFeed::set_price(std::uint64_t price_us) {
+  std::atomic_ref(store_->control().price_us).store(price_us, std::memory_order_release);
+}
+
 void KernelFeed::beat() {
   if (is_owner())
     std::atomic_ref(store_->control().heartbeat_ns)
@@ -194,6 +198,9 @@ bool KernelFeed::offer(const AnswerSlots::Moment& moment, const KernelAnswer& an
   std::ranges::copy(question.view, client.view);
   client.slot = slots_.slot_of(answer.client_address);
   client.stamp = slots_.stamp({&client.slot, 1});
+  const RateAccounts::Place place = RateAccounts::place_of(answer.limited_as);
+  client.account = place.account;
+  client.tag = place.tag;
   // From here on the stamps are older than any change that begins.
   if (!slots_.holds(moment) || !is_owner()) return false;
   return store_->put(address_in_maps(answer.client_address), client) &&

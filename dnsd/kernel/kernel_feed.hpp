@@ -18,6 +18,7 @@
 
 #include "dnsd/kernel/answer_slots.hpp"
 #include "dnsd/kernel/kernel_store.hpp"
+#include "dnsd/kernel/rate_accounts.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/snapshot/client.hpp"
 #include "wire/query_message.hpp"
@@ -34,6 +35,7 @@ struct KernelAnswer {
   // A short name that the answer depends on, too; empty: none.
   std::string_view short_name;
   std::uint64_t generation = 0;  // of the snapshot
+  std::uint64_t limited_as = 0;  // hash of the client, as server.rate_limit counts it
   bool is_rotated = false;       // the records of its answer section take turns at being first
 };
 
@@ -61,6 +63,8 @@ class KernelFeed {
   // nullopt: none, or an old one.  `name`: wire form, lower case.
   std::optional<KernelEntry> find(std::string_view name, wire::Type type,
                                   const registry::Client& client) const;
+  // The accounts of server.rate_limit in the maps.  REQUIRES: the feed outlives them.
+  RateAccounts accounts() const { return RateAccounts(store_->accounts()); }
   // Identifies equal offers.
   std::uint64_t hash_of(const KernelAnswer& answer) const;
 
@@ -68,6 +72,8 @@ class KernelFeed {
   AnswerSlots& slots() { return slots_; }
   // Whether no other daemon has taken the store over.
   bool is_owner() const;
+  // Sets the cost of an answer of the kernel for its client; 0 = no limit.
+  void set_price(std::uint64_t price_us);
   // The program answers for MESHDNS_HEARTBEAT_LIMIT_NS from now on.
   void beat();
   // The program answers nothing any more.  Offers are dropped.

@@ -52,6 +52,7 @@ Result<KernelMaps::Maps> KernelMaps::open_maps(const std::string& path) {
        sizeof(meshdns_client)},
       {maps.answers, MESHDNS_MAP_ANSWERS, BPF_MAP_TYPE_LRU_HASH, sizeof(meshdns_question),
        sizeof(meshdns_answer)},
+      {maps.accounts, MESHDNS_MAP_ACCOUNTS, BPF_MAP_TYPE_ARRAY, kIndex, kCounter},
       {maps.counters, MESHDNS_MAP_COUNTERS, BPF_MAP_TYPE_PERCPU_ARRAY, kIndex, kCounter},
       {maps.samples, MESHDNS_MAP_SAMPLES, BPF_MAP_TYPE_RINGBUF, 0, 0}};
   for (const Wanted& wanted : all) {
@@ -62,6 +63,7 @@ Result<KernelMaps::Maps> KernelMaps::open_maps(const std::string& path) {
     wanted.map = *std::move(map);
   }
   if (maps.generations.max_entries() != MESHDNS_SLOTS ||
+      maps.accounts.max_entries() != MESHDNS_ACCOUNTS ||
       maps.counters.max_entries() < MESHDNS_COUNTERS)
     return fail(path + kOtherVersion);
   return maps;
@@ -73,24 +75,29 @@ Result<std::shared_ptr<KernelMaps>> KernelMaps::open(const std::string& path) {
   pin.inode = inode_of(pin.path);
   auto maps = open_maps(path);
   if (!maps) return std::unexpected(maps.error());
-  auto control = BpfMemory::map(maps->control, sizeof(meshdns_control));
-  if (!control) return fail(path + ": " + control.error().message);
-  if (control->as<meshdns_control>().front().version != MESHDNS_MAPS_VERSION)
+  auto memory = map_memory(*maps);
+  if (!memory) return fail(path + ": " + memory.error().message);
+  if (memory->control.as<meshdns_control>().front().version != MESHDNS_MAPS_VERSION)
     return fail(path + kOtherVersion);
-  auto generations = BpfMemory::map(maps->generations, MESHDNS_SLOTS * sizeof(std::uint64_t));
-  if (!generations) return fail(path + ": " + generations.error().message);
   auto samples = SampleRing::open(maps->samples);
   if (!samples) return fail(path + ": " + samples.error().message);
-  return std::shared_ptr<KernelMaps>(new KernelMaps(*std::move(maps), *std::move(control),
-                                                    *std::move(generations), *std::move(samples),
-                                                    std::move(pin)));
+  return std::shared_ptr<KernelMaps>(
+      new KernelMaps(*std::move(maps), *std::move(memory), *std::move(samples), std::move(pin)));
 }
 
-KernelMaps::KernelMaps(Maps maps, BpfMemory control, BpfMemory generations, SampleRing samples,
-                       Pin pin)
+Result<KernelMaps::Memory> KernelMaps::map_memory(const Maps& maps) {
+  auto control = BpfMemory::map(maps.control, sizeof(meshdns_control));
+  if (!control) return std::unexpected(control.error());
+  auto generations = BpfMemory::map(maps.generations, MESHDNS_SLOTS * sizeof(std::uint64_t));
+  if (!generations) return std::unexpected(generations.error());
+  auto accounts = BpfMemory::map(maps.accounts, MESHDNS_ACCOUNTS * sizeof(std::uint64_t));
+  if (!accounts) return std::unexpected(accounts.error());
+  return Memory{*std::move(control), *std::move(generations), *std::move(accounts)};
+}
+
+KernelMaps::KernelMaps(Maps maps, Memory memory, SampleRing samples, Pin pin)
     : maps_(std::move(maps)),
-      control_memory_(std::move(control)),
-      generations_memory_(std::move(generations)),
+      memory_(std::move(memory)),
       samples_(std::move(samples)),
       pin_(std::move(pin)) {}
 

@@ -29,10 +29,13 @@ class KernelMaps final : public KernelStore {
   bool are_current() const;
 
   meshdns_control& control() const override {
-    return control_memory_.as<meshdns_control>().front();
+    return memory_.control.as<meshdns_control>().front();
   }
   std::span<std::uint64_t> generations() const override {
-    return generations_memory_.as<std::uint64_t>();
+    return memory_.generations.as<std::uint64_t>();
+  }
+  std::span<std::uint64_t> accounts() const override {
+    return memory_.accounts.as<std::uint64_t>();
   }
   bool put(const meshdns_address& address, const meshdns_client& client) const override {
     return maps_.clients.put(address, client);
@@ -56,17 +59,21 @@ class KernelMaps final : public KernelStore {
 
  private:
   struct Maps {
-    BpfMap control, generations, served, clients, answers, counters, samples;
+    BpfMap control, generations, served, clients, answers, accounts, counters, samples;
   };
   struct Pin {
     std::string path;
     ino_t inode = 0;
   };
-  KernelMaps(Maps maps, BpfMemory control, BpfMemory generations, SampleRing samples, Pin pin);
+  struct Memory {
+    BpfMemory control, generations, accounts;
+  };
+  KernelMaps(Maps maps, Memory memory, SampleRing samples, Pin pin);
   static Result<Maps> open_maps(const std::string& path);
+  static Result<Memory> map_memory(const Maps& maps);
 
   const Maps maps_;
-  const BpfMemory control_memory_, generations_memory_;
+  const Memory memory_;
   SampleRing samples_;
   const Pin pin_;  // of `control`
 };

@@ -21,6 +21,7 @@ class KernelStore {
   // Memory that the program reads; fields and counters are to be read and written as a whole.
   virtual meshdns_control& control() const = 0;
   virtual std::span<std::uint64_t> generations() const = 0;
+  virtual std::span<std::uint64_t> accounts() const = 0;
 
   // Adds or replaces an entry.  False: there is no room.
   virtual bool put(const meshdns_address& address, const meshdns_client& client) const = 0;

@@ -300,16 +300,18 @@ std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
 }
 
 void QueryHandler::feed_kernel(std::shared_ptr<const KernelFeed> feed) {
+  limiter_.share(feed ? std::optional(feed->accounts()) : std::nullopt);
   kernel_ = feed ? std::make_unique<KernelOffers>(std::move(feed)) : nullptr;
 }
 
-// Not what a query gets that has waited: its snapshot is newer than the moment of the batch.  And
-// not with a rate limit, which the program would not keep.
+// Not what a query gets that has waited: its snapshot is newer than the moment of the batch.
 void QueryHandler::offer_to_kernel(const QueryState& state, const View& view,
                                    const Decision& decision, std::span<const std::uint8_t> reply) {
-  if (held_number_ != 0 || limiter_.is_on() || !kernel_->is_open(batch_started_ns_)) return;
-  if (const auto answer = kernel_answer(state, view, decision, reply))
-    kernel_->offer(*answer, batch_started_ns_);
+  if (held_number_ != 0 || !kernel_->is_open(batch_started_ns_)) return;
+  auto answer = kernel_answer(state, view, decision, reply);
+  if (!answer) return;
+  if (limiter_.is_on()) answer->limited_as = limiter_.hash_of_network(answer->client_address);
+  kernel_->offer(*answer, batch_started_ns_);
 }
 
 // --- search walks --------------------------------------------------------------------------------

@@ -36,8 +36,7 @@ std::uint64_t RateLimiter::hash_of_network(const IpAddress& client) const {
   return hash_bytes({reinterpret_cast<const char*>(octets.data()), octets.size()});
 }
 
-RateLimiter::Account& RateLimiter::account_of(const IpAddress& client) {
-  const std::uint64_t hash = hash_of_network(client);
+RateLimiter::Account& RateLimiter::account_of(std::uint64_t hash) {
   auto& accounts = sets_[hash % kSets].accounts;
   const auto tag = static_cast<std::uint32_t>(hash >> 32) | 1U;
   if (const auto known = std::ranges::find(accounts, tag, &Account::tag); known != accounts.end())
@@ -47,13 +46,24 @@ RateLimiter::Account& RateLimiter::account_of(const IpAddress& client) {
   return least;
 }
 
-RateLimiter::Verdict RateLimiter::judge(const IpAddress& client, std::uint64_t now) {
-  Account& account = account_of(client);
-  const std::uint64_t due = std::max(account.due_ns, now) + interval_ns_;
-  if (due <= now + kBurstNs) {
-    account.due_ns = due;
-    return Verdict::Answer;
+bool RateLimiter::pay(Account& account, std::uint64_t hash, std::uint64_t now) const {
+  if (shared_) {
+    const auto outcome =
+        shared_->pay(hash, RateAccounts::price_us(config_.responses_per_second), now);
+    if (outcome == RateAccounts::Outcome::Paid)  // it is not one of those to be forgotten first
+      account.due_ns = std::max(account.due_ns, now);
+    if (outcome != RateAccounts::Outcome::Taken) return outcome == RateAccounts::Outcome::Paid;
   }
+  const std::uint64_t due = std::max(account.due_ns, now) + interval_ns_;
+  if (due > now + kBurstNs) return false;
+  account.due_ns = due;
+  return true;
+}
+
+RateLimiter::Verdict RateLimiter::judge(const IpAddress& client, std::uint64_t now) {
+  const std::uint64_t hash = hash_of_network(client);
+  Account& account = account_of(hash);
+  if (pay(account, hash, now)) return Verdict::Answer;
   ++account.denied;
   if (now >= note_again_at_) note(client, now);
   return config_.slip != 0 && account.denied % config_.slip == 0 ? Verdict::Truncate

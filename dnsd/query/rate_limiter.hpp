@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "dnsd/kernel/rate_accounts.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
@@ -26,10 +27,15 @@ class RateLimiter {
   // Resets all counts if the limit changes.  The only place that allocates.
   void configure(const RateLimitConfig& config);
   bool is_on() const { return interval_ns_ != 0; }
+  // From now on clients are counted together with the kernel and the other workers; nullopt: alone.
+  // Those that have no account there are counted alone.
+  void share(std::optional<RateAccounts> accounts) { shared_ = accounts; }
 
   // Counts one query over UDP.  `now`: nanoseconds of a monotonic clock, never going back.
   // REQUIRES: is_on().
   Verdict judge(const IpAddress& client, std::uint64_t now);
+  // Clients that are counted as one have the same.
+  std::uint64_t hash_of_network(const IpAddress& client) const;
 
   // Any thread: one of the clients that have been over the limit since the last call.
   std::optional<IpAddress> take_limited();
@@ -51,13 +57,14 @@ class RateLimiter {
     std::array<Account, kWays> accounts;
   };
 
-  std::uint64_t hash_of_network(const IpAddress& client) const;
-  Account& account_of(const IpAddress& client);
+  Account& account_of(std::uint64_t hash);
+  bool pay(Account& account, std::uint64_t hash, std::uint64_t now) const;
   void note(const IpAddress& client, std::uint64_t now);
 
   RateLimitConfig config_;
   std::uint64_t interval_ns_ = 0;  // between two answers; 0 = off
   std::vector<Set> sets_;
+  std::optional<RateAccounts> shared_;
   std::uint64_t note_again_at_ = 0;
   std::mutex mutex_;
   std::optional<IpAddress> limited_;  // guarded by mutex_

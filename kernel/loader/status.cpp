@@ -22,7 +22,7 @@ constexpr std::array<const char*, MESHDNS_COUNTERS> kCounterNames = {
     "answered_ipv4_a",    "answered_ipv4_aaaa",  "answered_ipv4_other", "answered_ipv6_a",
     "answered_ipv6_aaaa", "answered_ipv6_other", "answered_do",         "passed_other",
     "passed_client",      "passed_route",        "passed_absent",       "passed_old",
-    "passed_size",        "passed_asleep"};
+    "passed_size",        "passed_asleep",       "passed_limit"};
 
 std::string describe_interfaces(const std::vector<Link>& links) {
   std::string names;

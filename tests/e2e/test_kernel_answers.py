@@ -3,14 +3,19 @@
 
 import contextlib
 import re
+import select
 import signal
+import socket
+import time
 
 import pytest
 
+from harness.dns_client import Question
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
 from harness.kernel_program import NotPermittedError
-from harness.routed_node import NODE_IPV6
-from harness.waiting import eventually
+from harness.namespaces import inside
+from harness.routed_node import NODE_IPV4, NODE_IPV6
+from harness.waiting import eventually, seconds
 
 pytestmark = pytest.mark.root
 
@@ -148,13 +153,55 @@ def test_the_query_log_has_its_answers(node, world):
 
 
 def test_what_the_program_cannot_keep_turns_it_off(node, world):
-    running = KernelDaemon(node, world, {"server": {"rate_limit": {"responses_per_second": 1000}}}, mode="on")
-    assert "rate_limit" in running.daemon.wait_for_log("not answering in the kernel")
+    running = KernelDaemon(node, world, {"log": {"dnstap": f"file:{world.path / 'tap'}"}}, mode="on")
+    assert "dnstap" in running.daemon.wait_for_log("not answering in the kernel")
     before = running.count()
     for _ in range(3):
         running.ask("shop", "api.example.org")
     assert running.count() == before
-    eventually(lambda: "kernel answers: server.rate_limit" in running.get("/readyz")[1], 5)
+    eventually(lambda: "kernel answers: log.dnstap" in running.get("/readyz")[1], 5)
+
+
+def flood(running, pod, count, is_for_kernel):
+    """Sends `count` queries at once; (answered, truncated) of what comes back.  `is_for_kernel(i)`: the others have options
+    of IP, with which the program leaves them to the daemon."""
+    wire = Question("api.example.org.").to_message().to_wire()
+    answers = []
+    with contextlib.ExitStack() as stack:
+        udp = []
+        for options in (b"", b"\1\1\1\1"):
+            with inside(running.node.pods[pod]):
+                udp.append(stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
+            udp[-1].setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, options)
+            udp[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            udp[-1].connect((NODE_IPV4, 53))
+        for i in range(count):
+            udp[not is_for_kernel(i)].send(wire)
+        while ready := select.select(udp, [], [], seconds(0.3))[0]:
+            answers += [each.recv(4096) for each in ready]
+    truncated = sum(1 for answer in answers if answer[2] & 2)
+    return len(answers) - truncated, truncated
+
+
+@pytest.mark.parametrize("is_for_kernel", [lambda i: True, lambda i: i % 2, lambda i: i % 3 == 0],
+                         ids=["all in the kernel", "half of them", "a third"])
+def test_kernel_and_daemon_keep_the_rate_limit_together(node, world, is_for_kernel):
+    limit = {"responses_per_second": 40, "slip": 2}
+    running = KernelDaemon(node, world, {"server": {"workers": 2, "rate_limit": limit}}, mode="on").wait_until_open()
+    for pod in ("web", "shop"):
+        running.ask_kernel(pod, "api.example.org")
+    before, started = running.count(), time.monotonic()
+    answered, truncated = flood(running, "shop", 200, is_for_kernel)
+    of_kernel = running.count() - before
+    # Earlier questions have been paid for, and the seconds since then add their rate.
+    passed = time.monotonic() - started
+    assert 40 - 10 <= answered <= 40 * (1 + passed) + 1, (answered, passed)
+    # Each worker counts its refusals by itself.
+    assert abs(truncated - (200 - answered) / 2) <= 2
+    assert 0 < of_kernel <= answered and (of_kernel == answered) == bool(is_for_kernel(0) and is_for_kernel(1))
+    assert running.counts()["passed_limit"] > 0
+    assert flood(running, "web", 20, is_for_kernel) == (20, 0), "another client does not notice"
+    eventually(lambda: flood(running, "shop", 1, lambda i: True) == (1, 0), 5)
 
 
 def test_a_reload_voids_all_entries(world, running):

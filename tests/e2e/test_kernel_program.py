@@ -9,6 +9,7 @@ import random
 import socket
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -174,6 +175,32 @@ def test_samples_are_whole(filled):
     assert sample[64:192] == wire_name("ApI.Example.org").ljust(128, b"\0")
     ring.close()
     program.close()
+
+
+# --- the limit of answers ----------------------------------------------------------------------------
+
+@PROGRAM
+def test_a_client_over_its_limit_is_left_to_the_daemon(filled, monkeypatch):
+    maps, payload, echoed = filled.maps, query(EVEN), 0
+    paid_by_another = struct.pack("Q", 9 << 48 | (1 << 48) - 1)
+    maps.add_client(PODS["shop"][0], VIEW, CLIENT_SLOT, account=(700, 7))
+    maps.add_client(PODS["neighbour"][0], VIEW, CLIENT_SLOT, account=(701, 8))
+    maps.maps["accounts"].update(struct.pack("I", 700), bytes(8))
+    maps.maps["accounts"].update(struct.pack("I", 701), paid_by_another)
+    maps.beat(age=-1, price_us=1_000_000 // 5)
+    monkeypatch.setattr(maps, "beat", lambda **_: None)
+    before, started = maps.counters(), time.monotonic()
+    for _ in range(50):
+        echoed += filled.ask("shop", payload) == payload
+    at_most = 5 + (time.monotonic() - started) * 5 + 1
+    assert 5 <= 50 - echoed <= at_most
+    account, = struct.unpack("Q", maps.maps["accounts"].lookup(struct.pack("I", 700)))
+    assert account >> 48 == 7
+    assert filled.ask("neighbour", payload) == payload, "the account is another client's"
+    assert maps.maps["accounts"].lookup(struct.pack("I", 701)) == paid_by_another
+    assert filled.counted(before) == {"answered_ipv4_a": 50 - echoed, "passed_limit": echoed + 1}
+    monkeypatch.undo()
+    assert filled.ask("shop", payload) != payload, "without a limit"
 
 
 # --- what passes -----------------------------------------------------------------------------------

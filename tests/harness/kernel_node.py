@@ -55,6 +55,11 @@ class KernelDaemon:
         with inside(node.node.name):
             self.daemon = workspace.own(Daemon(merge(config, change or {}), home))
 
+    @property
+    def node(self):
+        """The network namespaces."""
+        return self._node.node
+
     def wait_until_open(self):
         self.daemon.wait_for_log("answering in the kernel")
         return self

@@ -218,7 +218,7 @@ class AnswerProgramFuzzTest : public testing::Test {
     const __u32 first = 0;
     const meshdns_control state{
         MESHDNS_MAPS_VERSION, 16, 1,
-        static_cast<__u64>(std::chrono::steady_clock::now().time_since_epoch().count())};
+        static_cast<__u64>(std::chrono::steady_clock::now().time_since_epoch().count()), 0};
     ASSERT_EQ(bpf_map_update_elem(map(MESHDNS_MAP_CONTROL), &first, &state, BPF_ANY), 0);
   }
 

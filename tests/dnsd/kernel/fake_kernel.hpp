@@ -20,6 +20,7 @@ class FakeKernel final : public KernelStore {
  public:
   meshdns_control& control() const override { return control_; }
   std::span<std::uint64_t> generations() const override { return generations_; }
+  std::span<std::uint64_t> accounts() const override { return accounts_; }
   bool put(const meshdns_address& address, const meshdns_client& client) const override {
     clients_[octets_of(address)] = client;
     return true;
@@ -103,8 +104,9 @@ class FakeKernel final : public KernelStore {
     return octets;
   }
 
-  mutable meshdns_control control_{MESHDNS_MAPS_VERSION, 0, 0, 0};
+  mutable meshdns_control control_{MESHDNS_MAPS_VERSION, 0, 0, 0, 0};
   mutable std::vector<std::uint64_t> generations_ = std::vector<std::uint64_t>(MESHDNS_SLOTS);
+  mutable std::vector<std::uint64_t> accounts_ = std::vector<std::uint64_t>(MESHDNS_ACCOUNTS);
   mutable std::map<std::vector<std::uint8_t>, meshdns_client> clients_;
   mutable std::map<std::vector<std::uint8_t>, meshdns_answer> answers_;
 };

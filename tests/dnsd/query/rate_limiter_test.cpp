@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
+
+#include "kernel/answer_maps.h"
 
 namespace meshdns::dnsd {
 namespace {
@@ -124,6 +128,35 @@ TEST(RateLimiterTest, ForgetsWhatWasCountedWithAnotherLimitOnly) {
   EXPECT_EQ(burst(limiter, ip("192.0.2.1"), kSecond, 3), "2/0/1");
   limiter.configure({});
   EXPECT_FALSE(limiter.is_on());
+}
+
+// Two workers, or a worker and the kernel.
+TEST(RateLimiterTest, SharesAccountsWithOthers) {
+  std::vector<std::uint64_t> accounts(MESHDNS_ACCOUNTS);
+  RateLimiter one, other;
+  for (RateLimiter* limiter : {&one, &other}) {
+    limiter->configure({.responses_per_second = 10, .slip = 0});
+    limiter->share(RateAccounts(accounts));
+  }
+  EXPECT_EQ(burst(one, ip("192.0.2.1"), kSecond, 4), "4/0/0");
+  EXPECT_EQ(burst(other, ip("192.0.2.1"), kSecond, 100), "6/0/94");
+  EXPECT_EQ(burst(one, ip("192.0.2.1"), kSecond, 100), "0/0/100");
+  EXPECT_EQ(burst(one, ip("192.0.2.2"), kSecond, 100), "10/0/90");
+  EXPECT_EQ(burst(one, ip("192.0.2.1"), 2 * kSecond, 100), "10/0/90");
+  one.share({});
+  EXPECT_EQ(burst(one, ip("192.0.2.1"), 2 * kSecond, 100), "10/0/90") << "alone again";
+}
+
+TEST(RateLimiterTest, CountsAloneWhereAnotherClientHasTheAccount) {
+  // Another client's, in every account, paid for the next second.
+  constexpr std::uint64_t kOthers = std::uint64_t{0x1234} << MESHDNS_ACCOUNT_TIME_BITS;
+  std::vector<std::uint64_t> accounts(MESHDNS_ACCOUNTS, kOthers | 2 * kSecond / 1000);
+  RateLimiter limiter;
+  limiter.configure({.responses_per_second = 10, .slip = 0});
+  limiter.share(RateAccounts(accounts));
+  EXPECT_EQ(burst(limiter, ip("192.0.2.1"), kSecond, 100), "10/0/90");
+  EXPECT_EQ(burst(limiter, ip("192.0.2.1"), 3 * kSecond, 100), "10/0/90") << "it is free now";
+  EXPECT_EQ(std::ranges::count(accounts, kOthers | 2 * kSecond / 1000), MESHDNS_ACCOUNTS - 1);
 }
 
 TEST(RateLimiterTest, NamesAClientOverTheLimitOnce) {
