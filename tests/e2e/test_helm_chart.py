@@ -25,8 +25,8 @@ OVERLAYS = {
     "cluster-dns": {},
     "dual-stack": {"addresses": ["169.254.20.10", "fd00:169:254:20::10"],
                    "config": {"admin": {"metrics_listen": "[::]:15055"}}},
-    "kube-dns-capture": {"addresses": ["169.254.20.10", "10.96.0.10"]},
-    "calico-ebpf": {"addresses": ["169.254.20.10", "10.96.0.10"]},
+    "kube-dns-capture": {"addresses": ["169.254.20.10", "10.96.0.10"], "config": {"server": {"lameduck": "1s"}}},
+    "calico-ebpf": {"addresses": ["169.254.20.10", "10.96.0.10"], "config": {"server": {"lameduck": "1s"}}},
     "cilium": {"cilium": True, "config": {"admin": {"metrics_listen": "[::]:15055"}}},
 }
 

@@ -269,10 +269,28 @@ def rules_can_be_loaded():
 needs_rules = pytest.mark.skipif(not rules_can_be_loaded(), reason="needs nft, and network namespaces")
 
 
+# Stands for the daemon: listens on addresses that the node may not have yet, until the shell ends.
+LISTENER = """
+import signal, socket, sys
+IP_FREEBIND, sockets = 15, []
+for address in sys.argv[1:]:
+    sockets.append(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM))
+    sockets[-1].setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
+    sockets[-1].bind((address, 53))
+signal.pause()
+"""
+
+
 def node_setup(tmp_path, commands):
     """Runs commands on a node of its own; lo stands for the dummy interface, which some kernels lack."""
+    (tmp_path / "listener").write_text(LISTENER)
     result = in_a_namespace(f"""
-        export LINK=lo LOCK={tmp_path}/lock INTERVAL=0.3 DRAIN=0.1 ADDRESSES='169.254.20.10 fd00:169:254:20::10'
+        export LINK=lo LOCK={tmp_path}/lock INTERVAL=0.1 DRAIN=0.1 ADDRESSES='169.254.20.10 fd00:169:254:20::10'
+        listener=
+        trap '[ -z "$listener" ] || kill $listener' EXIT
+        listens() {{ for a in $ADDRESSES; do ss -Hlnu 'sport = :53' | grep -qF "$a" || return 1; done; }}
+        serve() {{ /usr/bin/python3 {tmp_path}/listener $ADDRESSES >/dev/null & listener=$!; eventually listens; }}
+        end_serving() {{ kill $listener; wait $listener || true; listener=; }}
         setup() {{ sh {NODE_SETUP} "$@"; }}
         watch() {{ sh {NODE_SETUP} watch >/dev/null & pid=$!; }}
         eventually() {{ for i in $(seq 200); do ! "$@" || return 0; sleep 0.1; done; return 1; }}
@@ -291,6 +309,7 @@ def test_the_node_is_set_up_twice_as_once_and_left_without_a_trace(tmp_path):
     before, once, twice, after = node_setup(tmp_path, """
         ! setup check
         state
+        serve
         setup apply; setup check; state
         setup apply; setup check; state
         setup remove; ! setup check; state""")
@@ -302,7 +321,7 @@ def test_the_node_is_set_up_twice_as_once_and_left_without_a_trace(tmp_path):
 @needs_rules
 @pytest.mark.parametrize("address", ["169.254.20.10", "fd00:169:254:20::10"])
 def test_the_node_is_set_up_for_one_family(tmp_path, address):
-    (state,) = node_setup(tmp_path, f"ADDRESSES={address}; setup apply; setup check; state")
+    (state,) = node_setup(tmp_path, f"ADDRESSES={address}; serve; setup apply; setup check; state")
     assert state.count(address) == 2
 
 
@@ -313,6 +332,7 @@ def test_an_address_of_kube_proxy_in_ipvs_mode_is_refused(tmp_path):
         ip address add 10.96.0.10/32 dev kube-ipvs0
         setup apply; setup remove
         export ADDRESSES='169.254.20.10 10.96.0.10'
+        serve
         ! setup apply 2>messages || exit 1
         grep -q '10.96.0.10 belongs to kube-proxy in IPVS mode' messages
         ip link delete kube-ipvs0
@@ -331,6 +351,7 @@ def test_calico_excludes_the_addresses_of_services():
 @needs_rules
 def test_what_somebody_removes_is_noticed_and_applied_again(tmp_path):
     node_setup(tmp_path, """
+        serve
         setup apply
         for removal in "ip address delete 169.254.20.10/32 dev lo" "ip address delete fd00:169:254:20::10/128 dev lo" \\
             "nft flush chain inet meshdns output" "nft delete element inet meshdns v6 { fd00:169:254:20::10 }"; do
@@ -356,3 +377,17 @@ def test_the_last_pod_of_a_node_leaves_no_trace(tmp_path):
         kill $new; wait $new
         ! setup check; state""")
     assert before == after != during
+
+
+@needs_rules
+def test_queries_are_taken_from_kube_proxy_only_while_a_daemon_listens(tmp_path):
+    without, with_daemon, again = node_setup(tmp_path, """
+        captured() { nft get element inet meshdns v4 '{ 169.254.20.10 }' >/dev/null 2>&1; }
+        not_captured() { ! captured; }
+        setup apply; setup check; state
+        watch
+        serve; eventually captured; eventually setup check; state
+        end_serving; eventually not_captured; eventually setup check; state
+        kill $pid; wait $pid""")
+    assert without == again != with_daemon
+    assert "169.254.20.10" in without, "the daemon needs it at its start"

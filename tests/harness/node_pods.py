@@ -27,10 +27,16 @@ TAKEN_OVER = "the next daemon answers; this one waits for SIGTERM"
 
 
 class NodePod:
-    """One Pod: its daemon, and node-watch."""
+    """One Pod: its daemon with its configuration, and node-watch.  `run_daemon` starts the container of the daemon."""
 
-    def __init__(self, daemon, watch):
-        self.daemon, self._watch = daemon, watch
+    def __init__(self, config_path, run_daemon, watch):
+        self.config_path, self._run_daemon, self._watch = config_path, run_daemon, watch
+        self.daemon = run_daemon()
+
+    def restart_daemon(self):
+        """As the kubelet does when it has ended."""
+        assert not self.daemon.is_running()
+        self.daemon = self._run_daemon()
 
     def terminate(self):
         """Sends all containers SIGTERM, as the kubelet does."""
@@ -45,6 +51,12 @@ class NodePod:
     def end(self):
         self.terminate()
         self.wait()
+
+    def end_without_daemon(self):
+        """Its daemon has not started."""
+        assert self.daemon.wait(20) != 0
+        self._watch.send_signal(15)
+        assert self._watch.wait(30) == 0, self._watch.log_tail()
 
     def kill(self):
         for process in (self.daemon, self._watch):
@@ -91,12 +103,23 @@ class NodeWithPods:
         containers = {container["name"]: container for container in self.spec["containers"]}
         security = containers["meshdnsd"]["securityContext"]
         (capability,) = (name.lower() for name in security["capabilities"]["add"])
-        daemon = self._run([program or binary(), "run", "--config", path], f"meshdnsd-{self._number}",
-                           ["setpriv", f"--reuid={security['runAsUser']}", f"--regid={security['runAsGroup']}",
-                            "--clear-groups", f"--inh-caps=-all,+{capability}", f"--ambient-caps=+{capability}"])
+        user = ["setpriv", f"--reuid={security['runAsUser']}", f"--regid={security['runAsGroup']}",
+                "--clear-groups", f"--inh-caps=-all,+{capability}", f"--ambient-caps=+{capability}"]
         watch = self._run([self._here(word) for word in containers["node-watch"]["command"]],
                           f"node-watch-{self._number}")
-        return NodePod(daemon, watch)
+        number = self._number
+        return NodePod(path, lambda: self._run([program or binary(), "run", "--config", path], f"meshdnsd-{number}", user),
+                       watch)
+
+    def pull_the_plug(self, *pods):
+        """The node as it is after a boot, before its Pods are started: only directories that are not below /run stay."""
+        for running in pods:
+            running.kill()
+        self._node_setup("/bin/sh", str(BASE / "node-setup"), "remove")
+        for name, path in self.paths.items():
+            if path.startswith("/run/"):
+                shutil.rmtree(self._directory / name)
+                (self._directory / name).mkdir()
 
     def probe(self):
         """The status of the readiness probe."""
@@ -117,14 +140,17 @@ class NodeWithPods:
         return text
 
     def _environment(self):
-        # lo stands for the dummy interface, which some kernels lack.
-        return {**os.environ, "NODE_NAME": "node-1", "ADDRESSES": self._addresses, "LINK": "lo", "DRAIN": "0.1",
-                "LOCK": str(self._directory / "node-lock" / "node.lock")}
+        # lo stands for the dummy interface, which some kernels lack.  The times of the manifest are longer.
+        return {"INTERVAL": "0.1", "DRAIN": "0.1", **os.environ, "NODE_NAME": "node-1", "ADDRESSES": self._addresses,
+                "LINK": "lo", "LOCK": str(self._directory / "node-lock" / "node.lock")}
 
     def _set_up(self):
         (init,) = self.spec["initContainers"]
-        done = subprocess.run(["ip", "netns", "exec", self.node.name, *init["command"], *map(self._here, init["args"])],
-                              env=self._environment(), capture_output=True, text=True, check=False, timeout=seconds(30))
+        self._node_setup(*init["command"], *map(self._here, init["args"]))
+
+    def _node_setup(self, *command):
+        done = subprocess.run(["ip", "netns", "exec", self.node.name, *command], env=self._environment(),
+                              capture_output=True, text=True, check=False, timeout=seconds(30))
         if "Operation not supported" in done.stderr:
             pytest.skip("this kernel has no nf_tables with notrack")
         assert done.returncode == 0, done.stderr
