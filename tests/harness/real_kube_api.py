@@ -17,14 +17,32 @@ _PATHS = {"Namespace": "api/v1/namespaces", "Service": "api/v1/services", "Pod":
           "EndpointSlice": None}
 
 
-class RealKubeApi:
+class KubeServer:
+    """Requests to it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.url = re.search(r'https:[^"\s,}]+', (directory / "kubeconfig").read_text())[0]
+        self._token = (directory / "token").read_text().strip()
+        self._context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+
+    def request(self, method, path, body=None, kind="application/json"):
+        """(status, answer)"""
+        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None,
+                                         headers={"Authorization": f"Bearer {self._token}", "Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, context=self._context, timeout=30) as response:
+                return response.status, json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            return error.code, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}
+
+
+class RealKubeApi(KubeServer):
     """`namespace`: the network namespace of the server's clients."""
 
     def __init__(self, directory, namespace=None):
-        self.directory = directory
-        self.url = re.search(r'https:[^"\s,}]+', (directory / "kubeconfig").read_text())[0]
-        self._token = (directory / "token").read_text()
-        self._context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        super().__init__(directory)
         self._relay = Relay(int(self.url.rpartition(":")[2]), namespace)
         slices = next(v for v in ("v1", "v1beta1") if self.call("GET", f"/{_SLICES}/{v}/endpointslices?limit=1"))
         self._paths = {**_PATHS, "EndpointSlice": f"{_SLICES}/{slices}/endpointslices"}
@@ -32,13 +50,8 @@ class RealKubeApi:
     def call(self, method, path, body=None):
         """The answer; of a refusal, None."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        request = urllib.request.Request(self.url + path, method=method, data=json.dumps(body).encode() if body else None,
-                                         headers={"Authorization": f"Bearer {self._token}", "Content-Type": kind})
-        try:
-            with urllib.request.urlopen(request, context=self._context, timeout=30) as response:
-                return json.loads(response.read())
-        except urllib.error.HTTPError:
-            return None
+        status, answer = self.request(method, path, body, kind)
+        return answer if status < 300 else None
 
     def kubeconfig(self, path):
         """By way of the relay."""
