@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgrades of the DaemonSet as it is shipped: Pods of a node replace each other while other Pods ask without pause."""
+"""Upgrades of the DaemonSet as it is shipped: Pods of a node replace each other while other Pods ask without pause.
+
+MESHDNS_TEST_UPGRADE_LOAD="UDP TCP SECONDS": so many queries per second over each, and at least so long in each state."""
 
 import math
 import os
@@ -28,6 +30,11 @@ IS_IDLE = os.getloadavg()[0] < (os.cpu_count() or 1)
 # Queries per second of dnsperf in one Pod over UDP, and in the other one over TCP.  A machine that has no time for so many
 # fills the sockets.
 UDP_RATE, TCP_RATE = (20000, 1000) if IS_RELEASE and HAS_ROOM and IS_IDLE else (500, 100)
+CAREFUL_TCP_RATE, STATE_TIME = 400, 0
+if "MESHDNS_TEST_UPGRADE_LOAD" in os.environ:
+    UDP_RATE, CAREFUL_TCP_RATE, STATE_TIME = map(int, os.environ["MESHDNS_TEST_UPGRADE_LOAD"].split())
+# The careful clients send so many queries at once, each of them 200 times a second.
+BATCH = max(1, round(CAREFUL_TCP_RATE / 400))
 # Each connection has a query every half second: a daemon that ends closes those that are idle for 250 ms.
 TCP_CONNECTIONS = TCP_RATE // 2
 # A query without an answer for so long is lost, in whole seconds.
@@ -43,20 +50,25 @@ pytestmark = [pytest.mark.root,
 SERVER = (LINK_LOCAL, 53)
 
 
+def queries_of_a_batch():
+    query = Question(NAME).to_message().to_wire()
+    return b"".join(frame(number.to_bytes(2, "big") + query[2:]) for number in range(BATCH))
+
+
 def ask_over_tcp(_, state, pod, keeps):
     """A step of a client that, with `keeps`, has one connection.  A server may close it; then the client asks over another
     one (RFC 7766, section 6.2.4)."""
-    if "query" not in state:
-        state["query"], state["namespace"] = Question(NAME).to_message().to_wire(), inside(pod)
+    if "queries" not in state:
+        state["queries"], state["namespace"] = queries_of_a_batch(), inside(pod)
         state["namespace"].__enter__()  # the process of this load stays there
-    query, kept = state["query"], state.pop("kept", None)
-    reply = over(kept, query) if kept else None
+    queries, kept = state["queries"], state.pop("kept", None)
+    replies = over(kept, queries) if kept else None
     for _ in range(2):
-        if not reply:
+        if not replies:
             kept = open_tcp(SERVER)
-            reply = over(kept, query)
-    if not reply or socket.inet_aton(ADDRESS) not in reply:
-        return f"no answer: {reply}"
+            replies = over(kept, queries)
+    if not replies or not all(socket.inet_aton(ADDRESS) in reply for reply in replies):
+        return f"no answer: {replies}"
     if keeps:
         state["kept"] = kept
     else:
@@ -64,16 +76,18 @@ def ask_over_tcp(_, state, pod, keeps):
     return None
 
 
-def over(connection, query):
-    """The reply; None if the connection has ended."""
+def over(connection, queries):
+    """The replies; None if the connection has ended."""
     try:
-        connection.sendall(frame(query))
-        reply = read_frame(connection)
+        connection.sendall(queries)
+        replies = [read_frame(connection) for _ in range(BATCH)]
     except ConnectionError:
-        reply = None
-    if not reply:
-        connection.close()
-    return reply
+        replies = [None]
+    if None not in replies:
+        assert len({reply[:2] for reply in replies}) == BATCH
+        return replies
+    connection.close()
+    return None
 
 
 class Clients:
@@ -98,7 +112,7 @@ class Clients:
         """({transport: {"completed": ..., "lost": ...}}, the problems of the other clients); all answers were right."""
         problems = [problem for load in self._careful if (problem := load.stop())]
         counts = {transport: self._stop(process) for transport, process in self._dnsperf.items()}
-        print(counts, [load.steps for load in self._careful], problems)
+        print(counts, [load.steps * BATCH for load in self._careful], problems)
         return counts, problems
 
     @staticmethod
@@ -124,9 +138,11 @@ def node(workspace):
 
 def answers(node, count=20):
     """Asks from a Pod; the load goes on meanwhile."""
+    until = time.monotonic() + STATE_TIME
     with inside(node.node.pods["one"]):
-        for number in range(count):
-            assert ask(SERVER, Question(NAME), ("udp", "tcp")[number % 2]).addresses() == [ADDRESS]
+        while count > 0 or time.monotonic() < until:
+            count -= 1
+            assert ask(SERVER, Question(NAME), ("udp", "tcp")[count % 2]).addresses() == [ADDRESS]
 
 
 def full_sockets(node):
