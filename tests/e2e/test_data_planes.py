@@ -3,6 +3,7 @@
 kube-dns while no daemon runs (overlay kube-dns-capture)."""
 
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -11,7 +12,10 @@ from harness.daemon import ROOT
 from harness.dns_client import Question, ask
 from harness.fake_upstream import FakeUpstream
 from harness.namespaces import available, inside
-from harness.node_pods import ADDRESS, CLIENTS, NAME, NodeWithPods
+from harness.node_pods import ADDRESS, CLIENTS, NAME, TAKEN_OVER, NodeWithPods
+from harness.pod_queries import PodQueries
+from harness.preset import ONCE
+from harness.states import record
 from harness.waiting import eventually
 
 OVERLAY = ROOT / "conf" / "kubernetes" / "overlays" / "kube-dns-capture"
@@ -55,24 +59,77 @@ def node(workspace):
     return made
 
 
-def asked(node):
-    with inside(node.node.pods["one"]):
-        return {transport: ask(KUBE_DNS, Question(NAME), transport).addresses() for transport in ("udp", "tcp")}
-
-
-def answer(address):
-    return {"udp": [address], "tcp": [address]}
-
-
-def test_the_daemon_answers_in_place_of_kube_dns_while_it_runs(node):
-    assert asked(node) == answer(OF_KUBE_DNS)
-    pod = node.start()
+def start(node, lameduck="0s"):
+    pod = node.start({"server": {"lameduck": lameduck}})
     pod.daemon.wait_for_line(r"\bready:", 20)
-    assert asked(node) == answer(ADDRESS)
-    # An upgrade.
-    successor = node.start()
-    successor.daemon.wait_for_line(r"\bready:", 20)
-    pod.end()
-    assert asked(node) == answer(ADDRESS)
-    successor.end()
-    eventually(lambda: asked(node) == answer(OF_KUBE_DNS), 5)
+    return pod
+
+
+def answered_by(node, address):
+    """Over both transports."""
+    with inside(node.node.pods["one"]):
+        return all(ask(KUBE_DNS, Question(NAME), transport).addresses() == [address] for transport in ("udp", "tcp"))
+
+
+class States:
+    """A Pod asks without pause through the states of the daemon."""
+
+    def __init__(self, node):
+        self._node = node
+        self._queries = PodQueries(node.node.pods["one"], KUBE_DNS, NAME)
+
+    def reach(self, answering):
+        """Until `answering` does.  Returns what was counted on the way there."""
+        eventually(lambda: answered_by(self._node, answering), 10)
+        return self._queries.note()
+
+    def end(self, state, answering=ADDRESS):
+        """Returns the number of lost queries."""
+        count = self.reach(answering)
+        record("node", state, count.lost, count.asked)
+        return count.lost
+
+    def close(self):
+        self._queries.close()
+
+
+MISTAKE = {"cache": {"size": "none"}}
+
+
+@ONCE
+def test_a_pod_loses_no_query_but_those_of_a_crash(workspace, node):
+    states = workspace.own(States(node))
+    node.start(MISTAKE).end_without_daemon()
+    assert states.end("failed start", OF_KUBE_DNS) == 0, "there is no older Pod"
+    first = start(node)
+    assert states.end("start") == 0
+
+    first.config_path.write_text("server: {listen: [")
+    first.daemon.send_signal(signal.SIGHUP)
+    first.daemon.wait_for_line("reload failed")
+    assert states.end("reload with a mistake") == 0
+    node.start(MISTAKE).end_without_daemon()
+    assert states.end("failed start") == 0, "the older Pod goes on"
+
+    second = start(node)
+    first.end()
+    assert states.end("roll-out") == 0
+    withdrawn = start(node)
+    second.daemon.wait_for_line(TAKEN_OVER, 20)
+    withdrawn.end()
+    second.daemon.wait_for_line("answering again", 20)
+    assert states.end("roll-back") == 0
+
+    second.daemon.kill()
+    states.end("crash", OF_KUBE_DNS)
+    second.restart_daemon()
+    assert states.end("restart") == 0
+
+    with inside(node.node.name):
+        node.api.stop()
+    node.pull_the_plug(second)
+    states.reach(OF_KUBE_DNS)  # nobody asks while the node is off
+    third = start(node, "1s")  # as the overlay has it
+    assert states.end("reboot") == 0, "it has its saved state"
+    third.end()
+    assert states.end("stop", OF_KUBE_DNS) == 0

@@ -31,6 +31,7 @@ from harness.preset import ONCE
 from harness.real_servers import find_program
 from harness.scenario import to_yaml
 from harness.shown import check_shown
+from harness.states import table
 from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
 
@@ -198,3 +199,14 @@ def test_a_yaml_block_is_valid(text, tmp_path):
     problems = [line for line in (result.stdout + result.stderr).splitlines()
                 if line.startswith(str(path)) and "not available in this build" not in line]
     assert problems == []
+
+
+def test_the_table_of_lost_queries_is_one_of_the_tests():
+    """harness/states.py makes it from what they count."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    shown = page[page.index("### Queries that are lost"):].split("\n\n")[2].splitlines()
+    head, line, *rows = table([]).splitlines()
+    assert shown[:2] == [head, line]
+    assert [row.split("|")[1] for row in shown[2:]] == [row.split("|")[1] for row in rows]
+    for row in shown[2:]:
+        assert all(re.fullmatch(r" \d+ of \d[\d,]* ", cell) for cell in row.split("|")[2:-1]), row

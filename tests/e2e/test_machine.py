@@ -10,6 +10,7 @@ import pytest
 from harness.daemon import ROOT, binary
 from harness.machine import UPSTREAM, Machine, NameCount
 from harness.preset import IS_RELEASE
+from harness.states import STATES, record
 from harness.waiting import eventually, seconds
 
 # Downloaded by ./dev test, and not installed: that would change the resolver of this machine.
@@ -38,24 +39,38 @@ MESH_NAME = "productpage.default.svc.cluster.local"
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory):
+def packages(tmp_path_factory):
+    """Two versions."""
     directory = tmp_path_factory.mktemp("package")
-    subprocess.run([str(ROOT / "conf/debian/build-package"), str(binary()), "0.0.1-1", str(directory)],
-                   check=True, capture_output=True, timeout=seconds(120),
-                   env={**os.environ, "MESHDNS_PACKAGE_COMPRESSION": "none"})
-    return next(directory.glob("meshdns_*.deb"))
+
+    def run(*command):
+        subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=seconds(120),
+                       env={**os.environ, "MESHDNS_PACKAGE_COMPRESSION": "none"})
+    run(ROOT / "conf/debian/build-package", binary(), "0.0.1-1", directory)
+    first = next(directory.glob("meshdns_0.0.1-1_*.deb"))
+    second, files = directory / "second.deb", directory / "second"
+    run("dpkg-deb", "--raw-extract", first, files)
+    control = files / "DEBIAN" / "control"
+    control.write_text(control.read_text().replace("0.0.1-1", "0.0.1-2"))
+    run("dpkg-deb", "--root-owner-group", "-Znone", "--build", files, second)
+    return [first, second]
 
 
 class Vm(Machine):
-    def __init__(self, directory, package):
+    def __init__(self, directory, packages):
         super().__init__(directory)
-        self.install(package)
+        self.packages = packages
+        self.prepare()
+        self.install(packages[0])
         self.write("etc/meshdns/resources/bookinfo.yaml", (ROOT / "conf/examples/bookinfo.yaml").read_text())
         self.write("etc/systemd/system/meshdnsd.socket.d/port.conf", SOCKET)
         self.configure()
         self.must("systemctl", "daemon-reload")
         self.must("systemctl", "restart", "meshdnsd.socket")
         self.must("systemctl", "enable", "--now", "meshdns-resolver")
+
+    def prepare(self):
+        """Before the package is installed."""
 
     def configure(self, more=""):
         self.write("etc/meshdns/meshdns.yaml", CONFIG.format(more=more))
@@ -75,14 +90,13 @@ class Vm(Machine):
 class VmWithResolved(Vm):
     """With systemd-resolved, which has the network's server."""
 
-    def install(self, package):
-        super().install(next(RESOLVED_PACKAGES.glob("systemd-resolved_*.deb")))
+    def prepare(self):
+        self.install(next(RESOLVED_PACKAGES.glob("systemd-resolved_*.deb")))
         self.write("etc/systemd/system/network-dns.service", NETWORK_DNS)
         self.must("systemctl", "daemon-reload")
         self.must("systemctl", "reload", "dbus")  # which has not known the package's user
         self.must("systemctl", "restart", "systemd-resolved")
         self.must("systemctl", "enable", "--now", "systemd-resolved", "network-dns")
-        super().install(package)
 
 
 # As a DHCP client does it.
@@ -97,7 +111,8 @@ WantedBy=multi-user.target
 
 
 def walk_through_states(vm, names, may_lose):
-    """Each state, and the number of names that programs did not get meanwhile.  `may_lose`: while the settings change."""
+    """Each state, and the number of names that programs did not get meanwhile.  `may_lose`: while the settings change.
+    States of the same name are one in the table of docs/operations.md."""
     eventually(vm.asks_meshdns, 10)
     names.note("start")
 
@@ -115,14 +130,14 @@ def walk_through_states(vm, names, may_lose):
     vm.ask_daemon()
     assert (vm.state(), vm.show("meshdnsd", "NRestarts")) == ("failed", "0")
     # Those that were under way wait in vain; no others.
-    assert names.note("restart with a mistake") <= 2 + may_lose
+    assert names.note("failed start") <= 2 + may_lose
     vm.ask_daemon()
     assert vm.state() == "failed"
 
     vm.configure()
     vm.must("systemctl", "start", "meshdnsd")
     eventually(vm.asks_meshdns, 10)
-    assert names.note("start without the mistake") <= may_lose
+    assert names.note("start") <= may_lose
 
     for unit in ("meshdnsd.service", "meshdnsd.socket"):
         before = vm.show("meshdnsd", "MainPID")
@@ -130,7 +145,8 @@ def walk_through_states(vm, names, may_lose):
         eventually(vm.asks_meshdns, 10)
         assert vm.show("meshdnsd", "MainPID") != before and vm.state("meshdnsd.socket") == "active"
         # The sockets are closed for a moment in the second case.
-        assert names.note(f"restart of {unit}") <= (0 if unit == "meshdnsd.service" else 2)
+        assert names.note("restart" if unit == "meshdnsd.service" else "restart of the sockets") <= (
+            0 if unit == "meshdnsd.service" else 2)
 
     vm.must("systemctl", "reload", "meshdnsd")
     assert vm.asks_meshdns()
@@ -144,60 +160,74 @@ def walk_through_states(vm, names, may_lose):
     vm.must("systemctl", "start", "meshdnsd")
     eventually(vm.asks_meshdns, 10)
     assert vm.state("meshdnsd.socket") == "active"
-    assert names.note("start after the stop") <= may_lose
+    assert names.note("start") <= may_lose
 
     for _ in range(3):
+        applied = vm.show("meshdns-resolver", "InvocationID")
         vm.must("systemctl", "kill", "--signal=KILL", "meshdnsd")
         names.note("crash")
+    # It ends with the daemon, and starts with the next one.
+    eventually(lambda: vm.state("meshdns-resolver") == "active" and vm.show("meshdns-resolver", "InvocationID") != applied, 20)
     eventually(vm.asks_meshdns, 15)
-    names.note("after three crashes")
+    names.note("crash")
+
+    for state, package in (("roll-out", vm.packages[1]), ("roll-back", vm.packages[0])):
+        before = vm.show("meshdnsd", "MainPID")
+        vm.install(package)
+        eventually(vm.asks_meshdns, 10)
+        assert vm.show("meshdnsd", "MainPID") != before
+        assert names.note(state) == 0
 
     vm.power_off()
     vm.boot()
     names.restart()
     eventually(vm.asks_meshdns, 30)
-    assert names.note("power off, boot") <= may_lose
+    assert names.note("reboot") <= may_lose
 
     vm.configure(MISTAKE)
     vm.power_off()
     vm.boot()
     names.restart()
-    assert names.note("power off, boot with a mistake") <= may_lose
-    assert not vm.asks_meshdns() and vm.state() == "failed"
+    assert names.note("reboot with a mistake") <= may_lose
+    eventually(lambda: vm.state() == "failed", 10)
+    assert not vm.asks_meshdns()
 
     vm.configure()
     vm.must("systemctl", "start", "meshdnsd")
     eventually(vm.asks_meshdns, 10)
-    names.note("start")
+    assert names.note("start") <= may_lose
     vm.must("dpkg", "--no-triggers", "--remove", "meshdns")
     assert names.note("removal") <= 1 + may_lose
     assert not vm.asks_meshdns()
 
 
-def count_names(vm, may_lose):
+def count_names(vm, place, may_lose):
     names = NameCount(vm)
     try:
         walk_through_states(vm, names, may_lose)
     finally:
         names.close()
         print(names.table())
+    for state, asked, lost, _ in names.rows:
+        if state in STATES:
+            record(place, state, lost, asked)
 
 
-def test_resolves_names_in_each_state_with_a_plain_resolv_conf(tmp_path, package):
-    vm = Vm(tmp_path, package)
+def test_resolves_names_in_each_state_with_a_plain_resolv_conf(tmp_path, packages):
+    vm = Vm(tmp_path, packages)
     try:
-        count_names(vm, may_lose=0)
+        count_names(vm, "plain", may_lose=0)
         assert (vm.root / "etc/resolv.conf").read_text() == f"nameserver {UPSTREAM}\n"
     finally:
         vm.close()
 
 
 @pytest.mark.skipif(not any(RESOLVED_PACKAGES.glob("systemd-resolved_*.deb")), reason="needs systemd-resolved in build/debs")
-def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, package):
+def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, packages):
     """systemd-resolved takes over its configuration by a restart, and answers nothing meanwhile."""
-    vm = VmWithResolved(tmp_path, package)
+    vm = VmWithResolved(tmp_path, packages)
     try:
-        count_names(vm, may_lose=50)
+        count_names(vm, "resolved", may_lose=50)
         assert not (vm.root / "run/systemd/resolved.conf.d/50-meshdns.conf").exists()
     finally:
         vm.close()
