@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolver/cares_lookup.hpp"
 
+#define CARES_NO_DEPRECATED  // what replaces ares_send and others, version 1.18 does not have
 #include <ares.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -22,39 +22,22 @@
 #include "loop/poll.hpp"
 #include "loop/timer.hpp"
 #include "resolver/address_answer.hpp"
+#include "resolver/lookup_query.hpp"
 #include "resolver/query_echo.hpp"
 #include "resolver/server_address.hpp"
 #include "resolver/server_habits.hpp"
-#include "wire/name_text.hpp"
 #include "wire/response_message.hpp"
-#include "wire/upstream_query.hpp"
 
 namespace meshdns::resolver {
 namespace {
 
 constexpr int kTriesPerServer = 2;
 constexpr std::size_t kMaxServers = 4;
-constexpr std::uint16_t kUdpPayload =
-    1232;  // RFC 9715: answers above it come over TCP, never in fragments
 constexpr std::chrono::milliseconds kShortestTry{100};
+constexpr std::uint8_t kTruncated = 0x02;  // TC, in the third octet of a message
 
 // Datagrams looked at in one call, so that a flood of forged ones does not hold up the loop.
 constexpr int kDatagramsPerCall = 16;
-
-// Fills `bits` from the kernel; whether it could.
-template <std::size_t N>
-bool fill_randomly(std::array<std::uint8_t, N>& bits) {
-  return getrandom(bits.data(), bits.size(), 0) == static_cast<ssize_t>(bits.size());
-}
-
-// Turns letters of `host` into upper case, each by one bit of chance ("0x20"): a reply that repeats
-// them exactly was made by somebody who saw the query.
-std::string with_random_case(std::string host, std::span<const std::uint8_t, 32> bits) {
-  for (std::size_t i = 0; i < host.size() && i / 8 < bits.size(); ++i)
-    if (host[i] >= 'a' && host[i] <= 'z' && (bits[i / 8] >> i % 8 & 1) != 0)
-      host[i] = static_cast<char>(host[i] - 'a' + 'A');
-  return host;
-}
 
 using Bytes = std::span<const std::uint8_t>;
 using Channel = std::unique_ptr<ares_channeldata, decltype(&ares_destroy)>;
@@ -114,6 +97,7 @@ class CaresLookup final : public Lookup {
   // Receives for c-ares; of datagrams, only the reply to the query of this try.
   static ares_ssize_t receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
                               sockaddr* from, ares_socklen_t* from_length, void* self);
+  static ares_ssize_t send_query(ares_socket_t fd, const iovec* parts, int count, void* self);
   bool is_believed(Bytes reply);
   std::string cookie_of_query();
   bool has_right_cookie(Bytes reply);
@@ -135,12 +119,13 @@ class CaresLookup final : public Lookup {
   std::size_t tries_begun_ = 0;            // those of the rounds
   std::optional<std::string> failure_;     // of the last try that was more than silence
   Try try_;
-  std::vector<std::uint8_t> query_;  // of this try
+  LookupQuery query_;                // of this try
   bool keeps_case_ = true;           // the server of this try, as far as is known
   bool saw_other_case_ = false;      // a reply to this try repeated the question in another case
   bool is_without_edns_ = false;     // the server of this try does not know EDNS
   bool sent_cookie_ = false;         // with the query of this try
   bool lacks_cookie_ = false;        // a reply to this try lacked the cookie
+  bool is_truncated_ = false;        // the reply to this try was
   bool wants_new_cookie_ = false;  // the server of this try sent another cookie for the next query
   bool is_try_over_ = false;
   Channel channel_{nullptr, ares_destroy};
@@ -184,7 +169,7 @@ void CaresLookup::next_try() {
 void CaresLookup::begin_try() {
   channel_.reset();
   is_try_over_ = saw_other_case_ = is_without_edns_ = false;
-  lacks_cookie_ = wants_new_cookie_ = false;
+  lacks_cookie_ = is_truncated_ = wants_new_cookie_ = false;
   keeps_case_ = habits_->keeps_case(servers_[try_.server].text, now());
   if (open()) send();
 }
@@ -201,15 +186,15 @@ bool CaresLookup::open() {
   ares_options options{};
   char lookups[] = "b";
   in_addr placeholder{};
-  // A failure that a server tells is read as every other answer is.
-  options.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_NOCHECKRESP;
-  if (try_.uses_edns) options.flags |= ARES_FLAG_EDNS;
+  // A failure that a server tells is read as every other answer is.  We see to EDNS and to truncated
+  // replies.
+  options.flags =
+      ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_NOCHECKRESP | ARES_FLAG_IGNTC;
   if (try_.uses_tcp) options.flags |= ARES_FLAG_USEVC;
   options.timeout = static_cast<int>(try_.timeout.count());
   options.tries = 1;
   options.ndots = 1;
   options.lookups = lookups;
-  options.ednspsz = kUdpPayload;
   options.servers = &placeholder;
   options.nservers = 1;
   options.sock_state_cb = [](void* self, ares_socket_t fd, int readable, int writable) {
@@ -219,8 +204,8 @@ bool CaresLookup::open() {
   ares_channel channel = nullptr;
   const int status = ares_init_options(&channel, &options,
                                        ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
-                                           ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_EDNSPSZ |
-                                           ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST |
+                                           ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_SERVERS |
+                                           ARES_OPT_DOMAINS | ARES_OPT_SORTLIST |
                                            ARES_OPT_NOROTATE | ARES_OPT_SOCK_STATE_CB);
   if (status != ARES_SUCCESS) {
     fail_with(std::string("c-ares cannot open a channel: ") + ares_strerror(status));
@@ -242,26 +227,18 @@ bool CaresLookup::open() {
 }
 
 void CaresLookup::send() {
-  std::array<std::uint8_t, 34> random{};
-  if (!fill_randomly(random)) return fail_with("the kernel returned no random numbers");
-  const auto id = static_cast<std::uint16_t>(random[32] << 8 | random[33]);
-  const std::string qname =
-      keeps_case_ ? with_random_case(host_, std::span(random).first<32>()) : host_;
   const std::string cookie = cookie_of_query();
-  const std::string name = wire::wire_from_host(qname);
-  if (name.empty()) return fail_with("not a domain name");
-  query_.resize(wire::kMaxQuerySize);
-  query_.resize(
-      wire::build_query(query_, {.id = id,
-                                 .name = name,
-                                 .type = family_ == Family::V4 ? wire::Type::A : wire::Type::Aaaa,
-                                 .edns = try_.uses_edns,
-                                 .udp_payload = kUdpPayload,
-                                 .cookie = cookie}));
+  auto query = LookupQuery::make({.host = host_,
+                                  .family = family_,
+                                  .has_random_case = keeps_case_,
+                                  .has_edns = try_.uses_edns,
+                                  .cookie = cookie});
+  if (!query) return fail_with(query.error().message);
+  query_ = *std::move(query);
   sent_cookie_ = !cookie.empty();
   // May call back before it returns, for instance when no socket can be opened.
   ares_send(
-      channel_.get(), query_.data(), static_cast<int>(query_.size()),
+      channel_.get(), query_.plain().data(), static_cast<int>(query_.plain().size()),
       [](void* self, int result, int, unsigned char* message, int size) {
         static_cast<CaresLookup*>(self)->on_answer(
             result, {message, message == nullptr ? 0 : static_cast<std::size_t>(size)});
@@ -278,13 +255,17 @@ void CaresLookup::on_answer(int status, Bytes message) {
     failure_ = ares_strerror(status);
     return;
   }
+  if (try_.uses_edns && is_format_error(message, query_.octets())) {
+    is_without_edns_ = true;
+    return;
+  }
   // Over TCP: nobody forges it from afar, so that it shows how the server is.
   if (std::exchange(try_.is_for_cookie, false)) {
     const auto response = wire::parse_response(message);
     cookies_->note_stream_reply(servers_[try_.server].text, response ? response->cookie : "",
                                 now());
   }
-  if (keeps_case_ && echo_of(message, query_) == Echo::OtherCase)
+  if (keeps_case_ && echo_of(message, query_.octets()) == Echo::OtherCase)
     habits_->note_changed_case(servers_[try_.server].text, now());
   Answer answer = read_address_answer(message, host_, family_);
   if (answer.status == Answer::Status::Failed)
@@ -302,15 +283,17 @@ std::string CaresLookup::cookie_of_query() {
 }
 
 bool CaresLookup::is_believed(Bytes reply) {
-  if (try_.uses_edns && is_format_error(reply, query_)) {
+  if (try_.uses_edns && is_format_error(reply, query_.octets())) {
     // A server that knows cookies knows EDNS.
     if (has_right_cookie({})) is_without_edns_ = is_try_over_ = true;
     return false;
   }
-  const Echo echo = echo_of(reply, query_);
+  const Echo echo = echo_of(reply, query_.octets());
   if (echo == Echo::OtherCase) saw_other_case_ = true;
-  return (echo == Echo::Exact || (echo == Echo::OtherCase && !keeps_case_)) &&
-         has_right_cookie(reply);
+  const bool is_echo = echo == Echo::Exact || (echo == Echo::OtherCase && !keeps_case_);
+  if (!is_echo || !has_right_cookie(reply)) return false;
+  if ((reply[2] & kTruncated) != 0) is_truncated_ = is_try_over_ = true;
+  return !is_truncated_;
 }
 
 // Ends the try where another one of the same server is needed.
@@ -336,11 +319,12 @@ void CaresLookup::settle() {
   if (!answer_ && is_try_over_) {
     // A reply in another case may be forged, and is not believed; a server that changes the case is
     // asked again over TCP, which shows it, and without the fresh case from then on. The same holds
-    // for replies without the cookie. All of them, and a server that does not know EDNS, get their
-    // answer from another try of the same server.
+    // for replies without the cookie. All of them, truncated replies, and a server that does not
+    // know EDNS, get their answer from another try of the same server.
     const Try last = try_;
     if (last.is_for_cookie) cookies_->note_stream_failure(servers_[last.server].text, now());
-    const bool with_tcp = (saw_other_case_ || lacks_cookie_) && !last.uses_tcp;
+    const bool with_tcp =
+        (saw_other_case_ || lacks_cookie_ || is_truncated_) && !last.uses_tcp;
     if (is_without_edns_ || with_tcp || wants_new_cookie_) {
       try_.uses_edns = last.uses_edns && !is_without_edns_;
       try_.uses_tcp = last.uses_tcp || with_tcp;
@@ -436,6 +420,14 @@ int CaresLookup::connect_socket(ares_socket_t fd, const sockaddr* address, ares_
   return connect(fd, reinterpret_cast<const sockaddr*>(&scoped), sizeof scoped);
 }
 
+// There is one query, hence one part.
+ares_ssize_t CaresLookup::send_query(ares_socket_t fd, const iovec* parts, int /*count*/,
+                                     void* self) {
+  auto* const lookup = static_cast<CaresLookup*>(self);
+  const Bytes of_cares(static_cast<const std::uint8_t*>(parts->iov_base), parts->iov_len);
+  return lookup->query_.send_in_place_of(of_cares, fd, lookup->try_.uses_tcp);
+}
+
 ares_ssize_t CaresLookup::receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
                                   sockaddr* from, ares_socklen_t* from_length, void* self) {
   const bool is_datagram = from != nullptr;
@@ -454,8 +446,7 @@ const ares_socket_functions CaresLookup::kSocketFunctions = {
     .aclose = [](ares_socket_t fd, void*) { return close(fd); },
     .aconnect = &CaresLookup::connect_socket,
     .arecvfrom = &CaresLookup::receive,
-    .asendv = [](ares_socket_t fd, const iovec* parts, int count,
-                 void*) { return writev(fd, parts, count); },
+    .asendv = &CaresLookup::send_query,
 };
 
 }  // namespace
