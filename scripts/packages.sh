@@ -25,11 +25,25 @@ budget_packages=(libbenchmark-dev python3 valgrind)  # what `bench` needs withou
 downloaded_packages=(libbluetooth3 libmm-glib0 libndp0 libnm0 libteamdctl0 network-manager systemd-resolved)
 package_packages=(binutils dpkg-dev file git gzip lintian python3 xz-utils)
 
+# cross_packages ARCHITECTURE: those that build for it on a machine of another one, and run the result.  One a line.
+cross_packages() {
+  local package
+  printf '%s\n' "crossbuild-essential-$1" qemu-user-static
+  for package in "${build_packages[@]}"; do
+    case $package in
+      g++) ;;                                         # of crossbuild-essential
+      libcli11-dev | rapidjson-dev) echo "$package" ;;  # headers for all architectures
+      *-dev) echo "$package:$1" ;;
+      *) echo "$package" ;;
+    esac
+  done
+}
+
 # Puts downloaded_packages into build/debs.  Without Debian's archive, their tests are skipped.
 download_packages() {
   local directory=$root/build/debs package
   mkdir -p "$directory"
-  is_debian_12 || return 0
+  is_debian 12 || return 0  # on another release, they may need others
   for package in "${downloaded_packages[@]}"; do
     compgen -G "$directory/${package}_*.deb" >/dev/null || (cd "$directory" && apt-get -qq download "$package") 2>/dev/null ||
       say "cannot download $package"
@@ -43,19 +57,24 @@ missing_packages() {
   comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$installed")
 }
 
-is_debian_12() {
-  grep -qs '^ID=debian$' /etc/os-release && grep -qs '^VERSION_ID="12"$' /etc/os-release
+# is_debian RELEASE...: whether this machine is one of these.
+is_debian() {
+  local release
+  for release in "$@"; do
+    if grep -qsx 'ID=debian' /etc/os-release && grep -qsx "VERSION_ID=\"$release\"" /etc/os-release; then return 0; fi
+  done
+  return 1
 }
 
 need() {
-  if is_debian_12; then
-    need_on_debian_12 "$@"
+  if is_debian 12 13; then
+    need_on_debian "$@"
   elif ! command -v dpkg-query >/dev/null || [ -n "$(missing_packages "$@")" ]; then
     say_what_is_needed "$@"
   fi
 }
 
-need_on_debian_12() {
+need_on_debian() {
   local missing
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -64,11 +83,11 @@ need_on_debian_12() {
   as_root bash -c "$(declare -f install_as_root disable_services); install_as_root \"\$@\"" dev "${missing[@]}"
 }
 
-# Elsewhere we cannot know the packages' names; we say what they are called on Debian 12 and go on.
+# Elsewhere we cannot know the packages' names; we say what they are called on Debian and go on.
 say_what_is_needed() {
   cat >&2 <<TEXT
-dev: this is not Debian 12, so nothing is installed.  Needed: GCC 12 or later with C++23, CMake 3.25 or
-later, Ninja, and what Debian 12 calls
+dev: this is not Debian 12 or 13, so nothing is installed.  Needed: GCC 12 or later with C++23, CMake 3.25
+or later, Ninja, and what Debian calls
   $*
 TEXT
 }
