@@ -92,7 +92,7 @@ def test_declares_what_an_administrator_may_change(package):
 
 
 def test_installs_every_file_that_its_units_name(root):
-    units = list((root / "lib/systemd/system").iterdir())
+    units = list((root / "usr/lib/systemd/system").iterdir())
     assert len(units) == 8
     for unit in units:
         if unit.is_dir():
@@ -115,7 +115,7 @@ def test_its_configuration_is_valid_and_harmless(root):
     loaded = yaml.safe_load(config.read_text())
     for address in loaded["server"]["listen"]:
         assert address.rsplit(":", 1)[0] in ("127.0.0.1", "[::1]") and not address.endswith(":53")
-    socket_unit = (root / "lib/systemd/system/meshdnsd.socket").read_text()
+    socket_unit = (root / "usr/lib/systemd/system/meshdnsd.socket").read_text()
     assert re.findall(r"^ListenStream=(.+)$", socket_unit, re.M) == loaded["server"]["listen"]
 
 
@@ -145,7 +145,7 @@ def test_its_apparmor_profile_can_be_compiled(root):
 
 def test_its_apparmor_profile_has_the_paths_of_the_service(root):
     profile = (root / "etc/apparmor.d/usr.sbin.meshdnsd").read_text()
-    unit = (root / "lib/systemd/system/meshdnsd.service").read_text()
+    unit = (root / "usr/lib/systemd/system/meshdnsd.service").read_text()
     assert f"profile meshdnsd {re.search('ExecStart=([^ ]+)', unit)[1]} {{" in profile
     capabilities = re.search("CapabilityBoundingSet=(.*)", unit)[1].lower().split()
     assert re.findall("capability (.*),", profile) == [name.removeprefix("cap_") for name in capabilities]

@@ -29,8 +29,8 @@ Octets sent_in_place_of(LookupQuery& query, const Octets& of_cares, bool is_stre
   EXPECT_EQ(query.send_in_place_of(of_cares, ends[0], is_stream),
             static_cast<ssize_t>(of_cares.size()));
   Octets received(1000);
-  received.resize(static_cast<std::size_t>(read(ends[1], received.data(), received.size())));
-  for (const int end : ends) close(end);
+  received.resize(static_cast<std::size_t>(::read(ends[1], received.data(), received.size())));
+  for (const int end : ends) ::close(end);
   return received;
 }
 
