@@ -119,13 +119,13 @@ class CaresLookup final : public Lookup {
   std::size_t tries_begun_ = 0;            // those of the rounds
   std::optional<std::string> failure_;     // of the last try that was more than silence
   Try try_;
-  LookupQuery query_;                // of this try
-  bool keeps_case_ = true;           // the server of this try, as far as is known
-  bool saw_other_case_ = false;      // a reply to this try repeated the question in another case
-  bool is_without_edns_ = false;     // the server of this try does not know EDNS
-  bool sent_cookie_ = false;         // with the query of this try
-  bool lacks_cookie_ = false;        // a reply to this try lacked the cookie
-  bool is_truncated_ = false;        // the reply to this try was
+  LookupQuery query_;              // of this try
+  bool keeps_case_ = true;         // the server of this try, as far as is known
+  bool saw_other_case_ = false;    // a reply to this try repeated the question in another case
+  bool is_without_edns_ = false;   // the server of this try does not know EDNS
+  bool sent_cookie_ = false;       // with the query of this try
+  bool lacks_cookie_ = false;      // a reply to this try lacked the cookie
+  bool is_truncated_ = false;      // the reply to this try was
   bool wants_new_cookie_ = false;  // the server of this try sent another cookie for the next query
   bool is_try_over_ = false;
   Channel channel_{nullptr, ares_destroy};
@@ -186,8 +186,8 @@ bool CaresLookup::open() {
   ares_options options{};
   char lookups[] = "b";
   in_addr placeholder{};
-  // A failure that a server tells is read as every other answer is.  We see to EDNS and to truncated
-  // replies.
+  // A failure that a server tells is read as every other answer is.  We see to EDNS and to
+  // truncated replies.
   options.flags =
       ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_NOCHECKRESP | ARES_FLAG_IGNTC;
   if (try_.uses_tcp) options.flags |= ARES_FLAG_USEVC;
@@ -202,11 +202,11 @@ bool CaresLookup::open() {
   };
   options.sock_state_cb_data = this;
   ares_channel channel = nullptr;
-  const int status = ares_init_options(&channel, &options,
-                                       ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
-                                           ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_SERVERS |
-                                           ARES_OPT_DOMAINS | ARES_OPT_SORTLIST |
-                                           ARES_OPT_NOROTATE | ARES_OPT_SOCK_STATE_CB);
+  const int status =
+      ares_init_options(&channel, &options,
+                        ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+                            ARES_OPT_LOOKUPS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS |
+                            ARES_OPT_SORTLIST | ARES_OPT_NOROTATE | ARES_OPT_SOCK_STATE_CB);
   if (status != ARES_SUCCESS) {
     fail_with(std::string("c-ares cannot open a channel: ") + ares_strerror(status));
     return false;
@@ -323,8 +323,7 @@ void CaresLookup::settle() {
     // know EDNS, get their answer from another try of the same server.
     const Try last = try_;
     if (last.is_for_cookie) cookies_->note_stream_failure(servers_[last.server].text, now());
-    const bool with_tcp =
-        (saw_other_case_ || lacks_cookie_ || is_truncated_) && !last.uses_tcp;
+    const bool with_tcp = (saw_other_case_ || lacks_cookie_ || is_truncated_) && !last.uses_tcp;
     if (is_without_edns_ || with_tcp || wants_new_cookie_) {
       try_.uses_edns = last.uses_edns && !is_without_edns_;
       try_.uses_tcp = last.uses_tcp || with_tcp;

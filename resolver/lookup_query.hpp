@@ -35,8 +35,8 @@ class LookupQuery {
   // The query for c-ares: the same question, without an OPT record.
   std::span<const std::uint8_t> plain() const { return plain_; }
 
-  // Sends the query to the connected socket in place of `of_cares`, whose ID it has from then on.  Of
-  // a stream both begin with a length.  Returns the size of `of_cares`, or -1 with errno set.
+  // Sends the query to the connected socket in place of `of_cares`, whose ID it has from then on.
+  // Of a stream both begin with a length.  Returns the size of `of_cares`, or -1 with errno set.
   ssize_t send_in_place_of(std::span<const std::uint8_t> of_cares, int socket, bool is_stream);
 
  private:
