@@ -109,6 +109,8 @@ class KernelScenarioRun(ScenarioRun):
         return answer, is_kernels, why
 
     def _ask(self, daemon, question, transport):
+        if question.rdclass == "CH":  # an explanation tells of the kernel, too, and then may not fit into a datagram
+            return self._ask_once(daemon, question, "tcp")
         if transport != "udp" or daemon is not self.daemons[self._client]:
             return self._ask_once(daemon, question, transport)
         answer, is_kernels, why = self._ask_and_count(daemon, question)
