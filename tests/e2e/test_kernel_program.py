@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from harness.bpf import SampleRing, address_octets
+from harness.bpf import VERSION, SampleRing, address_octets
 from harness.frames import ethernet, ipv4_packet, ipv6_packet, packed, query_frame, udp_datagram
 from harness.kernel_program import (AA, AD, CD, LOADER, PASSED, PORT, RD, REDIRECTED, TC, TYPE_A, TYPE_AAAA, TYPE_TXT,
                                     KernelProgram, NotPermittedError, address_record, opt_record, query, wire_name)
@@ -471,9 +471,9 @@ def test_maps_of_another_layout_are_made_anew_and_given_to_the_group(kernel, tmp
     kernel.maps = type(kernel.maps)(kernel.maps_folder)
     for address in (NODE_IPV4, NODE_IPV6):
         kernel.maps.serve(address, PORT)
-    assert (kernel.maps.version(), kernel.maps.generation(0)) == (1, 0)
+    assert (kernel.maps.version(), kernel.maps.generation(0)) == (VERSION, 0)
     modes = {path.name: (path.stat().st_gid, oct(path.stat().st_mode & 0o777)) for path in kernel.maps_folder.iterdir()}
-    assert len(modes) == 7 and set(modes.values()) == {(65533, "0o660")}
+    assert len(modes) == 8 and set(modes.values()) == {(65533, "0o660")}
     assert oct(kernel.maps_folder.stat().st_mode & 0o777) == "0o710"
 
 
@@ -481,7 +481,7 @@ def test_status_shows_interfaces_and_counters(kernel):
     kernel.maps.beat()
     shown = dict(line.split(None, 1) for line in kernel.command("status").stdout.splitlines())
     assert shown["interfaces"].split() == sorted(["veth-shop", "veth-web", "br0"], key=kernel.interface)
-    assert (shown["version"], shown["served"]) == ("1", "2")
+    assert (shown["version"], shown["served"]) == (str(VERSION), "2")
     assert shown["heartbeat"].endswith("ms ago")
     assert {name for name in shown if name.startswith(("answered_", "passed_"))} == set(kernel.maps.counters())
 
