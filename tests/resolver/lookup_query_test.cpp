@@ -22,7 +22,7 @@ LookupQuery query_with_cookie() {
 
 Octets copy_of(std::span<const std::uint8_t> octets) { return {octets.begin(), octets.end()}; }
 
-// What the peer gets when the query is sent in place of `of_cares`.
+// Returns the octets that the peer gets when the query is sent in place of `of_cares`.
 Octets sent_in_place_of(LookupQuery& query, const Octets& of_cares, bool is_stream) {
   std::array<int, 2> ends{};
   EXPECT_EQ(socketpair(AF_UNIX, is_stream ? SOCK_STREAM : SOCK_DGRAM, 0, ends.data()), 0);
