@@ -68,7 +68,10 @@ def start(node, lameduck="0s"):
 def answered_by(node, address):
     """Over both transports."""
     with inside(node.node.pods["one"]):
-        return all(ask(KUBE_DNS, Question(NAME), transport).addresses() == [address] for transport in ("udp", "tcp"))
+        try:
+            return all(ask(KUBE_DNS, Question(NAME), transport, 0.5).addresses() == [address] for transport in ("udp", "tcp"))
+        except OSError:
+            return False
 
 
 class States:
@@ -76,18 +79,19 @@ class States:
 
     def __init__(self, node):
         self._node = node
-        self._queries = PodQueries(node.node.pods["one"], KUBE_DNS, NAME)
-
-    def reach(self, answering):
-        """Until `answering` does.  Returns what was counted on the way there."""
-        eventually(lambda: answered_by(self._node, answering), 10)
-        return self._queries.note()
+        self._queries = PodQueries(node.node.pods["one"], KUBE_DNS, NAME, [ADDRESS, OF_KUBE_DNS])
 
     def end(self, state, answering=ADDRESS):
-        """Returns the number of lost queries."""
-        count = self.reach(answering)
+        """It ends when `answering` does.  Returns the number of lost queries."""
+        eventually(lambda: answered_by(self._node, answering), 10)
+        count = self._queries.note()
         record("node", state, count.lost, count.asked)
         return count.lost
+
+    def begin_after(self, answering):
+        """Leaves out what is lost until `answering` does."""
+        eventually(lambda: answered_by(self._node, answering), 10)
+        self._queries.forget()
 
     def close(self):
         self._queries.close()
@@ -128,7 +132,7 @@ def test_a_pod_loses_no_query_but_those_of_a_crash(workspace, node):
     with inside(node.node.name):
         node.api.stop()
     node.pull_the_plug(second)
-    states.reach(OF_KUBE_DNS)  # nobody asks while the node is off
+    states.begin_after(OF_KUBE_DNS)  # nobody asks while the node is off
     third = start(node, "1s")  # as the overlay has it
     assert states.end("reboot") == 0, "it has its saved state"
     third.end()
