@@ -188,7 +188,7 @@ def own_host(index):
 
 
 def own_address(namespace, index):
-    """What namespace number `namespace` has defined for own_host(index)."""
+    """The address that namespace number `namespace` has defined for own_host(index)."""
     return address(6, OWN_HOSTS * namespace + index)
 
 

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from e2e.test_machine import RESOLVED_PACKAGES, Vm, VmWithResolved, package, pytestmark  # noqa: F401 (a fixture)
+from e2e.test_machine import RESOLVED_PACKAGES, Vm, VmWithResolved, packages, pytestmark  # noqa: F401 (a fixture)
 from harness import namespaces
 from harness.fake_upstream import FakeUpstream
 from harness.process import Process
@@ -47,9 +47,9 @@ def add_vpn(vm):
     return server_at(vm, OFFICE, "*.corp.example. 60 A 203.0.113.9")
 
 
-def test_follows_a_program_that_writes_resolv_conf(tmp_path, package):  # noqa: F811
+def test_follows_a_program_that_writes_resolv_conf(tmp_path, packages):  # noqa: F811
     """As a DHCP client does: the new servers are asked, and the machine goes on asking meshdns."""
-    vm = Vm(tmp_path, package)
+    vm = Vm(tmp_path, packages)
     try:
         ip(vm.network, "address", "add", "192.0.2.54/32", "dev", "net0")
         other = server_at(vm, "192.0.2.54", "*.example.net. 60 A 203.0.113.8")
@@ -68,8 +68,8 @@ def test_follows_a_program_that_writes_resolv_conf(tmp_path, package):  # noqa: 
 
 
 @needs("systemd-resolved")
-def test_a_vpn_of_systemd_resolved_gets_its_domains_and_no_other_names(tmp_path, package):  # noqa: F811
-    vm = VmWithResolved(tmp_path, package)
+def test_a_vpn_of_systemd_resolved_gets_its_domains_and_no_other_names(tmp_path, packages):  # noqa: F811
+    vm = VmWithResolved(tmp_path, packages)
     try:
         office = add_vpn(vm)
         eventually(vm.asks_meshdns, 10)
@@ -122,11 +122,11 @@ class Lan:
 class VmWithNetworkManager(Vm):
     """NetworkManager has the link lan0, with DHCP."""
 
-    def __init__(self, directory, package):  # noqa: F811
+    def __init__(self, directory, packages):  # noqa: F811
         self.lan, self.lan_directory = None, directory
-        super().__init__(directory, package)
+        super().__init__(directory, packages)
 
-    def install(self, package):  # noqa: F811
+    def prepare(self):
         self.lan = Lan(self, self.lan_directory)
         self.lan.lease("198.51.100.1")
         self.write("etc/NetworkManager/conf.d/test.conf", "[keyfile]\nunmanaged-devices=interface-name:net*;interface-name:tun1\n")
@@ -135,12 +135,11 @@ class VmWithNetworkManager(Vm):
                    "[ipv4]\nmethod=auto\n[ipv6]\nmethod=disabled\n")
         (self.root / "etc/NetworkManager/system-connections/lan.nmconnection").chmod(0o600)
         for name in NETWORKMANAGER:
-            super().install(next(RESOLVED_PACKAGES.glob(f"{name}_*.deb")))
+            self.install(next(RESOLVED_PACKAGES.glob(f"{name}_*.deb")))
         self.must("systemctl", "daemon-reload")
         self.must("systemctl", "reload", "dbus")
         self.must("systemctl", "enable", "--now", "NetworkManager")
         eventually(lambda: "198.51.100.1" in (self.root / "etc/resolv.conf").read_text(), 30)
-        super().install(package)
 
     def close(self):
         if self.lan:
@@ -149,8 +148,8 @@ class VmWithNetworkManager(Vm):
 
 
 @needs(*NETWORKMANAGER)
-def test_follows_the_leases_and_vpns_of_networkmanager(tmp_path, package):  # noqa: F811
-    vm = VmWithNetworkManager(tmp_path, package)
+def test_follows_the_leases_and_vpns_of_networkmanager(tmp_path, packages):  # noqa: F811
+    vm = VmWithNetworkManager(tmp_path, packages)
     try:
         eventually(vm.asks_meshdns, 10)
         assert asked(vm, "one.example.net") == ["203.0.113.1"]
