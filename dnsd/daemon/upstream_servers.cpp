@@ -45,7 +45,9 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
   const auto own = local_addresses();
   std::vector<SocketAddress> stubs;
   std::string complaint;
-  for (const char* path : resolv_confs) {
+  bool is_resolved_known = false;
+  for (std::size_t i = 0; i < resolv_confs.size(); ++i) {
+    const char* const path = resolv_confs[i];
     const auto parsed = read_resolv_conf(path);
     if (!parsed) {
       if (complaint.empty()) complaint = parsed.error().message;
@@ -57,13 +59,14 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
     others.erase(stub.begin(), others.end());
     ask(upstream, others);
     if (!upstream.servers.empty()) return upstream;
-    if (complaint.empty())
+    if (i == kResolvConfOfResolved) is_resolved_known = true;
+    if (complaint.empty() || (i == kResolvConfOfResolved && !stubs.empty()))
       complaint = std::string(path) +
                   (parsed->nameservers.empty() ? " names no server" : " names only this server") +
                   ": names outside the registry get SERVFAIL";
   }
-  ask(upstream, stubs);
-  if (stubs.empty()) *warning = complaint;
+  if (!is_resolved_known) ask(upstream, stubs);
+  if (upstream.servers.empty()) *warning = complaint;
   return upstream;
 }
 

@@ -23,11 +23,13 @@ namespace meshdns::dnsd {
 inline constexpr std::array<const char*, 4> kResolvConfPaths = {
     "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
     "/run/NetworkManager/no-stub-resolv.conf", "/var/lib/meshdns-resolver/upstream.conf"};
+inline constexpr std::size_t kResolvConfOfResolved = 1;
 
-// `config.upstream` with its servers filled in: of the first of `resolv_confs` that names others
-// than ourselves and systemd-resolved's stub, which may send its questions back to us; failing
-// that, the stub.  `listening`: the addresses really bound.  `warning` gets what an operator should
-// know (no server left, say); empty = nothing.
+// `config.upstream` with its servers filled in: of the first of `resolv_confs` (in the order of
+// kResolvConfPaths) that names others than ourselves and systemd-resolved's stub.  The stub is
+// asked if nobody else is known, nor the servers that it asks: where it has none, it sends its
+// questions back to us.  `listening`: the addresses really bound.  `warning` gets what an operator
+// should know (no server left, say); empty = nothing.
 UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAddress> listening,
                                   std::string* warning,
                                   std::span<const char* const> resolv_confs = kResolvConfPaths);

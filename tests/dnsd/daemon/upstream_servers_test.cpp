@@ -71,6 +71,19 @@ TEST_F(UpstreamServersTest, AsksResolvedWhenNothingElseIsKnown) {
   EXPECT_EQ(warning_, "");
 }
 
+// Its drop-in names us with a port, which its file cannot have.
+TEST_F(UpstreamServersTest, DoesNotAskResolvedWhichHasNobodyElseToAsk) {
+  write(0, "nameserver 127.0.0.53\n");
+  write(1, "# No DNS servers known.\nsearch .\n");
+  EXPECT_THAT(servers(), IsEmpty());
+  EXPECT_THAT(warning_, HasSubstr("/1 names no server"));
+  write(1, "nameserver 127.0.0.1\n");
+  EXPECT_THAT(servers(), IsEmpty());
+  EXPECT_THAT(warning_, HasSubstr("/1 names only this server"));
+  write(3, "nameserver 192.0.2.3\n");
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.3:53"));
+}
+
 TEST_F(UpstreamServersTest, FindsWhatWasPutAsideForUs) {
   write(0, "nameserver 127.0.0.1\n");
   write(3, "nameserver 192.0.2.3\n");
