@@ -16,8 +16,8 @@
 #include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/admin/status_page.hpp"
 #include "dnsd/admin/top_page.hpp"
+#include "dnsd/config/in_quotes.hpp"
 #include "dnsd/config/load.hpp"
-#include "dnsd/config/quoted.hpp"
 #include "dnsd/query/explanation.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "registry/base/host_name.hpp"
@@ -265,7 +265,7 @@ HttpResponse set_log_level(const DaemonParts& daemon, const HttpRequest& request
   const auto text = request.argument("level");
   const auto level = log_level_from_string(text);
   if (!level)
-    return bad_request("level=: " + quoted(text) +
+    return bad_request("level=: " + in_quotes(text) +
                        " is not one of trace, debug, info, warn, error, off");
   daemon.log.announce("log level changed",
                       {{"from", to_string(daemon.log.level())}, {"to", to_string(*level)}});

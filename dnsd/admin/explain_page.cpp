@@ -6,7 +6,7 @@
 
 #include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/json.hpp"
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 #include "dnsd/config/socket_address.hpp"
 #include "dnsd/query/traffic_explanation.hpp"
 #include "registry/base/printable.hpp"
@@ -81,7 +81,7 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
   if (const auto text = request.argument("type"); !text.empty()) {
     wire::Type type = wire::Type::A;
     if (!wire::type_from_string(text, type))
-      return fail("type=: " + quoted(text) + " is not a record type");
+      return fail("type=: " + in_quotes(text) + " is not a record type");
     types.push_back(type);
   }
   const auto chosen = client_from(daemon, from);

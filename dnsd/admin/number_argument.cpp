@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string>
 
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 
@@ -15,7 +15,7 @@ Result<std::uint64_t> number_argument(const HttpRequest& request, std::string_vi
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size())
-    return fail(std::string(name) + "=: " + quoted(text) + " is not a number");
+    return fail(std::string(name) + "=: " + in_quotes(text) + " is not a number");
   return number;
 }
 

@@ -7,7 +7,7 @@
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/number_argument.hpp"
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -136,7 +136,7 @@ TopClient top_client(const DaemonParts& daemon, const IpAddress& address) {
 HttpResponse show_top(const DaemonParts& daemon, const HttpRequest& request) {
   const auto limit = number_argument(request, "limit", kUsualTop);
   if (!limit || *limit == 0 || *limit > kLongestTop)
-    return json_error("limit=: " + quoted(request.argument("limit")) +
+    return json_error("limit=: " + in_quotes(request.argument("limit")) +
                           " is not a number from 1 to " + std::to_string(kLongestTop),
                       400);
   const TopReport top = daemon.top(*limit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/admin_address.hpp"
 
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -24,9 +24,9 @@ Result<AdminAddress> parse_admin_address(std::string_view text) {
   }
   const std::string_view path = text.substr(kUnixScheme.size());
   if (!path.starts_with('/') || path.ends_with('/') || path.find('\0') != std::string_view::npos)
-    return fail(quoted(text) + " is not an absolute path; write unix:/run/meshdns/admin.sock");
+    return fail(in_quotes(text) + " is not an absolute path; write unix:/run/meshdns/admin.sock");
   if (path.size() > UnixAddress::kMaxLength)
-    return fail(quoted(text) + " is longer than " + std::to_string(UnixAddress::kMaxLength) +
+    return fail(in_quotes(text) + " is longer than " + std::to_string(UnixAddress::kMaxLength) +
                 " bytes, the maximum for the path of a socket");
   return UnixAddress{std::string(path)};
 }

@@ -18,8 +18,8 @@ void check_identity(const ClientIdentityConfig& identity, const Node& node, cons
   const Node* ns = node.find("namespace");
   if (!identity.node_id || ns == nullptr || ns->text() == identity.node_id->ns()) return;
   place.at("node_id").error(line_of(node, "node_id"),
-                            "has the namespace " + quoted(identity.node_id->ns()) +
-                                ", but the key `namespace` is " + quoted(ns->text()) +
+                            "has the namespace " + in_quotes(identity.node_id->ns()) +
+                                ", but the key `namespace` is " + in_quotes(ns->text()) +
                                 "; remove one of the two");
 }
 
@@ -27,7 +27,7 @@ Codec<std::optional<NodeId>> node_id() {
   const auto parse = [](std::string_view words) -> Result<NodeId> {
     auto id = parse_node_id(words);
     if (id && !is_label(id->ns()))
-      return fail(quoted(words) +
+      return fail(in_quotes(words) +
                   " has no namespace; write it as in "
                   "\"sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local\"");
     return id;
@@ -38,7 +38,8 @@ Codec<std::optional<NodeId>> node_id() {
 Codec<registry::Locality> locality() {
   const auto parse = [](std::string_view words) -> Result<registry::Locality> {
     if (std::ranges::count(words, '/') > 2)
-      return fail(quoted(words) + " is not of the form REGION/ZONE/SUBZONE; \"/ZONE\" is a zone");
+      return fail(in_quotes(words) +
+                  " is not of the form REGION/ZONE/SUBZONE; \"/ZONE\" is a zone");
     return registry::parse_locality(words);
   };
   return text_value(parse, [](const registry::Locality& value) { return value.to_string(); });

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "dnsd/config/enum_names.hpp"
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 #include "dnsd/config/values.hpp"
 #include "registry/base/host_name.hpp"
 
@@ -41,7 +41,7 @@ Result<std::vector<IpAddress>> parse_addresses_of_node(std::string_view text) {
   for (const auto part : std::views::split(text, ',')) {
     const std::string_view word(part.begin(), part.end());
     const auto ip = IpAddress::parse(word);
-    if (!ip) return fail(quoted(word) + " in the node id is not an IP address");
+    if (!ip) return fail(in_quotes(word) + " in the node id is not an IP address");
     addresses.push_back(*ip);
   }
   if (addresses.empty()) return fail("\"\" in the node id is not an IP address");
@@ -52,14 +52,14 @@ Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t def
   auto address = parse_socket_address(text, default_port);
   if (!address) return address;
   if (address->port == 0) return fail("cannot send to port 0");
-  if (address->ip.is_unspecified()) return fail(quoted(text) + " is not an address to send to");
+  if (address->ip.is_unspecified()) return fail(in_quotes(text) + " is not an address to send to");
   return address;
 }
 
 Result<UpstreamServer> parse_tls_server(std::string_view text) {
   const auto hash = text.find('#');
   if (hash == std::string_view::npos)
-    return fail(quoted("tls://" + std::string(text)) +
+    return fail(in_quotes("tls://" + std::string(text)) +
                 " needs the name in the certificate of the server, as in "
                 "\"tls://9.9.9.9#dns.quad9.net\"");
   const auto address = parse_destination(text.substr(0, hash), kDnsOverTlsPort);
@@ -127,15 +127,15 @@ std::string NodeId::to_string() const {
 
 Result<NodeId> parse_node_id(std::string_view text) {
   const auto parts = split_node_id(text);
-  if (!parts) return fail(quoted(text) + " does not have the four parts Type~IP~ID~Domain");
+  if (!parts) return fail(in_quotes(text) + " does not have the four parts Type~IP~ID~Domain");
   const auto& [type, ip_text, id, domain_text] = *parts;
   if (!is_proxy_type(type))
-    return fail(quoted(type) +
+    return fail(in_quotes(type) +
                 " is not a proxy type; write sidecar, router, waypoint, ztunnel or "
                 "agentgateway");
   auto ips = parse_addresses_of_node(ip_text);
   if (!ips) return std::unexpected(ips.error());
-  if (id.empty()) return fail(quoted(text) + " has an empty ID; write POD.NAMESPACE");
+  if (id.empty()) return fail(in_quotes(text) + " has an empty ID; write POD.NAMESPACE");
   std::string domain;
   if (!domain_text.empty()) {
     auto parsed = parse_domain(domain_text);
@@ -154,7 +154,7 @@ Result<UpstreamServer> parse_upstream_server(std::string_view text) {
   constexpr std::string_view kTls = "tls://";
   if (text.starts_with(kTls)) return parse_tls_server(text.substr(kTls.size()));
   if (const auto scheme = text.find("://"); scheme != std::string_view::npos)
-    return fail(quoted(text.substr(0, scheme + 3)) +
+    return fail(in_quotes(text.substr(0, scheme + 3)) +
                 " is not supported; write \"IP:PORT\" or \"tls://IP:PORT#NAME\"");
   const auto address = parse_destination(text, kDnsPort);
   if (!address) return std::unexpected(address.error());

@@ -2,7 +2,7 @@
 #include "dnsd/config/dnstap_target.hpp"
 
 #include "dnsd/config/admin_address.hpp"
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -20,12 +20,12 @@ std::string to_string(const DnstapTarget& target) {
 Result<DnstapTarget> parse_dnstap_target(std::string_view text) {
   const bool is_file = text.starts_with(kFileScheme);
   if (!is_file && !text.starts_with(kSocketScheme))
-    return fail(quoted(text) + " is neither unix:PATH nor file:PATH");
+    return fail(in_quotes(text) + " is neither unix:PATH nor file:PATH");
   const std::string_view path = text.substr(kSocketScheme.size());  // both schemes are that long
   if (!path.starts_with('/') || path.ends_with('/') || path.find('\0') != std::string_view::npos)
-    return fail(quoted(text) + " is not an absolute path; write unix:/run/dnstap.sock");
+    return fail(in_quotes(text) + " is not an absolute path; write unix:/run/dnstap.sock");
   if (!is_file && path.size() > UnixAddress::kMaxLength)
-    return fail(quoted(text) + " is longer than " + std::to_string(UnixAddress::kMaxLength) +
+    return fail(in_quotes(text) + " is longer than " + std::to_string(UnixAddress::kMaxLength) +
                 " bytes, the maximum for the path of a socket");
   return DnstapTarget{is_file ? DnstapTarget::Kind::File : DnstapTarget::Kind::Socket,
                       std::string(path)};

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -91,7 +91,7 @@ class EnvReader {
       case '>':
       case '(':
       case ')':
-        return fail_with(std::string("has an unquoted ") + quoted(std::string_view(&c, 1)) +
+        return fail_with(std::string("has an unquoted ") + in_quotes(std::string_view(&c, 1)) +
                          ", which needs a shell; write the value itself, in single quotes");
       default:
         word += c;

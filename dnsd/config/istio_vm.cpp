@@ -226,7 +226,7 @@ class IstioVmReader {
     std::string line = "\"labels\": {";
     for (const registry::Node& label : **root) {
       if (!label.as_string())
-        return complain(place, "the label " + quoted(label.key()) + " is not a text; quote it");
+        return complain(place, "the label " + in_quotes(label.key()) + " is not a text; quote it");
       line += json_text(label.key()) + ": " + json_text(label.text()) + ", ";
     }
     put(line + "},", place);

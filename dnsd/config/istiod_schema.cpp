@@ -34,7 +34,7 @@ Result<std::string> parse_istiod_address(std::string_view words) {
   const auto port = colon == std::string_view::npos ? std::optional(kIstiodPort)
                                                     : parse_istiod_port(words.substr(colon + 1));
   if (port && is_fqdn(host)) return std::string(host) + ":" + std::to_string(*port);
-  return fail(quoted(words) +
+  return fail(in_quotes(words) +
               " is not a host with a port; write it as in \"istiod.istio-system.svc:15012\"");
 }
 
@@ -45,7 +45,7 @@ Codec<std::string> istiod_address() {
 // A part of the node id, which "~" divides.
 Codec<std::string> node_name() {
   return checked(text(kMaxNodeText), [](const std::string& name) {
-    return is_fqdn(name) ? std::string() : quoted(name) + " is not the name of a workload";
+    return is_fqdn(name) ? std::string() : in_quotes(name) + " is not the name of a workload";
   });
 }
 

@@ -83,7 +83,7 @@ Codec<std::string> istio_config_map() {
     const bool is_istio = name == "istio" || (name.starts_with("istio-") && is_label(name));
     if (words.empty() || (is_istio && is_label(ns) && to_lower(words) == words))
       return std::string(words);
-    return fail(quoted(words) +
+    return fail(in_quotes(words) +
                 " is not of the form NAMESPACE/istio or NAMESPACE/istio-REVISION; \"\" reads none");
   };
   return text_value(parse, [](const std::string& name) { return name; });
@@ -99,7 +99,7 @@ Codec<registry::Labels> services_of_classes() {
                            is_label(text.substr(std::min(slash + 1, text.size()))) &&
                            to_lower(text) == text;
       if (!is_good)
-        return "has " + quoted(text) + " for " + quoted(class_name) +
+        return "has " + in_quotes(text) + " for " + in_quotes(class_name) +
                ", which is not of the form NAMESPACE/NAME";
     }
     return {};

@@ -68,7 +68,7 @@ Codec<Overrides> overrides() {
               if (suffix) warn_of_special_name(*suffix, entry.line(), at);
               auto value = read_override(entry, at);
               if (suffix && value && !result.emplace(*suffix, *std::move(value)).second)
-                at.error(entry.line(), "suffix " + quoted(*suffix) + " is listed twice");
+                at.error(entry.line(), "suffix " + in_quotes(*suffix) + " is listed twice");
             }
             return result;
           },

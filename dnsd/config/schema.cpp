@@ -58,7 +58,7 @@ void wrong_type(const Node& node, const Place& place, std::string_view wanted) {
   message += ", found ";
   message += node.describe();
   if (node.is_scalar() && !node.is_null() && wanted == "a list")
-    message += "; write [" + quoted(node.text()) + "]";
+    message += "; write [" + in_quotes(node.text()) + "]";
   if (node.is_null()) message += "; remove the key to use its default";
   place.error(node.line(), std::move(message));
 }
@@ -80,7 +80,7 @@ Codec<bool> boolean() {
             if (!node.is_scalar() || node.is_null())
               wrong_type(node, place, "true or false");
             else
-              place.error(node.line(), quoted(node.text()) +
+              place.error(node.line(), in_quotes(node.text()) +
                                            " is not a boolean; write true or false" +
                                            (!node.is_quoted() ? "" : " without quotes"));
             return std::nullopt;
@@ -99,8 +99,9 @@ std::optional<V> read_number(const Node& node, const Place& place, Parse parse) 
   }
   const Result<V> value = parse(node.text());
   if (value && !node.is_quoted()) return *value;
-  place.error(node.line(), value ? quoted(node.text()) + " is text; write the number without quotes"
-                                 : value.error().message);
+  place.error(node.line(),
+              value ? in_quotes(node.text()) + " is text; write the number without quotes"
+                    : value.error().message);
   return std::nullopt;
 }
 
@@ -110,7 +111,7 @@ Codec<std::uint32_t> number(std::uint32_t min, std::uint32_t max) {
   const auto parse = [=](std::string_view digits) -> Result<std::uint32_t> {
     const auto value = parse_unsigned(digits);
     if (value && *value >= min && *value <= max) return static_cast<std::uint32_t>(*value);
-    return fail(quoted(digits) + " is not a whole number from " + std::to_string(min) + " to " +
+    return fail(in_quotes(digits) + " is not a whole number from " + std::to_string(min) + " to " +
                 std::to_string(max));
   };
   return {[=](const Node& node, const Place& place) {
@@ -133,11 +134,11 @@ std::string unknown_key_message(std::string_view key, const std::vector<std::str
     if (known.find('.') == std::string::npos)
       here.push_back(known);
     else if (last_part(known) == key)
-      below += (below.empty() ? "" : " or ") + quoted(known);
+      below += (below.empty() ? "" : " or ") + in_quotes(known);
   }
   if (!below.empty()) return "unknown key; did you mean " + below + "?";
   const auto near = nearest_word(key.substr(0, kMaxKeyCompared), here);
-  if (near) return "unknown key; did you mean " + quoted(*near) + "?";
+  if (near) return "unknown key; did you mean " + in_quotes(*near) + "?";
   return "unknown key; valid keys are: " + join(here);
 }
 

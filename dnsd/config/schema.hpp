@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "dnsd/config/enum_names.hpp"
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 #include "registry/base/finding_list.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/result.hpp"
@@ -157,7 +157,7 @@ Codec<E> enumeration() {
       choices += choices.empty() ? "" : ", ";
       choices += choice;
     }
-    return fail(quoted(name) + " is not one of: " + choices);
+    return fail(in_quotes(name) + " is not one of: " + choices);
   };
   return text_value(parse, [](E value) { return std::string(name_of(value)); });
 }

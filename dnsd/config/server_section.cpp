@@ -40,7 +40,7 @@ std::string complain_about_repetition(const std::vector<SocketAddress>& addresse
   std::set<SocketAddress> seen;
   for (const SocketAddress& address : addresses)
     if (address.port != 0 && !seen.insert(address).second)
-      return quoted(address.to_string()) + " is listed twice";
+      return in_quotes(address.to_string()) + " is listed twice";
   return "";
 }
 

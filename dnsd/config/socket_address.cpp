@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -26,10 +26,10 @@ struct Parts {
 Result<Parts> split(std::string_view text) {
   if (text.starts_with('[')) {
     const auto close = text.find(']');
-    if (close == std::string_view::npos) return fail(quoted(text) + " has no closing bracket");
+    if (close == std::string_view::npos) return fail(in_quotes(text) + " has no closing bracket");
     const std::string_view rest = text.substr(close + 1);
     if (rest.empty()) return Parts{text.substr(1, close - 1), std::nullopt};
-    if (rest.front() != ':') return fail(quoted(text) + " has text after its closing bracket");
+    if (rest.front() != ':') return fail(in_quotes(text) + " has text after its closing bracket");
     return Parts{text.substr(1, close - 1), rest.substr(1)};
   }
   const auto colon = text.find(':');
@@ -43,7 +43,7 @@ Result<std::uint16_t> parse_port(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   const bool is_padded = text.size() > 1 && text.front() == '0';  // octal to some readers
   if (error != std::errc{} || end != text.data() + text.size() || is_padded)
-    return fail("port " + quoted(text) + " is not a number from 0 to 65535");
+    return fail("port " + in_quotes(text) + " is not a number from 0 to 65535");
   return port;
 }
 
@@ -62,18 +62,18 @@ bool may_have_zone(const IpAddress& ip) {  // link-local unicast and multicast
 Result<SocketAddress> parse_ip_and_zone(std::string_view text) {
   const auto percent = text.find('%');
   const auto ip = IpAddress::parse(text.substr(0, percent));
-  if (!ip) return fail(quoted(text) + " is not an IP address");
+  if (!ip) return fail(in_quotes(text) + " is not an IP address");
   if (percent == std::string_view::npos) return SocketAddress{*ip, 0, ""};
   const std::string_view zone = text.substr(percent + 1);
-  if (!may_have_zone(*ip)) return fail(quoted(text) + " has a zone but is not link-local");
+  if (!may_have_zone(*ip)) return fail(in_quotes(text) + " has a zone but is not link-local");
   if (!is_zone(zone))
-    return fail(quoted(text) + " has a zone that is not the name of an interface");
+    return fail(in_quotes(text) + " has a zone that is not the name of an interface");
   return SocketAddress{*ip, 0, std::string(zone)};
 }
 
 std::unexpected<Error> fail_without_port(std::string_view text, const SocketAddress& address) {
   const SocketAddress example{address.ip, 53, address.zone};
-  return fail(quoted(text) + " needs a port, as in " + quoted(example.to_string()));
+  return fail(in_quotes(text) + " needs a port, as in " + in_quotes(example.to_string()));
 }
 
 Result<SocketAddress> parse(std::string_view text, std::optional<std::uint16_t> default_port) {
@@ -119,7 +119,7 @@ Result<unsigned> SocketAddress::to_sockaddr(sockaddr_storage& out) const {
   if (zone.empty()) return static_cast<unsigned>(sizeof *v6);
   unsigned index = ::if_nametoindex(zone.c_str());
   if (index == 0) std::from_chars(zone.data(), zone.data() + zone.size(), index);
-  if (index == 0) return fail(to_string() + ": no such interface: " + quoted(zone));
+  if (index == 0) return fail(to_string() + ": no such interface: " + in_quotes(zone));
   v6->sin6_scope_id = index;
   return static_cast<unsigned>(sizeof *v6);
 }

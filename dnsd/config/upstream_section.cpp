@@ -24,7 +24,7 @@ void read_zone(const Node& entry, const Place& place, Zones& zones) {
     return place.error(entry.line(), "for the root zone use upstream.servers");
   for (const std::string& name : *names)
     if (value && !zones.emplace(name, *value).second)
-      place.error(entry.line(), "zone " + quoted(name) + " is listed twice");
+      place.error(entry.line(), "zone " + in_quotes(name) + " is listed twice");
 }
 
 Codec<Zones> zones() {

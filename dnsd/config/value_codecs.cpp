@@ -30,7 +30,7 @@ Codec<milliseconds> duration(milliseconds min, milliseconds max) {
   const auto parse = [=](std::string_view words) -> Result<milliseconds> {
     const auto value = parse_duration(words);
     if (!value || (*value >= min && *value <= max)) return value;
-    return fail(quoted(words) + " is not from " + format_duration(min) + " to " +
+    return fail(in_quotes(words) + " is not from " + format_duration(min) + " to " +
                 format_duration(max));
   };
   return text_value(parse, format_duration);
@@ -40,8 +40,8 @@ Codec<seconds> whole_seconds(seconds max) {
   const auto parse = [=](std::string_view words) -> Result<seconds> {
     const auto value = parse_duration(words);
     if (!value) return std::unexpected(value.error());
-    if (*value > max) return fail(quoted(words) + " is more than " + format_duration(max));
-    if (*value % 1s != 0ms) return fail(quoted(words) + " is not in whole seconds");
+    if (*value > max) return fail(in_quotes(words) + " is more than " + format_duration(max));
+    if (*value % 1s != 0ms) return fail(in_quotes(words) + " is not in whole seconds");
     return std::chrono::duration_cast<seconds>(*value);
   };
   return text_value(parse, [](seconds value) { return format_duration(value); });
@@ -72,7 +72,7 @@ Codec<AdminAddress> admin_address() {
 Codec<IpAddress> address() {
   const auto parse = [](std::string_view words) -> Result<IpAddress> {
     if (const auto value = IpAddress::parse(words)) return *value;
-    return fail(quoted(words) + " is not an IP address");
+    return fail(in_quotes(words) + " is not an IP address");
   };
   return text_value(parse, [](const IpAddress& value) { return value.to_string(); });
 }
@@ -80,7 +80,8 @@ Codec<IpAddress> address() {
 Codec<IpPrefix> prefix() {
   const auto parse = [](std::string_view words) -> Result<IpPrefix> {
     if (const auto value = IpPrefix::parse(words)) return *value;
-    return fail(quoted(words) + " is not a prefix; write it as in \"10.0.0.0/8\" or \"fc00::/7\"");
+    return fail(in_quotes(words) +
+                " is not a prefix; write it as in \"10.0.0.0/8\" or \"fc00::/7\"");
   };
   return text_value(parse, [](const IpPrefix& value) { return value.to_string(); });
 }
@@ -89,16 +90,16 @@ Codec<IpPrefix> prefix() {
 Codec<IpPrefix> vip_prefix(bool v4, unsigned min_length, unsigned max_length) {
   return checked(prefix(), [=](const IpPrefix& value) -> std::string {
     if (value.address.is_v4() != v4)
-      return quoted(value.to_string()) + (v4 ? " is not IPv4" : " is not IPv6");
+      return in_quotes(value.to_string()) + (v4 ? " is not IPv4" : " is not IPv6");
     if (value.length < min_length || value.length > max_length)
-      return quoted(value.to_string()) + " is not a prefix of " + std::to_string(min_length) +
+      return in_quotes(value.to_string()) + " is not a prefix of " + std::to_string(min_length) +
              " to " + std::to_string(max_length) + " bits";
     // Without its host bits the pool may not be the one that was meant.
     if (value != value.network())
-      return quoted(value.to_string()) + " has host bits set; write " +
-             quoted(value.network().to_string());
+      return in_quotes(value.to_string()) + " has host bits set; write " +
+             in_quotes(value.network().to_string());
     if (is_special(value))
-      return quoted(value.to_string()) +
+      return in_quotes(value.to_string()) +
              " contains unspecified, loopback or multicast addresses, which no host can have";
     return "";
   });
@@ -111,7 +112,7 @@ Codec<std::string> domain() {
 Codec<std::string> namespace_name() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (is_label(words) && to_lower(words) == words) return std::string(words);
-    return fail(quoted(words) + " is not the name of a namespace");
+    return fail(in_quotes(words) + " is not the name of a namespace");
   };
   return text_value(parse, [](const std::string& name) { return name; });
 }
@@ -120,7 +121,7 @@ Codec<std::string> namespace_name() {
 Codec<std::string> namespace_or_all() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (words == "*" || (is_label(words) && to_lower(words) == words)) return std::string(words);
-    return fail(quoted(words) + R"( is neither "*" nor the name of a namespace)");
+    return fail(in_quotes(words) + R"( is neither "*" nor the name of a namespace)");
   };
   return text_value(parse, [](const std::string& name) { return name; });
 }
@@ -150,7 +151,7 @@ Codec<std::vector<std::string>> zone_list(bool root_allowed) {
 Codec<registry::ExportTo> export_to() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (words == "." || words == "*" || words == "~" || is_label(words)) return std::string(words);
-    return fail(quoted(words) + R"( is neither ".", "*", "~" nor the name of a namespace)");
+    return fail(in_quotes(words) + R"( is neither ".", "*", "~" nor the name of a namespace)");
   };
   const auto entries = list(text_value(parse, [](const std::string& entry) { return entry; }));
   return checked(non_empty(entries, R"(write ["*"] for all namespaces or ["~"] for none)"),

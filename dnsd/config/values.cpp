@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/config/quoted.hpp"
+#include "dnsd/config/in_quotes.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/reverse_name.hpp"
 
@@ -81,7 +81,7 @@ bool is_domain_label(std::string_view label) {
 
 Result<milliseconds> parse_duration(std::string_view text) {
   if (text == "0") return milliseconds{0};
-  const std::string whole = quoted(text);
+  const std::string whole = in_quotes(text);
   const auto refused = fail(whole + " is not a duration; write 500ms, 2s, 5m or 1h");
   std::uint64_t sum = 0;
   do {
@@ -107,7 +107,7 @@ std::string format_duration(milliseconds duration) {
 }
 
 Result<std::uint64_t> parse_size(std::string_view text) {
-  const std::string whole = quoted(text);
+  const std::string whole = in_quotes(text);
   const auto refused = fail(whole + " is not a size; write 64MiB, 512KiB, 1GiB or plain bytes");
   const auto number = take_number(text);
   if (!number) return refused;
@@ -130,7 +130,7 @@ std::string format_size(std::uint64_t octets) {
 Result<std::uint64_t> parse_unsigned(std::string_view text) {
   std::string_view rest = text;
   const auto number = take_number(rest);
-  if (!number || !rest.empty()) return fail(quoted(text) + " is not a whole number");
+  if (!number || !rest.empty()) return fail(in_quotes(text) + " is not a whole number");
   return *number;
 }
 
@@ -145,18 +145,18 @@ Result<double> parse_share(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (!is_plain || error != std::errc{} || end != text.data() + text.size() ||
       !(share >= 0 && share <= 1))
-    return fail(quoted(text) + " is not a number from 0 to 1");
+    return fail(in_quotes(text) + " is not a number from 0 to 1");
   return share;
 }
 
 Result<std::string> parse_domain(std::string_view text) {
   std::string name = canonical_host(text);
   if (name.empty() || name.size() > kMaxHostLength)
-    return fail(quoted(text) + " is not a domain name");
+    return fail(in_quotes(text) + " is not a domain name");
   const bool labels_good = std::ranges::all_of(std::views::split(name, '.'), [](const auto& label) {
     return is_domain_label(std::string_view(label.begin(), label.end()));
   });
-  if (!labels_good) return fail(quoted(text) + " is not a domain name");
+  if (!labels_good) return fail(in_quotes(text) + " is not a domain name");
   return name;
 }
 
@@ -168,7 +168,7 @@ Result<std::vector<std::string>> parse_zones(std::string_view text) {
     return std::vector{*std::move(domain)};
   }
   const auto prefix = IpPrefix::parse(text);
-  if (!prefix) return fail(quoted(text) + " is neither a zone name nor a prefix");
+  if (!prefix) return fail(in_quotes(text) + " is neither a zone name nor a prefix");
   return reverse_zones(*prefix);
 }
 

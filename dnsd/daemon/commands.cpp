@@ -219,7 +219,7 @@ void warn_of_gateway_names(const registry::CommitSummary& summary,
                  std::string(to_string(source.kind())),
                  std::string(source.ns()) + "/" + std::string(source.name()),
                  {},
-                 registry::quoted(claim.host) + " is not served: " + claim.reason});
+                 registry::in_quotes(claim.host) + " is not served: " + claim.reason});
   }
 }
 
@@ -317,7 +317,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!asked.type.empty()) {
     wire::Type type = wire::Type::A;
     if (!wire::type_from_string(asked.type, type)) {
-      err << registry::quoted(asked.type) << " is not a record type\n";
+      err << registry::in_quotes(asked.type) << " is not a record type\n";
       return kExitUsage;
     }
     types.push_back(type);

@@ -55,16 +55,16 @@ void judge_target(const MeshObjects& mesh, const StoredResource& stored, std::st
   if (mesh.find_service(service->ns, service->name, cluster) != nullptr) return;
   const Existence existence = mesh.namespace_existence(service->ns);
   const std::string ns(service->ns);
-  std::string message = quoted(target) + " does not exist: ";
+  std::string message = in_quotes(target) + " does not exist: ";
   bool is_certain = true;
   if (existence == Existence::Missing) {
-    message += "there is no namespace " + quoted(ns) + mesh.guess_of_namespace(ns);
+    message += "there is no namespace " + in_quotes(ns) + mesh.guess_of_namespace(ns);
   } else if (mesh.has_real_service(ns) || mesh.has(Kind::EndpointSlice, ns)) {
-    message += "the namespace " + ns + " has no Service " + quoted(std::string(service->name));
+    message += "the namespace " + ns + " has no Service " + in_quotes(std::string(service->name));
   } else {
     // Services are often no part of the files that have the aliases.
     is_certain = false;
-    message = "none of the objects that were read is the Service " + quoted(target);
+    message = "none of the objects that were read is the Service " + in_quotes(target);
     if (existence == Existence::Unseen) message += mesh.guess_of_namespace(ns);
   }
   out.add({FindingKind::AliasToNowhere,
@@ -89,8 +89,8 @@ void judge_alias(const MeshObjects& mesh, Judged<KubeService> judged, MeshFindin
              Weight::Error,
              mesh.place_of(judged.stored),
              "spec.externalName",
-             quoted(target) + " is the Service itself, which therefore has no address; name the "
-                              "real target",
+             in_quotes(target) + " is the Service itself, which therefore has no address; name the "
+                                 "real target",
              {}});
     return;
   }
@@ -98,7 +98,7 @@ void judge_alias(const MeshObjects& mesh, Judged<KubeService> judged, MeshFindin
   if (last == nullptr) return;
   out.add({FindingKind::AliasInACircle, Weight::Error, mesh.place_of(judged.stored),
            "spec.externalName",
-           quoted(target) +
+           in_quotes(target) +
                " leads in a circle, so the name has no address; let one of the aliases "
                "name the real target",
            mesh.place_of(*last)});
@@ -118,7 +118,7 @@ void judge_endpoint_names(const MeshObjects& mesh, Judged<ServiceEntry> judged, 
       const StoredResource* last = circle_from(mesh, host, name);
       if (last == nullptr) continue;
       out.add({FindingKind::AliasInACircle, Weight::Error, mesh.place_of(judged.stored), field,
-               quoted(name) + " leads back to " + quoted(host) +
+               in_quotes(name) + " leads back to " + in_quotes(host) +
                    ", so the host has no address; name the real endpoint",
                mesh.place_of(*last)});
       break;

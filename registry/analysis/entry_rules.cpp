@@ -75,7 +75,7 @@ void judge_addresses(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
              Weight::Warning,
              mesh.place_of(judged.stored),
              list_element("spec.addresses", i),
-             quoted(prefix.to_string()) + " means the whole prefix " +
+             in_quotes(prefix.to_string()) + " means the whole prefix " +
                  prefix.network().to_string() + "; write that, or the single address " +
                  prefix.address.to_string(),
              {}});
@@ -128,7 +128,7 @@ void judge_alt_names(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
            "spec.subjectAltNames",
            "none of them matches a host or an endpoint of the entry; proxies accept only "
            "certificates with one of these names" +
-               (guess ? " (did you mean " + quoted(*guess) + "?)" : std::string()),
+               (guess ? " (did you mean " + in_quotes(*guess) + "?)" : std::string()),
            {}});
 }
 
@@ -147,7 +147,7 @@ void judge_dynamic_dns(const MeshObjects& mesh, Judged<ServiceEntry> judged, Mes
              Weight::Warning,
              mesh.place_of(judged.stored),
              list_element("spec.hosts", i),
-             quoted(entry.hosts[i]) +
+             in_quotes(entry.hosts[i]) +
                  " has no virtual address, so its queries are forwarded and connections pass by "
                  "the proxy: " +
                  std::string(remedy),
@@ -181,8 +181,8 @@ void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const 
              mesh.place_of(stored),
              list_element(field, i),
              (existence == Existence::Missing
-                  ? "there is no namespace " + quoted(to)
-                  : "none of the objects that were read is in the namespace " + quoted(to)) +
+                  ? "there is no namespace " + in_quotes(to)
+                  : "none of the objects that were read is in the namespace " + in_quotes(to)) +
                  guess + "; nobody sees the object because of this element",
              {}});
   }

@@ -71,9 +71,9 @@ void judge_claims(const MeshObjects& mesh, const HostEntry& host, MeshFindings& 
                                 : ", which comes first by age and name of the namespace";
     out.add({FindingKind::HostClaimedTwice, Weight::Warning, mesh.place_of(*mine),
              field_of(*mine, host.host()),
-             quoted(std::string(host.host())) + " is a host of namespace " + text_of(earlier.ns) +
-                 ", too: clients of " + text_of(later.ns) + " get this one, clients of " +
-                 text_of(earlier.ns) +
+             in_quotes(std::string(host.host())) + " is a host of namespace " +
+                 text_of(earlier.ns) + ", too: clients of " + text_of(later.ns) +
+                 " get this one, clients of " + text_of(earlier.ns) +
                  " that one, and clients of other namespaces that see both get that of " +
                  text_of(winner.ns) + why + "; remove one, or narrow exportTo",
              mesh.place_of(*theirs)});
@@ -96,7 +96,7 @@ void judge_squatters(const MeshObjects& mesh, const HostEntry& host, MeshFinding
                                                      " get this entry instead of the Service";
     out.add({FindingKind::ServiceNameSquatted, Weight::Warning, mesh.place_of(*entry),
              field_of(*entry, host.host()),
-             quoted(std::string(host.host())) + " is the name of a Service of namespace " +
+             in_quotes(std::string(host.host())) + " is the name of a Service of namespace " +
                  text_of(service->ns) + ": " + effect + "; use a name of your own",
              mesh.place_of(*service->source)});
   }
@@ -122,7 +122,7 @@ void judge_mixed_exports(const MeshObjects& mesh, const HostEntry& host,
     if (exports == first_exports) return;
     is_said = true;
     out.add({FindingKind::MixedExportTo, Weight::Warning, mesh.place_of(*source), "spec.exportTo",
-             "differs from that of another entry for " + quoted(std::string(host.host())) +
+             "differs from that of another entry for " + in_quotes(std::string(host.host())) +
                  " in the same namespace: clients get different addresses and ports, each those of "
                  "the entries that it sees; use one exportTo for all",
              mesh.place_of(*first)});
@@ -157,7 +157,7 @@ void judge_short_names(const MeshObjects& mesh, Judged<ServiceEntry> judged, Mes
     if (service == nullptr) continue;
     out.add({FindingKind::ServiceNameSquatted, Weight::Warning, mesh.place_of(judged.stored),
              list_element("spec.hosts", i),
-             quoted(host) + " is a short name of a Service of namespace " + std::string(ns) +
+             in_quotes(host) + " is a short name of a Service of namespace " + std::string(ns) +
                  ", and the Service wins where a client sees both; use a name of your own",
              mesh.place_of(*service)});
   }
@@ -178,7 +178,8 @@ void SingleLabelHosts::judge(const MeshObjects& mesh, MeshFindings& out) const {
     for (const Entry& entry : found->second)
       out.add({FindingKind::SingleLabelHost, Weight::Warning, mesh.place_of(*entry.stored),
                list_element("spec.hosts", entry.index),
-               quoted(found->first) + " is the short name of a Service for clients of namespace " +
+               in_quotes(found->first) +
+                   " is the short name of a Service for clients of namespace " +
                    std::string(stored.ns()) +
                    ": one of the two hides the other; use a host with a domain",
                mesh.place_of(stored)});

@@ -57,7 +57,7 @@ void Selectors::add_workload(const MeshObjects& mesh, const StoredResource& stor
     if (is_used) continue;
     out.add({FindingKind::PortWithoutUse, Weight::Warning, mesh.place_of(stored),
              "spec.ports." + name,
-             "no ServiceEntry that selects the workload has a port " + quoted(name) +
+             "no ServiceEntry that selects the workload has a port " + in_quotes(name) +
                  ", so the number has no effect; use the name of one of their ports",
              mesh.place_of(*entries.front()->stored)});
   }

@@ -120,7 +120,7 @@ class SidecarJudge {
     if (imported.import == Import::Hidden) {
       out_.add({FindingKind::SidecarHostHidden, Weight::Warning, mesh_.place_of(judged_.stored),
                 std::move(field),
-                quoted(text) + " imports nothing: exportTo hides the host from namespace " +
+                in_quotes(text) + " imports nothing: exportTo hides the host from namespace " +
                     std::string(own_) + "; add the namespace to exportTo, or remove the host here",
                 imported.hidden->source ? std::optional(mesh_.place_of(*imported.hidden->source))
                                         : std::nullopt});
@@ -129,7 +129,7 @@ class SidecarJudge {
                 is_sure(name) ? Weight::Warning : Weight::Note,
                 mesh_.place_of(judged_.stored),
                 std::move(field),
-                quoted(text) + " imports nothing: " +
+                in_quotes(text) + " imports nothing: " +
                     (name.ns == "*" ? std::string("no namespace")
                                     : "namespace " + std::string(name.ns)) +
                     " has no such host; correct it, or remove it",
@@ -149,8 +149,8 @@ class SidecarJudge {
               mesh_.place_of(judged_.stored),
               field,
               (existence == Existence::Missing
-                   ? "there is no namespace " + quoted(ns)
-                   : "none of the objects that were read is in the namespace " + quoted(ns)) +
+                   ? "there is no namespace " + in_quotes(ns)
+                   : "none of the objects that were read is in the namespace " + in_quotes(ns)) +
                   guess + "; the host imports nothing",
               {}});
     return false;

@@ -40,7 +40,7 @@ std::string escape(std::string_view text) {
   return out;
 }
 
-std::string quoted(std::string_view text, std::size_t max) {
+std::string in_quotes(std::string_view text, std::size_t max) {
   return '"' + printable(text, max) + '"';
 }
 

@@ -14,7 +14,7 @@ namespace meshdns::registry {
 // quotes a printable() text can be made printable again.
 std::string printable(std::string_view text, std::size_t max = 100);
 // printable() between double quotes.
-std::string quoted(std::string_view text, std::size_t max = 100);
+std::string in_quotes(std::string_view text, std::size_t max = 100);
 
 // For values.  Replaces the backslash, too, so that the result can be turned back.
 std::string escape(std::string_view text);

@@ -69,8 +69,8 @@ class MeshConfigReader {
     ExportTo export_to;
     for_each_string(report_, list, [&](const Field& at, std::string_view text) {
       if (!is_namespace_word(text))
-        return report_.error(at,
-                             quoted(text) + R"( is not "*", ".", "~" or the name of a namespace)");
+        return report_.error(
+            at, in_quotes(text) + R"( is not "*", ".", "~" or the name of a namespace)");
       export_to.emplace_back(text);
     });
     if (!export_to.empty()) config_.default_service_export_to = std::move(export_to);

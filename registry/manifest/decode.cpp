@@ -57,7 +57,7 @@ bool is_foreign_group(std::string_view group) {
 
 std::string did_you_mean_group(std::string_view group) {
   const auto nearest = nearest_group(group);
-  return nearest ? "; did you mean " + quoted(*nearest) + "?" : std::string();
+  return nearest ? "; did you mean " + in_quotes(*nearest) + "?" : std::string();
 }
 
 // A kind of ours under a group that is not: another project's kind of that name, or a slip.
@@ -65,7 +65,7 @@ Decoded judge_foreign_group(Report& report, const Field& root, const KindReader&
                             std::string_view api_version) {
   const std::string_view group = split_api_version(api_version).group;
   const std::string guess = did_you_mean_group(group);
-  std::string message = quoted(api_version);
+  std::string message = in_quotes(api_version);
   message += " is not supported for this kind, only ";
   message += join(reader.group, reader.versions.front());
   if (is_foreign_group(group)) {
@@ -84,9 +84,9 @@ Decoded warn_of_unknown_kind(Report& report, const Field& root, const TypeMeta& 
     report.add(Severity::Warning, root.line(), {},
                "unknown kind; the object is ignored" + did_you_mean_kind(group, type.kind));
   else
-    report.add(
-        Severity::Warning, line_of_version(root), "apiVersion",
-        quoted(group) + " is an unknown group; the object is ignored" + did_you_mean_group(group));
+    report.add(Severity::Warning, line_of_version(root), "apiVersion",
+               in_quotes(group) + " is an unknown group; the object is ignored" +
+                   did_you_mean_group(group));
   return {};
 }
 
@@ -125,7 +125,7 @@ bool is_known_version(Report& report, const Field& root, const KindReader& reade
                       std::string_view api_version) {
   const std::string_view version = split_api_version(api_version).version;
   if (std::ranges::find(reader.versions, version) != reader.versions.end()) return true;
-  std::string message = quoted(api_version);
+  std::string message = in_quotes(api_version);
   message += " is not supported; supported are";
   for (const std::string_view known : reader.versions) {
     message += known == reader.versions.front() ? " " : ", ";

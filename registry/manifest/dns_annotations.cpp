@@ -43,7 +43,7 @@ void add_hostnames(Object& object, std::string_view annotation, DnsAnnotations& 
   for_each_part_of_list(*text, [&](std::string_view part) {
     if (!is_gateway_host(part))
       return object.annotation_finding(Severity::Warning, annotation,
-                                       quoted(part) + " is not a host name; it is left out");
+                                       in_quotes(part) + " is not a host name; it is left out");
     if (dns.hostnames.size() < kMaxGatewayNames) dns.hostnames.push_back(canonical_host(part));
   });
 }
@@ -56,7 +56,7 @@ void add_targets(Object& object, DnsAnnotations& dns) {
     if (!ip && !is_fqdn(part))
       return object.annotation_finding(
           Severity::Warning, kTarget,
-          quoted(part) + " is neither an IP address nor a host name; it is left out");
+          in_quotes(part) + " is neither an IP address nor a host name; it is left out");
     if (dns.targets.size() < kMaxTargets)
       dns.targets.push_back(ip ? ip->to_string() : canonical_host(part));
   });
@@ -93,7 +93,7 @@ void read_ttl(Object& object, DnsAnnotations& dns) {
   if (!seconds || *seconds == 0)
     return object.annotation_finding(
         Severity::Warning, kTtl,
-        quoted(value->text()) + " is not a time such as 60 or 1m; mesh.ttl applies");
+        in_quotes(value->text()) + " is not a time such as 60 or 1m; mesh.ttl applies");
   dns.ttl = static_cast<std::uint32_t>(std::min<std::uint64_t>(*seconds, kMaxAnnotatedTtl));
 }
 
@@ -114,7 +114,7 @@ void add_gateway_name(Report& report, const Field& at, std::vector<std::string>&
   const std::string_view text = at->text();
   if (text.empty()) return;
   if (!is_gateway_host(text))
-    return report.warning(at, quoted(text) + " is not a host name; it is left out");
+    return report.warning(at, in_quotes(text) + " is not a host name; it is left out");
   if (names.size() < kMaxGatewayNames) names.push_back(canonical_host(text));
 }
 

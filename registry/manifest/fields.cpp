@@ -68,7 +68,7 @@ std::string article_error(std::string_view expected, const Field& field) {
   message += field->describe();
   if (field->is_scalar() && !field->is_null()) {
     message += ' ';
-    message += quoted(field->text());
+    message += in_quotes(field->text());
   }
   return message;
 }
@@ -172,7 +172,7 @@ void Fields::check_spellings(Report& report, std::string_view name) const {
     if (!is_name_of(value.key(), name, names_.snake_case)) continue;
     if (first != nullptr && first->key() != value.key())
       return report.error(Field(*mapping_, value),
-                          "the field is given twice, in both spellings of " + quoted(name));
+                          "the field is given twice, in both spellings of " + in_quotes(name));
     if (first == nullptr) first = &value;
   }
 }
@@ -181,7 +181,7 @@ std::optional<std::string_view> read_string(Report& report, const Field& field) 
   if (const auto text = field->as_string()) return text;
   std::string message = article_error("a string", field);
   if (is_text_taken_for_a_key(field.node()))
-    message += "; put " + quoted(std::string(field->begin()->key()) + ":") + " in quotes";
+    message += "; put " + in_quotes(std::string(field->begin()->key()) + ":") + " in quotes";
   else if (field->is_scalar() && !field->is_null())
     message += "; put it in quotes";
   report.error(field, std::move(message));
@@ -253,7 +253,7 @@ std::optional<std::size_t> read_choice(Report& report, const Field& field,
   if (!text) return std::nullopt;
   const auto found = std::ranges::find(names, *text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  std::string message = quoted(*text) + " is none of";
+  std::string message = in_quotes(*text) + " is none of";
   for (const std::string_view name : names) {
     message += name == names.front() ? " " : ", ";
     message += name;

@@ -209,7 +209,7 @@ void read_remote_addresses(Object& object, Gateway& gateway) {
     } else {
       object.report.warning(at,
                             "is no IP address: only these can be answered as gateways of network " +
-                                quoted(std::string(network)) + ", and this one is left out");
+                                in_quotes(std::string(network)) + ", and this one is left out");
     }
   });
 }

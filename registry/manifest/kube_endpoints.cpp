@@ -47,7 +47,7 @@ std::int64_t trigger_time_of(Object& object) {
   const auto time = parse_timestamp_ms(*text);
   if (!time)
     object.annotation_finding(Severity::Warning, kTriggerTime,
-                              quoted(*text) + " is not a time such as 2026-01-31T12:00:00Z");
+                              in_quotes(*text) + " is not a time such as 2026-01-31T12:00:00Z");
   return time.value_or(0);
 }
 
@@ -61,7 +61,7 @@ std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional
     const auto name = fields.get("name");
     port.name = to_lower(read_string_or_empty(report, name));
     if (!port.name.empty() && !is_label(port.name))
-      report.error(*name, quoted(port.name) +
+      report.error(*name, in_quotes(port.name) +
                               " is not a port name: 1 to 63 letters, digits and inner hyphens");
     port.protocol = read_kube_protocol(report, fields.get("protocol"));
     const auto number = fields.get("port");
@@ -75,7 +75,7 @@ std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional
 std::string read_hostname(Report& report, const std::optional<Field>& field) {
   const std::string_view text = read_string_or_empty(report, field);
   if (!text.empty() && !is_label(text))
-    report.error(*field, quoted(text) + " is not a label of a host name");
+    report.error(*field, in_quotes(text) + " is not a label of a host name");
   return to_lower(text);
 }
 
@@ -181,7 +181,7 @@ std::string read_service_name(Object& object, std::string_view key) {
   const auto service = object.label(key);
   if (!service) return {};
   if (is_label(*service)) return std::string(*service);
-  warn_of_labels(object, "the label " + std::string(key) + " has " + quoted(*service) +
+  warn_of_labels(object, "the label " + std::string(key) + " has " + in_quotes(*service) +
                              ", which is no name of a Service, so the endpoints belong to none");
   return {};
 }
@@ -192,7 +192,7 @@ std::string read_source_cluster(Object& object) {
   const auto id = label ? label : object.annotation(kSourceCluster);
   if (!id) return {};
   if (is_label(*id)) return to_lower(*id);
-  warn_of_labels(object, std::string(kSourceCluster) + " has " + quoted(*id) +
+  warn_of_labels(object, std::string(kSourceCluster) + " has " + in_quotes(*id) +
                              ", which is no label of a host name, so the names of these endpoints "
                              "are without the id of their cluster");
   return {};

@@ -24,7 +24,7 @@ TrafficDistribution read_traffic_distribution(Object& object) {
   if (!word || word->empty()) return TrafficDistribution::Unset;
   if (const auto distribution = parse_traffic_distribution(*word)) return *distribution;
   object.annotation_finding(Severity::Warning, kTrafficDistribution,
-                            quoted(*word) +
+                            in_quotes(*word) +
                                 " is not PreferSameZone, PreferSameNode, PreferClose "
                                 "or Any; it is ignored");
   return TrafficDistribution::Unset;

@@ -81,12 +81,12 @@ class ServiceReader {
     if (!text) return;
     // The API takes an address for a name of digits; nothing can follow such an alias.
     if (IpAddress::parse(*text))
-      return report_.warning(*name, quoted(*text) +
+      return report_.warning(*name, in_quotes(*text) +
                                         " is an IP address, which an alias cannot point to; use a "
                                         "Service without selector and an EndpointSlice");
     if (auto reason = why_no_external_name(*text))
       return report_.add(severity_of_target(), name->line(), name->path(),
-                         quoted(*text) + " " + *reason);
+                         in_quotes(*text) + " " + *reason);
     service_.external_name = canonical_host(*text);
   }
 
@@ -104,7 +104,7 @@ class ServiceReader {
     if (distribution && *distribution != TrafficDistribution::Any)
       service_.traffic_distribution = *distribution;
     else if (!word.empty())
-      report_.warning(*field, quoted(word) +
+      report_.warning(*field, in_quotes(word) +
                                   " is not PreferSameZone, PreferSameNode or "
                                   "PreferClose; it is ignored");
   }
@@ -127,9 +127,9 @@ class ServiceReader {
       return;
     }
     const auto ip = IpAddress::parse(text);
-    if (!ip) return report_.error(at, quoted(text) + " is neither an IP address nor None");
+    if (!ip) return report_.error(at, in_quotes(text) + " is neither an IP address nor None");
     if (ip->is_unspecified())
-      return report_.warning(at, quoted(text) + " is the unspecified address; it is left out");
+      return report_.warning(at, in_quotes(text) + " is the unspecified address; it is left out");
     service_.cluster_ips.push_back(*ip);
   }
 
@@ -152,12 +152,12 @@ class ServiceReader {
     const auto name = fields.get("name");
     port.name = to_lower(read_string_or_empty(report_, name));
     if (!port.name.empty() && !is_label(port.name))
-      report_.error(*name, quoted(port.name) +
+      report_.error(*name, in_quotes(port.name) +
                                " is not a port name: 1 to 63 letters, digits and inner hyphens");
     if (port.name.empty() && needs_name)
       report_.error(at, at.path("name"), "missing; with several ports each needs a name");
     if (!port.name.empty() && !names_.insert(port.name).second)
-      report_.error(*name, quoted(port.name) + " is given twice; port names must be unique");
+      report_.error(*name, in_quotes(port.name) + " is given twice; port names must be unique");
     // A name leaves it to each Pod.
     if (const auto target = fields.get("targetPort"); target && (*target)->as_integer())
       port.target_port = (*target)->as_integer() == 0 ? 0 : read_port(report_, *target).value_or(0);

@@ -58,7 +58,7 @@ class MeshNetworksReader {
     const std::string_view text = read_string_or_empty(report_, cidr);
     if (text.empty()) return;
     const auto prefix = IpPrefix::parse(text);
-    if (!prefix) return report_.error(*cidr, quoted(text) + " is not a prefix like 10.0.0.0/16");
+    if (!prefix) return report_.error(*cidr, in_quotes(text) + " is not a prefix like 10.0.0.0/16");
     if (++prefixes_ == kMaxNetworkPrefixes + 1)
       report_.error(*cidr, "more than " + std::to_string(kMaxNetworkPrefixes) +
                                " prefixes, which is the maximum of all networks together");
@@ -74,7 +74,7 @@ class MeshNetworksReader {
     if (const auto ip = IpAddress::parse(text)) {
       network_.gateways.push_back(*ip);
     } else {
-      report_.warning(*address, quoted(text) +
+      report_.warning(*address, in_quotes(text) +
                                     " is no IP address; meshdns does not look up the names of "
                                     "gateways, and this one is left out");
     }
@@ -83,7 +83,7 @@ class MeshNetworksReader {
   void read_gateway_service(const Field& at) {
     const std::string_view text = read_string_or_empty(report_, at);
     if (text.empty()) return;
-    if (auto reason = why_no_fqdn(text)) return report_.error(at, quoted(text) + " " + *reason);
+    if (auto reason = why_no_fqdn(text)) return report_.error(at, in_quotes(text) + " " + *reason);
     network_.gateway_services.push_back(canonical_host(text));
   }
 

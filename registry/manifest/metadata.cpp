@@ -61,7 +61,7 @@ void read_creation_time(Object& object, const Fields& fields) {
     object.meta.creation_time =
         std::chrono::floor<std::chrono::seconds>(std::chrono::milliseconds(*time)).count();
   else
-    object.report.warning(*created, quoted((*created)->text()) +
+    object.report.warning(*created, in_quotes((*created)->text()) +
                                         " is not a time such as 2026-01-31T12:00:00Z; the object "
                                         "is treated as the oldest");
 }

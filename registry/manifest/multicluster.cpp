@@ -55,7 +55,7 @@ void warn_of_conflict(Object& object, const std::optional<Field>& status) {
       continue;
     const Node* const message = condition.find("message");
     const std::string why =
-        message == nullptr ? std::string() : ": " + quoted(std::string(message->text()));
+        message == nullptr ? std::string() : ": " + in_quotes(std::string(message->text()));
     return object.report.add(Severity::Warning, condition.line(), "status.conditions",
                              "this export contradicts that of another cluster, and the older one "
                              "counts" +

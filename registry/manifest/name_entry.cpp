@@ -14,7 +14,7 @@ NameEntryBuilder::Complaint NameEntryBuilder::set_host(std::string_view host) {
 }
 
 NameEntryBuilder::Complaint NameEntryBuilder::add_alt_host(std::string_view host) {
-  if (auto reason = why_no_wildcard_domain(host)) return quoted(host) + " " + *reason;
+  if (auto reason = why_no_wildcard_domain(host)) return in_quotes(host) + " " + *reason;
   entry_.alt_hosts.push_back(canonical_host(host));
   return std::nullopt;
 }
@@ -22,8 +22,8 @@ NameEntryBuilder::Complaint NameEntryBuilder::add_alt_host(std::string_view host
 NameEntryBuilder::Complaint NameEntryBuilder::add_ip(std::string_view text) {
   const auto ip = IpAddress::parse(text);
   has_bad_ip_ |= !ip;
-  if (!ip) return quoted(text) + " is not an IP address; it is left out";
-  if (ip->is_unspecified()) return quoted(text) + " is the unspecified address; it is left out";
+  if (!ip) return in_quotes(text) + " is not an IP address; it is left out";
+  if (ip->is_unspecified()) return in_quotes(text) + " is the unspecified address; it is left out";
   entry_.ips.push_back(*ip);
   return std::nullopt;
 }

@@ -73,7 +73,7 @@ constexpr std::size_t kMaxSearches = 32;
 void check_label(Report& report, const std::optional<Field>& field) {
   const std::string_view text = read_string_or_empty(report, field);
   if (!text.empty() && !is_label(text))
-    report.error(*field, quoted(text) + " is not a label of a host name");
+    report.error(*field, in_quotes(text) + " is not a label of a host name");
 }
 
 void read_dns(Report& report, const Fields& spec, Pod& pod) {
@@ -88,7 +88,7 @@ void read_dns(Report& report, const Fields& spec, Pod& pod) {
     // "." means no search at all, and has nothing to expand with.
     if (text == ".") return;
     if (auto reason = why_no_fqdn(text))
-      return report.warning(at, quoted(text) + " " + *reason + "; it is ignored");
+      return report.warning(at, in_quotes(text) + " " + *reason + "; it is ignored");
     pod.searches.push_back(canonical_host(text));
   });
 }

@@ -111,16 +111,16 @@ class ServiceEntryReader {
       return report_.error(at,
                            R"("*" would match every name; write a domain, as in "*.example.org")");
     if (auto reason = why_no_wildcard_domain(host))
-      return report_.error(at, quoted(host) + " " + *reason);
+      return report_.error(at, in_quotes(host) + " " + *reason);
     const bool is_wildcard = host.starts_with('*');
     if (is_partial_wildcard(host) && entry_.resolution != Resolution::DynamicDns)
-      report_.warning(at, quoted(host) + R"( has a partial wildcard and matches no query; )"
-                                         R"(use a whole label, as in "*.example.org")");
+      report_.warning(at, in_quotes(host) + R"( has a partial wildcard and matches no query; )"
+                                            R"(use a whole label, as in "*.example.org")");
     if (entry_.resolution == Resolution::DynamicDns && !is_wildcard)
-      report_.error(at, quoted(host) + " has no wildcard; resolution DYNAMIC_DNS needs one");
+      report_.error(at, in_quotes(host) + " has no wildcard; resolution DYNAMIC_DNS needs one");
     const bool needs_name = resolves_names() && (!endpoints_ || (*endpoints_)->size() == 0);
     if (needs_name && is_wildcard)
-      report_.error(at, quoted(host) + " has a wildcard, but resolution " +
+      report_.error(at, in_quotes(host) + " has a wildcard, but resolution " +
                             std::string(to_string(entry_.resolution)) +
                             " without endpoints resolves the host itself");
     std::string canonical = canonical_host(host);
@@ -133,11 +133,12 @@ class ServiceEntryReader {
     for_each_string(report_, addresses_, [&](const Field& at, std::string_view text) {
       const auto prefix =
           text.size() <= kMaxAddressText ? IpPrefix::parse(text) : std::optional<IpPrefix>();
-      if (!prefix) return report_.error(at, quoted(text) + " is neither an IP address nor a CIDR");
+      if (!prefix)
+        return report_.error(at, in_quotes(text) + " is neither an IP address nor a CIDR");
       entry_.addresses.push_back(*prefix);
       if (text.find('/') == std::string_view::npos) return;
       if (entry_.resolution == Resolution::None || entry_.resolution == Resolution::Static) return;
-      report_.error(at, quoted(text) + " is a CIDR; only resolution NONE and STATIC allow it");
+      report_.error(at, in_quotes(text) + " is a CIDR; only resolution NONE and STATIC allow it");
     });
   }
 
@@ -164,7 +165,7 @@ class ServiceEntryReader {
       const std::string_view text = read_string_or_empty(report_, name);
       if ((*name)->as_string()) check_port_name(report_, *name, text);
       if (!text.empty() && !names_.emplace(text).second)
-        report_.error(*name, quoted(text) + " is given twice; port names must be unique");
+        report_.error(*name, in_quotes(text) + " is given twice; port names must be unique");
       port.name = to_lower(text);
     } else {
       report_.error(at, at.path("name"), "missing; every port needs a name");
@@ -224,11 +225,11 @@ class ServiceEntryReader {
     if (node != nullptr && !node->is_null() && !node->as_string()) return;  // reported as a type
     if (IpAddress::parse(text)) return;
     if (text.starts_with(kUnixPrefix))
-      return report_.error(Field(at, *node), quoted(text) + " is a Unix socket; resolution " +
+      return report_.error(Field(at, *node), in_quotes(text) + " is a Unix socket; resolution " +
                                                  std::string(to_string(entry_.resolution)) +
                                                  " cannot resolve it; use STATIC");
     if (auto reason = why_no_fqdn(text)) {
-      std::string message = quoted(text);
+      std::string message = in_quotes(text);
       message += " is neither an IP address nor a host name: it ";
       report_.error(node == nullptr ? at : Field(at, *node), at.path("address"), message + *reason);
     }
@@ -241,7 +242,7 @@ class ServiceEntryReader {
     const Field field(at, *ports);
     for (const Node& port : *ports)
       if (is_label(port.key()) && !names_.contains(port.key()))
-        report_.error(Field(field, port), quoted(port.key()) + " is not a port in spec.ports");
+        report_.error(Field(field, port), in_quotes(port.key()) + " is not a port in spec.ports");
   }
 
   void judge_resolution() {

@@ -91,7 +91,7 @@ class SidecarReader {
     if (!bind) return;
     const auto text = read_string(report_, *bind);
     if (text && !text->empty() && !IpAddress::parse(*text))
-      report_.error(*bind, quoted(*text) + " is not an IP address");
+      report_.error(*bind, in_quotes(*text) + " is not an IP address");
   }
 
   void read_ingress(const Field& at, std::set<std::int64_t>& ports) {
@@ -173,9 +173,9 @@ class SidecarReader {
       return report_.error(port, port.path("number"),
                            "port 0 is for unix sockets; give a port, or bind unix:///path");
     if (auto reason = why_no_unix_address(*text))
-      report_.error(*bind, quoted(*text) + " " + *reason);
+      report_.error(*bind, in_quotes(*text) + " " + *reason);
     if (!sockets_.emplace(*text).second)
-      report_.error(*bind, quoted(*text) + " is used by two listeners");
+      report_.error(*bind, in_quotes(*text) + " is used by two listeners");
   }
 
   void read_hosts(const Field& at, const std::optional<Field>& hosts, EgressListener& listener) {
@@ -198,8 +198,8 @@ class SidecarReader {
                  EgressListener& listener) {
     const std::size_t slash = text.find('/');
     if (slash == std::string_view::npos)
-      return report_.error(at,
-                           quoted(text) + R"( is not of the form namespace/dnsName, as in "./*")");
+      return report_.error(
+          at, in_quotes(text) + R"( is not of the form namespace/dnsName, as in "./*")");
     const std::string_view ns = text.substr(0, slash);
     const std::string_view name = text.substr(slash + 1);
     if (!check_namespace(at, text, ns) || !check_name(at, text, name)) return;
@@ -214,14 +214,15 @@ class SidecarReader {
     const bool excludes = ns.starts_with('~');
     const std::string_view name = excludes ? ns.substr(1) : ns;
     if (name == "*" || name == "." || is_label(name) || (excludes && name.empty())) return true;
-    report_.error(at, quoted(text) + (name.empty() ? " has no namespace before the slash"
-                                                   : " has no valid namespace before the slash"));
+    report_.error(at,
+                  in_quotes(text) + (name.empty() ? " has no namespace before the slash"
+                                                  : " has no valid namespace before the slash"));
     return false;
   }
 
   bool check_name(const Field& at, std::string_view text, std::string_view name) {
     const auto refuse = [&](std::string reason) {
-      report_.error(at, quoted(text) + " " + reason);
+      report_.error(at, in_quotes(text) + " " + reason);
       return false;
     };
     if (name == "*") return true;
@@ -240,7 +241,7 @@ class SidecarReader {
     const bool is_covered =
         name == "*" ? !names.empty() : names.contains(name) || names.contains("*");
     if (is_covered)
-      report_.warning(at, quoted(text) + " is given twice, or included in another host");
+      report_.warning(at, in_quotes(text) + " is given twice, or included in another host");
     names.insert(std::move(name));
   }
 
@@ -265,11 +266,11 @@ class SidecarReader {
     const auto host = fields.get("host");
     const std::string_view text = read_string_or_empty(report_, host);
     if (auto reason = why_no_fqdn(text))
-      report_.error(host ? *host : proxy, proxy.path("host"), quoted(text) + " " + *reason);
+      report_.error(host ? *host : proxy, proxy.path("host"), in_quotes(text) + " " + *reason);
     const auto subset = fields.get("subset");
     const std::string_view subset_name = read_string_or_empty(report_, subset);
     if (!subset_name.empty() && !is_label(subset_name))
-      report_.error(*subset, quoted(subset_name) + " is not the name of a subset");
+      report_.error(*subset, in_quotes(subset_name) + " is not the name of a subset");
     const auto port = fields.get("port");
     if (!port) return report_.error(proxy, proxy.path("port"), "missing");
     const Fields port_fields(report_, *port, {kProxyPortNames});

@@ -81,7 +81,7 @@ class IngressTls {
     const std::size_t index = field ? read_choice(report_, *field, kTlsModes).value_or(0) : 0;
     const std::string_view mode = kTlsModes[index];
     if (mode == "ISTIO_MUTUAL" || mode == "AUTO_PASSTHROUGH")
-      report_.error(*field, quoted(mode) + " is not supported in a Sidecar");
+      report_.error(*field, in_quotes(mode) + " is not supported in a Sidecar");
     const bool is_mutual = mode == "MUTUAL" || mode == "OPTIONAL_MUTUAL";
     if (is_mutual || mode == "SIMPLE") check_certificates(mode, is_mutual);
   }
@@ -135,11 +135,12 @@ void check_duration(Report& report, const std::optional<Field>& field,
   if (!text) return;
   const auto duration = parse_go_duration(*text);
   if (!duration)
-    return report.error(*field, quoted(*text) + R"( is not a duration such as "30s" or "1m")");
+    return report.error(*field, in_quotes(*text) + R"( is not a duration such as "30s" or "1m")");
   const auto whole = std::chrono::duration_cast<milliseconds>(*duration);
   if (whole == milliseconds(0) && zero == ZeroDuration::Allowed) return;
   if (whole < milliseconds(1) || whole != *duration)
-    report.error(*field, quoted(*text) + " is not 1ms or a whole number of milliseconds above it");
+    report.error(*field,
+                 in_quotes(*text) + " is not 1ms or a whole number of milliseconds above it");
 }
 
 void check_required_duration(Report& report, const Fields& fields, std::string_view name) {
@@ -195,15 +196,15 @@ void check_default_endpoint(Report& report, const Field& field) {
   if (!text || text->empty()) return;
   if (text->starts_with(kUnixPrefix)) {
     if (auto reason = why_no_unix_address(*text))
-      report.error(field, quoted(*text) + " " + *reason);
+      report.error(field, in_quotes(*text) + " " + *reason);
     return;
   }
   const auto parts = split_host_port(*text);
   if (!parts || std::ranges::find(hosts, parts->host) == hosts.end())
-    return report.error(field, quoted(*text) +
+    return report.error(field, in_quotes(*text) +
                                    " is neither 127.0.0.1:PORT, 0.0.0.0:PORT, "
                                    "[::1]:PORT, [::]:PORT, :PORT nor unix:///PATH");
-  if (!is_port(parts->port)) report.error(field, quoted(*text) + " has no port in 1..65535");
+  if (!is_port(parts->port)) report.error(field, in_quotes(*text) + " has no port in 1..65535");
 }
 
 void check_ingress_tls(Report& report, const Field& tls, std::string_view protocol) {

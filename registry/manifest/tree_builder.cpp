@@ -129,18 +129,18 @@ bool TreeBuilder::alias(std::string_view name, std::uint32_t line) {
   const auto anchor = std::find_if(anchors_.rbegin(), anchors_.rend(),
                                    [&](const Anchor& a) { return a.name == name; });
   if (anchor == anchors_.rend()) {
-    problem(line, "alias " + quoted(name) + " has no anchor before it");
+    problem(line, "alias " + in_quotes(name) + " has no anchor before it");
     return scalar("", false, line);
   }
   const Node& target = *anchor->node;
   const Extent extent = extent_of(target);
   if (extent.values > limits_.max_alias_values) {
-    problem(line, "alias " + quoted(name) + " expands to more than " +
+    problem(line, "alias " + in_quotes(name) + " expands to more than " +
                       std::to_string(limits_.max_alias_values) + " values; write them out");
     return scalar("", false, line);
   }
   if (frames_.size() + extent.depth > limits_.max_depth)
-    return fail_at(line, "alias " + quoted(name) + " nests more than " +
+    return fail_at(line, "alias " + in_quotes(name) + " nests more than " +
                              std::to_string(limits_.max_depth) + " levels deep");
   alias_values_ += extent.values;
   if (alias_values_ > limits_.max_values)

@@ -83,7 +83,7 @@ bool is_label_key(std::string_view key) {
 
 std::optional<std::string> why_no_export_target(std::string_view text) {
   if (text == "." || text == "*" || text == "~" || is_label(text)) return std::nullopt;
-  return quoted(text) + R"( is neither ".", "*", "~" nor the name of a namespace)";
+  return in_quotes(text) + R"( is neither ".", "*", "~" nor the name of a namespace)";
 }
 
 }  // namespace
@@ -136,12 +136,12 @@ bool is_lower_subdomain(std::string_view name) {
 
 std::optional<std::string> why_no_lower_label(std::string_view name) {
   if (is_lower_label(name)) return std::nullopt;
-  return quoted(name) + " is not a name of 1 to 63 lower-case letters, digits and inner hyphens";
+  return in_quotes(name) + " is not a name of 1 to 63 lower-case letters, digits and inner hyphens";
 }
 
 std::optional<std::string> why_no_lower_subdomain(std::string_view name) {
   if (is_lower_subdomain(name)) return std::nullopt;
-  return quoted(name) + " is not a name of lower-case letters, digits, inner hyphens and dots";
+  return in_quotes(name) + " is not a name of lower-case letters, digits, inner hyphens and dots";
 }
 
 ProtocolClass protocol_class(std::string_view protocol) {
@@ -176,10 +176,10 @@ void check_workload_labels(Report& report, const std::optional<Field>& labels) {
   for (const Node& node : labels->node()) {
     const Field label(*labels, node);
     if (!is_label_key(node.key()))
-      report.error(label, quoted(node.key()) + " is not a valid label key");
+      report.error(label, in_quotes(node.key()) + " is not a valid label key");
     const auto value = node.as_string();
     if (value && !value->empty() && !is_qualified_name(*value))
-      report.error(label, quoted(*value) + " is not a valid label value");
+      report.error(label, in_quotes(*value) + " is not a valid label value");
   }
 }
 
@@ -218,9 +218,9 @@ ExportTo read_export_to(Report& report, const std::optional<Field>& field, std::
     std::string target = to_lower(text);
     const bool is_new = seen.insert(target == "." ? std::string(ns) : target).second;
     if (!is_new)
-      report.error(at, quoted(text) + (text == "." || target == ns
-                                           ? " is given twice (\".\" is the own namespace)"
-                                           : " is given twice"));
+      report.error(at, in_quotes(text) + (text == "." || target == ns
+                                              ? " is given twice (\".\" is the own namespace)"
+                                              : " is given twice"));
     export_to.push_back(std::move(target));
   });
   if (!field || (*field)->size() < 2) return export_to;
@@ -232,7 +232,7 @@ ExportTo read_export_to(Report& report, const std::optional<Field>& field, std::
 void check_port_name(Report& report, const Field& field, std::string_view name) {
   if (is_label(name)) return;
   report.error(field,
-               quoted(name) + " is not a port name: 1 to 63 letters, digits and inner hyphens");
+               in_quotes(name) + " is not a port name: 1 to 63 letters, digits and inner hyphens");
 }
 
 std::string read_istio_protocol(Report& report, const std::optional<Field>& field) {
@@ -241,7 +241,7 @@ std::string read_istio_protocol(Report& report, const std::optional<Field>& fiel
       "HTTP2", "HTTPS", "TLS",  "MONGO",    "REDIS", "MYSQL"};
   const std::string_view text = read_string_or_empty(report, field);
   if (protocol_class(text) == ProtocolClass::Unknown)
-    report.error(*field, quoted(text) + " is not a protocol that Istio supports" +
+    report.error(*field, in_quotes(text) + " is not a protocol that Istio supports" +
                              did_you_mean(text, known));
   std::string upper(text);
   for (char& c : upper)
@@ -258,7 +258,7 @@ std::optional<IpAddress> read_ip(Report& report, const Field& field) {
   const auto text = read_string(report, field);
   if (!text) return std::nullopt;
   const auto address = IpAddress::parse(*text);
-  if (!address) report.error(field, quoted(*text) + " is not an IP address");
+  if (!address) report.error(field, in_quotes(*text) + " is not an IP address");
   return address;
 }
 

@@ -48,7 +48,7 @@ void append(std::string& list, std::string_view text) {
 std::string describe_condition(std::string_view what, const Node& condition) {
   for (const std::string_view type : {"exact", "prefix", "regex"})
     if (const Node* const value = condition.find(type); value != nullptr && value->is_scalar())
-      return std::string(what) + " " + std::string(type) + " " + quoted(value->text());
+      return std::string(what) + " " + std::string(type) + " " + in_quotes(value->text());
   return std::string(what);
 }
 
@@ -130,7 +130,7 @@ class VirtualServiceReader {
     });
     for_each_of(at, "destinationSubnets", [&](const Field& subnet) {
       const auto prefix = IpPrefix::parse(subnet->text());
-      if (!prefix) return warn(subnet, quoted(subnet->text()) + " is not an address range");
+      if (!prefix) return warn(subnet, in_quotes(subnet->text()) + " is not an address range");
       match.subnets.push_back(*prefix);
     });
     match.request = conditions_of(at.node());

@@ -92,15 +92,16 @@ void check_workload_address(Report& report, const Field& field, bool may_be_name
   const Field address(field, *node);
   if (text.starts_with(kUnixPrefix)) {
     if (auto reason = why_no_unix_address(text))
-      report.error(address, quoted(text) + " " + *reason);
+      report.error(address, in_quotes(text) + " " + *reason);
     return;
   }
   if (IpAddress::parse(text)) return;
   if (!may_be_name)
-    return report.error(address, quoted(text) + " is not an IP address; names need resolution DNS");
+    return report.error(address,
+                        in_quotes(text) + " is not an IP address; names need resolution DNS");
   if (auto reason = why_no_fqdn(text))
     report.error(address,
-                 quoted(text) + " is neither an IP address nor a host name: it " + *reason);
+                 in_quotes(text) + " is neither an IP address nor a host name: it " + *reason);
 }
 
 void check_unix_ports(Report& report, const Field& field) {

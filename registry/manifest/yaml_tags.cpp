@@ -31,7 +31,7 @@ bool is_collection_tag(std::string_view tag, std::string_view expected) {
 }
 
 std::string unknown_tag(std::string_view tag) {
-  return "the tag " + quoted(core_name(tag)) + " is not supported; remove it";
+  return "the tag " + in_quotes(core_name(tag)) + " is not supported; remove it";
 }
 
 }  // namespace meshdns::registry

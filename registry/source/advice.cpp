@@ -26,12 +26,12 @@ void advise_on_hosts(std::span<const std::string> hosts, std::string_view list, 
 void advise_on_target(std::string_view name, std::string field, AdviceList& out) {
   const std::string_view zone = special_zone_of(name);
   if (zone == "localhost")
-    out.push_back({std::move(field), quoted(name) +
+    out.push_back({std::move(field), in_quotes(name) +
                                          " always means the host that asks (RFC 6761): each client "
                                          "gets its own loopback addresses"});
   else if (!zone.empty())
-    out.push_back({std::move(field), quoted(name) + " can never be resolved: " + std::string(zone) +
-                                         " is a special-use name"});
+    out.push_back({std::move(field), in_quotes(name) + " can never be resolved: " +
+                                         std::string(zone) + " is a special-use name"});
 }
 
 void advise(const ServiceEntry& entry, AdviceList& out) {
@@ -74,7 +74,7 @@ std::string why_never_answered(std::string_view name) {
   const std::string_view zone = special_zone_of(name);
   if (zone.empty()) return {};
   const bool is_this_host = zone == "localhost";
-  return quoted(name) + " is never answered from here: " + std::string(zone) +
+  return in_quotes(name) + " is never answered from here: " + std::string(zone) +
          (is_this_host ? " always means this host (RFC 6761)"
                        : " is a special-use name, which does not exist in DNS");
 }

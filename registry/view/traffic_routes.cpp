@@ -231,7 +231,7 @@ class RouteMatcher {
   void add(const Routing& routing, const TrafficRoute& route, const Condition& condition) {
     std::string text(word_of(route.layer));
     text += " route " + std::to_string(route.position + 1);
-    if (!route.name.empty()) text += " " + quoted(route.name);
+    if (!route.name.empty()) text += " " + in_quotes(route.name);
     text += ": " + describe_targets(route, routing.service.meta.ns);
     if (!condition.text.empty()) text += ", if " + condition.text;
     add(routing, std::move(text));

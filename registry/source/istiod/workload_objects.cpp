@@ -41,7 +41,8 @@ Complaint why_no_text(std::string_view field, std::string_view text, std::size_t
   if (text.size() > max)
     return std::string(field) + ": has more than " + std::to_string(max) + " octets";
   if (std::ranges::any_of(text, [](char c) { return c <= ' ' || c > '~'; }))
-    return std::string(field) + ": " + registry::quoted(text) + " has characters that no name has";
+    return std::string(field) + ": " + registry::in_quotes(text) +
+           " has characters that no name has";
   return std::nullopt;
 }
 
@@ -52,7 +53,7 @@ Complaint why_too_many(std::string_view field, std::size_t size, std::size_t max
 
 Complaint why_no_namespace(std::string_view ns) {
   if (is_lower_label(ns)) return std::nullopt;
-  return "namespace: " + registry::quoted(ns) + " is not the name of a namespace";
+  return "namespace: " + registry::in_quotes(ns) + " is not the name of a namespace";
 }
 
 std::optional<IpAddress> address_of(std::string_view octets) {
@@ -177,10 +178,10 @@ class ServiceObjects {
   Complaint complaint(std::string_view resource) const {
     if (auto why = why_no_namespace(service_.ns)) return why;
     if (auto why = why_no_wildcard_domain(name_.host); why || name_.host == "*")
-      return "hostname: " + registry::quoted(service_.hostname) + " " +
+      return "hostname: " + registry::in_quotes(service_.hostname) + " " +
              why.value_or("covers all names");
     if (resource != service_.ns + "/" + service_.hostname)
-      return "hostname: the service is " + registry::quoted(name_.to_string());
+      return "hostname: the service is " + registry::in_quotes(name_.to_string());
     if (auto why = why_no_ports("ports", service_.ports)) return why;
     if (auto why = why_no_names()) return why;
     return why_no_addresses();
@@ -303,13 +304,14 @@ class WorkloadObjects {
   Complaint complaint(std::string_view resource) const {
     if (workload_.uid.empty()) return "uid: is missing";
     if (auto why = why_no_text("uid", workload_.uid, kMaxUid)) return why;
-    if (resource != workload_.uid) return "uid: the workload is " + registry::quoted(workload_.uid);
+    if (resource != workload_.uid)
+      return "uid: the workload is " + registry::in_quotes(workload_.uid);
     if (auto why = why_no_namespace(ns())) return why;
     if (!workload_.ns.empty() && workload_.ns != ns())
-      return "namespace: is " + registry::quoted(workload_.ns) + ", but that of uid is " +
-             registry::quoted(ns());
+      return "namespace: is " + registry::in_quotes(workload_.ns) + ", but that of uid is " +
+             registry::in_quotes(ns());
     if (!workload_.hostname.empty() && !is_fqdn(workload_.hostname))
-      return "hostname: " + registry::quoted(workload_.hostname) + " is not a host name";
+      return "hostname: " + registry::in_quotes(workload_.hostname) + " is not a host name";
     if (auto why = why_too_many("services", workload_.services.size(), kMaxServices)) return why;
     if (auto why = why_no_addresses()) return why;
     return why_no_texts();
@@ -340,7 +342,7 @@ class WorkloadObjects {
   Complaint add_service(std::string_view text, const std::vector<ApiPort>& ports) {
     const auto name = parse_service_name(text, rules_);
     if (!name || !is_lower_label(name->ns) || !is_wildcard_domain(name->host))
-      return "services: " + registry::quoted(text) + " is not a namespace and a host name";
+      return "services: " + registry::in_quotes(text) + " is not a namespace and a host name";
     if (auto why = why_no_ports("services", ports)) return why;
     if (!name->kube_service.empty())
       add_slice(*name, ports);

@@ -64,16 +64,16 @@ class KubeconfigReader {
     if (current.empty()) return fail("current-context: missing; name one of contexts");
     const Node* const context = find_named(root_, "contexts", current, "context");
     if (context == nullptr)
-      return fail("contexts: there is none named " + registry::quoted(current));
+      return fail("contexts: there is none named " + registry::in_quotes(current));
     const std::string cluster_name(text_of(context, "cluster"));
     const Node* const cluster = find_named(root_, "clusters", cluster_name, "cluster");
     if (cluster == nullptr)
-      return fail("clusters: there is none named " + registry::quoted(cluster_name));
+      return fail("clusters: there is none named " + registry::in_quotes(cluster_name));
     if (auto read = read_cluster(*cluster); !read) return std::unexpected(read.error());
     const std::string user_name(text_of(context, "user"));
     const Node* const user = find_named(root_, "users", user_name, "user");
     if (user == nullptr && !user_name.empty())
-      return fail("users: there is none named " + registry::quoted(user_name));
+      return fail("users: there is none named " + registry::in_quotes(user_name));
     if (user != nullptr && user->is_mapping())
       if (auto read = read_user(*user); !read) return std::unexpected(read.error());
     return std::move(access_);
@@ -96,7 +96,7 @@ class KubeconfigReader {
     access_.server = text_of(&cluster, "server");
     while (access_.server.ends_with('/')) access_.server.pop_back();
     if (!access_.server.starts_with("https://") && !access_.server.starts_with("http://"))
-      return fail("clusters: server: " + registry::quoted(access_.server) +
+      return fail("clusters: server: " + registry::in_quotes(access_.server) +
                   " is not an http or https URL");
     access_.tls.server_name = text_of(&cluster, "tls-server-name");
     access_.tls.is_unverified = flag_of(&cluster, "insecure-skip-tls-verify");
@@ -133,7 +133,7 @@ class KubeconfigReader {
     plugin.api_version = text_of(&exec, "apiVersion");
     if (plugin.api_version != "client.authentication.k8s.io/v1" &&
         plugin.api_version != "client.authentication.k8s.io/v1beta1")
-      return fail("users: exec: apiVersion " + registry::quoted(plugin.api_version) +
+      return fail("users: exec: apiVersion " + registry::in_quotes(plugin.api_version) +
                   " is not read; known are client.authentication.k8s.io/v1 and v1beta1");
     plugin.command = text_of(&exec, "command");
     if (plugin.command.empty()) return fail("users: exec: command: missing");

@@ -56,7 +56,7 @@ TEST(LogPayloadTest, IsTheMembersOfAJsonObject) {
 }
 
 TEST(LogPayloadTest, DoesNotEscapeAMessageTwice) {
-  const std::string message = "a.yaml: error: " + registry::quoted("x\n");
+  const std::string message = "a.yaml: error: " + registry::in_quotes("x\n");
   EXPECT_EQ(log_payload(LogFormat::Text, message, {}), R"(a.yaml: error: "x\010")");
 }
 

@@ -10,13 +10,13 @@ TEST(PrintableTextTest, EscapesWhatIsNoPrintableAscii) {
   EXPECT_EQ(printable("api.example.org %s"), "api.example.org %s");
   EXPECT_EQ(printable(std::string_view("a\0b\r\n\t\x1b[2J\x7f\xc3\xa4", 13)),
             "a\\000b\\013\\010\\009\\027[2J\\127\\195\\164");
-  EXPECT_EQ(quoted("a\nb"), "\"a\\010b\"");
+  EXPECT_EQ(in_quotes("a\nb"), "\"a\\010b\"");
 }
 
 TEST(PrintableTextTest, CutsWhatIsLong) {
   EXPECT_EQ(printable("12345", 5), "12345");
   EXPECT_EQ(printable("123456", 5), "12345...");
-  EXPECT_EQ(registry::quoted(std::string(1'000'000, '\n')).size(), 2 + 4 * 100 + 3);
+  EXPECT_EQ(registry::in_quotes(std::string(1'000'000, '\n')).size(), 2 + 4 * 100 + 3);
 }
 
 TEST(PrintableTextTest, LeavesWhatIsEscapedAlready) {

@@ -6,6 +6,6 @@
 
 namespace meshdns::dnsd {
 
-using registry::quoted;
+using registry::in_quotes;
 
 }  // namespace meshdns::dnsd
