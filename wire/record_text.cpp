@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/record_text.hpp"
 
-#include <ldns/ldns.h>
-
 #include <cstdlib>
 #include <memory>
 
+#include "wire/ldns.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
 #include "wire/rdata_shape.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/in_process/ldns.hpp"
+#include "wire/ldns.hpp"
 #include "wire/response_message.hpp"
 
 namespace meshdns::dnsd::test {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "tests/in_process/fake_loop.hpp"
-#include "tests/in_process/ldns.hpp"
 #include "tests/in_process/records.hpp"
+#include "wire/ldns.hpp"
 
 namespace meshdns::dnsd::test {
 

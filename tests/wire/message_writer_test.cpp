@@ -2,11 +2,11 @@
 #include "wire/message_writer.hpp"
 
 #include <gtest/gtest.h>
-#include <ldns/ldns.h>
 
 #include <numeric>
 
 #include "octets.hpp"
+#include "wire/ldns.hpp"
 #include "wire/record_text.hpp"
 #include "wire/response_message.hpp"
 

@@ -2,11 +2,11 @@
 #include "wire/name_text.hpp"
 
 #include <gtest/gtest.h>
-#include <ldns/ldns.h>
 
 #include <random>
 
 #include "octets.hpp"
+#include "wire/ldns.hpp"
 
 namespace meshdns::wire {
 namespace {

@@ -2,9 +2,9 @@
 #include "wire/query_message.hpp"
 
 #include <gtest/gtest.h>
-#include <ldns/ldns.h>
 
 #include "octets.hpp"
+#include "wire/ldns.hpp"
 
 namespace meshdns::wire {
 namespace {

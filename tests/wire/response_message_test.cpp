@@ -2,11 +2,11 @@
 #include "wire/response_message.hpp"
 
 #include <gtest/gtest.h>
-#include <ldns/ldns.h>
 
 #include <chrono>
 
 #include "octets.hpp"
+#include "wire/ldns.hpp"
 #include "wire/record_text.hpp"
 
 namespace meshdns::wire {

@@ -2,11 +2,11 @@
 #include "wire/upstream_query.hpp"
 
 #include <gtest/gtest.h>
-#include <ldns/ldns.h>
 
 #include <array>
 
 #include "octets.hpp"
+#include "wire/ldns.hpp"
 
 namespace meshdns::wire {
 namespace {
