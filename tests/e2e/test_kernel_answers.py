@@ -11,8 +11,8 @@ import time
 import pytest
 
 from harness.dns_client import Question
+from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
-from harness.kernel_program import NotPermittedError
 from harness.namespaces import inside
 from harness.routed_node import NODE_IPV4, NODE_IPV6
 from harness.waiting import eventually, seconds
@@ -32,11 +32,7 @@ def endpoints(*addresses):
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    try:
-        made = KernelNode(tmp_path_factory.mktemp("kernel"))
-    except NotPermittedError as reason:
-        pytest.skip(str(reason))
-    with contextlib.closing(made):
+    with made_or_skipped(KernelNode, tmp_path_factory.mktemp("kernel")) as made:
         yield made
 
 

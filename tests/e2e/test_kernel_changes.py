@@ -17,8 +17,8 @@ import pytest
 from harness.changing_mesh import MARKER, NAMES, OBSERVER, PODS, ChangingMesh, marker_address
 from harness.dns_client import Question
 from harness.fake_upstream import FakeUpstream
+from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
-from harness.kernel_program import NotPermittedError
 from harness.kube_api import KubeApi, namespace, service, service_entry
 from harness.namespaces import inside
 from harness.preset import IS_SANITIZED
@@ -34,11 +34,7 @@ CHANGES_PER_SECOND = 1000
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    try:
-        made = KernelNode(tmp_path_factory.mktemp("kernel"))
-    except NotPermittedError as reason:
-        pytest.skip(str(reason))
-    with contextlib.closing(made):
+    with made_or_skipped(KernelNode, tmp_path_factory.mktemp("kernel")) as made:
         yield made
 
 

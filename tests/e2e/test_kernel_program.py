@@ -15,8 +15,9 @@ import pytest
 
 from harness.bpf import VERSION, SampleRing, address_octets
 from harness.frames import ethernet, ipv4_packet, ipv6_packet, packed, query_frame, udp_datagram
+from harness.kernel_fixture import made_or_skipped
 from harness.kernel_program import (AA, AD, CD, LOADER, PASSED, PORT, RD, REDIRECTED, TC, TYPE_A, TYPE_AAAA, TYPE_TXT,
-                                    KernelProgram, NotPermittedError, address_record, opt_record, query, wire_name)
+                                    KernelProgram, address_record, opt_record, query, wire_name)
 from harness.namespaces import inside
 from harness.preset import IS_SANITIZED
 from harness.routed_node import BRIDGE_POD, NODE_IPV4, NODE_IPV6, PODS, node_mac, pod_mac
@@ -36,11 +37,7 @@ OPT_REPLY = opt_record(1232)
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
-    try:
-        made = KernelProgram(tmp_path_factory.mktemp("kernel"))
-    except NotPermittedError as reason:
-        pytest.skip(str(reason))
-    with contextlib.closing(made):
+    with made_or_skipped(KernelProgram, tmp_path_factory.mktemp("kernel")) as made:
         yield made
 
 

@@ -4,7 +4,6 @@
 MESHDNS_KERNEL_SCENARIOS=all runs all of them, and MESHDNS_KERNEL_SCENARIOS='gateways/*' those; without, some run that have
 many answers of the registry."""
 
-import contextlib
 import os
 import tempfile
 import time
@@ -12,8 +11,8 @@ import time
 import pytest
 
 from harness.daemon import ROOT
+from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelNode
-from harness.kernel_program import NotPermittedError
 from harness.kernel_scenario import KernelScenarioRun, Tally, let_pods_ask_from_loopback, maps_of
 from harness.namespaces import inside
 from harness.preset import IS_SANITIZED
@@ -31,11 +30,7 @@ FLOOR = {"": 60, "all": 800}.get(SELECTED, 1)
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    try:
-        made = KernelNode(tmp_path_factory.mktemp("kernel"))
-    except NotPermittedError as reason:
-        pytest.skip(str(reason))
-    with contextlib.closing(made):
+    with made_or_skipped(KernelNode, tmp_path_factory.mktemp("kernel")) as made:
         let_pods_ask_from_loopback(made.node)
         yield made
 

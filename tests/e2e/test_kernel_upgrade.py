@@ -3,7 +3,6 @@
 
 MESHDNS_KERNEL_UPGRADES sets the number of upgrades by handover."""
 
-import contextlib
 import os
 import select
 import signal
@@ -15,8 +14,8 @@ import time
 import pytest
 
 from harness.dns_client import Question
+from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
-from harness.kernel_program import NotPermittedError
 from harness.namespaces import inside
 from harness.preset import IS_SANITIZED
 from harness.routed_node import NODE_IPV4
@@ -34,11 +33,7 @@ HEARTBEAT_LIMIT = 2.0
 
 @pytest.fixture
 def node(tmp_path):
-    try:
-        made = KernelNode(tmp_path)
-    except NotPermittedError as reason:
-        pytest.skip(str(reason))
-    with contextlib.closing(made):
+    with made_or_skipped(KernelNode, tmp_path) as made:
         yield made
 
 
