@@ -122,9 +122,9 @@ def start(node, workspace, handover=""):
     return KernelDaemon(node, workspace, {"server": {"workers": 2, "handover": str(handover) if handover else ""}})
 
 
-def wait_for_kernel(running):
+def wait_for_kernel(running, count=RATE // 10):
     before = running.count()
-    eventually(lambda: running.count() > before + RATE // 10, 10)
+    eventually(lambda: running.count() > before + count, 10)
 
 
 def end(workspace, running):
@@ -144,7 +144,7 @@ def test_no_query_is_lost_by_a_handover_and_none_is_answered_wrongly(node, mesh)
     socket_folder.mkdir(mode=0o755)
     running = start(node, mesh, socket_folder / "socket").wait_until_open()
     with Load(node) as load:
-        wait_for_kernel(running)
+        wait_for_kernel(running, RATE // 2)
         for number in range(2, 2 + UPGRADES):
             following = start(node, mesh, socket_folder / "socket")
             running.daemon.wait_for_log(HAS_TAKEN_OVER)
@@ -153,7 +153,7 @@ def test_no_query_is_lost_by_a_handover_and_none_is_answered_wrongly(node, mesh)
             is_new_since = time.monotonic()
             end(mesh, running)
             running = following.wait_until_open()
-            wait_for_kernel(running)
+            wait_for_kernel(running, RATE // 2)
             assert load.since(is_new_since) == {f"10.0.0.{number}"}
     print(f"{load.asked} asked, {load.lost()} lost, {running.count()} answered in the kernel")
     assert load.lost() == 0 and load.refused == 0
