@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the kernel program stand on, where it may be made."""
+"""The node of the tests of the kernel program, where it may be made."""
 
 import contextlib
 
