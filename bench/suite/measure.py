@@ -6,16 +6,14 @@ interleaved, so that whatever else the machine does meets all of them, and ratio
 """
 
 import dataclasses
-import json
 import pathlib
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 
 from suite import client, data, servers
-from suite.process import NotMeasurable, Server, free_port, prefer_over_others
+from suite.process import NotMeasurable, Server, free_port, run_generator
 
 SERVER_CORE = 0
 LOAD_CORE = 1
@@ -224,11 +222,7 @@ class Bench:
         command += options
         if workload.questions == "missed":  # each run asks for names that none before it has asked this server for
             command += ["--skip", self._skipped.get(server.port, 0)]
-        ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False,
-                             start_new_session=True, preexec_fn=prefer_over_others)
-        if ran.returncode != 0:
-            raise NotMeasurable(f"the load generator failed: {ran.stderr.strip()}")
-        seen = json.loads(ran.stdout)
+        seen = run_generator(command)
         self._skipped[server.port] = self._skipped.get(server.port, 0) + seen["sent"] * 2
         answered = max(seen["answered"], 1)
         return Sample(qps=seen["answered"] / seen["seconds"], cpu_us=seen["cpu_seconds"] * 1e6 / answered,

@@ -11,7 +11,6 @@ until a reply is that of the work alone.
 
 import contextlib
 import dataclasses
-import json
 import pathlib
 import re
 import shutil
@@ -28,8 +27,8 @@ from harness.namespaces import inside  # noqa: E402
 from harness.routed_node import NODE_IPV4, pod_mac  # noqa: E402
 from suite import client, data, servers  # noqa: E402
 from suite.measure import LOAD_CORE, SERVER_CORE, in_turn, say  # noqa: E402
-from suite.process import NotMeasurable, Server, free_port, prefer_over_others  # noqa: E402
-from suite.table import table  # noqa: E402
+from suite.process import NotMeasurable, Server, free_port, run_generator  # noqa: E402
+from suite.table import spread, table  # noqa: E402
 
 KERNEL = "meshdnsd, in the kernel"
 SERVERS = ("echo", "meshdnsd", "nsd", "knot", "unbound", "dnsdist")
@@ -48,7 +47,6 @@ class Sample:
     machine_us: float  # CPU of all cores per query
     p50_us: float
     p99_us: float
-    qps: float
     lost: int
     in_kernel: float = 0.0  # the part of the queries
 
@@ -224,14 +222,9 @@ class PodBench:
                    *data.Clients(PODS[pod], views).option]
         before = self.pods.answered()
         with inside(self.pods.node.pods[pod]):
-            ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False,
-                                 start_new_session=True, preexec_fn=prefer_over_others)
-        if ran.returncode != 0:
-            raise NotMeasurable(f"the load generator failed: {ran.stderr.strip()}")
-        seen = json.loads(ran.stdout)
+            seen = run_generator(command)
         answered = max(seen["answered"], 1)
-        return Sample(seen["machine_cpu_seconds"] * 1e6 / answered, seen["p50_us"], seen["p99_us"],
-                      answered / seen["seconds"], seen["lost"],
+        return Sample(seen["machine_cpu_seconds"] * 1e6 / answered, seen["p50_us"], seen["p99_us"], seen["lost"],
                       # the counter has the warm-up, too
                       min(1.0, (self.pods.answered() - before) / answered))
 
@@ -245,8 +238,7 @@ def _ratio(row, echo, field):
 
 
 def _spread(row, field):
-    values = sorted(getattr(sample, field) for sample in row.samples)
-    return f"{statistics.median(values):.1f} ({values[0]:.1f} to {values[-1]:.1f})"
+    return spread([getattr(sample, field) for sample in row.samples], 1)
 
 
 def section(rows):

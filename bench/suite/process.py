@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server under measurement: its start on its core, its processes and memory, and its end by process ids."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -55,6 +56,15 @@ def prefer_over_others():
             group.write(str(PRIORITY))
     except OSError:
         pass
+
+
+def run_generator(command):
+    """All that the load generator has said."""
+    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False,
+                         start_new_session=True, preexec_fn=prefer_over_others)
+    if ran.returncode != 0:
+        raise NotMeasurable(f"the load generator failed: {ran.stderr.strip()}")
+    return json.loads(ran.stdout)
 
 
 class Server:

@@ -4,16 +4,11 @@
 import statistics
 
 from suite import changes, workloads
-from suite.table import table
-
-
-def _spread(values, digits):
-    values = sorted(values)
-    return f"{statistics.median(values):.{digits}f} ({values[0]:.{digits}f} to {values[-1]:.{digits}f})"
+from suite.table import spread, table
 
 
 def _thousands(values):
-    return _spread([v / 1000 for v in values], 0)
+    return spread([v / 1000 for v in values], 0)
 
 
 def _ratio(row, echo):
@@ -45,7 +40,7 @@ def workload_section(workload, rows, rate):
         head += [f"p50, p99, p999 in us at {rate} queries/s"]
     lines = []
     for row in measured:
-        line = [row.server, _thousands([s.qps for s in row.saturated]), _spread([s.cpu_us for s in row.saturated], 2),
+        line = [row.server, _thousands([s.qps for s in row.saturated]), spread([s.cpu_us for s in row.saturated], 2),
                 _ratio(row, echo)]
         if workload.rate:
             line.append(_latencies(row.at_rate))

@@ -84,7 +84,7 @@ def test_each_name_of_a_pod_bench_is_asked_by_one_client_and_the_clients_take_tu
 
 def test_the_table_of_pods_has_medians_and_the_median_of_the_ratios_to_the_echo_server():
     def row(server, cpu, times, lost=0):
-        return pods.Row(server, 10_000, 1, 8, False, [pods.Sample(c, t, 2 * t, 1e6, lost) for c, t in zip(cpu, times)])
+        return pods.Row(server, 10_000, 1, 8, False, [pods.Sample(c, t, 2 * t, lost) for c, t in zip(cpu, times)])
 
     lines = pods.section([row("echo", [4, 5, 10], [20, 30, 40]), row("fast", [1, 1, 5], [10, 15, 20], lost=1)])
     assert lines[0] == "### 10,000 names, 1 view, client and server on a core each"
