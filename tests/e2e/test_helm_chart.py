@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from harness.daemon import ROOT, run_tool
-from harness.helm_chart import render
+from harness.helm_chart import Failed, render, render_all
 from harness.preset import ONCE
 from harness.waiting import seconds
 
@@ -58,7 +58,7 @@ def by_name(objects):
             template = made["spec"]["template"]
             template["metadata"].pop("annotations", None)
             pod = template["spec"]
-            assert pod.pop("imagePullSecrets", []) == []
+            assert [pod.pop(key, None) or None for key in ("imagePullSecrets", "nodeSelector", "affinity")] == [None] * 3
             for container in [*pod["initContainers"], *pod["containers"]]:
                 container["image"] = container["image"].removesuffix(":latest")
             for key in ("initContainers", "containers", "volumes"):
@@ -135,6 +135,44 @@ def test_metrics_over_tls_are_a_value(generator):
     page = (ROOT / "docs" / "kubernetes.md").read_text()
     shown = yaml.safe_load(re.search(r"```yaml\n(admin:\n.*?)```", page, re.S).group(1))["admin"]
     assert config_of(rendered)["admin"] == shown
+
+
+def test_answers_in_the_kernel_are_a_value(generator, tmp_path):
+    """The same as the component."""
+    rendered = render(CHART, {"kernelAnswers": True, "image": {"repository": "meshdnsd"}})
+    (patch,) = generator.documents(HERE / "components" / "kernel-answers" / "daemonset.yaml")
+    base = generator.manifests(HERE / "overlays" / "cluster-dns")
+    expected = by_name([generator.merge(made, patch) if made["kind"] == "DaemonSet" else made for made in base])
+    assert by_name(rendered)["DaemonSet", "meshdns"] == expected["DaemonSet", "meshdns"]
+    assert config_of(rendered)["server"]["kernel_answers"] == "auto"
+    assert "kernel_answers" not in config_of(render(CHART))["server"], "off, as it is without the component"
+    (made,) = [o for o in render(CHART, {"kernelAnswers": True, "kernelInterfaces": ["eni*", "cni0"]}) if o["kind"] == "DaemonSet"]
+    assert made["spec"]["template"]["spec"]["containers"][-1]["args"][1] == "--interfaces=eni*,cni0"
+    with pytest.raises(Failed, match="set cilium or kernelAnswers to false"):
+        render(CHART, {"kernelAnswers": True, "cilium": True})
+
+
+@pytest.mark.parametrize("cilium", [False, True])
+def test_the_own_labels_of_the_pods_win(cilium):
+    values = {"cilium": cilium, "podLabels": {"app.kubernetes.io/name": "other", "team": "dns"},
+              "podAnnotations": {"checksum/config": "1", "note": "true"}, "nodeSelector": {"dns": "mesh"},
+              "affinity": {"nodeAffinity": {}}}
+    (daemonset,) = [made["spec"] for made in render(CHART, values) if made["kind"] == "DaemonSet"]
+    metadata, pod = daemonset["template"]["metadata"], daemonset["template"]["spec"]
+    assert metadata["labels"] == {"app.kubernetes.io/name": "meshdns", "team": "dns"}
+    assert metadata["annotations"]["note"] == "true" and len(metadata["annotations"]["checksum/config"]) == 64
+    assert pod["nodeSelector"] == {"dns": "mesh"} and pod["affinity"] == {"nodeAffinity": {}}
+
+
+def test_the_notes_say_how_to_ask_the_daemon():
+    _, notes = render_all(CHART, {"addresses": ["169.254.20.10", "fd00::11"], "clusterDomain": "east.example.org"}, "dns")
+    for address in ("169.254.20.10", "fd00::11"):
+        assert f"    nslookup kubernetes.default.svc.east.example.org {address}\n" in notes
+    assert "kubectl -n dns rollout status daemonset/meshdns\n" in notes and "kernel" not in notes
+    _, notes = render_all(CHART, {"cilium": True}, "dns")
+    assert "    nslookup kubernetes.default.svc.cluster.local\n" in notes and "169.254.20.10" not in notes
+    _, notes = render_all(CHART, {"kernelAnswers": True}, "dns")
+    assert "-c kernel-answers -- meshdns-kernel status\n" in notes
 
 
 def test_values_reach_the_pod_and_the_configuration(tmp_path):

@@ -33,6 +33,11 @@ VALUES = {"istio": True, "gateways": True, "nearEndpoints": True, "serviceMonito
 CUSTOM = ["CiliumLocalRedirectPolicy", "ServiceMonitor"]
 
 
+def everything(overlay):
+    """Values for each part of the chart."""
+    return {**OVERLAYS[overlay], **VALUES, "kernelAnswers": overlay != "cilium"}
+
+
 def kustomize(directory):
     built = subprocess.run(["kubectl", "kustomize", "--load-restrictor=LoadRestrictionsNone", str(directory)],
                            capture_output=True, text=True, check=False, timeout=seconds(60))
@@ -134,7 +139,7 @@ def test_the_server_accepts_the_component(server, component, tmp_path):
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_server_accepts_the_chart(server, overlay):
-    assert server.check(built_in(render(CHART, {**OVERLAYS[overlay], **VALUES}))) == {
+    assert server.check(built_in(render(CHART, everything(overlay)))) == {
         "ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "Role", "RoleBinding", "Service", "ServiceAccount"}
 
 
@@ -153,7 +158,7 @@ def pods(objects):
 def test_the_server_accepts_the_pods(any_server, overlay):
     """Also a small server of a new version, which has no DaemonSets."""
     assert any_server.check(pods(kustomize(HERE / "overlays" / overlay))) == {"Pod"}
-    assert any_server.check(pods(render(CHART, {**OVERLAYS[overlay], **VALUES}))) == {"Pod"}
+    assert any_server.check(pods(render(CHART, everything(overlay)))) == {"Pod"}
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -163,7 +168,7 @@ def test_the_server_accepts_the_pods_of_the_component(any_server, component, tmp
 
 @pytest.mark.parametrize("kind", CUSTOM)
 def test_the_server_accepts_the_kind_of_others(any_server, kind, tmp_path):
-    objects = [*kustomize(HERE / "overlays" / "cilium"), *render(CHART, {**OVERLAYS["cilium"], **VALUES})]
+    objects = [*kustomize(HERE / "overlays" / "cilium"), *render(CHART, everything("cilium"))]
     for name in ("prometheus-operator", "prometheus-operator-tls"):
         (tmp_path / name).mkdir()
         objects += with_component(tmp_path / name, name)

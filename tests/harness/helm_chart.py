@@ -21,6 +21,14 @@ def _to_json(value):
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+class Failed(Exception):
+    """The chart refuses its values."""
+
+
+def _fail(text):
+    raise Failed(text)
+
+
 def _set(target, key, value):
     target[key] = value
     return target
@@ -32,9 +40,11 @@ _FUNCTIONS = {
     "contains": lambda part, text: part in text,
     "deepCopy": copy.deepcopy,
     "dict": lambda *words: dict(zip(words[::2], words[1::2])),
+    "fail": _fail,
     "hasKey": lambda mapping, key: key in mapping,
     "join": lambda separator, values: separator.join(map(str, values)),
     "list": lambda *values: list(values),
+    "merge": lambda target, more: {**more, **target},
     "not": lambda value: not value,
     "print": lambda *texts: "".join(texts),
     "printf": lambda pattern, *values: pattern % values,
@@ -177,13 +187,20 @@ class _Renderer:
 
 def render(chart, values=None, namespace="kube-system"):
     """The objects of `chart` with `values` over its own."""
+    return render_all(chart, values, namespace)[0]
+
+
+def render_all(chart, values=None, namespace="kube-system"):
+    """(objects, notes)"""
     root = {"Values": merge(yaml.safe_load((chart / "values.yaml").read_text()), values or {}),
             "Release": {"Namespace": namespace, "Name": "meshdns", "Service": "Helm"}, "Files": chart}
-    renderer, objects = _Renderer(root), []
-    for path in sorted((chart / "templates").iterdir()):  # _helpers.tpl is the first one
+    renderer, objects, notes = _Renderer(root), [], ""
+    for path in sorted((chart / "templates").iterdir(), key=lambda path: path.name != "_helpers.tpl"):
         text = renderer.run(renderer.parse(_pieces(path.read_text()))[0], root, {})
         if path.suffix == ".yaml":
             objects += [made for made in yaml.safe_load_all(text) if made]
+        elif path.name == "NOTES.txt":
+            notes = text
         else:
             assert not text.strip(), path
-    return objects
+    return objects, notes

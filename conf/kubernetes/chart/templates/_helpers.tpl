@@ -5,6 +5,9 @@
 {{- range .Values.addresses -}}
 {{- $listen = append $listen (printf (ternary "[%s]:53" "%s:53" (contains ":" .)) .) -}}
 {{- end -}}
+{{- if and .Values.cilium .Values.kernelAnswers -}}
+{{- fail "kernelAnswers needs addresses of the node: set cilium or kernelAnswers to false" -}}
+{{- end -}}
 {{- if .Values.cilium -}}
 {{- $listen = list "[::]:53" -}}
 {{- if not (hasKey $config.server "lameduck") -}}{{- $_ := set $config.server "lameduck" "5s" -}}{{- end -}}
@@ -12,6 +15,7 @@
 {{- $_ := set $config.server "handover" "/run/meshdns-handover/socket" -}}
 {{- end -}}
 {{- if not (hasKey $config.server "listen") -}}{{- $_ := set $config.server "listen" $listen -}}{{- end -}}
+{{- if and .Values.kernelAnswers (not (hasKey $config.server "kernel_answers")) -}}{{- $_ := set $config.server "kernel_answers" "auto" -}}{{- end -}}
 {{- if not (hasKey $config.mesh "cluster_domain") -}}{{- $_ := set $config.mesh "cluster_domain" .Values.clusterDomain -}}{{- end -}}
 {{- if not (hasKey $config.upstream "servers") -}}{{- $_ := set $config.upstream "servers" .Values.forwarders -}}{{- end -}}
 {{- if and .Values.metricsTls (not (hasKey $config.admin "metrics_cert_file")) -}}
