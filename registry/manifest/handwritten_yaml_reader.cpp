@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "registry/base/printable.hpp"
 #include "registry/base/utf8.hpp"
 #include "registry/manifest/plain_colons.hpp"
 #include "registry/manifest/tree_builder.hpp"
@@ -19,6 +20,8 @@
 namespace meshdns::registry {
 
 namespace {
+
+constexpr std::size_t kLongestMessage = 200;
 
 // Leaves yaml-cpp's parser when the builder takes no more events.
 struct Stopped {};
@@ -147,7 +150,9 @@ ReadResult read_handwritten_yaml(std::string_view text, TreeBuilder& builder) {
   } catch (const Stopped&) {
     return std::unexpected(builder.error());
   } catch (const YAML::Exception& error) {
-    return std::unexpected(SyntaxError{std::min(line_of(error.mark), last_line(text)), error.msg});
+    // Some releases of yaml-cpp quote a name of the text.
+    return std::unexpected(SyntaxError{std::min(line_of(error.mark), last_line(text)),
+                                       printable(error.msg, kLongestMessage)});
   }
 }
 
