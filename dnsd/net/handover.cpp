@@ -279,7 +279,10 @@ Result<std::optional<Predecessor>> Predecessor::find(const std::string& path) {
   FileDescriptor fd = packet_socket(0);
   if (!fd) return fail(std::strerror(errno));
   limit_waiting(fd.get());
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name) != 0) {
+  int connected = -1;
+  do connected = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name);
+  while (connected != 0 && errno == EINTR);
+  if (connected != 0) {
     if (errno == ENOENT || errno == ECONNREFUSED) return std::nullopt;
     return fail("cannot connect to " + path + ": " + std::strerror(errno));
   }
