@@ -406,6 +406,9 @@ TEST_F(ForwarderTest, BlamesNoUpstreamForAShortageOfDescriptors) {
   add();
   start();
   EXPECT_EQ(ask().text, kTruth);
+  // The first queries cause probes, which would find no descriptors.
+  const auto is_idle = [&] { return status(0).in_flight + status(1).in_flight == 0; };
+  ASSERT_TRUE(loop_.run_until(is_idle));
   const UpstreamStatus before = status();
   {
     const FewDescriptors none(0);
