@@ -326,6 +326,32 @@ def test_the_node_is_set_up_for_one_family(tmp_path, address):
 
 
 @needs_rules
+@pytest.mark.parametrize("dummy, holder", [("bridge", "meshdns"), ("none", "lo")])
+def test_a_kernel_without_dummy_interfaces_has_the_addresses_on_lo(tmp_path, dummy, holder):
+    """A bridge stands for the dummy interface, which the kernel of this test may lack."""
+    (tmp_path / "ip").write_text(f"""#!/bin/sh
+        case "$*" in *"type dummy") exec {shutil.which("ip")} link add "$3" type {dummy} ;; esac
+        exec {shutil.which("ip")} "$@"
+        """)
+    (tmp_path / "ip").chmod(0o755)
+    before, applied, mended, after = node_setup(tmp_path, f"""
+        unset LINK; PATH={tmp_path}:$PATH
+        held() {{ ip -o address show dev {holder} up | grep -q 169.254.20.10; }}
+        state() {{ ip -o link show | cut -d: -f2; ip -o address show | grep -F -e 169.254 -e fd00 | cut -d' ' -f2-7; echo ===; }}
+        ! setup check; state
+        serve; setup apply >{tmp_path}/messages; setup check; held; state
+        ip link delete meshdns || ip address flush dev lo to 169.254.0.0/16; ! setup check
+        watch; eventually held; setup check; state
+        kill $pid; wait $pid; ! setup check; state""")
+    assert applied == mended and before == after and "169.254" not in before
+    lines = applied.splitlines()
+    assert [line for line in lines if line.startswith(f"{holder} ")] == lines[-2:]
+    assert (" meshdns" in lines) == (holder == "meshdns")
+    said = (tmp_path / "messages").read_text()
+    assert said == ("no dummy interface: the addresses go to lo\n" if holder == "lo" else "")
+
+
+@needs_rules
 def test_an_address_of_kube_proxy_in_ipvs_mode_is_refused(tmp_path):
     (state,) = node_setup(tmp_path, """
         ip link add kube-ipvs0 type bridge
