@@ -77,7 +77,10 @@ QueryHandler::Written QueryHandler::use(QueryState& state, const View& view,
   if (state.without_ipv6 && (message.kind() != MessageKind::Positive || !settings_.dns64))
     return relay_untranslated(state, buffer);
   if (asks_for_ipv4(state, message)) return {};
-  if (message.kind() == MessageKind::Failure) return relay(state, message, freshness, buffer);
+  if (message.kind() == MessageKind::Failure) {
+    if (stop_walk(state, message)) return {};
+    return relay(state, message, freshness, buffer);
+  }
   if (message.has_alias() && state.query->qtype != Type::Cname)
     return use_alias(state, view, message, freshness, buffer);
   if (message.rcode() != Rcode::NxDomain) return relay(state, message, freshness, buffer);
@@ -112,6 +115,16 @@ QueryHandler::Written QueryHandler::use_denial(QueryState& state, const View& vi
   if (state.chain.empty()) state.walk.denial = MessageRef(&message);
   walk_on(state, view);
   return {};
+}
+
+// A step of a walk that nobody can answer proves nothing.  The name that was asked is missing all the
+// same, and the client goes on with its list by itself.
+bool QueryHandler::stop_walk(QueryState& state, const CachedMessage& failure) {
+  if (!state.walk.is_active() || state.chain.empty()) return false;
+  state.walk.stop(MessageRef(&failure));
+  state.chain.clear();
+  state.without_ipv6 = nullptr;
+  return true;
 }
 
 bool QueryHandler::knows_name(const QueryState& state, const View& view) const {

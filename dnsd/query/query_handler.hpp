@@ -119,6 +119,8 @@ class QueryHandler final : public QuerySink {
   wire::MessageWriter begin_reply(const QueryState& state, Buffer buffer) const;
   static void begin_walk(QueryState& state, const registry::View& view, const Decision& decision);
   static void walk_on(QueryState& state, const registry::View& view);
+  // False when no step of a walk has failed, but the name that was asked.
+  static bool stop_walk(QueryState& state, const CachedMessage& failure);
 
   Asked asked(const QueryState& state, std::span<char> odd_name) const;
   // The same for the last name of the chain.

@@ -2,6 +2,7 @@
 #include "dnsd/query/search_walk.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "registry/base/host_name.hpp"
 
@@ -27,6 +28,12 @@ std::string_view SearchWalk::next() {
   active_ = false;
   over_ = true;
   return {};
+}
+
+void SearchWalk::stop(MessageRef why) {
+  failure = std::move(why);
+  active_ = false;
+  over_ = true;
 }
 
 }  // namespace meshdns::dnsd

@@ -25,9 +25,13 @@ class SearchWalk {
   bool begin(std::string_view name, const std::vector<std::string>& domains);
   // The next name to try; empty: there is none, and the walk is over.
   std::string_view next();
+  // Ends the walk before that.  `why`: the upstream's failure at this step.
+  void stop(MessageRef why);
 
   // The upstream's own denial of the name that was asked, where it was asked; else null.
   MessageRef denial;
+  // Why the walk was stopped; null: it was not.
+  MessageRef failure;
 
  private:
   bool active_ = false;

@@ -205,3 +205,18 @@ def test_a_loop_back_to_ourselves_ends(workspace):
     assert answer.addresses() == ["192.0.2.1"] or answer.rcode == "SERVFAIL"
     assert answer.elapsed < seconds(2.0)
     eventually(lambda: daemon.ask("n1.example.test.", timeout=5).addresses() == ["192.0.2.1"], 6)
+
+
+@pytest.mark.parametrize("kind", ["silent", "closed"])
+def test_a_missing_service_is_missing_while_all_are_dead(workspace, kind):
+    """With `all`, the rest of the name is asked upstream, too; that this fails does not make the Service exist."""
+    workspace.write("web.yaml", {"kind": "Namespace", "metadata": {"name": "web"}})
+    dead = workspace.upstream(rules=[{"drop": True}]) if kind == "silent" else f"127.0.0.1:{free_port()}"
+    daemon = workspace.daemon({"mesh": {"authoritative": True, "search_shortcut": "all"},
+                               "client": {"default": {"namespace": "web", "search": ["web.svc.cluster.local", "corp.example"]}}},
+                              upstreams=[dead])
+    for name in ("db", "www.example.net"):
+        answer = daemon.ask(f"{name}.web.svc.cluster.local.", "A", timeout=6)
+        assert answer.rcode == "NXDOMAIN" and answer.elapsed < seconds(TIMEOUT + 0.5)
+        assert set(answer.extended_errors()) & {22, 23}, "it says that the search list was left"
+    assert daemon.ask("www.example.net.", "A", timeout=6).rcode == "SERVFAIL"
