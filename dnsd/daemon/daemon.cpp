@@ -34,13 +34,19 @@ constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
 // kills a Pod after 30 s.
 constexpr std::chrono::seconds kSuccessorLimit{20};
 
+// libuv ends the process without a word when it has too few for its first loop, 7 of them today.
+constexpr rlim_t kFewestDescriptors = 16;
+
 // Each question that waits for an upstream has a socket.  The soft limit, often 1,024, is there for
 // programs that call select().
-void raise_descriptor_limit() {
+Result<void> raise_descriptor_limit() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max >= kFewestDescriptors) return {};
+  return fail("too many open files: the limit of " + std::to_string(limit.rlim_max) +
+              " is below the least, " + std::to_string(kFewestDescriptors));
 }
 
 Config with_sized_cache(Config config, std::optional<std::uint64_t> memory_limit) {
@@ -121,6 +127,7 @@ Daemon::~Daemon() { shut_down(); }
 // --- the start -----------------------------------------------------------------------------------
 
 Result<void> Daemon::start() {
+  if (auto raised = raise_descriptor_limit(); !raised) return raised;
   if (const int error = uv_loop_init(&loop_); error != 0)
     return fail(std::string("cannot create an event loop: ") + uv_strerror(error));
   loop_open_ = true;
@@ -130,7 +137,6 @@ Result<void> Daemon::start() {
   if (!upgrade_.has_predecessor()) kept_.take();
   kept_.choose_vip_allocator();
   mesh_.feed.set_listener([this] { update_state(); });
-  raise_descriptor_limit();
   tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
   kept_.open_cache(forwarding_);

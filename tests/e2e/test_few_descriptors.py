@@ -97,7 +97,7 @@ def test_silent_upstreams_leave_descriptors_to_files_and_admin(workspace, daemon
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="the sanitizers need descriptors of their own to end")
-@pytest.mark.parametrize("limit", range(6, 36))
+@pytest.mark.parametrize("limit", range(4, 36))
 def test_starts_or_says_what_it_has_no_descriptor_for(workspace, limit):
     """Every call of the start fails at one of these limits; none of them may leave a daemon that hears nothing."""
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, wait=False,
