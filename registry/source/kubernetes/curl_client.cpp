@@ -71,13 +71,15 @@ std::string_view value_of(std::string_view line) {
 // the results afterwards, so that they may begin and end requests.
 class CurlClient::Engine {
  public:
-  explicit Engine(uv_loop_t* loop);
+  Engine(uv_loop_t* loop, bool expects_multiplexing);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   std::unique_ptr<Exchange> get(const CurlRequest& request, ResponseListener& listener);
   bool is_unused() const { return handles_ == 0 && transfers_.empty(); }
+  // Whether the server may carry many requests on one connection, as its last answer told.
+  bool expects_multiplexing() const { return expects_multiplexing_; }
 
  private:
   // A request, from its start until both libcurl and its listener are done with it.
@@ -130,6 +132,7 @@ class CurlClient::Engine {
   std::unique_ptr<Timer> timer_;        // libcurl's
   std::unique_ptr<Timer> delivery_;     // what is ready is told in the next turn of the loop
   bool is_turning_ = false;
+  bool expects_multiplexing_;
   bool accepts_gzip_ = true;  // until a server or proxy shows that it cannot do it
   std::vector<TransferRef> transfers_;
   std::vector<TransferRef> ready_;
@@ -154,10 +157,11 @@ class CurlClient::Engine::Handle final : public Exchange {
   TransferRef transfer_;
 };
 
-CurlClient::Engine::Engine(uv_loop_t* loop)
+CurlClient::Engine::Engine(uv_loop_t* loop, bool expects_multiplexing)
     : loop_(loop),
       scheduler_(make_uv_scheduler(loop)),
-      multi_((start_libcurl(), curl_multi_init())) {
+      multi_((start_libcurl(), curl_multi_init())),
+      expects_multiplexing_(expects_multiplexing) {
   if (multi_ == nullptr) return;
   curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &on_socket);
   curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
@@ -324,7 +328,9 @@ void CurlClient::Engine::deliver(const TransferRef& transfer) {
   if (has_answer && transfer->failure.empty() && !transfer->is_told &&
       transfer->listener != nullptr) {
     transfer->is_told = true;
-    transfer->listener->on_head(head_of(transfer->easy.get()));
+    const ResponseHead head = head_of(transfer->easy.get());
+    expects_multiplexing_ = head.is_multiplexed;
+    transfer->listener->on_head(head);
   }
   if (!deliver_body(*transfer)) return mark_ready(*transfer);
   if (transfer->is_over) return conclude(*transfer);
@@ -404,9 +410,11 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_PROTOCOLS_STR, "http,https");
   options.set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
   // Waits for a connection that is being made, which may then carry many requests.  The TLS
-  // handshake tells.  Without TLS libcurl would wait for an answer, and if the server closes after
-  // each answer, for one watch to end before the next request begins.
-  options.set(CURLOPT_PIPEWAIT, target.url.starts_with("https://") ? 1L : 0L);
+  // handshake tells.  Without TLS, and in newer versions of libcurl also with it, libcurl waits for
+  // an answer, and if the server closes after each answer, for one watch to end before the next
+  // request begins.
+  const bool waits = expects_multiplexing_ && target.url.starts_with("https://");
+  options.set(CURLOPT_PIPEWAIT, waits ? 1L : 0L);
   options.set(CURLOPT_USERAGENT, "meshdnsd/" MESHDNS_VERSION);
   options.set(CURLOPT_NOSIGNAL, 1L);
   options.set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
@@ -450,7 +458,9 @@ std::unique_ptr<Exchange> CurlClient::Engine::get(const CurlRequest& request,
 // --- the client ----------------------------------------------------------------------------------
 
 CurlClient::CurlClient(uv_loop_t* loop)
-    : loop_(loop), scheduler_(make_uv_scheduler(loop)), engine_(std::make_unique<Engine>(loop)) {}
+    : loop_(loop),
+      scheduler_(make_uv_scheduler(loop)),
+      engine_(std::make_unique<Engine>(loop, true)) {}
 CurlClient::~CurlClient() = default;
 
 std::unique_ptr<Exchange> CurlClient::get(const CurlRequest& request, ResponseListener& listener) {
@@ -462,7 +472,8 @@ void CurlClient::distrust_connections() {
   const std::uint64_t now = uv_hrtime() / 1'000'000;
   if (now < engine_since_ms_ + kDistrustMs) return;
   engine_since_ms_ = now;
-  retired_.push_back(std::exchange(engine_, std::make_unique<Engine>(loop_)));
+  const bool expects_multiplexing = engine_->expects_multiplexing();
+  retired_.push_back(std::exchange(engine_, std::make_unique<Engine>(loop_, expects_multiplexing)));
   look_after_retired();
 }
 
