@@ -3,7 +3,7 @@
 # The Debian packages of each command, and their installation.
 
 build_packages=(
-  cmake ninja-build g++ pkg-config
+  cmake ninja-build g++ pkgconf
   clang libbpf-dev libc-ares-dev libcli11-dev libcrypt-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgnutls28-dev libgrpc++-dev libgtest-dev libldns-dev
   libmicrohttpd-dev libprotobuf-c-dev libprotobuf-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
   libyaml-dev
