@@ -79,7 +79,7 @@ def test_a_cookie_is_good_for_the_ipv4_address_that_got_it(workspace, listen):
 
     def ask_with(cookie, source):
         answer = ask(server, Question("private.example.org.", source=source, options=[dns.edns.GenericOption(10, cookie)]))
-        return answer, next(bytes(o.data) for o in answer.message.options if o.otype == 10)
+        return answer, next(o.to_wire() for o in answer.message.options if o.otype == 10)
 
     cookie = ask_with(b"12345678", "127.0.0.21")[1]
     # The limit spares the address that the cookie was made for, and no other.

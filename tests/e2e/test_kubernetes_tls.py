@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -49,14 +50,14 @@ def test_reads_a_server_whose_certificate_is_good(workspace, authority, host, sa
 
 def refuses(cluster, message):
     daemon = cluster.daemon(kubeconfig=cluster.path)
-    eventually(lambda: message in sources(daemon)["lastError"], RECOVERY)
+    eventually(lambda: re.search(message, sources(daemon)["lastError"]), RECOVERY)
     daemon.wait_for_log(f"the API server does not answer: .*{message}")
     assert not cluster.api.requests, "nothing is asked of it, and no token is sent"
-    assert message in daemon.get("/readyz")[1]
+    assert re.search(message, daemon.get("/readyz")[1])
 
 
 @pytest.mark.parametrize("host,san,message,fields", [
-    ("127.0.0.1", "IP:127.0.0.2", "no alternative certificate subject name matches target host name '127.0.0.1'", {}),
+    ("127.0.0.1", "IP:127.0.0.2", "no alternative certificate subject name matches target [a-z0-9 ]+ '127.0.0.1'", {}),
     ("127.0.0.1", "DNS:127.0.0.1", "no alternative certificate subject name matches", {}),
     ("localhost", "DNS:other.example.org", "no alternative certificate subject name matches", {}),
     ("localhost", "IP:127.0.0.1", "no alternative certificate subject name matches", {}),

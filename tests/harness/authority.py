@@ -11,9 +11,9 @@ class Authority:
         self.directory, self.name, self.issuer = directory, name, issuer
         if not issuer:
             self.openssl("req", "-x509", *self.new_key(name), "-days", "30", "-subj", f"/CN={name}", "-out",
-                         f"{name}.crt", "-addext", "basicConstraints=critical,CA:TRUE")
+                         f"{name}.crt", "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
         else:
-            issuer.issue(name, "basicConstraints=critical,CA:TRUE")
+            issuer.issue(name, "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign")
 
     def openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.directory, check=True, capture_output=True, timeout=60)

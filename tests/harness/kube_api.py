@@ -308,8 +308,15 @@ class Handler(BaseHTTPRequestHandler):
             self.answer()
             if self.api.closes == "reset":
                 self.reset_when_sent()
+            if self.api.closes == "HTTP/1.0" and isinstance(self.connection, ssl.SSLSocket):
+                self.say_the_end()
         if self.api.closes:
             self.close_connection = True
+
+    def say_the_end(self):
+        """A body that only the end of the connection ends is whole if TLS ends, too (RFC 8446, section 6.1)."""
+        self.connection.settimeout(1)
+        self.connection.unwrap()
 
     def reset_when_sent(self):
         """A reset drops what the kernel has not sent yet."""
