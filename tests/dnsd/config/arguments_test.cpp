@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -55,6 +56,7 @@ TEST(ArgumentsTest, NeedsAConfigurationUnlessTheDefaultFileExists) {
   const Parsed found = parse({"run"}, path);
   EXPECT_EQ(found.status, std::nullopt);
   EXPECT_EQ(found.arguments.config.path, path);
+  std::filesystem::remove(path);
 }
 
 TEST(ArgumentsTest, CommandsForTheRunningDaemonNeedNoConfiguration) {
