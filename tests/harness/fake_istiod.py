@@ -3,15 +3,11 @@
 the workload API.  Its messages are written and read here, field by field, so that no mistake of the daemon's schema is
 made twice."""
 
-import os
 import queue
 import threading
 from concurrent import futures
 
-# Otherwise each process that a test starts waits for gRPC's threads, in some versions for ever.
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-
-import grpc  # noqa: E402
+import grpc
 
 NAME_TABLE = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 ADDRESS = "type.googleapis.com/istio.workload.Address"
