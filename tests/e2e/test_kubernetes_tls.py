@@ -81,6 +81,17 @@ def test_refuses_a_certificate_out_of_its_time(workspace, authority, times, mess
     refuses(cluster_of(workspace, certificates, authority.certificate), message)
 
 
+def test_says_why_a_file_cannot_be_read_and_reads_it_later(workspace, authority):
+    certificates = authority.issue("server", "subjectAltName=IP:127.0.0.1")
+    late = workspace.path / "late.crt"
+    cluster = cluster_of(workspace, certificates, late)
+    daemon = cluster.daemon(kubeconfig=cluster.path, wait=False)
+    daemon.wait_for_log(f"the API server does not answer: cannot read {late}: No such file or directory")
+    shutil.copyfile(authority.certificate, late)
+    daemon.wait_until_ready()
+    wait_for(daemon, "web", ["10.96.0.1"])
+
+
 def test_refuses_the_certificate_of_another_authority(workspace, authority):
     certificates = Authority(workspace.path, "other").issue("server", "subjectAltName=IP:127.0.0.1")
     refuses(cluster_of(workspace, certificates, authority.certificate), "unable to get local issuer certificate")

@@ -425,7 +425,7 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   options.set_text(CURLOPT_PROXY, request.proxy);
   options.set_text(CURLOPT_USERPWD, request.user_and_password);
-  set_tls(options, request.tls);
+  if (auto set = set_tls(options, request.tls); !set) return set;
   options.set(CURLOPT_ERRORBUFFER, transfer.error.data());
   options.set(CURLOPT_PRIVATE, static_cast<void*>(&transfer));
   options.set(CURLOPT_HEADERFUNCTION, &on_header);

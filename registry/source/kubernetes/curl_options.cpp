@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/curl_options.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 namespace meshdns::registry::kubernetes {
 
@@ -22,7 +26,10 @@ NamedTarget name_target(const CurlRequest& request) {
       "::" + host + ":" + port};
 }
 
-void set_tls(CurlOptions& options, const TlsIdentity& tls) {
+Result<void> set_tls(CurlOptions& options, const TlsIdentity& tls) {
+  for (const std::string& file : {tls.ca_file, tls.certificate_file, tls.key_file})
+    if (!file.empty() && ::access(file.c_str(), R_OK) != 0)
+      return fail("cannot read " + file + ": " + std::strerror(errno));
   options.set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   options.set(CURLOPT_CA_CACHE_TIMEOUT, 0L);
   // Libcurl would trust the system's directory of certificates beside the CA that is given.
@@ -35,6 +42,7 @@ void set_tls(CurlOptions& options, const TlsIdentity& tls) {
     options.set(CURLOPT_SSL_VERIFYPEER, 0L);
     options.set(CURLOPT_SSL_VERIFYHOST, 0L);
   }
+  return {};
 }
 
 }  // namespace meshdns::registry::kubernetes

@@ -47,6 +47,7 @@ struct NamedTarget {
 };
 NamedTarget name_target(const CurlRequest& request);
 
-void set_tls(CurlOptions& options, const TlsIdentity& tls);
+// Fails where a file of `tls` cannot be read, with the reason, which libcurl would not tell.
+Result<void> set_tls(CurlOptions& options, const TlsIdentity& tls);
 
 }  // namespace meshdns::registry::kubernetes
