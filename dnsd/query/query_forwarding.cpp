@@ -78,7 +78,7 @@ QueryHandler::Written QueryHandler::use(QueryState& state, const View& view,
     return relay_untranslated(state, buffer);
   if (asks_for_ipv4(state, message)) return {};
   if (message.kind() == MessageKind::Failure) {
-    if (stop_walk(state, message)) return {};
+    if (stop_walk(state, message.has_ede() ? message.ede() : wire::Ede::Other)) return {};
     return relay(state, message, freshness, buffer);
   }
   if (message.has_alias() && state.query->qtype != Type::Cname)
@@ -117,11 +117,11 @@ QueryHandler::Written QueryHandler::use_denial(QueryState& state, const View& vi
   return {};
 }
 
-// A step of a walk that nobody can answer proves nothing.  The name that was asked is missing all the
-// same, and the client goes on with its list by itself.
-bool QueryHandler::stop_walk(QueryState& state, const CachedMessage& failure) {
+// A step of a walk that nobody can answer proves nothing.  The name that was asked is missing all
+// the same, and the client goes on with its list by itself.
+bool QueryHandler::stop_walk(QueryState& state, wire::Ede why) {
   if (!state.walk.is_active() || state.chain.empty()) return false;
-  state.walk.stop(MessageRef(&failure));
+  state.walk.stop(why);
   state.chain.clear();
   state.without_ipv6 = nullptr;
   return true;
@@ -205,11 +205,13 @@ std::size_t QueryHandler::compose(QueryState& state, const CachedMessage& messag
   return count_reply(state, buffer, message.rcode(), writer.finish());
 }
 
-std::size_t QueryHandler::ask(QueryState& state, Buffer buffer) {
+QueryHandler::Written QueryHandler::ask(QueryState& state, Buffer buffer) {
   const Millis now = parts_.clock.now();
   if (state.give_up_at == 0)
     state.give_up_at = now + 2 * static_cast<Millis>(settings_.timeout.count());
-  if (state.questions == kMaxQuestions || now > state.give_up_at)
+  const bool is_enough = state.questions == kMaxQuestions || now > state.give_up_at;
+  if (is_enough && stop_walk(state, wire::Ede::NoReachableAuthority)) return {};
+  if (is_enough)
     return fail(state, wire::Ede::NoReachableAuthority, "too many questions for one query", buffer);
   std::uint64_t number = 0;
   HeldQuery* const held = hold(state, number);

@@ -25,7 +25,7 @@ using wire::Type;
 // less, a chain at each step of the walk does not.  One takes about half a microsecond.
 constexpr std::uint32_t kMaxDecisions = 64;
 
-constexpr std::string_view kSearchListFails = "an upstream failed for a name of the search list";
+constexpr std::string_view kWalkStopped = "the search list was not tried to its end";
 constexpr std::string_view kFromEarlierRun = "from the state of an earlier run, not yet confirmed";
 constexpr std::string_view kNotAllowed = "this client is not in server.allow";
 
@@ -294,9 +294,8 @@ std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
   write_resolution(decision, state.chain, context);
   if (view.snapshot().from_state_dir && state.source == AnswerSource::Registry) [[unlikely]]
     writer.set_extended_error(wire::Ede::StaleAnswer, kFromEarlierRun);
-  if (const MessageRef& failure = state.walk.failure) [[unlikely]]
-    writer.set_extended_error(failure->has_ede() ? failure->ede() : wire::Ede::Other,
-                              kSearchListFails);
+  if (state.walk.stopped_by) [[unlikely]]
+    writer.set_extended_error(*state.walk.stopped_by, kWalkStopped);
   const std::size_t size = writer.finish();
   if (kernel_) [[unlikely]]
     offer_to_kernel(state, view, decision, buffer.first(size));

@@ -119,8 +119,8 @@ class QueryHandler final : public QuerySink {
   wire::MessageWriter begin_reply(const QueryState& state, Buffer buffer) const;
   static void begin_walk(QueryState& state, const registry::View& view, const Decision& decision);
   static void walk_on(QueryState& state, const registry::View& view);
-  // False when no step of a walk has failed, but the name that was asked.
-  static bool stop_walk(QueryState& state, const CachedMessage& failure);
+  // False when this is no step of a walk, but the name that was asked.
+  static bool stop_walk(QueryState& state, wire::Ede why);
 
   Asked asked(const QueryState& state, std::span<char> odd_name) const;
   // The same for the last name of the chain.
@@ -149,7 +149,7 @@ class QueryHandler final : public QuerySink {
                       Buffer buffer);
   bool asks_for_ipv4(QueryState& state, const CachedMessage& message) const;
   std::size_t relay_untranslated(QueryState& state, Buffer buffer);
-  std::size_t ask(QueryState& state, Buffer buffer);
+  Written ask(QueryState& state, Buffer buffer);
   ForwardRequest request_of(const QueryState& state) const;
   ReplyFrame frame_of(const QueryState& state, Buffer buffer);
 

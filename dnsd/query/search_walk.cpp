@@ -2,7 +2,6 @@
 #include "dnsd/query/search_walk.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "registry/base/host_name.hpp"
 
@@ -30,8 +29,8 @@ std::string_view SearchWalk::next() {
   return {};
 }
 
-void SearchWalk::stop(MessageRef why) {
-  failure = std::move(why);
+void SearchWalk::stop(wire::Ede why) {
+  stopped_by = why;
   active_ = false;
   over_ = true;
 }

@@ -8,11 +8,13 @@
 // Single labels follow the client's own order.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dnsd/cache/cached_message.hpp"
+#include "wire/types.hpp"
 
 namespace meshdns::dnsd {
 
@@ -25,13 +27,13 @@ class SearchWalk {
   bool begin(std::string_view name, const std::vector<std::string>& domains);
   // The next name to try; empty: there is none, and the walk is over.
   std::string_view next();
-  // Ends the walk before that.  `why`: the upstream's failure at this step.
-  void stop(MessageRef why);
+  // Ends the walk before that.
+  void stop(wire::Ede why);
 
   // The upstream's own denial of the name that was asked, where it was asked; else null.
   MessageRef denial;
-  // Why the walk was stopped; null: it was not.
-  MessageRef failure;
+  // Why the walk was stopped; nullopt: it was not.
+  std::optional<wire::Ede> stopped_by;
 
  private:
   bool active_ = false;

@@ -53,7 +53,15 @@ TEST_F(SearchTest, WalkAsksAtMostEightQuestions) {
   std::vector<std::string> domains;
   for (int i = 0; i < 20; ++i) domains.push_back("d" + std::to_string(i) + ".example");
   walk(domains);
-  EXPECT_EQ(ask_through("x.d0.example. A"), "not aa, SERVFAIL, EDE 22");
+  EXPECT_EQ(ask_through("x.d0.example. A"), "not aa, NXDOMAIN, @ . SOA");
+  EXPECT_EQ(upstream_.asked.size(), 8U);
+}
+
+TEST_F(SearchTest, WalkThatIsNotTriedToItsEndLeavesOurOwnNameError) {
+  std::vector<std::string> domains = {"shop.svc.cluster.local"};
+  for (int i = 0; i < 20; ++i) domains.push_back("d" + std::to_string(i) + ".example");
+  walk(domains);
+  EXPECT_EQ(ask_through("x.shop.svc.cluster.local. A"), "NXDOMAIN cluster.local.");
   EXPECT_EQ(upstream_.asked.size(), 8U);
 }
 
