@@ -183,8 +183,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     add_facts(view, trace, decision, chain, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
-          {"search_shortcut all: the rest of the client's search list is tried, then the name "
-           "alone"});
+          {"search_shortcut all: the name without its search domain is tried, and with the others "
+           "of the client; this answer holds if none of them exists"});
   }
   if (!chain.empty()) point_at(chain, asked);
   asked.trace = nullptr;
