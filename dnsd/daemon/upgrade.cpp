@@ -62,8 +62,9 @@ void Upgrade::on_predecessor_ended() {
   predecessor_.reset();
   log_.info("the daemon that this one has replaced has ended");
   if (phase_ != Phase::Serving) return;
-  hooks_.on_alone();
+  // First: a daemon that starts now would find nobody, and the addresses in use.
   listen_for_successor();
+  hooks_.on_alone();
 }
 
 // --- this daemon is the one that runs ------------------------------------------------------------
