@@ -14,7 +14,7 @@ bool SearchWalk::begin(std::string_view name, const std::vector<std::string>& do
   const std::string base(name.substr(0, name.size() - appended->size() - 1));
   for (const std::string& domain : domains) {
     if (domain == *appended || base.size() + 1 + domain.size() > kMaxHostLength) continue;
-    names_.push_back(base + "." + domain);
+    names_.push_back(std::string(base).append(".").append(domain));
   }
   const bool outside = base.find('.') != std::string::npos;
   names_.insert(outside ? names_.begin() : names_.end(), base);
