@@ -425,7 +425,7 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   options.set_text(CURLOPT_PROXY, request.proxy);
   options.set_text(CURLOPT_USERPWD, request.user_and_password);
-  if (auto set = set_tls(options, request.tls); !set) return set;
+  set_tls(options, request.tls);
   options.set(CURLOPT_ERRORBUFFER, transfer.error.data());
   options.set(CURLOPT_PRIVATE, static_cast<void*>(&transfer));
   options.set(CURLOPT_HEADERFUNCTION, &on_header);
@@ -433,9 +433,7 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_WRITEFUNCTION, &on_data);
   options.set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   options.set(CURLOPT_BUFFERSIZE, 65'536L);
-  if (options.refusal() != CURLE_OK)
-    return fail(std::string("libcurl refuses an option: ") + curl_easy_strerror(options.refusal()));
-  return {};
+  return options.outcome();
 }
 
 std::unique_ptr<Exchange> CurlClient::Engine::get(const CurlRequest& request,

@@ -9,6 +9,25 @@
 
 namespace meshdns::registry::kubernetes {
 
+// Libcurl names a file that it cannot read, but not the reason.
+void CurlOptions::set_pem(CURLoption file_option, const std::string& file, CURLoption blob_option,
+                          const std::string& pem) {
+  if (!pem.empty()) {
+    std::string copy = pem;
+    curl_blob blob{copy.data(), copy.size(), CURL_BLOB_COPY};
+    return set(blob_option, &blob);
+  }
+  if (!file.empty() && unreadable_.empty() && ::access(file.c_str(), R_OK) != 0)
+    unreadable_ = "cannot read " + file + ": " + std::strerror(errno);
+  set_text(file_option, file);
+}
+
+Result<void> CurlOptions::outcome() const {
+  if (!unreadable_.empty()) return fail(unreadable_);
+  if (refusal_ == CURLE_OK) return {};
+  return fail(std::string("libcurl refuses an option: ") + curl_easy_strerror(refusal_));
+}
+
 NamedTarget name_target(const CurlRequest& request) {
   const std::size_t authority = request.url.find("://");
   if (request.tls.server_name.empty() || authority == std::string::npos) return {request.url, ""};
@@ -26,10 +45,7 @@ NamedTarget name_target(const CurlRequest& request) {
       "::" + host + ":" + port};
 }
 
-Result<void> set_tls(CurlOptions& options, const TlsIdentity& tls) {
-  for (const std::string& file : {tls.ca_file, tls.certificate_file, tls.key_file})
-    if (!file.empty() && ::access(file.c_str(), R_OK) != 0)
-      return fail("cannot read " + file + ": " + std::strerror(errno));
+void set_tls(CurlOptions& options, const TlsIdentity& tls) {
   options.set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   options.set(CURLOPT_CA_CACHE_TIMEOUT, 0L);
   // Libcurl would trust the system's directory of certificates beside the CA that is given.
@@ -42,7 +58,6 @@ Result<void> set_tls(CurlOptions& options, const TlsIdentity& tls) {
     options.set(CURLOPT_SSL_VERIFYPEER, 0L);
     options.set(CURLOPT_SSL_VERIFYHOST, 0L);
   }
-  return {};
 }
 
 }  // namespace meshdns::registry::kubernetes

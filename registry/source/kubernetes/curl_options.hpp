@@ -26,17 +26,14 @@ class CurlOptions {
   }
   // A file, or its content.
   void set_pem(CURLoption file_option, const std::string& file, CURLoption blob_option,
-               const std::string& pem) {
-    if (pem.empty()) return set_text(file_option, file);
-    std::string copy = pem;
-    curl_blob blob{copy.data(), copy.size(), CURL_BLOB_COPY};
-    set(blob_option, &blob);
-  }
-  CURLcode refusal() const { return refusal_; }
+               const std::string& pem);
+  // Fails with the first file that cannot be read, and why, or with what libcurl refused.
+  Result<void> outcome() const;
 
  private:
   CURL* easy_;
   CURLcode refusal_ = CURLE_OK;
+  std::string unreadable_;
 };
 
 // The target of a request if the certificate is for another name than the URL's: the URL with that
@@ -47,7 +44,6 @@ struct NamedTarget {
 };
 NamedTarget name_target(const CurlRequest& request);
 
-// Fails where a file of `tls` cannot be read, with the reason, which libcurl would not tell.
-Result<void> set_tls(CurlOptions& options, const TlsIdentity& tls);
+void set_tls(CurlOptions& options, const TlsIdentity& tls);
 
 }  // namespace meshdns::registry::kubernetes
