@@ -137,7 +137,7 @@ def test_metrics_over_tls_are_a_value(generator):
     assert config_of(rendered)["admin"] == shown
 
 
-def test_answers_in_the_kernel_are_a_value(generator, tmp_path):
+def test_answers_in_the_kernel_are_a_value(generator):
     """The same as the component."""
     rendered = render(CHART, {"kernelAnswers": True, "image": {"repository": "meshdnsd"}})
     (patch,) = generator.documents(HERE / "components" / "kernel-answers" / "daemonset.yaml")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from e2e.test_helm_chart import CHART, OVERLAYS
+from e2e.test_server_dry_run import DryRun
 from harness.helm_chart import render, render_all
 from harness.preset import ONCE
 from harness.real_kube_api import KubeServer
@@ -125,15 +126,6 @@ def chart(server, tmp_path):
     return copy
 
 
-def path_of(made, version="v1"):
-    kind = {"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Service": "services", "DaemonSet": "daemonsets",
-            "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles",
-            "RoleBinding": "rolebindings"}[made["kind"]]
-    group = f"/apis/{made['apiVersion']}" if "/" in made["apiVersion"] else f"/api/{version}"
-    namespace = made["metadata"].get("namespace")
-    return f"{group}{f'/namespaces/{namespace}' if namespace else ''}/{kind}/{made['metadata']['name']}"
-
-
 def test_helm_installs_upgrades_rolls_back_and_uninstalls(helm, server, chart):
     access = {"KUBECONFIG": str(server.directory / "kubeconfig")}
     values = {"handover": False, "istio": True, "nearEndpoints": True}
@@ -142,6 +134,8 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(helm, server, chart):
         ran = helm(verb, *arguments, "--namespace", NAMESPACE, environment=access.items(), **options)
         assert ran.returncode == 0, (verb, ran.stdout, ran.stderr)
         return ran.stdout
+
+    path_of = DryRun(server).path_of
 
     def configured():
         return server.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/meshdns")[1]["data"]["meshdns.yaml"]

@@ -68,12 +68,14 @@ class DryRun:
         resources = self._server.request("GET", group)[1].get("resources", [])
         return next(((group, r) for r in resources if r["kind"] == made["kind"] and "/" not in r["name"]), None)
 
-    def apply(self, made):
-        """(status, answer).  A server-side apply knows the fields of each kind, and refuses others."""
+    def path_of(self, made):
         group, resource = self.find(made)
         place = f"/namespaces/{made['metadata']['namespace']}" if resource["namespaced"] else ""
-        path = f"{group}{place}/{resource['name']}/{made['metadata']['name']}"
-        return self._server.request("PATCH", f"{path}?dryRun=All&fieldManager=test&force=true&fieldValidation=Strict",
+        return f"{group}{place}/{resource['name']}/{made['metadata']['name']}"
+
+    def apply(self, made):
+        """(status, answer).  A server-side apply knows the fields of each kind, and refuses others."""
+        return self._server.request("PATCH", f"{self.path_of(made)}?dryRun=All&fieldManager=test&force=true&fieldValidation=Strict",
                                     made, "application/apply-patch+yaml")
 
     def check(self, objects):

@@ -3,6 +3,8 @@
 
 import subprocess
 
+_OF_AN_AUTHORITY = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
+
 
 class Authority:
     """A certificate authority in a directory of its own, and what it issues."""
@@ -10,10 +12,10 @@ class Authority:
     def __init__(self, directory, name="ca", issuer=None):
         self.directory, self.name, self.issuer = directory, name, issuer
         if not issuer:
-            self.openssl("req", "-x509", *self.new_key(name), "-days", "30", "-subj", f"/CN={name}", "-out",
-                         f"{name}.crt", "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+            self.openssl("req", "-x509", *self.new_key(name), "-days", "30", "-subj", f"/CN={name}", "-out", f"{name}.crt",
+                         *(word for extension in _OF_AN_AUTHORITY for word in ("-addext", extension)))
         else:
-            issuer.issue(name, "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign")
+            issuer.issue(name, "\n".join(_OF_AN_AUTHORITY))
 
     def openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.directory, check=True, capture_output=True, timeout=60)
