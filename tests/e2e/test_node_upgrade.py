@@ -37,8 +37,6 @@ if "MESHDNS_TEST_UPGRADE_LOAD" in os.environ:
 BATCH = max(1, round(CAREFUL_TCP_RATE / 400))
 # Each connection has a query every half second: a daemon that ends closes those that are idle for 250 ms.
 TCP_CONNECTIONS = TCP_RATE // 2
-# A query without an answer for so long is lost, in whole seconds.
-PATIENCE = math.ceil(seconds(3))
 ANSWERING_AGAIN = "the next daemon has ended; answering again"
 REMOVED = "the daemon that this one has replaced has ended"
 
@@ -96,7 +94,9 @@ class Clients:
     def __init__(self, node, directory):
         queries = directory / "queries"
         queries.write_text(f"{NAME} A\n")
-        common = ["-s", LINK_LOCAL, "-d", str(queries), "-l", "300", "-t", str(PATIENCE), "-q", "60000"]
+        # A query without an answer for so long is lost; dnsperf reads whole seconds.
+        self.patience = math.ceil(seconds(3))
+        common = ["-s", LINK_LOCAL, "-d", str(queries), "-l", "300", "-t", str(self.patience), "-q", "60000"]
         one, two = node.pods["one"], node.pods["two"]
         self._dnsperf = {
             "udp": self._start(one, *common, "-c", "32", "-Q", str(UDP_RATE)),
@@ -156,9 +156,9 @@ def full_sockets(node):
     return found
 
 
-def answers_after_all_is_said(node):
+def answers_after_all_is_said(node, clients):
     """Until dnsperf knows what it has lost."""
-    until = time.monotonic() + PATIENCE + 1
+    until = time.monotonic() + clients.patience + 1
     while time.monotonic() < until:
         answers(node)
 
@@ -207,7 +207,7 @@ def test_planned_changes_lose_no_query(workspace, node, tmp_path):
     fourth.daemon.wait_for_line("another daemon runs; it answers until this one has read all sources", 20)
     third.end()
     fourth.daemon.wait_for_line(r"\bready:", 20)
-    answers_after_all_is_said(node)
+    answers_after_all_is_said(node, clients)
     counts, problems = clients.stop()
     # On a busy machine the load can fill the sockets of a daemon that has no processor time.
     full = full_sockets(node)
@@ -233,7 +233,7 @@ def test_a_killed_daemon_loses_no_more_than_it_had_read(workspace, node, tmp_pat
     first.daemon.wait_for_line(TAKEN_OVER, 20, position)
     first.kill()
     third.daemon.wait_for_line(REMOVED, 20)
-    answers_after_all_is_said(node)
+    answers_after_all_is_said(node, clients)
     counts, problems = clients.stop()
     # 64 queries for each of two workers.
     full = full_sockets(node)
