@@ -30,7 +30,7 @@ import socket
 import struct
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import dns.exception
 import dns.flags
@@ -49,6 +49,9 @@ from harness.ports import free_port
 _DEFAULT_SOA = ". 60 SOA ns.upstream.test. hostmaster.upstream.test. 1 7200 1800 86400 60"
 _DEFAULT_TTL = 300
 _AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of any timeout
+# Least time between two tries of one question.  The daemon waits at least 100 ms, counted from a time before it sends.
+_LEAST_WAIT_OF_A_RETRY = 0.05
+_SO_TIMESTAMPNS = 35
 _MAX_CHAIN = 8
 _MIN_RECORD_SIZE = 12  # octets on the wire: a pointer and the fixed fields
 
@@ -66,10 +69,31 @@ class Received:
     source_port: int
     wire: bytes
     message: dns.message.Message
-    time: float = field(default_factory=time.monotonic)
+    time: float  # monotonic, of arrival in the socket, also if it is read later
 
     def __str__(self):
         return f"{self.name} {self.rdtype}"
+
+
+def without_retries(received):
+    """Leaves out the queries over UDP that may be retries, which are legal where the machine is busy: the same question came
+    so long before.  A question that is asked twice for another reason follows at once."""
+    last, kept = {}, []
+    for query in sorted(received, key=lambda query: query.time):
+        before = last.get((str(query), query.transport))
+        if query.transport != "udp" or before is None or query.time - before < _LEAST_WAIT_OF_A_RETRY:
+            kept.append(query)
+        last[str(query), query.transport] = query.time
+    return kept
+
+
+def _arrival(control):
+    """The monotonic time of the kernel's timestamp."""
+    for _, kind, data in control:
+        if kind == _SO_TIMESTAMPNS:
+            whole, nanoseconds = struct.unpack("qq", data)
+            return whole + nanoseconds / 1e9 - time.time() + time.monotonic()
+    return time.monotonic()
 
 
 def _rrset(owner, ttl, rdtype, rdata):
@@ -181,6 +205,7 @@ class FakeUpstream:
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         self._udp = socket.socket(family, socket.SOCK_DGRAM)
         self._udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self._udp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self._udp.bind((self.address, self.port))
         self._tcp = socket.socket(family, socket.SOCK_STREAM)
         self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -245,9 +270,9 @@ class FakeUpstream:
             pass  # the client has gone
 
     def _on_datagram(self):
-        wire, source = self._udp.recvfrom(65535)
+        wire, control, _, source = self._udp.recvmsg(65535, 256)
         self._handle(wire, "udp", source, lambda out: self._udp.sendto(out, source),
-                     lambda reset=False: None)
+                     lambda reset=False: None, _arrival(control))
 
     def _on_connection(self):
         connection, source = self._tcp.accept()
@@ -270,7 +295,7 @@ class FakeUpstream:
             self._connections[connection] = buffer
             self._handle(wire, "tcp", source,
                          lambda out: connection.sendall(struct.pack("!H", len(out)) + out),
-                         lambda reset=False: self._drop(connection, reset))
+                         lambda reset=False: self._drop(connection, reset), time.monotonic())
             if connection not in self._connections:
                 return
         self._connections[connection] = buffer
@@ -282,7 +307,7 @@ class FakeUpstream:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
 
-    def _handle(self, wire, transport, source, send, close):
+    def _handle(self, wire, transport, source, send, close, arrived):
         try:
             query = dns.message.from_wire(wire)
         except Exception:  # whatever a fuzzed daemon might send
@@ -291,7 +316,7 @@ class FakeUpstream:
             return
         question = query.question[0]
         received = Received(question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype),
-                            transport, query.id, source[1], wire, query)
+                            transport, query.id, source[1], wire, query, arrived)
         with self._lock:
             self._received.append(received)
             rule = next((r for r in self._rules if r.takes(received, question.name)), None)
