@@ -2,9 +2,10 @@
 """The chaos test: `./dev chaos [SECONDS] [PRESET]`.  Not part of the ordinary tests."""
 
 import os
-import random
 
 import pytest
+
+from harness.seed import seed
 
 
 @pytest.fixture
@@ -14,6 +15,6 @@ def chaos_seconds():
 
 @pytest.fixture
 def chaos_seed():
-    seed = int(os.environ.get("MESHDNS_CHAOS_SEED") or random.randrange(1 << 32))
-    print(f"\nthe seed: MESHDNS_CHAOS_SEED={seed}")
-    return seed
+    number = int(os.environ.get("MESHDNS_CHAOS_SEED") or seed())
+    print(f"\nthe seed: MESHDNS_CHAOS_SEED={number}")
+    return number

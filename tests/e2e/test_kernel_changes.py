@@ -23,12 +23,13 @@ from harness.kube_api import KubeApi, namespace, service, service_entry
 from harness.namespaces import inside
 from harness.preset import IS_SANITIZED
 from harness.routed_node import NODE_IPV4
+from harness.seed import seed
 from harness.waiting import eventually, seconds
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(IS_SANITIZED, reason="too slow for a crowd of questions")]
 
 SECONDS = float(os.environ.get("MESHDNS_KERNEL_CHANGES_SECONDS", "2"))
-SEED = int(os.environ.get("MESHDNS_KERNEL_SEED", str(random.randrange(1 << 30))))
+SEED = int(os.environ.get("MESHDNS_KERNEL_SEED", seed()))
 CHANGES_PER_SECOND = 1000
 
 

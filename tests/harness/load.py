@@ -2,7 +2,6 @@
 """Load on a daemon: steps that a process of their own repeats until it is stopped."""
 
 import multiprocessing
-import os
 import random
 import time
 import traceback
@@ -13,10 +12,12 @@ _FORK = multiprocessing.get_context("fork")
 class Load:
     """Calls `step(random, state, *arguments)` again and again, at most `rate` times a second.
 
-    A step may set `state["pause"]`, the seconds until the next one.  With a `seed`, the steps are the same each time.
+    A step may set `state["pause"]`, the seconds until the next one.  The same `seed` gives the same steps; without one, the
+    test's own draws decide.
     """
 
     def __init__(self, step, rate, *arguments, seed=None):
+        seed = random.randrange(1 << 32) if seed is None else seed
         self._stopping = _FORK.Event()
         self._problems = _FORK.SimpleQueue()
         self._steps = _FORK.Value("Q", 0)
@@ -25,7 +26,7 @@ class Load:
         self.name = step.__name__
 
     def _run(self, step, rate, arguments, seed):
-        chance, state = random.Random(os.getpid() if seed is None else f"{seed}-{step.__name__}"), {}
+        chance, state = random.Random(f"{seed}-{step.__name__}"), {}
         next_at = time.monotonic()
         while not self._stopping.is_set():
             try:
