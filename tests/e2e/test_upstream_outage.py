@@ -5,6 +5,7 @@ Short here; MESHDNS_OUTAGE_SECONDS=60 MESHDNS_OUTAGE_QPS=5000 and MESHDNS_FLOOD_
 closing notes (run with -s)."""
 
 import collections
+import math
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ import time
 from harness.memory import MEBIBYTE, resident
 from harness.preset import IS_RELEASE
 from harness.real_servers import Nsd, find_program
-from harness.waiting import eventually
+from harness.waiting import eventually, seconds
 
 SECONDS = int(os.environ.get("MESHDNS_OUTAGE_SECONDS", "6"))
 QUERIES_PER_SECOND = int(os.environ.get("MESHDNS_OUTAGE_QPS", "1000"))
@@ -26,7 +27,8 @@ def dnsperf(daemon, names, *options):
     queries = daemon.config_path.with_name("queries")
     queries.write_text("".join(f"{name} A\n" for name in names))
     host, port = daemon.server
-    done = subprocess.run([find_program("dnsperf"), "-s", host, "-p", str(port), "-d", queries, "-t", "5", *options],
+    done = subprocess.run([find_program("dnsperf"), "-s", host, "-p", str(port), "-d", queries,
+                           "-t", str(math.ceil(seconds(5))), *options],
                           capture_output=True, text=True, check=True, timeout=SECONDS + 900)
     counts = {code: int(count) for code, count in re.findall(r"\b([A-Z]{4,}) (\d+) \(", done.stdout)}
     counts["lost"] = int(re.search(r"Queries lost: +(\d+)", done.stdout)[1])

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The load of a soak; each kind runs in its own process until it is stopped."""
 
-import os
-import pathlib
-import re
 import socket
 import struct
-import subprocess
 import time
 
 import dns.message
 
+from harness import dnsperf
 from harness.dns_client import frame, open_tcp, read_frame
-from harness.real_servers import find_program
 
 IDLE_TIMEOUT = 2  # seconds; of the daemon's TCP connections
 
@@ -129,30 +125,15 @@ def tcp_churn(chance, state, server, name, address):
     return None
 
 
-class Dnsperf:
+class Dnsperf(dnsperf.Dnsperf):
     """dnsperf on a list of names, all of which must be answered with NOERROR."""
 
     def __init__(self, server, names, path, rate, seconds):
-        path.write_text("".join(f"{name} A\n" for name in names))
-        self._process = subprocess.Popen(
-            [find_program("dnsperf"), "-s", server[0], "-p", str(server[1]), "-d", str(path), "-l", str(seconds),
-             # Many sockets: each has room for some hundred answers while dnsperf waits for its turn.
-             "-c", "64", "-q", "5000", "-Q", str(rate), "-t", "10"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def _drops(self):
-        """Answers that arrived here and found no room: the daemon has not lost them."""
-        files = pathlib.Path("/proc") / str(self._process.pid) / "fd"
-        own = {link[len("socket:["):-1] for link in map(os.readlink, files.iterdir()) if link.startswith("socket:[")}
-        rows = [line.split() for line in pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]]
-        return sum(int(row[-1]) for row in rows if row[9] in own)
+        dnsperf.write_queries(path, names)
+        # Many sockets: each has room for some hundred answers while dnsperf waits for its turn.
+        super().__init__(server, path, rate, "-l", seconds, "-c", 64, "-q", 5000, "-t", 10)
 
     def stop(self):
         """(sent, lost but not by dnsperf itself, other than NOERROR, what it printed), at once."""
-        drops = self._drops()
-        self._process.send_signal(2)
-        output = self._process.communicate(timeout=30)[0]
-        sent, completed, lost = (int(re.search(rf"Queries {what}:\s+(\d+)", output).group(1))
-                                 for what in ("sent", "completed", "lost"))
-        noerror = re.search(r"NOERROR (\d+)", output)
-        return sent, max(lost - drops, 0), completed - int(noerror.group(1) if noerror else 0), output
+        counts = super().stop()
+        return counts["sent"], counts["lost"], counts["completed"] - counts["noerror"], self.output
