@@ -107,7 +107,7 @@ void CacheKey::finish(wire::Type type, wire::Class qclass, bool dnssec_ok, bool 
   hash_ = hash_bytes(bytes());
 }
 
-CacheKey::CacheKey(std::string_view bytes) : size_(std::min(bytes.size(), bytes_.size())) {
+CacheKey::CacheKey(std::string_view bytes) : size_(std::min(bytes.size(), sizeof bytes_)) {
   std::memcpy(bytes_.data(), bytes.data(), size_);
   hash_ = hash_bytes(this->bytes());
 }

@@ -114,7 +114,6 @@ class FakeUpstream final : private SocketListener, private TimerListener {
   std::vector<std::shared_ptr<Connection>> open_;
   std::vector<std::unique_ptr<Later>> later_;
   Timer timer_;
-  std::uint32_t queries_ = 0;
 };
 
 }  // namespace meshdns::dnsd::test
