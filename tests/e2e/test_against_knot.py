@@ -11,7 +11,10 @@ import random
 import pytest
 
 from harness.dns_client import Question, ask
+from harness.preset import ONE_THREAD
 from harness.real_servers import Knot
+
+pytestmark = ONE_THREAD
 
 NAMESPACES = ["shop", "data", "web-1"]
 TYPES = ["A", "AAAA", "SRV", "TXT", "CNAME", "MX", "PTR", "SOA", "HTTPS", "CAA", "NAPTR", "TYPE65280"]

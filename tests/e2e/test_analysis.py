@@ -12,11 +12,11 @@ import yaml
 
 from harness.daemon import ROOT, run_tool
 from harness.ports import free_port
-from harness.preset import NO_THREADS
+from harness.preset import ONE_THREAD
 from harness.scenario import to_yaml
 from harness.waiting import eventually
 
-pytestmark = NO_THREADS
+pytestmark = ONE_THREAD
 
 CORPUS = sorted((ROOT / "tests" / "analysis").glob("*.yaml"))
 PAGE = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")

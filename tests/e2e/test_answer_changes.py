@@ -8,7 +8,10 @@ import pytest
 
 from harness.daemon import run_tool
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 

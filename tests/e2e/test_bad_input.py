@@ -10,11 +10,11 @@ import tempfile
 import pytest
 
 from harness.daemon import Daemon, run_tool
-from harness.preset import NO_THREADS
+from harness.preset import ONE_THREAD
 from harness.scenario import to_yaml
 from harness.waiting import eventually
 
-pytestmark = NO_THREADS
+pytestmark = ONE_THREAD
 
 GOOD = {"kind": "ServiceEntry", "metadata": {"name": "good"},
         "spec": {"hosts": ["good.example.org"], "addresses": ["10.0.0.1"], "resolution": "STATIC"}}

@@ -8,9 +8,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 from suite import instructions  # noqa: E402
 
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 BUDGETS = {"address": 1000}
 

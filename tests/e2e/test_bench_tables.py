@@ -8,9 +8,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 from suite import changes, data, latency, measure, pods, workloads  # noqa: E402
 
-from harness.preset import ONCE  # noqa: E402
+from harness.preset import ONCE, TREE  # noqa: E402
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 
 def samples(*due_and_latency):

@@ -13,9 +13,10 @@ import time
 import pytest
 
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually, seconds
 
-pytestmark = pytest.mark.skipif(not shutil.which("chromium"), reason="needs the package chromium")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("chromium"), reason="needs the package chromium")]
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

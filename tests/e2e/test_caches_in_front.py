@@ -6,9 +6,12 @@ import pytest
 
 from harness.dns_client import Question, ask
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.process import Process
 from harness.real_servers import find_program
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 RESOURCES = [
     {"kind": "ServiceEntry", "metadata": {"name": "api"},

@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from harness.daemon import binary
+from harness.preset import ONE_THREAD
+
+pytestmark = ONE_THREAD
 
 TABLE = yaml.safe_load((pathlib.Path(__file__).parent / "broken_resources.yaml").read_text())
 TAKEN_AWAY = "-"

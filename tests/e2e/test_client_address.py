@@ -6,7 +6,10 @@ import pytest
 
 from harness.dns_client import Question, ask, frame, open_tcp, parse, read_frame
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 BOTH = pytest.mark.parametrize("listen", ["0.0.0.0", "[::]"])
 TRANSPORTS = ("udp", "tcp")

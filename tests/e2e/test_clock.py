@@ -5,10 +5,11 @@ import pytest
 
 from harness.daemon import Daemon
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
 from harness.wall_clock import WallClock, needs_wall_clock
 
-pytestmark = needs_wall_clock
+pytestmark = [ONE_THREAD, needs_wall_clock]
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

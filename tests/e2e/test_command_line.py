@@ -15,9 +15,12 @@ import yaml
 from harness.daemon import ROOT, merge, run_tool
 from harness.dns_client import Question, ask
 from harness.ports import free_port
+from harness.preset import ONE_THREAD, at_most
 from harness.real_servers import find_program
 from harness.scenario import to_yaml
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
@@ -214,6 +217,7 @@ def test_answers_on_every_configured_address(workspace):
     assert ask(("127.0.0.2", ports[2]), Question("api.example.org.")).addresses() == ["10.0.0.7"]
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_drains_and_ends_with_zero(workspace, number):
     upstream = workspace.upstream(rules=[{"match": "slow.example.org.", "drop": True}])
@@ -233,7 +237,7 @@ def test_drains_and_ends_with_zero(workspace, number):
     assert results == [["192.0.2.1"], ["192.0.2.1"]], "queries in flight were lost"
     started = time.monotonic()
     assert daemon.process.wait(5) == 0
-    assert time.monotonic() - started < seconds(3)
+    assert time.monotonic() - started < at_most(3)
     workspace.forget(daemon)
     assert daemon.process.sanitizer_reports() == []
 

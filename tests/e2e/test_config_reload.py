@@ -10,8 +10,11 @@ import yaml
 from harness.daemon import merge
 from harness.dns_client import Question, open_udp, parse
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.scenario import write_atomically
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 ENTRY = {"kind": "ServiceEntry", "metadata": {"name": "api"},
          "spec": {"hosts": ["api.example.org"], "addresses": ["192.0.2.1"], "resolution": "STATIC"}}

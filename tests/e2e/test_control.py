@@ -9,6 +9,9 @@ import pytest
 
 from harness.daemon import merge, run_tool
 from harness.ports import free_port
+from harness.preset import THREADS
+
+pytestmark = THREADS
 
 RECORDS = ["www.example.net. 300 A 192.0.2.80", "www.example.com. 300 A 192.0.2.81"]
 MISTAKE = {"cache": {"size": "none"}}

@@ -14,8 +14,11 @@ import pytest
 
 from harness.dns_client import Question, ask, ask_wire
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.real_servers import Knot, find_program
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 ENTRY = {"kind": "ServiceEntry", "metadata": {"name": "api"},
          "spec": {"hosts": ["api.example.org"], "addresses": ["192.0.2.1"], "resolution": "STATIC"}}

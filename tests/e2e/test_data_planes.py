@@ -14,14 +14,14 @@ from harness.fake_upstream import FakeUpstream
 from harness.namespaces import available, inside
 from harness.node_pods import ADDRESS, CLIENTS, NAME, TAKEN_OVER, NodeWithPods
 from harness.pod_queries import PodQueries
-from harness.preset import ONCE
+from harness.preset import ONCE, ONE_THREAD
 from harness.states import record
 from harness.waiting import eventually
 
 OVERLAY = ROOT / "conf" / "kubernetes" / "overlays" / "kube-dns-capture"
 KUBE_DNS, OF_KUBE_DNS = ("10.96.0.10", 53), "192.0.2.53"
 
-pytestmark = [pytest.mark.root,
+pytestmark = [ONE_THREAD, pytest.mark.root,
               pytest.mark.skipif(not available() or not shutil.which("nft"),
                                  reason="needs root, bridged network namespaces and nft")]
 

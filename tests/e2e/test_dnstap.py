@@ -11,8 +11,11 @@ import pytest
 
 from harness.daemon import merge, run_tool
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.real_servers import find_program
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

@@ -9,9 +9,11 @@ import time
 
 from harness.kube_api import make_certificates
 from harness.ports import free_port
-from harness.preset import fewer
+from harness.preset import ONE_THREAD, fewer
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 USERS = fewer(4_000)
 

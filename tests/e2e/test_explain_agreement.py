@@ -7,10 +7,10 @@ import pytest
 
 from harness.daemon import run_tool
 from harness.ports import free_port
-from harness.preset import NO_THREADS
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
 
-pytestmark = NO_THREADS
+pytestmark = ONE_THREAD
 
 ONLY_OF_THE_DAEMON = re.compile(r"(since|last change of the name|cache,|upstream:)")
 PORT = {"number": 443, "name": "tls", "protocol": "TLS"}

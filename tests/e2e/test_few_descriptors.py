@@ -9,8 +9,10 @@ import pytest
 
 from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
 from harness.ports import free_port
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, THREADS
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 LIMIT = 256
 RESERVE = 64

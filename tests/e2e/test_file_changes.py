@@ -14,8 +14,11 @@ import pytest
 from harness.daemon import merge
 from harness.dns_client import Question, ask
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.scenario import to_yaml
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 WITHIN = 1.0
 

@@ -15,8 +15,11 @@ import yaml
 from harness.daemon import ROOT, binary, merge
 from harness.dns_client import Question, ask
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.process import Process
 from harness.waiting import seconds
+
+pytestmark = ONE_THREAD
 
 ENTRIES = [{"kind": "ServiceEntry", "metadata": {"name": name, "namespace": namespace},
             "spec": {"hosts": [host], "addresses": [address], "resolution": "STATIC", "exportTo": [export_to]}}

@@ -9,7 +9,10 @@ import yaml
 from harness.daemon import merge, run_tool
 from harness.kube_api import Fault, namespace, service
 from harness.kube_cluster import RECOVERY, Cluster, collection, sources
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 GROUP = "gateway.networking.k8s.io"
 GATEWAYS, ROUTES = f"gateways.{GROUP}", f"httproutes.{GROUP}"

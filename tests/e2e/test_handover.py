@@ -13,8 +13,10 @@ import pytest
 
 from harness.dns_client import Question, ask, frame, open_tcp, read_frame
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, THREADS
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 NAME = "api.example.org."
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},

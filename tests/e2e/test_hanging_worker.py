@@ -8,8 +8,11 @@ import time
 
 from harness.dns_client import Question, open_udp
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.supervisor import HangingThread, threads
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

@@ -11,12 +11,12 @@ import tempfile
 import pytest
 
 from harness.daemon import binary, merge
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.real_servers import find_program
 from harness.waiting import eventually
 from harness.workspace import Workspace
 
-pytestmark = pytest.mark.skipif(not IS_RELEASE, reason="of the release build only")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not IS_RELEASE, reason="of the release build only")]
 
 
 def readelf(*options):

@@ -8,11 +8,11 @@ import time
 from harness.dns_client import Question, open_udp
 from harness.fake_upstream import Received, without_retries
 from harness.ports import free_port
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 from harness.seed import seed
 from harness.waiting import eventually, seconds
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 
 def take_ports(queue, is_over):

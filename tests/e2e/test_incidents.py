@@ -10,8 +10,11 @@ import pytest
 
 from harness.daemon import ROOT, Daemon, run_tool
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.shown import check_shown
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 PAGE = ROOT / "docs" / "incidents.md"
 HALF = """apiVersion: networking.istio.io/v1

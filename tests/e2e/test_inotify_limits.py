@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
 
 UNSHARE = ["unshare", "--user", "--map-root-user"]
@@ -16,7 +17,7 @@ def may_limit_inotify():
     return shutil.which("unshare") and subprocess.run([*UNSHARE, "sh", "-c", script], check=False).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not may_limit_inotify(), reason="needs user namespaces of its own")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not may_limit_inotify(), reason="needs user namespaces of its own")]
 
 
 def entry(address):

@@ -8,7 +8,10 @@ import dns.edns
 import pytest
 
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 HIDDEN = "secret.example.org"
 ADDRESS = "10.66.6.6"

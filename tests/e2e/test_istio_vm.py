@@ -10,10 +10,11 @@ import pytest
 
 from harness.daemon import binary
 from harness.istiod_mesh import Mesh
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
-                                reason="needs openssl and the module")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
+                                reason="needs openssl and the module")]
 
 TABLE = {"web.shop.svc.cluster.local": {"ips": ["10.96.0.1"], "registry": "Kubernetes", "shortname": "web",
                                         "namespace": "shop"},

@@ -17,13 +17,13 @@ from harness.dns_client import Question, ask
 from harness.fake_istiod import NAME_TABLE, any_table, field, name_table
 from harness.istiod_mesh import Mesh
 from harness.load import Load
-from harness.preset import fewer
+from harness.preset import THREADS, at_most, fewer
 from harness.raw_istiod import RawIstiod, compressed_message
 from harness.relay import Relay
-from harness.waiting import eventually, seconds
+from harness.waiting import eventually
 
-pytestmark = pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
-                                reason="needs openssl and the module")
+pytestmark = [THREADS, pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
+                                reason="needs openssl and the module")]
 
 TRANSPORTS = ["delta", "state_of_the_world"]
 WEB = {"ips": ["10.96.0.1"], "registry": "Kubernetes", "shortname": "web", "namespace": "shop"}
@@ -341,6 +341,7 @@ def test_a_restart_answers_from_the_saved_state(mesh, workspace):
     assert daemon.ask("web.shop.svc.cluster.local.").addresses() == []
 
 
+@pytest.mark.timing
 def test_an_istiod_that_never_stops_pushing_does_not_hold_up_the_daemon(mesh, workspace):
     istiod = mesh.istiod(table=TABLE)
     daemon = mesh.daemon(istiod)
@@ -351,7 +352,7 @@ def test_an_istiod_that_never_stops_pushing_does_not_hold_up_the_daemon(mesh, wo
     began = time.monotonic()
     daemon.stop()
     workspace.forget(daemon)
-    assert time.monotonic() - began < seconds(5), "shutdown"
+    assert time.monotonic() - began < at_most(5), "shutdown"
 
 
 def peak_memory(daemon):
@@ -373,6 +374,7 @@ def test_a_compressed_response_is_not_inflated(mesh, workspace):
     print(mesh.source(daemon)["lastError"])
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("silent", ["before TLS", "after TLS"])
 def test_ends_soon_while_it_connects(mesh, workspace, silent):
     listener = workspace.own(socket.create_server(("127.0.0.1", 0)))
@@ -383,7 +385,7 @@ def test_ends_soon_while_it_connects(mesh, workspace, silent):
     began = time.monotonic()
     daemon.stop()
     workspace.forget(daemon)
-    assert time.monotonic() - began < seconds(5)
+    assert time.monotonic() - began < at_most(5)
 
 
 def test_a_reload_without_the_source_takes_its_names_away(mesh, workspace):

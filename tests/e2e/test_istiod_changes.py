@@ -16,11 +16,11 @@ import pytest
 from harness.daemon import binary
 from harness.dns_client import Question
 from harness.istiod_mesh import Mesh
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.waiting import eventually, seconds
 
-pytestmark = pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
-                                reason="needs openssl and the module")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
+                                reason="needs openssl and the module")]
 
 DEFAULT_LOAD = "100000 1000 5" if IS_RELEASE else "10000 100 3"
 NAMES, RATE, SECONDS = map(int, os.environ.get("MESHDNS_ISTIOD_CHANGES", DEFAULT_LOAD).split())

@@ -9,7 +9,10 @@ import pytest
 
 from harness.daemon import binary
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 NODE = {"address": "10.0.0.5", "name": "vm-1", "namespace": "shop"}
 

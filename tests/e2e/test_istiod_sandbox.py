@@ -10,12 +10,13 @@ import pytest
 from harness import sandbox
 from harness.daemon import ROOT, binary
 from harness.istiod_mesh import Mesh
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 
 UNIT = ROOT / "systemd" / "meshdnsd.service"
 SANDBOX = [sys.executable, sandbox.__file__, UNIT]
 
 pytestmark = [
+    ONE_THREAD,
     pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
                        reason="needs openssl and the module"),
     pytest.mark.skipif(not shutil.which("systemd-analyze") or sandbox.library() is None,

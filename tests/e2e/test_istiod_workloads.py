@@ -13,12 +13,12 @@ from harness.daemon import binary
 from harness.dns_client import Question, ask
 from harness.fake_istiod import ADDRESS, field
 from harness.istiod_mesh import Mesh
-from harness.preset import fewer
+from harness.preset import ONE_THREAD, fewer
 from harness.waiting import eventually
 from harness.workload_api import message, pod, service, workload
 
-pytestmark = pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
-                                reason="needs openssl and the module")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("openssl") or not (binary().parent / "meshdns-istiod.so").exists(),
+                                reason="needs openssl and the module")]
 
 WEB = service("shop", "web.shop.svc.cluster.local", ["10.96.0.1", "2001:db8:96::1"])
 DB = service("shop", "db.shop.svc.cluster.local")

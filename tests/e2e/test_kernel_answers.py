@@ -14,10 +14,11 @@ from harness.dns_client import Question
 from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
 from harness.namespaces import inside
+from harness.preset import THREADS
 from harness.routed_node import NODE_IPV4, NODE_IPV6
 from harness.waiting import eventually, seconds
 
-pytestmark = pytest.mark.root
+pytestmark = [THREADS, pytest.mark.root]
 
 
 def entry(name, host, addresses, namespace="shop", export_to="*", **spec):

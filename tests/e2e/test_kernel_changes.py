@@ -21,12 +21,12 @@ from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
 from harness.kube_api import KubeApi, namespace, service, service_entry
 from harness.namespaces import inside
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, ONE_THREAD
 from harness.routed_node import NODE_IPV4
 from harness.seed import seed
 from harness.waiting import eventually, seconds
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(IS_SANITIZED, reason="too slow for a crowd of questions")]
+pytestmark = [ONE_THREAD, pytest.mark.root, pytest.mark.skipif(IS_SANITIZED, reason="too slow for a crowd of questions")]
 
 SECONDS = float(os.environ.get("MESHDNS_KERNEL_CHANGES_SECONDS", "2"))
 SEED = int(os.environ.get("MESHDNS_KERNEL_SEED", seed()))

@@ -19,11 +19,11 @@ from harness.kernel_fixture import made_or_skipped
 from harness.kernel_program import (AA, AD, CD, LOADER, PASSED, PORT, RD, REDIRECTED, TC, TYPE_A, TYPE_AAAA, TYPE_TXT,
                                     KernelProgram, address_record, opt_record, query, wire_name)
 from harness.namespaces import inside
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, ONE_THREAD
 from harness.routed_node import BRIDGE_POD, NODE_IPV4, NODE_IPV6, PODS, node_mac, pod_mac
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.root
+pytestmark = [ONE_THREAD, pytest.mark.root]
 # The program is the same under every sanitizer; only the loader is built anew.
 PROGRAM = pytest.mark.skipif(IS_SANITIZED, reason="no sanitizer sees the program in the kernel")
 

@@ -15,10 +15,10 @@ from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelNode
 from harness.kernel_scenario import KernelScenarioRun, Tally, let_pods_ask_from_loopback, maps_of
 from harness.namespaces import inside
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, ONE_THREAD
 from harness.scenario import load, takes_too_long
 
-pytestmark = [pytest.mark.root,
+pytestmark = [ONE_THREAD, pytest.mark.root,
               pytest.mark.skipif(IS_SANITIZED, reason="no sanitizer sees the program, and scenarios_test runs the rest")]
 
 FOLDER = ROOT / "tests" / "scenarios"

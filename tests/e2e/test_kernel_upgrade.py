@@ -17,11 +17,11 @@ from harness.dns_client import Question
 from harness.kernel_fixture import made_or_skipped
 from harness.kernel_node import KernelDaemon, KernelNode, pod_objects
 from harness.namespaces import inside
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, ONE_THREAD
 from harness.routed_node import NODE_IPV4
 from harness.waiting import eventually, seconds
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(IS_SANITIZED, reason="its load is too much for a sanitizer build")]
+pytestmark = [ONE_THREAD, pytest.mark.root, pytest.mark.skipif(IS_SANITIZED, reason="its load is too much for a sanitizer build")]
 
 NAME = "api.example.org"
 RATE = 2000

@@ -11,7 +11,10 @@ from harness.daemon import merge
 from harness.kube_api import (BUILT_IN, SLICES, Fault, KubeApi, endpoint_slice, headless, make_certificates, namespace,
                               pod, service, service_entry)
 from harness.kube_cluster import DOMAIN, RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 ENTRIES = "serviceentries.networking.istio.io"
 

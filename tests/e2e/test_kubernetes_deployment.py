@@ -10,7 +10,10 @@ import yaml
 
 from harness.daemon import ROOT, run_tool
 from harness.kube_api import BUILT_IN, CUSTOM, SLICES, KubeApi, namespace, pod, service_entry
+from harness.preset import ONCE
 from harness.waiting import eventually, seconds
+
+pytestmark = ONCE
 
 HERE = ROOT / "conf" / "kubernetes"
 OVERLAYS = sorted(path.parent for path in HERE.glob("overlays/*/kustomization.yaml"))

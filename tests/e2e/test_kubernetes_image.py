@@ -14,10 +14,12 @@ from harness.daemon import ROOT, binary
 from harness.dns_client import Question, ask
 from harness.kube_api import make_certificates
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.process import Process
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import seconds
+
+pytestmark = ONE_THREAD
 
 COLLECT = ROOT / "conf" / "kubernetes" / "collect-runtime"
 CONTAINERFILE = ROOT / "conf" / "kubernetes" / "Containerfile"

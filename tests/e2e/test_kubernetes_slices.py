@@ -12,8 +12,11 @@ import pytest
 
 from harness.kube_api import Fault, endpoint_slice, headless, namespace, service
 from harness.kube_cluster import DOMAIN, RECOVERY, Cluster, addresses, wait_for, wait_for_rcode
+from harness.preset import ONE_THREAD
 from harness.real_kube_api import RealKubeApi
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 SEARCH = 15.0  # seconds until a slice without the label is found
 NAMESPACES = ["shop", "lab"]

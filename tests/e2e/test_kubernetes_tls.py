@@ -12,9 +12,10 @@ import pytest
 from harness.authority import Authority
 from harness.kube_api import make_certificates, service
 from harness.kube_cluster import RECOVERY, Cluster, sources, wait_for
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")]
 
 
 @pytest.fixture

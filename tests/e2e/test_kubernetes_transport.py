@@ -18,11 +18,13 @@ from harness.kube_cluster import RECOVERY, Asker, Cluster, addresses, collection
 from harness.memory import MEBIBYTE, peak_resident
 from harness.namespaces import Node, available, inside
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.process import Process
 from harness.relay import Relay
 from harness.waiting import eventually
 from harness.wall_clock import WallClock, needs_wall_clock
+
+pytestmark = ONE_THREAD
 
 
 # --- HTTP/2 ----------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@
 import re
 
 from harness.daemon import ROOT
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 from harness.references import CPP, files, text_of
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 LITERAL = r'(?:"(?:\\.|[^"\\])*"\s*)+'
 CALL = re.compile(r"\b\w*log\w*(?:\(\))?(?:\.|->)(?P<level>info|warn|error|announce|write_folded|write)\(\s*"

@@ -11,7 +11,10 @@ import yaml
 from harness.daemon import binary
 from harness.dns_client import Question, ask
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 ENTRY = {"kind": "ServiceEntry", "metadata": {"name": "api"},
          "spec": {"hosts": ["api.example.org"], "addresses": ["192.0.2.1"], "resolution": "STATIC"}}

@@ -9,14 +9,14 @@ import pytest
 
 from harness.daemon import ROOT, binary
 from harness.machine import UPSTREAM, Machine, NameCount
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.states import STATES, record
 from harness.waiting import eventually, seconds
 
 # Downloaded by ./dev test, and not installed: that would change the resolver of this machine.
 RESOLVED_PACKAGES = ROOT / "build" / "debs"
 
-pytestmark = [pytest.mark.skipif(not IS_RELEASE, reason="only a release build is packaged"),
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not IS_RELEASE, reason="only a release build is packaged"),
               pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
               pytest.mark.skipif(not pathlib.Path("/lib/systemd/systemd").exists(), reason="needs the package systemd")]
 

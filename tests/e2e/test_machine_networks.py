@@ -7,12 +7,16 @@ import uuid
 
 import pytest
 
-from e2e.test_machine import RESOLVED_PACKAGES, Vm, VmWithResolved, packages, pytestmark  # noqa: F401 (a fixture)
+from e2e.test_machine import RESOLVED_PACKAGES, Vm, VmWithResolved, packages  # noqa: F401 (a fixture)
+from e2e.test_machine import pytestmark as of_machines
 from harness import namespaces
 from harness.fake_upstream import FakeUpstream
+from harness.preset import ONE_THREAD
 from harness.process import Process
 from harness.real_servers import find_program
 from harness.waiting import eventually
+
+pytestmark = [ONE_THREAD, *of_machines[1:]]
 
 NETWORKMANAGER = ("libbluetooth3", "libmm-glib0", "libndp0", "libteamdctl0", "libnm0", "network-manager")
 OFFICE = "10.8.0.53"

@@ -13,9 +13,12 @@ import dns.message
 import dns.rcode
 import pytest
 
+from harness.preset import ONE_THREAD
 from harness.workspace import Workspace
 from harness.dns_client import Question, ask_wire, open_tcp, open_udp, parse, read_frame
 from harness.waiting import seconds
+
+pytestmark = ONE_THREAD
 
 ID = 0x1234
 RD = 0x0100

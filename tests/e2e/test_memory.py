@@ -12,8 +12,10 @@ import pytest
 
 from harness.memory import MEBIBYTE, resident
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.real_servers import Nsd, find_program
+
+pytestmark = ONE_THREAD
 
 FLOOD = int(os.environ.get("MESHDNS_FLOOD_NAMES", "150000"))
 LIMIT = 128 * MEBIBYTE

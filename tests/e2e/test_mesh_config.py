@@ -9,7 +9,10 @@ import pytest
 from harness.daemon import merge
 from harness.kube_api import Fault, namespace, service_entry
 from harness.kube_cluster import RECOVERY, Cluster, collection
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 ENTRIES = "serviceentries.networking.istio.io"
 SIDECARS = "sidecars.networking.istio.io"

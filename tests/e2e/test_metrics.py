@@ -15,9 +15,12 @@ from harness.daemon import ROOT, merge
 from harness.istiod_mesh import Mesh
 from harness.kube_api import KubeApi, endpoint_slice, headless, namespace
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.process import Process
 from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
+
+pytestmark = ONE_THREAD
 
 RULES = ROOT / "conf" / "prometheus" / "meshdns.rules.yaml"
 DASHBOARD = ROOT / "conf" / "grafana" / "meshdns.json"

@@ -5,7 +5,10 @@ import pytest
 
 from harness.kube_api import Fault, headless, pod
 from harness.kube_cluster import RECOVERY, Cluster, addresses, collection
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 NEAR_A = ["10.1.0.1"]
 NEAR_B = ["10.2.0.1"]

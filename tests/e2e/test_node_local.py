@@ -11,11 +11,12 @@ import pytest
 from harness.dns_client import Question, ask
 from harness.fake_upstream import FakeUpstream, without_retries
 from harness.namespaces import LINK_LOCAL, NODE_IPV4, NODE_IPV6, Node, available, inside
+from harness.preset import THREADS
 from harness.waiting import eventually
 
 PODS = {"shop": ("10.60.0.11", "fd60::11"), "web": ("10.60.0.12", "fd60::12"), "stray": ("10.60.0.13", "fd60::13")}
 
-pytestmark = [pytest.mark.root,
+pytestmark = [THREADS, pytest.mark.root,
               pytest.mark.skipif(not available(), reason="needs root and bridged network namespaces")]
 
 

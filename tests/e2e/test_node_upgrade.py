@@ -18,7 +18,7 @@ from harness.dnsperf import Dnsperf, rate_to_keep, write_queries
 from harness.load import Load
 from harness.namespaces import LINK_LOCAL, available, inside
 from harness.node_pods import ADDRESS, NAME, TAKEN_OVER, NodeWithPods
-from harness.preset import IS_RELEASE, ONCE
+from harness.preset import IS_RELEASE, ONCE, ONE_THREAD
 from harness.waiting import eventually, seconds
 
 # Without CAP_NET_ADMIN, a socket has this room for queries that wait for the next daemon.
@@ -36,7 +36,7 @@ BATCH = max(1, round(CAREFUL_TCP_RATE / 400))
 ANSWERING_AGAIN = "the next daemon has ended; answering again"
 REMOVED = "the daemon that this one has replaced has ended"
 
-pytestmark = [pytest.mark.root,
+pytestmark = [ONE_THREAD, pytest.mark.root,
               pytest.mark.skipif(not available() or not shutil.which("nft"),
                                  reason="needs root, bridged network namespaces and nft")]
 

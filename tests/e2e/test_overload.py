@@ -10,8 +10,11 @@ import pytest
 
 from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.supervisor import NotifySocket
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

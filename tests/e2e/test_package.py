@@ -12,14 +12,14 @@ import yaml
 from harness.daemon import ROOT, binary
 from harness.dns_client import Question, ask
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.process import Process
 from harness.waiting import seconds
 
 VERSION = "0.0.1-1"
 PARSER = shutil.which("apparmor_parser", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
-pytestmark = [pytest.mark.skipif(not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"),
+pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"),
                                  reason="needs dpkg-dev"),
               pytest.mark.skipif(not IS_RELEASE, reason="only a release build is packaged")]
 

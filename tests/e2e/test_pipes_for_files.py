@@ -6,6 +6,9 @@ import os
 import pytest
 
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
+
+pytestmark = ONE_THREAD
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

@@ -9,7 +9,10 @@ import dns.message
 import pytest
 
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 ENTRY = {"kind": "ServiceEntry", "metadata": {"name": "api"},
          "spec": {"hosts": ["api.example.org"], "addresses": ["192.0.2.1"], "resolution": "STATIC"}}

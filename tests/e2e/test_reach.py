@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from harness.namespaces import NODE_IPV4, Node, available, inside
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.waiting import eventually
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(not IS_RELEASE, reason="measures, and waits for seconds"),
+pytestmark = [ONE_THREAD, pytest.mark.root, pytest.mark.skipif(not IS_RELEASE, reason="measures, and waits for seconds"),
               pytest.mark.skipif(not available() or not shutil.which("nft"),
                                  reason="needs root, bridged network namespaces and nft")]
 

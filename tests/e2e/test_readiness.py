@@ -7,7 +7,10 @@ import shutil
 import dns.edns
 
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 
 def admin():

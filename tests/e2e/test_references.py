@@ -9,10 +9,10 @@ import pytest
 
 from harness import references
 from harness.daemon import ROOT
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 from harness.references import anchors, code, files, headings, named_file, names_of_tests, pages, paragraphs, words
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 CHANGELOG = Path("CHANGELOG.md")  # tells of earlier versions, so of names that are gone
 READ_BY_PEOPLE = [path for path in files()

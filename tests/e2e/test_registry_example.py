@@ -5,6 +5,9 @@ import subprocess
 import time
 
 from harness.daemon import binary
+from harness.preset import ONE_THREAD
+
+pytestmark = ONE_THREAD
 
 ENTRY = """\
 apiVersion: networking.istio.io/v1

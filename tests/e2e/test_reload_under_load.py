@@ -10,8 +10,10 @@ import dns.message
 from harness.daemon import merge
 from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
 from harness.dnsperf import Dnsperf, rate_to_keep, write_queries
-from harness.preset import fewer
+from harness.preset import THREADS, fewer
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 RELOADS = fewer(200)
 HOSTS = 200

@@ -8,8 +8,13 @@ import struct
 import threading
 import time
 
+import pytest
+
 from harness.ports import free_port
+from harness.preset import ONE_THREAD, at_most
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 NAMES = 4_000
 
@@ -64,6 +69,7 @@ def metric(daemon, name):
     return float(re.search(rf"^{name} (\S+)$", daemon.get("/metrics")[1], re.M).group(1))
 
 
+@pytest.mark.timing
 def test_thousands_of_endpoint_names_leave_the_daemon_idle(workspace):
     upstream = workspace.own(HastyUpstream("mesh"))
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
@@ -79,7 +85,7 @@ def test_thousands_of_endpoint_names_leave_the_daemon_idle(workspace):
         began = time.monotonic()
         assert daemon.get("/healthz") == (200, "ok\n")
         slowest = max(slowest, time.monotonic() - began)
-        assert time.monotonic() - start < seconds(60)
+        assert time.monotonic() - start < at_most(60)
     assert slowest < seconds(0.25), slowest
     eventually(lambda: len(daemon.ask("crowded.mesh.", transport="tcp").addresses()) > 1_000, 10)
     # Then it goes on with 200 lookups a second at most, and with few commits.
@@ -89,7 +95,7 @@ def test_thousands_of_endpoint_names_leave_the_daemon_idle(workspace):
     took = time.monotonic() - began
     assert upstream.queries - asked < 220 * took + 50
     assert metric(daemon, "meshdns_registry_commits_total") - commits < 25 * took
-    assert cpu_seconds(daemon) - before < 0.25 * took
+    assert cpu_seconds(daemon) - before < at_most(0.25 * took)
 
 
 def test_names_beyond_the_limit_of_a_namespace_are_a_finding(workspace):

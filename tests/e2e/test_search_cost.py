@@ -4,6 +4,9 @@
 import pytest
 
 from harness.dns_client import Question, ask
+from harness.preset import ONE_THREAD
+
+pytestmark = ONE_THREAD
 
 SEARCH = ["web.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.example", "eu.corp.example"]
 HOST = "www.example.net"

@@ -14,9 +14,11 @@ import pytest
 import yaml
 
 from harness.daemon import ROOT, binary
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, THREADS
 from harness.process import Process
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 ENTRY = """---
 apiVersion: networking.istio.io/v1

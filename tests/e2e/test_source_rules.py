@@ -7,10 +7,10 @@ import re
 import pytest
 
 from harness.daemon import ROOT
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 from harness.references import CPP, files, is_script
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 SOURCES = sorted(path for folder in ("dnsd", "kernel", "loop", "registry", "resolver", "wire") for path in (ROOT / folder).rglob("*.[ch]pp"))
 LOOP_CALL = re.compile(r"(?<![\w:.>])(?:::)?((?:uv|epoll|inotify|eventfd|timerfd|signalfd)_?[a-z0-9_]*)\s*\(")

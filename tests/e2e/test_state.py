@@ -9,7 +9,10 @@ import signal
 import pytest
 
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 
 def entry(host, namespace="default"):

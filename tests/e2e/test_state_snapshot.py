@@ -11,7 +11,10 @@ import pytest
 
 from harness.daemon import merge
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually
+
+pytestmark = ONE_THREAD
 
 CORRUPT = "the saved state is damaged; renamed its file and started without it"
 RESTORED = "serving the saved state until all sources have been read"

@@ -12,7 +12,10 @@ import urllib.request
 import pytest
 
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC",

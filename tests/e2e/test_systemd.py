@@ -15,10 +15,12 @@ from harness.daemon import ROOT, Daemon, binary, merge, run_tool
 from harness.dns_client import Question, ask
 from harness.dnsperf import Dnsperf, rate_to_keep, write_queries
 from harness.ports import free_port
-from harness.preset import IS_SANITIZED, fewer
+from harness.preset import IS_SANITIZED, ONE_THREAD, fewer
 from harness.process import Process
 from harness.supervisor import HangingThread, NotifySocket, Sockets, threads
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 UNITS = ROOT / "systemd"
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},

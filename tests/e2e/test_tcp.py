@@ -10,7 +10,10 @@ import dns.message
 import pytest
 
 from harness.dns_client import Question, frame, open_tcp, read_frame
+from harness.preset import THREADS
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 HOSTS = 50
 

@@ -10,8 +10,10 @@ import pytest
 
 from harness.dns_client import Question, ask, frame, open_tcp, read_frame
 from harness.memory import MEBIBYTE, resident
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, THREADS
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 API = {"kind": "ServiceEntry", "metadata": {"name": "api"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}

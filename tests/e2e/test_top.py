@@ -13,7 +13,10 @@ import pytest
 
 from harness.daemon import binary, run_tool
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.waiting import eventually, seconds
+
+pytestmark = THREADS
 
 WORKLOAD = {"kind": "WorkloadEntry", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"address": "127.0.0.2"}}
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},

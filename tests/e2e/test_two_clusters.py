@@ -12,12 +12,13 @@ import pytest
 from harness.kube_cluster import RECOVERY
 from harness.namespaces import available, inside
 from harness.ports import free_port
+from harness.preset import ONE_THREAD
 from harness.real_kube_api import RealKubeApi
 from harness.two_clusters import CLUSTERS, MEMBERS, VISITORS, TwoClusters
 from harness.two_networks import CLUSTER_IPS, DNS_SERVER, GATEWAYS, NETWORKS, TwoNetworks, network_of
 from harness.waiting import eventually, seconds
 
-pytestmark = [pytest.mark.root,
+pytestmark = [ONE_THREAD, pytest.mark.root,
               pytest.mark.skipif(not available(), reason="needs root and bridged network namespaces")]
 
 AT_ONCE = 2.0  # seconds

@@ -11,8 +11,11 @@ import pytest
 
 from harness.kube_api import make_certificates
 from harness.ports import free_port
+from harness.preset import THREADS
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually
+
+pytestmark = THREADS
 
 ANY_NAME = ["*.example.test. 300 A 192.0.2.1"]
 ROUNDS = 4

@@ -12,9 +12,11 @@ import subprocess
 import time
 
 from harness.memory import MEBIBYTE, resident
-from harness.preset import IS_RELEASE
+from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.real_servers import Nsd, find_program
 from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
 
 SECONDS = int(os.environ.get("MESHDNS_OUTAGE_SECONDS", "6"))
 QUERIES_PER_SECOND = int(os.environ.get("MESHDNS_OUTAGE_QPS", "1000"))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build under test.  Memory is that of the release: sanitizers have shadow memory and a quarantine of their own."""
 
+import math
 import os
 
 import pytest
@@ -8,10 +9,21 @@ import pytest
 PRESET = os.environ.get("MESHDNS_PRESET", "release")
 IS_RELEASE = PRESET == "release"
 IS_SANITIZED = PRESET in ("asan-ubsan", "tsan")
-# For tests of the tree and its pages, which no sanitizer changes.
+# Each file of tests/e2e states one of these three in its `pytestmark`.
+# The tests of the tree and its pages, which no sanitizer changes.
 ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
-# For tests of commands with one thread, and of what the daemon's control thread does alone.
-NO_THREADS = pytest.mark.skipif(PRESET == "tsan", reason="one thread does all of it: ThreadSanitizer sees nothing")
+# With ONCE: checks files of the tree, with neither a daemon nor anything else that is built.
+TREE = pytest.mark.tree
+# The daemon does this with one thread.
+ONE_THREAD = pytest.mark.skipif(PRESET == "tsan", reason="one thread does all of it: ThreadSanitizer sees nothing")
+# Several threads of the daemon do this together: ThreadSanitizer's run has these files only.
+THREADS = pytest.mark.threads
+
+
+def at_most(limit):
+    """An upper limit of time, processor time or memory, for an assertion in a test with the mark `timing`.  No limit under a
+    sanitizer, which multiplies all of them."""
+    return math.inf if IS_SANITIZED else limit
 
 
 def fewer(count):
