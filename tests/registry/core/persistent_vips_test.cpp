@@ -2,6 +2,7 @@
 // The allocator of `auto_allocate: persistent` beside a simple model, and the parts that it is made
 // of.
 #include "registry/vip/persistent_vips.hpp"
+#include "tests/fewer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -198,7 +199,7 @@ class Model {
 };
 
 TEST_F(PersistentVipsTest, HoldsItsInvariantsOverRandomHistoriesAndRestarts) {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < test::fewer(60U); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const auto pick = [&](std::uint32_t bound) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "registry/snapshot/publisher.hpp"
+#include "tests/fewer.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {
@@ -17,7 +18,7 @@ namespace {
 // MESHDNS_RECLAMATION_ROUNDS=100000 makes these tests long; the memory is printed.
 int rounds() {
   const char* const text = std::getenv("MESHDNS_RECLAMATION_ROUNDS");
-  return text == nullptr ? 3'000 : std::atoi(text);
+  return text == nullptr ? test::fewer(3'000) : std::atoi(text);
 }
 
 long resident_kib() {

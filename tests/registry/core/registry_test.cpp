@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/fewer.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {
@@ -576,12 +577,7 @@ std::string everything(TestRegistry& r) {
   return all;
 }
 
-// Sanitizers make each round ten times slower, and find their errors in the first rounds.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kHistories = 8;
-#else
-constexpr int kHistories = 40;
-#endif
+constexpr int kHistories = test::fewer(40);
 constexpr int kOrders = 5 * kHistories;
 
 TEST(RegistryPropertyTest, AnswersDoNotDependOnTheOrderOfArrival) {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "registry/vip/persistent_vips.hpp"
+#include "tests/fewer.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -81,7 +82,7 @@ TEST_F(PersistentVipFileTest, NeverMovesOrSharesAVipOverRandomHistoriesAndRestar
   std::map<std::string, std::string>
       known;  // of hosts that were never away longer than the quarantine
   std::set<std::string> live;
-  for (int step = 0; step < 2'000; ++step) {
+  for (int step = 0; step < test::fewer(2'000); ++step) {
     now_ += 1;
     const std::string host = "h" + std::to_string(random() % 60) + ".example.org";
     if (!live.erase(host))

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "tests/fewer.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {
@@ -250,7 +251,7 @@ TEST(WorkloadSelectorTest, IncrementalResultEqualsARegistryBuiltAnew) {
     RandomMesh mesh(seed);
     TestRegistry r;
     std::map<ResourceKey, Resource> live;
-    for (int step = 0; step < 300; ++step) {
+    for (int step = 0; step < test::fewer(300); ++step) {
       for (unsigned i = 1 + mesh.pick(3); i > 0; --i) {
         if (mesh.pick(4) == 0 && !live.empty()) {
           const auto gone = std::next(live.begin(), mesh.pick(static_cast<unsigned>(live.size())));
