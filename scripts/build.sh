@@ -9,16 +9,14 @@ binary_dir() {
   esac
 }
 
-# ThreadSanitizer of GCC 12 cannot live with much address randomisation; the build runs the test
-# programs, too (to list their tests).
+# under_preset PRESET SECONDS COMMAND...: runs a command within this time (stages.sh).
+# ThreadSanitizer cannot live with much address randomisation; the build runs the test programs, too (to list their
+# tests).
 under_preset() {
-  local preset=$1
-  shift
-  if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
-    setarch "$(uname -m)" -R "$@"
-  else
-    "$@"
-  fi
+  local preset=$1 limit=$2 prefix=()
+  shift 2
+  if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then prefix=(setarch "$(uname -m)" -R); fi
+  within "$limit" "${prefix[@]}" "$@"
 }
 
 # build_preset PRESET [-DNAME=VALUE...] [TARGET...]
@@ -36,23 +34,47 @@ build_preset() {
   (cd "$root" && cmake --preset "$preset" --log-level=WARNING "${options[@]}") >/dev/null
   options=()
   for target in "$@"; do options+=(--target "$target"); done
-  under_preset "$preset" cmake --build "$(binary_dir "$preset")" --parallel "$jobs" "${options[@]}"
+  under_preset "$preset" 2400 cmake --build "$(binary_dir "$preset")" --parallel "$jobs" "${options[@]}"
 }
 
+daemon_alone=(-DMESHDNS_ISTIOD=OFF -DMESHDNS_KERNEL=OFF -DBUILD_TESTING=OFF)
+product=(-DMESHDNS_ISTIOD=ON -DMESHDNS_KERNEL=ON -DBUILD_TESTING=OFF)
+product_and_tests=(-DMESHDNS_ISTIOD=ON -DMESHDNS_KERNEL=ON -DBUILD_TESTING=ON)
+
+# With the module for istiod sources only where `./dev build` or `./dev test` has built it before: gRPC is large.
 command_run() {
-  need "${build_packages[@]}"
-  build_preset release meshdnsd
+  local parts=("${daemon_alone[@]}") begin
+  if grep -qs '^MESHDNS_ISTIOD:BOOL=ON' "$root/build/CMakeCache.txt"; then
+    need "${build_packages[@]}"
+    parts=()
+  else
+    need "${run_packages[@]}"
+  fi
+  say "building the daemon; the first time takes about 4 minutes on two processors"
+  begin=$SECONDS
+  build_preset release "${parts[@]}" meshdnsd
+  say "built in $((SECONDS - begin)) s; the daemon answers on 127.0.0.1:15053"
   cd "$root"
   exec build/meshdnsd run --config conf/meshdns.yaml
 }
 
+# The product, or the given targets, which may be test programs.
 command_build() {
-  local preset=${1:-release}
-  [ $# -eq 0 ] || shift
+  local preset=${1:-release} targets=("${@:2}") packages=("${build_packages[@]}") parts=("${product[@]}") begin
   case $preset in
-    release | debug | asan-ubsan | tsan) ;;
+    release | debug) ;;
+    asan-ubsan | tsan) packages+=("${sanitizer_packages[@]}") ;;
     *) die "build: unknown preset '$preset' (release, debug, asan-ubsan, tsan)" ;;
   esac
-  need "${build_packages[@]}"
-  build_preset "$preset" "$@"
+  if [ ${#targets[@]} -gt 0 ]; then
+    packages+=("${unit_packages[@]}")
+    parts=("${product_and_tests[@]}")
+  else
+    targets=(meshdnsd meshdns-istiod meshdns-kernel)
+  fi
+  need "${packages[@]}"
+  say "building ${targets[*]}; the first time takes about 4 minutes on two processors"
+  begin=$SECONDS
+  build_preset "$preset" "${parts[@]}" "${targets[@]}"
+  say "built in $((SECONDS - begin)) s"
 }

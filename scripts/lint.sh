@@ -25,9 +25,11 @@ command_format() {
   sources | xargs -r clang-format-19 -i
 }
 
-# The commit that a change is compared with: where it left the main branch, or the last commit on it.
+# The commit that a change is compared with: LINT_BASE; where it left the main branch; on that branch, the last commit
+# that is four hours older than the newest, which is longer than one change takes to be written and to land.
 lint_base() {
-  local main base
+  local main base newest
+  cd "$root"
   if [ -n "${LINT_BASE:-}" ]; then
     echo "$LINT_BASE"
     return
@@ -39,7 +41,9 @@ lint_base() {
       return
     fi
   done
-  git rev-parse --verify --quiet HEAD~1 || git hash-object -t tree /dev/null
+  newest=$(git log -1 --format=%ct 2>/dev/null) || newest=0
+  base=$(git rev-list -1 --before="$((newest - 4 * 3600))" HEAD 2>/dev/null) || base=
+  if [ -n "$base" ]; then echo "$base"; else git hash-object -t tree /dev/null; fi
 }
 
 # A header is checked through a source that includes it: its own, or the first other.
@@ -51,14 +55,17 @@ source_of() {
 }
 including() { sources | grep '\.cpp$' | xargs -r grep -lF "#include \"$1\"" || true; }
 
+# The largest change first.
 files_to_lint() {
   cd "$root"
   if [ "${1:-}" = --all ]; then
     sources | grep '\.cpp$'
     return
   fi
-  { git diff --name-only --diff-filter=d "$(lint_base)" && git ls-files --others --exclude-standard; } |
-    sed -nE '/\.[ch]pp$/p' | while read -r file; do source_of "$file"; done | sort -u
+  {
+    git diff --numstat --diff-filter=d "$(lint_base)" | awk -F '\t' '{ print $1 + $2 "\t" $3 }'
+    git ls-files --others --exclude-standard | sed 's/^/1000\t/'
+  } | sed -nE '/\.[ch]pp$/p' | sort -rn | cut -f 2 | while read -r file; do source_of "$file"; done | awk '!seen[$0]++'
 }
 
 # Only what the release build compiles has a compile command; a fuzzer, say, has none.
@@ -71,14 +78,18 @@ sys.stdout.writelines(line for line in sys.stdin if os.path.realpath(line.strip(
 }
 
 command_lint() {
-  need "${build_packages[@]}" "${lint_packages[@]}" python3
+  need "${build_packages[@]}" "${unit_packages[@]}" "${lint_packages[@]}"
   check_format
+  check_scripts
+  unused_code
+  tidy "$@"
+}
+
+check_scripts() {
   cd "$root"
   shellcheck --external-sources --check-sourced dev
   shellcheck .ci/run systemd/meshdns-resolver tests/package/{lifecycle,boot} conf/debian/{build-package,postinst,prerm,postrm} \
     conf/kubernetes/base/node-setup
-  unused_code
-  tidy "$@"
 }
 
 # Functions that the product never calls and members that nothing reads: see the script.
@@ -87,9 +98,38 @@ unused_code() {
   "$python" "$root/tests/lint/unused_code" "$root/build"
 }
 
-# By compile commands of its own: those of a build that was tested name test programs in one piece.
+# By compile commands of its own: those of the builds name libraries in one piece.
+configure_tidy() {
+  (cd "$root" && cmake --preset release -B build/tidy -DMESHDNS_FILE_BY_FILE=ON --log-level=WARNING) >/dev/null
+}
+
 tidy() {
-  (cd "$root" && cmake --preset release -B build/tidy --log-level=WARNING) >/dev/null
+  configure_tidy
   files_to_lint "$@" | compiled |
     xargs -r -P "$jobs" -n 1 clang-tidy-19 --quiet -p "$root/build/tidy" || die "lint: clang-tidy has findings"
+}
+
+# tidy_for SECONDS: as many files as there is time for, without the static analyzer, which takes as long as all other
+# checks.  `./dev test deep tidy` reads all files with it.
+tidy_for() {
+  local until=$((SECONDS + $1)) file running=0 status=0
+  configure_tidy
+  mapfile -t files < <(files_to_lint | compiled)
+  for file in "${files[@]}"; do
+    if [ "$SECONDS" -ge "$until" ]; then
+      echo "not read, for want of time: $file"
+      continue
+    fi
+    if [ "$running" -ge "$jobs" ]; then
+      wait -n || status=1
+    else
+      running=$((running + 1))
+    fi
+    clang-tidy-19 --quiet --checks=-clang-analyzer-* -p "$root/build/tidy" "$file" 2>/dev/null &
+  done
+  while [ "$running" -gt 0 ]; do
+    wait -n || status=1
+    running=$((running - 1))
+  done
+  [ "$status" = 0 ] || die "lint: clang-tidy has findings"
 }

@@ -2,21 +2,29 @@
 # shellcheck shell=bash
 # The Debian packages of each command, and their installation.
 
-build_packages=(
+# The daemon alone, for `./dev run`.
+run_packages=(
   cmake ninja-build g++ pkgconf
-  clang libbpf-dev libc-ares-dev libcli11-dev libcrypt-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgmock-dev libgnutls28-dev libgrpc++-dev libgtest-dev libldns-dev
-  libmicrohttpd-dev libprotobuf-c-dev libprotobuf-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
-  libyaml-dev
-  prometheus-cpp-dev protobuf-c-compiler protobuf-compiler rapidjson-dev zlib1g-dev
+  libc-ares-dev libcli11-dev libcrypt-dev libcurl4-openssl-dev libfmt-dev libfstrm-dev libgnutls28-dev libldns-dev
+  libmicrohttpd-dev libprotobuf-c-dev libsodium-dev libspdlog-dev libssl-dev libsystemd-dev libuv1-dev libyaml-cpp-dev
+  libyaml-dev prometheus-cpp-dev protobuf-c-compiler rapidjson-dev zlib1g-dev
 )
+# Beside it the module for istiod sources, and the kernel's program with its loader.
+build_packages=(
+  "${run_packages[@]}" clang libbpf-dev libgrpc++-dev libprotobuf-dev protobuf-compiler
+)
+unit_packages=(libgmock-dev libgtest-dev python3)
 test_packages=(
-  apparmor bind9-dnsutils chromium clang-format-19 curl dnsmasq-base dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime lintian man-db musl-tools nftables nghttp2-proxy
-  nsd openssl prometheus python3 python3-dnspython python3-grpcio
-  python3-pytest python3-pytest-timeout python3-pytest-xdist python3-yaml systemd unbound
+  "${unit_packages[@]}"
+  apparmor bind9-dnsutils curl dnsmasq-base dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime man-db musl-tools nftables
+  nghttp2-proxy nsd openssl procps python3-dnspython python3-grpcio python3-pytest python3-pytest-timeout python3-pytest-xdist
+  python3-yaml systemd unbound
 )
+sanitizer_packages=(clang-19 libclang-rt-19-dev lld-19 llvm-19)  # of llvm, llvm-symbolizer and llvm-cov
+# For tests of pages in a browser, of the metrics and of packages.
+all_packages=("${test_packages[@]}" "${sanitizer_packages[@]}" chromium lintian prometheus)
 docs_packages=(groff-base hugo python3 python3-yaml)
 lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)
-fuzz_packages=(clang-19 libclang-rt-19-dev)
 bench_packages=(
   bind9 dnsdist dnsmasq-base knot knot-resolver libbenchmark-dev nsd openssl pdns-recursor python3 unbound valgrind
 )
@@ -79,7 +87,7 @@ need_on_debian() {
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   [ -z "${MESHDNS_NO_INSTALL:-}" ] || die "missing packages: ${missing[*]}"
-  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  say "installing Debian packages: ${missing[*]}"
   as_root bash -c "$(declare -f install_as_root disable_services); install_as_root \"\$@\"" dev "${missing[@]}"
 }
 
@@ -106,7 +114,7 @@ as_root() {
 # Runs as root in a shell of its own.  Name servers must not start on this machine because a test
 # uses their programs: neither now (policy-rc.d) nor at the next boot (disable_services).
 install_as_root() {
-  set -eu
+  set -euo pipefail
   export DEBIAN_FRONTEND=noninteractive
   local policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
@@ -115,8 +123,14 @@ install_as_root() {
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod 755 "$policy"
   fi
-  apt-get -o DPkg::Lock::Timeout=300 -qq update
-  apt-get -o DPkg::Lock::Timeout=300 -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" >/dev/null
+  local apt=(apt-get -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0) install=(install --no-install-recommends)
+  "${apt[@]}" -qq update
+  # Prints the size, and a line for each tenth of the packages that are unpacked and set up.
+  LC_ALL=C "${apt[@]}" --simulate "${install[@]}" "$@" | sed -n 's/^[0-9]* upgraded, \([0-9]* newly installed\).*/\1/p'
+  LC_ALL=C "${apt[@]}" --assume-no "${install[@]}" "$@" | sed -n '/^Need to get/p; /^After this operation/p' || true
+  LC_ALL=C "${apt[@]}" -y "${install[@]}" "$@" | awk '
+    /newly installed/ { steps = 2 * $3 }
+    /^(Unpacking|Setting up) / { if (++done * 10 >= (tenth + 1) * steps) { tenth = int(done * 10 / steps); print tenth "0 %"; fflush() } }'
   disable_services "$@"
 }
 

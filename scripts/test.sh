@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The tests under each preset.
+# The tests under each preset, and the gate.
+
+readonly gate_limit=2400   # seconds after which a run of `./dev test all` is ended
+readonly gate_target=1750  # seconds after which it begins nothing more that may be left out
 
 sanitizer_environment() {
   local preset=$1 log=$stage_dir/report
-  local common="exitcode=66:second_deadlock_stack=1:log_path=$log"
+  local common="exitcode=66:second_deadlock_stack=1:log_path=$log:external_symbolizer_path=/usr/bin/llvm-symbolizer-19"
   export ASAN_OPTIONS="$common:detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1"
   export UBSAN_OPTIONS="print_stacktrace=1:log_path=$log"
   export TSAN_OPTIONS="$common:halt_on_error=0"
@@ -25,7 +28,7 @@ fail_on_sanitizer_reports() {
 }
 
 # unit_tests PRESET [CTEST ARGUMENT...]
-# Failed tests run once more, alone; the summary says so.
+# Failed tests run again, alone; the summary names those that passed then.
 unit_tests() {
   local preset=$1 status=0
   shift
@@ -44,30 +47,47 @@ unit_tests() {
 run_ctest() {
   local preset=$1 result=$2
   shift 2
-  under_preset "$preset" ctest --test-dir "$(binary_dir "$preset")" --no-tests=error --timeout 300 \
-    --output-on-failure --output-junit "$stage_dir/$result" "$@"
+  under_preset "$preset" 1500 ctest --test-dir "$(binary_dir "$preset")" --no-tests=error --timeout 300 \
+    --progress --output-on-failure --output-junit "$stage_dir/$result" "$@"
 }
 
 # end_to_end PRESET [PYTEST ARGUMENT... TEST...]
-# Real daemons, clients and clocks, which wait more than they work: on two cores, five files at a time, and four under a
-# sanitizer, where they work more.  A test that hangs fails by itself, with its stack.  Failed files run once more,
-# alone; the summary says so.
+# Real daemons, clients and clocks.  In the release build they wait more than they work, so that four files for each
+# processor run at a time; under a sanitizer, two.  Longest files first (tests/conftest.py).  A test that hangs fails
+# by itself, with its stack.  Failed tests run again, alone; under a sanitizer, which multiplies all times, a third time
+# with generous limits.  The summary names those that passed then.
 end_to_end() {
   local preset=$1 status=0 files=$((2 * jobs))
   shift
-  [ "$preset" != release ] || files=$((2 * jobs + 1))
+  [ "$preset" != release ] || files=$((4 * jobs))
   sanitizer_environment "$preset"
   cd "$root"
-  run_pytest "$preset" pytest.xml --numprocesses "$files" --dist loadfile --timeout 300 --durations=5 "$@" ||
-    status=$?
-  if [ "$status" = 1 ]; then
-    status=0
-    say "what failed, once more"
-    in_quiet run_pytest "$preset" pytest_again.xml --last-failed --last-failed-no-failures none --timeout 300 -rA \
-      --show-capture=no "$@" ||
-      status=$?
-  fi
+  run_pytest "$preset" pytest.xml --numprocesses "$files" --dist loadfile --durations=10 "$@" || status=$?
+  again pytest_again.xml "$@"
+  [ "$preset" = release ] || MESHDNS_TIME_FACTOR=16 again pytest_third.xml "$@"
   fail_on_sanitizer_reports
+  return "$status"
+}
+
+# again RESULT_FILE [PYTEST ARGUMENT... TEST...]: what failed in end_to_end or in timing, alone.
+again() {
+  local result=$1
+  shift
+  [ "$status" = 1 ] || return 0
+  status=0
+  say "what failed, once more"
+  in_quiet run_pytest "$preset" "$result" --last-failed --last-failed-no-failures none -rA --show-capture=no "$@" ||
+    status=$?
+}
+
+# Tests of time, processor time and memory: one at a time, with nothing beside; the best of three.
+timing() {
+  local preset=release status=0 chosen=(-m timing tests/e2e tests/scenarios)
+  sanitizer_environment release
+  cd "$root"
+  in_quiet run_pytest release pytest.xml --durations=10 "${chosen[@]}" || status=$?
+  again pytest_again.xml "${chosen[@]}"
+  again pytest_third.xml "${chosen[@]}"
   return "$status"
 }
 
@@ -75,23 +95,26 @@ end_to_end() {
 run_pytest() {
   local preset=$1 result=$2
   shift 2
-  MESHDNSD=$(binary_dir "$preset")/meshdnsd PYTHONDONTWRITEBYTECODE=1 under_preset "$preset" \
-    timeout --foreground --kill-after=10 "${pytest_limit:-1500}" "$python" -m pytest -o "cache_dir=$root/build/pytest" \
-    --junitxml "$stage_dir/$result" -q "$@"
+  MESHDNSD=$(binary_dir "$preset")/meshdnsd PYTHONDONTWRITEBYTECODE=1 under_preset "$preset" "${pytest_limit:-1500}" \
+    "$python" -m pytest -o "cache_dir=$stage_dir/cache" --timeout 300 --junitxml "$stage_dir/$result" -q "$@"
 }
 
-# Options of `./dev test all`, which compiles everything once: each library in one piece takes half of the time.  The
-# presets of the sanitizers always do.  A file that misses an include shows in `./dev test` and to clang-tidy.
-whole_libraries=()
+# build_for_tests PRESET [TARGET...].  Test programs without threads show ThreadSanitizer nothing.
+build_for_tests() {
+  local preset=$1 parts=("${product_and_tests[@]}")
+  shift
+  [ "$preset" != tsan ] || parts+=("-DMESHDNS_THREADED_TESTS_ONLY=$threaded_tests_only")
+  build_preset "$preset" "${parts[@]}" "$@"
+}
+threaded_tests_only=ON
 
-# build_for_tests PRESET [TARGET...]
-build_for_tests() { build_preset "$1" -DMESHDNS_UNITY_TESTS=ON "${whole_libraries[@]}" "${@:2}"; }
-
-# While tests wait for clocks and daemons, the builds of later stages run in the background at the lowest priority.
-# The build stages of their own compile the rest.
+# While tests wait for clocks and daemons, builds of later stages run in the background, and take only time in which no
+# processor has other work.  finish_building_ahead waits for them as for other processes.
 build_ahead() {
+  local idle=(chrt --idle 0)
+  "${idle[@]}" true 2>/dev/null || idle=(nice -n 19)
   set -m  # a process group of its own, so that end_building_ahead can end all of it
-  nice -n 19 "$root/dev" in-background build_each "$@" >"$root/build/ahead.log" 2>&1 &
+  "${idle[@]}" "$root/dev" in-background build_each "$@" >"$root/build/ahead.log" 2>&1 &
   ahead=$!
   set +m
 }
@@ -110,6 +133,16 @@ in_quiet() {
   return "$status"
 }
 
+# finish_building_ahead PRESET...: builds what the background has not, and shows what failed there.
+finish_building_ahead() {
+  local process
+  for process in $(pgrep -g "$ahead"); do
+    chrt --other --pid 0 "$process" 2>/dev/null || renice -n 0 "$process" >/dev/null 2>&1 || true
+  done
+  wait "$ahead" 2>/dev/null || true
+  build_each "$@"
+}
+
 end_building_ahead() {
   [ -n "${ahead:-}" ] || return 0
   kill -TERM -- "-$ahead" 2>/dev/null || true
@@ -119,56 +152,144 @@ end_building_ahead() {
   ahead=
 }
 
-# test_preset PRESET [NEXT_PRESET...]: builds and tests PRESET; the builds of the next ones begin meanwhile.  Its chaos,
-# in which no test depends on the speed of the machine, runs beside what follows, up to the next tests.
-test_preset() {
-  local preset=$1
-  shift
-  stage "$preset: build" build_for_tests "$preset"
-  finish_stage_beside
-  [ $# -eq 0 ] || build_ahead "$@"
-  stage "$preset: unit tests" unit_tests "$preset"
-  stage "$preset: end-to-end tests" end_to_end "$preset" tests/e2e tests/scenarios
-  end_building_ahead
-  [ "$preset" = release ] || stage_beside "$preset: chaos" chaos "$preset" 120
-}
-
 end_what_runs_beside() {
   end_building_ahead
   end_stage_beside
 }
 
+# Checks that need no build: a run that would fail for a comment or a list fails in its first minute.
+tree_rules() {
+  check_format
+  check_scripts
+  cd "$root"
+  run_pytest release pytest.xml --numprocesses "$jobs" -m tree tests/e2e
+}
+
+# No two definitions of one name, of which the linker would silently take the first: gold compares those whose sizes
+# differ.  Its other warnings are of the sanitizer's runtime.
+one_definition() {
+  local log=$stage_dir/link
+  build_preset asan-ubsan meshdnsd_by_gold >"$log" 2>&1 || { cat "$log"; return 1; }
+  ! grep -F -A 3 'possible ODR violation' "$log"
+}
+
 command_test() {
-  local which=${1:-release}
-  case $which in
-    release | all) ;;
-    *) die "test: unknown argument '$1' (all, or nothing)" ;;
+  case ${1:-} in
+    '') test_release ;;
+    all)
+      test_all
+      finish_stages --whole
+      return
+      ;;
+    deep)
+      command_deep "${@:2}"
+      return
+      ;;
+    unit)
+      begin_test "${unit_packages[@]}"
+      stage "release: build" build_for_tests release
+      stage "release: unit tests" unit_tests release "${@:2}"
+      ;;
+    *) test_chosen "$@" ;;
   esac
-  need "${build_packages[@]}" "${test_packages[@]}"
-  [ "$which" = release ] || need "${lint_packages[@]}" "${budget_packages[@]}"
-  download_packages
-  begin_stages
-  trap end_what_runs_beside EXIT
-  if [ "$which" = release ]; then
-    test_preset release
-    stage "format" check_format
-  else
-    whole_libraries=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
-    test_preset release asan-ubsan tsan
-    stage "instruction budgets" instruction_budgets
-    test_preset asan-ubsan tsan
-    test_preset tsan
-    stage "format" check_format
-    stage "unused code" unused_code
-    stage "clang-tidy" tidy
-    finish_stage_beside
-  fi
   finish_stages
 }
+
+# begin_test PACKAGE...
+begin_test() {
+  need "${build_packages[@]}" "$@"
+  begin_stages
+  trap end_what_runs_beside EXIT
+}
+
+test_release() {
+  begin_test "${test_packages[@]}" clang-format-19 shellcheck
+  stage "rules of the tree" tree_rules
+  stage "release: build" build_for_tests release
+  stage "release: unit tests" unit_tests release
+  stage "release: end-to-end tests" end_to_end release -m "not timing and not tree" tests/e2e tests/scenarios
+  stage "release: tests of time" timing
+}
+
+# test_chosen -k NAME | FILE...: tests by a part of their name, or files of tests.
+test_chosen() {
+  if [ "$1" = -k ]; then
+    [ $# -eq 2 ] || die "test: -k NAME, a part of a test's name"
+    begin_test "${test_packages[@]}"
+    stage "release: build" build_for_tests release
+    stage "release: unit tests" unit_tests_or_none release -R "$2"
+    stage "release: end-to-end tests" end_to_end_or_none release -k "$2" tests/e2e tests/scenarios
+    return
+  fi
+  local file
+  for file in "$@"; do [ -e "${file%%::*}" ] || die "test: there is no file '$file' (see ./dev help)"; done
+  begin_test "${test_packages[@]}"
+  stage "release: build" build_for_tests release
+  stage "release: end-to-end tests" end_to_end release "$@"
+}
+
+# With no such test in one of the two kinds, the summary counts the other.
+unit_tests_or_none() {
+  local chosen
+  chosen=$(ctest --test-dir "$(binary_dir "$1")" --show-only "${@:2}" | sed -n 's/^Total Tests: //p')
+  [ "$chosen" = 0 ] || unit_tests "$@"
+}
+end_to_end_or_none() {
+  local status=0
+  end_to_end "$@" || status=$?
+  [ "$status" = 5 ] || return "$status"
+}
+
+# Runs what continuous integration runs.  The rules of the tree end soonest and come first; then the release build and its
+# tests, beside which the sanitizers' builds take the time that the tests do not need; then the tests under the
+# sanitizers.  The last stages may be left out when there is no time for them; `./dev test deep` has all of them.
+test_all() {
+  local files
+  need "${build_packages[@]}" "${all_packages[@]}" "${lint_packages[@]}" "${budget_packages[@]}"
+  download_packages
+  begin_stages "$gate_limit"
+  deadline_of_extras=$((SECONDS + gate_target))
+  trap end_what_runs_beside EXIT
+  calibrate
+  stage "rules of the tree" tree_rules
+  stage "release: build" build_for_tests release
+  build_ahead asan-ubsan tsan
+  stage "release: unit tests" unit_tests release
+  stage "release: end-to-end tests" end_to_end release -m "not timing and not tree" tests/e2e tests/scenarios
+  stage "release: tests of time" timing
+  stage "sanitizers: build" finish_building_ahead asan-ubsan tsan
+  ahead=
+  stage "asan-ubsan: one definition" one_definition
+  stage_beside "asan-ubsan: chaos" chaos asan-ubsan 60
+  stage "asan-ubsan: unit tests" unit_tests asan-ubsan
+  mapfile -t files < <(asan_files fixed)
+  stage "asan-ubsan: end-to-end tests" end_to_end asan-ubsan "${files[@]}"
+  finish_stage_beside
+  stage_beside "tsan: chaos" chaos tsan 60
+  stage "tsan: unit tests" unit_tests tsan
+  stage "tsan: end-to-end tests" end_to_end tsan -m threads tests/e2e
+  finish_stage_beside
+  stage "unused code" unused_code
+  stage "clang-tidy" tidy_for 120
+  mapfile -t files < <(asan_files third)
+  stage_if_time 240 "asan-ubsan: a third of the other end-to-end tests" end_to_end asan-ubsan "${files[@]}"
+  stage_if_time 120 "instruction budgets" instruction_budgets
+}
+
+# asan_files fixed|third: the files of end-to-end tests for AddressSanitizer (tests/lint/asan_files).
+asan_files() { "$python" "$root/tests/lint/asan_files" "$1" "$(lint_base)"; }
 
 # A report, not a verdict: another compiler or library moves the instruction counts, too.
 instruction_budgets() {
   "$root/dev" bench --check || say "instruction counts differ from bench/budgets.json: see above"
+}
+
+# The tests of one preset as the gate runs them, but all of them.
+test_sanitizer() {
+  local preset=$1
+  stage "$preset: build" build_for_tests "$preset"
+  stage "$preset: unit tests" unit_tests "$preset"
+  stage "$preset: end-to-end tests" end_to_end "$preset" tests/e2e tests/scenarios
 }
 
 command_sanitize() {
@@ -177,12 +298,11 @@ command_sanitize() {
     address | thread | all) ;;
     *) die "sanitize: unknown argument '$which' (address, thread, all)" ;;
   esac
-  need "${build_packages[@]}" "${test_packages[@]}"
+  threaded_tests_only=OFF
+  need "${build_packages[@]}" "${all_packages[@]}"
   begin_stages
-  trap end_what_runs_beside EXIT
-  [ "$which" = thread ] || test_preset asan-ubsan
-  [ "$which" = address ] || test_preset tsan
-  finish_stage_beside
+  [ "$which" = thread ] || test_sanitizer asan-ubsan
+  [ "$which" = address ] || test_sanitizer tsan
   finish_stages
 }
 
