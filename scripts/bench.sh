@@ -11,7 +11,7 @@ command_bench() {
     --pods) targets=(meshdnsd meshdns-kernel bench_{echo,load}) ;;
     --changes) packages=("${budget_packages[@]}") targets=(meshdnsd bench_{changes,load}) ;;
   esac
-  need "${build_packages[@]}" "${packages[@]}"
+  need "${build_packages[@]}" "${unit_packages[@]}" "${packages[@]}"
   build_preset release -DMESHDNS_BENCH=ON "${targets[@]}"
   if [ "${1:-}" = --parts ]; then
     shift
@@ -32,7 +32,7 @@ command_fuzz() {
   local seconds=${1:-60} target
   [ $# -eq 0 ] || shift
   [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "fuzz: '$seconds' is no number of seconds"
-  need "${build_packages[@]}" "${sanitizer_packages[@]}"
+  need "${build_packages[@]}" "${unit_packages[@]}" "${sanitizer_packages[@]}"
   local targets=("${@/%_fuzz/}")
   [ $# -gt 0 ] || mapfile -t targets < <(cd "$root/tests/fuzz" && printf '%s\n' *_fuzz.cpp | sed 's/_fuzz\.cpp$//')
   build_preset fuzz "${targets[@]/%/_fuzz}"

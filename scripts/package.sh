@@ -16,7 +16,7 @@ command_package() {
 # Lintian prefers not to be root, but need not be anybody else.
 package_binary() {
   need "${build_packages[@]}" "${package_packages[@]}"
-  build_preset symbols meshdnsd meshdns-kernel
+  build_preset symbols "${product[@]}" meshdnsd meshdns-kernel
   local output=$root/build/package
   rm -rf "$output"
   "$root/conf/debian/build-package" "$root/build/symbols/meshdnsd" "$(project_version)-1" "$output"
@@ -35,7 +35,7 @@ package_source() {
 
 package_check() {
   need "${build_packages[@]}" "${package_packages[@]}"
-  build_preset release meshdnsd meshdns-kernel
+  build_preset release "${product[@]}" meshdnsd meshdns-kernel
   need bind9-dnsutils curl debootstrap dnsperf iproute2 procps util-linux
   "$root/tests/package/lifecycle" "$root/build/meshdnsd"
   "$root/tests/package/boot" "$root/build/meshdnsd"

@@ -131,6 +131,12 @@ bool matches(const std::string& name, const std::string& text) { return std::reg
 '; } 2>&1 | awk '{ printf "%d\n", 1000 * ($1 + $2) }' >"$results/calibration"
 }
 
+# The time of the calibration in percent of what scripts/budgets says, but at least 100.
+slowness() {
+  awk -F '\t' 'FNR == NR { now = $1; next } $1 == "calibration" { slow = 100 * now / $2; printf "%d", slow < 100 ? 100 : slow }' \
+    "$results/calibration" "$root/scripts/budgets"
+}
+
 # A line per stage, and last `N passed, N failed`; fails if a stage or a test did, or none ran.
 finish_stages() {
   say "summary"

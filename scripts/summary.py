@@ -29,6 +29,7 @@ class Case:
         self.name = element.get("name")
         self.key = (element.get("classname"), self.name)
         self.seconds = float(element.get("time") or 0)
+        self.is_known_slow = any(found.get("name") == "slow" for found in element.iter("property"))
         self.file = (element.get("classname") or "").replace(".", "/")
         broken = element.find("failure") if element.find("failure") is not None else element.find("error")
         self.message = (broken.get("message") or "").split("\n")[0][:160] if broken is not None else ""
@@ -104,6 +105,16 @@ def slowest(stages):
     yield from (f"  {seconds:6.1f} s  {name}" for name, seconds in files.most_common(10))
 
 
+def above_limit(stages):
+    """Tests of the release that take longer than one of their kind may, without a mark that gives the reason."""
+    for stage in stages:
+        if stage.label.startswith("release: "):
+            for case in stage.last.values():
+                limit = 2 if stage.label.endswith("unit tests") else 0.2 if case.file.startswith("scenarios/") else 10
+                if case.seconds > limit and not case.is_known_slow:
+                    yield f"{case.seconds:6.1f} s (limit {limit} s)  {case.name}"
+
+
 def judged(stages, results):
     """(whether the whole took too long, the line about it)"""
     budget, beside, reference = budgets()
@@ -153,6 +164,9 @@ def main(results, whole=False):
     if any(stage.last for stage in stages):
         print()
         print("\n".join(slowest(stages)))
+    if above := sorted(above_limit(stages), reverse=True):
+        print(f"{len(above)} tests above the limit for one test, without the mark `slow`:")
+        print("\n".join(f"  {line}" for line in above[:10]))
     retried = [f"{stage.label}: {case.name}: {case.message}" for stage in stages for case in stage.retried]
     (results / "second_tries.txt").write_text("".join(f"{line}\n" for line in retried))
     print(f"\n{len(retried)} passed at a later try only")

@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
+    if slow := item.get_closest_marker("slow"):
+        item.user_properties.append(("slow", slow.args[0]))  # for scripts/summary.py
     random.seed(f"{seed()}-{item.nodeid}")  # a test draws the same, whatever ran before it
     if "MESHDNS_COVERAGE" in os.environ:  # a folder; tests/lint/asan_files reads it
         os.environ["LLVM_PROFILE_FILE"] = f"{os.environ['MESHDNS_COVERAGE']}/{item.path.name}-%4m.profraw"

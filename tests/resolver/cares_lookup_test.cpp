@@ -181,7 +181,7 @@ TEST_F(CaresLookupTest, SilenceEndsInAFailureWithinTheTimeout) {
   EXPECT_EQ(answer.status, Answer::Status::Failed);
   EXPECT_EQ(answer.error, "no answer in time (asked " + server.address() + ")");
   EXPECT_GE(elapsed_ms, 300);
-  EXPECT_LT(elapsed_ms, 1'000);
+  EXPECT_LT(elapsed_ms, 4'000) << "c-ares alone would wait for 5 s";
   EXPECT_GE(server.queries().size(), 2u) << "a lost packet is sent again";
 }
 
@@ -232,7 +232,7 @@ TEST_F(CaresLookupTest, APortWhereNobodyListensFailsSoon) {
   const std::uint64_t start = uv_hrtime();
   const Answer answer = look_up("db.example.org");
   EXPECT_EQ(answer.status, Answer::Status::Failed);
-  EXPECT_LT(static_cast<double>(uv_hrtime() - start) / 1e6, 2'000);
+  EXPECT_LT(static_cast<double>(uv_hrtime() - start) / 1e6, 4'000);
 }
 
 TEST_F(CaresLookupTest, NoServerIsAFailureOfItsOwn) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/file_source.hpp"
 
+#include <condition_variable>
+#include <mutex>
+
 #include "tests/registry/source/file_source_fixture.hpp"
 
 namespace meshdns::registry {
@@ -591,8 +594,10 @@ TEST_F(FileSourceTest, GivesUpTheReadingWhenItEnds) {
   std::atomic<bool> was_stopped = false;
   const auto read_slowly = [&](std::string_view, const ManifestOptions& manifest, ManifestSink&) {
     ++begun;
-    for (int i = 0; i < 2'000 && !manifest.stop.stop_requested(); ++i)
-      std::this_thread::sleep_for(milliseconds{5});
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, manifest.stop, std::chrono::seconds{10},
+                                           [] { return false; });
     was_stopped = manifest.stop.stop_requested();
     return Result<void>();
   };
