@@ -134,7 +134,7 @@ def record(stages):
     """Writes the seconds of each file of the release's end-to-end tests, the longest first."""
     files = collections.Counter()
     for stage in stages:
-        if stage.label == "release: end-to-end tests":
+        if stage.label in ("release: end-to-end tests", "release: tests of time", "coverage: end-to-end tests"):
             for case in stage.last.values():
                 files[path_of(case)] += case.seconds
     (TESTS / "durations.tsv").write_text("".join(f"{seconds:.1f}\t{file}\n" for file, seconds in files.most_common()))

@@ -8,7 +8,7 @@ import pytest
 
 PRESET = os.environ.get("MESHDNS_PRESET", "release")
 IS_RELEASE = PRESET == "release"
-IS_SANITIZED = PRESET in ("asan-ubsan", "tsan")
+IS_SANITIZED = PRESET in ("asan-ubsan", "tsan", "coverage")  # coverage is measured for the sanitizers
 # Each file of tests/e2e states one of these three in its `pytestmark`.
 # The tests of the tree and its pages, which no sanitizer changes.
 ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
