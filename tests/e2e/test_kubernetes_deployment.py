@@ -399,7 +399,8 @@ def test_the_last_pod_of_a_node_leaves_no_trace(tmp_path):
         state
         watch; old=$pid; eventually setup check
         watch; new=$pid
-        both_watch() { [ "$(grep -c ":$(stat -c %i $LOCK) " /proc/locks)" -eq 2 ]; }
+        # Not in /proc/locks, which has no lock of a process that has ended in another PID namespace than the first.
+        both_watch() { grep -q '^lock:.*FLOCK' /proc/$old/fdinfo/9 && grep -q '^lock:.*FLOCK' /proc/$new/fdinfo/9; }
         eventually both_watch
         kill $old; wait $old
         setup check; state

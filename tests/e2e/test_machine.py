@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from harness.daemon import ROOT, binary
-from harness.machine import UPSTREAM, Machine, NameCount
+from harness.machine import UPSTREAM, Machine, NameCount, has_mounted_root
 from harness.preset import IS_RELEASE, ONE_THREAD
 from harness.states import STATES, record
 from harness.waiting import eventually, seconds
@@ -18,7 +18,8 @@ RESOLVED_PACKAGES = ROOT / "build" / "debs"
 
 pytestmark = [ONE_THREAD, pytest.mark.skipif(not IS_RELEASE, reason="only a release build is packaged"),
               pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-              pytest.mark.skipif(not pathlib.Path("/lib/systemd/systemd").exists(), reason="needs the package systemd")]
+              pytest.mark.skipif(not pathlib.Path("/lib/systemd/systemd").exists(), reason="needs the package systemd"),
+              pytest.mark.skipif(not has_mounted_root(), reason="needs a root that is no chroot")]
 
 CONFIG = """
 server: {{ listen: ["127.0.0.1:53"] }}

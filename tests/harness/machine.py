@@ -56,6 +56,19 @@ def _ip(*arguments):
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
+def has_mounted_root():
+    """Whether the root folder is a mount: not so in a chroot, which a mount namespace of a machine does not have."""
+    return any(line.split()[4] == "/" for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def _runs(pid):
+    """Whether the process runs.  One that has ended stays where process 1 waits for none, as in many containers."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class Machine:
     """REQUIRES: root, and `directory` is the caller's.  Programs outside see it at the address 192.0.2.10; the upstream
     server at 192.0.2.53 answers every name below example.net."""
@@ -123,7 +136,7 @@ class Machine:
     def power_off(self):
         """As if somebody pulled the plug: no service is stopped."""
         self._init.kill()
-        eventually(lambda: not pathlib.Path(f"/proc/{self._pid}").exists(), 10)
+        eventually(lambda: not _runs(self._pid), 10)
 
     def inside(self, *arguments):
         return ["nsenter", "--target", str(self._pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup",
