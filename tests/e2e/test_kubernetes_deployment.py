@@ -410,6 +410,20 @@ def test_the_last_pod_of_a_node_leaves_no_trace(tmp_path):
 
 
 @needs_rules
+def test_no_other_process_of_the_node_can_hold_the_lock(tmp_path):
+    """An earlier version made it for all to read.  An exclusive lock, which only root can have now, ends the wait."""
+    modes = node_setup(tmp_path, """
+        : >$LOCK; chmod 644 $LOCK
+        watch; eventually setup check
+        stat -c %a $LOCK; echo ===
+        kill $pid; wait $pid
+        exec 8>>$LOCK; flock --exclusive 8
+        ! LOCK_SECONDS=0.1 sh -c 'exec 8>&-; exec sh "$0" watch' """ + str(NODE_SETUP) + """ 2>$LOCK.text
+        grep -q 'another process keeps' $LOCK.text""")
+    assert modes == ["600\n"]
+
+
+@needs_rules
 def test_queries_are_taken_from_kube_proxy_only_while_a_daemon_listens(tmp_path):
     without, with_daemon, again = node_setup(tmp_path, """
         captured() { nft get element inet meshdns v4 '{ 169.254.20.10 }' >/dev/null 2>&1; }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon under systemd: what it tells its supervisor, whose sockets it takes, and the units."""
 
+import fcntl
 import math
 import os
 import re
@@ -269,9 +270,13 @@ class Machine:
                               env={"PATH": os.environ["PATH"], "MESHDNS_ROOT": str(self.root), **env})
 
     def files(self):
-        """Everything that is there, with content or target."""
+        """Everything that is there but the lock, with content or target."""
         return {str(path.relative_to(self.root)): os.readlink(path) if path.is_symlink() else path.read_text()
-                for path in self.root.rglob("*") if path.is_symlink() or path.is_file()}
+                for path in self.root.rglob("*") if path != self.lock and (path.is_symlink() or path.is_file())}
+
+    @property
+    def lock(self):
+        return self.root / "run" / "meshdns-resolver.lock"
 
 
 @pytest.fixture
@@ -293,6 +298,28 @@ def test_names_meshdns_in_resolv_conf_and_puts_back_what_was_there(machine):
     assert (machine.root / "var/lib/meshdns-resolver/upstream.conf").read_text() == BEFORE
     for _ in range(2):
         assert machine.run("restore").returncode == 0
+    assert machine.files() == {"etc/resolv.conf": BEFORE}
+
+
+def test_nobody_else_can_hold_up_the_resolver(machine):
+    machine.resolv_conf.write_text(BEFORE)
+    with open(UNITS / "meshdns-resolver", encoding="utf-8") as script:  # any user may read the script
+        fcntl.flock(script, fcntl.LOCK_EX)
+        assert machine.run("apply", MESHDNS_RESOLVER="plain").returncode == 0
+        assert machine.lock.stat().st_mode & 0o777 == 0o600
+        assert machine.run("restore").returncode == 0
+    assert machine.files() == {"etc/resolv.conf": BEFORE}
+
+
+def test_a_second_resolver_waits_for_the_first_for_a_limited_time(machine):
+    machine.resolv_conf.write_text(BEFORE)
+    machine.run("apply", MESHDNS_RESOLVER="plain")
+    with open(machine.lock, encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = machine.run("restore", MESHDNS_LOCK_SECONDS="0.1")
+    assert result.returncode == 1 and "another meshdns-resolver does not end" in result.stderr
+    assert machine.resolv_conf.read_text() != BEFORE
+    assert machine.run("restore").returncode == 0
     assert machine.files() == {"etc/resolv.conf": BEFORE}
 
 
