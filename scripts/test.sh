@@ -140,7 +140,8 @@ finish_building_ahead() {
   for process in $(pgrep -g "$ahead"); do
     chrt --other --pid 0 "$process" 2>/dev/null || renice -n 0 "$process" >/dev/null 2>&1 || true
   done
-  wait "$ahead" 2>/dev/null || true
+  # A stage is a shell of its own, of which the builds are no children.
+  while pgrep -g "$ahead" -r D,R,S,T >/dev/null; do sleep 0.2; done
   build_each "$@"
 }
 
