@@ -134,6 +134,7 @@ def test_a_slow_request_ends_after_two_seconds(workspace):
     daemon.wait_for_log("closed a connection that took too long")
 
 
+@pytest.mark.slow("the daemon's own limit of 30 s")
 def test_health_is_answered_while_the_control_thread_hangs(workspace):
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
     with HangingThread(daemon.pid):

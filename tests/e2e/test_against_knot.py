@@ -112,6 +112,7 @@ def both(workspace, tmp_path):
     return daemon, ("127.0.0.1", knot.port), list(questions(records))
 
 
+@pytest.mark.slow("asks thousands of questions of two servers")
 def test_answers_the_cluster_zone_as_knot_does(both):
     daemon, knot, asked = both
     assert len(asked) >= 2000

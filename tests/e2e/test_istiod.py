@@ -312,6 +312,7 @@ def test_goes_on_with_another_istiod(mesh):
     assert mesh.source(daemon)["server"] == second.address
 
 
+@pytest.mark.slow("the daemon's own limit of 30 s")
 def test_finds_a_connection_that_is_dead_within_thirty_seconds(mesh, workspace):
     istiod = mesh.istiod(table=TABLE)
     second = mesh.istiod(table={"api.example.org": {"ips": ["10.0.0.8"]}})
@@ -480,6 +481,7 @@ def random_question(dice, hosts):
     return Question(name.rstrip(".") + ".", dice.choice(["A", "A", "A", "A", "AAAA", "TXT"]))
 
 
+@pytest.mark.slow("10,000 questions to two daemons")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_same_table_as_a_dump_gives_the_same_answers(mesh, workspace, transport):
     dice = random.Random(20)

@@ -66,6 +66,7 @@ class Watch:
         self._socket.close()
 
 
+@pytest.mark.slow("pushes changes for seconds beside 100,000 names")
 def test_a_push_of_one_name_costs_what_it_changes(workspace):
     mesh = Mesh(workspace)
     istiod = mesh.istiod()

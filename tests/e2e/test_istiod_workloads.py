@@ -382,6 +382,7 @@ def records_of(answer):
     return sorted(str(record) for record in answer.message.answer)
 
 
+@pytest.mark.slow("10,000 questions to two daemons")
 def test_the_same_mesh_as_objects_gives_the_same_answers(mesh, workspace):
     made = RandomMesh(random.Random(20))
     folder = workspace.path / "objects"

@@ -286,6 +286,7 @@ def can_drop():
         return False
 
 
+@pytest.mark.slow("the daemon's own limits for connections that may be dead")
 @pytest.mark.root
 @pytest.mark.skipif(not can_drop(), reason="needs root, network namespaces and nft")
 def test_connections_that_are_dead_without_a_word_are_found(workspace):
@@ -312,6 +313,7 @@ def through(relay, kubeconfig):
     return str(path)
 
 
+@pytest.mark.slow("the daemon's own limit of 45 s")
 @needs_nghttpx
 def test_a_path_that_forwards_nothing_any_more_is_left_within_45_seconds(workspace):
     """TCP keeps its connections, because a proxy acknowledges what it does not forward.  By HTTP/1.1 and HTTP/2."""

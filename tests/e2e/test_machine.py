@@ -120,7 +120,8 @@ def walk_through_states(vm, names, may_lose):
     vm.configure(MISTAKE)
     refused = vm.run("systemctl", "reload", "meshdnsd")
     assert refused.returncode != 0
-    assert "cache.size" in vm.journal("--unit=meshdnsd", "--priority=err") and vm.state() == "active"
+    eventually(lambda: "cache.size" in vm.journal("--unit=meshdnsd", "--priority=err"))
+    assert vm.state() == "active"
     (entry,) = vm.journal("--output=cat", "MESSAGE_ID=9ecda1e51d16477a8d45161ce3926a3a").splitlines()
     assert entry.startswith("ERROR reload failed")  # the journal has the time
     assert vm.asks_meshdns()
@@ -214,6 +215,7 @@ def count_names(vm, place, may_lose):
             record(place, state, lost, asked)
 
 
+@pytest.mark.slow("boots a machine, and starts and stops its services")
 def test_resolves_names_in_each_state_with_a_plain_resolv_conf(tmp_path, packages):
     vm = Vm(tmp_path, packages)
     try:
@@ -223,6 +225,7 @@ def test_resolves_names_in_each_state_with_a_plain_resolv_conf(tmp_path, package
         vm.close()
 
 
+@pytest.mark.slow("boots a machine, and starts and stops its services")
 @pytest.mark.skipif(not any(RESOLVED_PACKAGES.glob("systemd-resolved_*.deb")), reason="needs systemd-resolved in build/debs")
 def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, packages):
     """systemd-resolved takes over its configuration by a restart, and answers nothing meanwhile."""

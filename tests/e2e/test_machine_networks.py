@@ -51,6 +51,7 @@ def add_vpn(vm):
     return server_at(vm, OFFICE, "*.corp.example. 60 A 203.0.113.9")
 
 
+@pytest.mark.slow("boots a machine")
 def test_follows_a_program_that_writes_resolv_conf(tmp_path, packages):  # noqa: F811
     """As a DHCP client does: the new servers are asked, and the machine goes on asking meshdns."""
     vm = Vm(tmp_path, packages)
@@ -71,6 +72,7 @@ def test_follows_a_program_that_writes_resolv_conf(tmp_path, packages):  # noqa:
         vm.close()
 
 
+@pytest.mark.slow("boots a machine")
 @needs("systemd-resolved")
 def test_a_vpn_of_systemd_resolved_gets_its_domains_and_no_other_names(tmp_path, packages):  # noqa: F811
     vm = VmWithResolved(tmp_path, packages)
@@ -151,6 +153,7 @@ class VmWithNetworkManager(Vm):
         super().close()
 
 
+@pytest.mark.slow("boots a machine")
 @needs(*NETWORKMANAGER)
 def test_follows_the_leases_and_vpns_of_networkmanager(tmp_path, packages):  # noqa: F811
     vm = VmWithNetworkManager(tmp_path, packages)

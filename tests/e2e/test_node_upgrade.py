@@ -179,6 +179,7 @@ def copy_of_the_program(directory):
     return copy
 
 
+@pytest.mark.slow("load in each state of several upgrades")
 def test_planned_changes_lose_no_query(workspace, node, tmp_path):
     first = start(node)
     clients = workspace.own(Clients(node.node, tmp_path))
@@ -207,6 +208,7 @@ def test_planned_changes_lose_no_query(workspace, node, tmp_path):
     fourth.end()
 
 
+@pytest.mark.slow("load in each state of several upgrades")
 @ONCE
 def test_a_killed_daemon_loses_no_more_than_it_had_read(workspace, node, tmp_path):
     """The other one of the node answers on: the old one if the new one is killed, and the new one if the old one is."""

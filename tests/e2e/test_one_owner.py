@@ -76,6 +76,7 @@ def test_a_second_daemon_on_the_address_does_not_start(workspace, first, second,
     answers((host, port), 20)
 
 
+@pytest.mark.slow("starts twenty pairs of daemons")
 def test_one_of_two_daemons_that_start_at_once_gets_the_address(workspace):
     """20 times, on an address each; sanitizers take seconds to start and stop a daemon."""
     workspace.write("api.yaml", API)

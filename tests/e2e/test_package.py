@@ -46,6 +46,7 @@ def root(package, tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow("lintian reads the whole package")
 @pytest.mark.skipif(not shutil.which("lintian"), reason="needs lintian")
 def test_lintian_accepts_it(package):
     run("lintian", "--fail-on", "error,warning", package)
@@ -72,6 +73,7 @@ def test_debugging_information_has_a_package_of_its_own(tmp_path):
         run("lintian", "--fail-on", "error,warning", symbols)
 
 
+@pytest.mark.slow("lintian reads the whole package")
 @pytest.mark.skipif(not shutil.which("lintian") or not (ROOT / ".git").exists(), reason="needs lintian and git")
 def test_lintian_accepts_the_source_package(tmp_path):
     run(ROOT / "conf" / "debian" / "build-source", "0.0.1", tmp_path)

@@ -292,6 +292,7 @@ def test_a_slow_reader_gets_a_last_line(start, workspace, watch):
     fast.read_until(lambda event: event["object"].get("hostname") == "other.example.org")
 
 
+@pytest.mark.slow("the daemon's own limit for a reader")
 def test_a_reader_that_never_reads_is_cut_off(start, watch):
     daemon = start(*large_entries())
     slow = watch(daemon, receive_buffer=SMALL)

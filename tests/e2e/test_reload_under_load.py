@@ -6,6 +6,7 @@ import threading
 import time
 
 import dns.message
+import pytest
 
 from harness.daemon import merge
 from harness.dns_client import Question, frame, open_tcp, open_udp, read_frame
@@ -98,6 +99,7 @@ class Checker:
         return max(last, generation)
 
 
+@pytest.mark.slow("two hundred reloads")
 def test_two_hundred_reloads_lose_no_query_and_give_no_wrong_answer(workspace, tmp_path):
     workspace.write("stable.yaml", *[stable(i) for i in range(HOSTS)])
     workspace.write("moving.yaml", *moving(0))

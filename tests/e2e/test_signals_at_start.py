@@ -108,6 +108,7 @@ def test_ends_well_while_a_large_source_is_read(workspace):
         assert not any("ready:" in line for line in process.log_lines()), process.log_tail()
 
 
+@pytest.mark.slow("a daemon with a large source for each signal")
 def test_ends_well_while_a_large_source_is_committed(workspace):
     """The commit of 440,000 hosts takes as long as their reading, and is given up, too.  A sanitizer's build is slow enough
     with a twentieth of them."""

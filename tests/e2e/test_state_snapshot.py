@@ -196,6 +196,7 @@ def test_a_source_that_was_never_read_is_waited_for(node, workspace):
     assert status == 503 and any("missing: not read yet" in reason for reason in reasons)
 
 
+@pytest.mark.slow("the daemon's own time for sources that are gone")
 def test_other_sources_and_clusters_are_dropped(node, workspace):
     workspace.write("a.yaml", entry("a.example.org", "192.0.2.1"))
     node.start()

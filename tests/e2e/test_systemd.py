@@ -66,6 +66,7 @@ def test_asks_for_no_watchdog_that_nobody_wants(workspace, notify):
     assert notify.messages("WATCHDOG") == []
 
 
+@pytest.mark.slow("the watchdog's own time")
 def test_starves_the_watchdog_while_a_worker_hangs(workspace, notify):
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}},
                               env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "1000000"})

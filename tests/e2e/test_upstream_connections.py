@@ -86,6 +86,7 @@ def fails_and_lives(daemon):
     assert daemon.get("/healthz")[0] == 200
 
 
+@pytest.mark.slow("two rounds of the upstream's time limits")
 @pytest.mark.parametrize("handshake", [True, False], ids=["after the handshake", "without a handshake"])
 @pytest.mark.parametrize("reset", [False, True], ids=["closes", "resets"])
 def test_a_silent_tls_upstream_that_ends_its_connections(workspace, handshake, reset):
