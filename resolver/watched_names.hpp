@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/model/resolved_name.hpp"
 #include "resolver/lookup.hpp"
 #include "resolver/lookup_budget.hpp"
@@ -142,12 +143,6 @@ class WatchedNames {
   struct Half;    // one family of a name
   struct Entry;   // one name
   struct Tenant;  // one namespace
-  struct HostHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view host) const noexcept {
-      return std::hash<std::string_view>{}(host);
-    }
-  };
   using Deadline = std::pair<TimePoint, LookupId>;
 
   Half* find_half(LookupId id);
@@ -170,7 +165,7 @@ class WatchedNames {
   ResolverPolicy policy_;
   std::mt19937_64 random_;
   std::uint64_t last_watch_ = 0;
-  std::unordered_map<std::string, std::unique_ptr<Entry>, HostHash, std::equal_to<>> entries_;
+  TextMap<std::unique_ptr<Entry>> entries_;
   std::unordered_map<std::uint64_t, Entry*> by_watch_;
   std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_;
   std::size_t sweep_tenants_at_ = 64;  // size of tenants_ at which those without names go

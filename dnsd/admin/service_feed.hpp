@@ -12,6 +12,7 @@
 
 #include "dnsd/admin/host_walk.hpp"
 #include "dnsd/admin/registry_objects.hpp"
+#include "registry/base/hash.hpp"
 #include "registry/controller.hpp"
 
 namespace meshdns::dnsd {
@@ -96,7 +97,7 @@ class ServiceWatch final : public ServiceFeed {
   HostWalk walk_;
   bool is_listed_ = false;
   std::deque<std::shared_ptr<const PendingChange>> pending_;
-  std::unordered_set<std::string> pending_keys_;  // "ns/host"
+  TextSet pending_keys_;  // "ns/host"
 };
 
 // The last line of a watch that ends before its client wants it to.

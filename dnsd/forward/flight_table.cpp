@@ -40,8 +40,6 @@ std::size_t count_of(const Counts& counts, const Key& key) {
 
 }  // namespace
 
-std::size_t FlightTable::KeyHash::operator()(std::string_view key) const { return hash_bytes(key); }
-
 FlightTable::Admission FlightTable::enter(std::string_view key, std::string_view wire_name,
                                           const IpAddress& client,
                                           const std::shared_ptr<FlightMailbox>& mailbox) {

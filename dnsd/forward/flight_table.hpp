@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dnsd/cache/cached_message.hpp"
+#include "registry/base/hash.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
@@ -60,11 +61,7 @@ class FlightTable {
     std::uint64_t zone = 0;  // hash of the second-level zone
     std::vector<std::shared_ptr<FlightMailbox>> joined;
   };
-  struct KeyHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view key) const;
-  };
-  using Entries = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
+  using Entries = TextMap<Entry>;
   void leave(const Entry& entry);
 
   mutable std::mutex mutex_;

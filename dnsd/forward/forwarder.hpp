@@ -28,6 +28,7 @@
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/upstream_groups.hpp"
 #include "dnsd/forward/upstream_state.hpp"
+#include "registry/base/hash.hpp"
 
 namespace meshdns::dnsd {
 
@@ -165,7 +166,7 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   bool nxdomain_cut_ = false;
   bool closed_ = false;
 
-  std::unordered_map<std::string_view, Owned<Pending>> pending_;    // by their flight keys
+  TextViewMap<Owned<Pending>> pending_;                             // by their flight keys
   std::unordered_map<IpAddress, std::uint32_t> waiting_by_client_;  // by limit_key_of()
   std::size_t waiting_ = 0;
   std::deque<Due> due_;    // answered before the turn ends

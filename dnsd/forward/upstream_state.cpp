@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "dnsd/forward/random_pool.hpp"
+#include "registry/base/hash.hpp"
 #include "wire/types.hpp"
 
 namespace meshdns::dnsd {
@@ -142,7 +143,7 @@ bool UpstreamState::count_failed_name(std::size_t name) {
 
 void UpstreamState::note_failure_rcode(wire::Rcode rcode, std::string_view name, Millis now) {
   if (failing_with_.load(kRelaxed) != wire::Rcode::NoError) return;
-  if (!count_failed_name(std::hash<std::string_view>()(name))) return;
+  if (!count_failed_name(hash_bytes(name))) return;
   const Millis works_since = works_since_.load(kRelaxed);
   const Millis time_to_fail =
       works_since == 0 || now > works_since + kCalm ? kTimeToFail : time_to_fail_.load(kRelaxed);

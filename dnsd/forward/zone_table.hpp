@@ -31,11 +31,7 @@ class ZoneTable {
   auto end() const { return zones_.end(); }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view zone) const { return hash_bytes(zone); }
-  };
-  std::unordered_map<std::string, Value, Hash, std::equal_to<>> zones_;
+  TextMap<Value> zones_;
 };
 
 }  // namespace meshdns::dnsd

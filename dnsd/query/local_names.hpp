@@ -44,12 +44,6 @@ class LocalNames {
     OverrideAction action;
     LocalEntry entry;
   };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view name) const { return hash_bytes(name); }
-  };
-  template <typename Value>
-  using ByName = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
 
   void note_ancestors(std::string_view name);
 
@@ -57,9 +51,9 @@ class LocalNames {
   std::optional<Decision> decide_pointer(const Asked& asked) const;
   std::optional<Decision> decide_override(const Asked& asked) const;
 
-  ByName<LocalEntry> by_name_;
+  TextMap<LocalEntry> by_name_;
   std::unordered_map<IpAddress, LocalEntry> by_address_;
-  ByName<Overriding> overrides_;
+  TextMap<Overriding> overrides_;
   // Hashes of the names above these, sorted: lists of blocked names are long.
   std::vector<std::uint64_t> ancestors_;
 };

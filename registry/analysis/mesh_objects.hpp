@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "registry/analysis/mesh_finding.hpp"
+#include "registry/base/hash.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::registry {
@@ -76,10 +77,10 @@ class MeshObjects {
   void note_host(const HostEntry& entry);
 
   const Snapshot& snapshot_;
-  std::unordered_map<std::string_view, KindBits> kinds_by_namespace_;
+  TextViewMap<KindBits> kinds_by_namespace_;
   KindBits kinds_ = 0;
   bool all_namespaces_known_ = false;
-  std::unordered_map<std::string_view, std::set<std::uint16_t>> ports_by_namespace_;
+  TextViewMap<std::set<std::uint16_t>> ports_by_namespace_;
   std::set<std::string_view> real_services_;  // namespaces that have some
   std::set<std::uint16_t> all_ports_;
 };

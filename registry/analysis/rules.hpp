@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "registry/analysis/mesh_objects.hpp"
+#include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
 
@@ -98,7 +99,7 @@ class SingleLabelHosts {
     const StoredResource* stored;
     std::size_t index;
   };
-  std::unordered_map<std::string, std::vector<Entry>> entries_;  // by host
+  TextMap<std::vector<Entry>> entries_;  // by host
 };
 
 // The selectors of entries and Sidecars, and the workloads that they select.
@@ -123,7 +124,7 @@ class Selectors {
     bool is_entry;
     bool selects_any = false;
   };
-  std::unordered_map<std::string, std::vector<Selector>> by_namespace_;
+  TextMap<std::vector<Selector>> by_namespace_;
   std::size_t comparisons_ = 0;
 };
 

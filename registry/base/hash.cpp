@@ -5,9 +5,10 @@
 
 namespace meshdns::hash_detail {
 
-const std::uint64_t seed = [] {
+const Key key = [] {
   std::random_device device;
-  return static_cast<std::uint64_t>(device()) << 32 | device();
+  const auto draw = [&] { return static_cast<std::uint64_t>(device()) << 32 | device(); };
+  return Key{draw(), draw()};
 }();
 
 }  // namespace meshdns::hash_detail

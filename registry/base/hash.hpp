@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// One keyed hash for names and addresses.  The seed is drawn at start, so that nobody who may write
-// resources or send queries can aim at one bucket.
+// One keyed hash for names and addresses.  The key is drawn at start, so that nobody who may write
+// resources, send queries or answer them can aim at one bucket.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace meshdns {
 
 namespace hash_detail {
-extern const std::uint64_t seed;
+// `mask` is secret, too: eight octets that are equal to a known one would make a product 0,
+// whatever came before them.
+struct Key {
+  std::uint64_t seed;
+  std::uint64_t mask;
+};
+extern const Key key;
 
 inline std::uint64_t read64(const char* p) {
   std::uint64_t v;
@@ -32,13 +42,12 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 // Multiply-and-fold over 16 octets a step (the construction of wyhash); about 5 ns for a host name.
 inline std::uint64_t hash_bytes(std::string_view bytes) {
   using namespace hash_detail;
-  constexpr std::uint64_t k0 = 0xa0761d6478bd642fULL;
-  constexpr std::uint64_t k1 = 0xe7037ed1a0b428dbULL;
+  const std::uint64_t mask = key.mask;
   const char* p = bytes.data();
   std::size_t n = bytes.size();
-  std::uint64_t h = seed ^ k0;
+  std::uint64_t h = key.seed;
   while (n > 16) {
-    h = mix(read64(p) ^ k1, read64(p + 8) ^ h);
+    h = mix(read64(p) ^ mask, read64(p + 8) ^ h);
     p += 16;
     n -= 16;
   }
@@ -55,7 +64,20 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
         static_cast<std::uint64_t>(static_cast<unsigned char>(p[n >> 1])) << 8 |
         static_cast<unsigned char>(p[n - 1]);
   }
-  return mix(k1 ^ bytes.size(), mix(a ^ k1, b ^ h));
+  return mix(mask ^ bytes.size(), mix(a ^ mask, b ^ h));
 }
+
+// For the standard library's tables, whose own hash of text has no key.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const noexcept { return hash_bytes(text); }
+};
+template <typename Value>
+using TextMap = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
+using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
+// The text outlives the table.
+template <typename Value>
+using TextViewMap = std::unordered_map<std::string_view, Value, TextHash>;
+using TextViewSet = std::unordered_set<std::string_view, TextHash>;
 
 }  // namespace meshdns

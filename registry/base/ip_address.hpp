@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "registry/base/hash.hpp"
+
 struct sockaddr;
 
 namespace meshdns {
@@ -92,8 +94,7 @@ struct std::hash<meshdns::IpAddress> {
     std::uint64_t lo;
     std::memcpy(&hi, a.octets().data(), 8);
     std::memcpy(&lo, a.octets().data() + 8, 8);
-    __extension__ using u128 = unsigned __int128;
-    const u128 m = static_cast<u128>(hi ^ 0x9e3779b97f4a7c15ULL) * (lo ^ 0xd6e8feb86659fd93ULL);
-    return static_cast<std::size_t>(m) ^ static_cast<std::size_t>(m >> 64);
+    using namespace meshdns::hash_detail;
+    return mix(hi ^ key.mask, lo ^ key.seed);
   }
 };

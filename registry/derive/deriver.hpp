@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/model/entry_endpoints.hpp"
@@ -257,10 +258,10 @@ class Deriver {
   TrafficDistribution distribution_ = TrafficDistribution::Any;
   std::unordered_map<const PortList*, std::uint16_t> subsets_;
   std::map<PortNumbers, std::uint16_t> own_subsets_;  // of the entry whose endpoints are added
-  std::size_t own_ports_ = 0;                   // in the lists of own_subsets_, of all entries
-  std::size_t left_out_ = 0;                    // addresses and endpoints, also beyond the notes
-  std::size_t resolved_addresses_ = 0;          // those of names, also beyond the limit
-  std::unordered_set<std::string> seen_names_;  // those of details().resolved_names
+  std::size_t own_ports_ = 0;           // in the lists of own_subsets_, of all entries
+  std::size_t left_out_ = 0;            // addresses and endpoints, also beyond the notes
+  std::size_t resolved_addresses_ = 0;  // those of names, also beyond the limit
+  TextSet seen_names_;                  // those of details().resolved_names
   bool with_names_ = true;
   bool pending_ = false;
   bool failed_ = false;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "registry/base/hash.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
 #include "registry/snapshot/service_record.hpp"
@@ -44,7 +45,7 @@ class EndpointLists {
   static constexpr std::size_t kMaxKeyOctets = std::size_t{8} << 20;
 
   const Ref<const NetworkGateways> gateways_;
-  std::unordered_map<std::string, Ref<const EndpointList>> alike_;
+  TextMap<Ref<const EndpointList>> alike_;
   std::size_t key_octets_ = 0;
   std::unordered_map<const EndpointList*, EndpointAddresses> addresses_;
   std::unordered_multimap<std::uint64_t, Ref<const EndpointList>> lists_;

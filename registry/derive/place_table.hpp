@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/model/locality.hpp"
 #include "registry/snapshot/endpoint_place.hpp"
 
@@ -22,7 +23,7 @@ class PlaceTable {
                                  SymbolTable& symbols);
 
  private:
-  std::unordered_map<std::string, Ref<const EndpointPlace>> places_;
+  TextMap<Ref<const EndpointPlace>> places_;
 };
 
 // Null parts for empty ones.

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/manifest/decode.hpp"
 #include "registry/manifest/document.hpp"
 
@@ -64,7 +65,7 @@ class ManifestReader {
     repetition_key_ += key.ns;
     repetition_key_ += '/';
     repetition_key_ += key.name;
-    const std::size_t hash = std::hash<std::string>{}(repetition_key_);
+    const std::size_t hash = hash_bytes(repetition_key_);
     const auto [first, is_new] = lines_.try_emplace(hash, line);
     if (is_new) return;
     std::string name = printable(key.ns);

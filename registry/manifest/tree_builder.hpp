@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/manifest/document.hpp"
 
 namespace meshdns::registry {
@@ -123,7 +124,7 @@ class TreeBuilder {
   std::vector<Anchor> anchors_;
   std::vector<DocumentProblem> problems_;
   std::vector<const Node*> keys_scratch_;
-  std::unordered_set<std::string_view> merged_keys_;
+  TextViewSet merged_keys_;
   std::string next_anchor_;
   const Node* root_ = nullptr;
   std::size_t values_ = 0;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "registry/base/hash.hpp"
 #include "registry/base/ref.hpp"
 
 namespace meshdns::registry {
@@ -43,8 +44,8 @@ class SymbolTable {
  private:
   static constexpr std::size_t kFirstSweep = 1024;
 
-  std::unordered_map<std::string_view, SymbolRef> symbols_;  // keys point into the symbols
-  std::size_t next_sweep_ = kFirstSweep;                     // at this size
+  TextViewMap<SymbolRef> symbols_;        // keys point into the symbols
+  std::size_t next_sweep_ = kFirstSweep;  // at this size
 };
 
 }  // namespace meshdns::registry

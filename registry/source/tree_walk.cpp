@@ -17,6 +17,8 @@
 #include <set>
 #include <utility>
 
+#include "registry/base/hash.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -119,7 +121,7 @@ class Walker {
   const FileSourceOptions& options_;
   int inotify_;
   TreeWalk walk_;
-  std::unordered_map<std::string, std::pair<int, std::uint32_t>> watched_;  // directory -> watch
+  TextMap<std::pair<int, std::uint32_t>> watched_;  // directory -> watch
   std::size_t watched_files_ = 0;
   std::set<std::pair<dev_t, ino_t>> seen_directories_;
   std::set<std::pair<dev_t, ino_t>> seen_files_;

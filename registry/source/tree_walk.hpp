@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/source/file_source.hpp"
 
 namespace meshdns::registry {
@@ -40,9 +41,9 @@ struct WatchedName {
 
 // The events of one watched directory or file that matter.
 struct WatchInterest {
-  bool whole = false;                     // a directory of the tree: every visible name
-  std::unordered_set<std::string> names;  // these in any case, hidden or not
-  std::optional<WatchedName> file;        // of a watched file: its name in its directory
+  bool whole = false;               // a directory of the tree: every visible name
+  TextSet names;                    // these in any case, hidden or not
+  std::optional<WatchedName> file;  // of a watched file: its name in its directory
 };
 using WatchInterests = std::unordered_map<int, WatchInterest>;
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {
@@ -69,7 +70,7 @@ void EndpointNameTable::exchange(const HostKey& key, const ServiceRecord* before
     if (!is_used_by(entry.second, key.ns)) begin_use(entry, {name, ns}, key.ns);
     entry.second.insert(key);
   }
-  const std::unordered_set<std::string_view> kept(new_names.begin(), new_names.end());
+  const TextViewSet kept(new_names.begin(), new_names.end());
   for (const auto& name : old_names) {
     if (kept.contains(name)) continue;
     const auto it = users_.find(reversed(name));

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "registry/base/hash.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/tables/host_key.hpp"
 #include "registry/tables/host_table.hpp"
@@ -41,7 +42,7 @@ class MemberTable {
   const MeshSettings& settings_;
   // Of claimed hosts with three labels, the last labels: hardly any of them is a namespace, and the
   // Services of other namespaces are not looked at.
-  std::unordered_map<std::string, std::uint32_t> tails_;
+  TextMap<std::uint32_t> tails_;
 };
 
 }  // namespace meshdns::registry

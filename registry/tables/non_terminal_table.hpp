@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
 #include "registry/tables/host_key.hpp"
@@ -50,7 +51,7 @@ class NonTerminalTable {
              const std::optional<ExportScope>& after);
   void put(std::string_view name, const std::vector<ScopeCount>& counts);
 
-  std::unordered_map<std::string, std::vector<ScopeCount>> counts_;
+  TextMap<std::vector<ScopeCount>> counts_;
   HashTrie<NonTerminal> entries_;
 };
 

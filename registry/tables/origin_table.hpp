@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
 #include "registry/snapshot/stored_resource.hpp"
@@ -60,7 +61,7 @@ class OriginTable {
   OriginNames names_;
   // The blocks that no snapshot has yet, by position, to be changed in place.
   std::unordered_map<std::size_t, std::shared_ptr<OriginNames::Block>> own_blocks_;
-  std::unordered_map<std::string, OriginId> ids_;
+  TextMap<OriginId> ids_;
   std::vector<OriginId> free_;  // ids of forgotten names
   OriginId next_ = 1;           // 0 is no origin
   std::unordered_map<OriginId, std::vector<const StoredResource*>> by_origin_;  // each at its slot

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/model/entry_endpoints.hpp"
 
 namespace meshdns::registry {
@@ -115,7 +116,7 @@ class EndpointLister {
   const View& view_;
   const Connection& connection_;
   TrafficMatch& match_;
-  std::unordered_set<std::string> seen_;  // those of match_.endpoints; there may be thousands
+  TextSet seen_;  // those of match_.endpoints; there may be thousands
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "registry/base/checksum.hpp"
+#include "registry/base/hash.hpp"
 #include "registry/vip/vip_allocator.hpp"
 
 namespace meshdns::registry {
@@ -44,7 +45,7 @@ std::vector<VipAssignment> HashVips::assign(const std::vector<VipRequest>& reque
   }
   std::vector<VipAssignment> assigned;
   // A host of two entries holds two slots; its address is that of the first one on the walk.
-  std::unordered_set<std::string> seen;
+  TextSet seen;
   std::uint32_t x = 0;
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
     ++x;

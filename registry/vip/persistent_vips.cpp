@@ -7,6 +7,7 @@
 
 #include "registry/base/checksum.hpp"
 #include "registry/base/durable_file.hpp"
+#include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -82,7 +83,7 @@ bool PersistentVips::parse(const std::string& text) {
     if (!range) return false;
     body += line.size() + 1;
   }
-  std::unordered_set<Key> known;
+  TextSet known;
   bool complete = false;
   while (std::getline(lines, line)) {
     std::istringstream words(line);
@@ -330,7 +331,7 @@ std::vector<VipAssignment> PersistentVips::assign(const std::vector<VipRequest>&
   release_unwanted(now);
 
   Shortage shortage;
-  std::unordered_set<std::string_view> seen;
+  TextViewSet seen;
   for (const auto& [request, key] : newcomers) {
     if (!seen.insert(key).second) continue;
     // A host whose own address is claimed or beyond its quota looks for another one.

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/base/result.hpp"
 #include "registry/vip/slot_set.hpp"
 #include "registry/vip/vip_allocator.hpp"
@@ -68,7 +69,7 @@ class PersistentVips final : public VipAllocator {
     bool is_remembered = false;
     std::uint64_t round = 0;  // the last assign() that asked for it
   };
-  using Places = std::unordered_map<Key, Place>;
+  using Places = TextMap<Place>;
   // Why hosts stay without an address.
   struct Shortage {
     std::size_t full = 0;
@@ -103,7 +104,7 @@ class PersistentVips final : public VipAllocator {
   Places places_;                                   // in use, in quarantine, and remembered
   std::unordered_map<std::uint32_t, Key> by_slot_;  // whose place each slot is
   std::set<std::pair<std::int64_t, Key>> quarantine_;
-  std::unordered_map<std::string, std::uint32_t> held_;  // by namespace, without what is remembered
+  TextMap<std::uint32_t> held_;                // by namespace, without what is remembered
   std::unordered_set<std::uint32_t> claimed_;  // slots whose address a resource claims itself
   SlotSet unused_;                             // free slots that no host remembers
   SlotSet remembered_;                         // free slots that a host would take back

@@ -118,3 +118,20 @@ def test_comments_begin_with_their_subject():
     found = [f"{path.relative_to(ROOT)}:{line}" for path in COMMENTED if path.name != pathlib.Path(__file__).name
              for line in comments_without_subject(path.read_text())]
     assert not found, "begin the comment with its subject, or with a verb:\n" + "\n".join(found)
+
+
+UNKEYED = re.compile(r"std::hash<std::string(_view)?>|std::unordered_(map|set)<std::string(_view)?\b(?![^;]*TextHash)")
+
+
+def test_finds_tables_of_text_without_a_key():
+    assert UNKEYED.search("std::unordered_map<std::string, int> names_;")
+    assert UNKEYED.search("std::unordered_set<std::string_view> seen;")
+    assert UNKEYED.search("std::hash<std::string>()(name)")
+    assert not UNKEYED.search("using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;")
+
+
+def test_tables_of_text_have_the_keyed_hash():
+    """Names come from resources, queries and replies: nobody may choose a bucket (registry/base/hash.hpp)."""
+    found = [f"{path.relative_to(ROOT)}: {match[0]}" for path in SOURCES
+             for match in UNKEYED.finditer(without_comments_and_strings(path.read_text()))]
+    assert found == []

@@ -72,7 +72,7 @@ class HeldWorkloads::Taking {
 
   Difference run(const Push& push) {
     // Of a resource that occurs twice, the last one counts, and its removal above all.
-    std::unordered_map<std::string_view, const PushedAddress*> last;
+    TextViewMap<const PushedAddress*> last;
     for (const PushedAddress& address : push.addresses) last[address.name] = &address;
     for (const PushedAddress& address : push.addresses)
       if (last[address.name] == &address) take_one(address);

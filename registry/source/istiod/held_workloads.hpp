@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "registry/base/finding.hpp"
+#include "registry/base/hash.hpp"
 #include "registry/source/istiod/ads.hpp"
 #include "registry/source/istiod/workload_objects.hpp"
 #include "registry/source/source.hpp"
@@ -70,7 +71,7 @@ class HeldWorkloads {
   const HeldLimits limits_;
   bool is_first_ = true;
   bool wants_whole_ = false;  // of the next push
-  std::unordered_map<std::string, Held> held_;
+  TextMap<Held> held_;
   std::size_t refused_ = 0;
   std::size_t never_good_ = 0;
   std::size_t objects_ = 0;

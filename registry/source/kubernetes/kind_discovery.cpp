@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "registry/base/hash.hpp"
 #include "registry/source/kubernetes/followed_collection.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -20,9 +21,7 @@ constexpr std::array<Milliseconds, 4> kLooksAfterCrd{Milliseconds(100), Millisec
 // The kinds that are assumed for a server that refuses discovery.
 ServedKinds assumed_kinds() { return {{"endpointslices.discovery.k8s.io", "v1"}}; }
 
-std::uint64_t hash_of_name(const ObjectRef& object) {
-  return std::hash<std::string_view>()(object.name);
-}
+std::uint64_t hash_of_name(const ObjectRef& object) { return hash_bytes(object.name); }
 
 }  // namespace
 
