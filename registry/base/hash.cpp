@@ -5,7 +5,7 @@
 
 namespace meshdns::hash_detail {
 
-const Key key = [] {
+const Key kKey = [] {
   std::random_device device;
   const auto draw = [&] { return static_cast<std::uint64_t>(device()) << 32 | device(); };
   return Key{draw(), draw()};

@@ -20,7 +20,7 @@ struct Key {
   std::uint64_t seed;
   std::uint64_t mask;
 };
-extern const Key key;
+extern const Key kKey;
 
 inline std::uint64_t read64(const char* p) {
   std::uint64_t v;
@@ -42,10 +42,10 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 // Multiply-and-fold over 16 octets a step (the construction of wyhash); about 5 ns for a host name.
 inline std::uint64_t hash_bytes(std::string_view bytes) {
   using namespace hash_detail;
-  const std::uint64_t mask = key.mask;
+  const std::uint64_t mask = kKey.mask;
   const char* p = bytes.data();
   std::size_t n = bytes.size();
-  std::uint64_t h = key.seed;
+  std::uint64_t h = kKey.seed;
   while (n > 16) {
     h = mix(read64(p) ^ mask, read64(p + 8) ^ h);
     p += 16;

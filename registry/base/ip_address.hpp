@@ -95,6 +95,6 @@ struct std::hash<meshdns::IpAddress> {
     std::memcpy(&hi, a.octets().data(), 8);
     std::memcpy(&lo, a.octets().data() + 8, 8);
     using namespace meshdns::hash_detail;
-    return mix(hi ^ key.mask, lo ^ key.seed);
+    return mix(hi ^ kKey.mask, lo ^ kKey.seed);
   }
 };

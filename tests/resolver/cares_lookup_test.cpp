@@ -31,11 +31,11 @@ std::size_t open_descriptors() {
 // One client cookie, and the servers' as learned, for ever.
 class FakeCookies final : public ServerCookies {
  public:
-  std::string option(const std::string& server) override { return kClient + learned[server]; }
+  std::string option(const std::string& server) override { return client_part + learned[server]; }
   Verdict judge(const std::string& server, std::string_view option, TimePoint) override {
     if (option.empty()) return learned[server].empty() ? Verdict::Believed : Verdict::Missing;
-    if (!option.starts_with(kClient)) return Verdict::Foreign;
-    learned[server] = option.substr(kClient.size());
+    if (!option.starts_with(client_part)) return Verdict::Foreign;
+    learned[server] = option.substr(client_part.size());
     return Verdict::Believed;
   }
   void note_stream_reply(const std::string& server, std::string_view option, TimePoint) override {
@@ -43,7 +43,7 @@ class FakeCookies final : public ServerCookies {
   }
   void note_stream_failure(const std::string&, TimePoint) override { ++failures; }
 
-  const std::string kClient = "our eigh";
+  const std::string client_part = "our eigh";
   std::map<std::string, std::string> learned;
   int failures = 0;
 };
@@ -61,7 +61,7 @@ class CaresLookupTest : public testing::Test {
  protected:
   CaresLookupTest() { uv_loop_init(&loop_); }
 
-  void use(std::vector<std::string> servers, milliseconds timeout = milliseconds{600}) {
+  void use(const std::vector<std::string>& servers, milliseconds timeout = milliseconds{600}) {
     CaresOptions options;
     options.servers_for = [servers](std::string_view) { return servers; };
     options.timeout = timeout;

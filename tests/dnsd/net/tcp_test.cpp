@@ -125,7 +125,8 @@ TEST(TcpTest, FinishesWhatWasAskedAfterHalfClose) {
   std::string all;
   for (unsigned id = 0; id < 300; ++id)
     all += TcpClient::framed(query_of(id, id % 2 == 0 ? "H" : "echo"));
-  ASSERT_TRUE(client.write(all + "\0\5ab"));  // and a piece that is never finished
+  ASSERT_TRUE(
+      client.write(all + std::string("\0\x32 ab", 5)));  // and a piece that is never finished
   client.end_of_queries();
   std::set<unsigned> ids;
   for (unsigned i = 0; i < 300; ++i) {
@@ -296,7 +297,7 @@ TEST_P(TcpStallTest, OneHoldsWhatOneMay) {
 
 TEST_P(TcpStallTest, AllTogetherHoldWhatAllMay) {
   TcpLimits limits;
-  limits.max_held = 512 * 1024;
+  limits.max_held = std::size_t{512} << 10;
   Serving server({"127.0.0.1:0"}, 1, limits);
   TcpClient good(server.address());
   std::vector<TcpClient> stalled;
@@ -314,9 +315,10 @@ TEST_P(TcpStallTest, AllTogetherHoldWhatAllMay) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sides, TcpStallTest,
-    testing::Values(Stall{"unread replies", many_queries(), (64 + 64 + 20) * 1024},
+    testing::Values(Stall{"unread replies", many_queries(), std::size_t{64 + 64 + 20} << 10},
                     Stall{"an unfinished query",
-                          std::string("\xff\xff", 2) + std::string(60'000, 'x'), 128 * 1024}));
+                          std::string("\xff\xff", 2) + std::string(60'000, 'x'),
+                          std::size_t{128} << 10}));
 
 TEST(TcpTest, DeliversMuchToASlowReader) {
   Serving server({"127.0.0.1:0"});

@@ -341,7 +341,7 @@ TEST_F(PersistentVipsTest, ChangesAFullRangeWithoutALinearSearch) {
   std::vector<VipRequest> requests;
   for (int i = 0; i < 80'000; ++i) requests.push_back({"ns", "h" + std::to_string(i)});
   const auto begin = std::chrono::steady_clock::now();
-  for (int change = 0; change < 10; ++change) {
+  for (std::size_t change = 0; change < 10; ++change) {
     requests[change * 100].host += "x";
     now_ += 400;
     EXPECT_GE(vips.assign(requests, {}).size(), 65'533U);

@@ -168,7 +168,7 @@ TEST_F(PersistentVipFileTest, GivesNoAddressesWhereItsFileCannotBeRead) {
   std::filesystem::create_directory(path);
   EXPECT_TRUE(refuses()) << "a directory";
   std::filesystem::remove(path);
-  std::ofstream{path};
+  std::ofstream(path).close();
   EXPECT_TRUE(refuses()) << "an empty file, which is not the first start";
 }
 
