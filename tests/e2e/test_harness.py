@@ -9,7 +9,7 @@ from harness.dns_client import Question, open_udp
 from harness.fake_upstream import Received, without_retries
 from harness.ports import free_port
 from harness.preset import ONCE, TREE
-from harness.seed import seed
+from harness.seed import contents, seed
 from harness.waiting import eventually, seconds
 
 pytestmark = [ONCE, TREE]
@@ -53,6 +53,21 @@ def test_a_test_draws_the_same_for_the_same_tree(request):
     first = random.random()
     random.seed(f"{seed()}-{request.node.nodeid}")
     assert random.random() == first
+
+
+def test_a_tree_without_history_has_a_seed_of_its_files(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("a")
+    first = contents(tmp_path)
+    (tmp_path / "tests/__pycache__").mkdir()
+    (tmp_path / "tests/__pycache__/test_a.pyc").write_text("compiled")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/meshdnsd").write_text("built")
+    assert contents(tmp_path) == first
+    (tmp_path / "tests/test_a.py").write_text("b")
+    second = contents(tmp_path)
+    (tmp_path / "tests/test_a.py").rename(tmp_path / "tests/test_b.py")
+    assert len({first, second, contents(tmp_path)}) == 3
 
 
 def query(arrived, transport="udp", name="www.example.org."):

@@ -5,7 +5,7 @@ import base64
 import contextlib
 import http.client
 import json
-import os
+import random
 import shutil
 import socket
 import ssl
@@ -236,7 +236,7 @@ def test_clients_without_a_handshake_or_a_password_hold_up_nobody(scraped):
     with contextlib.ExitStack() as held:
         for number in range(60):
             client = held.enter_context(socket.create_connection(("127.0.0.1", scraped.port)))
-            client.sendall(os.urandom(20) if number % 3 == 0 else b"\x16\x03\x01\x02\x00" if number % 3 == 1 else b"")
+            client.sendall(random.randbytes(20) if number % 3 == 0 else b"\x16\x03\x01\x02\x00" if number % 3 == 1 else b"")
         for thread in guessing:
             thread.start()
         while any(thread.is_alive() for thread in guessing):

@@ -16,12 +16,23 @@ def _git(*arguments):
     return subprocess.run(["git", "-C", _ROOT, *arguments], check=True, capture_output=True).stdout
 
 
+def contents(root):
+    """The hash of all files of a tree without history, but of nothing that a build or a run has made."""
+    digest = hashlib.sha256()
+    for folder, below, files in os.walk(root):
+        below[:] = sorted(name for name in below if name not in ("build", "__pycache__") and not name.startswith("."))
+        for path in (pathlib.Path(folder, name) for name in sorted(files)):
+            if path.is_file():
+                digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.digest()
+
+
 @functools.cache
 def seed():
     if "MESHDNS_TEST_SEED" in os.environ:
         return int(os.environ["MESHDNS_TEST_SEED"])
     try:
-        tree = _git("rev-parse", "HEAD:") + _git("diff", "HEAD")
+        tree = _git("rev-parse", "HEAD:./") + _git("diff", "HEAD")
     except (OSError, subprocess.CalledProcessError):
-        return 1  # the tree has no history
+        tree = contents(_ROOT)
     return int.from_bytes(hashlib.sha256(tree).digest()[:4], "big")
