@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon's memory, in bytes.  Assert on it only where `IS_RELEASE` (harness.preset)."""
+"""A daemon's memory, in bytes.  Compare it with `at_most()` (harness.preset)."""
 
 import pathlib
 import re
