@@ -5,6 +5,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 import dns.message
 import pytest
@@ -106,9 +107,11 @@ def test_sends_every_answer_to_a_listener(workspace, config):
     path = workspace.path / "dnstap.sock"
     reader = workspace.own(Reader(path))
     daemon = workspace.daemon(merge(config, {"log": {"dnstap": f"unix:{path}"}}), upstreams=[workspace.upstream()])
+    began = time.time_ns()
     daemon.ask("api.example.org.", "A")
     daemon.ask("missing.example.org.", "A", "tcp")
     eventually(lambda: len(reader.frames) == 2, 10)
+    ended = time.time_ns()
     assert reader.events == [READY, START]
     first, second = (fields(frame) for frame in reader.frames)
     assert first[15] == 1 and first[2].startswith(b"meshdns ") and first[1]
@@ -117,7 +120,7 @@ def test_sends_every_answer_to_a_listener(workspace, config):
     assert (message[1], message[2], message[3]) == (6, 1, 1), "CLIENT_RESPONSE, IPv4, UDP"
     assert message[4] == message[5] == bytes([127, 0, 0, 1]) and message[6] > 0
     asked, answered = (message[sec] * 10**9 + message[nsec] for sec, nsec in ((8, 9), (12, 13)))
-    assert 0 < answered - asked < seconds(10) * 10**9
+    assert began < asked < answered < ended
     reply = dns.message.from_wire(message[14])
     assert str(reply.question[0].name) == "api.example.org." and str(reply.answer[0][0]) == "10.0.0.7"
     message = fields(second[14])

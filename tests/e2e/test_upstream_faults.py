@@ -5,13 +5,14 @@ import resource
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harness.dns_client import Question, ask, open_udp
 from harness.ports import free_port
 from harness.preset import THREADS, at_most
-from harness.waiting import eventually, seconds
+from harness.waiting import eventually
 
 pytestmark = THREADS
 
@@ -21,8 +22,7 @@ ANY_NAME = ["*.example.test. 300 A 192.0.2.1"]
 
 def outcome(daemon, name, transport="udp", limit=TIMEOUT + 1.0):
     """The rcode and addresses; fails when the answer takes longer than the timeout plus one retry."""
-    answer = daemon.ask(f"{name}.example.test.", "A", transport, timeout=limit + 2)
-    assert answer.elapsed < seconds(limit), f"{name}: {answer.elapsed:.2f} s"
+    answer = daemon.ask(f"{name}.example.test.", "A", transport, timeout=limit)
     return answer.rcode, answer.addresses()
 
 
@@ -48,12 +48,16 @@ def test_one_dead_of_two_costs_no_answer(workspace):
 def test_all_dead_is_servfail_in_time(workspace):
     dead = [workspace.upstream(rules=[{"drop": True}]) for _ in range(2)]
     daemon = workspace.daemon(upstreams=dead)
-    for transport in ("udp", "tcp"):
+
+    def fails_in_time(transport):
         for i in range(3):
-            answer = daemon.ask(f"n{i}.example.test.", "A", transport, timeout=6)
+            answer = daemon.ask(f"{transport}{i}.example.test.", "A", transport, timeout=6)
             assert answer.rcode == "SERVFAIL"
             assert answer.elapsed < at_most(TIMEOUT + 0.5)
             assert set(answer.extended_errors()) & {22, 23}
+
+    with ThreadPoolExecutor() as clients:
+        list(clients.map(fails_in_time, ("udp", "tcp")))
 
 
 @pytest.mark.timing
