@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from harness.preset import IS_SANITIZED
+from harness.preset import IS_SANITIZED, ONE_THREAD
 from harness.scenario import ScenarioError, ScenarioRun, load, takes_too_long
 
 
@@ -31,6 +31,7 @@ class ScenarioItem(pytest.Item):
         super().__init__(**options)
         self.scenario = scenario
         self.reverse = reverse
+        self.add_marker(ONE_THREAD)
 
     def runtest(self):
         if takes_too_long(self.scenario):
@@ -51,4 +52,4 @@ class ScenarioItem(pytest.Item):
         return super().repr_failure(excinfo)
 
     def reportinfo(self):
-        return self.path, None, f"scenario: {self.scenario['name']}"
+        return self.path, 0, f"scenario: {self.scenario['name']}"
