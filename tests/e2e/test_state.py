@@ -9,10 +9,10 @@ import signal
 import pytest
 
 from harness.ports import free_port
-from harness.preset import ONE_THREAD
+from harness.preset import ONE_THREAD, THREADS
 from harness.waiting import eventually
 
-pytestmark = ONE_THREAD
+pytestmark = THREADS  # the cache and the snapshot are read and written by threads of their own
 
 
 def entry(host, namespace="default"):
@@ -137,6 +137,7 @@ def test_a_successor_waits_for_the_process_before_it(workspace, options):
     assert "cannot use state_dir" not in second.process.log_tail(50)
 
 
+@ONE_THREAD
 @pytest.mark.parametrize("name", ["cache", "snapshot", "vips"])
 @pytest.mark.parametrize("kind", ["link", "link.new", "fifo.new", "directory.new"])
 def test_no_file_of_the_directory_leads_out_of_it(workspace, options, name, kind):
@@ -164,6 +165,7 @@ def test_no_file_of_the_directory_leads_out_of_it(workspace, options, name, kind
         assert f"{name}: it is a symbolic link" in daemon.process.log_tail(60) or name == "vips"
 
 
+@ONE_THREAD
 @pytest.mark.parametrize("mode,owner,message", [
     (0o777, 0, "other users can write to it"), (0o700, 1, "belongs to another user"),
 ])
