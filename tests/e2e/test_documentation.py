@@ -27,7 +27,7 @@ import yaml
 
 from harness.daemon import ROOT, run_tool
 from harness.ports import free_port
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 from harness.real_servers import find_program
 from harness.scenario import to_yaml
 from harness.shown import check_shown
@@ -201,6 +201,7 @@ def test_a_yaml_block_is_valid(text, tmp_path):
     assert problems == []
 
 
+@TREE
 def test_the_table_of_lost_queries_is_one_of_the_tests():
     """harness/states.py makes it from what they count."""
     page = (ROOT / "docs" / "operations.md").read_text()

@@ -8,9 +8,11 @@ import subprocess
 import pytest
 import yaml
 
+from e2e.test_helm_chart import CHART, OWN_VALUES, config_maps
 from harness.daemon import ROOT, run_tool
+from harness.helm_chart import render
 from harness.kube_api import BUILT_IN, CUSTOM, SLICES, KubeApi, namespace, pod, service_entry
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 from harness.waiting import eventually, seconds
 
 pytestmark = ONCE
@@ -48,6 +50,7 @@ def one_file(directory, name):
 FILES = sorted(path for path in HERE.rglob("*.yaml") if HERE / "chart" not in path.parents)
 
 
+@TREE
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
 def test_every_file_is_yaml_and_used(path):
     assert documents(path)
@@ -56,6 +59,7 @@ def test_every_file_is_yaml_and_used(path):
     assert path.name in text or path.name in ("kustomization.yaml", "kubelet.yaml", "felix.yaml")
 
 
+@TREE
 @pytest.mark.parametrize("directory", [*ALL, *COMPONENTS], ids=lambda path: path.name)
 def test_a_kustomization_names_what_is_there(directory):
     (kustomization,) = documents(directory / "kustomization.yaml")
@@ -65,6 +69,7 @@ def test_a_kustomization_names_what_is_there(directory):
         assert (directory / name).exists(), name
 
 
+@TREE
 def test_the_pod_refers_to_what_is_there():
     spec = pod_spec()
     assert spec["serviceAccountName"] == find("ServiceAccount")["metadata"]["name"]
@@ -82,6 +87,7 @@ def test_the_pod_refers_to_what_is_there():
                                     "namespace": find("Kustomization")["namespace"]}]
 
 
+@TREE
 def test_the_pod_has_no_more_than_it_needs():
     spec = pod_spec()
     daemon, watch = spec["containers"]
@@ -117,6 +123,14 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
         assert set(documents(kubelet)[0]["clusterDNS"]) == listen
 
 
+def test_the_configuration_of_the_chart_is_valid(tmp_path):
+    path = tmp_path / "meshdns.yaml"
+    path.write_text(config_maps(render(CHART, OWN_VALUES))["meshdns"]["meshdns.yaml"])
+    result = run_tool("check", "--config", path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@TREE
 def test_both_pods_of_an_upgrade_fit_on_a_node_and_hand_the_sockets_over():
     daemonset, spec = find("DaemonSet")["spec"], pod_spec()
     assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
@@ -136,6 +150,7 @@ def test_both_pods_of_an_upgrade_fit_on_a_node_and_hand_the_sockets_over():
             assert re.search(rf"chown {owner['runAsUser']}:{owner['runAsGroup']} .*{folder}$", init["args"][0], re.M)
 
 
+@TREE
 def test_the_redirect_policy_names_ports_of_the_pod():
     overlay = HERE / "overlays" / "cilium"
     (policy,) = documents(overlay / "localredirectpolicy.yaml")
@@ -145,6 +160,7 @@ def test_the_redirect_policy_names_ports_of_the_pod():
     assert {(p["name"], p["port"], p["protocol"]) for p in policy["spec"]["redirectBackend"]["toPorts"]} <= ports
 
 
+@TREE
 def test_metrics_can_be_scraped_as_shipped():
     """At an address that other nodes reach, which shows nothing else."""
     (port,) = find("Service")["spec"]["ports"]
@@ -158,6 +174,7 @@ def test_metrics_can_be_scraped_as_shipped():
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
+@TREE
 def test_metrics_over_tls_read_the_files_of_the_component():
     """The configuration that the page shows, the patch of the component, and the Secret that Prometheus uses."""
     (patch,) = documents(HERE / "components" / "metrics-tls" / "daemonset.yaml")
@@ -237,6 +254,7 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
     assert binding["metadata"]["namespace"] == role["metadata"]["namespace"]
 
 
+@TREE
 def test_the_documentation_shows_the_same_role():
     shown = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.S)
     components = HERE / "components"
@@ -245,6 +263,7 @@ def test_the_documentation_shows_the_same_role():
     assert [yaml.safe_load(role) for role in shown] == roles
 
 
+@TREE
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
 def test_kustomize_builds_it(overlay):
@@ -369,6 +388,7 @@ def test_an_address_of_kube_proxy_in_ipvs_mode_is_refused(tmp_path):
     assert state.count("10.96.0.10") == 2
 
 
+@TREE
 def test_calico_excludes_the_addresses_of_services():
     overlay = HERE / "overlays" / "calico-ebpf"
     (patch,) = documents(overlay / "felix.yaml")

@@ -14,7 +14,7 @@ from harness.daemon import ROOT, binary
 from harness.dns_client import Question, ask
 from harness.kube_api import make_certificates
 from harness.ports import free_port
-from harness.preset import IS_RELEASE, ONE_THREAD
+from harness.preset import IS_RELEASE, ONE_THREAD, TREE
 from harness.process import Process
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import seconds
@@ -41,6 +41,7 @@ def inside(image, *arguments):
     return ["chroot", f"--userspec={USER}", str(image), "/usr/sbin/meshdnsd", *arguments]
 
 
+@TREE
 def test_the_containerfile_uses_what_is_there_and_runs_as_nobody():
     text = CONTAINERFILE.read_text()
     final = text.rpartition("\nFROM ")[2]
@@ -50,6 +51,7 @@ def test_the_containerfile_uses_what_is_there_and_runs_as_nobody():
     assert program == "/usr/sbin/meshdnsd"
 
 
+@TREE
 def test_the_build_context_has_no_build_of_the_host():
     ignored = (ROOT / ".containerignore").read_text().splitlines()
     of_git = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("/")]

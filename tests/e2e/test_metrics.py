@@ -15,7 +15,7 @@ from harness.daemon import ROOT, merge
 from harness.istiod_mesh import Mesh
 from harness.kube_api import KubeApi, endpoint_slice, headless, namespace
 from harness.ports import free_port
-from harness.preset import ONE_THREAD
+from harness.preset import ONE_THREAD, TREE
 from harness.process import Process
 from harness.waiting import eventually, seconds
 from harness.workspace import Workspace
@@ -138,6 +138,7 @@ def test_alerts_and_dashboard_use_only_what_exists(exposition):
     assert len(used) > 15
 
 
+@TREE
 def test_the_dashboard_is_what_its_generator_prints():
     made = subprocess.run([str(ROOT / "conf" / "grafana" / "generate")], check=True, capture_output=True, text=True)
     assert made.stdout == DASHBOARD.read_text()

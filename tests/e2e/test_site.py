@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from harness.daemon import ROOT
-from harness.preset import ONCE
+from harness.preset import ONCE, TREE
 
-pytestmark = ONCE
+pytestmark = [ONCE, TREE]
 
 # Attributes by which a browser loads something; href of other elements than `link` waits for a click.
 LOADED = {"src", "srcset", "data", "poster", "action", "background"}

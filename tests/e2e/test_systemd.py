@@ -16,7 +16,7 @@ from harness.daemon import ROOT, Daemon, binary, merge, run_tool
 from harness.dns_client import Question, ask
 from harness.dnsperf import Dnsperf, rate_to_keep, write_queries
 from harness.ports import free_port
-from harness.preset import IS_SANITIZED, ONE_THREAD, fewer
+from harness.preset import IS_SANITIZED, ONE_THREAD, TREE, fewer
 from harness.process import Process
 from harness.supervisor import HangingThread, NotifySocket, Sockets, threads
 from harness.waiting import eventually, seconds
@@ -220,6 +220,7 @@ def test_the_units_are_well_formed(tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@TREE
 def test_a_crash_loop_starts_it_once_a_second_and_never_gives_up():
     settings = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "meshdnsd.service").read_text(), re.M))
     assert settings["Restart"] == "always"
@@ -240,6 +241,7 @@ def test_a_configuration_with_errors_is_not_started_again(tmp_path):
     assert str(missing.returncode) not in settings["RestartPreventExitStatus"].split()
 
 
+@TREE
 def test_a_reload_waits_until_it_is_ready():
     """`systemctl reload` may send SIGHUP, which ends a process that has not come to its first instruction."""
     settings = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "meshdnsd.service").read_text(), re.M))
@@ -247,6 +249,7 @@ def test_a_reload_waits_until_it_is_ready():
     assert settings["NotifyAccess"] == "main"
 
 
+@TREE
 def test_the_socket_unit_has_udp_and_tcp_on_each_address_of_the_shipped_configuration():
     text = (UNITS / "meshdnsd.socket").read_text()
     datagram = re.findall(r"^ListenDatagram=(.+)$", text, re.M)

@@ -12,7 +12,7 @@ IS_SANITIZED = PRESET in ("asan-ubsan", "tsan", "coverage")  # coverage is measu
 # Each file of tests/e2e states one of these three in its `pytestmark`.
 # The tests of the tree and its pages, which no sanitizer changes.
 ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
-# With ONCE: checks files of the tree, with neither a daemon nor anything else that is built.
+# Checks files of the tree, with neither a daemon nor anything else that is built.
 TREE = pytest.mark.tree
 # The daemon does this with one thread.
 ONE_THREAD = pytest.mark.skipif(PRESET == "tsan", reason="one thread does all of it: ThreadSanitizer sees nothing")
