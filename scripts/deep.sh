@@ -34,7 +34,7 @@ deep_part() {
   trap end_what_runs_beside EXIT
   threaded_tests_only=OFF
   "deep_${part//-/_}"
-  finish_stages | tee "$kept/$part.last"
+  finish_stages --checks | tee "$kept/$part.last"
   mv "$kept/$part.last" "$kept/$part"
 }
 

@@ -22,6 +22,7 @@ def junit(**outcomes):
 
 def summary(path, *stages, options=()):
     """Stages are (label, exit status, files of results[, seconds])."""
+    path.mkdir(exist_ok=True)
     for number, (label, status, files, *seconds) in enumerate(stages):
         stage = path / f"{number:02}"
         stage.mkdir()
@@ -75,6 +76,12 @@ def test_a_stage_for_which_no_time_was_left_is_a_failure(tmp_path):
 
 def test_no_test_at_all_is_a_failure(tmp_path):
     assert summary(tmp_path, ("build", 0, {}))[0] == 1
+
+
+def test_checks_without_tests_are_enough_where_that_is_said(tmp_path):
+    assert summary(tmp_path / "good", ("fuzz", 0, {}), options=["--checks"])[0] == 0
+    assert summary(tmp_path / "bad", ("fuzz", 1, {}), options=["--checks"])[0] == 1
+    assert summary(tmp_path / "none", options=["--checks"])[0] == 1
 
 
 def whole(path, seconds, calibration):
