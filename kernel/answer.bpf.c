@@ -50,7 +50,8 @@ static __always_inline bool add_generation(__u32 slot, __u64* sum) {
 }
 
 static __always_inline bool is_current_client(const struct meshdns_client* client, __u64 sum) {
-  return add_generation(client->slot, &sum) && client->stamp == sum;
+  return bpf_ktime_get_ns() < client->until_ns && add_generation(client->slot, &sum) &&
+         client->stamp == sum;
 }
 
 static __always_inline bool is_current_answer(const struct meshdns_answer* answer, __u64 sum) {

@@ -17,7 +17,7 @@
 #include <linux/types.h>
 
 /* Raised when a map's layout or meaning changes: a daemon does not use the maps of another. */
-#define MESHDNS_MAPS_VERSION 2
+#define MESHDNS_MAPS_VERSION 3
 
 /* Names of the pinned maps, in the folder server.kernel_maps (/sys/fs/bpf/meshdns). */
 #define MESHDNS_MAP_CONTROL "control"         /* array, mmapable, 1 x meshdns_control */
@@ -49,6 +49,10 @@
 /* Slots that an answer depends on at most, beside that of all. */
 #define MESHDNS_MAX_DEPENDENCIES 8
 
+/* A client is known for so long after its last question to the daemon.  Packet filters come after
+ * the program, so a filter that is set later holds from then on. */
+#define MESHDNS_CLIENT_LIFE_NS 10000000000ULL
+
 /* Without a new heartbeat for so long the program answers nothing. */
 #define MESHDNS_HEARTBEAT_LIMIT_NS 2000000000ULL
 
@@ -75,16 +79,17 @@ struct meshdns_endpoint {
 
 /* What the client of an address may see. */
 struct meshdns_client {
-  __u8 view[16]; /* clients with the same view get the same answers */
-  __u64 stamp;   /* generations[SLOT_OF_ALL] + generations[slot] when it was written */
+  __u8 view[16];  /* clients with the same view get the same answers */
+  __u64 stamp;    /* generations[SLOT_OF_ALL] + generations[slot] when it was written */
+  __u64 until_ns; /* CLOCK_MONOTONIC, when the entry ends */
   __u32 slot;
   __u16 account; /* index of `accounts` */
   __u16 tag;
 };
 
 enum meshdns_question_flags {
-  MESHDNS_HAS_OPT = 1,    /* a plain OPT record: version 0, no options */
-  MESHDNS_DNSSEC_OK = 2,  /* DO; only with HAS_OPT */
+  MESHDNS_HAS_OPT = 1,   /* a plain OPT record: version 0, no options */
+  MESHDNS_DNSSEC_OK = 2, /* DO; only with HAS_OPT */
 };
 
 /* All octets count, the unused ones are 0. */
@@ -99,7 +104,7 @@ struct meshdns_question {
 /* A reply without its ID and question.  With record_count > 1 the answer section begins with so
  * many records of record_size octets each, of which another one is first at each answer. */
 struct meshdns_answer {
-  __u64 stamp; /* generations[SLOT_OF_ALL] + those of all dependencies, when it was written */
+  __u64 stamp;      /* generations[SLOT_OF_ALL] + those of all dependencies, when it was written */
   __u64 generation; /* of the registry's snapshot, for explanations */
   __u32 dependencies[MESHDNS_MAX_DEPENDENCIES];
   __u32 turn; /* counts answers */
@@ -123,7 +128,7 @@ enum meshdns_counter {
   MESHDNS_ANSWERED_DO = MESHDNS_ANSWERED_IPV6 + 3, /* of these, with DO */
   /* Queries to a served address that the daemon gets, and why. */
   MESHDNS_PASSED_OTHER,  /* not of the simple form */
-  MESHDNS_PASSED_CLIENT, /* client unknown, or its entry is old */
+  MESHDNS_PASSED_CLIENT, /* client unknown, or its entry is old or has ended */
   MESHDNS_PASSED_ROUTE,  /* the reply would not leave where the query came in */
   MESHDNS_PASSED_ABSENT, /* no entry */
   MESHDNS_PASSED_OLD,    /* the entry is old */
@@ -149,8 +154,8 @@ struct meshdns_sample {
   __u16 reply_size;
   __u32 every; /* sample_every when it was taken: it stands for so many */
   __u8 name_size;
-  __u8 answers;  /* ANCOUNT */
-  __u16 payload; /* that the OPT record has; 0: none */
+  __u8 answers;                /* ANCOUNT */
+  __u16 payload;               /* that the OPT record has; 0: none */
   __u8 name[MESHDNS_MAX_NAME]; /* as it was asked */
 };
 

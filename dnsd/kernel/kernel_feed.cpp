@@ -198,6 +198,7 @@ bool KernelFeed::offer(const AnswerSlots::Moment& moment, const KernelAnswer& an
   std::ranges::copy(question.view, client.view);
   client.slot = slots_.slot_of(answer.client_address);
   client.stamp = slots_.stamp({&client.slot, 1});
+  client.until_ns = monotonic_ns() + MESHDNS_CLIENT_LIFE_NS;
   const RateAccounts::Place place = RateAccounts::place_of(answer.limited_as);
   client.account = place.account;
   client.tag = place.tag;

@@ -206,6 +206,8 @@ PASSES = {
     "an answer of another view": (lambda maps: None, "web", "passed_absent"),
     "an unknown client": (lambda maps: maps.maps["clients"].delete(address_octets(PODS["shop"][0])), "shop", "passed_client"),
     "a client whose generation moved": (lambda maps: maps.move(CLIENT_SLOT), "shop", "passed_client"),
+    "a client whose time has ended": (lambda maps: maps.add_client(PODS["shop"][0], VIEW, CLIENT_SLOT, life=0.0), "shop",
+                                      "passed_client"),
     "a name whose generation moved": (lambda maps: maps.move(B_SLOT), "shop", "passed_old"),
     "everything moved": (lambda maps: maps.move(0), "shop", "passed_client"),
     "no daemon": (lambda maps: maps.sleep(), "shop", "passed_asleep"),

@@ -13,7 +13,7 @@ _CALL = {"x86_64": 321, "aarch64": 280}.get(platform.machine(), 321)
 _CREATE, _LOOKUP, _UPDATE, _DELETE, _GET_PINNED, _TEST_RUN, _PROGRAM_BY_ID = 0, 1, 2, 3, 7, 10, 13
 _libc = ctypes.CDLL(None, use_errno=True)
 
-VERSION, SLOTS, MAX_NAME, MAX_TAIL, MAX_DEPENDENCIES = 2, 65536, 128, 288, 8
+VERSION, SLOTS, MAX_NAME, MAX_TAIL, MAX_DEPENDENCIES = 3, 65536, 128, 288, 8
 COUNTERS = (*(f"answered_{family}_{rtype}" for family in ("ipv4", "ipv6") for rtype in ("a", "aaaa", "other")), "answered_do",
             *(f"passed_{why}" for why in ("other", "client", "route", "absent", "old", "size", "asleep", "limit")))
 
@@ -117,7 +117,7 @@ class AnswerMaps:
     """Plays the daemon that fills the maps in `folder`."""
 
     def __init__(self, folder):
-        sizes = {"control": 32, "generations": 8, "accounts": 8, "served": 1, "clients": 32, "answers": 360,
+        sizes = {"control": 32, "generations": 8, "accounts": 8, "served": 1, "clients": 40, "answers": 360,
                  "counters": 8 * _possible_cpus()}
         self.maps = {name: Map(folder / name, size) for name, size in sizes.items()}
 
@@ -147,9 +147,11 @@ class AnswerMaps:
     def stamp(self, *slots):
         return sum(self.generation(slot) for slot in (0, *slots))
 
-    def add_client(self, address, view, slot=1, stamp=None, account=(0, 0)):
+    def add_client(self, address, view, slot=1, stamp=None, account=(0, 0), life=3600.0):
         stamp = self.stamp(slot) if stamp is None else stamp
-        self.maps["clients"].update(address_octets(address), struct.pack("16sQIHH", view.encode(), stamp, slot, *account))
+        until = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(life * 1e9)
+        self.maps["clients"].update(address_octets(address),
+                                    struct.pack("16sQQIHH", view.encode(), stamp, until, slot, *account))
 
     @staticmethod
     def question(view, name, rtype, has_opt=False, dnssec_ok=False):

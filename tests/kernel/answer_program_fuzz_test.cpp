@@ -176,7 +176,7 @@ class AnswerProgramFuzzTest : public testing::Test {
       const std::uint8_t one = 1;
       ASSERT_EQ(bpf_map_update_elem(map(MESHDNS_MAP_SERVED), &server, &one, BPF_ANY), 0);
       const meshdns_address address = address_of(family.addresses[0]);
-      const meshdns_client client{{'v'}, 0, kSlot, 0};
+      const meshdns_client client{{'v'}, 0, ~__u64{0}, kSlot, 0, 0};
       ASSERT_EQ(bpf_map_update_elem(map(MESHDNS_MAP_CLIENTS), &address, &client, BPF_ANY), 0);
     }
     const std::vector<std::string> names = {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -43,6 +44,7 @@ class FakeKernel final : public KernelStore {
     if (wire::parse_query(query, message) != wire::ParseOutcome::Ok) return {};
     meshdns_client client;
     if (!get(address_in_maps(from), client) || client.stamp != stamp({&client.slot, 1})) return {};
+    if (now_ns() >= client.until_ns) return {};
     meshdns_question question{};
     std::ranges::copy(client.view, question.view);
     for (std::size_t i = 0; i < message.qname_size; ++i)
@@ -61,9 +63,14 @@ class FakeKernel final : public KernelStore {
   }
 
   std::size_t answered = 0;
+  std::uint64_t ahead_ns = 0;  // of the daemon's clock
   std::size_t entries() const { return answers_.size(); }
 
  private:
+  std::uint64_t now_ns() const {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count()) + ahead_ns;
+  }
   template <typename T>
   static std::vector<std::uint8_t> octets_of(const T& value) {
     const auto* const first = reinterpret_cast<const std::uint8_t*>(&value);

@@ -99,6 +99,19 @@ spec: { hosts: [other.example.org], addresses: [10.0.0.8], resolution: STATIC }
   EXPECT_FALSE(kernel_->answer(asked, client)) << "before it is published";
 }
 
+// Packet filters come after the program: a client that may ask no more must reach them.
+TEST_F(KernelAnswerTest, EndsForAClientTenSecondsAfterItsLastQuestionToTheDaemon) {
+  load_api();
+  const auto asked = query("api.example.org.", wire::Type::A, true, false);
+  const IpAddress client = *IpAddress::parse("127.0.0.1");
+  ask_handler(asked, "127.0.0.1");
+  EXPECT_TRUE(kernel_->answer(asked, client));
+  kernel_->ahead_ns = MESHDNS_CLIENT_LIFE_NS;  // and what the test has taken
+  EXPECT_FALSE(kernel_->answer(asked, client)) << "an answer of the kernel does not renew it";
+  kernel_->ahead_ns = 0;
+  EXPECT_TRUE(kernel_->answer(asked, client));
+}
+
 TEST_F(KernelAnswerTest, IsNotGivenWhatDependsOnMore) {
   load_api();
   load(R"(
