@@ -203,6 +203,35 @@ def test_the_unit_is_in_a_tight_sandbox():
     assert float(re.search(r"exposure level for meshdnsd.service: ([0-9.]+)", result.stdout).group(1)) <= 1.7
 
 
+SANDBOX = {"CapabilityBoundingSet", "LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices",
+           "ProtectClock", "ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelLogs",
+           "ProtectKernelModules", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
+           "SystemCallArchitectures", "SystemCallFilter"}
+
+
+@TREE
+@pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.service")))
+def test_every_service_is_in_a_sandbox(unit):
+    settings = re.findall(r"^(\w+)=", (UNITS / unit).read_text(), re.M)
+    assert SANDBOX - set(settings) == set()
+
+
+@TREE
+@pytest.mark.parametrize("script", ["postinst", "postrm"])
+def test_the_package_unmasks_and_purges_every_unit(script):
+    units = {path.name for path in UNITS.glob("meshdns*") if path.suffix in (".service", ".socket", ".path")}
+    listed = re.search(r'units="([^"]*)"', (ROOT / "conf" / "debian" / script).read_text()).group(1)
+    assert set(listed.split()) == units
+
+
+@TREE
+def test_a_purge_removes_the_directories_of_state():
+    script = (ROOT / "conf" / "debian" / "postrm").read_text()
+    purged = re.search(r"purge\)(.*?);;", script, re.S).group(1)
+    for path in ("/var/lib/meshdns", "/var/lib/meshdns-resolver", "/etc/meshdns", "/run/meshdns-resolver.lock"):
+        assert re.search(rf"{path}(?:\s|$)", purged, re.M), path
+
+
 @needs_systemd_analyze
 def test_the_units_are_well_formed(tmp_path):
     for unit in UNITS.glob("meshdns*.s*"):
