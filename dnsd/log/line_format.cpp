@@ -23,17 +23,17 @@ constexpr std::size_t kMaxFields = 3860;   // a payload without `repeated`; time
 constexpr std::size_t kMaxMessage = 1500;  // in JSON at most twice as long
 constexpr std::size_t kMaxValue = 1100;    // a name of 255 octets, all escaped
 
-// An octet is shown as one or more: what lies beyond kMaxValue would be cut in any case.
+// Names arrive as in zone files and must not be escaped again: printable() leaves a backslash as it
+// is.  An octet is shown as one or more, so kMaxValue + 1 octets of a text are enough.
 std::string cut(std::string shown, std::size_t limit) {
   if (shown.size() > limit) shown.replace(limit - 3, std::string::npos, "...");
   return shown;
 }
 
 std::string shown_value(std::string_view text) {
-  return cut(registry::escape(text.substr(0, kMaxValue + 1)), kMaxValue);
+  return cut(registry::printable(text, kMaxValue + 1), kMaxValue);
 }
 
-// Names that a message quotes have been escaped already and must not be escaped again.
 std::string shown_message(std::string_view text) {
   return cut(registry::printable(text, kMaxMessage), kMaxMessage);
 }
@@ -50,18 +50,23 @@ std::optional<std::string> bare_value(const LogField::Value& value) {
       value);
 }
 
-// Bare where no reader could misread it, else in quotes, with a quote inside as \034.
+// Bare where no reader could misread it, else in quotes, with a quote inside as \" (RFC 1035,
+// section 5.1).  A backslash at the end would escape what follows, and becomes \092.
 std::string text_value(std::string_view text) {
-  std::string shown = shown_value(text);
-  if (!shown.empty() && shown.find_first_of(" \"=") == std::string::npos) return shown;
-  std::string out = "\"";
-  for (const char c : shown) {
-    if (c == '"')
-      out += "\\034";
-    else
-      out += c;
+  const std::string shown = shown_value(text);
+  std::string out;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const bool is_escape = shown[i] == '\\';
+    if (is_escape && i + 1 == shown.size()) {
+      out += "\\092";
+    } else {
+      if (shown[i] == '"') out += '\\';
+      out += shown[i];
+      if (is_escape) out += shown[++i];
+    }
   }
-  return out + '"';
+  const bool is_bare = !shown.empty() && shown.find_first_of(" \"=") == std::string::npos;
+  return is_bare ? out : '"' + out + '"';
 }
 
 std::string text_field(const LogField& field) {

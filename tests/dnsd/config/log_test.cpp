@@ -39,7 +39,7 @@ TEST(LogPayloadTest, IsMessageAndFieldsInText) {
 TEST(LogPayloadTest, QuotesValuesThatWouldLookLikeMoreFields) {
   EXPECT_EQ(log_payload(LogFormat::Text, "m",
                         {{"a", "x y"}, {"b", "x=y"}, {"c", "say \"no\""}, {"d", ""}}),
-            R"(m a="x y" b="x=y" c="say \034no\034" d="")");
+            R"(m a="x y" b="x=y" c="say \"no\"" d="")");
 }
 
 TEST(LogPayloadTest, IsTheMembersOfAJsonObject) {
@@ -51,7 +51,7 @@ TEST(LogPayloadTest, IsTheMembersOfAJsonObject) {
                          {"share", 1.0},
                          {"none", std::numeric_limits<double>::quiet_NaN()}},
                         4),
-            R"("message":"bad \"name\"\\010","name":"a\\000\\092b","n":7,"d":-1,"ok":true,)"
+            R"("message":"bad \"name\"\\010","name":"a\\000\\b","n":7,"d":-1,"ok":true,)"
             R"("share":1,"none":null,"repeated":4})");
 }
 

@@ -3,12 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidjson/document.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
 
 namespace meshdns::dnsd {
 namespace {
@@ -58,7 +62,7 @@ struct LoggedQuery {
 };
 
 // The lines that a log wrote to a file.
-class QueryLogWriterTest : public testing::Test {
+class LogFile {
  public:
   std::string written(Log& log) {
     log.flush();
@@ -84,6 +88,8 @@ class QueryLogWriterTest : public testing::Test {
   };
   std::unique_ptr<std::FILE, Close> file_{std::tmpfile()};
 };
+
+class QueryLogWriterTest : public testing::Test, public LogFile {};
 
 TEST_F(QueryLogWriterTest, WritesWhatWasAskedAndAnsweredWhateverTheLogsLevel) {
   Log log(options(LogFormat::Text));
@@ -121,6 +127,74 @@ TEST_F(QueryLogWriterTest, EscapesWhatCouldEndALine) {
   Log log(options(LogFormat::Text));
   QueryLogWriter(log, {QueryLogClass::All, 1.0}, 0).on_answer(asked.answered());
   EXPECT_EQ(std::ranges::count(written(log), '\n'), 1);
+}
+
+// Reads the name in a line by the rules of zone files (RFC 1035, section 5.1), to its wire form.
+std::string wire_of_shown(std::string_view text) {
+  std::string wire;
+  std::string label;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '.') {
+      wire += static_cast<char>(label.size());
+      wire += std::exchange(label, {});
+    } else if (text[i] != '\\') {
+      label += text[i];
+    } else if (std::isdigit(static_cast<unsigned char>(text.at(i + 1))) != 0) {
+      label += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 3))));
+      i += 3;
+    } else {
+      label += text.at(++i);
+    }
+  }
+  EXPECT_EQ(label, "") << text;
+  return wire + '\0';
+}
+
+// The value of ` name=`: to the next blank, or to the closing quote.
+std::string shown_name_in_text(const std::string& line) {
+  std::size_t at = line.find(" name=") + 6;
+  const char end = line.at(at) == '"' ? '"' : ' ';
+  if (end == '"') ++at;
+  std::size_t until = at;
+  while (line.at(until) != end) until += line[until] == '\\' ? 2 : 1;
+  return line.substr(at, until - at);
+}
+
+std::string shown_name_in_json(const std::string& line) {
+  rapidjson::Document document;
+  document.Parse(line.c_str());
+  return document.IsObject() ? document["name"].GetString() : "no JSON: " + line;
+}
+
+std::string random_wire_name(std::mt19937& random) {
+  static constexpr std::string_view kSigns =
+      "\\\".;()@$ =\n\0\x7f\xff"
+      "09azAZ";
+  std::string wire;
+  for (auto labels = random() % 4 + 1; labels > 0; --labels) {
+    const std::size_t size = random() % 62 + 1;
+    wire += static_cast<char>(size);
+    for (std::size_t i = 0; i < size; ++i)
+      wire += random() % 2 == 0 ? kSigns[random() % kSigns.size()] : static_cast<char>(random());
+  }
+  return wire + '\0';
+}
+
+TEST_F(QueryLogWriterTest, NamesReadBackAsTheyWereAsked) {
+  std::mt19937 random(::testing::UnitTest::GetInstance()->random_seed() + 1U);
+  for (int round = 0; round < 60; ++round) {
+    LoggedQuery asked;
+    asked.name = random_wire_name(random);
+    for (const LogFormat format : {LogFormat::Text, LogFormat::Json}) {
+      LogFile file;
+      Log log(file.options(format));
+      QueryLogWriter(log, {QueryLogClass::All, 1.0}, 0).on_answer(asked.answered());
+      const std::string line = file.written(log);
+      const std::string shown =
+          format == LogFormat::Text ? shown_name_in_text(line) : shown_name_in_json(line);
+      ASSERT_EQ(wire_of_shown(shown), asked.name) << line;
+    }
+  }
 }
 
 TEST_F(QueryLogWriterTest, HasTheAnswersOfItsClass) {
