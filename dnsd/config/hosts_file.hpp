@@ -19,9 +19,16 @@ struct HostsFile {
     std::uint32_t line = 0;          // 1-based
     std::vector<std::string> names;  // canonical; at least one
   };
+  // A line that cannot be understood, or has such a name.
+  struct Problem {
+    std::uint32_t line = 0;  // 1-based
+    std::string message;     // the reason, with the remedy
+  };
+  static constexpr std::size_t kMaxProblems = 100;
+
   std::vector<Entry> entries;     // in the order of the file
-  std::size_t skipped = 0;        // lines, or names of lines, that cannot be understood
-  std::size_t first_skipped = 0;  // the number of the first such line; 0 = none
+  std::size_t skipped = 0;        // lines with a problem
+  std::vector<Problem> problems;  // the first kMaxProblems of them
 };
 
 // Never fails: invalid lines are skipped and counted.

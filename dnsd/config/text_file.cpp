@@ -11,6 +11,8 @@
 namespace meshdns::dnsd {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 std::unexpected<Error> fail_with_errno(const std::string& path) {
   return fail(path + ": " + std::strerror(errno));
 }
@@ -28,6 +30,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_size
   if (!text) return fail_with_errno(path);
   if (text->size() > max_size)
     return fail(path + ": larger than " + std::to_string(max_size >> 20) + " MiB");
+  if (text->starts_with(kByteOrderMark)) text->erase(0, kByteOrderMark.size());
   return text;
 }
 

@@ -12,7 +12,7 @@ namespace meshdns::dnsd {
 inline constexpr std::size_t kMaxTextSize = std::size_t{1} << 20;
 
 // An Error ("PATH: reason") where `path` cannot be opened, is a directory, or is larger than
-// `max_size`.
+// `max_size`.  A byte order mark at its beginning is left out.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_size = kMaxTextSize);
 
 }  // namespace meshdns::dnsd

@@ -152,12 +152,24 @@ void check_sources(const Config& config, registry::Checker& checker) {
   }
 }
 
-// The names of the hosts file that special-use names come before.
+// The lines of the hosts file that cannot be understood, and its names that special-use names come
+// before.
 void check_hosts_file(const std::string& path, registry::Checker& checker) {
   if (path.empty()) return;
   const auto hosts = read_hosts_file(path);
   if (!hosts)
     return checker.add({registry::Severity::Warning, path, 0, {}, {}, {}, hosts.error().message});
+  for (const auto& problem : hosts->problems)
+    checker.add({registry::Severity::Warning, path, problem.line, {}, {}, {}, problem.message});
+  if (hosts->skipped > hosts->problems.size())
+    checker.add({registry::Severity::Warning,
+                 path,
+                 0,
+                 {},
+                 {},
+                 {},
+                 "and " + std::to_string(hosts->skipped - hosts->problems.size()) +
+                     " more lines that cannot be understood"});
   for (const auto& entry : hosts->entries) {
     if (entry.address.is_loopback()) continue;
     for (const auto& name : entry.names)
@@ -306,7 +318,7 @@ std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream
     else
       PrintedLines(err).print(read.error().message);
   }
-  return std::make_shared<const LocalNames>(hosts, config.overrides);
+  return std::make_shared<const LocalNames>(hosts, config.overrides, config.dns64.prefix);
 }
 
 int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err) {

@@ -15,7 +15,8 @@ constexpr std::chrono::milliseconds kPoll{500};
 void LocalNamesFollower::read(const Config& config) {
   version_ = FileVersion::of(config.hosts.file);
   read_hosts(config.hosts.file);
-  const auto names = std::make_shared<const LocalNames>(hosts_, config.overrides);
+  const auto names =
+      std::make_shared<const LocalNames>(hosts_, config.overrides, config.dns64.prefix);
   names_ = names->empty() ? nullptr : names;
 }
 
@@ -44,7 +45,8 @@ void LocalNamesFollower::read_hosts(const std::string& path) {
     log_.warn("ignored invalid lines of the hosts file",
               {{"file", std::string_view(path)},
                {"lines", std::to_string(hosts->skipped)},
-               {"first", std::to_string(hosts->first_skipped)}});
+               {"first", std::to_string(hosts->problems.front().line)},
+               {"reason", std::string_view(hosts->problems.front().message)}});
   hosts_ = *std::move(hosts);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "dnsd/cache/embedded_ipv4.hpp"
 #include "dnsd/query/reverse_zone.hpp"
@@ -30,6 +31,22 @@ IpAddress translate(const IpPrefix& prefix, const IpAddress& address) {
   const std::array<std::size_t, 4> at = embedded_octets(prefix.length);
   for (std::size_t i = 0; i < at.size(); ++i) octets[at[i]] = address.octets()[12 + i];
   return IpAddress::v6(octets);
+}
+
+bool may_translate(const IpPrefix& prefix, const IpAddress& address) {
+  static const IpPrefix kWellKnown = *IpPrefix::parse("64:ff9b::/96");
+  // Those of documentation are no hosts' and harm nobody; examples of the standards have them.
+  static const auto kNotGlobal = [] {
+    std::vector<IpPrefix> prefixes;
+    for (const std::string_view text :
+         {"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+          "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"})
+      prefixes.push_back(*IpPrefix::parse(text));
+    return prefixes;
+  }();
+  if (prefix != kWellKnown) return true;
+  return std::ranges::none_of(kNotGlobal,
+                              [&](const IpPrefix& local) { return local.contains(address); });
 }
 
 std::optional<IpAddress> translate_back(const IpPrefix& prefix, const IpAddress& address) {

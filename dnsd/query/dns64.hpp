@@ -17,6 +17,9 @@ namespace meshdns::dnsd {
 // RFC 6052, section 2.2.  REQUIRES: `prefix` is IPv6 of 32, 40, 48, 56, 64 or 96 bits, `address`
 // is IPv4.
 IpAddress translate(const IpPrefix& prefix, const IpAddress& address);
+// Whether `address` may stand below `prefix`: the well-known prefix 64:ff9b::/96 must not stand for
+// addresses that are not global (RFC 6052, section 3.1).
+bool may_translate(const IpPrefix& prefix, const IpAddress& address);
 // The IPv4 address within; nullopt: not below `prefix`.
 std::optional<IpAddress> translate_back(const IpPrefix& prefix, const IpAddress& address);
 

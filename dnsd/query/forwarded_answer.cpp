@@ -140,8 +140,9 @@ class AnswerTranslator {
       return add(record, record.type, record.ttl, data);
     std::array<std::uint8_t, 4> v4;
     std::ranges::copy(data, v4.begin());
-    const IpAddress address = translate(*part_.dns64, IpAddress::v4(v4));
-    return add(record, Type::Aaaa, ttl, address.octets());
+    const IpAddress address = IpAddress::v4(v4);
+    if (!may_translate(*part_.dns64, address)) return true;
+    return add(record, Type::Aaaa, ttl, translate(*part_.dns64, address).octets());
   }
 
  private:

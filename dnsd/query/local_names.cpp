@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dnsd/query/dns64.hpp"
 #include "dnsd/query/reverse_zone.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/reverse_name.hpp"
@@ -13,6 +14,8 @@ namespace {
 using wire::Type;
 
 constexpr std::string_view kHosts = "the hosts file (hosts.file)";
+constexpr std::string_view kIpv4Only = "ipv4only.arpa";
+constexpr std::string_view kWhyIpv4Only = "the name that tells the prefix of DNS64 (RFC 8880)";
 constexpr std::string_view kOverride = "overridden by the configuration (overrides)";
 
 template <typename Value>
@@ -44,7 +47,9 @@ bool concerns_addresses(Type type) {
 
 }  // namespace
 
-LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Override>& overrides) {
+LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Override>& overrides,
+                       const std::optional<IpPrefix>& dns64) {
+  if (dns64) add_ipv4only(*dns64);
   for (const HostsFile::Entry& line : hosts.entries)
     for (const std::string& name : line.names) {
       add_once(by_name_[name].addresses, line.address);
@@ -63,6 +68,18 @@ LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Overr
   ancestors_.shrink_to_fit();
 }
 
+// RFC 8880, section 7: clients learn the prefix from this name, so the answers are those of our
+// prefix, whatever an upstream translates.
+void LocalNames::add_ipv4only(const IpPrefix& dns64) {
+  ipv4only_.emplace();
+  for (const auto& well_known :
+       {IpAddress::v4({192, 0, 0, 170}), IpAddress::v4({192, 0, 0, 171})}) {
+    ipv4only_->addresses.push_back(well_known);
+    ipv4only_->addresses.push_back(translate(dns64, well_known));
+    by_address_[well_known].names.emplace_back(kIpv4Only);
+  }
+}
+
 void LocalNames::note_ancestors(std::string_view name) {
   for (name = parent_of(name); !name.empty(); name = parent_of(name))
     ancestors_.push_back(hash_bytes(name));
@@ -75,7 +92,14 @@ bool LocalNames::has_name_below(std::string_view name) const {
 std::optional<Decision> LocalNames::decide(const Asked& asked) const {
   if (auto host = decide_host(asked)) return host;
   if (auto pointer = decide_pointer(asked)) return pointer;
-  return decide_override(asked);
+  if (auto overriding = decide_override(asked)) return overriding;
+  return decide_ipv4only(asked);
+}
+
+std::optional<Decision> LocalNames::decide_ipv4only(const Asked& asked) const {
+  if (!ipv4only_ || !is_at_or_below(asked.name, kIpv4Only)) return {};
+  if (asked.name == kIpv4Only) return decide_entry(*ipv4only_, asked.type, kIpv4Only, kWhyIpv4Only);
+  return Decision{.verdict = Verdict::NxDomain, .zone = kIpv4Only, .why = kWhyIpv4Only};
 }
 
 std::optional<Decision> LocalNames::decide_host(const Asked& asked) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local answers for names that would be forwarded: the hosts file and the overrides of the
-// configuration.  Names of the mesh come before them.
+// Local answers for names that would be forwarded: the hosts file, the overrides of the
+// configuration, and with DNS64 ipv4only.arpa.  Names of the mesh come before them.
 #pragma once
 
 #include <map>
@@ -26,7 +26,9 @@ struct LocalEntry {
 // Immutable; any thread.  Decisions refer to it.
 class LocalNames {
  public:
-  LocalNames(const HostsFile& hosts, const std::map<std::string, Override>& overrides);
+  // `dns64`: the prefix of translated addresses, if there is one.
+  LocalNames(const HostsFile& hosts, const std::map<std::string, Override>& overrides,
+             const std::optional<IpPrefix>& dns64);
 
   // nullopt: not ours.  A name of the hosts file is answered for addresses and what hints at them;
   // its other types are left to the upstream.  An override is the whole of what there is at and
@@ -37,7 +39,9 @@ class LocalNames {
   bool has_name_below(std::string_view name) const;
 
   std::size_t hosts() const { return by_name_.size(); }
-  bool empty() const { return by_name_.empty() && by_address_.empty() && overrides_.empty(); }
+  bool empty() const {
+    return by_name_.empty() && by_address_.empty() && overrides_.empty() && !ipv4only_;
+  }
 
  private:
   struct Overriding {
@@ -46,14 +50,17 @@ class LocalNames {
   };
 
   void note_ancestors(std::string_view name);
+  void add_ipv4only(const IpPrefix& dns64);
 
   std::optional<Decision> decide_host(const Asked& asked) const;
   std::optional<Decision> decide_pointer(const Asked& asked) const;
   std::optional<Decision> decide_override(const Asked& asked) const;
+  std::optional<Decision> decide_ipv4only(const Asked& asked) const;
 
   TextMap<LocalEntry> by_name_;
   std::unordered_map<IpAddress, LocalEntry> by_address_;
   TextMap<Overriding> overrides_;
+  std::optional<LocalEntry> ipv4only_;
   // Hashes of the names above these, sorted: lists of blocked names are long.
   std::vector<std::uint64_t> ancestors_;
 };

@@ -24,8 +24,8 @@ class LocalNamesTest : public QueryFixture {
         "kind: ServiceEntry\n"
         "metadata: { name: api, namespace: default }\n"
         "spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }\n");
-    settings_.local =
-        std::make_shared<const LocalNames>(parse_hosts(kHosts), std::map<std::string, Override>{});
+    settings_.local = std::make_shared<const LocalNames>(
+        parse_hosts(kHosts), std::map<std::string, Override>{}, std::nullopt);
   }
   void expect(std::initializer_list<Row> rows) {
     for (const Row& row : rows) EXPECT_EQ(ask(row.question), row.answer) << row.question;
@@ -98,8 +98,40 @@ TEST(HostsFileTest, SkipsWhatItCannotUnderstand) {
   EXPECT_THAT(hosts.entries[1].names, testing::ElementsAre("good"));
   EXPECT_EQ(hosts.entries[2].address, *IpAddress::parse("fe80::1"));
   EXPECT_EQ(hosts.skipped, 3u);
-  EXPECT_EQ(hosts.first_skipped, 4u);
+  ASSERT_EQ(hosts.problems.size(), 3u);
+  EXPECT_EQ(hosts.problems.front().line, 4u);
   EXPECT_EQ(parse_hosts(std::string(1000, '\0')).entries.size(), 0u);
+}
+
+// Lists for other programs are often given as hosts files.
+TEST(HostsFileTest, NamesTheReasonAndTheRemedyOfALine) {
+  struct Case {
+    const char* line;
+    const char* message;
+  };
+  for (
+      const auto& [line, message] : {
+          Case{
+              "address=/ads.example/0.0.0.0",
+              R"("address=/ads.example/0.0.0.0" is not an IP address; this is a line of dnsmasq; write ADDRESS NAME)"},
+          {"ads.example 192.0.2.1",
+           R"("ads.example" is not an IP address; write the address before the name)"},
+          {"ads.example # blocked",
+           R"("ads.example" is not an IP address; write "0.0.0.0 NAME" to block a name)"},
+          {"||ads.example^",
+           R"("||ads.example^" is not an IP address; this is a rule of a content blocker; write ADDRESS NAME)"},
+          {"192.0.2.1", R"("192.0.2.1" has no name)"},
+          {"0.0.0.0 *.ads.example",
+           R"("*.ads.example" is not a domain name; write "ads.example", which covers all names below it)"},
+      }) {
+    const HostsFile hosts = parse_hosts(line);
+    ASSERT_EQ(hosts.problems.size(), 1u) << line;
+    EXPECT_EQ(hosts.problems.front().message, message);
+  }
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += "ads.example\n";
+  EXPECT_EQ(parse_hosts(many).skipped, 200u);
+  EXPECT_EQ(parse_hosts(many).problems.size(), HostsFile::kMaxProblems);
 }
 
 }  // namespace
