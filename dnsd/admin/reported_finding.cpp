@@ -16,7 +16,7 @@ void put_place(JsonWriter& json, const registry::ObjectPlace& place) {
 ReportedFinding reported(const registry::Finding& finding) {
   const bool is_error = finding.severity == registry::Severity::Error;
   return {is_error ? kInvalidId : kDoubtfulId,
-          is_error ? "error" : "warning",
+          registry::to_string(finding.severity),
           {finding.path, finding.line, finding.kind, finding.object},
           finding.field,
           finding.message};

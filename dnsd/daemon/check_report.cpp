@@ -5,10 +5,12 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/daemon/printed_lines.hpp"
 #include "dnsd/query/json_members.hpp"
+#include "registry/base/hash.hpp"
 #include "registry/base/percent_encoding.hpp"
 
 namespace meshdns::dnsd {
@@ -17,16 +19,48 @@ namespace {
 class TextReport final : public CheckReport {
  public:
   explicit TextReport(std::ostream& out) : out_(out), lines_(std::in_place, out) {}
-  void add(const registry::Finding& finding) override { lines_->print(finding); }
-  void add(const registry::MeshFinding& finding) override { lines_->print(finding); }
+  void add(const registry::Finding& finding) override { findings_.push_back(finding); }
+  void add(const registry::MeshFinding& finding) override {
+    print_findings();
+    lines_->print(finding);
+  }
   void end(const registry::CheckSummary& summary) override {
+    print_findings();
     lines_.reset();
     out_ << summary.to_string() << '\n';
   }
 
  private:
+  // Findings that say the same of so many objects are one line: they would hide all others.
+  static constexpr std::size_t kMaxEqual = 3;
+
+  // In what equal findings are equal.
+  static std::string sense_of(const registry::Finding& finding) {
+    return std::string(to_string(finding.severity)) + '\n' + finding.kind + '\n' + finding.field +
+           '\n' + finding.message;
+  }
+
+  void print_findings() {
+    TextMap<std::size_t> counts;
+    for (const auto& finding : findings_) ++counts[sense_of(finding)];
+    for (registry::Finding& finding : findings_) {
+      std::size_t& count = counts[sense_of(finding)];
+      const bool is_printed = finding.severity == registry::Severity::Error || count <= kMaxEqual;
+      if (!is_printed && count != kPrinted) {
+        finding.message += " (and " + std::to_string(count - 1) + " more like this)";
+        lines_->print(finding);
+        count = kPrinted;
+      } else if (is_printed) {
+        lines_->print(finding);
+      }
+    }
+    findings_.clear();
+  }
+  static constexpr std::size_t kPrinted = ~std::size_t{0};
+
   std::ostream& out_;
   std::optional<PrintedLines> lines_;
+  std::vector<registry::Finding> findings_;
 };
 
 class JsonReport final : public CheckReport {

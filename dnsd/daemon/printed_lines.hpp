@@ -33,7 +33,8 @@ class PrintedLines {
     if (finding.severity == registry::Severity::Error)
       print(finding.to_string());
     else if (has_room())
-      print(finding.to_string(), LogLevel::Warn);
+      print(finding.to_string(),
+            finding.severity == registry::Severity::Note ? LogLevel::Info : LogLevel::Warn);
   }
   void print(const registry::MeshFinding& finding) {
     if (finding.weight == registry::Weight::Error || has_room()) print(finding.to_string());

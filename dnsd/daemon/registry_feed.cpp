@@ -184,8 +184,12 @@ void RegistryFeed::report(const registry::OriginChange& change) {
         std::ranges::find(known->second, finding) != known->second.end())
       continue;
     const bool is_error = finding.severity == registry::Severity::Error;
-    ++(is_error ? counters_.errors : counters_.warnings);
-    log_.write(is_error ? LogLevel::Error : LogLevel::Warn, finding.to_string());
+    const bool is_note = finding.severity == registry::Severity::Note;
+    if (!is_note) ++(is_error ? counters_.errors : counters_.warnings);
+    log_.write(is_error  ? LogLevel::Error
+               : is_note ? LogLevel::Info
+                         : LogLevel::Warn,
+               finding.to_string());
   }
   if (change.findings.empty())
     findings_.erase(change.origin);

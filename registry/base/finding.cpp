@@ -3,6 +3,18 @@
 
 namespace meshdns::registry {
 
+std::string_view to_string(Severity severity) {
+  switch (severity) {
+    case Severity::Note:
+      return "note";
+    case Severity::Warning:
+      return "warning";
+    case Severity::Error:
+      return "error";
+  }
+  return "error";
+}
+
 std::string Finding::to_string() const {
   std::string out = path;
   if (line != 0) {
@@ -10,7 +22,8 @@ std::string Finding::to_string() const {
     out += std::to_string(line);
   }
   if (!out.empty()) out += ": ";
-  out += severity == Severity::Error ? "error: " : "warning: ";
+  out += registry::to_string(severity);
+  out += ": ";
   std::string subject = kind;
   if (!object.empty()) {
     if (!subject.empty()) subject += ' ';

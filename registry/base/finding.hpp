@@ -4,13 +4,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace meshdns::registry {
 
-enum class Severity : std::uint8_t { Warning, Error };
+// Note: nothing is wrong; a person may have expected something else.
+enum class Severity : std::uint8_t { Note, Warning, Error };
+std::string_view to_string(Severity severity);  // "note", "warning", "error"
 
-// Prints as `PATH:LINE: error|warning: KIND NAMESPACE/NAME: FIELD: message`; parts that are empty
-// are left out together with their separator.
+// Prints as `PATH:LINE: error|warning|note: KIND NAMESPACE/NAME: FIELD: message`; parts that are
+// empty are left out together with their separator.
 struct Finding {
   Severity severity = Severity::Error;
   std::string path;        // file, or the name of the source

@@ -152,6 +152,15 @@ Decoded read_with(const KindReader& reader, Report& report, const Field& root,
   return {Decoded::Outcome::Accepted, std::move(resource), std::move(key)};
 }
 
+// A directory of manifests often has other files: values.yaml, package.json.  With metadata it is
+// an object that has lost its type; a scalar may be the beginning of one that is being written.
+bool is_no_object(const Node& object, const TypeMeta& type, const DecodeOptions& options) {
+  if (!options.from_file || !type.kind.empty() || !type.api_version.empty()) return false;
+  return object.is_sequence() ||
+         (object.is_mapping() && object.find("metadata") == nullptr &&
+          object.find("kind") == nullptr && object.find("apiVersion") == nullptr);
+}
+
 }  // namespace
 
 TypeMeta type_of(const Node& object) {
@@ -176,6 +185,11 @@ Decoded decode_object(const Node& object, const TypeMeta& type,
       ((is_of_no_concern(type, any) && find_gateway_reader(type, options) == nullptr) ||
        (type.kind == to_string(Kind::ConfigMap) && is_other_config_map(object, options.from_file)));
   if (is_ignored && !is_type_in_doubt(problems)) return {};
+  if (problems.empty() && is_no_object(object, type, options)) {
+    report.add(Severity::Note, root.line(), {},
+               "no object: it has neither apiVersion nor kind; it is ignored");
+    return {};
+  }
   for (const DocumentProblem& problem : problems)
     report.add(Severity::Error, problem.line, printable(problem.field, 200), problem.message);
   if (!object.is_mapping())

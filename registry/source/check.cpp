@@ -194,8 +194,12 @@ void Checker::warn(const std::string& path, std::string message) {
 }
 
 void Checker::add(Finding finding) {
-  if (strictness_ == Strictness::WarningsAreErrors) finding.severity = Severity::Error;
-  ++(finding.severity == Severity::Error ? summary_.errors : summary_.warnings);
+  const bool is_raised =
+      strictness_ == Strictness::WarningsAreErrors && finding.severity == Severity::Warning;
+  if (is_raised) finding.severity = Severity::Error;
+  ++(finding.severity == Severity::Error     ? summary_.errors
+     : finding.severity == Severity::Warning ? summary_.warnings
+                                             : summary_.notes);
   listener_(finding);
 }
 

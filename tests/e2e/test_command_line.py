@@ -84,6 +84,57 @@ def test_check_ends_where_links_go_in_circles(tmp_path):
     assert result.stdout == "1 resources, 0 errors, 0 warnings\n"
 
 
+def test_check_notes_the_files_of_a_repository_that_are_no_objects(tmp_path):
+    others = {"values.yaml": "replicas: 2\nimage: { tag: v1 }\n", "Chart.yaml": "name: web\nversion: 0.1.0\n",
+              "kustomization.yaml": "resources: [api.yaml]\n", "package.json": '{"name": "web", "private": true}',
+              "docker-compose.yml": "services: { web: { image: web } }\n", "playbook.yaml": "- hosts: all\n"}
+    for name, text in others.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "api.yaml").write_text(to_yaml([API]))
+    for strict in ([], ["--strict"]):
+        result = run_tool("check", *strict, tmp_path)
+        assert result.returncode == 0, result.stdout
+        assert "1 resources, 0 errors, 0 warnings, 6 notes" in result.stdout
+        assert "note: no object: it has neither apiVersion nor kind; it is ignored (and 5 more like this)" in result.stdout
+        assert result.stdout.count("no object") == 1
+    for text in ("kind: ServiceEntry\n", "apiVersion: networking.istio.io/v1\n", "metadata: { name: api }\nspec: {}\n", "apiVers"):
+        (tmp_path / "slip.yaml").write_text(text)
+        assert run_tool("check", tmp_path).returncode == 1, text
+
+
+def test_check_counts_equal_warnings(tmp_path):
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop"}, "spec": {"ports": [{"port": 80}]}}
+    for count, lines in ((3, 3), (40, 1)):
+        path = tmp_path / f"{count}.yaml"
+        path.write_text("---\n".join(to_yaml([merge(service, {"metadata": {"name": f"s{i}"}})]) for i in range(count)))
+        result = run_tool("check", path)
+        assert result.stdout.count("no clusterIP") == lines
+        assert f", 0 errors, {count} warnings" in result.stdout
+        assert ("(and 39 more like this)" in result.stdout) == (count == 40)
+    found = yaml.safe_load(run_tool("check", "--format", "json", tmp_path / "40.yaml").stdout)["findings"]
+    assert len([f for f in found if "no clusterIP" in f["message"]]) == 40
+
+
+def test_check_names_the_invalid_lines_of_the_hosts_file(tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("\ufeff192.0.2.1 first.lan\naddress=/ads.example/0.0.0.0\n192.0.2.2 bad..name\n", encoding="utf-8")
+    config = tmp_path / "m.yaml"
+    config.write_text(f"hosts: {{ file: {hosts} }}\n")
+    result = run_tool("check", "--config", config)
+    assert result.returncode == 0
+    assert f"{hosts}:2: warning: " in result.stdout and "this is a line of dnsmasq; write ADDRESS NAME" in result.stdout
+    assert f'{hosts}:3: warning: "bad..name" is not a domain name' in result.stdout
+    assert f"{hosts}:1:" not in result.stdout
+
+
+def test_the_log_shows_the_first_invalid_line_of_the_hosts_file(workspace):
+    hosts = workspace.path / "hosts"
+    hosts.write_text("\ufeff192.0.2.1 first.lan\nads.example 192.0.2.1\n", encoding="utf-8")
+    daemon = workspace.daemon({"hosts": {"file": str(hosts)}})
+    daemon.wait_for_log(r"WARN ignored invalid lines of the hosts file .*first=2 reason=.*write the address before the name")
+    assert daemon.ask("first.lan.", "A").addresses() == ["192.0.2.1"]
+
+
 def test_check_warns_of_special_names_in_the_configuration(tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n192.0.2.1 a.example.org b.onion\n::1 c.localhost\n192.0.2.2 c.localhost\n")
