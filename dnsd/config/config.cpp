@@ -48,11 +48,20 @@ Result<std::vector<IpAddress>> parse_addresses_of_node(std::string_view text) {
   return addresses;
 }
 
+// Unspecified, broadcast or multicast: no single server has such an address.
+bool is_for_many(const IpAddress& ip) {
+  return ip.is_unspecified() || ip == IpAddress::v4({255, 255, 255, 255}) ||
+         IpPrefix::parse("224.0.0.0/4")->contains(ip) || IpPrefix::parse("ff00::/8")->contains(ip);
+}
+
 Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t default_port) {
   auto address = parse_socket_address(text, default_port);
   if (!address) return address;
   if (address->port == 0) return fail("cannot send to port 0");
-  if (address->ip.is_unspecified()) return fail(in_quotes(text) + " is not an address to send to");
+  if (is_for_many(address->ip)) return fail(in_quotes(text) + " is not an address to send to");
+  if (address->zone.empty() && IpPrefix::parse("fe80::/10")->contains(address->ip))
+    return fail(in_quotes(text) + " is link-local; write the interface, too, as in " +
+                in_quotes(SocketAddress{address->ip, address->port, "eth0"}.to_string()));
   return address;
 }
 
@@ -156,6 +165,11 @@ Result<UpstreamServer> parse_upstream_server(std::string_view text) {
   if (const auto scheme = text.find("://"); scheme != std::string_view::npos)
     return fail(in_quotes(text.substr(0, scheme + 3)) +
                 " is not supported; write \"IP:PORT\" or \"tls://IP:PORT#NAME\"");
+  if (text.starts_with('/'))
+    return fail(in_quotes(text) +
+                " is not an address; without upstream.servers, meshdns reads /etc/resolv.conf");
+  if (text == ".")
+    return fail("\".\" is not an address; upstream.servers has all names that no zone has");
   const auto address = parse_destination(text, kDnsPort);
   if (!address) return std::unexpected(address.error());
   return UpstreamServer{UpstreamTransport::Plain, *address, ""};

@@ -35,6 +35,7 @@ class Loader {
       report(problem.line, problem.field, problem.message);
     const schema::Place place(path_, findings_);
     if (auto config = config_codec().read(root, place)) config_ = *std::move(config);
+    warn_of_slips(root);
   }
 
   void report(std::uint32_t line, std::string field, std::string message) {
@@ -49,6 +50,43 @@ class Loader {
   }
 
  private:
+  void warn(const registry::Node& root, std::string_view section, std::string_view key,
+            std::string message) {
+    const registry::Node* const at = root.is_mapping() ? root.find(section) : nullptr;
+    const registry::Node* const value = at && at->is_mapping() ? at->find(key) : nullptr;
+    findings_.add({registry::Severity::Warning, std::string(path_), value ? value->line() : 0, "",
+                   "", std::string(section) + "." + std::string(key), std::move(message)});
+  }
+
+  // Values that are good alone, and not what was meant.
+  void warn_of_slips(const registry::Node& root) {
+    const std::string& domain = config_.mesh.cluster_domain;
+    if (domain.starts_with("svc."))
+      warn(root, "mesh", "cluster_domain",
+           "names of Services would end in \"svc." + domain + "\"; write " +
+               in_quotes(domain.substr(4)));
+    for (const UpstreamServer& server : config_.upstream.servers)
+      if (is_own(server.address)) warn_of_loop(root, "servers", server);
+    for (const auto& [zone, servers] : config_.upstream.zones)
+      for (const UpstreamServer& server : servers)
+        if (is_own(server.address)) warn_of_loop(root, "zones", server);
+  }
+
+  void warn_of_loop(const registry::Node& root, std::string_view key,
+                    const UpstreamServer& server) {
+    warn(root, "upstream", key,
+         in_quotes(server.to_string()) +
+             " is an address of server.listen: meshdns would ask itself; write another server");
+  }
+
+  bool is_own(const SocketAddress& server) const {
+    return std::ranges::any_of(config_.server.listen, [&](const SocketAddress& own) {
+      const bool is_same_host =
+          own.ip == server.ip || (own.ip.is_unspecified() && server.ip.is_loopback());
+      return is_same_host && own.port == server.port && own.port != 0;
+    });
+  }
+
   std::string_view path_;
   Config config_;
   registry::FindingList findings_{kMaxFindings};

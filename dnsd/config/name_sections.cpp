@@ -12,9 +12,21 @@ namespace {
 
 using Overrides = std::map<std::string, Override>;
 
+std::string remedy_for_override(std::string_view text) {
+  const std::string lower = to_lower(text);
+  if (lower == "nxdomain" || lower == "refused") return lower;
+  if (IpAddress::parse(text)) return "[" + in_quotes(text) + "]";
+  return R"(nxdomain, refused or a list of addresses, as in ["192.0.2.1"])";
+}
+
 std::optional<Override> read_override(const Node& node, const Place& place) {
   if (node.is_scalar() && node.text() == "nxdomain") return Override{OverrideAction::NxDomain, {}};
   if (node.is_scalar() && node.text() == "refused") return Override{OverrideAction::Refused, {}};
+  if (node.is_scalar() && !node.is_null()) {
+    place.error(node.line(), in_quotes(node.text()) + " is not an override; write " +
+                                 remedy_for_override(node.text()));
+    return std::nullopt;
+  }
   auto addresses = non_empty(list(address()), "write nxdomain to deny the name").read(node, place);
   if (!addresses) return std::nullopt;
   return Override{OverrideAction::Addresses, *std::move(addresses)};

@@ -59,10 +59,27 @@ bool may_have_zone(const IpAddress& ip) {  // link-local unicast and multicast
   return ip.is_v6() && ((o[0] == 0xfe && (o[1] & 0xc0) == 0x80) || o[0] == 0xff);
 }
 
+// Habits of other servers.
+std::string remedy_for_address(std::string_view text) {
+  const std::size_t at = text.find('@');
+  if (at != std::string_view::npos && IpAddress::parse(text.substr(0, at))) {
+    const bool is_v6 = text.find(':') < at;
+    const std::string ip(text.substr(0, at));
+    return "; write " +
+           in_quotes((is_v6 ? "[" + ip + "]:" : ip + ":") + std::string(text.substr(at + 1)));
+  }
+  if (text.empty()) return R"(; for all addresses write "0.0.0.0:PORT" and "[::]:PORT")";
+  if (std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }))
+    return "; a port alone is not enough: write \"127.0.0.1:" + std::string(text) + "\"";
+  if (text.starts_with('/')) return "; a file cannot stand here";
+  if (IpPrefix::parse(text)) return "; write one address, not a prefix";
+  return {};
+}
+
 Result<SocketAddress> parse_ip_and_zone(std::string_view text) {
   const auto percent = text.find('%');
   const auto ip = IpAddress::parse(text.substr(0, percent));
-  if (!ip) return fail(in_quotes(text) + " is not an IP address");
+  if (!ip) return fail(in_quotes(text) + " is not an IP address" + remedy_for_address(text));
   if (percent == std::string_view::npos) return SocketAddress{*ip, 0, ""};
   const std::string_view zone = text.substr(percent + 1);
   if (!may_have_zone(*ip)) return fail(in_quotes(text) + " has a zone but is not link-local");

@@ -71,6 +71,19 @@ std::vector<std::string> reverse_zones(const IpPrefix& prefix) {
   return zones;
 }
 
+// Habits of other servers.
+std::string remedy_for_domain(std::string_view text) {
+  std::string_view below = text;
+  if (below.starts_with('*')) below.remove_prefix(1);
+  if (below.starts_with('.') && parse_domain(below.substr(1)))
+    return "; write " + in_quotes(below.substr(1)) + ", which covers all names below it";
+  if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+    return "; write its ASCII form (xn--...), which the program idn2 prints";
+  if (IpPrefix::parse(text) || text.find("://") != std::string_view::npos)
+    return "; write the name of a domain, such as \"corp.example\"";
+  return {};
+}
+
 bool is_domain_label(std::string_view label) {
   return !label.empty() && label.size() <= 63 && std::ranges::all_of(label, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -151,12 +164,14 @@ Result<double> parse_share(std::string_view text) {
 
 Result<std::string> parse_domain(std::string_view text) {
   std::string name = canonical_host(text);
-  if (name.empty() || name.size() > kMaxHostLength)
-    return fail(in_quotes(text) + " is not a domain name");
+  const auto refuse = [&] {
+    return fail(in_quotes(text) + " is not a domain name" + remedy_for_domain(text));
+  };
+  if (name.empty() || name.size() > kMaxHostLength) return refuse();
   const bool labels_good = std::ranges::all_of(std::views::split(name, '.'), [](const auto& label) {
     return is_domain_label(std::string_view(label.begin(), label.end()));
   });
-  if (!labels_good) return fail(in_quotes(text) + " is not a domain name");
+  if (!labels_good) return refuse();
   return name;
 }
 

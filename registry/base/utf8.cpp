@@ -45,7 +45,8 @@ bool is_utf8(std::string_view text) {
 std::optional<UnreadableByte> find_unreadable(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t size = character_size(text.substr(at));
-    if (size == 0) return UnreadableByte{at, "invalid UTF-8 sequence"};
+    if (size == 0) return UnreadableByte{at, "not UTF-8 text: invalid sequence"};
+    if (text[at] == '\0') return UnreadableByte{at, "NUL octets are not allowed"};
     if (is_forbidden_control(text[at]))
       return UnreadableByte{at, "control characters are not allowed"};
     at += size;

@@ -134,8 +134,8 @@ ReadResult read_handwritten_yaml(std::string_view text, TreeBuilder& builder) {
   // yaml-cpp replaces what is not UTF-8; a file that is damaged has to be refused.
   if (const auto bad = find_unreadable(text)) {
     const auto lines = std::ranges::count(text.substr(0, bad->offset), '\n');
-    return std::unexpected(SyntaxError{static_cast<std::uint32_t>(lines) + 1,
-                                       "not UTF-8 text: " + std::string(bad->reason)});
+    return std::unexpected(
+        SyntaxError{static_cast<std::uint32_t>(lines) + 1, std::string(bad->reason)});
   }
   // yaml-cpp takes the end of the text for a closing quote, but not the end of the document.
   PlainColons colons(text);

@@ -27,10 +27,15 @@ std::string label_fault(std::string_view label) {
   if (label.empty()) return "has an empty label";
   if (label.size() > kMaxLabelOctets) return "has a label of more than 63 octets";
   if (label.find('*') != std::string_view::npos) return "has a wildcard that is not leftmost";
-  if (label.find('_') != std::string_view::npos) return "has an underscore; use a hyphen";
+  if (label.find('_') != std::string_view::npos)
+    return "has an underscore, which Istio and Kubernetes refuse; use a hyphen, or a hosts file "
+           "(hosts.file)";
   if (label.front() == '-' || label.back() == '-')
     return "has a label that begins or ends with a hyphen";
-  return "has a character that is not a letter, digit or hyphen";
+  const bool is_ascii = std::ranges::all_of(label, [](char c) { return (c & 0x80) == 0; });
+  return std::string("has a character that is not a letter, digit or hyphen") +
+         (is_ascii ? ""
+                   : "; write the ASCII form of the name (xn--...), which the program idn2 prints");
 }
 
 std::string_view without_final_dot(std::string_view name) {

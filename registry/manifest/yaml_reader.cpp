@@ -80,7 +80,9 @@ class YamlReader {
       // The reader knows only the offset.
       const auto end = std::min(parser.problem_offset, text_.size());
       const auto lines = std::count(text_.begin(), text_.begin() + static_cast<long>(end), '\n');
-      return {first_line_ + static_cast<std::uint32_t>(lines), "not UTF-8 text: " + message};
+      const bool is_utf8 = message.starts_with("control characters");
+      return {first_line_ + static_cast<std::uint32_t>(lines),
+              is_utf8 ? message : "not UTF-8 text: " + message};
     }
     if (parser.context != nullptr)
       message = std::string(parser.context) + " (from line " +

@@ -29,13 +29,14 @@ TEST(Utf8Test, FindsTheFirstByteThatNoFileMayHave) {
   const auto invalid = find_unreadable("ab\xffgh\x01");
   ASSERT_TRUE(invalid);
   EXPECT_EQ(invalid->offset, 2U);
-  EXPECT_EQ(invalid->reason, "invalid UTF-8 sequence");
-  for (const std::string& text : {"abc\0"s, "abc\x01"s, "abc\x7f"s, "abc\x1b"s}) {
+  EXPECT_EQ(invalid->reason, "not UTF-8 text: invalid sequence");
+  for (const std::string& text : {"abc\x01"s, "abc\x7f"s, "abc\x1b"s}) {
     const auto control = find_unreadable(text);
     ASSERT_TRUE(control);
     EXPECT_EQ(control->offset, 3U);
     EXPECT_EQ(control->reason, "control characters are not allowed");
   }
+  EXPECT_EQ(find_unreadable("abc\0"s)->reason, "NUL octets are not allowed");
 }
 
 }  // namespace
