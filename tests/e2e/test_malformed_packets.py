@@ -247,6 +247,67 @@ def test_does_not_implement_other_opcodes(server, opcode, transport):
     assert server.upstream.received("api.example.org.") == []
 
 
+AXFR, IXFR, ANY, CHAOS = 252, 251, 255, 3
+NO_QUESTION_TYPES = {0, 41, 249, 250, 253, 254}  # 0, OPT, TKEY, TSIG, MAILB, MAILA
+TYPES = sorted(NO_QUESTION_TYPES | {24, AXFR, IXFR, ANY, 65535})
+CLASSES = [0, 1, 2, CHAOS, 4, 254, 255, 65535]
+
+
+def expected_rcodes(opcode, qclass, qtype):
+    if opcode != 0:
+        return {dns.rcode.NOTIMP}
+    if qclass == CHAOS:  # names of the server alone
+        return {dns.rcode.REFUSED, dns.rcode.FORMERR, dns.rcode.NXDOMAIN, dns.rcode.NOERROR}
+    if qclass != 1:
+        return {dns.rcode.REFUSED, dns.rcode.FORMERR}
+    if qtype in NO_QUESTION_TYPES:
+        return {dns.rcode.FORMERR, dns.rcode.REFUSED}
+    return {dns.rcode.REFUSED} if qtype in (AXFR, IXFR) else {dns.rcode.NOERROR}
+
+
+@TRANSPORTS
+def test_no_opcode_class_or_meta_type_reaches_an_upstream(server, transport):
+    """Each with the record of its type in the additional section, too: UPDATE, TKEY and signatures are not taken."""
+    with (open_udp if transport == "udp" else open_tcp)(server.server) as sock:
+        sock.settimeout(seconds(3))
+        for opcode in range(16):
+            for qclass in CLASSES:
+                for qtype in TYPES:
+                    wire = header(flags=opcode << 11 | RD, ar=int(qtype in (24, 249, 250)))
+                    wire += API + struct.pack("!HH", qtype, qclass)
+                    if qtype in (24, 249, 250):
+                        wire += record(qtype, b"\0" * 18)
+                    if transport == "udp":
+                        sock.send(wire)
+                        answer = sock.recv(4096)
+                    else:
+                        sock.sendall(struct.pack("!H", len(wire)) + wire)
+                        answer = read_frame(sock)
+                    case = (opcode, qclass, qtype, answer.hex())
+                    assert answer[:2] == wire[:2] and answer[2] & 0xF8 == 0x80 | opcode << 3, case
+                    assert answer[3] & 0xF in expected_rcodes(opcode, qclass, qtype), case
+    # SIG is a type of records, which the registry does not have.
+    assert {query.rdtype for query in server.upstream.received("api.example.org.")} <= {"SIG"}
+    still_answers(server)
+
+
+# NSID, cookie, keepalive, padding, error reporting, client subnet, and one that nobody knows.
+REPEATED = {"nsid": (3, b""), "cookie": (10, b"12345678"), "keepalive": (11, b""), "padding": (12, b""),
+            "report channel": (18, b"\0"), "subnet": (8, bytes.fromhex("0001180000c63364"[:14])), "unknown": (65001, b"")}
+
+
+@pytest.mark.parametrize("option", REPEATED)
+def test_an_option_thousands_of_times_costs_no_more_than_its_octets(server, option):
+    code, data = REPEATED[option]
+    one = struct.pack("!HH", code, len(data)) + data
+    for count in (2, 5_000):
+        wire = header(ar=1) + QUESTION + opt(options=one * count)
+        answer = reply_of(server, wire, "tcp")
+        assert answer[3] & 0xF in (dns.rcode.NOERROR, dns.rcode.FORMERR)
+        assert len(answer) < 400, "an option is answered once"
+    still_answers(server)
+
+
 @TRANSPORTS
 @pytest.mark.parametrize("version", [1, 2, 255])
 def test_says_badvers_to_unknown_edns_versions(server, version, transport):
