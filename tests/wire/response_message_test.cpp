@@ -7,6 +7,7 @@
 
 #include "octets.hpp"
 #include "wire/ldns.hpp"
+#include "wire/rdata_shape.hpp"
 #include "wire/record_text.hpp"
 
 namespace meshdns::wire {
@@ -376,6 +377,109 @@ TEST(ResponseMessageTest, ReadsTheWorstMessageInBoundedTime) {
   const auto response = parse(message);
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(response->answer.back().rdata.size(), 255u);
+}
+
+// Rdata of `shape` whose names are `name`.
+std::string rdata_of(std::string_view shape, const std::string& name) {
+  std::string rdata;
+  for (const char c : shape) {
+    if (c == 'n')
+      rdata += name;
+    else if (c == 's' || c == 'S')
+      rdata += "\1x";
+    else
+      rdata.append(static_cast<std::size_t>(c - '0'), '\1');
+  }
+  return rdata;
+}
+
+// A message with a record of each type whose shape is known, in each section.
+struct ManyTypes {
+  explicit ManyTypes(unsigned first) {
+    for (unsigned type = 1; type <= 0xffff; ++type)
+      if (rdata_shape(static_cast<Type>(type), Class::In) != nullptr) types.push_back(type);
+    const auto each = static_cast<unsigned>(types.size());
+    message.header(kReply, 1, each, each, each).question("a.example");
+    for (int section = 0; section < 3; ++section)
+      for (unsigned i = 0; i < each; ++i) {
+        const auto type = static_cast<Type>(types[(first + i) % each]);
+        message.pointer(12).record(type, 60, rdata_of(rdata_shape(type, Class::In), kPointer));
+      }
+  }
+  inline static const std::string kPointer = Message().pointer(12).string();
+  std::vector<unsigned> types;
+  Message message;
+};
+
+TEST(ResponseMessageTest, RefusesCountsThatLieWhateverTheTypes) {
+  const std::size_t types = ManyTypes(0).types.size();
+  ASSERT_GT(types, 10u);
+  for (unsigned first = 0; first < types; ++first) {
+    Octets message = ManyTypes(first).message;
+    const auto good = parse(message);
+    ASSERT_TRUE(good.has_value()) << good.error().message;
+    for (const std::size_t at : {4u, 6u, 8u, 10u}) {
+      const unsigned count = message[at] << 8U | message[at + 1];
+      for (const unsigned lie : {0u, count - 1, count + 1, 255u, 4096u, 65535u}) {
+        if (lie == count) continue;
+        Octets wrong = message;
+        wrong[at] = static_cast<std::uint8_t>(lie >> 8U);
+        wrong[at + 1] = static_cast<std::uint8_t>(lie);
+        EXPECT_FALSE(parse(wrong).has_value()) << at << ": " << lie;
+      }
+    }
+  }
+}
+
+TEST(ResponseMessageTest, RefusesNamesThatDoNotEndWithTheirRecord) {
+  for (const unsigned number : ManyTypes(0).types) {
+    const auto type = static_cast<Type>(number);
+    const std::string shape = rdata_shape(type, Class::In);
+    if (shape.find('n') == std::string::npos) continue;
+    for (const std::string& name :
+         {std::string("\x3f"
+                      "a"),
+          std::string("\1a"), std::string("\1a\xc0"), std::string("\xc0"),
+          Message().pointer(0x3fff).string(), std::string("\1a\0\0", 4)}) {
+      // The octets behind the record would end the name.
+      const Octets message = Message()
+                                 .header(kReply, 1, 1, 0, 1)
+                                 .question("a.example", type)
+                                 .pointer(12)
+                                 .record(type, 60, rdata_of(shape, name))
+                                 .u8(0)
+                                 .record(Type::A, 60, "\1\1\1\1");
+      EXPECT_FALSE(parse(message).has_value()) << number << " " << shape;
+    }
+  }
+}
+
+TEST(ResponseMessageTest, ReadsAMessageOfTheLargestSizeOfEachType) {
+  for (const unsigned number : ManyTypes(0).types) {
+    const auto type = static_cast<Type>(number);
+    const std::string rdata = rdata_of(rdata_shape(type, Class::In), ManyTypes::kPointer);
+    const auto count = static_cast<unsigned>(
+        std::min(kMaxResponseRecords, (kMaxMessageSize - 30) / (rdata.size() + 12)));
+    Message message;
+    message.header(kReply, 1, count).question("a.example", type);
+    for (unsigned i = 0; i < count; ++i) message.pointer(12).record(type, 60, rdata);
+    ASSERT_LE(message.size(), kMaxMessageSize);
+    const auto response = parse(message);
+    ASSERT_TRUE(response.has_value()) << number << ": " << response.error().message;
+    EXPECT_EQ(response->answer.size(), count);
+  }
+}
+
+TEST(ResponseMessageTest, KeepsLittleOfAnOptionThatComesThousandsOfTimes) {
+  for (const unsigned code : {3u, 8u, 10u, 11u, 12u, 15u, 18u, 65001u}) {
+    std::string options;
+    for (int i = 0; i < 5'000; ++i) options += Message().option(code, "12345678").string();
+    const auto response =
+        parse(Message().header(kReply, 1, 0, 0, 1).question("a.example").opt(1232, options));
+    ASSERT_TRUE(response.has_value()) << code << ": " << response.error().message;
+    EXPECT_LE(response->extended_errors.size(), 16u);
+    EXPECT_LE(response->cookie.size(), 40u);
+  }
 }
 
 TEST(IsReplyToTest, WantsEverythingToMatch) {
