@@ -92,8 +92,8 @@ class ServiceEntryReader {
       report_.error(*endpoints_, "cannot be given together with workloadSelector; remove one");
     if (entry_.resolution == Resolution::None)
       report_.warning(*selector,
-                      "has no effect with resolution NONE: connections go to their "
-                      "original destination");
+                      "has no effect on connections with resolution NONE, which go to their "
+                      "original destination; it selects the addresses of answers");
   }
 
   void read_hosts() {
