@@ -13,7 +13,7 @@ namespace {
 using Overrides = std::map<std::string, Override>;
 
 std::string remedy_for_override(std::string_view text) {
-  const std::string lower = to_lower(text);
+  std::string lower = to_lower(text);
   if (lower == "nxdomain" || lower == "refused") return lower;
   if (IpAddress::parse(text)) return "[" + in_quotes(text) + "]";
   return R"(nxdomain, refused or a list of addresses, as in ["192.0.2.1"])";
