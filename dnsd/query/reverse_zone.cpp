@@ -103,7 +103,7 @@ bool has_address_below(const View& view, std::string_view name, std::string_view
   for (unsigned i = 0; i < probes; ++i) {
     const std::uint8_t front = partial.missing == 1 && !is_v4 ? octets[15] & 0xf0 : 0;
     octets[15] = static_cast<std::uint8_t>(front | i);
-    if (view.has_reverse(IpAddress::v6(octets), hosts_left)) return true;
+    if (view.has_reverse(IpAddress::v6(octets), hosts_left) || hosts_left == 0) return true;
     octets[15] = front;
   }
   return false;
@@ -137,6 +137,15 @@ Decision decide_known_address(const Asked& asked, Decision decision) {
   decision.verdict = pointer ? Verdict::Pointers : Verdict::NoData;
   decision.why = pointer ? "the address is that of a known name"
                          : "a known address has PTR records and nothing else";
+  return decision;
+}
+
+// A walk over the address's hosts that ended before all were looked at, without a name.  Outside
+// the mesh somebody else may know the address: objects that only claim it do not keep it from him.
+Decision decide_cut_short(const View& view, Decision decision) {
+  if (decision.zone.empty() && !view.is_assigned_address(decision.address)) return decision;
+  decision.verdict = Verdict::Overworked;
+  decision.why = "too many objects have the address";
   return decision;
 }
 
@@ -178,8 +187,9 @@ Decision decide_reverse(const View& view, const Asked& asked) {
   decision.address = reverse->address;
   if (reverse->missing == 0) {
     std::size_t hosts_left = View::kMaxReverseHosts;
-    if (!view.has_reverse(reverse->address, hosts_left)) return decision;
-    return decide_known_address(asked, decision);
+    if (view.has_reverse(reverse->address, hosts_left))
+      return decide_known_address(asked, decision);
+    return hosts_left == 0 ? decide_cut_short(view, decision) : decision;
   }
   if (decision.zone.empty()) return decision;
   if (!has_address_below(view, asked.name, decision.zone, *reverse,

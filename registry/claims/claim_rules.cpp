@@ -50,6 +50,10 @@ constexpr std::array kRules = {
     ClaimRule{Claim::ReverseOfOthersAddress, "Service, EndpointSlice, ServiceImport",
               "the reverse name of a Pod's or Service's address of another namespace", kAllowed,
               kRefused, false, ""},
+    ClaimRule{Claim::ReverseOfOutsideAddress, "Service, EndpointSlice",
+              "the reverse name of an address that no known Pod has, by an endpoint without a Pod, "
+              "for clients of other namespaces",
+              kAllowed, kRefused, true, ""},
     ClaimRule{Claim::HiddenAliasTarget, "Service",
               "an alias (`externalName`) to a name that is hidden from the client", kRefused,
               kRefused, false, ""},

@@ -30,6 +30,7 @@ enum class Claim : std::uint8_t {
   // Objects of a Service's namespace.
   OwnService,
   ReverseOfOthersAddress,
+  ReverseOfOutsideAddress,
   HiddenAliasTarget,
   // A name that an object gives to a gateway (`mesh.gateway_names`).
   GatewayName,

@@ -206,6 +206,27 @@ ServiceParts::ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod
   std::size_t size = 0;
   for (const auto& part : parts_) size += size_of(*part);
   room_ = std::max(kAlways, kShare * size);
+  find_first_parts();
+}
+
+void ServiceParts::find_first_parts() {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const ServiceRecord& part = *parts_[i];
+    if (part.provider != Provider::ServiceEntry || part.placeholder) continue;
+    if (part.is_public()) {
+      first_public_ = std::min(first_public_, i);
+      continue;
+    }
+    for (const SymbolRef& ns : part.exports->namespaces) first_exported_.push_back({ns.get(), i});
+  }
+  std::ranges::stable_sort(first_exported_, {}, &Exported::ns);
+  const auto later = std::ranges::unique(first_exported_, {}, &Exported::ns);
+  first_exported_.erase(later.begin(), later.end());
+}
+
+std::size_t ServiceParts::first_exported_to(const Symbol* client_ns) const {
+  const auto found = std::ranges::lower_bound(first_exported_, client_ns, {}, &Exported::ns);
+  return found != first_exported_.end() && found->ns == client_ns ? found->part : kNone;
 }
 
 ServiceParts::~ServiceParts() {

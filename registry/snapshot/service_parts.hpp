@@ -48,6 +48,13 @@ class ServiceParts final : public RefCounted {
   // name is that of the sources without `cluster`.
   std::span<const SymbolRef> clusters() const { return clusters_; }
 
+  // Of the entries' parts, the oldest that is public, and the oldest that names `client_ns` in its
+  // exportTo; kNone: there is none.  So what a client may see of all parts is known after a look at
+  // two of them.
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::size_t first_public() const { return first_public_; }
+  std::size_t first_exported_to(const Symbol* client_ns) const;
+
   // The service of a client that sees these parts; it lives as long as this object.  The first
   // question for a set of several parts takes a lock and allocates.  If the kept services would
   // take many times the memory of the parts, the result is the first part that has an answer.
@@ -66,6 +73,7 @@ class ServiceParts final : public RefCounted {
   };
   static constexpr std::size_t kLists = 64;
 
+  void find_first_parts();
   const Kept* find(std::size_t list, const Set& visible) const;
   const ServiceRecord& keep(std::size_t list, const Set& visible) const;
   const ServiceRecord& first_with_answer(const Set& visible) const;
@@ -74,6 +82,12 @@ class ServiceParts final : public RefCounted {
   const bool pod_names_;
   const Ref<const NetworkGateways> gateways_;
   const std::vector<SymbolRef> clusters_;
+  struct Exported {
+    const Symbol* ns;
+    std::size_t part;
+  };
+  std::size_t first_public_ = kNone;
+  std::vector<Exported> first_exported_;  // by ns
   mutable std::array<std::atomic<const Kept*>, kLists> lists_{};
   mutable std::mutex mutex_;
   mutable std::size_t room_;  // guarded by mutex_: addresses and endpoints that may still be kept

@@ -232,6 +232,7 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   std::size_t for_every_port = 0;
   for (const auto& listener : sidecar.egress) {
     const std::uint16_t port = listener.protocol == "HTTP_PROXY" ? 0 : listener.port;
+    scope->depends_on_ports_ |= port != 0;
     const bool excludes = std::ranges::any_of(
         listener.hosts, [](const std::string& host) { return host.starts_with('~'); });
     Draft* draft = &plain;

@@ -112,6 +112,8 @@ class SidecarScope final : public RefCounted {
   // Whether a service of the host, of that namespace and with those ports (null = none), is
   // imported.  ScopedHost asks faster about many of one host.
   bool imports(std::string_view host, const Symbol* ns, const PortList* ports) const;
+  // Whether the ports of a service matter: a listener is for one port.
+  bool depends_on_ports() const { return depends_on_ports_; }
   // Those for every port come first, then by port.
   std::span<const ListenerScope> listeners() const { return listeners_; }
   const StoredRef& source() const { return source_; }
@@ -126,6 +128,7 @@ class SidecarScope final : public RefCounted {
   bool any_listener(const PortList* ports, const Matches& matches) const;
 
   std::vector<ListenerScope> listeners_;
+  bool depends_on_ports_ = false;
   std::size_t for_every_port_ = 0;  // so many of them, the first
   std::vector<SymbolRef> held_;
   StoredRef source_;

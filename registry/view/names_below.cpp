@@ -67,7 +67,7 @@ bool View::may_import_below(const NonTerminal& entry, const ListenerScope& liste
                             const EgressHost& egress, bool is_narrower, std::size_t& looks) const {
   if (!egress.wildcard) {
     const HostEntry* host = snapshot_.find_host(egress.suffix);
-    return host != nullptr && choose(*host, nullptr) != nullptr;
+    return host != nullptr && choose(*host);
   }
   const NonTerminal* const below =
       is_narrower ? snapshot_.find_non_terminal(egress.suffix) : &entry;

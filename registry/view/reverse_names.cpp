@@ -21,16 +21,6 @@ constexpr std::size_t kPartsPerStep = 16;
 // Units of work (View::limit_work) of a look at a host.
 constexpr std::size_t kUnitsPerStep = 8;
 
-// The cost of choosing a service of the host, beyond that of a usual host.
-std::size_t extra_steps(const HostEntry& host) {
-  std::size_t parts = 0;
-  const auto records = host.records();
-  for (const ServiceRecord* record :
-       records.first(std::min(records.size(), View::kMaxReverseHosts)))
-    if (record->parts() != nullptr) parts += record->parts()->all().size();
-  return parts / kPartsPerStep;
-}
-
 bool has_address(const AddressView& view, const IpAddress& address) {
   if (address.is_v4())
     return std::ranges::any_of(view.v4, [&](const auto& o) { return IpAddress::v4(o) == address; });
@@ -73,26 +63,41 @@ class FirstNamespaces {
   std::size_t count_ = 0;
 };
 
-// Calls `visit(use)` in the order in which names are looked for, until it returns false: cluster
-// IPs; Services of the namespaces of the Pods that hold the address; other Services; claims of the
-// client's own namespace; other claims.
+// Uses of one kind and namespace that are looked at before the rest of any: no namespace moves the
+// names of others out of reach.  Those of the first namespaces, and of others.
+constexpr std::size_t kShareOfFirst = 32;
+constexpr std::size_t kShareOfOthers = 8;
+
+// Calls `visit(use)` in the order in which names are looked for, until it returns false: the share
+// of the client's namespace and of those of the Pods that hold the address, then that of each other
+// one, then the rest.  Within each: cluster IPs, other addresses of Services, claims.
 template <typename Visit>
 void for_each_use(const ReverseEntry& entry, const PodEntry* pods, const Symbol* client_ns,
                   const Visit& visit) {
-  FirstNamespaces holders;
+  FirstNamespaces first;
+  first.add(client_ns);
   if (pods != nullptr)
-    for (const SymbolRef& ns : pods->holders) holders.add(ns.get());
-  FirstNamespaces clients;
-  clients.add(client_ns);
-  for (const auto& [kind, first] :
-       {std::pair{UseKind::ClusterIp, FirstNamespaces()}, std::pair{UseKind::Service, holders},
-        std::pair{UseKind::Claim, clients}}) {
-    for (const std::uint32_t tag : first.tags())
-      for (const AddressUse& use : entry.uses(kind, tag))
+    for (const SymbolRef& ns : pods->holders) first.add(ns.get());
+  constexpr std::array kKinds = {UseKind::ClusterIp, UseKind::Service, UseKind::Claim};
+  for (const UseKind kind : kKinds)
+    for (const std::uint32_t tag : first.tags()) {
+      const auto uses = entry.uses(kind, tag);
+      for (const AddressUse& use : uses.first(std::min(uses.size(), kShareOfFirst)))
         if (!visit(use)) return;
-    for (const AddressUse& use : entry.uses(kind))
-      if (!first.has(use.ns_tag()) && !visit(use)) return;
-  }
+    }
+  for (const bool is_rest : {false, true})
+    for (const UseKind kind : kKinds) {
+      std::uint32_t tag = 0;
+      std::size_t number = 0;  // of the namespace's uses
+      for (const AddressUse& use : entry.uses(kind)) {
+        number = use.ns_tag() == tag ? number + 1 : 0;
+        tag = use.ns_tag();
+        const bool is_of_first = first.has(tag);
+        const bool is_due = is_of_first ? is_rest && number >= kShareOfFirst
+                                        : is_rest == (number >= kShareOfOthers);
+        if (is_due && !visit(use)) return;
+      }
+    }
 }
 
 }  // namespace
@@ -121,6 +126,10 @@ class View::AddressOwners {
   }
 
   const PodEntry* pods() const { return pods_; }
+  // A Pod has the address, or the API server gave it to a Service: nobody else's word counts.
+  bool is_assigned() const {
+    return (pods_ != nullptr && pods_->has_pod) || holder_ != nullptr || has_several_;
+  }
   // The address is one of a Service, of its endpoints or of a Pod.
   bool is_cluster_address() const { return is_cluster_address_; }
   // A Pod or a Service of another namespace has the address, and none of the service's own.
@@ -152,6 +161,10 @@ class View::AddressOwners {
   bool has_several_ = false;        // Services of several namespaces have it
 };
 
+bool View::is_assigned_address(const IpAddress& address) const {
+  return AddressOwners(snapshot_, address, find_reverse(snapshot_, address)).is_assigned();
+}
+
 bool View::is_cluster_address(const IpAddress& address) const {
   return AddressOwners(snapshot_, address, find_reverse(snapshot_, address)).is_cluster_address();
 }
@@ -167,16 +180,19 @@ bool View::may_name(const ServiceRecord& service, const AddressUse& use,
     return ruling_of(claim, ns, settings()) != Ruling::Refused;
   };
   if (service.is_claim())
-    return (is_allowed(Claim::ReverseOfClusterAddress) || !owners.is_cluster_address()) &&
-           (is_allowed(Claim::ReverseForOthers) || client_.ns == service.ns);
+    // A namespace keeps its own names, whatever others write into their slices.
+    return client_.ns == service.ns
+               ? is_allowed(Claim::ReverseOfClusterAddress) || !owners.is_assigned()
+               : (is_allowed(Claim::ReverseOfClusterAddress) || !owners.is_cluster_address()) &&
+                     is_allowed(Claim::ReverseForOthers);
   return is_allowed(Claim::ReverseOfOthersAddress) || !owners.has_other(service);
 }
 
-// How a service names an address, by both visibility and claim rules.
+// How a service that may name an address does it.
 View::Naming View::naming_of(const HostEntry& host, const ServiceRecord& service,
                              const AddressUse& use, const IpAddress& address,
-                             const AddressOwners& owners, std::size_t& steps_left) const {
-  if (!may_name(service, use, owners) || yields(service, host.host(), nullptr)) return Naming::None;
+                             std::size_t& steps_left) const {
+  if (yields(service, host.host(), nullptr)) return Naming::None;
   // The endpoints of other clusters have names below that of the client's cluster.
   const ServiceRecord* const all = cluster_parts(host, service).all;
   const bool has_others =
@@ -221,10 +237,13 @@ void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
       if (!go_on || hosts_left == 0 || is_exhausted()) return;
       spend(kUnitsPerStep);
       --hosts_left;
-      hosts_left -= std::min(hosts_left, extra_steps(host));
-      const ServiceRecord* service = choose(host, nullptr);
-      if (service == nullptr || !is_by(use, *service->ns)) return;
-      const Naming naming = naming_of(host, *service, use, address, owners, hosts_left);
+      const Seen seen = choose(host);
+      if (!seen || !is_by(use, *seen.service->ns) || !may_name(*seen.service, use, owners)) return;
+      if (seen.parts != nullptr)
+        hosts_left -= std::min(hosts_left, seen.parts->all().size() / kPartsPerStep);
+      const ServiceRecord* const service = whole(host, seen);
+      if (service == nullptr) return;
+      const Naming naming = naming_of(host, *service, use, address, hosts_left);
       if (naming != Naming::None) go_on = visit(host, *service, naming);
     });
     return go_on && hosts_left != 0;
@@ -239,6 +258,12 @@ void View::for_each_endpoint_at(const HostEntry& host, const ServiceRecord& serv
                                        ? of.all->endpoints()
                                        : service.endpoints();
   if (service.provider == Provider::ServiceEntry || list == nullptr) return;
+  // Anybody may write a slice with an address of the outside.
+  const PodEntry* const pods = snapshot_.find_pod(address);
+  const bool needs_pod =
+      settings().claims == Claims::Strict && service.provider == Provider::Kubernetes &&
+      client_.ns != service.ns && (pods == nullptr || !pods->has_pod) &&
+      ruling_of(Claim::ReverseOfOutsideAddress, service.ns->text(), settings()) == Ruling::Refused;
   // A name that the client's cluster has, too, leads to the endpoint there.
   const auto is_others_name = [&](const EndpointEntry& endpoint) {
     return of.own != nullptr && of.all != nullptr &&
@@ -247,7 +272,7 @@ void View::for_each_endpoint_at(const HostEntry& host, const ServiceRecord& serv
   };
   const auto is_it = [&](const EndpointEntry& endpoint) {
     return endpoint.address == address && endpoint.ready && reaches(endpoint) &&
-           !is_others_name(endpoint);
+           (!needs_pod || !endpoint.pod_name.empty()) && !is_others_name(endpoint);
   };
   if (!list->index.is_made()) {
     for (const EndpointEntry& endpoint : list->entries)
@@ -271,7 +296,7 @@ bool View::has_reverse(const IpAddress& address, std::size_t& hosts_left) const 
                     });
                   return !found;
                 });
-  return found || hosts_left == 0;
+  return found;
 }
 
 std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {

@@ -125,82 +125,144 @@ View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
     if (const ServiceParts* const parts = record.parts()) return see_parts(*parts, scoped);
     if (!is_of_client_cluster(record)) return {};
   }
-  return {&record, rank_of(record), record.creation_time};
+  return {&record, nullptr, rank_of(record), record.creation_time};
 }
 
+// The oldest part of each kind of export stands for all, unless ports matter: an egress listener's
+// port may let any of them through.
 View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const {
+  const auto all = parts.all();
+  const bool is_by_cluster = !parts.clusters().empty();
+  const bool has_service = all[0]->provider != Provider::ServiceEntry;
   Seen best;
-  ServiceParts::Set visible;
-  spend(kPartUnits * parts.all().size());
-  if (is_exhausted()) return {};
+  std::size_t first = all.size();
   const auto look_at = [&](std::size_t i) {
-    const ServiceRecord& part = *parts.all()[i];
+    if (i >= all.size()) return;
+    const ServiceRecord& part = *all[i];
     if (!sees(part, scoped) || (best && part.provider == Provider::Gateway)) return;
-    visible.set(i);
-    const Seen seen{&part, rank_of(part), part.creation_time};
+    const Seen seen{&part, &parts, rank_of(part), part.creation_time};
     if (seen.precedes(best)) best = seen;
+    first = std::min(first, i);
   };
-  std::size_t i = 0;
-  if (!parts.clusters().empty()) {
-    if (const std::size_t part = service_part(parts); part != kNoPart) look_at(part);
-    i = parts.clusters().size() + 1;
+  if (has_service) look_at(is_by_cluster ? service_part(parts) : 0);
+  if (client_.scope && client_.scope->depends_on_ports()) {
+    spend(kPartUnits * all.size());
+    if (is_exhausted()) return {};
+    for (std::size_t i = is_by_cluster ? parts.clusters().size() + 1 : 0; i < all.size(); ++i)
+      look_at(i);
+  } else {
+    spend(kPartUnits);
+    look_at(parts.first_public());
+    look_at(parts.first_exported_to(client_.ns.get()));
+    if (all.back()->provider == Provider::Gateway) look_at(all.size() - 1);
   }
-  for (; i < parts.all().size(); ++i) look_at(i);
-  if (best) best.service = &parts.merged(visible);
+  if (best) best.service = all[first].get();
   return best;
 }
 
-const ServiceRecord* View::choose(const HostEntry& entry, Trace* trace) const {
-  const ServiceRecord* chosen = nullptr;
-  const auto records = entry.records();
-  if (records.size() == 1 && !records[0]->split) [[likely]] {
-    // Almost always: one service, public, and no Sidecar.
-    const ServiceRecord& only = *records[0];
-    if (!only.placeholder && sees(entry.host(), only)) chosen = &only;
-  } else if (const RecordIndex* index = entry.index()) {
-    chosen = choose_of_many(entry, *index);
-  } else {
-    ScopedHost scoped(client_.scope.get(), entry.host());
-    Seen best;
-    spend(records.size());
-    for (const ServiceRecord* record : records)
-      if (const Seen seen = see(*record, scoped); seen && seen.precedes(best)) best = seen;
-    chosen = best.service;
+template <typename Visit>
+void View::for_each_visible_part(const ServiceParts& parts, ScopedHost& scoped,
+                                 const Visit& visit) const {
+  const auto all = parts.all();
+  std::size_t i = 0;
+  if (!parts.clusters().empty()) {
+    if (const std::size_t part = service_part(parts); part != kNoPart && sees(*all[part], scoped))
+      visit(part);
+    i = parts.clusters().size() + 1;
   }
-  if (trace != nullptr) explain_choice(entry, chosen, *trace);
-  return chosen;
+  bool has_any = false;
+  for (; i < all.size(); ++i) {
+    if (!sees(*all[i], scoped) || (has_any && all[i]->provider == Provider::Gateway)) continue;
+    has_any = true;
+    visit(i);
+  }
 }
 
-// Kubernetes Services come first in the order, then the older ones.  A record with parts stands
-// where its oldest object does; the client may see younger ones only.  So the first that the client
-// sees is the best unless it is such a record.
-const ServiceRecord* View::choose_of_many(const HostEntry& entry, const RecordIndex& index) const {
+const ServiceRecord* View::whole(const HostEntry& entry, const Seen& seen) const {
+  // A Service takes the place of entries, and a gateway's name is a part of its own.
+  if (seen.parts == nullptr || seen.service->provider != Provider::ServiceEntry)
+    return seen.service;
+  if (whole_of_ == seen.parts) return whole_;
+  spend(seen.parts->all().size());
+  if (is_exhausted()) return nullptr;
+  ScopedHost scoped(client_.scope.get(), entry.host());
+  ServiceParts::Set visible;
+  for_each_visible_part(*seen.parts, scoped, [&](std::size_t i) { visible.set(i); });
+  whole_of_ = seen.parts;
+  whole_ = &seen.parts->merged(visible);
+  return whole_;
+}
+
+View::Seen View::choose(const HostEntry& entry) const {
   const auto records = entry.records();
+  if (records.size() != 1 || records[0]->split) [[unlikely]]
+    return choose_of_several(entry);
+  // Almost always: one service, public, and no Sidecar.  Nobody asks for the rank.
+  const ServiceRecord& only = *records[0];
+  if (only.placeholder || !sees(entry.host(), only)) return {};
+  return {&only, nullptr, Seen::Rank::Own, 0};
+}
+
+View::Seen View::choose_of_several(const HostEntry& entry) const {
+  const auto records = entry.records();
+  const RecordIndex* const index = entry.index();
   ScopedHost scoped(client_.scope.get(), entry.host());
   Seen best;
-  if (const auto* own = index.own(client_.ns.get()))
-    if (best = see(*records[*own], scoped); best && best.rank == Seen::Rank::Own)
-      return best.service;
+  const auto look_at = [&](const ServiceRecord& record) {
+    spend(1);
+    if (const Seen seen = see(record, scoped); seen && seen.precedes(best)) best = seen;
+  };
+  if (index != nullptr) {
+    if (const auto* own = index->own(client_.ns.get())) look_at(*records[*own]);
+  } else if (const auto own = std::ranges::find_if(
+                 records, [&](const auto* r) { return r->ns == client_.ns && !r->placeholder; });
+             own != records.end()) {
+    look_at(**own);
+  }
+  if (best && best.rank == Seen::Rank::Own) return best;
+  std::size_t others = 0;
+  for (; others < records.size() && records[others]->is_of_cluster(); ++others) {
+    if (others == kMaxNamespacesLookedAt || is_exhausted()) return {};
+    look_at(*records[others]);
+  }
+  if (best && best.rank == Seen::Rank::Kubernetes) return best;
+  if (index != nullptr) {
+    choose_of_others(entry, *index, scoped, best);
+  } else {
+    for (const ServiceRecord* record : records.subspan(others)) look_at(*record);
+  }
+  return best;
+}
+
+// The older come first.  A record with parts stands where its oldest object does; the client may
+// see younger ones only.  So the first that the client sees is the best unless it is such a record.
+void View::choose_of_others(const HostEntry& entry, const RecordIndex& index, ScopedHost& scoped,
+                            Seen& best) const {
+  const auto records = entry.records();
   const auto look_at = [&](const auto& positions, const auto& position_of, Seen::Rank rank) {
     for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt))) {
       if (is_exhausted()) return;
       spend(1);
       const ServiceRecord& record = *records[std::invoke(position_of, each)];
-      const bool is_late = best && !record.is_of_cluster() &&
-                           (record.provider == Provider::Gateway || best.rank < rank ||
-                            (best.rank == rank && best.creation_time < record.creation_time));
+      const bool is_late =
+          best && (record.provider == Provider::Gateway || best.rank < rank ||
+                   (best.rank == rank && best.creation_time < record.creation_time));
       if (is_late) return;
       if (const Seen seen = see(record, scoped); seen && seen.precedes(best)) best = seen;
     }
   };
   look_at(index.exported_to(client_.ns.get()), &RecordIndex::Keyed::position, Seen::Rank::ByName);
   look_at(std::span(index.is_public), std::identity(), Seen::Rank::Public);
-  return best.service;
 }
 
-Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace) const {
+template <typename IsWanted>
+Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace,
+                        const IsWanted& is_wanted) const {
   if (entry == nullptr) return {};
-  const ServiceRecord* service = choose(*entry, trace);
+  const Seen seen = choose(*entry);
+  if (trace != nullptr) explain_choice(*entry, seen.service, *trace);
+  if (!seen || !std::invoke(is_wanted, *seen.service)) return {};
+  const ServiceRecord* const service = whole(*entry, seen);
   if (service == nullptr) return {};
   return {how, entry, service, {}};
 }
@@ -216,10 +278,8 @@ Match View::lookup(std::string_view name, Trace* trace) const {
 
 Match View::lookup_exact(std::string_view name, Trace* trace) const {
   const bool is_likely = likely_ != nullptr && likely_->host() == name;
-  const Match match =
-      match_entry(is_likely ? likely_ : snapshot_.find_host(name), Match::How::Exact, trace);
-  if (match && yields(*match.service, name, trace)) return {};
-  return match;
+  return match_entry(is_likely ? likely_ : snapshot_.find_host(name), Match::How::Exact, trace,
+                     [&](const ServiceRecord& service) { return !yields(service, name, trace); });
 }
 
 // Outside "svc", only a member has the short form of its name: a Service "com" must not hide names
@@ -294,9 +354,10 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
       if (cut == std::string_view::npos) return {};
     }
     if (cut == 0) return {};
-    Match match = match_entry(snapshot_.find_host(name.substr(cut + 1)), Match::How::Below, trace);
     // Below an entry that merely claims the name there is nothing but its ports.
-    if (!match || !match.service->is_of_cluster()) return {};
+    Match match = match_entry(snapshot_.find_host(name.substr(cut + 1)), Match::How::Below, trace,
+                              &ServiceRecord::is_of_cluster);
+    if (!match) return {};
     match.below = name.substr(0, cut);
     settle_cluster(match, trace);
     return match;
@@ -310,8 +371,11 @@ Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
        suffix = parent_of(suffix)) {
     if (!snapshot_.wildcard_suffixes.may_have(suffix)) continue;
     spend(kWildcardUnits);
-    if (Match match = match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace);
-        match && !yields(*match.service, name, trace))
+    const auto is_wanted = [&](const ServiceRecord& service) {
+      return !yields(service, name, trace);
+    };
+    if (const Match match =
+            match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace, is_wanted))
       return match;
   }
   return {};
@@ -323,9 +387,9 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
   const std::string_view domain = settings().cluster_domain;
   const auto find = [&](std::string_view full) -> Match {
     if (full.empty()) return {};
-    Match match = match_entry(snapshot_.find_host(full), Match::How::Short, trace);
     // Only Kubernetes Services have short names.
-    if (match && !match.service->is_of_cluster()) return {};
+    const Match match = match_entry(snapshot_.find_host(full), Match::How::Short, trace,
+                                    &ServiceRecord::is_of_cluster);
     if (match && match.service->provider == Provider::NameTable &&
         (!match.service->details || match.service->details->short_name.empty()))
       return {};

@@ -65,6 +65,7 @@ class View {
   // and the view is exhausted: its results mean nothing.
   void limit_work(std::size_t units) { work_left_ = units; }
   bool is_exhausted() const { return work_left_ == 0; }
+  std::size_t work_left() const { return work_left_; }
 
   // The lookup in the registry (docs/resolution.md): the exact host; a name below a Kubernetes
   // Service; the longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`:
@@ -109,6 +110,8 @@ class View {
   bool is_counted(std::string_view reverse_name) const;
   // Whether a Service, its endpoints or a Pod has the address, visible or not.
   bool is_cluster_address(const IpAddress& address) const;
+  // Whether a Pod has the address, or the API server gave it to a Service.
+  bool is_assigned_address(const IpAddress& address) const;
   // Whether `ns` has a running Pod with that address.
   bool pod_exists(const IpAddress& address, std::string_view ns) const;
 
@@ -125,7 +128,7 @@ class View {
   static constexpr std::size_t kMaxReverseNames = 50;
   std::vector<ReverseName> reverse(const IpAddress& address) const;
   // Whether reverse() would return any name.  `hosts_left`: number of hosts that may be examined,
-  // counted down; at 0 the result is true.  Never allocates.
+  // counted down; at 0, false means only that no name was found.  Never allocates.
   bool has_reverse(const IpAddress& address, std::size_t& hosts_left) const;
 
   // Both visibility rules for one record, or for a part of it; `reason` (if not null) gets the rule
@@ -145,15 +148,15 @@ class View {
   bool has_virtual_address(const ServiceRecord& service, const AddressUse& use,
                            const IpAddress& address, std::size_t& steps_left) const;
   Naming naming_of(const HostEntry& host, const ServiceRecord& service, const AddressUse& use,
-                   const IpAddress& address, const AddressOwners& owners,
-                   std::size_t& steps_left) const;
+                   const IpAddress& address, std::size_t& steps_left) const;
   bool may_name(const ServiceRecord& service, const AddressUse& use,
                 const AddressOwners& owners) const;
   // The part of one namespace's service of a host that the client sees, and its place in the order
   // in which a client chooses among namespaces.
   struct Seen {
     enum class Rank : std::uint8_t { Own, Kubernetes, ByName, Public, OwnGateway, Gateway };
-    const ServiceRecord* service = nullptr;  // null: nothing
+    const ServiceRecord* service = nullptr;  // the first part that is seen; null: nothing
+    const ServiceParts* parts = nullptr;     // null: all of it is seen
     Rank rank = Rank::Public;
     std::int64_t creation_time = 0;  // of the oldest object of that rank
     explicit operator bool() const { return service != nullptr; }
@@ -163,6 +166,13 @@ class View {
   bool sees(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see_parts(const ServiceParts& parts, ScopedHost& scoped) const;
+  // Calls `visit(i)` for the parts that the client may see.
+  template <typename Visit>
+  void for_each_visible_part(const ServiceParts& parts, ScopedHost& scoped,
+                             const Visit& visit) const;
+  // The service of all parts that the client sees.  Only for what is chosen: it costs as much as
+  // there are parts.  REQUIRES: seen.
+  const ServiceRecord* whole(const HostEntry& entry, const Seen& seen) const;
   // --- Services of several clusters (cluster_choice.cpp) ---
   // The part of the Service of the client's cluster, or else of the sources without a cluster; 0 if
   // there is neither.  REQUIRES: parts.clusters() is not empty.
@@ -188,8 +198,12 @@ class View {
   void explain_clusters(const ServiceRecord& record, Trace& trace) const;
   std::string why_of_cluster(const ServiceRecord& record) const;
   Seen::Rank rank_of(const ServiceRecord& record) const;
-  const ServiceRecord* choose(const HostEntry& entry, Trace* trace) const;
-  const ServiceRecord* choose_of_many(const HostEntry& entry, const RecordIndex& index) const;
+  // Looks at the own namespace's service, then at the cluster's, then at those of others, and no
+  // further than to what nothing can precede.
+  Seen choose(const HostEntry& entry) const;
+  Seen choose_of_several(const HostEntry& entry) const;
+  void choose_of_others(const HostEntry& entry, const RecordIndex& index, ScopedHost& scoped,
+                        Seen& best) const;
   void explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const;
   void explain_hidden(const HostEntry& entry, const ServiceRecord& record, Trace& trace) const;
   void explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
@@ -218,7 +232,10 @@ class View {
   bool reaches_endpoint(const ServiceRecord& service, std::string_view label) const;
   std::string_view appended_domain(std::string_view name) const;
   void spend(std::size_t units) const { work_left_ -= std::min(units, work_left_); }
-  Match match_entry(const HostEntry* entry, Match::How how, Trace* trace) const;
+  // The chosen service, if `is_wanted(part of it)`.
+  template <typename IsWanted>
+  Match match_entry(const HostEntry* entry, Match::How how, Trace* trace,
+                    const IsWanted& is_wanted) const;
   Match lookup_exact(std::string_view name, Trace* trace) const;
   Match lookup_below_service(std::string_view name, Trace* trace) const;
   Match lookup_wildcard(std::string_view name, Trace* trace) const;
@@ -228,6 +245,9 @@ class View {
   const Snapshot& snapshot_;
   const Client& client_;
   const HostEntry* likely_;
+  // The last result of whole() of parts: a query looks the same host up several times.
+  mutable const ServiceParts* whole_of_ = nullptr;
+  mutable const ServiceRecord* whole_ = nullptr;
   mutable std::size_t work_left_ = std::numeric_limits<std::size_t>::max();
 };
 

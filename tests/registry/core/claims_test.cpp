@@ -329,7 +329,9 @@ TEST(ClaimsTest, ReverseNamesFollowTheTable) {
       {Claims::Strict, "web", "192.0.2.1", ""},
       {Claims::Strict, "evil", "192.0.2.1", "outside.example.org"},
       {Claims::Strict, "web", "192.0.2.2", "root.example.org"},
-      {Claims::Strict, "web", "192.0.2.9", "192-0-2-9.mine.evil.svc.cluster.local"},
+      {Claims::Strict, "web", "192.0.2.9", ""},
+      {Claims::Strict, "evil", "192.0.2.9", "192-0-2-9.mine.evil.svc.cluster.local"},
+      {Claims::Istio, "web", "192.0.2.9", "192-0-2-9.mine.evil.svc.cluster.local"},
       {Claims::Istio, "web", "192.0.2.1", "outside.example.org"},
       // in no mode does an entry hide the Pod's own name
       {Claims::Istio, "web", "10.4.0.1",
@@ -378,6 +380,43 @@ TEST(ClaimsTest, ManyClaimsDoNotDisplaceTheOwnersName) {
       EXPECT_EQ(reverse_names(r, "192.0.2.1"), "own.web.example");
     }
   }
+}
+
+// The other namespace has 150 Services with the address.
+TEST(ClaimsTest, OthersTakeNoReverseNameOfTheOutsideFromANamespace) {
+  std::string objects = entry_text("own", "bank", "own.bank.example", "192.0.2.77");
+  for (int i = 0; i < 150; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    objects += service_text(name, "evil", "None") + slice_text(name, "evil", "192.0.2.77");
+  }
+  objects += service_text("x", "evil", "None") + slice_text("x", "evil", "198.51.100.4");
+  TestRegistry strict(settings_with(Claims::Strict));
+  strict.load(objects);
+  strict.be_in("bank");
+  EXPECT_EQ(reverse_names(strict, "192.0.2.77"), "own.bank.example");
+  EXPECT_EQ(reverse_names(strict, "198.51.100.4"), "");
+  strict.be_in("evil");
+  EXPECT_EQ(reverse_names(strict, "198.51.100.4"), "198-51-100-4.x.evil.svc.cluster.local");
+  TestRegistry istio(settings_with(Claims::Istio));
+  istio.load(objects);
+  istio.be_in("bank");
+  EXPECT_EQ(reverse_names(istio, "198.51.100.4"), "198-51-100-4.x.evil.svc.cluster.local");
+}
+
+TEST(ClaimsTest, HiddenEntriesTakeNoReverseNameFromAnybody) {
+  std::string objects = entry_text("own", "web", "own.web.example", "192.0.2.77");
+  for (int i = 0; i < 256; ++i) {
+    const std::string name = "h" + std::to_string(i);
+    objects += entry_text(name, "evil", name + ".evil.example", "192.0.2.77\", \"192.0.2.78",
+                          ", exportTo: [\".\"]");
+  }
+  TestRegistry r(settings_with(Claims::Istio));
+  r.load(objects);
+  r.be_in("bank");
+  EXPECT_EQ(reverse_names(r, "192.0.2.77"), "own.web.example");
+  std::size_t hosts_left = View::kMaxReverseHosts;
+  EXPECT_FALSE(r.view().has_reverse(*IpAddress::parse("192.0.2.78"), hosts_left));
+  EXPECT_EQ(hosts_left, 0U);
 }
 
 // The claims of an address come and go; one more object of a host changes how it uses the address.

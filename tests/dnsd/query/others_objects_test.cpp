@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects of other namespaces that are not chosen change neither the answer to a question nor its
+// reasons, and cost a constant at most.  The model of Istio's rules tells what is chosen.
+//
+// MESHDNS_OTHERS_QUESTIONS and MESHDNS_OTHERS_SEED set the number of questions and the seed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dnsd/query/alias_chain.hpp"
+#include "dnsd/query/decision.hpp"
+#include "dnsd/query/local_resolution.hpp"
+#include "registry/registry.hpp"
+#include "registry/view/view.hpp"
+#include "tests/registry/core/mesh_model.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::Claims;
+using registry::ClientIdentity;
+using registry::EndpointSlice;
+using registry::KubeService;
+using registry::MeshSettings;
+using registry::Registry;
+using registry::Resolution;
+using registry::Resource;
+using registry::ServiceEntry;
+using registry::Sidecar;
+using registry::Transaction;
+using registry::View;
+using registry::model::Mesh;
+using registry::model::World;
+
+// Work that the objects of other namespaces may add: to the looks at the hosts of a query, and to a
+// walk over the hosts of an address, of which View::kMaxReverseHosts are looked at.
+constexpr std::size_t kConstant = 400;
+constexpr std::size_t kConstantOfAddress = 1'400;
+
+long others_number(const char* name, long otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atol(text);
+}
+
+const char* const kClientNamespaces[] = {"bank", "shop", "other", "evil"};
+
+// Hosts that a crowd may have.
+const char* const kCrowdHosts[] = {"db.bank.svc.cluster.local",
+                                   "web.shop.svc.cluster.local",
+                                   "set.bank.svc.cluster.local",
+                                   "x.set.bank.svc.cluster.local",
+                                   "api.partner.example",
+                                   "old.partner.example",
+                                   "*.partner.example",
+                                   "db.bank",
+                                   "db.bank.svc",
+                                   "db.bank.shop.svc.cluster.local",
+                                   "x.set.bank.shop.svc.cluster.local",
+                                   "api.partner.example.bank.svc.cluster.local",
+                                   "*.bank.svc.cluster.local",
+                                   "*.shop.svc.cluster.local",
+                                   "_http._tcp.db.bank.svc.cluster.local"};
+
+struct Question {
+  std::string name;
+  wire::Type type = wire::Type::A;
+};
+const Question kQuestions[] = {{"db.bank.svc.cluster.local"},
+                               {"db.bank"},
+                               {"db.bank.svc"},
+                               {"db"},
+                               {"web"},
+                               {"web.shop.svc.cluster.local"},
+                               {"web.shop.svc.cluster.local", wire::Type::Aaaa},
+                               {"db.bank.shop.svc.cluster.local"},
+                               {"db.bank.svc.cluster.local.shop.svc.cluster.local"},
+                               {"db.bank.svc.cluster.local.bank.svc.cluster.local"},
+                               {"db.shop.svc.cluster.local"},
+                               {"set.bank.svc.cluster.local"},
+                               {"x.set.bank.svc.cluster.local"},
+                               {"x.set.bank"},
+                               {"x.set.bank.shop.svc.cluster.local"},
+                               {"_http._tcp.set.bank.svc.cluster.local", wire::Type::Srv},
+                               {"_http._tcp.db.bank.svc.cluster.local", wire::Type::Srv},
+                               {"api.partner.example"},
+                               {"old.partner.example"},
+                               {"any.partner.example"},
+                               {"api.partner.example.bank.svc.cluster.local"},
+                               {"api.partner.example.svc.cluster.local"},
+                               {"_http._tcp.api.partner.example", wire::Type::Srv},
+                               {"1.0.96.10.in-addr.arpa", wire::Type::Ptr},
+                               {"1.3.0.10.in-addr.arpa", wire::Type::Ptr},
+                               {"10.2.0.192.in-addr.arpa", wire::Type::Ptr},
+                               {"11.2.0.192.in-addr.arpa", wire::Type::Ptr},
+                               {"12.2.0.192.in-addr.arpa", wire::Type::Ptr},
+                               {"1.100.51.198.in-addr.arpa", wire::Type::Ptr}};
+
+class OthersWorld {
+ public:
+  explicit OthersWorld(std::uint64_t seed) : random_(seed) {}
+
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+
+  World world() {
+    crowded_.clear();
+    slices_ = {members_of("bank", "set", "x", "10.0.3.1")};
+    World world;
+    world.settings.claims = one_in(2) ? Claims::Istio : Claims::Strict;
+    world.services.push_back(service("bank", "db", "10.96.0.1"));
+    world.services.push_back(service("shop", "web", "10.96.0.2"));
+    world.services.push_back(service("bank", "set", ""));
+    if (!one_in(3)) world.entries.push_back(entry("bank", "own", "api.partner.example", 10));
+    world.entries.push_back(entry("shop", "old", "old.partner.example", 11));
+    if (one_in(2)) world.entries.push_back(entry("shop", "all", "*.partner.example", 12));
+    if (one_in(4)) {
+      Sidecar sidecar;
+      sidecar.meta.name = "default";
+      sidecar.meta.ns = "shop";
+      sidecar.egress.push_back({.hosts = {"*/*"}});
+      world.sidecars.push_back(sidecar);
+    }
+    return world;
+  }
+
+  void add_something(World& world, const std::string& ns) {
+    const std::size_t kind = below(12);
+    if (kind == 0)
+      add_claims(world, ns);
+    else if (kind == 1)
+      add_headless(world, ns);
+    else
+      add_crowd(world, ns);
+  }
+
+  // Entries of one host of `ns`, each a part of its own; younger than all others.
+  void add_crowd(World& world, const std::string& ns) {
+    const std::string host = kCrowdHosts[below(std::size(kCrowdHosts))];
+    crowded_.insert(host);
+    const std::size_t count = one_in(12) ? 1'000 : 1 + below(40);
+    const std::size_t kind = below(4);
+    for (std::size_t i = 0; i < count; ++i) {
+      ServiceEntry member = entry(ns, "c" + host + std::to_string(i), host, 10 + below(4));
+      member.meta.creation_time = 1'000'000 + static_cast<std::int64_t>(i);
+      member.ports[0].number = static_cast<std::uint16_t>(1 + i);
+      if (kind == 1) member.export_to = {"."};
+      if (kind == 2) member.export_to = {i % 2 == 0 ? "nobody" : "*"};
+      if (kind == 3) member.export_to = {"n" + std::to_string(i), "*"};
+      world.entries.push_back(std::move(member));
+    }
+  }
+
+  // Headless Services with the addresses of others, which their endpoints have: hidden, or with
+  // strict claims refused.
+  void add_headless(World& world, const std::string& ns) {
+    for (std::size_t i = 0; i < 150; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      KubeService crowd = service(ns, name, "");
+      if (world.settings.claims == Claims::Istio || one_in(2)) crowd.export_to = {"."};
+      world.services.push_back(crowd);
+      for (const char* const address : {"192.0.2.10", "192.0.2.11", "198.51.100.1"})
+        slices_.push_back(members_of(ns, name, "", address));
+    }
+  }
+
+  const std::vector<EndpointSlice>& slices() const { return slices_; }
+  const std::set<std::string>& crowded() const { return crowded_; }
+
+  // Hidden entries of so many hosts with the addresses of others.
+  void add_claims(World& world, const std::string& ns) {
+    for (std::size_t i = 0; i < 256; ++i) {
+      ServiceEntry member =
+          entry(ns, "h" + std::to_string(i), "h" + std::to_string(i) + ".evil.example", 10);
+      member.export_to = {"."};
+      for (const char* const other :
+           {"192.0.2.11", "192.0.2.12", "198.51.100.1", "10.96.0.1", "10.0.3.1"})
+        member.addresses.push_back(*IpPrefix::parse(other));
+      world.entries.push_back(std::move(member));
+    }
+  }
+
+ private:
+  static KubeService service(const std::string& ns, const std::string& name,
+                             const std::string& address) {
+    KubeService service;
+    service.meta.ns = ns;
+    service.meta.name = name;
+    service.headless = address.empty();
+    if (!address.empty()) service.cluster_ips.push_back(*IpAddress::parse(address));
+    service.ports.push_back({80, 0, "http", "TCP"});
+    return service;
+  }
+  static ServiceEntry entry(const std::string& ns, const std::string& name, const std::string& host,
+                            std::size_t address) {
+    ServiceEntry entry;
+    entry.meta.ns = ns;
+    entry.meta.name = name;
+    entry.meta.creation_time = 1;
+    entry.hosts = {host};
+    entry.ports.push_back({80, 0, "http", "TCP"});
+    entry.addresses.push_back(*IpPrefix::parse("192.0.2." + std::to_string(address)));
+    entry.resolution = Resolution::Static;
+    return entry;
+  }
+
+  static EndpointSlice members_of(const std::string& ns, const std::string& name,
+                                  const std::string& hostname, const std::string& address) {
+    EndpointSlice slice;
+    slice.meta.ns = ns;
+    slice.meta.name = name + "-" + address;
+    slice.service = name;
+    registry::EndpointSubset& subset = slice.subsets.emplace_back();
+    subset.ports.push_back({80, 0, "http", "TCP"});
+    registry::Endpoint& member = subset.endpoints.emplace_back();
+    member.addresses.push_back(*IpAddress::parse(address));
+    member.hostname = hostname;
+    if (!hostname.empty()) member.target_name = name + "-0";
+    return slice;
+  }
+
+  std::set<std::string> crowded_;
+  std::vector<EndpointSlice> slices_;
+  std::mt19937_64 random_;
+};
+
+void commit_others_world(Registry& registry, const World& world,
+                         const std::vector<EndpointSlice>& slices) {
+  const registry::OriginId origin = registry.origin("world.yaml");
+  Transaction transaction;
+  transaction.replace_origin(origin, {});
+  for (const auto& each : world.entries) transaction.upsert(each, origin, 1);
+  for (const auto& each : world.services) transaction.upsert(each, origin, 1);
+  for (const auto& each : world.sidecars) transaction.upsert(each, origin, 1);
+  for (const auto& each : slices) transaction.upsert(each, origin, 1);
+  registry.commit(std::move(transaction));
+}
+
+struct Outcome {
+  std::string text;
+  std::size_t work = 0;
+};
+
+std::string text_of(const View& view, const Decision& decision) {
+  std::string text = std::string(to_string(decision.verdict)) + " " + std::string(decision.why);
+  if (decision.match) {
+    text += " " + std::string(decision.match.entry->host()) + " of " +
+            std::string(decision.match.service->ns->text());
+    const registry::AddressView addresses = view.addresses(*decision.match.service);
+    for (const auto& a : addresses.v4) text += " " + IpAddress::v4(a).to_string();
+  }
+  if (decision.verdict == Verdict::Pointers)
+    for (const auto& name : view.reverse(decision.address)) text += " " + name.name;
+  return text;
+}
+
+Outcome ask_about(Registry& registry, const std::string& ns, const Question& question) {
+  ClientIdentity identity;
+  identity.ns = ns;
+  const auto snapshot = registry.current();
+  const auto client = registry.client_of(identity);
+  View view(*snapshot, *client);
+  view.limit_work(kMaxWork);
+  AliasChain chain;
+  const Asked asked{.name = question.name, .type = question.type};
+  const Decision decision = resolve_locally(view, asked, chain);
+  const std::size_t work = kMaxWork - view.work_left();
+  return {text_of(view, decision), work};
+}
+
+// The hosts that a crowd has and for which the model chooses otherwise than without it.
+std::vector<std::string> hosts_chosen_otherwise(const Mesh& old_mesh, const Mesh& new_mesh,
+                                                const std::string& ns,
+                                                const std::set<std::string>& crowded) {
+  const registry::model::Client client{ns, {}};
+  std::vector<std::string> hosts;
+  for (const std::string& host : crowded)
+    if (old_mesh.ask(client, host) != new_mesh.ask(client, host)) hosts.push_back(host);
+  return hosts;
+}
+
+// A name without what a search list or a Service's full name adds to the end, or a wildcard in
+// front.
+std::string_view core_of(std::string_view name) {
+  constexpr std::string_view kServiceZone = ".svc.cluster.local";
+  if (name.starts_with("*.")) name.remove_prefix(2);
+  while (name.ends_with(kServiceZone)) name.remove_suffix(kServiceZone.size());
+  return name.ends_with(".svc") ? name.substr(0, name.size() - 4) : name;
+}
+
+// Whether the host may be what the question means.
+bool may_mean(const Question& question, std::string_view host) {
+  const std::string_view asked = core_of(question.name);
+  host = core_of(host);
+  return question.type == wire::Type::Ptr || asked.contains(host) || host.contains(asked);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long kOthersQuestions = 2'000;
+#else
+constexpr long kOthersQuestions = 6'000;
+#endif
+
+TEST(OthersObjectsTest, ChangeNoAnswerWhereTheyAreNotChosen) {
+  const long wanted = others_number("MESHDNS_OTHERS_QUESTIONS", kOthersQuestions);
+  OthersWorld maker(static_cast<std::uint64_t>(others_number("MESHDNS_OTHERS_SEED", 20261127)));
+  long questions = 0;
+  long worlds = 0;
+  long skipped = 0;
+  for (; questions < wanted; ++worlds) {
+    const World before = maker.world();
+    Registry registry(before.settings);
+    commit_others_world(registry, before, maker.slices());
+    std::vector<Outcome> outcomes;
+    for (const char* const ns : kClientNamespaces)
+      for (const Question& question : kQuestions)
+        outcomes.push_back(ask_about(registry, ns, question));
+    World after = before;
+    for (const std::string ns : {"evil", "evil2"})
+      for (std::size_t i = maker.below(3) + 1; i-- > 0;) maker.add_something(after, ns);
+    commit_others_world(registry, after, maker.slices());
+    const Mesh old_mesh(before);
+    const Mesh new_mesh(after);
+    auto outcome = outcomes.begin();
+    for (const std::string ns : kClientNamespaces) {
+      const auto chosen = hosts_chosen_otherwise(old_mesh, new_mesh, ns, maker.crowded());
+      for (const Question& question : kQuestions) {
+        const Outcome& old_outcome = *outcome++;
+        const bool may_differ = ns == "evil" || std::ranges::any_of(chosen, [&](const auto& host) {
+                                  return may_mean(question, host);
+                                });
+        skipped += may_differ ? 1 : 0;
+        if (may_differ) continue;
+        ++questions;
+        const Outcome now = ask_about(registry, ns, question);
+        ASSERT_EQ(now.text, old_outcome.text)
+            << question.name << " for " << ns << " in world " << worlds << ", strict "
+            << (before.settings.claims == Claims::Strict);
+        const bool is_of_address = question.type == wire::Type::Ptr;
+        ASSERT_LE(now.work, old_outcome.work + (is_of_address ? kConstantOfAddress : kConstant))
+            << question.name << " for " << ns;
+      }
+    }
+  }
+  std::printf("%ld questions about %ld worlds, %ld left out\n", questions, worlds, skipped);
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
