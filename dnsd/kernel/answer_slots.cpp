@@ -26,10 +26,6 @@ bool is_above_services(std::string_view name, std::string_view cluster_domain) {
   return false;
 }
 
-bool has_short_names(std::string_view host, std::string_view cluster_domain) {
-  return is_at_or_below(host, cluster_domain) || is_at_or_below(host, registry::kClusterSetDomain);
-}
-
 }  // namespace
 
 std::uint32_t AnswerSlots::slot_of(std::string_view name) const {
@@ -45,11 +41,14 @@ std::uint32_t AnswerSlots::slot_of(const IpAddress& client) const {
   return slot_of({reinterpret_cast<const char*>(octets.data()), octets.size()});
 }
 
-bool AnswerSlots::add_name(std::string_view name, std::string_view cluster_domain,
-                           Dependencies& dependencies) const {
-  for (; !name.empty() && !is_above_services(name, cluster_domain); name = parent_of(name))
-    if (!dependencies.add(slot_of(name))) return false;
-  return true;
+bool AnswerSlots::add_names(const registry::ReadNames& names, std::string_view cluster_domain,
+                            Dependencies& dependencies) const {
+  bool has_room = names.are_complete();
+  names.for_each([&](std::string_view name) {
+    if (!is_above_services(name, cluster_domain))
+      has_room = has_room && dependencies.add(slot_of(name));
+  });
+  return has_room;
 }
 
 std::uint64_t AnswerSlots::stamp(std::span<const std::uint32_t> slots) const {
@@ -68,14 +67,7 @@ void AnswerSlots::move(std::uint32_t slot) {
 void AnswerSlots::move_host(std::string_view host, std::string_view cluster_domain) {
   if (host == "*") return move(MESHDNS_SLOT_OF_ALL);
   if (host.starts_with("*.")) host.remove_prefix(2);
-  const auto move_name = [&](std::string_view name) {
-    move(is_above_services(name, cluster_domain) ? MESHDNS_SLOT_OF_ALL : slot_of(name));
-  };
-  move_name(host);
-  if (!has_short_names(host, cluster_domain)) return;
-  for (std::size_t dot = host.find('.'); dot != std::string_view::npos;
-       dot = host.find('.', dot + 1))
-    move_name(host.substr(0, dot));
+  move(is_above_services(host, cluster_domain) ? MESHDNS_SLOT_OF_ALL : slot_of(host));
 }
 
 void AnswerSlots::begin_change(const registry::AnswerChange& change,

@@ -2,13 +2,11 @@
 // The counters that tell the program in the kernel whether an answer still holds
 // (kernel/answer_maps.h): what an answer depends on, and what a change moves.
 //
-// An answer for a name depends on the hosts with that name, on those above it (Services that have
-// names below, and wildcards), and where an entry may yield to the short name of a Service, on that
-// name.  So an answer depends on the slots of all ends of its name, and a change of a host moves
-// the slot of the host, and, in the cluster domain, those of its beginnings, which are its short
-// names.
+// An answer depends on the hosts that were looked for to find it, whether there were any or not,
+// and a change of a host moves the slot of that host.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -19,14 +17,16 @@
 #include "kernel/answer_maps.h"
 #include "registry/answer_change.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
 
-// Slots that an answer depends on.
+// Slots that an answer depends on, each once.
 class Dependencies {
  public:
   // False: there is no room for another one.
   bool add(std::uint32_t slot) {
+    if (std::ranges::find(slots(), slot) != slots().end()) return true;
     if (size_ == slots_.size()) return false;
     slots_[size_++] = slot;
     return true;
@@ -67,9 +67,9 @@ class AnswerSlots {
     return moment.is_usable() && sequence_.load(std::memory_order_acquire) == moment.sequence_;
   }
 
-  // The slots of the ends of `name` (lower case, no final dot).  False: they are too many.
-  bool add_name(std::string_view name, std::string_view cluster_domain,
-                Dependencies& dependencies) const;
+  // The slots of these names.  False: they are too many.
+  bool add_names(const registry::ReadNames& names, std::string_view cluster_domain,
+                 Dependencies& dependencies) const;
   std::uint32_t slot_of(std::string_view name) const;
   std::uint32_t slot_of(const IpAddress& client) const;
   // The sum of these counters and that of everything.

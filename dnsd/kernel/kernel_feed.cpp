@@ -184,9 +184,7 @@ bool KernelFeed::offer(const AnswerSlots::Moment& moment, const KernelAnswer& an
   if (!moment.is_usable() || answer.query.qname_size > MESHDNS_MAX_NAME) return false;
   meshdns_answer entry{};
   Dependencies dependencies;
-  if (!slots_.add_name(answer.query.qname(), answer.cluster_domain, dependencies)) return false;
-  if (!answer.short_name.empty() && !dependencies.add(slots_.slot_of(answer.short_name)))
-    return false;
+  if (!slots_.add_names(answer.reads, answer.cluster_domain, dependencies)) return false;
   if (!fill(answer, entry)) return false;
   const std::span<const std::uint32_t> slots = dependencies.slots();
   std::ranges::copy(slots, entry.dependencies);

@@ -21,22 +21,22 @@
 #include "dnsd/kernel/rate_accounts.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/snapshot/client.hpp"
+#include "registry/view/view.hpp"
 #include "wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 
-// An answer, as it was sent, and what it depends on beside its name.
+// An answer, as it was sent, and what it depends on.
 struct KernelAnswer {
   const wire::QueryMessage& query;
   IpAddress client_address;
   const registry::Client& client;
   std::span<const std::uint8_t> reply;
   std::string_view cluster_domain;
-  // A short name that the answer depends on, too; empty: none.
-  std::string_view short_name;
-  std::uint64_t generation = 0;  // of the snapshot
-  std::uint64_t limited_as = 0;  // hash of the client, as server.rate_limit counts it
-  bool is_rotated = false;       // the records of its answer section take turns at being first
+  const registry::ReadNames& reads;  // all that the registry was asked for
+  std::uint64_t generation = 0;      // of the snapshot
+  std::uint64_t limited_as = 0;      // hash of the client, as server.rate_limit counts it
+  bool is_rotated = false;           // the records of its answer section take turns at being first
 };
 
 // The entry that the program answers a question with, for explanations.

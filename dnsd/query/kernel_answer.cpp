@@ -32,6 +32,7 @@ bool is_for_kernel(const wire::QueryMessage& query) {
 
 std::optional<KernelAnswer> kernel_answer(const QueryState& state, const registry::View& view,
                                           const Decision& decision,
+                                          const registry::ReadNames& reads,
                                           std::span<const std::uint8_t> reply) {
   const wire::QueryMessage& query = *state.query;
   const bool is_plain = !state.is_tcp() && !state.cookie && state.decisions == 1 &&
@@ -40,18 +41,14 @@ std::optional<KernelAnswer> kernel_answer(const QueryState& state, const registr
   const bool has_addresses = decision.verdict == Verdict::Addresses;
   if (!has_addresses && decision.verdict != Verdict::NoData) return {};
   if (has_addresses && !is_in_turns(view, decision, query.qtype)) return {};
-  KernelAnswer answer{.query = query,
+  return KernelAnswer{.query = query,
                       .client_address = state.reply_to->client.address,
                       .client = view.client(),
                       .reply = reply,
                       .cluster_domain = view.settings().cluster_domain,
-                      .short_name = {},
+                      .reads = reads,
                       .generation = view.snapshot().generation,
                       .is_rotated = has_addresses};
-  // An entry for a name that a search list may have made yields to the Service that is meant.
-  if (decision.match.service->can_shadow)
-    answer.short_name = view.name_without_domain(query.qname());
-  return answer;
 }
 
 }  // namespace meshdns::dnsd

@@ -14,9 +14,11 @@
 
 namespace meshdns::dnsd {
 
-// `reply`: as it goes to the client.  nullopt: it is not such an answer.
+// `reads`: of the view that decided.  `reply`: as it goes to the client.  nullopt: it is not such
+// an answer.
 std::optional<KernelAnswer> kernel_answer(const QueryState& state, const registry::View& view,
                                           const Decision& decision,
+                                          const registry::ReadNames& reads,
                                           std::span<const std::uint8_t> reply);
 
 // Whether the query has the form that the program answers.

@@ -234,6 +234,10 @@ std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& sna
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
   View view(snapshot, *client, likely_);
   view.limit_work(kMaxWork);
+  if (kernel_) [[unlikely]] {
+    reads_.clear();
+    view.note_reads(&reads_);
+  }
   return resolve(state, view, buffer);
 }
 
@@ -311,7 +315,7 @@ void QueryHandler::feed_kernel(std::shared_ptr<const KernelFeed> feed) {
 void QueryHandler::offer_to_kernel(const QueryState& state, const View& view,
                                    const Decision& decision, std::span<const std::uint8_t> reply) {
   if (held_number_ != 0 || !kernel_->is_open(batch_started_ns_)) return;
-  auto answer = kernel_answer(state, view, decision, reply);
+  auto answer = kernel_answer(state, view, decision, reads_, reply);
   if (!answer) return;
   if (limiter_.is_on()) answer->limited_as = limiter_.hash_of_network(answer->client_address);
   kernel_->offer(*answer, batch_started_ns_);

@@ -183,6 +183,7 @@ class QueryHandler final : public QuerySink {
   registry::Publisher::Reader reader_;
   RotationTable rotation_;
   std::unique_ptr<KernelOffers> kernel_;  // null = off
+  registry::ReadNames reads_;             // of the query that is answered; only with kernel_
   bool stopped_ = false;
 
   // Of the query under way.

@@ -278,6 +278,7 @@ Match View::lookup(std::string_view name, Trace* trace) const {
 
 Match View::lookup_exact(std::string_view name, Trace* trace) const {
   const bool is_likely = likely_ != nullptr && likely_->host() == name;
+  note_read(name);
   return match_entry(is_likely ? likely_ : snapshot_.find_host(name), Match::How::Exact, trace,
                      [&](const ServiceRecord& service) { return !yields(service, name, trace); });
 }
@@ -355,7 +356,7 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
     }
     if (cut == 0) return {};
     // Below an entry that merely claims the name there is nothing but its ports.
-    Match match = match_entry(snapshot_.find_host(name.substr(cut + 1)), Match::How::Below, trace,
+    Match match = match_entry(find_host(name.substr(cut + 1)), Match::How::Below, trace,
                               &ServiceRecord::is_of_cluster);
     if (!match) return {};
     match.below = name.substr(0, cut);
@@ -366,9 +367,10 @@ Match View::lookup_below_service(std::string_view name, Trace* trace) const {
 }
 
 Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
-  if (snapshot_.wildcards.empty()) return {};
+  if (snapshot_.wildcards.empty() && reads_ == nullptr) return {};
   for (std::string_view suffix = parent_of(name); !suffix.empty() && !is_exhausted();
        suffix = parent_of(suffix)) {
+    note_read(suffix);
     if (!snapshot_.wildcard_suffixes.may_have(suffix)) continue;
     spend(kWildcardUnits);
     const auto is_wanted = [&](const ServiceRecord& service) {
@@ -388,8 +390,8 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
   const auto find = [&](std::string_view full) -> Match {
     if (full.empty()) return {};
     // Only Kubernetes Services have short names.
-    const Match match = match_entry(snapshot_.find_host(full), Match::How::Short, trace,
-                                    &ServiceRecord::is_of_cluster);
+    const Match match =
+        match_entry(find_host(full), Match::How::Short, trace, &ServiceRecord::is_of_cluster);
     if (match && match.service->provider == Provider::NameTable &&
         (!match.service->details || match.service->details->short_name.empty()))
       return {};
@@ -407,6 +409,10 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     settle_cluster(match, trace);
     return match;
   };
+  // Services without members are read, too, where reads are noted: they may get some.
+  const auto may_have_members = [&](std::string_view service) {
+    return reads_ != nullptr || snapshot_.members.may_have(service);
+  };
   const std::string_view parent = parent_of(name);
   if (parent.empty()) return find_own(name);
   const std::size_t parent_dot = parent.find('.');
@@ -414,10 +420,10 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
                                 parent.find('.', parent_dot + 1) == std::string_view::npos;
   if (parent_dot == std::string_view::npos) {  // two labels
     if (const Match match = find(JoinedName({name, ".svc.", domain}).text())) return match;
-    return snapshot_.members.may_have(parent) ? below(find_own(parent), parent) : Match{};
+    return may_have_members(parent) ? below(find_own(parent), parent) : Match{};
   }
   if (!name.ends_with(".svc")) {
-    if (!has_three_labels || !snapshot_.members.may_have(parent.substr(0, parent_dot))) return {};
+    if (!has_three_labels || !may_have_members(parent.substr(0, parent_dot))) return {};
     return below(find(JoinedName({parent, ".svc.", domain}).text()), parent);
   }
   if (has_three_labels) return find(JoinedName({name, ".", domain}).text());

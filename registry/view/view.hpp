@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -49,6 +50,38 @@ struct Trace {
   std::size_t left_out = 0;  // number of candidates that were not looked at
 };
 
+// The names of the hosts that were looked for, found or not; of a wildcard the name below which it
+// lies.  Changes of other hosts do not change the result of the look-ups.
+class ReadNames {
+ public:
+  void clear() { size_ = count_ = 0; }
+  void add(std::string_view name) {
+    if (name.size() + 1 > text_.size() - size_) count_ = kTooMany;
+    if (count_ == kTooMany) return;
+    name.copy(text_.data() + size_, name.size());
+    size_ += name.size();
+    text_[size_++] = '\0';
+    ++count_;
+  }
+  // False: they were more than there is room for.
+  bool are_complete() const { return count_ != kTooMany; }
+  // Calls `visit(name)`; a name may come twice.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (std::size_t at = 0; at < size_;) {
+      const std::string_view name(text_.data() + at);
+      visit(name);
+      at += name.size() + 1;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kTooMany = static_cast<std::size_t>(-1);
+  std::array<char, 2048> text_;
+  std::size_t size_ = 0;
+  std::size_t count_ = 0;
+};
+
 class View {
  public:
   // REQUIRES: both outlive the view.  `likely`: the snapshot's entry that lookup() will probably
@@ -66,6 +99,9 @@ class View {
   void limit_work(std::size_t units) { work_left_ = units; }
   bool is_exhausted() const { return work_left_ == 0; }
   std::size_t work_left() const { return work_left_; }
+
+  // Has lookup() add the names that it looks for.  REQUIRES: outlives the view; null: nobody asks.
+  void note_reads(ReadNames* names) { reads_ = names; }
 
   // The lookup in the registry (docs/resolution.md): the exact host; a name below a Kubernetes
   // Service; the longest wildcard; short names; ports of a host (`_name._proto.host`).  `name`:
@@ -231,6 +267,14 @@ class View {
   // Whether one that the client reaches, itself or by a gateway, has it.
   bool reaches_endpoint(const ServiceRecord& service, std::string_view label) const;
   std::string_view appended_domain(std::string_view name) const;
+  void note_read(std::string_view name) const {
+    if (reads_ != nullptr) [[unlikely]]
+      reads_->add(name);
+  }
+  const HostEntry* find_host(std::string_view name) const {
+    note_read(name);
+    return snapshot_.find_host(name);
+  }
   void spend(std::size_t units) const { work_left_ -= std::min(units, work_left_); }
   // The chosen service, if `is_wanted(part of it)`.
   template <typename IsWanted>
@@ -245,6 +289,7 @@ class View {
   const Snapshot& snapshot_;
   const Client& client_;
   const HostEntry* likely_;
+  ReadNames* reads_ = nullptr;
   // The last result of whole() of parts: a query looks the same host up several times.
   mutable const ServiceParts* whole_of_ = nullptr;
   mutable const ServiceRecord* whole_ = nullptr;

@@ -134,6 +134,35 @@ spec: { type: ExternalName, externalName: api.example.org }
   EXPECT_FALSE(is_offered("localhost.", wire::Type::A));
 }
 
+// The entry stands back as soon as the Service has the member that its name means.
+TEST_F(KernelAnswerTest, HoldsUntilAServiceHasTheNameThatIsMeant) {
+  registry_.be_in("shop");
+  load(R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: x, namespace: evil }
+spec: { hosts: [x.db.bank.shop.svc.cluster.local], addresses: [10.6.6.6], resolution: STATIC }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: bank }
+spec: { clusterIP: None, ports: [{ name: http, port: 80 }] }
+)");
+  be_authority();
+  const auto asked = query("x.db.bank.shop.svc.cluster.local.", wire::Type::A, true, false);
+  const IpAddress client = *IpAddress::parse("127.0.0.1");
+  ask_handler(asked, "127.0.0.1");
+  ASSERT_TRUE(kernel_->answer(asked, client));
+  load(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-1, namespace: bank, labels: { kubernetes.io/service-name: db } }
+addressType: IPv4
+endpoints: [{ addresses: [10.3.0.1], hostname: x }]
+)");
+  EXPECT_FALSE(kernel_->answer(asked, client));
+}
+
 // --- random worlds -------------------------------------------------------------------------------
 
 constexpr const char* kKernelNamespaces[] = {"a", "b"};
@@ -152,6 +181,10 @@ constexpr const char* kKernelHosts[] = {"api.example.org",
                                         "*.b.svc.cluster.local",
                                         "web.a.svc.cluster.local",
                                         "*.cluster.local",
+                                        "x.web.a.b.svc.cluster.local",
+                                        "x.db.b.svc.a.svc.cluster.local",
+                                        "*.a.b.svc.cluster.local",
+                                        "x.web.a.svc.cluster.local",
                                         "web.a.example.org",
                                         "x.web.a"};
 constexpr const char* kKernelNames[] = {"api.example.org.",
@@ -172,7 +205,10 @@ constexpr const char* kKernelNames[] = {"api.example.org.",
                                         "x.web.a.svc.cluster.local.",
                                         "web.a.example.org.",
                                         "api.example.org.a.svc.cluster.local.",
-                                        "web.a.b.svc.cluster.local."};
+                                        "web.a.b.svc.cluster.local.",
+                                        "x.web.a.b.svc.cluster.local.",
+                                        "x.db.b.svc.a.svc.cluster.local.",
+                                        "_http._tcp.api.example.org."};
 constexpr const char* kKernelClients[] = {"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"};
 
 class WorldOfChanges {
