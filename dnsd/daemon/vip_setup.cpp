@@ -11,6 +11,9 @@
 namespace meshdns::dnsd {
 
 VipSetup set_up_vips(const Config& config, const StateDirectory& state, Log& log) {
+  const auto report = [&log](const std::string& message) { log.error(message); };
+  if (config.mesh.auto_allocate == registry::AutoAllocate::Hash)
+    return {std::make_unique<registry::HashVips>(config.mesh.vip_namespace_quota, report), {}};
   if (config.mesh.auto_allocate != registry::AutoAllocate::Persistent) return {};
   if (config.state_dir.empty())
     log.warn(
@@ -26,7 +29,7 @@ VipSetup set_up_vips(const Config& config, const StateDirectory& state, Log& log
   options.file = state_file(state.path(), "vips");
   options.quarantine = std::chrono::seconds(10 * std::max(config.mesh.ttl.vip, 1U));
   options.clock = unix_now;
-  options.report = [&log](const std::string& message) { log.error(message); };
+  options.report = report;
   auto allocator = std::make_unique<registry::PersistentVips>(std::move(options));
   std::string trouble = allocator->trouble();
   return {std::move(allocator), std::move(trouble)};

@@ -37,7 +37,7 @@ void count(auto& counts, const auto& key, bool add) {
 
 VipTable::VipTable(const MeshSettings& settings) : settings_(settings) {
   if (settings.auto_allocate == AutoAllocate::Hash)
-    allocator_ = std::make_unique<HashVips>();
+    allocator_ = std::make_unique<HashVips>(settings.vip_namespace_quota);
   else
     allocator_ = std::make_unique<NoVips>();
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <unordered_set>
 
 #include "registry/base/checksum.hpp"
@@ -28,20 +29,43 @@ IpAddress v6_of(std::uint32_t third, std::uint32_t fourth) {
 
 }  // namespace
 
+std::vector<const VipRequest*> HashVips::granted(const std::vector<VipRequest>& requests) {
+  std::vector<const VipRequest*> result;
+  TextMap<std::uint32_t> counts;
+  std::string over_quota;  // a namespace
+  for (const VipRequest& request : requests) {
+    if (namespace_quota_ != 0 && ++counts[request.ns] > namespace_quota_)
+      over_quota = request.ns;
+    else
+      result.push_back(&request);
+  }
+  const bool is_full = result.size() > kSlots - 1;
+  if (is_full) result.resize(kSlots - 1);
+  if (report_ && is_full && !said_full_)
+    report_(
+        "the range of mesh.auto_allocate: hash is full: hosts have no VIP; use persistent and "
+        "a wider range");
+  if (report_ && !over_quota.empty() && !said_over_quota_)
+    report_("namespace " + over_quota + " has reached its quota of " +
+            std::to_string(namespace_quota_) +
+            " VIPs: further hosts have none; raise mesh.vip_namespace_quota");
+  said_full_ = is_full;
+  said_over_quota_ = !over_quota.empty();
+  return result;
+}
+
 std::vector<VipAssignment> HashVips::assign(const std::vector<VipRequest>& requests,
                                             const std::vector<IpAddress>&) {
   if (requests.empty()) return {};
   std::vector<const VipRequest*> slots(kSlots, nullptr);
-  for (std::size_t placed = 0; placed < std::min<std::size_t>(requests.size(), kSlots - 1);
-       ++placed) {
-    const VipRequest& request = requests[placed];
-    const std::uint32_t s = stable_hash32(request.ns + "/" + request.host);
+  for (const VipRequest* const request : granted(requests)) {
+    const std::uint32_t s = stable_hash32(request->ns + "/" + request->host);
     std::uint32_t slot = s % kSlots;
     // The probe's modulus differs from the first step's by one, and the arithmetic wraps at 32
     // bits.
     for (std::uint32_t i = 1; slots[slot] != nullptr && i < 4 * kSlots; ++i)
       slot = (s + i * (kPrime - (s % kPrime))) % (kSlots - 1);
-    if (slots[slot] == nullptr) slots[slot] = &request;
+    if (slots[slot] == nullptr) slots[slot] = request;
   }
   std::vector<VipAssignment> assigned;
   // A host of two entries holds two slots; its address is that of the first one on the walk.

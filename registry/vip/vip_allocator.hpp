@@ -2,9 +2,12 @@
 // Assigns addresses to hosts that have none (`mesh.auto_allocate`).  Control thread.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
@@ -48,11 +51,25 @@ class NoVips final : public VipAllocator {
 };
 
 // auto_allocate: hash.  Bit for bit Istio's own assignment in 240.240.0.0/16 and 2001:2::/48
-// (docs/semantics-istio.md, "VIPs"), the order of its tries after a collision included.
+// (docs/semantics-istio.md, "VIPs"), the order of its tries after a collision included.  Hosts of a
+// namespace beyond its quota are left out, the youngest first, so that no namespace fills the pool.
 class HashVips final : public VipAllocator {
  public:
+  using Report = std::function<void(const std::string& message)>;
+  // `namespace_quota`: 0 = no limit.  `report` hears when hosts stay without an address.
+  explicit HashVips(std::uint32_t namespace_quota = 0, Report report = {})
+      : namespace_quota_(namespace_quota), report_(std::move(report)) {}
   std::vector<VipAssignment> assign(const std::vector<VipRequest>& requests,
                                     const std::vector<IpAddress>& taken) override;
+
+ private:
+  // Those of `requests` that are within the quotas and the pool, in order.
+  std::vector<const VipRequest*> granted(const std::vector<VipRequest>& requests);
+
+  const std::uint32_t namespace_quota_;
+  const Report report_;
+  bool said_full_ = false;
+  bool said_over_quota_ = false;
 };
 
 }  // namespace meshdns::registry

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -39,6 +40,24 @@ TEST(HashVipsTest, AgreesWithIstiosPublishedVectors) {
 }
 
 // Each entry takes a slot of its own, and the host has the address of the lower one.
+TEST(HashVipsTest, ANamespaceHasItsQuotaAndTakesNothingFromOthers) {
+  std::vector<VipRequest> requests;
+  for (int i = 0; i < 70'000; ++i)
+    requests.push_back({"evil", "h" + std::to_string(i) + ".example"});
+  requests.push_back({"bank", "api.example"});
+  std::vector<std::string> messages;
+  HashVips vips(1'000, [&](const std::string& message) { messages.push_back(message); });
+  const auto assigned = vips.assign(requests, {});
+  EXPECT_EQ(assigned.size(), 1'001U);
+  EXPECT_EQ(std::ranges::count(assigned, "bank", &VipAssignment::ns), 1);
+  vips.assign(requests, {});
+  ASSERT_EQ(messages.size(), 1U) << "said once";
+  EXPECT_TRUE(messages[0].starts_with("namespace evil has reached its quota")) << messages[0];
+  HashVips without(0, [&](const std::string& message) { messages.push_back(message); });
+  without.assign(requests, {});
+  EXPECT_TRUE(messages.back().ends_with("a wider range")) << messages.back();
+}
+
 TEST(HashVipsTest, AHostOfTwoEntriesHasTheAddressOfTheLowerSlot) {
   HashVips vips;
   EXPECT_EQ(assigned(vips.assign({{"default", "istio.io"}}, {}), "default", "istio.io"),
