@@ -194,13 +194,11 @@ const ServiceRecord* View::whole(const HostEntry& entry, const Seen& seen) const
 }
 
 View::Seen View::choose(const HostEntry& entry) const {
-  const auto records = entry.records();
-  if (records.size() != 1 || records[0]->split) [[unlikely]]
+  if (!is_alone(entry)) [[unlikely]]
     return choose_of_several(entry);
-  // Almost always: one service, public, and no Sidecar.  Nobody asks for the rank.
-  const ServiceRecord& only = *records[0];
-  if (only.placeholder || !sees(entry.host(), only)) return {};
-  return {&only, nullptr, Seen::Rank::Own, 0};
+  const ServiceRecord* const only = choose_alone(entry);
+  // Nobody asks for the rank.
+  return {only, nullptr, Seen::Rank::Own, 0};
 }
 
 View::Seen View::choose_of_several(const HostEntry& entry) const {
@@ -259,7 +257,13 @@ template <typename IsWanted>
 Match View::match_entry(const HostEntry* entry, Match::How how, Trace* trace,
                         const IsWanted& is_wanted) const {
   if (entry == nullptr) return {};
-  const Seen seen = choose(*entry);
+  if (is_alone(*entry)) [[likely]] {
+    const ServiceRecord* const only = choose_alone(*entry);
+    if (trace != nullptr) explain_choice(*entry, only, *trace);
+    if (only == nullptr || !std::invoke(is_wanted, *only)) return {};
+    return {how, entry, only, {}};
+  }
+  const Seen seen = choose_of_several(*entry);
   if (trace != nullptr) explain_choice(*entry, seen.service, *trace);
   if (!seen || !std::invoke(is_wanted, *seen.service)) return {};
   const ServiceRecord* const service = whole(*entry, seen);

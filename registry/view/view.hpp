@@ -238,6 +238,15 @@ class View {
   // further than to what nothing can precede.
   Seen choose(const HostEntry& entry) const;
   Seen choose_of_several(const HostEntry& entry) const;
+  // Almost always a host has one service, which is not split: then the client sees it or not.
+  static bool is_alone(const HostEntry& entry) {
+    const auto records = entry.records();
+    return records.size() == 1 && !records[0]->split;
+  }
+  const ServiceRecord* choose_alone(const HostEntry& entry) const {
+    const ServiceRecord& only = *entry.records()[0];
+    return !only.placeholder && sees(entry.host(), only) ? &only : nullptr;
+  }
   void choose_of_others(const HostEntry& entry, const RecordIndex& index, ScopedHost& scoped,
                         Seen& best) const;
   void explain_choice(const HostEntry& entry, const ServiceRecord* chosen, Trace& trace) const;

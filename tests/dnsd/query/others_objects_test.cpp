@@ -302,7 +302,7 @@ bool may_mean(const Question& question, std::string_view host) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kOthersQuestions = 2'000;
 #else
-constexpr long kOthersQuestions = 6'000;
+constexpr long kOthersQuestions = 4'000;
 #endif
 
 TEST(OthersObjectsTest, ChangeNoAnswerWhereTheyAreNotChosen) {
