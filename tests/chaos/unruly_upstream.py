@@ -122,6 +122,7 @@ class _Server:
         self._mood, self._chance, self._tls = mood, chance, tls
         self._udp, self._listeners = None, []
         self._tasks = set()
+        self._in_pieces = set()  # connections with part of a message written
 
     @property
     def mood(self):
@@ -242,7 +243,7 @@ class _Server:
         if act in ("answer", "twice"):
             writer.write(whole * (2 if act == "twice" else 1))
         elif act == "slow":
-            asyncio.get_running_loop().call_later(chance.uniform(0.05, 3), _write, writer, whole)
+            asyncio.get_running_loop().call_later(chance.uniform(0.05, 3), self._write, writer, whole)
         elif act == "wrong_ids":
             known = struct.unpack("!H", query.wire[:2])[0]
             for _ in range(20):
@@ -256,10 +257,14 @@ class _Server:
             await self._end(chance.choice(("close", "reset", "late_close")), writer)
             return False
         elif act == "dribble":
-            for octet in whole[:60]:
-                writer.write(bytes([octet]))
-                await asyncio.sleep(0.002)
-            writer.write(whole[60:])
+            self._in_pieces.add(writer)
+            try:
+                for octet in whole[:60]:
+                    writer.write(bytes([octet]))
+                    await asyncio.sleep(0.002)
+                writer.write(whole[60:])
+            finally:
+                self._in_pieces.discard(writer)
         elif act == "empty":
             writer.write(b"\0\0" * 50)
         elif act == "half_shut":
@@ -272,6 +277,13 @@ class _Server:
             return False
         return True
 
+    def _write(self, writer, wire):
+        """Not within another message, which would give that one's question an address of these octets."""
+        if writer in self._in_pieces:
+            asyncio.get_running_loop().call_later(0.01, self._write, writer, wire)
+        elif not writer.is_closing():
+            writer.write(wire)
+
     async def _end(self, act, writer):
         if act.startswith("late"):
             await asyncio.sleep(self._chance.uniform(*_LATE))
@@ -279,11 +291,6 @@ class _Server:
             await asyncio.sleep(_LONGEST_HANG)
         if act.endswith("reset"):
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-def _write(writer, wire):
-    if not writer.is_closing():
-        writer.write(wire)
 
 
 class _Datagrams(asyncio.DatagramProtocol):
