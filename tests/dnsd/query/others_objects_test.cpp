@@ -122,7 +122,7 @@ class OthersWorld {
       Sidecar sidecar;
       sidecar.meta.name = "default";
       sidecar.meta.ns = "shop";
-      sidecar.egress.push_back({.hosts = {"*/*"}});
+      sidecar.egress.emplace_back().hosts = {"*/*"};
       world.sidecars.push_back(sidecar);
     }
     return world;
