@@ -33,6 +33,7 @@ deep_part() {
   begin_stages "$deep_limit"
   trap end_what_runs_beside EXIT
   threaded_tests_only=OFF
+  export MESHDNS_DEEP=1  # for tests/harness/preset.py
   "deep_${part//-/_}"
   finish_stages --checks | tee "$kept/$part.last"
   mv "$kept/$part.last" "$kept/$part"

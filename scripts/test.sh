@@ -96,7 +96,7 @@ timing() {
 run_pytest() {
   local preset=$1 result=$2
   shift 2
-  MESHDNSD=$(binary_dir "$preset")/meshdnsd PYTHONDONTWRITEBYTECODE=1 under_preset "$preset" "${pytest_limit:-1500}" \
+  MESHDNSD=$(binary_dir "$preset")/meshdnsd PYTHONPYCACHEPREFIX=$root/build/pycache under_preset "$preset" "${pytest_limit:-1500}" \
     "$python" -m pytest -o "cache_dir=$stage_dir/cache" --timeout 300 --junitxml "$stage_dir/$result" -q "$@"
 }
 
@@ -316,7 +316,7 @@ command_soak() {
   [ -d "$root/tests/soak" ] || die "soak: there is no tests/soak"
   build_preset release
   cd "$root"
-  MESHDNSD=$root/build/meshdnsd MESHDNS_SOAK_SECONDS=$seconds PYTHONDONTWRITEBYTECODE=1 \
+  MESHDNSD=$root/build/meshdnsd MESHDNS_SOAK_SECONDS=$seconds PYTHONPYCACHEPREFIX=$root/build/pycache \
     "$python" -m pytest -o "cache_dir=$root/build/pytest" -s tests/soak
 }
 

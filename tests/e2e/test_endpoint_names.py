@@ -11,13 +11,13 @@ import pytest
 
 from harness.kube_api import make_certificates
 from harness.ports import free_port
-from harness.preset import ONE_THREAD, at_most, fewer
+from harness.preset import IS_RELEASE, ONE_THREAD, at_most
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually
 
 pytestmark = ONE_THREAD
 
-USERS = fewer(4_000)
+USERS = 4_000 if IS_RELEASE else 800
 
 
 def admin():

@@ -12,7 +12,7 @@ import yaml
 from harness.daemon import ROOT, binary
 from harness.dns_client import Question, ask
 from harness.ports import free_port
-from harness.preset import IS_RELEASE, ONE_THREAD
+from harness.preset import DEEP, IS_RELEASE, ONE_THREAD
 from harness.process import Process
 from harness.waiting import seconds
 
@@ -46,6 +46,7 @@ def root(package, tmp_path_factory):
     return directory
 
 
+@DEEP
 @pytest.mark.slow("lintian reads the whole package")
 @pytest.mark.skipif(not shutil.which("lintian"), reason="needs lintian")
 def test_lintian_accepts_it(package):
@@ -73,6 +74,7 @@ def test_debugging_information_has_a_package_of_its_own(tmp_path):
         run("lintian", "--fail-on", "error,warning", symbols)
 
 
+@DEEP
 @pytest.mark.slow("lintian reads the whole package")
 @pytest.mark.skipif(not shutil.which("lintian") or not (ROOT / ".git").exists(), reason="needs lintian and git")
 def test_lintian_accepts_the_source_package(tmp_path):

@@ -8,10 +8,13 @@ import pytest
 
 PRESET = os.environ.get("MESHDNS_PRESET", "release")
 IS_RELEASE = PRESET == "release"
+IS_DEEP = "MESHDNS_DEEP" in os.environ  # `./dev test deep`
 IS_SANITIZED = PRESET in ("asan-ubsan", "tsan", "coverage")  # coverage is measured for the sanitizers
 # Each file of tests/e2e states one of these three in its `pytestmark`.
 # The tests of the tree and its pages, which no sanitizer changes.
 ONCE = pytest.mark.skipif(IS_SANITIZED, reason="the run of the release build has it")
+# Takes more than its findings are worth in each run.
+DEEP = pytest.mark.skipif(not IS_DEEP, reason="`./dev test deep release` has it")
 # Checks files of the tree, with neither a daemon nor anything else that is built.
 TREE = pytest.mark.tree
 # The daemon does this with one thread.
@@ -28,5 +31,6 @@ def at_most(limit):
 
 
 def fewer(count):
-    """A number of repetitions: a fifth of it under a sanitizer, whose builds take five times as long for each."""
-    return count // 5 if IS_SANITIZED else count
+    """A number of repetitions: all in `./dev test deep`, a quarter in other runs; a fifth of both under a sanitizer, whose
+    builds take five times as long for each."""
+    return count // (5 if IS_SANITIZED else 1) // (1 if IS_DEEP else 4)
