@@ -3,10 +3,11 @@
 
 import multiprocessing
 import random
+import socket
 import time
 
 from harness.dns_client import Question, open_udp
-from harness.fake_upstream import Received, without_retries
+from harness.fake_upstream import SO_TIMESTAMPNS, Received, arrival, without_retries
 from harness.ports import free_port
 from harness.preset import ONCE, TREE
 from harness.seed import contents, seed
@@ -81,9 +82,23 @@ def test_only_the_same_query_over_udp_and_later_may_be_a_retry():
         assert without_retries([first, other]) == [first, other]
 
 
+def the_kernel_stamps_arrivals(receiver):
+    """It begins some time after the first socket has asked for it, and stamps datagrams when they are read before."""
+    with open_udp(receiver.getsockname()) as sender:
+        sender.send(b"x")
+        sent = time.monotonic()
+        time.sleep(0.1)
+        _, control, _, _ = receiver.recvmsg(1, 64)
+        return arrival(control) < sent + 0.05
+
+
 def test_a_query_has_the_time_of_its_arrival(workspace, monkeypatch):
     """Also if the upstream reads it later."""
     upstream = workspace.upstream()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        receiver.bind(("127.0.0.1", 0))
+        eventually(lambda: the_kernel_stamps_arrivals(receiver))
     handled = []
     monkeypatch.setattr(upstream, "_handle", lambda *arguments: (time.sleep(0.5), handled.append(arguments[-1])))
     with open_udp((upstream.address, upstream.port)) as client:

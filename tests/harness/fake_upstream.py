@@ -51,7 +51,7 @@ _DEFAULT_TTL = 300
 _AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of any timeout
 # Least time between two tries of one question.  The daemon waits at least 100 ms, counted from a time before it sends.
 _LEAST_WAIT_OF_A_RETRY = 0.05
-_SO_TIMESTAMPNS = 35
+SO_TIMESTAMPNS = 35
 _MAX_CHAIN = 8
 _MIN_RECORD_SIZE = 12  # octets on the wire: a pointer and the fixed fields
 
@@ -87,10 +87,10 @@ def without_retries(received):
     return kept
 
 
-def _arrival(control):
+def arrival(control):
     """The monotonic time of the kernel's timestamp."""
     for _, kind, data in control:
-        if kind == _SO_TIMESTAMPNS:
+        if kind == SO_TIMESTAMPNS:
             whole, nanoseconds = struct.unpack("qq", data)
             return whole + nanoseconds / 1e9 - time.time() + time.monotonic()
     return time.monotonic()
@@ -205,7 +205,7 @@ class FakeUpstream:
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         self._udp = socket.socket(family, socket.SOCK_DGRAM)
         self._udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-        self._udp.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self._udp.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._udp.bind((self.address, self.port))
         self._tcp = socket.socket(family, socket.SOCK_STREAM)
         self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -272,7 +272,7 @@ class FakeUpstream:
     def _on_datagram(self):
         wire, control, _, source = self._udp.recvmsg(65535, 256)
         self._handle(wire, "udp", source, lambda out: self._udp.sendto(out, source),
-                     lambda reset=False: None, _arrival(control))
+                     lambda reset=False: None, arrival(control))
 
     def _on_connection(self):
         connection, source = self._tcp.accept()
