@@ -221,6 +221,7 @@ void put_upstream(Json& json, const UpstreamStatus& status) {
   put(json, "probeFailures", status.probe_failures);
   put_bool(json, "keepsCase", status.keeps_case);
   put_bool(json, "speaksEdns", status.speaks_edns);
+  put_bool(json, "takesOptions", status.takes_options);
   put(json, "lastError", status.last_error);
   json.EndObject();
 }

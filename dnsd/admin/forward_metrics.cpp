@@ -78,7 +78,7 @@ void collect_upstreams(MetricCollection& to, const std::vector<UpstreamStatus>& 
   for (const auto& upstream : upstreams)
     to.add(upstream.health == Health::Up && !upstream.looped ? 1.0 : 0.0, {{"to", upstream.name}});
   to.gauges("proxy_failing",
-            "1 while the upstream server answers nothing but SERVFAIL and REFUSED.");
+            "1 while the upstream server answers nothing but errors, as SERVFAIL and REFUSED.");
   for (const auto& upstream : upstreams)
     to.add(upstream.failing_with.empty() ? 0.0 : 1.0, {{"to", upstream.name}});
   to.gauges("proxy_looped",

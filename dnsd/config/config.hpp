@@ -239,6 +239,9 @@ std::string_view to_string(UpstreamPolicy policy);
 // or forwarded.
 enum class LocallyServed : std::uint8_t { Answer, Forward };
 
+// Whether queries have a DNS cookie; Auto: to all servers that take it.
+enum class UpstreamCookieMode : std::uint8_t { Auto, Off };
+
 struct UpstreamConfig {
   std::vector<UpstreamServer> servers;  // empty = those of /etc/resolv.conf minus ourselves
   UpstreamPolicy policy = UpstreamPolicy::Fastest;
@@ -249,8 +252,9 @@ struct UpstreamConfig {
   std::chrono::milliseconds timeout{2000};  // of one query, all tries together
   std::uint32_t max_in_flight = 4096;       // forwarded questions at a time; beyond: SERVFAIL, EDE
   bool case_randomization = true;           // 0x20
-  std::string tls_ca_file;                  // key `tls.ca_file`; empty = the system's
-  std::vector<IpPrefix> deny_answers;       // rebinding protection
+  UpstreamCookieMode cookies = UpstreamCookieMode::Auto;
+  std::string tls_ca_file;             // key `tls.ca_file`; empty = the system's
+  std::vector<IpPrefix> deny_answers;  // rebinding protection
   // Filled in by UpstreamFollower, without keys of their own: dns64.prefix, and those of `zones`
   // that are domains of this machine's links.
   std::optional<IpPrefix> nat64;

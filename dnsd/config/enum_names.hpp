@@ -37,6 +37,7 @@ MESHDNS_ENUM_NAMES(IstiodNodeType, {Sidecar, "sidecar"}, {Router, "router"}, {Wa
 MESHDNS_ENUM_NAMES(IpFamily, {IPv4, "IPv4"}, {IPv6, "IPv6"});
 MESHDNS_ENUM_NAMES(UnknownClient, {Public, "public"}, {Refuse, "refuse"}, {Default, "default"});
 MESHDNS_ENUM_NAMES(LocallyServed, {Answer, "answer"}, {Forward, "forward"});
+MESHDNS_ENUM_NAMES(UpstreamCookieMode, {Auto, "auto"}, {Off, "off"});
 MESHDNS_ENUM_NAMES(UpstreamPolicy, {Fastest, "fastest"}, {Sequential, "sequential"},
                    {RoundRobin, "round_robin"}, {Random, "random"}, {Parallel, "parallel"});
 MESHDNS_ENUM_NAMES(registry::AutoAllocate, {Off, "off"}, {Hash, "hash"},

@@ -107,6 +107,7 @@ Codec<UpstreamConfig> upstream() {
       field("timeout", &UpstreamConfig::timeout, duration(10ms, 1min)),
       field("max_in_flight", &UpstreamConfig::max_in_flight, number(1, 1'000'000)),
       field("case_randomization", &UpstreamConfig::case_randomization, boolean()),
+      field("cookies", &UpstreamConfig::cookies, enumeration<UpstreamCookieMode>()),
       upstream_tls(),
       field("deny_answers", &UpstreamConfig::deny_answers, list(prefix())),
   });

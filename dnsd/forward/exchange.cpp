@@ -74,7 +74,8 @@ void Exchange::leave_stream() {
 
 SocketResult<void> Exchange::start() {
   const Millis now = upstream_->reactor_.now();
-  edns_ = upstream_->state().speaks_edns(now);
+  edns_ = upstream_->state().edns().is_used(now);
+  options_ = upstream_->state().edns_options().is_used(now);
   odd_case_ = upstream_->options_.case_randomization && upstream_->state().keeps_case(now);
   return upstream_->server().transport == UpstreamTransport::Tls ? send_on_stream()
                                                                  : send_datagram();
@@ -109,10 +110,12 @@ std::size_t Exchange::build(std::span<std::uint8_t> buffer, std::uint16_t id, bo
   // A cookie guards against forgers who do not see the query: on a connection, it only shows
   // whether the upstream still knows cookies.
   std::string cookie;
-  if (!stream || cookie_missing_) cookie = upstream_->cookies_.option();
+  if (options_ && upstream_->options_.cookies && (!stream || cookie_missing_))
+    cookie = upstream_->cookies_.option();
   query.cookie = cookie;
+  query.keepalive = options_ && stream;
   cookie_sent_ = edns_ && !cookie.empty();
-  query.keepalive = stream;
+  options_sent_ = cookie_sent_ || (edns_ && query.keepalive);
   sent_at_ = upstream_->reactor_.now();
   sent_at_ns_ = uv_hrtime();
   ++packets_;
@@ -240,13 +243,7 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
   if (recovered && listener_) listener_.get()->on_recovery();
   if (is_retired()) return;
   if (!stream && ask_with_new_cookie(*response)) return;
-  const bool format_error =
-      response->rcode == wire::Rcode::FormErr || response->rcode == wire::Rcode::NotImp;
-  if (format_error && edns_ && !response->has_edns && !no_edns_again_) {
-    no_edns_again_ = true;
-    edns_ = false;
-    return again(stream ? &Exchange::send_on_stream : &Exchange::send_datagram);
-  }
+  if (ask_with_less(*response, stream)) return;
   if (response->truncated && !stream) {
     state.counts.truncated.fetch_add(1, kRelaxed);
     return again(&Exchange::send_on_stream);
@@ -312,12 +309,46 @@ bool Exchange::ask_with_new_cookie(const wire::ResponseMessage& response) {
   return true;
 }
 
+// RFC 6891, section 6.2.2: a server that refuses a query for what it carries is asked again with
+// less: first without options, then without EDNS.  A reply without OPT comes from a server that
+// does not know EDNS at all.  True: asked again.
+bool Exchange::ask_with_less(const wire::ResponseMessage& response, bool stream) {
+  if (!edns_) return false;
+  const bool unread = response.rcode == wire::Rcode::FormErr ||
+                      response.rcode == wire::Rcode::NotImp ||
+                      response.rcode == wire::Rcode::BadVers;
+  // REFUSED has many reasons: it is the cookie's fault only where none has been taken so far.
+  const bool refused =
+      response.rcode == wire::Rcode::Refused && !upstream_->state().edns_options().has_worked();
+  if (options_sent_ && (refused || (unread && response.has_edns))) {
+    no_options_again_ = true;
+    options_ = false;
+  } else if (unread) {
+    no_edns_again_ = true;
+    edns_ = false;
+  } else {
+    return false;
+  }
+  again(stream ? &Exchange::send_on_stream : &Exchange::send_datagram);
+  return true;
+}
+
 void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
   UpstreamState& state = upstream_->state();
   const Millis now = upstream_->reactor_.now();
   const bool good =
       response.rcode == wire::Rcode::NoError || response.rcode == wire::Rcode::NxDomain;
-  if (no_edns_again_ && good) state.note_no_edns(now);
+  const std::string_view name = question_.question.name;
+  if (good && no_edns_again_) {
+    state.note_no_edns(name, now);
+  } else if (good && no_options_again_) {
+    state.note_no_options(name, now);
+  } else if (good && response.has_edns) {
+    state.edns().note_success(now);
+    // A plain server that takes the options of TCP may still refuse cookies.
+    if (cookie_sent_ || (options_sent_ && upstream_->server().transport == UpstreamTransport::Tls))
+      state.edns_options().note_success(now);
+  }
   if (stream) return;
   if (plain_again_) {
     state.note_case_lost(now);

@@ -27,6 +27,7 @@ namespace meshdns::dnsd {
 
 struct UpstreamOptions {
   bool case_randomization = true;
+  bool cookies = true;
   std::string tls_ca_file;
   friend bool operator==(const UpstreamOptions&, const UpstreamOptions&) = default;
 };
@@ -94,7 +95,7 @@ class ExchangeListener {
   virtual void on_reply(Exchange& exchange, const wire::ResponseMessage& response) = 0;
   virtual void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) = 0;
   // The upstream is alive and the question is asked once more in another way (over TCP, without
-  // EDNS): to be given more time.
+  // options or EDNS): to be given more time.
   virtual void on_progress(Exchange& exchange) = 0;
   // The upstream had been doubted or down until this reply; one of the others follows.
   virtual void on_recovery() = 0;
@@ -104,8 +105,8 @@ class ExchangeListener {
 };
 
 // One question to one upstream, from the first query sent to the reply that can be used: over UDP,
-// again over TCP when truncated or when forged replies are coming in, again without EDNS or in
-// lower case where the upstream needs that.  To let go of it is how to stop.
+// again over TCP when truncated or when forged replies are coming in, again without options,
+// without EDNS or in lower case where the upstream needs that.  To let go of it is how to stop.
 class Exchange final : public Recycled<Exchange>,
                        public Retirable,
                        private SocketListener,
@@ -150,6 +151,7 @@ class Exchange final : public Recycled<Exchange>,
   void ask_for_cookie();
   void note_missing_cookie_lost();
   bool ask_with_new_cookie(const wire::ResponseMessage& response);
+  bool ask_with_less(const wire::ResponseMessage& response, bool stream);
   void learn(const wire::ResponseMessage& response, bool stream);
   void again(SocketResult<void> (Exchange::*send)());
   void break_off(const SocketError& error);
@@ -172,10 +174,13 @@ class Exchange final : public Recycled<Exchange>,
   std::uint16_t id_ = 0;
   bool odd_case_ = false;  // 0x20 is used
   bool edns_ = true;
-  bool plain_again_ = false;    // asked again in lower case
-  bool no_edns_again_ = false;  // asked again without EDNS
-  bool cookie_again_ = false;   // asked again with the cookie just learned
+  bool options_ = true;            // EDNS may have options
+  bool plain_again_ = false;       // asked again in lower case
+  bool no_options_again_ = false;  // asked again without options
+  bool no_edns_again_ = false;     // asked again without EDNS
+  bool cookie_again_ = false;      // asked again with the cookie just learned
   bool cookie_sent_ = false;
+  bool options_sent_ = false;
   bool cookie_missing_ = false;  // asked over TCP, since a reply over UDP lacked a cookie
   bool stream_again_ = false;    // sent again after a connection broke
   bool sent_ = false;

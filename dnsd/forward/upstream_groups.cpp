@@ -38,7 +38,8 @@ std::shared_ptr<Upstream> UpstreamGroups::upstream_of(const UpstreamServer& serv
 
 void UpstreamGroups::reconfigure(const UpstreamConfig& config) {
   policy_ = config.policy;
-  const UpstreamOptions options{config.case_randomization, config.tls_ca_file};
+  const UpstreamOptions options{config.case_randomization,
+                                config.cookies == UpstreamCookieMode::Auto, config.tls_ca_file};
   UpstreamList kept;
   default_group_ = {};
   for (const UpstreamServer& server : config.servers)

@@ -29,9 +29,8 @@ constexpr Millis kLongestProbePause = 700;
 
 constexpr std::uint32_t kCaseStrikes = 2;
 constexpr Millis kPlainCaseTime = 3'600'000;
-constexpr Millis kNoEdnsTime = 900'000;  // 15 min
 
-// The time with no answer but SERVFAIL and REFUSED after which an upstream is failing.  It doubles
+// The time with no answer but errors after which an upstream is failing.  It doubles
 // each time that the upstream works again, and is short again after a calm.
 constexpr Millis kTimeToFail = 10'000;
 constexpr Millis kLongestTimeToFail = 600'000;
@@ -115,8 +114,7 @@ void UpstreamState::note_rcode(wire::Rcode rcode) {
 void UpstreamState::judge_rcode(wire::Rcode rcode, std::string_view name, Millis now) {
   if (rcode == wire::Rcode::NoError || rcode == wire::Rcode::NxDomain)
     return note_usable_rcode(now);
-  if (rcode == wire::Rcode::ServFail || rcode == wire::Rcode::Refused)
-    note_failure_rcode(rcode, name, now);
+  note_failure_rcode(rcode, name, now);
 }
 
 void UpstreamState::note_usable_rcode(Millis now) {
@@ -216,11 +214,35 @@ void UpstreamState::note_case_lost(Millis now) {
                                   "does not preserve the case of names; queries are in lower case");
 }
 
-void UpstreamState::note_no_edns(Millis now) {
-  const bool news = speaks_edns(now);
-  no_edns_until_.store(now + kNoEdnsTime, kRelaxed);
-  if (news)
+void ServerFeature::note_success(Millis now) {
+  worked_at_.store(std::max<Millis>(now, 1), kRelaxed);
+  if (strikes_.load(kRelaxed) != 0) strikes_.store(0, kRelaxed);
+  if (is_told_.load(kRelaxed)) is_told_.store(false, kRelaxed);
+}
+
+// Two threads may lose a name here, or count one twice.
+bool ServerFeature::note_failure(std::string_view name, Millis now) {
+  const Millis worked_at = worked_at_.load(kRelaxed);
+  if (worked_at != 0 && now < worked_at + kTime) return false;
+  const std::size_t hash = hash_bytes(name);
+  if (strikes_.load(kRelaxed) != 0 && struck_name_.load(kRelaxed) == hash) return false;
+  struck_name_.store(hash, kRelaxed);
+  if (strikes_.fetch_add(1, kRelaxed) + 1 < kStrikes) return false;
+  strikes_.store(0, kRelaxed);
+  off_until_.store(now + kTime, kRelaxed);
+  return !is_told_.exchange(true, kRelaxed);
+}
+
+void UpstreamState::note_no_edns(std::string_view name, Millis now) {
+  if (edns_.note_failure(name, now))
     listener_.on_upstream_learned(name_, "does not support EDNS; queries have no OPT record");
+}
+
+void UpstreamState::note_no_options(std::string_view name, Millis now) {
+  if (edns_options_.note_failure(name, now))
+    listener_.on_upstream_learned(name_,
+                                  "refuses options of EDNS; queries have neither DNS cookies nor "
+                                  "other options (upstream.cookies: off)");
 }
 
 void UpstreamState::note_cookies_lost() {
@@ -293,7 +315,8 @@ UpstreamStatus UpstreamState::status(Millis now) const {
   if (const auto rcode = failing_with_.load(kRelaxed); rcode != wire::Rcode::NoError)
     status.failing_with = wire::to_string(rcode);
   status.keeps_case = keeps_case(now);
-  status.speaks_edns = speaks_edns(now);
+  status.speaks_edns = edns_.is_used(now);
+  status.takes_options = edns_options_.is_used(now);
   for (std::size_t i = 0; i < latency_.size(); ++i) status.latency[i] = latency_[i].load(kRelaxed);
   status.latency_sum_us = latency_sum_us_.load(kRelaxed);
   const std::lock_guard lock(error_mutex_);

@@ -31,7 +31,7 @@ enum class Health : std::uint8_t {
 // Upper bounds of the latency buckets: 0.25 ms doubled, as CoreDNS has them.
 inline constexpr std::size_t kLatencyBuckets = 16;
 
-// Names with SERVFAIL or REFUSED, and no other answer between, after which an upstream is failing.
+// Names with an error as rcode, and no other answer between, after which an upstream is failing.
 inline constexpr std::size_t kFailuresToFail = 5;
 
 // A copy for the admin page and metrics.
@@ -39,7 +39,7 @@ struct UpstreamStatus {
   std::string name;
   Health health = Health::Up;
   bool looped = false;
-  // "SERVFAIL" or "REFUSED" while it answers nothing but these two; empty = it does not fail.
+  // The rcode, "SERVFAIL" say, while it answers nothing but errors; empty = it does not fail.
   std::string_view failing_with;
   std::uint32_t rtt_us = 0;  // smoothed; 0 = never measured
   std::uint64_t in_flight = 0;
@@ -60,7 +60,8 @@ struct UpstreamStatus {
   std::uint64_t probe_failures = 0;
   bool keeps_case = true;
   bool speaks_edns = true;
-  std::string last_error;  // empty = none yet
+  bool takes_options = true;  // of EDNS: cookies
+  std::string last_error;     // empty = none yet
   std::array<std::uint64_t, kLatencyBuckets + 1>
       latency{};  // answers up to each bound, not summed up
   std::uint64_t latency_sum_us = 0;
@@ -68,6 +69,29 @@ struct UpstreamStatus {
 
 // "up", "doubtful", "down", "failing", or "loop": it sends our own queries back.
 std::string_view health_name(const UpstreamStatus& status);
+
+// A feature that most servers support and some do not.  It is left out for a while after questions
+// for several names in a row were answered without it only, unless it has worked shortly before:
+// one name that a server cannot answer says nothing about the server.  Any thread.
+class ServerFeature {
+ public:
+  static constexpr Millis kTime = 900'000;  // 15 min: of leaving it out, and of trust in it
+  static constexpr std::uint32_t kStrikes = 2;
+
+  bool is_used(Millis now) const { return now >= off_until_.load(kRelaxed); }
+  bool has_worked() const { return worked_at_.load(kRelaxed) != 0; }
+  // An answer to a query that had it.
+  void note_success(Millis now);
+  // An answer that came without it only.  True: it is left out from now on, which is news.
+  bool note_failure(std::string_view name, Millis now);
+
+ private:
+  std::atomic<Millis> off_until_{0};
+  std::atomic<Millis> worked_at_{0};  // 0 = never
+  std::atomic<std::uint32_t> strikes_{0};
+  std::atomic<std::size_t> struck_name_{0};  // hash of the last one
+  std::atomic<bool> is_told_{false};
+};
 
 // Any thread.
 class UpstreamState {
@@ -87,9 +111,9 @@ class UpstreamState {
   // 0 = not measured.
   bool note_reply(Millis now, std::uint32_t rtt_us);
   void note_rcode(wire::Rcode rcode);
-  // The rcode for a question of a client, for `name`.  The upstream is failing after SERVFAIL and
-  // REFUSED alone for several names and some time, until it answers anything else.  One that fails
-  // again and again has more time each time, so that the log is not filled.
+  // The rcode for a question of a client, for `name`.  The upstream is failing after errors alone
+  // for several names and some time, until it answers NOERROR or NXDOMAIN.  One that fails again
+  // and again has more time each time, so that the log is not filled.
   void judge_rcode(wire::Rcode rcode, std::string_view name, Millis now);
   // A query stayed unanswered since `sent_at`, or could not be sent.  Doubtful after two in a row
   // without a reply between: one bad name alone never marks an upstream down.
@@ -109,11 +133,11 @@ class UpstreamState {
   }
   void note_case_kept() { case_strikes_.store(0, std::memory_order_relaxed); }
   void note_case_lost(Millis now);
-  // RFC 6891, section 7: no OPT for a while after a FORMERR that went away without it.
-  bool speaks_edns(Millis now) const {
-    return now >= no_edns_until_.load(std::memory_order_relaxed);
-  }
-  void note_no_edns(Millis now);
+  // RFC 6891, section 7: the OPT record, and options in it, after errors that went away without.
+  ServerFeature& edns() { return edns_; }
+  ServerFeature& edns_options() { return edns_options_; }
+  void note_no_edns(std::string_view name, Millis now);
+  void note_no_options(std::string_view name, Millis now);
   // RFC 7873: replies without a cookie are believed again.
   void note_cookies_lost();
 
@@ -173,13 +197,14 @@ class UpstreamState {
   std::atomic<Millis> next_probe_{0};
   std::atomic<std::uint32_t> probes_lost_{0};
   std::atomic<Millis> plain_case_until_{0};
-  std::atomic<Millis> no_edns_until_{0};
+  ServerFeature edns_;
+  ServerFeature edns_options_;
   std::atomic<std::uint32_t> case_strikes_{0};
   std::atomic<wire::Rcode> failing_with_{wire::Rcode::NoError};  // NoError: it does not fail
   std::atomic<Millis> last_usable_{0};                           // rcode; 0 = none yet
   std::atomic<Millis> works_since_{0};   // it last ceased to fail; 0 = it never failed
   std::atomic<Millis> time_to_fail_{0};  // when it last failed, doubled since; 0 = it never failed
-  // Hashes of the first names since last_usable_ that got SERVFAIL or REFUSED, each once.
+  // Hashes of the first names since last_usable_ that got errors, each once.
   std::array<std::atomic<std::size_t>, kFailuresToFail> failure_names_{};
   std::atomic<std::uint32_t> failures_{0};
   std::array<std::atomic<std::uint64_t>, kLatencyBuckets + 1> latency_{};

@@ -47,6 +47,7 @@ def random_config(chance, base, upstreams, extra_listeners, scratch):
             "servers": servers, "policy": chance.choice(_POLICIES),
             "timeout": chance.choice(("300ms", "1s", "2s", f"{_LONGEST_TIMEOUT}s")),
             "max_in_flight": chance.choice((2, 64, 4096)), "case_randomization": chance.random() < 0.5,
+            "cookies": chance.choice(("auto", "off")),
             "zones": chance.choice(({}, {"wild.example.net": [chance.choice(servers)]},
                                     {"short.wild.example.net": servers[:2], "example.org": servers[:1]})),
             "deny_answers": chance.choice(([], [], ["198.18.0.0/15"])),

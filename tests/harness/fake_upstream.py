@@ -5,6 +5,7 @@ every query.  UDP and TCP on one port of a loopback address.
 A rule is a mapping.  What it applies to:
     match: "www.example.org. A"   a name or "*.suffix", and perhaps a type; absent = every query
     transport: udp | tcp          absent = both
+    when: edns | options          queries with OPT, or with an option in it; absent = all
     times: 2                      only the first two queries that match; absent = always
     share: 0.3                    only that part of them, by chance (the seed is fixed)
 What happens then (absent = the zone's answer):
@@ -18,7 +19,7 @@ What happens then (absent = the zone's answer):
     forge: wrong_id | wrong_name | wrong_type | not_a_response | wrong_opcode | wrong_port | garbage
            | cut | trailing       what leaves first
     then: true                    after a forged message also the true one, 60 ms later
-    formerr_on_edns: true         FORMERR to queries with OPT
+    formerr_on_edns: true         FORMERR without OPT to queries with OPT
 """
 
 import copy
@@ -56,7 +57,7 @@ _MAX_CHAIN = 8
 _MIN_RECORD_SIZE = 12  # octets on the wire: a pointer and the fixed fields
 
 _RULE_KEYS = {"match", "transport", "times", "share", "drop", "hang", "reset", "delay", "rcode", "truncate", "answer",
-              "authority", "additional", "forge", "then", "formerr_on_edns"}
+              "authority", "additional", "forge", "then", "formerr_on_edns", "when"}
 
 
 @dataclass
@@ -172,7 +173,8 @@ class _Rule:
             return False
         if self.spec.get("transport", received.transport) != received.transport:
             return False
-        if self.spec.get("formerr_on_edns") and received.message.edns < 0:
+        when = "edns" if self.spec.get("formerr_on_edns") else self.spec.get("when")
+        if when and (received.message.edns < 0 or when == "options" and not received.message.options):
             return False
         if self.chance.random() >= self.spec.get("share", 1):
             return False

@@ -40,8 +40,8 @@ const std::set<std::string> kScenarioKeys = {"name",     "about",     "config", 
                                              "clients",  "resources", "load",     "steps",
                                              "upstream", "upstreams", "any_order"};
 const std::set<std::string> kRuleKeys = {
-    "match",  "transport", "times",      "drop",  "delay", "rcode",          "truncate",
-    "answer", "authority", "additional", "forge", "then",  "formerr_on_edns"};
+    "match",  "transport", "times",      "drop",  "delay", "rcode",           "truncate",
+    "answer", "authority", "additional", "forge", "then",  "formerr_on_edns", "when"};
 
 void refuse_unknown(const YAML::Node& mapping, const std::set<std::string>& known,
                     const std::string& place) {
@@ -88,6 +88,7 @@ UpstreamRule rule_of(const YAML::Node& node) {
   rule.forge = node["forge"].as<std::string>("");
   rule.then = node["then"].as<bool>(false);
   rule.formerr_on_edns = node["formerr_on_edns"].as<bool>(false);
+  rule.when = node["when"].as<std::string>("");
   return rule;
 }
 

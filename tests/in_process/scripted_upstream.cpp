@@ -387,7 +387,8 @@ UpstreamRule* ScriptedUpstream::rule_for(const ldns_pkt& query, const std::strin
   for (UpstreamRule& rule : rules_) {
     if (rule.times == 0) continue;
     if (!rule.transport.empty() && rule.transport != (tcp ? "tcp" : "udp")) continue;
-    if (rule.formerr_on_edns && !ldns_pkt_edns(&query)) continue;
+    if ((rule.formerr_on_edns || rule.when == "edns") && !ldns_pkt_edns(&query)) continue;
+    if (rule.when == "options" && ldns_pkt_edns_data(&query) == nullptr) continue;
     const std::size_t space = std::min(rule.match.find(' '), rule.match.size());
     const std::string owner = lower(rule.match.substr(0, space));
     if (space < rule.match.size() &&

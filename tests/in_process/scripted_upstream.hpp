@@ -63,6 +63,7 @@ struct UpstreamRule {
   std::string forge;
   bool then = false;
   bool formerr_on_edns = false;
+  std::string when;  // "edns", "options": queries that have these; empty = all
 };
 
 class ScriptedUpstream {

@@ -304,6 +304,7 @@ upstream:
   timeout: 500ms
   max_in_flight: 100
   case_randomization: false
+  cookies: off
   tls: { ca_file: /etc/ca.pem }
 cache: { size: 1GiB, min_ttl: 5s, max_ttl: 2h, negative_max_ttl: 1m, serve_stale: 0, prefetch: false }
 state_dir: /var/lib/meshdns
@@ -317,6 +318,7 @@ state_dir: /var/lib/meshdns
   EXPECT_EQ(c.upstream.timeout, 500ms);
   EXPECT_EQ(c.upstream.max_in_flight, 100U);
   EXPECT_FALSE(c.upstream.case_randomization);
+  EXPECT_EQ(c.upstream.cookies, UpstreamCookieMode::Off);
   EXPECT_EQ(c.upstream.tls_ca_file, "/etc/ca.pem");
   EXPECT_EQ(c.cache.size_bytes, 1U << 30);
   EXPECT_FALSE(c.cache.has_default_size);

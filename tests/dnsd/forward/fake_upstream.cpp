@@ -237,6 +237,7 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
          query.qtype, query.id, port, tcp, query.has_edns, query.recursion_desired,
          std::string(reinterpret_cast<const char*>(query.edns.cookie.data()),
                      query.has_edns ? query.edns.cookie_length : 0)});
+  if (answers_only_example_org && !name.ends_with("example.org")) return;
   const auto rule = rules_.find(name);
   Behaviour behaviour = rule != rules_.end() ? rule->second : behaviour_;
   const bool concerns_all = behaviour == Behaviour::Dead || behaviour == Behaviour::Slow ||
@@ -346,10 +347,12 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
     case Behaviour::ServFail:
     case Behaviour::Refused:
     case Behaviour::NotImp:
+    case Behaviour::FormErr:
       other.answer.clear();
       other.rcode = behaviour == Behaviour::ServFail  ? wire::Rcode::ServFail
                     : behaviour == Behaviour::Refused ? wire::Rcode::Refused
-                                                      : wire::Rcode::NotImp;
+                    : behaviour == Behaviour::NotImp  ? wire::Rcode::NotImp
+                                                      : wire::Rcode::FormErr;
       return reply(other);
     case Behaviour::NxDomain:
     case Behaviour::NxDomainWithoutSoa:
@@ -382,6 +385,27 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
         message.resize(wire::kHeaderSize);
         message[5] = 0;
       }
+      return send(message, connection, address);
+    }
+    case Behaviour::FormErrWithOptOnEdns:
+    case Behaviour::FormErrOnCookie:
+    case Behaviour::NotImpOnCookie:
+    case Behaviour::RefusedOnCookie: {
+      const bool refuses = behaviour == Behaviour::FormErrWithOptOnEdns
+                               ? query.has_edns
+                               : query.has_edns && query.edns.cookie_length > 0;
+      if (!refuses) return reply(truth);
+      other.answer.clear();
+      other.rcode = behaviour == Behaviour::NotImpOnCookie    ? wire::Rcode::NotImp
+                    : behaviour == Behaviour::RefusedOnCookie ? wire::Rcode::Refused
+                                                              : wire::Rcode::FormErr;
+      return reply(other);
+    }
+    case Behaviour::BadVersOnCookie: {
+      if (!query.has_edns || query.edns.cookie_length == 0) return reply(truth);
+      other.answer.clear();
+      Octets message = to_wire(other);
+      message[message.size() - 6] = 1;  // the upper bits of the rcode
       return send(message, connection, address);
     }
     case Behaviour::NoCookieNoTcp:

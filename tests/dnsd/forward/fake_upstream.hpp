@@ -49,12 +49,18 @@ enum class Behaviour {
   LowerCase,  // does not keep the case of the question
   FormErrOnEdns,
   BareFormErrOnEdns,  // a header alone
-  WrongCookie,        // a lie with another client cookie, then the answer
-  BadCookie,          // BADCOOKIE until its server cookie comes back
-  WithCookie,         // the answer, with a cookie over any transport
-  ForgedNoCookie,     // over UDP a lie without a cookie, the answer with one 30 ms later
-  ForgedFormErr,      // the same with a bare FORMERR in place of the lie
-  NoCookieNoTcp,      // the answer over UDP, TCP connections are cut
+  FormErrWithOptOnEdns,
+  FormErrOnCookie,  // with OPT, as the three that follow
+  NotImpOnCookie,
+  RefusedOnCookie,
+  BadVersOnCookie,
+  FormErr,
+  WrongCookie,     // a lie with another client cookie, then the answer
+  BadCookie,       // BADCOOKIE until its server cookie comes back
+  WithCookie,      // the answer, with a cookie over any transport
+  ForgedNoCookie,  // over UDP a lie without a cookie, the answer with one 30 ms later
+  ForgedFormErr,   // the same with a bare FORMERR in place of the lie
+  NoCookieNoTcp,   // the answer over UDP, TCP connections are cut
 };
 
 struct Received {
@@ -89,6 +95,7 @@ class FakeUpstream final : private SocketListener, private TimerListener {
   std::size_t count(std::string_view name) const;
   std::size_t connections = 0;
   std::uint32_t ttl = 300;
+  bool answers_only_example_org = false;  // probes stay unanswered
 
  private:
   struct Connection;

@@ -80,7 +80,13 @@ INSTANTIATE_TEST_SUITE_P(
         Conduct{"TtlTopBit", Behaviour::TtlTopBit, "NOERROR [www.example.org. 0 A 192.0.2.1]", 0},
         Conduct{"LowerCase", Behaviour::LowerCase, kTruth, 0},
         Conduct{"FormErrOnEdns", Behaviour::FormErrOnEdns, kTruth, 0},
-        Conduct{"BareFormErrOnEdns", Behaviour::BareFormErrOnEdns, kTruth, 0}),
+        Conduct{"BareFormErrOnEdns", Behaviour::BareFormErrOnEdns, kTruth, 0},
+        Conduct{"FormErrWithOptOnEdns", Behaviour::FormErrWithOptOnEdns, kTruth, 0},
+        Conduct{"FormErrOnCookie", Behaviour::FormErrOnCookie, kTruth, 0},
+        Conduct{"NotImpOnCookie", Behaviour::NotImpOnCookie, kTruth, 0},
+        Conduct{"RefusedOnCookie", Behaviour::RefusedOnCookie, kTruth, 0},
+        Conduct{"BadVersOnCookie", Behaviour::BadVersOnCookie, kTruth, 0},
+        Conduct{"FormErr", Behaviour::FormErr, "FORMERR", 0}),
     [](const auto& conduct) { return conduct.param.name; });
 
 TEST_F(ForwarderTest, AsksTcpForWhatIsTruncatedAndKeepsTheConnection) {
@@ -254,12 +260,91 @@ TEST_F(ForwarderTest, SpellsNamesInOddCaseUnlessTheUpstreamCannotKeepIt) {
 
 TEST_F(ForwarderTest, RemembersWhoDoesNotSpeakEdns) {
   FakeUpstream& upstream = add(Behaviour::FormErrOnEdns);
+  upstream.answers_only_example_org = true;
   start();
+  ask("a.example.org.");
   ask();
   EXPECT_EQ(upstream.count("www.example.org"), 2u);
   ask("b.example.org.");
   EXPECT_EQ(upstream.count("b.example.org"), 1u);
   EXPECT_FALSE(upstream.received.back().edns);
+  EXPECT_THAT(events_.learned, ElementsAre(HasSubstr("EDNS")));
+}
+
+// Its server has answered no probe before.
+class NewUpstreamTest : public ForwarderTest {
+ protected:
+  FakeUpstream& add_new(Behaviour behaviour) {
+    config_.timeout = kTimeout;
+    FakeUpstream& upstream = add(behaviour);
+    upstream.answers_only_example_org = true;
+    start();
+    return upstream;
+  }
+};
+
+TEST_F(NewUpstreamTest, LeavesCookiesOutWhereTheyAreRefused) {
+  for (const Behaviour behaviour : {Behaviour::FormErrOnCookie, Behaviour::NotImpOnCookie,
+                                    Behaviour::RefusedOnCookie, Behaviour::BadVersOnCookie}) {
+    forwarder_.reset();
+    upstreams_.clear();
+    config_.servers.clear();
+    events_.learned.clear();
+    FakeUpstream& upstream = add_new(behaviour);
+    for (const char* name : {"a.example.org.", "b.example.org.", "c.example.org."})
+      EXPECT_THAT(ask(name).text, StartsWith("NOERROR"));
+    EXPECT_EQ(upstream.count("b.example.org"), 2u);
+    EXPECT_EQ(upstream.count("c.example.org"), 1u);
+    EXPECT_TRUE(upstream.received.back().edns);
+    EXPECT_EQ(upstream.received.back().cookie, "");
+    EXPECT_THAT(events_.learned, ElementsAre(HasSubstr("cookies")));
+    EXPECT_FALSE(status().takes_options);
+    EXPECT_TRUE(status().speaks_edns);
+  }
+}
+
+TEST_F(NewUpstreamTest, LeavesEdnsOutWhereItIsRefusedWithAnOptRecord) {
+  FakeUpstream& upstream = add_new(Behaviour::FormErrWithOptOnEdns);
+  for (const char* name : {"a.example.org.", "b.example.org.", "c.example.org."})
+    EXPECT_THAT(ask(name).text, StartsWith("NOERROR"));
+  EXPECT_EQ(upstream.count("a.example.org"), 3u);
+  EXPECT_EQ(upstream.count("c.example.org"), 1u);
+  EXPECT_FALSE(upstream.received.back().edns);
+  EXPECT_THAT(events_.learned, ElementsAre(HasSubstr("EDNS")));
+}
+
+TEST_F(NewUpstreamTest, SendsNoCookiesIfToldSo) {
+  config_.cookies = UpstreamCookieMode::Off;
+  FakeUpstream& upstream = add_new(Behaviour::FormErrOnCookie);
+  ask();
+  EXPECT_EQ(upstream.count("www.example.org"), 1u);
+  EXPECT_TRUE(upstream.received.back().edns);
+}
+
+// Single names say nothing about the server, even if they are the first that it is asked for.
+TEST_F(ForwarderTest, KeepsEdnsWhereFewNamesAreRefused) {
+  for (const bool has_answered : {false, true}) {
+    forwarder_.reset();
+    upstreams_.clear();
+    config_.servers.clear();
+    FakeUpstream& upstream = add();
+    upstream.answers_only_example_org = true;
+    for (const char* name : {"x.example.org", "y.example.org", "z.example.org"})
+      upstream.behave(name, Behaviour::FormErrOnEdns);
+    start();
+    if (has_answered) ask("good.example.org.");
+    ask("x.example.org.");
+    ask("x.example.org.");
+    if (has_answered) {
+      ask("y.example.org.");
+      ask("z.example.org.");
+    }
+    ask();
+    EXPECT_TRUE(upstream.received.back().edns);
+    EXPECT_EQ(upstream.received.back().cookie.size(), 8u);
+    EXPECT_TRUE(status().speaks_edns);
+    EXPECT_THAT(events_.learned, IsEmpty());
+  }
 }
 
 TEST_F(ForwarderTest, SendsCookiesAndLearnsTheServers) {

@@ -143,9 +143,37 @@ TEST_F(UpstreamStateTest, LearnsCaseAndEdnsForAWhile) {
   state_.note_case_lost(1'000);
   EXPECT_FALSE(state_.keeps_case(1'000));
   EXPECT_TRUE(state_.keeps_case(1'000 + 3'600'000));
-  state_.note_no_edns(1'000);
-  EXPECT_FALSE(state_.speaks_edns(1'000 + 899'999));
-  EXPECT_TRUE(state_.speaks_edns(1'000 + 900'000));
+  state_.note_no_edns("a", 1'000);
+  EXPECT_TRUE(state_.edns().is_used(1'000));
+  state_.note_no_edns("b", 1'000);
+  EXPECT_FALSE(state_.edns().is_used(1'000 + 899'999));
+  EXPECT_TRUE(state_.edns().is_used(1'000 + 900'000));
+}
+
+TEST_F(UpstreamStateTest, AFeatureIsLeftOutAfterSeveralNamesAndReportedOnce) {
+  ServerFeature feature;
+  EXPECT_FALSE(feature.note_failure("a", 1'000));
+  EXPECT_FALSE(feature.note_failure("a", 1'000));
+  EXPECT_TRUE(feature.is_used(1'000)) << "one name is a fault of that name";
+  EXPECT_TRUE(feature.note_failure("b", 1'000));
+  EXPECT_FALSE(feature.is_used(900'999));
+  EXPECT_TRUE(feature.is_used(901'000)) << "perhaps the server is another one by now";
+  feature.note_failure("a", 901'000);
+  EXPECT_FALSE(feature.note_failure("b", 901'000)) << "no news";
+  EXPECT_FALSE(feature.is_used(901'000));
+
+  feature.note_success(2'000'000);
+  feature.note_failure("a", 2'000'000);
+  feature.note_failure("b", 2'899'999);
+  EXPECT_TRUE(feature.is_used(2'899'999)) << "it has worked in the last 15 minutes";
+  feature.note_failure("a", 2'900'000);
+  EXPECT_TRUE(feature.note_failure("b", 2'900'000));
+}
+
+TEST_F(UpstreamStateTest, FailsWithAnyErrorAlone) {
+  for (int name = 1; name <= 3; ++name) judge(wire::Rcode::FormErr, name, 20'000);
+  for (int name = 4; name <= 5; ++name) judge(wire::Rcode::NotImp, name, 20'000);
+  EXPECT_EQ(listener_.events, "failing(NOTIMP) ");
 }
 
 TEST_F(UpstreamStateTest, FindsAndLosesALoop) {
