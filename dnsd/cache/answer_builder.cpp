@@ -81,6 +81,7 @@ class Builder {
         rules_(rules),
         parts_(CacheKey(answer.question, answer.dnssec_ok, answer.checking_disabled)) {
     parts_.received_at = now;
+    parts_.server = answer.server;
   }
 
   std::expected<MessageRef, UnusableAnswer> build();
@@ -401,6 +402,7 @@ MessageRef build_failure(const CacheKey& key, const FailureText& failure, Millis
   parts.ede = failure.ede;
   parts.ede_text = relayed_text(failure.text);
   parts.unreachable = failure.unreachable;
+  parts.server = failure.server;
   return CachedMessage::create(parts);
 }
 

@@ -40,6 +40,8 @@ struct UpstreamAnswer {
   const wire::ResponseMessage& response;
   // It came over a link on which AD can be believed (RFC 4035, section 4.9.3).
   bool trusted = false;
+  // The server that sent it (UpstreamServer::to_string()).
+  std::string_view server = {};
 };
 
 // Why there is nothing in a response that a client could use.
@@ -58,6 +60,7 @@ struct FailureText {
   wire::Ede ede = wire::Ede::NoReachableAuthority;
   std::string text;
   bool unreachable = false;
+  std::string_view server = {};  // whose failure it is; empty = no server said anything
 };
 // A Failure message.  An rcode above 15 becomes SERVFAIL.  How long it is kept is the cache's
 // matter.

@@ -2,6 +2,7 @@
 #include "dnsd/cache/cache.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -38,8 +39,31 @@ std::uint64_t get_u64(const std::uint8_t* at) {
   return std::uint64_t{wire::load_u32(at)} << 32 | wire::load_u32(at + 4);
 }
 
+// The server of a saved message is the data of a record of its additional section, which former
+// versions read and ignore.  Its type is for private use (RFC 6895, section 3.1).
+constexpr wire::Type kServerType{65'280};
+
+// False: the message would be too long for one.
+bool add_server(std::vector<std::uint8_t>& octets, std::string_view server) {
+  if (octets.size() + wire::kFixedFields + 1 + server.size() > wire::kMaxMessageSize) return false;
+  wire::store_u16(octets.data() + 10, 1);  // of additional records; the cache keeps none
+  std::array<std::uint8_t, 1 + wire::kFixedFields> head{};  // the owner is the root
+  wire::store_u16(head.data() + 1, static_cast<std::uint16_t>(kServerType));
+  wire::store_u16(head.data() + 3, static_cast<std::uint16_t>(wire::Class::In));
+  wire::store_u16(head.data() + 9, static_cast<std::uint16_t>(server.size()));
+  octets.insert(octets.end(), head.begin(), head.end());
+  octets.insert(octets.end(), server.begin(), server.end());
+  return true;
+}
+
+std::string_view server_of(const wire::ResponseMessage& saved) {
+  const auto found = std::ranges::find(saved.additional, kServerType, &wire::ResponseRecord::type);
+  return found == saved.additional.end() ? std::string_view() : std::string_view(found->rdata);
+}
+
 void put_message(std::vector<std::uint8_t>& block, const CachedMessage& message, Millis now) {
-  const std::vector<std::uint8_t> octets = message.to_wire(now);
+  std::vector<std::uint8_t> octets = message.to_wire(now);
+  if (!message.server().empty() && !add_server(octets, message.server())) return;
   block.push_back(static_cast<std::uint8_t>(message.key().back()));
   block.push_back(static_cast<std::uint8_t>(octets.size() >> 8));
   block.push_back(static_cast<std::uint8_t>(octets.size()));
@@ -166,7 +190,7 @@ std::size_t Cache::flush_zone(std::string_view wire_name) {
 
 // Layout: magic, the CRC-32 of what follows (4 octets), the time (8 octets), then for each message
 // DO and CD (1 octet), its size (2 octets) and the message as it goes over the wire, TTLs as of
-// now.
+// now, and its server as an additional record.
 std::vector<std::uint8_t> Cache::save(std::int64_t unix_now, Millis now) const {
   std::vector<std::uint8_t> block(kBlockMagic.begin(), kBlockMagic.end());
   const std::size_t sum_at = block.size();
@@ -202,6 +226,7 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_
   // Limits were applied when the answers came.
   AnswerRules rules;
   rules.max_ttl = std::chrono::seconds(wire::kMaxTtl);
+  const auto servers = shards_.front()->servers();
   std::size_t loaded = 0;
   std::size_t at = head;
   while (at < block.size()) {
@@ -213,8 +238,16 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_
     auto response = wire::parse_response(block.subspan(at, size));
     at += size;
     if (!response || !age_records(response->answer, gone)) continue;
-    const auto message = build_answer(
-        {response->question, (flags & 1u) != 0, (flags & 2u) != 0, {}, *response}, rules, now);
+    std::string_view server = server_of(*response);
+    if (server.empty()) server = servers->any(response->question.name);
+    if (server.empty() && servers->is_known()) continue;
+    const auto message = build_answer({.question = response->question,
+                                       .dnssec_ok = (flags & 1u) != 0,
+                                       .checking_disabled = (flags & 2u) != 0,
+                                       .sent_name = {},
+                                       .response = *response,
+                                       .server = server},
+                                      rules, now);
     if (!message || (*message)->kind() != MessageKind::Positive) continue;
     store(*message, (*message)->to_key());
     ++loaded;
@@ -225,6 +258,11 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_
 void Cache::deny(const DeniedAnswers& denied) {
   const auto shared = std::make_shared<const DeniedAnswers>(denied);
   for (const auto& shard : shards_) shard->deny(shared);
+}
+
+void Cache::use_servers(const AskedServers& servers) {
+  const auto shared = std::make_shared<const AskedServers>(servers);
+  for (const auto& shard : shards_) shard->use_servers(shared);
 }
 
 void Cache::reconfigure(const CacheConfig& config) {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/cache/asked_servers.hpp"
 #include "dnsd/cache/cached_message.hpp"
 #include "dnsd/cache/denied_answers.hpp"
 #include "dnsd/config/config.hpp"
@@ -109,16 +110,20 @@ class Cache {
   std::size_t flush_name(std::string_view wire_name);
   std::size_t flush_zone(std::string_view wire_name);
 
-  // Saves fresh positive entries for a later start: save() returns one block of bytes with a
-  // checksum; load() takes the entries that are still valid and returns their number.  Anything
-  // else than such a block is an Error.  `unix_now`: seconds of the wall clock, which alone goes on
-  // between two runs; a block from the future counts as one of now.
+  // Saves fresh positive entries for a later start, each with its server: save() returns one block
+  // of bytes with a checksum; load() takes the entries that are still valid and returns their
+  // number.  An entry without a server, which former versions saved, counts as one of a server that
+  // is asked for its name now.  Anything else than such a block is an Error.  `unix_now`: seconds
+  // of the wall clock, which alone goes on between two runs; a block from the future counts as one
+  // of now.
   std::vector<std::uint8_t> save(std::int64_t unix_now, Millis now) const;
   Result<std::size_t> load(std::span<const std::uint8_t> block, std::int64_t unix_now, Millis now);
 
   // From now on answers that have a denied address are not found, whenever and under whatever rule
   // they were stored or saved.
   void deny(const DeniedAnswers& denied);
+  // From now on answers are found only if their server is asked for their name.
+  void use_servers(const AskedServers& servers);
 
   // Takes over size and serve_stale; entries stay as far as they fit.
   void reconfigure(const CacheConfig& config);

@@ -199,10 +199,13 @@ bool CacheShard::answer(const CacheKey& key, const wire::QueryMessage& query,
   return true;
 }
 
-// Once for each message and rule: a reload may deny what is here, and what is read back from a file
-// was stored under a rule that nobody knows any more.
+// Once for each message and rule: a reload or another network may deny what is here or have other
+// servers, and what is read back from a file was stored under a rule that nobody knows any more.
 const CachedMessage* CacheShard::judge(const CachedMessage* message) {
-  if (message->has_denied_address(denied_->addresses()) && !denied_->is_exempt(message->name())) {
+  const bool is_of_other_server =
+      !message->server().empty() && !servers_->has(message->name(), message->server());
+  if (is_of_other_server ||
+      (message->has_denied_address(denied_->addresses()) && !denied_->is_exempt(message->name()))) {
     erase(message);
     return nullptr;
   }
@@ -215,6 +218,18 @@ void CacheShard::deny(const std::shared_ptr<const DeniedAnswers>& denied) {
   if (*denied == *denied_) return;
   denied_ = denied;
   ++rule_;
+}
+
+void CacheShard::use_servers(const std::shared_ptr<const AskedServers>& servers) {
+  const std::lock_guard lock(mutex_);
+  if (*servers == *servers_) return;
+  servers_ = servers;
+  ++rule_;
+}
+
+std::shared_ptr<const AskedServers> CacheShard::servers() const {
+  const std::lock_guard lock(mutex_);
+  return servers_;
 }
 
 void CacheShard::remove(const CacheKey& key) {

@@ -62,6 +62,8 @@ class alignas(64) CacheShard {
   void store_failure(const MessageRef& failure, const CacheMoment& moment);
   void remove(const CacheKey& key);
   void deny(const std::shared_ptr<const DeniedAnswers>& denied);
+  void use_servers(const std::shared_ptr<const AskedServers>& servers);
+  std::shared_ptr<const AskedServers> servers() const;
   void set_capacity(std::size_t capacity, const CacheMoment& moment);
   void add_to(CacheStatistics& statistics) const;
 
@@ -116,7 +118,7 @@ class alignas(64) CacheShard {
   bool is_dead(const CachedMessage& message, const CacheMoment& moment) const;
   void note_hit(const CachedMessage& message, Cache::Hit& hit, const CacheMoment& moment);
 
-  // The message of that key, if there is one and its addresses are not denied.
+  // The message of that key, if there is one, its server is asked and its addresses are not denied.
   const CachedMessage* look_up(const CacheKey& key) {
     const CachedMessage* const message = table_.find(key.bytes(), key.hash());
     if (message == nullptr || message->links_.judged_by == rule_) [[likely]]
@@ -150,7 +152,8 @@ class alignas(64) CacheShard {
   ZeroedArray<std::uint32_t> ghosts_;  // a power of two: fingerprints of what left the small queues
   std::array<Share, 3> shares_;
   std::shared_ptr<const DeniedAnswers> denied_ = std::make_shared<const DeniedAnswers>();
-  std::uint32_t rule_ = 1;  // the number of what denied_ says, for CacheLinks::judged_by
+  std::shared_ptr<const AskedServers> servers_ = std::make_shared<const AskedServers>();
+  std::uint32_t rule_ = 1;  // the number of what these two say, for CacheLinks::judged_by
   std::uint64_t stale_hits_ = 0;
   std::uint64_t insertions_ = 0;
   std::uint64_t refreshes_ = 0;

@@ -138,7 +138,8 @@ MessageRef CachedMessage::create(const MessageParts& parts) {
   const std::size_t ede_text =
       parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0;
   std::size_t size = sizeof(CachedMessage) + parts.key.bytes().size() + ede_text + body +
-                     (parts.ttl_offsets.size() + parts.pointers.size()) * sizeof(std::uint16_t);
+                     (parts.ttl_offsets.size() + parts.pointers.size()) * sizeof(std::uint16_t) +
+                     parts.server.size();
   for (const MessageParts::Alias& alias : parts.aliases)
     size += sizeof(std::uint16_t) + 1 + alias.target.size();
   void* memory = message_memory::allocate(size);
@@ -164,6 +165,7 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
       run_begin_(parts.run_begin),
       run_count_(parts.run_count),
       pointer_count_(static_cast<std::uint16_t>(parts.pointers.size())),
+      server_size_(static_cast<std::uint16_t>(parts.server.size())),
       kind_(parts.kind),
       ede_text_size_(static_cast<std::uint8_t>(
           parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0)),
@@ -192,6 +194,7 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
     at += sizeof alias.record + 1;
     at = std::ranges::copy(alias.target, at).out;
   }
+  std::ranges::copy(parts.server, at);
 }
 
 CachedMessage::Alias CachedMessage::alias(std::size_t index) const {

@@ -107,6 +107,10 @@ class CachedMessage final : public RefCounted {
   }
   // The failure lies in no upstream being reachable, not in this name.
   bool is_unreachable() const { return unreachable_; }
+  // The server that it came from; empty: none.
+  std::string_view server() const {
+    return {tail() + (allocated_ - sizeof(CachedMessage) - server_size_), server_size_};
+  }
   std::uint16_t answer_count() const { return answer_count_; }
   // RFC 8914; nullopt-like: has_ede() says whether there is one.
   bool has_ede() const { return has_ede_; }
@@ -222,6 +226,7 @@ class CachedMessage final : public RefCounted {
   std::uint16_t run_begin_;  // the records that rotate: equal owners, equal sizes
   std::uint16_t run_count_;
   std::uint16_t pointer_count_;
+  std::uint16_t server_size_;
   MessageKind kind_;
   std::uint8_t ede_text_size_;
   std::uint8_t alias_count_;
@@ -239,7 +244,7 @@ class CachedMessage final : public RefCounted {
     std::uint8_t frequency = 0;  // hits, saturating
     std::uint8_t failures = 0;   // in a row, of this question
     bool refresh_signalled = false;
-    std::uint32_t judged_by = 0;  // number of the rule of denied addresses; 0 = by none yet
+    std::uint32_t judged_by = 0;  // number of the rules for what may be used; 0 = by none yet
   };
   mutable CacheLinks links_;
 };

@@ -29,7 +29,8 @@ struct MessageParts {
   bool unreachable = false;
   bool has_ede = false;
   wire::Ede ede = wire::Ede::Other;
-  std::string ede_text;  // cut to 255 octets
+  std::string ede_text;     // cut to 255 octets
+  std::string_view server;  // that it came from; empty = none
 
   // Header (not used), question, records: offsets count from its first octet.
   std::vector<std::uint8_t> message;

@@ -15,7 +15,6 @@
 #include "dnsd/daemon/tcp_limits.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "loop/check_loop.hpp"
-#include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -139,7 +138,6 @@ Result<void> Daemon::start() {
   mesh_.feed.set_listener([this] { update_state(); });
   tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
-  kept_.open_cache(forwarding_);
   query_settings_.read_files();
   resolution_.set_local(query_settings_.local_names());
   update_state();
@@ -147,6 +145,8 @@ Result<void> Daemon::start() {
   if (auto started = resolution_.start(&loop_, forwarding_, upstream_.current(), config_.cache);
       !started)
     return started;
+  // The cache knows by now which servers are asked.
+  kept_.open_cache(forwarding_);
   kept_.open_registry();
   sources_.follow(config_);
   if (upgrade_.has_predecessor()) {
@@ -309,8 +309,7 @@ void Daemon::apply_config(Config next) {
 }
 
 void Daemon::apply_upstream() {
-  for (const std::string& zone : upstream_.follow(addresses_.addresses()))
-    forwarding_->cache.flush_zone(wire::wire_from_host(zone));
+  upstream_.follow(addresses_.addresses());
   workers_.reconfigure(upstream_.current(), config_.cache);
   resolution_.reconfigure(upstream_.current(), config_.cache);
 }

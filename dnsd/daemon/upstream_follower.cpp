@@ -10,13 +10,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kResolvConfPoll{2'000};
 
-// "corp.example 10.8.0.1:53, 10.8.0.2:53; ..."
-std::string describe_link_zones(const UpstreamConfig& upstream) {
+std::string describe(const std::vector<UpstreamServer>& servers) {
   std::string text;
-  for (const std::string& zone : upstream.link_zones) {
-    text += (text.empty() ? "" : "; ") + zone;
-    for (const UpstreamServer& server : upstream.zones.at(zone)) text += " " + server.to_string();
-  }
+  for (const UpstreamServer& server : servers)
+    text += (text.empty() ? "" : ", ") + server.to_string();
+  return text.empty() ? "none" : text;
+}
+
+// "corp.example: 10.8.0.1:53, 10.8.0.2:53; ..."
+std::string describe(const std::map<std::string, std::vector<UpstreamServer>>& zones) {
+  std::string text;
+  for (const auto& [zone, servers] : zones)
+    text += (text.empty() ? "" : "; ") + zone + ": " + describe(servers);
   return text.empty() ? "none" : text;
 }
 
@@ -38,35 +43,33 @@ UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening
 
 void UpstreamFollower::choose(std::span<const SocketAddress> listening) {
   std::string warning;
-  current_ = select(listening, warning);
+  take(select(listening, warning));
   if (!warning.empty()) log_.warn(warning);
 }
 
-std::vector<std::string> UpstreamFollower::follow(std::span<const SocketAddress> listening) {
+void UpstreamFollower::follow(std::span<const SocketAddress> listening) {
   if (loop_ != nullptr) follow_links();
   std::string warning;
   UpstreamConfig next = select(listening, warning);
   if (!warning.empty()) log_.write_folded(LogLevel::Warn, warning);
   // A resolv.conf that is being rewritten may name no server for a moment: keep the known ones.
-  if (next.servers.empty() && !current_.servers.empty() && config_.upstream.servers.empty())
+  if (next.servers.empty() && !current_.servers.empty() && config_.upstream.servers.empty()) {
     next.servers = current_.servers;
-  auto before = std::exchange(current_, std::move(next));
-  return changed_link_zones(before);
+    next.servers_file = current_.servers_file;
+  }
+  take(std::move(next));
 }
 
-std::vector<std::string> UpstreamFollower::changed_link_zones(const UpstreamConfig& before) {
-  const auto old_zones = link_zones(before);
-  const auto new_zones = link_zones(current_);
-  std::vector<std::string> changed;
-  for (const auto& [zone, servers] : old_zones)
-    if (const auto it = new_zones.find(zone); it == new_zones.end() || it->second != servers)
-      changed.push_back(zone);
-  for (const auto& [zone, servers] : new_zones)
-    if (!old_zones.contains(zone)) changed.push_back(zone);
-  if (!changed.empty())
-    log_.info("domains of the network links have changed",
-              {{"zones", describe_link_zones(current_)}});
-  return changed;
+void UpstreamFollower::take(UpstreamConfig&& next) {
+  const UpstreamConfig before = std::exchange(current_, std::move(next));
+  const std::string from =
+      current_.servers_file.empty() ? "upstream.servers" : current_.servers_file;
+  if (current_.servers != before.servers || current_.zones != before.zones)
+    log_.info("upstream servers in use", {{"servers", describe(current_.servers)},
+                                          {"from", from},
+                                          {"zones", describe(current_.zones)}});
+  if (const auto links = link_zones(current_); links != link_zones(before))
+    log_.info("domains of the network links have changed", {{"zones", describe(links)}});
 }
 
 void UpstreamFollower::watch(uv_loop_t* loop, std::function<void()> on_change) {

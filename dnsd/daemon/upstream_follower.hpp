@@ -30,9 +30,8 @@ class UpstreamFollower {
 
   // Selects the servers at the start.  `listening`: our own addresses, which are left out.
   void choose(std::span<const SocketAddress> listening);
-  // Selects them again.  A resolv.conf without servers leaves those that are known.  Returns the
-  // zones of links that have other servers now, or none any more: answers in caches are not theirs.
-  std::vector<std::string> follow(std::span<const SocketAddress> listening);
+  // Selects them again.  A resolv.conf without servers leaves those that are known.
+  void follow(std::span<const SocketAddress> listening);
   // Calls `on_change` when a resolv.conf or a link has changed and the configuration names no
   // servers.
   void watch(uv_loop_t* loop, std::function<void()> on_change);
@@ -42,7 +41,7 @@ class UpstreamFollower {
 
  private:
   UpstreamConfig select(std::span<const SocketAddress> listening, std::string& warning);
-  std::vector<std::string> changed_link_zones(const UpstreamConfig& before);
+  void take(UpstreamConfig&& next);
   void follow_links();
 
   const Config& config_;

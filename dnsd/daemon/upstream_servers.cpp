@@ -58,7 +58,10 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
     stubs.insert(stubs.end(), stub.begin(), stub.end());
     others.erase(stub.begin(), others.end());
     ask(upstream, others);
-    if (!upstream.servers.empty()) return upstream;
+    if (!upstream.servers.empty()) {
+      upstream.servers_file = path;
+      return upstream;
+    }
     if (i == kResolvConfOfResolved) is_resolved_known = true;
     if (complaint.empty() || (i == kResolvConfOfResolved && !stubs.empty()))
       complaint = std::string(path) +
@@ -66,6 +69,7 @@ UpstreamConfig effective_upstream(const Config& config, std::span<const SocketAd
                   ": names outside the registry get SERVFAIL";
   }
   if (!is_resolved_known) ask(upstream, stubs);
+  if (!upstream.servers.empty()) upstream.servers_file = resolv_confs.front();
   if (upstream.servers.empty()) *warning = complaint;
   return upstream;
 }

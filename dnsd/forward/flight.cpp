@@ -237,6 +237,7 @@ void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string
     failure_.ede = wire::Ede::NetworkError;
     failure_.text = what;
     failure_.unreachable = false;
+    failure_from_ = exchange.upstream().name();
   } else {
     note_fault(exchange.upstream(), fault, what);
     doubt(plan_.upstreams[attempt.upstream]);
@@ -261,6 +262,7 @@ void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::stri
     if (has_rcode_) return;
     failure_.ede = wire::Ede::InvalidData;
     failure_.unreachable = false;
+    failure_from_ = upstream.name();
   }
   failure_.text = what;
 }
@@ -279,7 +281,7 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
   const std::string sent_name(exchange.sent_name());
   const bool trusted = exchange.upstream().server().transport == UpstreamTransport::Tls;
   auto message = build_answer({question_.question, question_.dnssec_ok, question_.checking_disabled,
-                               sent_name, response, trusted},
+                               sent_name, response, trusted, name},
                               rules_, reactor_.now());
   if (message) return finish(std::move(*message), name);
 
@@ -314,6 +316,7 @@ void Flight::finish_with_failure() {
   if (failure_.text.empty())
     failure_.text =
         plan_.upstreams.empty() ? plan_.why_empty : "no upstream server answered in time";
+  failure_.server = failure_from_;
   finish(build_failure(key(), failure_, reactor_.now()), failure_from_);
 }
 

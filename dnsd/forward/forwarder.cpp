@@ -23,10 +23,12 @@ void bump(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-// The key has everything that changes the answer, so RD as well.
-std::string flight_key_of(const CacheKey& key, bool recursion_desired) {
+// The key has everything that changes the answer, so RD as well, and the servers that are asked:
+// nobody waits for an answer of those that were asked before a reload.
+std::string flight_key_of(const CacheKey& key, bool recursion_desired, std::uint64_t servers) {
   std::string text(key.bytes());
   text.push_back(recursion_desired ? '\1' : '\0');
+  for (int shift = 0; shift < 64; shift += 8) text.push_back(static_cast<char>(servers >> shift));
   return text;
 }
 
@@ -39,9 +41,10 @@ class Forwarder::Pending final : public Recycled<Pending>,
                                  private TimerListener {
  public:
   Pending(Forwarder& forwarder, const ForwardRequest& request, const CacheKey& cache_key,
-          std::string flight)
+          std::string flight, std::uint64_t asked)
       : Retirable(forwarder.reactor_.retired()),
         key(cache_key),
+        servers(asked),
         flight_key(std::move(flight)),
         question{request.question, request.dnssec_ok, request.checking_disabled,
                  request.recursion_desired, limit_key_of(request.client)},
@@ -68,6 +71,7 @@ class Forwarder::Pending final : public Recycled<Pending>,
   bool is_led_here() const { return flight_ != nullptr; }
 
   const CacheKey key;
+  const std::uint64_t servers;  // UpstreamGroup::identity
   const std::string flight_key;
   const UpstreamQuestion question;
   const bool may_be_stale;
@@ -176,6 +180,11 @@ void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& c
   const DeniedAnswers denied(upstream);
   rules_.denied = denied.addresses();
   shared_->cache.deny(denied);
+  AskedServers servers(upstream);
+  shared_->cache.use_servers(servers);
+  // Other servers may answer what could not be answered.
+  if (servers != servers_) shared_->cache.note_recovery(reactor_.now());
+  servers_ = std::move(servers);
   groups_.reconfigure(upstream);
 }
 
@@ -279,7 +288,8 @@ bool Forwarder::deny_below_denied(const ForwardRequest& request, const CacheKey&
 
 Forwarder::Pending* Forwarder::start(const ForwardRequest& request, const CacheKey& key,
                                      Purpose purpose, Outcome& outcome) {
-  std::string flight_key = flight_key_of(key, request.recursion_desired);
+  const std::uint64_t servers = groups_.group_of(request.question.name).identity;
+  std::string flight_key = flight_key_of(key, request.recursion_desired, servers);
   if (const auto found = pending_.find(flight_key); found != pending_.end()) {
     bump(counters_.joined);
     return found->second.get();
@@ -299,7 +309,7 @@ Forwarder::Pending* Forwarder::start(const ForwardRequest& request, const CacheK
       return nullptr;
     }
   }
-  auto owned = make_owned<Pending>(*this, request, key, std::move(flight_key));
+  auto owned = make_owned<Pending>(*this, request, key, std::move(flight_key), servers);
   Pending& pending = *owned;
   pending_.emplace(pending.flight_key, std::move(owned));
   if (leads) {
@@ -322,7 +332,10 @@ void Forwarder::take_off(Pending& pending, const ForwardRequest& request) {
 
 void Forwarder::on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,
                                  const std::string& upstream) {
-  if (pending.question.recursion_desired) {
+  // After a reload, the answer of a server that is asked no more must not take the place of others.
+  const bool is_asked =
+      groups_.group_of(pending.question.question.name).identity == pending.servers;
+  if (pending.question.recursion_desired && is_asked) {
     if (message->kind() == MessageKind::Failure) {
       bump(counters_.failures);
       if (!flight.is_short()) shared_->cache.store_failure(message, reactor_.now());

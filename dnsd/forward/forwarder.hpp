@@ -159,6 +159,7 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   UpstreamGroups groups_;
   std::shared_ptr<Letterbox> letterbox_;
 
+  AskedServers servers_;
   Millis timeout_ = 0;
   std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
   AnswerRules rules_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "dnsd/cache/asked_servers.hpp"
+#include "registry/base/hash.hpp"
 #include "wire/name_text.hpp"
 
 namespace meshdns::dnsd {
@@ -14,6 +16,12 @@ constexpr Millis kTick = 100;
 constexpr Millis kIdleTick = 2'000;
 // Policy fastest: how often those that are not asked are measured.
 constexpr Millis kExplorePause = 10'000;
+
+std::uint64_t identity_of(const std::vector<UpstreamServer>& servers) {
+  std::uint64_t sum = 0;
+  for (const UpstreamServer& server : servers) sum += hash_bytes(server.to_string());
+  return sum;
+}
 
 }  // namespace
 
@@ -44,14 +52,16 @@ void UpstreamGroups::reconfigure(const UpstreamConfig& config) {
   default_group_ = {};
   for (const UpstreamServer& server : config.servers)
     default_group_.upstreams.push_back(upstream_of(server, options, kept));
-  zones_ = {};
+  default_group_.identity = identity_of(config.servers);
+  zones_.clear();
   for (const auto& [zone, servers] : config.zones) {
     auto group = std::make_unique<UpstreamGroup>();
     group->zone = zone;
     group->is_of_link = config.link_zones.contains(zone);
     for (const UpstreamServer& server : servers)
       group->upstreams.push_back(upstream_of(server, options, kept));
-    zones_.add(wire::wire_from_host(zone), std::move(group));
+    group->identity = identity_of(servers);
+    zones_[wire::wire_from_host(zone)] = std::move(group);
   }
   all_ = std::move(kept);
   tick_.start(reactor_.now());
@@ -64,12 +74,12 @@ void UpstreamGroups::close() {
 }
 
 UpstreamGroup& UpstreamGroups::group_of(std::string_view wire_name) {
-  const auto* const zone = zones_.find(wire_name);
+  const auto* const zone = find_zone(zones_, wire_name);
   return zone != nullptr ? **zone : default_group_;
 }
 
 const UpstreamGroup& UpstreamGroups::group_of(std::string_view wire_name) const {
-  const auto* const zone = zones_.find(wire_name);
+  const auto* const zone = find_zone(zones_, wire_name);
   return zone != nullptr ? **zone : default_group_;
 }
 

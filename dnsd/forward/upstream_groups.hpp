@@ -3,6 +3,8 @@
 // servers.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,7 +16,6 @@
 #include "dnsd/forward/random_pool.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/upstream.hpp"
-#include "dnsd/forward/zone_table.hpp"
 
 namespace meshdns::dnsd {
 
@@ -25,7 +26,8 @@ struct UpstreamGroup {
   std::string zone;  // as configured; empty = upstream.servers
   bool is_of_link = false;
   UpstreamList upstreams;
-  std::uint32_t turn = 0;  // round robin
+  std::uint64_t identity = 0;  // a hash of its servers' names, whatever their order
+  std::uint32_t turn = 0;      // round robin
 };
 
 class UpstreamGroupsListener {
@@ -78,8 +80,8 @@ class UpstreamGroups final : private ProbeListener, private TimerListener {
   RandomPool random_;
   UpstreamPolicy policy_ = UpstreamPolicy::Fastest;
   UpstreamGroup default_group_;
-  ZoneTable<std::unique_ptr<UpstreamGroup>> zones_;
-  UpstreamList all_;  // each once
+  std::map<std::string, std::unique_ptr<UpstreamGroup>, std::less<>> zones_;  // by wire form
+  UpstreamList all_;                                                          // each once
   std::vector<Owned<Probe>> probes_;
   Timer tick_;
   Millis explored_at_ = 0;

@@ -27,14 +27,17 @@ std::string describe_content(const CachedMessage& message) {
 std::string describe_entry(const Cache::Entry& entry, Millis now) {
   if (!entry.message) return "none; an upstream server is asked";
   const std::string content = describe_content(*entry.message);
+  const std::string_view server = entry.message->server();
+  const std::string from = server.empty() ? "" : fmt::format(" (from {})", server);
   if (now < entry.fresh_until)
-    return fmt::format("{}, for {} more", content, seconds(entry.fresh_until - now));
+    return fmt::format("{}, for {} more{}", content, seconds(entry.fresh_until - now), from);
   const std::string past =
       fmt::format("{}, expired {} ago", content, seconds(now - entry.fresh_until));
   const std::string rest = seconds(entry.kept_until - now);
   if (entry.is_refresh_paused)
-    return fmt::format("{}, answered stale for {} more: its refresh failed", past, rest);
-  return fmt::format("{}, kept for {} more: answered stale if no upstream answers", past, rest);
+    return fmt::format("{}, answered stale for {} more: its refresh failed{}", past, rest, from);
+  return fmt::format("{}, kept for {} more: answered stale if no upstream answers{}", past, rest,
+                     from);
 }
 
 std::string describe_state(const UpstreamStatus& status) {

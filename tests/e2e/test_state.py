@@ -230,6 +230,27 @@ def test_a_prefix_that_is_denied_later_holds_for_the_cache_on_disk(workspace):
     assert denied.rcode == "SERVFAIL" and not denied.addresses() and 15 in denied.extended_errors()
 
 
+def test_cached_answers_of_servers_that_are_asked_no_more_are_not_used(workspace):
+    (workspace.path / "state").mkdir()
+    options = {"state_dir": str(workspace.path / "state")}
+    old = workspace.upstream(["db.corp.test. 3600 A 203.0.113.9", "www.example.test. 3600 A 192.0.2.1"])
+    corp = workspace.upstream(["db.corp.test. 60 A 10.1.2.3"])
+    zoned = {**options, "upstream": {"zones": {"corp.test": [corp.server]}}}
+    daemon = workspace.daemon(options, upstreams=[old])
+    daemon.wait_for_log(f'upstream servers in use.*servers="?{old.server}"? from=upstream.servers zones=none')
+    assert daemon.ask("db.corp.test.").addresses() == ["203.0.113.9"]
+    assert daemon.ask("www.example.test.").addresses() == ["192.0.2.1"]
+    assert f"(from {old.server})" in str(daemon.ask("db.corp.test.", "TXT", rdclass="CH"))
+    daemon.stop()
+    workspace.forget(daemon)
+    daemon = workspace.daemon(zoned, upstreams=[old])
+    daemon.wait_for_log("restored the cache of the last run")
+    asked = len(old.received())
+    assert daemon.ask("db.corp.test.").addresses() == ["10.1.2.3"]
+    assert daemon.ask("www.example.test.").addresses() == ["192.0.2.1"]
+    assert not [r for r in old.received()[asked:] if r.name == "www.example.test."]
+
+
 @pytest.mark.parametrize("damage", [b"", b"garbage" * 1000, None])
 def test_a_damaged_cache_is_set_aside(workspace, damage):
     state = workspace.path / "state"

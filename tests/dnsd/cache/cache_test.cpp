@@ -324,6 +324,77 @@ TEST_F(CacheTest, DeniesWhatIsReadBackFromAFile) {
   }
 }
 
+// --- the servers that are asked ---
+
+UpstreamConfig asking(std::initializer_list<const char*> servers) {
+  UpstreamConfig config;
+  for (const char* server : servers) config.servers.push_back(*parse_upstream_server(server));
+  return config;
+}
+
+MessageRef from_server(std::string_view name, std::string_view server, Millis now) {
+  const std::string text = std::string(name) + " 100 A 192.0.2.1";
+  const wire::ResponseMessage from = response(question(name), {text});
+  return *build_answer(
+      {.question = from.question, .sent_name = {}, .response = from, .server = server}, {}, now);
+}
+
+TEST_F(CacheTest, UsesAnswersOnlyOfServersThatAreAsked) {
+  const auto put = [&](std::string_view name, std::string_view server) {
+    const MessageRef message = from_server(name, server, kStart);
+    EXPECT_EQ(message->server(), server);
+    cache_.store(message, message->to_key());
+  };
+  const auto is_used = [&](std::string_view name) { return ask(name, kStart) != "miss"; };
+  put("www.example.org.", "10.0.0.1:53");
+  put("a.corp.example.", "10.0.0.1:53");
+  cache_.use_servers(AskedServers(asking({"10.0.0.2", "10.0.0.1"})));
+  EXPECT_TRUE(is_used("www.example.org."));
+  cache_.use_servers(AskedServers(asking({"10.0.0.1", "10.0.0.2"})));
+  EXPECT_TRUE(is_used("www.example.org.")) << "their order has no effect";
+
+  UpstreamConfig zoned = asking({"10.0.0.1"});
+  zoned.zones["corp.example"] = {*parse_upstream_server("10.0.0.9")};
+  cache_.use_servers(AskedServers(zoned));
+  EXPECT_TRUE(is_used("www.example.org."));
+  EXPECT_FALSE(is_used("a.corp.example."));
+  put("a.corp.example.", "10.0.0.9:53");
+  EXPECT_TRUE(is_used("a.corp.example."));
+  put("late.corp.example.", "10.0.0.1:53");
+  EXPECT_FALSE(is_used("late.corp.example.")) << "of a flight that began before";
+
+  cache_.use_servers(AskedServers(asking({"10.0.0.1"})));
+  EXPECT_FALSE(is_used("a.corp.example.")) << "the zone has no servers of its own any more";
+  cache_.use_servers(AskedServers(asking({"tls://10.0.0.1#dns.example"})));
+  EXPECT_FALSE(is_used("www.example.org."));
+}
+
+TEST_F(CacheTest, ForgetsFailuresOfServersThatAreAskedNoMore) {
+  const CacheKey key(question("www.example.org."), false, false);
+  cache_.use_servers(AskedServers(asking({"10.0.0.1"})));
+  cache_.store_failure(build_failure(key, {.text = "refused", .server = "10.0.0.1:53"}, kStart),
+                       kStart);
+  EXPECT_EQ(ask("www.example.org.", kStart), "SERVFAIL");
+  cache_.use_servers(AskedServers(asking({"10.0.0.2"})));
+  EXPECT_EQ(ask("www.example.org.", kStart), "miss");
+}
+
+TEST_F(CacheTest, SavesTheServerOfEachAnswer) {
+  for (const auto& [name, server] :
+       {std::pair{"a.example.org.", "10.0.0.1:53"}, std::pair{"b.example.org.", "10.0.0.2:53"}}) {
+    const MessageRef message = from_server(name, server, kStart);
+    cache_.store(message, message->to_key());
+  }
+  const auto block = cache_.save(1'000'000, kStart);
+  Cache next(config_);
+  next.use_servers(AskedServers(asking({"10.0.0.2"})));
+  EXPECT_EQ(next.load(block, 1'000'000, kStart), 2U);
+  EXPECT_FALSE(next.find(CacheKey(question("a.example.org."), false, false), kStart));
+  const MessageRef found = next.find(CacheKey(question("b.example.org."), false, false), kStart);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->server(), "10.0.0.2:53");
+}
+
 TEST_F(CacheTest, SaysStaleInAnExtendedError) {
   store(response(question("www.example.org."), {"www.example.org. 10 A 192.0.2.1"}), kStart);
   store_failure("www.example.org.", kStart + 20'000);

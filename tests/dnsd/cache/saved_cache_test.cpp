@@ -2,7 +2,10 @@
 // The file of the saved cache between versions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,71 @@ TEST(SavedCacheTest, RefusesTheFileOfAnOlderVersionAndStaysUsable) {
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().message, "not a cache file of this version");
   EXPECT_TRUE(cache.load(cache.save(kSavedAt, 5'000), kSavedAt, 5'000).has_value());
+}
+
+UpstreamConfig asked_servers(const char* server) {
+  UpstreamConfig config;
+  if (server != nullptr) config.servers = {*parse_upstream_server(server)};
+  return config;
+}
+
+// www.example.org. 3600 A 192.0.2.1, as the version before wrote it: without its server.
+constexpr std::uint8_t kMessageOfTheVersionBefore[] = {
+    0,    0,    0x80, 0x80, 0, 1,   0,   1,   0,    0,    0,   0,              // header
+    3,    'w',  'w',  'w',  7, 'e', 'x', 'a', 'm',  'p',  'l', 'e', 3,   'o',  // question
+    'r',  'g',  0,    0,    1, 0,   1,                                         //
+    0xc0, 0x0c, 0,    1,    0, 1,   0,   0,   0x0e, 0x10, 0,   4,   192, 0,   2, 1};
+
+std::vector<std::uint8_t> file_of_the_version_before() {
+  std::vector<std::uint8_t> body;
+  for (int shift = 56; shift >= 0; shift -= 8)
+    body.push_back(static_cast<std::uint8_t>(kSavedAt >> shift));
+  body.insert(body.end(), {0, 0, static_cast<std::uint8_t>(sizeof kMessageOfTheVersionBefore)});
+  body.insert(body.end(), std::begin(kMessageOfTheVersionBefore),
+              std::end(kMessageOfTheVersionBefore));
+  const std::string_view magic = "meshdns cache 3\n";
+  std::vector<std::uint8_t> file(magic.begin(), magic.end());
+  const std::uint32_t sum = checksum(body);
+  for (int shift = 24; shift >= 0; shift -= 8)
+    file.push_back(static_cast<std::uint8_t>(sum >> shift));
+  file.insert(file.end(), body.begin(), body.end());
+  return file;
+}
+
+CacheKey saved_key() {
+  return CacheKey({std::string("\3www\7example\3org\0", 17), wire::Type::A, wire::Class::In}, false,
+                  false);
+}
+
+TEST(SavedCacheTest, TakesAnswersOfTheVersionBeforeForThoseOfTheServersThatAreAsked) {
+  Cache cache(CacheConfig{});
+  cache.use_servers(AskedServers(asked_servers("10.0.0.1")));
+  EXPECT_EQ(cache.load(file_of_the_version_before(), kSavedAt, 5'000), 1U);
+  const MessageRef found = cache.find(saved_key(), 5'000);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->server(), "10.0.0.1:53");
+  cache.use_servers(AskedServers(asked_servers("10.0.0.2")));
+  EXPECT_FALSE(cache.find(saved_key(), 5'000));
+
+  Cache without_servers(CacheConfig{});
+  without_servers.use_servers(AskedServers(asked_servers(nullptr)));
+  EXPECT_EQ(without_servers.load(file_of_the_version_before(), kSavedAt, 5'000), 0U);
+}
+
+// That version reads the messages and ignores additional records.
+TEST(SavedCacheTest, WritesFilesThatTheVersionBeforeReads) {
+  Cache cache(CacheConfig{});
+  cache.use_servers(AskedServers(asked_servers("10.0.0.1")));
+  ASSERT_EQ(cache.load(file_of_the_version_before(), kSavedAt, 5'000), 1U);
+  const std::vector<std::uint8_t> file = cache.save(kSavedAt, 5'000);
+  const std::vector<std::uint8_t> before = file_of_the_version_before();
+  constexpr std::size_t kMessageAt = 16 + 4 + 8 + 3;
+  EXPECT_TRUE(std::equal(file.begin(), file.begin() + 16, before.begin()));
+  const auto message = wire::parse_response(std::span(file).subspan(kMessageAt));
+  ASSERT_TRUE(message.has_value()) << message.error().message;
+  EXPECT_EQ(message->question.name, saved_key().name());
+  ASSERT_EQ(message->answer.size(), 1U);
+  EXPECT_EQ(message->answer[0].rdata, std::string("\300\0\2\1", 4));
 }
 
 TEST(SavedCacheTest, RefusesAnyChangedByte) {

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random sequences of questions, reloads, restarts and faults: every answer was given by a server
+// that the configuration asks for the name, within the life of that answer.
+//
+// The addresses in answers tell which server gave them, at which step, and for which name: the
+// model needs no log.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dnsd/forward/forwarder.hpp"
+#include "dnsd/query/upstreams.hpp"
+#include "tests/dnsd/cache/messages.hpp"
+#include "tests/in_process/fake_loop.hpp"
+#include "tests/in_process/scripted_upstream.hpp"
+
+namespace meshdns::dnsd::test {
+namespace {
+
+constexpr std::size_t kServers = 4;
+constexpr int kSteps = 120;
+constexpr Millis kSecond = 1'000;
+constexpr int kTtl = 6;
+constexpr Millis kStale = 20 * kSecond;
+
+const std::vector<std::string> kNames = {"a.test.",      "b.test.",        "a.corp.test.",
+                                         "b.corp.test.", "a.x.corp.test.", "x.corp.test."};
+const std::vector<std::string> kZones = {"corp.test", "x.corp.test"};
+
+int sequences() {
+  const char* const text = std::getenv("MESHDNS_PROVENANCE_SEQUENCES");
+  return text == nullptr ? 15 : std::atoi(text);
+}
+
+class Silent final : public ForwardListener {
+  void on_upstream_down(std::string_view, std::string_view) override {}
+  void on_upstream_up(std::string_view) override {}
+  void on_upstream_failing(std::string_view, std::string_view) override {}
+  void on_upstream_working(std::string_view) override {}
+  void on_loop_found(std::string_view) override {}
+  void on_loop_gone(std::string_view) override {}
+  void on_upstream_learned(std::string_view, std::string_view) override {}
+};
+
+// Two workers with one cache, on one loop.
+class Workers {
+ public:
+  Workers(FakeLoop& loop, ForwardListener& listener, const UpstreamConfig& upstream,
+          const CacheConfig& cache)
+      : shared(std::make_shared<ForwardShared>(cache, listener)) {
+    for (int i = 0; i < 2; ++i) {
+      forwarders.push_back(std::make_unique<Forwarder>(loop.get(), shared, upstream, cache));
+      upstreams.push_back(std::make_unique<ForwarderUpstreams>(*forwarders.back(), shared));
+    }
+  }
+
+  std::shared_ptr<ForwardShared> shared;
+  std::vector<std::unique_ptr<Forwarder>> forwarders;
+  std::vector<std::unique_ptr<ForwarderUpstreams>> upstreams;
+};
+
+class Provenance {
+ public:
+  explicit Provenance(unsigned seed) : random_(seed) {
+    cache_.serve_stale = std::chrono::seconds(kStale / kSecond);
+    upstream_.timeout = std::chrono::milliseconds(1'500);
+    upstream_.case_randomization = below(2) == 0;
+    for (std::size_t i = 0; i < kServers; ++i)
+      servers_.push_back(std::make_unique<ScriptedUpstream>(loop_));
+    choose_servers();
+    restart();
+  }
+  ~Provenance() {
+    workers_.reset();
+    loop_.run_for(std::chrono::seconds(10));
+  }
+
+  void run() {
+    for (step_ = 1; step_ <= kSteps && !::testing::Test::HasFatalFailure(); ++step_) {
+      began_[step_] = loop_.now();
+      for (std::size_t i = 0; i < kServers; ++i) script(i);
+      take_step();
+    }
+  }
+  std::map<std::string, int> seen;  // kinds of answers
+
+ private:
+  unsigned below(unsigned limit) {
+    return std::uniform_int_distribution<unsigned>(0, limit - 1)(random_);
+  }
+
+  void script(std::size_t server) {
+    std::vector<std::string> records;
+    for (std::size_t name = 0; name < kNames.size(); ++name)
+      records.push_back(kNames[name] + " " + std::to_string(kTtl) + " A 10." +
+                        std::to_string(server) + "." + std::to_string(step_) + "." +
+                        std::to_string(name));
+    std::vector<UpstreamRule> rules(1);
+    rules[0].drop = dead_.contains(server);
+    rules[0].delay_ms = slow_.contains(server) ? 700 : 0;
+    servers_[server]->set(UpstreamZone(records), std::move(rules));
+  }
+
+  std::vector<UpstreamServer> some_servers() {
+    std::vector<UpstreamServer> some;
+    for (const auto& server : servers_)
+      if (below(2) == 0) some.push_back(*parse_upstream_server(server->server()));
+    if (some.empty()) some.push_back(*parse_upstream_server(servers_[below(kServers)]->server()));
+    std::ranges::shuffle(some, random_);
+    return some;
+  }
+  void choose_servers() {
+    upstream_.servers = some_servers();
+    upstream_.zones.clear();
+    for (const std::string& zone : kZones)
+      if (below(2) == 0) upstream_.zones[zone] = some_servers();
+    upstream_.policy = below(4) == 0 ? UpstreamPolicy::Parallel : UpstreamPolicy::Random;
+  }
+  void restart() {
+    std::vector<std::uint8_t> saved;
+    if (workers_) saved = workers_->shared->cache.save(unix_now(), loop_.now());
+    workers_.reset();
+    loop_.run_for(std::chrono::seconds(2));
+    workers_ = std::make_unique<Workers>(loop_, listener_, upstream_, cache_);
+    if (saved.empty()) return;
+    EXPECT_TRUE(workers_->shared->cache.load(saved, unix_now(), loop_.now()).has_value());
+  }
+  std::int64_t unix_now() const {
+    return 1'700'000'000 + static_cast<std::int64_t>(loop_.now() / 1000);
+  }
+
+  void take_step() {
+    switch (below(16)) {
+      case 0:
+        choose_servers();
+        return reload();
+      case 1:
+        std::ranges::reverse(upstream_.servers);
+        return reload();
+      case 2:
+        choose_servers();
+        return restart();
+      case 3:
+        return restart();
+      case 4:
+        toggle(dead_);
+        return;
+      case 5:
+        toggle(slow_);
+        return;
+      case 6:
+        loop_.run_for(std::chrono::milliseconds(below(8'000)));
+        return;
+      default:
+        return ask(below(static_cast<unsigned>(kNames.size())), below(2));
+    }
+  }
+  void toggle(std::set<std::size_t>& set) {
+    const std::size_t server = below(kServers);
+    if (set.erase(server) == 0) set.insert(server);
+    script(server);
+  }
+  void reload() {
+    for (const auto& forwarder : workers_->forwarders) forwarder->reconfigure(upstream_, cache_);
+  }
+
+  // As the query path does: the cache first, then the forwarder.  Some questions are left alone, so
+  // that a reload comes while they wait.
+  void ask(std::size_t name, std::size_t worker) {
+    ForwarderUpstreams& upstreams = *workers_->upstreams[worker];
+    ClientQuery client(kNames[name]);
+    const Cache::Hit hit = upstreams.answer(client.query, client.frame(), loop_.now(), 0);
+    if (hit.refresh_due) upstreams.refresh(request(name));
+    if (hit.size != 0) {
+      const wire::ResponseMessage reply = client.reply(hit.size);
+      return check("cache", name, reply, hit.freshness, upstream_);
+    }
+    auto done = std::make_shared<bool>(false);
+    upstreams.resolve(request(name), [this, name, done, asked = upstream_](const Outcome& outcome) {
+      *done = true;
+      check("forward", name, outcome.message->expand(loop_.now(), outcome.freshness),
+            outcome.freshness, asked);
+    });
+    if (below(3) != 0)
+      loop_.run_until([done] { return *done; }, std::chrono::seconds(5));
+    else
+      loop_.run_for(std::chrono::milliseconds(below(400)));
+  }
+  ForwardRequest request(std::size_t name) const {
+    ForwardRequest request;
+    request.question = question(kNames[name]);
+    request.client = *IpAddress::parse("192.0.2.100");
+    return request;
+  }
+
+  // `asked`: the configuration when the question came.
+  void check(const char* from, std::size_t name, const wire::ResponseMessage& reply,
+             Freshness freshness, const UpstreamConfig& asked) {
+    ++seen[std::string(from) + (freshness == Freshness::Stale ? " stale" : "") +
+           (reply.rcode == wire::Rcode::NoError ? "" : " failure")];
+    if (reply.rcode != wire::Rcode::NoError) return;
+    ASSERT_EQ(reply.answer.size(), 1U);
+    const auto octet = [&](std::size_t i) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(reply.answer[0].rdata[i]));
+    };
+    EXPECT_EQ(octet(3), name);
+    EXPECT_TRUE(is_asked(asked, kNames[name], servers_[octet(1)]->server()))
+        << from << ", step " << step_ << ": " << kNames[name] << " of server " << octet(1)
+        << ", step " << octet(2);
+    const int given = static_cast<int>(octet(2));
+    ASSERT_LE(given, step_);
+    // Replies of a step are sent before the next one begins, or a slow server's time later.
+    const Millis end = (given == step_ ? loop_.now() : began_[given + 1]) + kSecond;
+    const Millis life = kTtl * kSecond + (freshness == Freshness::Stale ? kStale : 0);
+    EXPECT_LT(loop_.now(), end + life) << from << ", step " << step_ << ", of step " << given;
+  }
+  // The longest zone counts, by text.
+  static bool is_asked(const UpstreamConfig& config, const std::string& name,
+                       const std::string& server) {
+    const std::vector<UpstreamServer>* group = &config.servers;
+    std::size_t longest = 0;
+    for (const auto& [zone, servers] : config.zones) {
+      const std::string suffix = zone + ".";
+      if (name != suffix && !name.ends_with("." + suffix)) continue;
+      if (zone.size() < longest) continue;
+      longest = zone.size();
+      group = &servers;
+    }
+    return std::ranges::any_of(
+        *group, [&](const UpstreamServer& each) { return each.to_string() == server; });
+  }
+
+  std::mt19937 random_;
+  FakeLoop loop_;
+  Silent listener_;
+  CacheConfig cache_;
+  UpstreamConfig upstream_;
+  std::vector<std::unique_ptr<ScriptedUpstream>> servers_;
+  std::set<std::size_t> dead_;
+  std::set<std::size_t> slow_;
+  std::map<int, Millis> began_;
+  int step_ = 0;
+  std::unique_ptr<Workers> workers_;
+};
+
+TEST(ProvenanceTest, EveryAnswerIsOfAServerThatIsAskedForItsName) {
+  std::map<std::string, int> seen;
+  for (int i = 0; i < sequences() && !::testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE("sequence " + std::to_string(i));
+    Provenance sequence(static_cast<unsigned>(i));
+    sequence.run();
+    for (const auto& [kind, count] : sequence.seen) seen[kind] += count;
+  }
+  for (const char* kind : {"cache", "cache stale", "forward", "forward stale", "forward failure"})
+    EXPECT_GT(seen[kind], 0) << kind;
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd::test
