@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "dnsd/cache/asked_servers.hpp"
 #include "dnsd/cache/embedded_ipv4.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
@@ -141,18 +142,12 @@ DeniedAnswers::DeniedAnswers(const UpstreamConfig& upstream)
     : addresses_(upstream.deny_answers, upstream.nat64) {
   if (empty()) return;
   for (const auto& [zone, servers] : upstream.zones)
-    if (!upstream.link_zones.contains(zone))  // which any network may announce
-      exempt_zones_.push_back(wire::wire_from_host(zone));
-  std::ranges::sort(exempt_zones_);
+    zones_.emplace(wire::wire_from_host(zone), !upstream.link_zones.contains(zone));
 }
 
 bool DeniedAnswers::is_exempt(std::string_view wire_name) const {
-  if (exempt_zones_.empty()) return false;
-  for (;;) {
-    if (std::ranges::binary_search(exempt_zones_, wire_name, std::less<>{})) return true;
-    if (wire_name.size() <= 1) return false;
-    wire_name.remove_prefix(1u + static_cast<unsigned char>(wire_name[0]));
-  }
+  const bool* const exempt = find_zone(zones_, wire_name);
+  return exempt != nullptr && *exempt;
 }
 
 }  // namespace meshdns::dnsd

@@ -3,6 +3,8 @@
 // rebinding, in which an outside name leads a client to an address inside.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +26,6 @@ class DeniedAddresses {
       : prefixes_(std::move(prefixes)), nat64_(nat64) {}
 
   bool empty() const { return prefixes_.empty(); }
-  void clear() { prefixes_.clear(); }
   // Whether `address` is in one of the prefixes, or leads to an IPv4 address that is: IPv4-mapped
   // and IPv4-compatible addresses (RFC 4291), IPv4-translated ones (RFC 2765), NAT64 (RFC 6052,
   // RFC 8215 and our own prefix), 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214).
@@ -47,19 +48,20 @@ class DeniedAddresses {
 class DeniedAnswers {
  public:
   DeniedAnswers() = default;
-  // A zone that has servers of its own is known to the operator: its private addresses are meant.
+  // A zone of `upstream.zones` is known to the operator: its private addresses are meant.  That of
+  // a link is not, since any network may announce it.
   explicit DeniedAnswers(const UpstreamConfig& upstream);
 
   bool empty() const { return addresses_.empty(); }
   const DeniedAddresses& addresses() const { return addresses_; }
-  // `wire_name`: lower case.
+  // As the longest zone that `wire_name` (lower case) is in says.
   bool is_exempt(std::string_view wire_name) const;
 
   friend bool operator==(const DeniedAnswers&, const DeniedAnswers&) = default;
 
  private:
   DeniedAddresses addresses_;
-  std::vector<std::string> exempt_zones_;  // lower-case wire form, sorted
+  std::map<std::string, bool, std::less<>> zones_;  // lower-case wire form -> exempt
 };
 
 }  // namespace meshdns::dnsd

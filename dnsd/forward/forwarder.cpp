@@ -177,9 +177,8 @@ void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& c
   rules_.min_ttl = cache.min_ttl;
   rules_.max_ttl = cache.max_ttl;
   rules_.negative_max_ttl = cache.negative_max_ttl;
-  const DeniedAnswers denied(upstream);
-  rules_.denied = denied.addresses();
-  shared_->cache.deny(denied);
+  denied_ = DeniedAnswers(upstream);
+  shared_->cache.deny(denied_);
   AskedServers servers(upstream);
   shared_->cache.use_servers(servers);
   // Other servers may answer what could not be answered.
@@ -326,7 +325,7 @@ void Forwarder::take_off(Pending& pending, const ForwardRequest& request) {
   FlightPlan plan = groups_.plan_for(group);
   plan.deadline = reactor_.now() + timeout_;
   AnswerRules rules = rules_;
-  if (!group.zone.empty()) rules.denied.clear();  // as DeniedAnswers::is_exempt()
+  if (!denied_.is_exempt(request.question.name)) rules.denied = denied_.addresses();
   pending.lead(std::move(plan), rules);
 }
 

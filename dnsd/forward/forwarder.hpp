@@ -21,6 +21,7 @@
 #include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/cache/cache.hpp"
 #include "dnsd/cache/cached_message.hpp"
+#include "dnsd/cache/denied_answers.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/forward/flight_table.hpp"
 #include "dnsd/forward/forward_listener.hpp"
@@ -162,7 +163,8 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   AskedServers servers_;
   Millis timeout_ = 0;
   std::size_t max_in_flight_ = FlightTable::kDefaultLimit;
-  AnswerRules rules_;
+  AnswerRules rules_;  // but for the addresses that are denied
+  DeniedAnswers denied_;
   bool serve_stale_ = true;
   bool nxdomain_cut_ = false;
   bool closed_ = false;

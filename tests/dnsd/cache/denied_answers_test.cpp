@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/dnsd/cache/messages.hpp"
+
 namespace meshdns::dnsd::test {
 namespace {
 
@@ -97,6 +99,21 @@ TEST(DeniedAddressesTest, AnyDataIsSafe) {
     for (std::size_t size = 0; from + size <= all.size(); ++size)
       for (const auto type : {wire::Type::A, wire::Type::Aaaa, wire::Type::Https})
         denied().has_record(type, std::string_view(all).substr(from, size));
+}
+
+TEST(DeniedAnswersTest, TheLongestZoneSaysWhetherANameIsExempt) {
+  UpstreamConfig config;
+  config.deny_answers = {*IpPrefix::parse("10.0.0.0/8")};
+  for (const char* zone :
+       {"corp.example", "link.corp.example", "own.link.corp.example", "link.test"})
+    config.zones[zone] = {};
+  config.link_zones = {"link.corp.example", "link.test"};
+  const DeniedAnswers rule(config);
+  for (const char* name : {"corp.example.", "a.corp.example.", "a.own.link.corp.example."})
+    EXPECT_TRUE(rule.is_exempt(wire_name(name))) << name;
+  for (const char* name :
+       {"a.link.corp.example.", "link.test.", "a.link.test.", "www.example.org."})
+    EXPECT_FALSE(rule.is_exempt(wire_name(name))) << name;
 }
 
 TEST(DeniedAddressesTest, NothingIsDeniedByDefault) {

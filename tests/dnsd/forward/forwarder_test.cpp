@@ -827,6 +827,18 @@ TEST_F(ForwarderTest, RefusesDeniedAddresses) {
   EXPECT_EQ(ask().text, "SERVFAIL EDE 15");
 }
 
+// Any network may announce a domain of a link; only the operator writes upstream.zones.
+TEST_F(ForwarderTest, RefusesDeniedAddressesOfDomainsOfLinks) {
+  add();
+  config_.deny_answers = {*IpPrefix::parse("192.0.2.0/24")};
+  config_.zones["corp.example.org"] = config_.servers;
+  config_.zones["lab.corp.example.org"] = config_.servers;
+  config_.link_zones = {"lab.corp.example.org"};
+  start();
+  EXPECT_THAT(ask("a.corp.example.org.").text, StartsWith("NOERROR"));
+  EXPECT_EQ(ask("a.lab.corp.example.org.").text, "SERVFAIL EDE 15");
+}
+
 // A loop: what the upstream is sent comes back as a client's question.
 TEST_F(ForwarderTest, FindsAnUpstreamThatLeadsBackToUs) {
   add();
