@@ -187,18 +187,23 @@ void HeldNames::unlist(const Name& name) {
   if (ids.empty()) tables_.erase(table);
 }
 
-// The names of a push, by id.  Of a host that occurs twice, the last one counts, as in protobuf's
-// maps.
+// The names of a push, by id.  Of a key that occurs twice, the last one counts, as in protobuf's
+// maps.  Keys of one table that differ in case or in the final dot come in any order: the first of
+// them in the order of octets counts.
 std::vector<HeldNames::Arrival> HeldNames::arrivals_of(const Push& push) {
   std::vector<Arrival> all;
   for (const PushedTable& table : push.tables)
     for (const PushedName& name : table.names)
       all.push_back({hash_bytes(canonical_host(name.host)), hash_bytes(name.info),
-                     hash_bytes(table.name), &name});
+                     hash_bytes(table.name), &name, &table});
   std::ranges::stable_sort(all, {}, &Arrival::id);
   std::size_t kept = 0;
   for (const Arrival& one : all) {
-    if (kept > 0 && all[kept - 1].id == one.id) --kept;
+    if (kept > 0 && all[kept - 1].id == one.id) {
+      const Arrival& other = all[kept - 1];
+      if (other.pushed == one.pushed && other.text->host < one.text->host) continue;
+      --kept;
+    }
     all[kept++] = one;
   }
   all.resize(kept);

@@ -67,6 +67,7 @@ class HeldNames {
     std::uint64_t content = 0;
     std::uint64_t table = 0;
     const PushedName* text = nullptr;
+    const PushedTable* pushed = nullptr;
   };
   class Update;
 

@@ -38,6 +38,8 @@ bool for_each_text(std::string_view message, Visit&& visit) {
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
                       static_cast<int>(message.size()));
   while (const std::uint32_t tag = in.ReadTag()) {
+    // No field has the number 0; other readers of protobuf refuse it, too.
+    if (WireFormatLite::GetTagFieldNumber(tag) == 0) return false;
     if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&in, tag)) return false;
       continue;

@@ -73,6 +73,22 @@ TEST(AdsSessionTest, RefusesEveryPartOfAMessage) {
     EXPECT_EQ(reading.read(whole.substr(0, size)).fault.has_value(), size != resource_end) << size;
 }
 
+// Other readers of protobuf refuse such a message; to pass over the field would empty the table.
+TEST(AdsSessionTest, RefusesAFieldOfNumberZeroAtEveryPlace) {
+  const AdsSession reading = session(AdsTransport::StateOfTheWorld);
+  for (const std::string& field : {text_field(0, ""), text_field(0, "x"), std::string("\0\0", 2),
+                                   std::string("\1\0\0\0\0\0\0\0\0", 9), std::string("\3\4", 2),
+                                   std::string("\5\0\0\0\0", 5)}) {
+    for (const std::string& table :
+         {field, field + a_table(), a_table() + field, text_field(1, field),
+          text_field(1, text_field(1, "a") + field)})
+      EXPECT_TRUE(reading.read(text_field(2, any_of(table))).fault)
+          << testing::PrintToString(table);
+    EXPECT_TRUE(reading.read(text_field(2, any_of(a_table()) + field)).fault);
+    EXPECT_TRUE(reading.read(text_field(2, any_of(a_table())) + field).fault);
+  }
+}
+
 TEST(AdsSessionTest, ANackHasTheReasonAndTheVersionThatStays) {
   AdsSession whole = session(AdsTransport::StateOfTheWorld);
   AdsResponse response;

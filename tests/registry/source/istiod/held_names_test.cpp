@@ -166,9 +166,21 @@ TEST_F(HeldNamesTest, WhatIsNoNameInfoRefusesTheName) {
 }
 
 TEST_F(HeldNamesTest, TheLastOfTwoEqualHostsCounts) {
-  push({{"", {{"a.example", "10.0.0.1 n"}, {"A.Example.", "10.0.0.2 n"}}}});
+  push({{"", {{"a.example", "10.0.0.1 n"}, {"a.example", "10.0.0.2 n"}}}});
   EXPECT_EQ(all(), "n/a.example 10.0.0.2");
   EXPECT_EQ(held_.size(), 1U);
+}
+
+// protobuf does not order maps.
+TEST_F(HeldNamesTest, TheOrderOfHostsThatDifferInCaseHasNoEffect) {
+  std::vector<std::pair<std::string, std::string>> names = {{"A.Example.", "10.0.0.1 n"},
+                                                            {"A.example", "10.0.0.2 n"},
+                                                            {"a.Example", "10.0.0.3 n"},
+                                                            {"a.example", "10.0.0.4 n"}};
+  do {
+    push({{"", {names.begin(), names.end()}}});
+    EXPECT_EQ(all(), "n/a.example 10.0.0.1");
+  } while (std::ranges::next_permutation(names).found);
 }
 
 TEST_F(HeldNamesTest, TablesWithNamesComeAndGoByThemselves) {
