@@ -54,6 +54,16 @@ ServiceLabels read_two_labels(std::string_view below, std::size_t dot,
   return {.kind = Kind::None};
 }
 
+// Addresses below ::/96 are written with a dotted end, "::0.1.0.2".  As a label that looks like
+// another address, "::0:1:0:2", which is never written so.
+std::optional<IpAddress> parse_dotted_end(std::string_view label) {
+  if (!label.starts_with("--") || std::ranges::count(label, '-') != 5) return {};
+  std::string text = "::";
+  for (const char c : label.substr(2)) text += c == '-' ? '.' : c;
+  const auto address = IpAddress::parse(text);
+  return address && address->to_string() == text ? address : std::nullopt;
+}
+
 }  // namespace
 
 ServiceLabels read_service_labels(std::string_view below, const ServiceRecord& service) {
@@ -147,6 +157,7 @@ bool is_endpoint_named(const EndpointEntry& endpoint, std::string_view label,
 std::optional<IpAddress> parse_dashed_address(std::string_view label) {
   std::array<char, 64> text;
   if (label.size() > 45 || label.find_first_of(".:") != std::string_view::npos) return {};
+  if (const auto address = parse_dotted_end(label)) return address;
   const bool v4 = std::ranges::count(label, '-') == 3 && label.find("--") == std::string_view::npos;
   std::ranges::transform(label, text.begin(), [&](char c) {
     return c != '-' ? c : v4 ? '.' : ':';

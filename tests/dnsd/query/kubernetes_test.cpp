@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of the cluster domain that depend on the server's own addresses and on the state of the
 // sources; tests/scenarios/kubernetes has all others (docs/semantics-kubernetes.md).
+#include <set>
+#include <string>
+#include <vector>
+
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {
@@ -92,6 +96,45 @@ TEST_F(KubernetesTest, StateOfAnEarlierRunSaysSo) {
   registry_.registry().set_state(true, true, true);
   EXPECT_EQ(ask("web.shop.svc.cluster.local. A"),
             "web.shop.svc.cluster.local. 5 A 10.96.0.1, EDE 3");
+}
+
+// The targets of SRV records and the names of PTR records resolve (specification, 2.4).
+TEST_F(KubernetesTest, NameOfAnEndpointLeadsToItsAddressHoweverThatIsWritten) {
+  const std::vector<std::string> addresses = {"::1",        "::1:2",        "::a00:1",
+                                              "::1:0:2",    "2001:db8::",   "2001:db8::1:2",
+                                              "64:ff9b::1", "::fffe:1:2:3", "::7f00:0"};
+  std::string endpoints;
+  for (const auto& address : addresses) endpoints += "  - { addresses: [\"" + address + "\"] }\n";
+  load(R"(
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: shop }
+spec: { clusterIP: None, ports: [{ port: 80, name: http, protocol: TCP }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+addressType: IPv6
+ports: [{ port: 80, name: http, protocol: TCP }]
+endpoints:
+)" + endpoints);
+  ask("_http._tcp.db.shop.svc.cluster.local. SRV", {.tcp = true});
+  std::vector<std::string> targets;
+  for (const auto& record : message_.answer) {
+    const std::string text = wire::record_to_text(record);
+    targets.push_back(text.substr(text.rfind(' ') + 1));
+  }
+  ASSERT_EQ(targets.size(), addresses.size());
+  std::set<std::string> found;
+  for (const auto& target : targets) {
+    ask(target + " AAAA");
+    ASSERT_EQ(message_.answer.size(), 1U) << target;
+    const std::string text = wire::record_to_text(message_.answer[0]);
+    found.insert(IpAddress::parse(text.substr(text.rfind(' ') + 1))->to_string());
+  }
+  std::set<std::string> expected;
+  for (const auto& address : addresses) expected.insert(IpAddress::parse(address)->to_string());
+  EXPECT_EQ(found, expected);
 }
 
 }  // namespace
