@@ -41,7 +41,10 @@ Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
     from_exports(exports);
   } else if (!services.empty()) {
     record_->provider = Provider::Kubernetes;
-    from_services(services, entries, sources.all<EndpointSlice>());
+    auto slices = sources.all<EndpointSlice>();
+    const auto united = answering(services);
+    leave_out_slices_of_others(services, united, slices);
+    from_services(united, entries, slices);
   } else if (const auto names = sources.all<NameTableEntry>(); !names.empty()) {
     from_name_table(names);
   } else if (!entries.empty()) {

@@ -29,12 +29,6 @@ struct Reach {
   }
 };
 
-// A Service that answers nothing leaves its name to nobody.
-bool is_usable(const KubeService& service) {
-  return service.type != ServiceType::ExternalName ||
-         (!service.external_name.empty() && !IpAddress::parse(service.external_name));
-}
-
 // Services that differ in nothing but their cluster IPs, which a record without parts keeps by
 // cluster.
 bool differ_in_addresses_only(const std::vector<const KubeService*>& services) {
@@ -154,10 +148,10 @@ Deriver::PartList Deriver::parts_of(const Sources& sources) const {
   auto services = services_of(sources);
   std::erase_if(services, [](const auto& service) { return service.first->is_manifest; });
   if (!services.empty()) {
-    const KubeService& first = *services.front().first;
+    const auto united = answering(services);
+    const KubeService& first = *united.front().first;
     if (!is_usable(first)) return {};
-    of_services.emplace_back(exports_of(first.export_to, Visibility::Public),
-                             merged_ports(services));
+    of_services.emplace_back(exports_of(first.export_to, Visibility::Public), merged_ports(united));
     auto& positions = result.parts.emplace_back();
     for (std::size_t i = 0; i < sources.items.size(); ++i)
       if (sources.items[i]->stored()->kind() != Kind::ServiceEntry) positions.push_back(i);

@@ -24,12 +24,72 @@ void Deriver::from_services(const Stored<KubeService>& services,
   if (!decorators.empty())
     details().notes.push_back("decorated by " + decorators.front().second->stored()->label());
   if (first.type == ServiceType::ExternalName) return set_alias(first);
-  set_distribution(first.traffic_distribution);
-  record_->headless =
-      std::ranges::all_of(services, [](const auto& s) { return s.first->headless; });
+  record_->headless = is_headless(services);
+  set_distribution(distribution_of(services, slices));
   add_slices(slices, services);
   if (record_->headless) return answer_endpoints_of_headless();
   answer_cluster_ips(services);
+}
+
+bool Deriver::is_usable(const KubeService& service) {
+  return service.type != ServiceType::ExternalName ||
+         (!service.external_name.empty() && !IpAddress::parse(service.external_name));
+}
+
+// Clusters may have Services of several kinds under one name (docs/kubernetes.md, "Several
+// clusters"): an alias answers alone, if it is the oldest, and else not at all; cluster IPs come
+// before endpoints.
+Deriver::Stored<KubeService> Deriver::answering(Stored<KubeService> services) {
+  const auto is_unusable = [](const auto& s) { return !is_usable(*s.first); };
+  if (!std::ranges::all_of(services, is_unusable)) std::erase_if(services, is_unusable);
+  if (services.empty()) return services;
+  if (services.front().first->type == ServiceType::ExternalName)
+    services.erase(services.begin() + 1, services.end());
+  else
+    std::erase_if(services,
+                  [](const auto& s) { return s.first->type == ServiceType::ExternalName; });
+  if (is_headless(services))
+    std::erase_if(services, [](const auto& s) { return !s.first->headless; });
+  return services;
+}
+
+void Deriver::leave_out_slices_of_others(const Stored<KubeService>& services,
+                                         const Stored<KubeService>& answering,
+                                         Stored<EndpointSlice>& slices) {
+  if (answering.size() == services.size()) return;
+  const auto has_cluster = [](const Stored<KubeService>& some, const std::string& cluster) {
+    return std::ranges::any_of(some,
+                               [&](const auto& s) { return s.first->meta.cluster == cluster; });
+  };
+  std::erase_if(slices, [&](const auto& slice) {
+    const std::string& cluster = slice.first->meta.cluster;
+    return has_cluster(services, cluster) && !has_cluster(answering, cluster);
+  });
+}
+
+bool Deriver::is_headless(const Stored<KubeService>& services) {
+  return std::ranges::any_of(services, [](const auto& s) { return s.first->headless; }) &&
+         std::ranges::all_of(services, [](const auto& s) { return s.first->cluster_ips.empty(); });
+}
+
+// Of headless Services, that of the oldest with a ready endpoint.
+TrafficDistribution Deriver::distribution_of(const Stored<KubeService>& services,
+                                             const Stored<EndpointSlice>& slices) {
+  const auto has_ready = [&](const KubeService& service) {
+    return std::ranges::any_of(slices, [&](const auto& slice) {
+      return slice.first->meta.cluster == service.meta.cluster &&
+             std::ranges::any_of(slice.first->subsets, [&](const auto& subset) {
+               return std::ranges::any_of(subset.endpoints, [&](const Endpoint& endpoint) {
+                 return endpoint.ready || service.publish_not_ready_addresses;
+               });
+             });
+    });
+  };
+  const auto found =
+      services.size() == 1
+          ? services.end()
+          : std::ranges::find_if(services, [&](const auto& s) { return has_ready(*s.first); });
+  return (found == services.end() ? services.front() : *found).first->traffic_distribution;
 }
 
 void Deriver::leave_out_manifests(Stored<KubeService>& services) {
@@ -53,8 +113,7 @@ std::vector<ServicePort> Deriver::merged_ports(const Stored<KubeService>& servic
 }
 
 void Deriver::set_alias(const KubeService& service) {
-  if (service.external_name.empty() || IpAddress::parse(service.external_name)) {
-    // CoreDNS skips such a Service; `check` warns.
+  if (!is_usable(service)) {
     record_->placeholder = true;
     return;
   }

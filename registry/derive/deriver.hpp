@@ -104,6 +104,18 @@ class Deriver {
 
   // Removes Services of which nothing is known, and notes that.
   void leave_out_manifests(Stored<KubeService>& services);
+  // Whether the Service answers anything.  CoreDNS skips one that does not, too; `check` warns.  It
+  // leaves its name to the Services of other clusters, and else to nobody.
+  static bool is_usable(const KubeService& service);
+  // Those of the Services that one answer is made of.
+  static Stored<KubeService> answering(Stored<KubeService> services);
+  // Leaves out the slices of clusters whose Service is none of those that answer.
+  static void leave_out_slices_of_others(const Stored<KubeService>& services,
+                                         const Stored<KubeService>& answering,
+                                         Stored<EndpointSlice>& slices);
+  static bool is_headless(const Stored<KubeService>& services);
+  static TrafficDistribution distribution_of(const Stored<KubeService>& services,
+                                             const Stored<EndpointSlice>& slices);
   static std::vector<ServicePort> merged_ports(const Stored<KubeService>& services);
 
   void set_alias(const KubeService& service);

@@ -74,7 +74,8 @@ class ClusterRules {
   std::string ask() const {
     if (!own_) return sees_all() ? answer_of(all_) : "";
     const bool is_merged = choice_ == ClusterChoice::Merge && own_->headless &&
-                           std::ranges::all_of(all_, &ClusterService::headless);
+                           !answering(all_).empty() &&
+                           std::ranges::all_of(answering(all_), &ClusterService::headless);
     return answer_of(is_merged ? all_ : ClusterServices{*own_});
   }
 
@@ -86,13 +87,29 @@ class ClusterRules {
     };
     if (own_)
       if (const std::string found = named({*own_}); !found.empty()) return found;
-    return sees_all() && !all_.empty() && all_.front().alias.empty() ? named(all_) : "";
+    return sees_all() ? named(answering(all_)) : "";
   }
 
  private:
   bool sees_all() const { return client_.empty() || choice_ != ClusterChoice::LocalOnly; }
 
-  static std::string answer_of(const ClusterServices& services) {
+  static bool is_unusable(const ClusterService& service) {
+    return IpAddress::parse(service.alias).has_value();
+  }
+  // The table in docs/kubernetes.md: the kinds that answer for Services of several.
+  static ClusterServices answering(ClusterServices services) {
+    std::erase_if(services, is_unusable);
+    if (services.empty()) return {};
+    if (!services.front().alias.empty()) return {services.front()};
+    std::erase_if(services, [](const auto& s) { return !s.alias.empty(); });
+    const bool has_ip =
+        std::ranges::any_of(services, [](const auto& s) { return !s.cluster_ip.empty(); });
+    const bool has_headless = std::ranges::any_of(services, &ClusterService::headless);
+    if (!has_ip && has_headless) std::erase_if(services, [](const auto& s) { return !s.headless; });
+    return services;
+  }
+  static std::string answer_of(const ClusterServices& all) {
+    const ClusterServices services = answering(all);
     if (services.empty()) return "";
     if (!services.front().alias.empty()) return " " + services.front().alias;
     if (std::ranges::all_of(services, &ClusterService::headless)) return ready_members(services);
@@ -131,7 +148,7 @@ class ClusterWorlds {
     service.created = static_cast<std::int64_t>(below(3));
     switch (below(7)) {
       case 0:
-        service.alias = "x" + cluster + ".example.org";
+        service.alias = below(4) == 0 ? "192.0.2.1" : "x" + cluster + ".example.org";
         break;
       case 1:
       case 2:
