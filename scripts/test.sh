@@ -263,12 +263,12 @@ test_all() {
   stage "sanitizers: build" finish_building_ahead asan-ubsan tsan
   ahead=
   stage "asan-ubsan: one definition" one_definition
-  stage_beside "asan-ubsan: chaos" chaos asan-ubsan 60
+  stage_beside "asan-ubsan: chaos" chaos asan-ubsan 30
   stage "asan-ubsan: unit tests" unit_tests asan-ubsan
   mapfile -t files < <(asan_files fixed)
   stage "asan-ubsan: end-to-end tests" end_to_end asan-ubsan "${files[@]}"
   finish_stage_beside
-  stage_beside "tsan: chaos" chaos tsan 60
+  stage_beside "tsan: chaos" chaos tsan 30
   stage "tsan: unit tests" unit_tests tsan
   stage "tsan: end-to-end tests" end_to_end tsan -m threads tests/e2e
   finish_stage_beside

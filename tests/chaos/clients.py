@@ -35,6 +35,17 @@ def _ask_once(server, name, transport, timeout, chance):
     return answer if answer.id == query.id else None
 
 
+def _ask(server, name, transport, timeouts, chance):
+    """The answer to the first of several queries that has one; over TCP if it was truncated, by the rate limit."""
+    for timeout in timeouts:
+        answer = _ask_once(server, name, transport, timeout, chance)
+        if answer is not None and answer.flags & dns.flags.TC:
+            answer = _ask_once(server, name, "tcp", timeout, chance)
+        if answer is not None:
+            return answer
+    return None
+
+
 def _addresses(answer):
     return [rdata.address for rrset in answer.answer for rdata in rrset if rrset.rdtype == 1]
 
@@ -43,7 +54,7 @@ def registry_names(chance, state, server, names):
     """Each has its one address, whatever else happens.  A query that is lost is sent once more."""
     name = chance.choice(names)
     transport = "tcp" if chance.random() < 0.2 else "udp"
-    answer = _ask_once(server, name, transport, 3, chance) or _ask_once(server, name, transport, 5, chance)
+    answer = _ask(server, name, transport, (3, 5), chance)
     if answer is None:
         return f"{name} over {transport}: no answer to two queries"
     found = _addresses(answer)
@@ -53,7 +64,7 @@ def registry_names(chance, state, server, names):
 def names_of_moving_files(chance, state, server, names):
     """In a file or in none at the moment, and then asked of the upstreams: the right address, no such name, or a failure."""
     name = chance.choice(names)
-    answer = _ask_once(server, name, "udp", 6, chance) or _ask_once(server, name, "udp", 6, chance)
+    answer = _ask(server, name, "udp", (6, 6), chance)
     if answer is None:
         return f"{name}: no answer to two queries"
     found, rcode = _addresses(answer), answer.rcode()

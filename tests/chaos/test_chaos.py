@@ -6,21 +6,25 @@ the daemon does not end, registry names are answered right, forwarded names are 
 the daemon holds no more than before.
 """
 
+import itertools
 import pathlib
 import random
 import time
 
+import pytest
 import yaml
 
 import clients
 import truth
 import turmoil
+from harness.daemon import Daemon, merge
 from harness.kube_api import make_certificates
 from harness.load import Load
 from harness.memory import MEBIBYTE, resident
 from harness.ports import free_port
-from harness.preset import IS_RELEASE
+from harness.preset import IS_DEEP, IS_RELEASE
 from harness.scenario import write_atomically
+from harness.seed import seed
 from harness.waiting import eventually, seconds
 from unruly_upstream import UnrulyUpstreams
 
@@ -31,10 +35,43 @@ MAX_GROWTH = 24 * MEBIBYTE  # allocators never give back all
 REST = 15  # seconds; longer than any connection, client's or upstream's, is kept idle
 
 
-class Chaos:
-    """The daemon, its upstreams, and the loads that run on them."""
+def servers(make):
+    return [make(i) for i in range(UPSTREAMS)]
 
-    def __init__(self, workspace, seed, scratch):
+
+# Options that change how answers are made, kept or given, and the part of the configuration that turns each on.
+OPTIONS = {
+    "stale": lambda upstreams, scratch: {"cache": {"size": "8MiB", "serve_stale": "1h", "max_ttl": "1s"}},
+    "prefetch": lambda upstreams, scratch: {"cache": {"size": "8MiB", "prefetch": True}},
+    "nxdomain_cut": lambda upstreams, scratch: {"cache": {"nxdomain_cut": True}},
+    "parallel": lambda upstreams, scratch: {"upstream": {"policy": "parallel"}},
+    "tls": lambda upstreams, scratch: {"upstream": {"servers": servers(upstreams.tls)}},
+    "zones": lambda upstreams, scratch: {"upstream": {"zones": {"wild.example.net": [upstreams.plain(0), upstreams.tls(1)]}}},
+    "deny_answers": lambda upstreams, scratch: {"upstream": {"deny_answers": [truth.FORGED + "/32"]}},
+    "cookies": lambda upstreams, scratch: {"server": {"cookies": {"mode": "on"}}, "upstream": {"cookies": "auto"}},
+    "rate_limit": lambda upstreams, scratch: {"server": {"rate_limit": {"responses_per_second": 100, "slip": 1}}},
+    "handover": lambda upstreams, scratch: {"server": {"handover": str(scratch / "handover.sock")},
+                                            "log": {"level": "info"}},
+    "dns64": lambda upstreams, scratch: {"dns64": {"prefix": "64:ff9b::/96"}},
+    "search": lambda upstreams, scratch: {"mesh": {"search_shortcut": "all"},
+                                          "client": {"default": {"search": ["default.svc.cluster.local", "example.net"]}}},
+    "strict": lambda upstreams, scratch: {"mesh": {"claims": "strict"}},
+    "networks": lambda upstreams, scratch: {"mesh": {"networks": "gateways"}, "client": {"default": {"network": "n1"}}},
+    "locality": lambda upstreams, scratch: {"mesh": {"locality": "only"}, "client": {"default": {"locality": "r/z"}}},
+}
+PAIRS = list(itertools.combinations(OPTIONS, 2))
+
+
+def pairs_of_this_run():
+    """All in `./dev test deep`; else a tenth, another one for another tree."""
+    return PAIRS if IS_DEEP else PAIRS[seed() % 10::10]
+
+
+class Chaos:
+    """The daemon, its upstreams, and the loads that run on them.  `options`: keys of OPTIONS that stay on all the time."""
+
+    def __init__(self, workspace, seed, scratch, options=()):
+        self.workspace = workspace
         self.seed = seed
         self.chance = random.Random(seed)
         workspace.write("stable.yaml", *[truth.entry(name) for name in truth.stable_names()])
@@ -47,7 +84,11 @@ class Chaos:
                      "upstream": {"tls": {"ca_file": str(certificate)}}}
         (scratch / "state").mkdir()
         self.base["state_dir"] = str(scratch / "state")
-        self.daemon = workspace.daemon(self.base, upstreams=[self.upstreams.plain(i) for i in range(UPSTREAMS)])
+        self.fixed = {}
+        for option in options:
+            self.fixed = merge(self.fixed, OPTIONS[option](self.upstreams, scratch))
+        self.daemon = workspace.daemon(merge(self.base, self.fixed),
+                                       upstreams=[self.upstreams.plain(i) for i in range(UPSTREAMS)])
         self.base = self.daemon.config
         self.loads = []
         self.counts = {}
@@ -62,7 +103,7 @@ class Chaos:
             (clients.forwarded_names, 20, server, truth.forwarded_names(), turmoil.longest_answer_time()),
             (clients.datagrams, 30, server), (clients.connections, 30, server), (clients.crowd, 5, server),
             (clients.admin_calls, 20, self.admin_port),
-            (turmoil.reloads, 1, daemon.config_path, daemon.pid, self.base, self.upstreams, extra),
+            (turmoil.reloads, 1, daemon.config_path, daemon.pid, self.base, self.upstreams, extra, self.fixed),
             (turmoil.file_changes, 5, self.resources), (turmoil.moods, 1, self.upstreams),
         ]
         self.loads = [Load(step, rate, *arguments, seed=f"{self.seed}-{part}") for step, rate, *arguments in steps]
@@ -93,8 +134,24 @@ class Chaos:
         """The end of the daemon's log, without the queries."""
         return "\n".join([line for line in self.daemon.process.log_lines() if " INFO query " not in line][-60:])
 
+    def replace_daemon(self):
+        """The next daemon takes the sockets over (server.handover)."""
+        before, home = self.daemon, self.resources.parent / "next"
+        home.mkdir()
+        write_atomically(before.config_path, yaml.safe_dump(self.base))
+        self.daemon = self.workspace.own(Daemon(self.base, home))
+        before.wait_for_log("the next daemon answers; this one waits for SIGTERM", 20)
+        self.workspace.forget(before)
+        before.stop()
+
     def rest(self):
         """Takes back what was changed; returns once every name is answered again and nothing is held for anybody."""
+        self.take_back()
+        began = time.monotonic()
+        eventually(lambda: time.monotonic() - began > REST and self.files() <= self.files_at_first + MAX_MORE_FILES,
+                   3 * REST, interval=0.2)
+
+    def take_back(self):
         for i in range(UPSTREAMS):
             self.upstreams.be(i, "well")
         for file in self.resources.rglob("moving*"):
@@ -104,9 +161,6 @@ class Chaos:
         self.daemon.reload()
         for name in (truth.stable_names()[0], *truth.forwarded_names(8)):
             eventually(lambda name=name: self._is_right(name), 30, interval=0.1)
-        began = time.monotonic()
-        eventually(lambda: time.monotonic() - began > REST and self.files() <= self.files_at_first + MAX_MORE_FILES,
-                   3 * REST, interval=0.2)
 
     def _is_right(self, name):
         addresses = self.daemon.ask(name, timeout=6).addresses()
@@ -145,3 +199,21 @@ def test_chaos(workspace, chaos_seconds, chaos_seed, tmp_path):
     assert all(count >= chaos_seconds / seconds(2) for count in chaos.counts.values()), "a load was not one"
     if IS_RELEASE:
         assert chaos.resident() - warm < MAX_GROWTH
+
+
+@pytest.mark.parametrize("pair", pairs_of_this_run(), ids="-".join)
+def test_two_options_at_once(workspace, chaos_seconds, chaos_seed, tmp_path, pair):
+    """Some seconds of the same for each two options that change how answers are made, kept or given."""
+    tmp_path.chmod(0o755)  # a handover's directory
+    chaos = Chaos(workspace, chaos_seed, tmp_path, pair)
+    chaos.base = merge(chaos.base, chaos.fixed)
+    try:
+        chaos.begin("one")
+        chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
+        if "handover" in pair:
+            chaos.replace_daemon()
+        chaos.begin("two")
+        chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
+        chaos.take_back()
+    finally:
+        chaos.end()

@@ -67,11 +67,12 @@ def _cut(text, chance):
     return text[:chance.randrange(len(text))] + '\n["'
 
 
-def reloads(chance, state, path, pid, base, upstreams, extra_listeners):
-    """Another configuration, at times a broken one, and SIGHUP: once, twice, or before the file is whole."""
+def reloads(chance, state, path, pid, base, upstreams, extra_listeners, fixed):
+    """Another configuration, at times a broken one, and SIGHUP: once, twice, or before the file is whole.  `fixed` is in all
+    that are not broken."""
     path = pathlib.Path(path)
     (path.parent / "hosts").write_text("".join(f"192.0.2.{i} h{i}.example.net\n" for i in range(chance.randrange(20))))
-    text = yaml.safe_dump(random_config(chance, base, upstreams, extra_listeners, path.parent))
+    text = yaml.safe_dump(merge(random_config(chance, base, upstreams, extra_listeners, path.parent), fixed))
     kind = chance.randrange(8)
     if kind == 0:
         text = _cut(text, chance)
