@@ -263,6 +263,15 @@ void add_client_facts(Explanation& explanation, const registry::Snapshot& snapsh
                       const AccessList& allow, const IpAddress& address) {
   auto& facts = explanation.facts;
   if (const auto* entry = snapshot.client_entry_at(address); entry != nullptr)
+  for (Explanation::Answer& answer : explanation.answers)
+    answer = {.type = answer.type,
+              .verdict = "REFUSED",
+              .why = "this client is not in server.allow",
+              .rcode = std::string(wire::to_string(wire::Rcode::Refused)),
+              .records = {},
+              .cached = {},
+              .kernel = {}};
+  explanation.upstreams.clear();
     facts.insert(facts.begin(), {"identity: " + entry->why, true});
   if (allow.contains(address)) return;
   facts.insert(facts.begin(), {"server.allow does not include " + address.to_string() +

@@ -58,8 +58,8 @@ Result<Explanation> explain(const ExplainRequest& request);
 // with.  An Error when `name` is none.
 Result<Explanation> explain_unknown_client(std::string_view name, const IpAddress& address);
 
-// Says first why `address` is the client that it is, and that its queries are refused if `allow`
-// (server.allow) does not include it.
+// Says first why `address` is the client that it is.  If `allow` (server.allow) does not include
+// it, that is said, too, and each answer becomes REFUSED.
 void add_client_facts(Explanation& explanation, const registry::Snapshot& snapshot,
                       const AccessList& allow, const IpAddress& address);
 
