@@ -233,6 +233,11 @@ Result<void> Daemon::start_timers() {
     return fail(std::string("cannot be woken by workers: ") + uv_strerror(error));
   housekeeping_.open(&loop_, [this] { housekeep(); });
   housekeeping_.repeat(kHousekeeping);
+  // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.
+  watchdog_.open(&loop_, [this] {
+    if (workers_.complaint().empty()) supervisor_.feed_watchdog();
+  });
+  if (const auto interval = Supervisor::watchdog_interval()) watchdog_.repeat(*interval);
   kernel_.start(&loop_);
   follow_kernel();
   upstream_.watch(&loop_, [this] { apply_upstream(); });
@@ -352,8 +357,6 @@ void Daemon::housekeep() {
   if (addresses_.is_due(now) || addresses_.have_metrics_files_changed()) bind();
   if (!upgrade_.successor_serves())  // which deals the sockets out
     workers_.watch(addresses_.listeners(), now);
-  // A worker that hangs leaves queries unanswered: the supervisor is to start us anew.
-  if (workers_.complaint().empty()) supervisor_.feed_watchdog();
   if (query_settings_.tick(now)) apply_query_settings();
   follow_kernel();
   housekeeper_.tick(now);
@@ -424,6 +427,7 @@ void Daemon::drain_workers() {
 // Nothing is handed to workers that are about to end.
 void Daemon::stop_timers() {
   housekeeping_.close();
+  watchdog_.close();
   lameduck_.close();
   reloader_.stop();
   upstream_.stop();

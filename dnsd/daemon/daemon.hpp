@@ -133,6 +133,7 @@ class Daemon {
   Announcement announcement_;
   Housekeeper housekeeper_;
   loop::Timer housekeeping_;
+  loop::Timer watchdog_;
   loop::Timer lameduck_;
   loop::Mailbox from_workers_;
   DaemonSignals signals_;

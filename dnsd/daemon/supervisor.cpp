@@ -4,6 +4,7 @@
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace meshdns::dnsd {
@@ -15,6 +16,15 @@ std::uint64_t monotonic_usec() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
          static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
 }
+
+std::optional<std::chrono::microseconds> watchdog_time() {
+  std::uint64_t usec = 0;
+  if (::sd_watchdog_enabled(0, &usec) <= 0) return std::nullopt;
+  return std::chrono::microseconds(usec);
+}
+
+constexpr std::chrono::milliseconds kShortestFeed{10};
+constexpr std::chrono::milliseconds kLongestFeed{1'000};
 
 }  // namespace
 
@@ -42,12 +52,20 @@ void Supervisor::set_status(const std::string& status) {
   ::sd_notify(0, ("STATUS=" + status).c_str());
 }
 
+// A call that comes a little late must not make a gap that is too long.
+std::optional<std::chrono::milliseconds> Supervisor::watchdog_interval() {
+  const auto time = watchdog_time();
+  if (!time) return std::nullopt;
+  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(*time / 8), kShortestFeed,
+                    kLongestFeed);
+}
+
 void Supervisor::feed_watchdog() {
-  std::uint64_t usec = 0;
-  if (::sd_watchdog_enabled(0, &usec) <= 0) return;
+  const auto time = watchdog_time();
+  if (!time) return;
   const auto now = Clock::now();
-  // Half of the time, as sd_watchdog_enabled(3) advises.
-  if (now - fed_ < std::chrono::microseconds(usec / 2)) return;
+  // Half of the time at most, as sd_watchdog_enabled(3) advises.
+  if (now - fed_ < *time / 3) return;
   fed_ = now;
   ::sd_notify(0, "WATCHDOG=1");
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace meshdns::dnsd {
@@ -18,7 +19,9 @@ class Supervisor {
   void stopping();
   // The line of `systemctl status`.  Sent when it differs from the last one.
   void set_status(const std::string& status);
-  // To be called every second while all is well; sends no more than WATCHDOG_USEC asks for.
+  // How often feed_watchdog() wants to be called; nullopt: nobody waits for it.
+  static std::optional<std::chrono::milliseconds> watchdog_interval();
+  // While all is well; sends no more than WATCHDOG_USEC asks for.
   void feed_watchdog();
 
  private:

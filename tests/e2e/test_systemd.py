@@ -66,6 +66,15 @@ def test_asks_for_no_watchdog_that_nobody_wants(workspace, notify):
     assert notify.messages("WATCHDOG") == []
 
 
+def test_feeds_a_watchdog_of_one_second_in_time(workspace, notify):
+    workspace.daemon(env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "1000000"})
+    begin = time.monotonic()
+    eventually(lambda: len(notify.messages("WATCHDOG", begin)) >= 4, 10)
+    times = notify.times("WATCHDOG", begin)
+    # A busy machine may delay one of them.
+    assert min(later - earlier for earlier, later in zip(times, times[1:])) < 0.8
+
+
 @pytest.mark.slow("the watchdog's own time")
 def test_starves_the_watchdog_while_a_worker_hangs(workspace, notify):
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}},

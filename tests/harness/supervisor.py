@@ -40,6 +40,11 @@ class NotifySocket:
         with self._lock:
             return [message[key] for at, message in self._messages if at >= since and key in message]
 
+    def times(self, key, since=0.0):
+        """When `key` came after `since`."""
+        with self._lock:
+            return [at for at, message in self._messages if at >= since and key in message]
+
     def wait_for(self, key, value=None, since=0.0, limit=10):
         def found():
             values = self.messages(key, since)
