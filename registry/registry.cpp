@@ -245,14 +245,16 @@ void Registry::set_endpoints_unknown(bool unknown) {
   finish(change);
 }
 
-void Registry::set_state(bool authoritative, bool synced, bool from_state_dir) {
+void Registry::set_state(bool authoritative, bool synced, bool from_state_dir,
+                         std::string awaited_source) {
   Snapshot& facts = state_->facts;
   if (facts.authoritative == authoritative && facts.synced == synced &&
-      facts.from_state_dir == from_state_dir)
+      facts.from_state_dir == from_state_dir && facts.awaited_source == awaited_source)
     return;
   facts.authoritative = authoritative;
   facts.synced = synced;
   facts.from_state_dir = from_state_dir;
+  facts.awaited_source = std::move(awaited_source);
   Change change;
   finish(change);
 }

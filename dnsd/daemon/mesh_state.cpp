@@ -27,7 +27,8 @@ MeshState::MeshState(const Config& config, Log& log)
 
 bool MeshState::update(const Config& config, const RunningSources& sources) {
   const std::uint64_t before = registry.current()->generation;
-  registry.set_state(is_authority(config), sources.are_known(), feed.is_restored());
+  registry.set_state(is_authority(config), sources.awaited().empty(), feed.is_restored(),
+                     sources.awaited());
   registry.set_endpoints_unknown(feed.lacks_endpoints());
   return registry.current()->generation != before;
 }

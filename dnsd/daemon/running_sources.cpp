@@ -38,8 +38,12 @@ bool RunningSources::are_complete() const {
   return std::ranges::all_of(sources_, [&](const Running& r) { return feed_.is_complete(r.name); });
 }
 
-bool RunningSources::are_known() const {
-  return std::ranges::all_of(sources_, [&](const Running& r) { return feed_.is_known(r.name); });
+bool RunningSources::are_known() const { return awaited().empty(); }
+
+std::string RunningSources::awaited() const {
+  const auto found = std::ranges::find_if(
+      sources_, [&](const Running& running) { return !feed_.is_known(running.name); });
+  return found == sources_.end() ? std::string() : found->name;
 }
 
 std::vector<SourceReport> RunningSources::reports() const {

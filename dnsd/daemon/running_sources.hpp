@@ -38,6 +38,8 @@ class RunningSources {
   bool are_complete() const;
   // Returns whether all of each is known, from it or from an earlier run.
   bool are_known() const;
+  // The first source of which nothing is known; empty: none.
+  std::string awaited() const;
   std::vector<SourceReport> reports() const;
 
   // To be called every second.

@@ -258,7 +258,15 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back(fmt::format("registry: {}serial {}{}", counts, snapshot.serial,
                               snapshot.from_state_dir ? ", from the state of an earlier run" : ""));
   if (!snapshot.synced) facts.emplace_back(kNotSynced);
+  if (std::string source = awaited_source(snapshot);
+      audience == Audience::Operator && !source.empty())
+    facts.push_back(std::move(source));
   return facts;
+}
+
+std::string awaited_source(const registry::Snapshot& snapshot) {
+  return snapshot.awaited_source.empty() ? std::string()
+                                         : "registry: waits for " + snapshot.awaited_source;
 }
 
 }  // namespace meshdns::dnsd

@@ -14,6 +14,9 @@ namespace meshdns::dnsd {
 inline constexpr std::string_view kNotSynced =
     "registry: not complete, a source has not been read as a whole yet (/readyz says which)";
 
+// "registry: waits for files:/etc/meshdns/resources", for operators; empty: for nothing known.
+std::string awaited_source(const registry::Snapshot& snapshot);
+
 // "ServiceEntry shop/api (shop.yaml:14)".
 std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source);
 

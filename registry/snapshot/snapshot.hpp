@@ -69,6 +69,8 @@ struct Snapshot {
   bool authoritative = false;
   // false: a required source has not delivered yet; cluster names get SERVFAIL with EDE 14.
   bool synced = true;
+  // The name of the first such source; empty: none, or it is not known.
+  std::string awaited_source;
   // The state is the one from `state_dir`, not yet confirmed by its sources.
   bool from_state_dir = false;
   // A source has no permission to read endpoints: a headless Service without any may have some.
