@@ -307,6 +307,10 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (!after) return;
   if (after->is_of_cluster() && after->endpoints() != nullptr)
     facts.members.add(std::string_view(key.host).substr(0, key.host.find('.')));
+  // "pod1.db" in a name table
+  if (after->provider == Provider::NameTable && after->details)
+    if (const auto dot = after->details->short_name.find('.'); dot != std::string::npos)
+      facts.members.add(std::string_view(after->details->short_name).substr(dot + 1));
   if (after->refused && !(before && before->refused))
     summary.refused.push_back({key.host, after->source, after->details->notes.back()});
   if (after->details && after->details->has_ordered_names)

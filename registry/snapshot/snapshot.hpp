@@ -86,7 +86,7 @@ struct Snapshot {
   HashTrie<ClientEntry> clients;  // by source address; only with by_source_address
   HashTrie<StoredResource> resources;
   HashTrie<NonTerminal> non_terminals;  // above hosts
-  NameFilter members;                   // names of the Services that have, or had, endpoints
+  NameFilter members;                   // names of the Services that have, or had, members
   Ref<const Client> default_client;     // client.default
   Ref<const Client> public_client;      // sees public services only
   Ref<const OriginNames> origins;

@@ -105,8 +105,9 @@ void EndpointNameTable::note_short_names(const HostKey& key, std::string_view cl
   touch(relative, nullptr);
   touch_below(relative, nullptr);
   touch(qualified, nullptr);
-  const std::string_view ns = parent_of(qualified);
-  if (ns.empty()) return;
+  const std::size_t dot = qualified.rfind('.');
+  if (dot == std::string_view::npos) return;
+  const std::string_view ns = qualified.substr(dot + 1);
   touch(qualified.substr(0, qualified.size() - ns.size() - 1), nullptr);
   note_below(std::string(ns) + ".pod." + std::string(cluster_domain));
 }

@@ -25,6 +25,10 @@ bool has_label(const EndpointList& endpoints, std::string_view label, bool pod_n
 
 bool MemberTable::is_member(std::string_view host) const {
   if (!has_member_shape(host)) return false;
+  if (const auto* const own = hosts_.find(std::string(host) + ".svc." + settings_.cluster_domain);
+      own != nullptr &&
+      std::ranges::any_of(own->records(), [](const auto* record) { return !record->is_claim(); }))
+    return true;
   const HostEntry* const entry =
       hosts_.find(std::string(parent_of(host)) + ".svc." + settings_.cluster_domain);
   if (entry == nullptr) return false;
@@ -69,6 +73,14 @@ void MemberTable::exchange(const HostKey& key, const ServiceRecord* before,
       !host.substr(host.size() - zone).starts_with(".svc."))
     return;
   const std::string_view service = host.substr(0, host.size() - zone);
+  const auto visit_claimed = [&](std::string_view name) {
+    const HostEntry* const claimed = hosts_.find(name);
+    if (claimed == nullptr) return;
+    for (const ServiceRecord* other : claimed->records()) visit({other->ns, std::string(name)});
+  };
+  // A member that is a host of its own, as in a name table.
+  if (has_member_shape(service) && tails_.contains(std::string(tail_of(service))))
+    return visit_claimed(service);
   if (count_labels(service) != 2 || !tails_.contains(std::string(parent_of(service)))) return;
   visit_members(service, before, visit);
   visit_members(service, after, visit);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hosts that ServiceEntries claim and that are the short name of a Service's member,
-// "db-0.db.shop". Most claimed hosts of three labels are not, and must not cost a query the look at
-// a Service: so it is found out here, when either of the two comes or goes.
+// "db-0.db.shop", which is an endpoint or, in a name table, a host of its own. Most claimed hosts
+// of three labels are not, and must not cost a query the look at a Service: so it is found out
+// here, when either of the two comes or goes.
 //
 // Control thread.
 #pragma once
@@ -25,7 +26,7 @@ class MemberTable {
   MemberTable(const HostTable& hosts, const MeshSettings& settings)
       : hosts_(hosts), settings_(settings) {}
 
-  // Whether a Service has an endpoint of which `host` is the short name.
+  // Whether a Service has a member of which `host` is the short name.
   bool is_member(std::string_view host) const;
 
   // The host's record has changed (null = none).  Calls `visit` for each claimed host for which

@@ -388,7 +388,8 @@ Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
 }
 
 // `name` (of the client's namespace), `name.ns`, `name.ns.svc`, and names below these: `web-0.web`,
-// `web-0.web.shop`, `web-0.web.shop.svc`, `_http._tcp.web.shop.svc`.
+// `web-0.web.shop`, `web-0.web.shop.svc`, `_http._tcp.web.shop.svc`.  A name table has the members
+// of headless Services as hosts of their own, which come before what lies below the Service.
 Match View::lookup_short(std::string_view name, Trace* trace) const {
   const std::string_view domain = settings().cluster_domain;
   const auto find = [&](std::string_view full) -> Match {
@@ -410,12 +411,14 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     if (!match) return {};
     match.how = Match::How::Below;
     match.below = name.substr(0, name.size() - service.size() - 1);
+    if (const Match member = find(JoinedName({name, ".svc.", domain}).text())) return member;
     settle_cluster(match, trace);
     return match;
   };
   // Services without members are read, too, where reads are noted: they may get some.
   const auto may_have_members = [&](std::string_view service) {
     return reads_ != nullptr || snapshot_.members.may_have(service);
+  if (const Match member = find(JoinedName({name, ".", domain}).text())) return member;
   };
   const std::string_view parent = parent_of(name);
   if (parent.empty()) return find_own(name);
@@ -424,7 +427,9 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
                                 parent.find('.', parent_dot + 1) == std::string_view::npos;
   if (parent_dot == std::string_view::npos) {  // two labels
     if (const Match match = find(JoinedName({name, ".svc.", domain}).text())) return match;
-    return may_have_members(parent) ? below(find_own(parent), parent) : Match{};
+    if (!may_have_members(parent)) return {};
+    if (const Match member = find_own(name)) return member;
+    return below(find_own(parent), parent);
   }
   if (!name.ends_with(".svc")) {
     if (!has_three_labels || !may_have_members(parent.substr(0, parent_dot))) return {};

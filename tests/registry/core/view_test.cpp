@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {
@@ -241,6 +245,79 @@ TEST(ViewTest, ANameDisappearsWithTheLastHostBelowIt) {
   EXPECT_TRUE(is_there());
   registry.remove({Kind::Service, "", "shop", "a"});
   EXPECT_FALSE(is_there());
+}
+
+// --- names of a name table -----------------------------------------------------------------------
+
+// The names that istio-agent makes of a host (pkg/dns/client, generateAltHosts).
+std::vector<std::string> names_of_agent(const NameTableEntry& entry, std::string_view client_ns) {
+  std::vector<std::string> names = {entry.meta.name, entry.short_name + "." + entry.meta.ns,
+                                    entry.short_name + "." + entry.meta.ns + ".svc"};
+  if (entry.meta.ns == client_ns) names.push_back(entry.short_name);
+  return names;
+}
+
+NameTableEntry table_entry(std::string short_name, std::string ns, const std::string& address) {
+  NameTableEntry entry;
+  entry.meta.name = short_name + "." + ns + ".svc.cluster.local";
+  entry.meta.ns = std::move(ns);
+  entry.kubernetes = true;
+  entry.short_name = std::move(short_name);
+  entry.ips = {*IpAddress::parse(address)};
+  return entry;
+}
+
+TEST(ViewTest, NamesOfATableAreThoseOfIstioAgentMembersOfHeadlessServicesAmongThem) {
+  const std::vector<NameTableEntry> table = {
+      table_entry("web", "shop", "10.96.0.1"), table_entry("db", "ns1", "10.1.0.1"),
+      table_entry("pod1.db", "ns1", "10.1.0.1"), table_entry("pod2.db", "ns1", "10.1.0.2"),
+      table_entry("pod1.kafka", "shop", "10.1.0.3")};
+  std::set<std::string> asked;
+  for (const auto& entry : table)
+    for (const std::string_view ns : {"ns1", "shop", "other"})
+      for (const auto& name : names_of_agent(entry, ns)) asked.insert(name);
+  asked.insert({"pod3.db.ns1", "pod1.db.shop", "pod1.kafka.ns1.svc", "pod1", "x.pod1.db.ns1",
+                "pod1.db.svc", "pod1.db.ns1.svc.cluster"});
+  for (const std::string ns : {"ns1", "shop", "other"}) {
+    TestRegistry r;
+    r.add({table.begin(), table.end()});
+    r.be_in(ns);
+    for (const auto& name : asked) {
+      std::set<std::string> expected;
+      for (const auto& entry : table)
+        for (const auto& own : names_of_agent(entry, ns))
+          if (own == name) expected.insert(entry.ips[0].to_string());
+      const View view = r.view();
+      const Match match = view.lookup(name);
+      std::set<std::string> found;
+      if (match && match.how != Match::How::Below)
+        for (const auto& a : view.addresses(*match.service).v4)
+          found.insert(IpAddress::v4(a).to_string());
+      EXPECT_EQ(found, expected) << name << " for " << ns;
+    }
+  }
+}
+
+// As for members that are endpoints (ClaimsTest).
+TEST(ViewTest, NoEntryOfAnotherNamespaceTakesTheShortNameOfAMemberInATable) {
+  const std::string entry = R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: e, namespace: evil }
+spec: { hosts: [pod1.db.ns1, pod1.db.ns1.svc, pod1.db], addresses: [10.6.6.6], resolution: STATIC }
+)";
+  for (const bool is_entry_first : {true, false}) {
+    TestRegistry r;
+    if (is_entry_first) r.load(entry);
+    r.add({table_entry("pod1.db", "ns1", "10.1.0.1")});
+    if (!is_entry_first) r.load(entry);
+    r.be_in("ns1");
+    for (const auto& name : {"pod1.db.ns1", "pod1.db.ns1.svc", "pod1.db"})
+      EXPECT_EQ(r.ask(name), "short name vips 10.1.0.1") << name;
+    // Nobody else has the short name then.
+    r.remove({Kind::NameTableEntry, "", "ns1", "pod1.db.ns1.svc.cluster.local"});
+    EXPECT_EQ(r.ask("pod1.db.ns1"), "exact vips 10.6.6.6");
+  }
 }
 
 }  // namespace
