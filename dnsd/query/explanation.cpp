@@ -267,6 +267,11 @@ void add_client_facts(Explanation& explanation, const registry::Snapshot& snapsh
                       const AccessList& allow, const IpAddress& address) {
   auto& facts = explanation.facts;
   if (const auto* entry = snapshot.client_entry_at(address); entry != nullptr)
+    facts.insert(facts.begin(), {"identity: " + entry->why, true});
+  if (allow.contains(address)) return;
+  facts.insert(facts.begin(), {"server.allow does not include " + address.to_string() +
+                                   ": its queries are REFUSED, whatever the name",
+                               false});
   for (Explanation::Answer& answer : explanation.answers)
     answer = {.type = answer.type,
               .verdict = "REFUSED",
@@ -276,11 +281,6 @@ void add_client_facts(Explanation& explanation, const registry::Snapshot& snapsh
               .cached = {},
               .kernel = {}};
   explanation.upstreams.clear();
-    facts.insert(facts.begin(), {"identity: " + entry->why, true});
-  if (allow.contains(address)) return;
-  facts.insert(facts.begin(), {"server.allow does not include " + address.to_string() +
-                                   ": its queries are REFUSED, whatever the name",
-                               false});
 }
 
 }  // namespace meshdns::dnsd

@@ -411,14 +411,12 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
     if (!match) return {};
     match.how = Match::How::Below;
     match.below = name.substr(0, name.size() - service.size() - 1);
-    if (const Match member = find(JoinedName({name, ".svc.", domain}).text())) return member;
     settle_cluster(match, trace);
     return match;
   };
   // Services without members are read, too, where reads are noted: they may get some.
   const auto may_have_members = [&](std::string_view service) {
     return reads_ != nullptr || snapshot_.members.may_have(service);
-  if (const Match member = find(JoinedName({name, ".", domain}).text())) return member;
   };
   const std::string_view parent = parent_of(name);
   if (parent.empty()) return find_own(name);
@@ -433,12 +431,14 @@ Match View::lookup_short(std::string_view name, Trace* trace) const {
   }
   if (!name.ends_with(".svc")) {
     if (!has_three_labels || !may_have_members(parent.substr(0, parent_dot))) return {};
+    if (const Match member = find(JoinedName({name, ".svc.", domain}).text())) return member;
     return below(find(JoinedName({parent, ".svc.", domain}).text()), parent);
   }
   if (has_three_labels) return find(JoinedName({name, ".", domain}).text());
   const std::size_t ns = name.rfind('.', name.size() - 5);
   const std::size_t dot = name.rfind('.', ns - 1);
   if (dot == std::string_view::npos) return {};
+  if (const Match member = find(JoinedName({name, ".", domain}).text())) return member;
   const std::string_view service = name.substr(dot + 1);
   return below(find(JoinedName({service, ".", domain}).text()), service);
 }
