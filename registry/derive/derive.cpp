@@ -199,8 +199,12 @@ std::string service_host(std::string_view name, std::string_view ns,
   return to_lower(host);
 }
 
+bool has_status_vips(const ServiceEntry& entry) {
+  return entry.auto_allocate && entry.addresses.empty() && entry.resolution != Resolution::None;
+}
+
 bool wants_vip(const ServiceEntry& entry, std::string_view host) {
-  return entry.auto_allocate && entry.addresses.empty() && entry.resolution != Resolution::None &&
+  return has_status_vips(entry) &&
          (!host.starts_with("*") || entry.resolution == Resolution::DynamicDns);
 }
 

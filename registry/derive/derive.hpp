@@ -81,6 +81,8 @@ Ref<const ServiceRecord> derive_record(const SymbolRef& ns, std::string_view hos
                                        std::span<const StoredRef> sources,
                                        const DeriveContext& context);
 
+// Whether the addresses of the entry's status are those of its hosts, wildcards among them.
+bool has_status_vips(const ServiceEntry& entry);
 // Whether the entry's host takes an address of the allocator (docs/semantics-istio.md, "VIPs").
 bool wants_vip(const ServiceEntry& entry, std::string_view host);
 

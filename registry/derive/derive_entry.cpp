@@ -119,8 +119,9 @@ bool Deriver::answer_vips(const Entries& entries) {
       addresses.add(prefix.address);
       is_declared = true;
     }
-    if (!wants_vip(*entry, host_)) continue;
+    if (!has_status_vips(*entry)) continue;
     const MissingVips of_entry = add_status_addresses(*entry, *decoded, addresses);
+    if (!wants_vip(*entry, host_)) continue;
     missing.v4 |= of_entry.v4;
     missing.v6 |= of_entry.v6;
   }

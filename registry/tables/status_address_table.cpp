@@ -14,13 +14,11 @@ namespace {
 // The addresses that the entry has by its status, for any of the (sorted) hosts.
 std::unordered_set<IpAddress> used_addresses(const ServiceEntry& entry,
                                              std::span<const std::string> hosts) {
-  const auto wants = [&](const std::string& host) { return wants_vip(entry, host); };
-  const bool for_all = std::ranges::any_of(hosts, wants);
   std::unordered_set<IpAddress> addresses;
+  if (!has_status_vips(entry)) return addresses;
   for (const StatusAddress& status : entry.status_addresses) {
-    const bool is_used = status.host.empty()
-                             ? for_all
-                             : std::ranges::binary_search(hosts, status.host) && wants(status.host);
+    const bool is_used =
+        status.host.empty() ? !hosts.empty() : std::ranges::binary_search(hosts, status.host);
     if (is_used) addresses.insert(status.value);
   }
   return addresses;

@@ -245,7 +245,6 @@ class Mesh {
         if (prefix.is_single()) answer.addresses.insert(prefix.address.to_string());
       if (!entry.addresses.empty() || entry.resolution == Resolution::None || !entry.auto_allocate)
         continue;
-      if (s->host.starts_with("*") && entry.resolution != Resolution::DynamicDns) continue;
       for (const StatusAddress& status : entry.status_addresses)
         if (status.host == s->host) answer.addresses.insert(status.value.to_string());
     }
