@@ -260,9 +260,12 @@ Decision decide_below(const View& view, const Asked& asked, const Match& match) 
 }
 
 // Whether a name below a Service is not of the form that its ports and members have.  Only a
-// headless Service is usually asked for a member.
+// headless Service is usually asked for a member.  The names below an ExternalName Service's are
+// its own, whatever the target has.
 bool is_foreign_below(const Match& match) {
-  if (match.how != Match::How::Below || !match.service->is_of_cluster()) return false;
+  if (match.how != Match::How::Below || !match.service->is_of_cluster() ||
+      match.service->answer == AnswerKind::Alias)
+    return false;
   const ServiceLabels::Kind kind = read_service_labels(match.below, *match.service).kind;
   return kind == ServiceLabels::Kind::None ||
          (kind == ServiceLabels::Kind::Endpoint && !match.service->headless);
@@ -327,6 +330,14 @@ Decision decide_match(const View& view, const Asked& asked, const Match& match) 
 
 // --- names that no object has --------------------------------------------------------------------
 
+bool is_first_domain(const View& view, std::string_view domain) {
+  return view.client().search.front() == domain;
+}
+std::string_view rest_of(std::string_view name, std::string_view domain) {
+  return name.substr(0, name.size() - domain.size() - 1);
+}
+bool has_several_labels(std::string_view name) { return name.find('.') != std::string_view::npos; }
+
 // Whether `name` lies below a Service of another namespace than the match's and is no expansion of
 // the client's own: nobody else's host may take its place.
 bool is_others_subtree(const View& view, const Asked& asked, std::string_view stripped,
@@ -336,13 +347,50 @@ bool is_others_subtree(const View& view, const Asked& asked, std::string_view st
          asked.name.size() == stripped.size() + 5 + view.settings().cluster_domain.size();
 }
 
+// Whether a resolver may have appended the domain.  A name of our zones that ends in a later domain
+// of the list means itself: the resolver's walk would have ended at the first.
+bool may_be_expansion(const View& view, const Asked& asked, std::string_view domain) {
+  if (zone_of(view, asked.name).empty()) return true;
+  const std::string_view rest = rest_of(asked.name, domain);
+  // "db.shop.svc" and "db.shop.svc.cluster.local" with a domain behind.
+  if (rest.ends_with(".svc") || !zone_of(view, rest).empty()) return true;
+  if (is_service_name(view, asked.name) || !has_several_labels(rest)) return false;
+  return is_first_domain(view, domain) || !view.snapshot().authoritative;
+}
+
+bool is_same(const Match& a, const Match& b) { return a.entry == b.entry && a.below == b.below; }
+
+// Whether the client's resolver ends at what `match` has, found for `rest`, when it walks the rest
+// of its list: nothing else is known here by a name that it asks before.  Names that only an
+// upstream may know do not count.
+bool is_end_of_walk(const View& view, const Asked& asked, std::string_view rest,
+                    std::string_view domain, const Match& match) {
+  const auto& list = view.client().search;
+  for (auto at = std::ranges::find(list, domain); at != list.end(); ++at) {
+    if (*at == domain || rest.size() + 1 + at->size() > kMaxHostLength) continue;
+    const JoinedName name({rest, ".", *at});
+    Asked next = asked;
+    next.name = name.text();
+    next.is_absolute = true;
+    next.trace = nullptr;
+    const Decision decision = decide(view, next);
+    const bool is_denied =
+        decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Denied;
+    if (is_denied || (decision.verdict == Verdict::Forward && is_unknown_name(decision))) continue;
+    return !is_failure(decision.verdict) && is_same(decision.match, match);
+  }
+  return true;
+}
+
 std::optional<Decision> decide_search_alias(const View& view, const Asked& asked,
                                             const Match& closest) {
   const bool allowed = view.settings().search_shortcut != registry::SearchShortcut::Off &&
                        !asked.is_target && !asked.is_absolute && !asked.has_odd_labels;
   if (!allowed) return {};
-  std::string_view stripped;
-  const Match match = view.lookup_search(asked.name, &stripped, asked.trace);
+  const std::string_view domain = view.appended_domain(asked.name);
+  if (domain.empty() || !may_be_expansion(view, asked, domain)) return {};
+  const std::string_view stripped = rest_of(asked.name, domain);
+  const Match match = view.lookup(stripped, asked.trace);
   if (!match || is_others_subtree(view, asked, stripped, match, closest)) return {};
   Asked target = asked;
   target.name = stripped;
@@ -351,6 +399,7 @@ std::optional<Decision> decide_search_alias(const View& view, const Asked& asked
   if (match.how == Match::How::Below &&
       decide_match(view, target, match).verdict == Verdict::NxDomain)
     return {};
+  if (!is_end_of_walk(view, asked, stripped, domain, match)) return {};
   return Decision{.verdict = Verdict::SearchAlias,
                   .match = match,
                   .stripped = stripped,
@@ -473,6 +522,23 @@ bool is_unknown_name(const Decision& decision) {
 bool has_unresolved_names(const ServiceRecord& service) {
   return service.answer == AnswerKind::NoAddress && service.details &&
          !service.details->resolved_names.empty();
+}
+
+bool is_service_name(const View& view, std::string_view name) {
+  const std::string_view zone = zone_of(view, name);
+  if (zone.empty() || name.size() == zone.size()) return false;
+  const std::string_view relative = name.substr(0, name.size() - zone.size() - 1);
+  return relative.ends_with(".svc") && count_labels(relative) == 3;
+}
+
+std::string_view walked_name(const View& view, std::string_view name) {
+  if (view.settings().search_shortcut != registry::SearchShortcut::All) return {};
+  const std::string_view domain = view.appended_domain(name);
+  if (domain.empty() || !is_first_domain(view, domain) || zone_of(view, name).empty() ||
+      is_service_name(view, name))
+    return {};
+  const std::string_view rest = rest_of(name, domain);
+  return has_several_labels(rest) && !view.lookup(rest) ? rest : std::string_view();
 }
 
 std::string_view zone_of(const View& view, std::string_view name) {

@@ -81,6 +81,16 @@ struct Decision {
 // of the form that its own have.
 bool is_unknown_name(const Decision& decision);
 
+// Whether the name has the form of a Service's full name, as "db.shop.svc.cluster.local".
+bool is_service_name(const registry::View& view, std::string_view name);
+
+// `mesh.search_shortcut: all`: what the client's resolver looks for if `name`, which nobody knows,
+// is the first step of its walk along the search list; empty: it is none.  The first domain alone
+// begins a walk, and only one of our zones: other names may be what somebody has typed.  Nor does
+// a single label: "db.shop.svc.cluster.local" is the full name of a Service.  Names that the
+// registry knows are left to the client's own walk.
+std::string_view walked_name(const registry::View& view, std::string_view name);
+
 struct Asked {
   std::string_view name = {};  // lower case, no final dot; empty = the root
   wire::Type type = wire::Type::A;
@@ -88,6 +98,9 @@ struct Asked {
   bool is_target = false;
   // Search domains do not count; short forms do.
   bool is_absolute = false;
+  // The first alias of the chain is the step of a walk along the search list: a question that the
+  // client would ask itself, where short forms count.
+  bool is_walking = false;
   // Labels that no host name can have were replaced by "*": only wildcards may match.
   bool has_odd_labels = false;
   // The addresses of ns.dns.

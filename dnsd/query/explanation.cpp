@@ -106,14 +106,6 @@ std::string_view search_domain_of(const View& view, std::string_view name) {
   return found == search.end() ? std::string_view() : std::string_view(*found);
 }
 
-// "db.shop.svc.cluster.local" is what it says; no search list need have made it.
-bool is_service_name(const View& view, std::string_view name) {
-  const std::string_view domain = view.settings().cluster_domain;
-  if (!is_below(name, domain)) return false;
-  const std::string_view relative = name.substr(0, name.size() - domain.size() - 1);
-  return relative.ends_with(".svc") && count_labels(relative) == 3;
-}
-
 // A resolver with a search list asks for names that nobody has typed.
 void add_search(const View& view, std::string_view name, const Decision& decision,
                 const AliasChain& chain, Explanation& explanation) {
@@ -155,8 +147,7 @@ std::string kernel_entry(const ExplainRequest& request, std::string_view wire_na
 }
 
 bool would_walk(const View& view, const Decision& decision, std::string_view name) {
-  return view.settings().search_shortcut == registry::SearchShortcut::All &&
-         is_unknown_name(decision) && !search_domain_of(view, name).empty();
+  return is_unknown_name(decision) && !walked_name(view, name).empty();
 }
 
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,
@@ -187,8 +178,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     add_facts(view, trace, decision, chain, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
-          {"search_shortcut all: the name without its search domain is tried, and with the others "
-           "of the client; this answer holds if none of them exists"});
+          {"search_shortcut all: the name is tried with the client's other search domains, then "
+           "without one; this answer holds if none of them exists"});
   }
   if (!chain.empty()) point_at(chain, asked);
   asked.trace = nullptr;

@@ -69,7 +69,8 @@ Asked asked_of(const wire::QueryMessage& query, std::span<char> odd_name) {
 
 void point_at(const AliasChain& chain, Asked& asked) {
   asked.name = chain.last();
-  asked.is_target = true;
+  asked.is_target = !asked.is_walking || chain.size() > 1;
+  asked.is_absolute = true;
   asked.has_odd_labels = false;
 }
 

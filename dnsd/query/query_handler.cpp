@@ -328,7 +328,8 @@ void QueryHandler::begin_walk(QueryState& state, const View& view, const Decisio
   if (!is_unknown_name(decision) || !state.chain.empty() || state.walk.is_active() ||
       state.walk.is_over() || state.query->has_odd_octets || state.query->qtype == Type::Any)
     return;
-  state.walk.begin(state.query->qname(), view.client().search);
+  const std::string_view rest = walked_name(view, state.query->qname());
+  if (!rest.empty()) state.walk.begin(rest, view.client().search);
 }
 
 void QueryHandler::walk_on(QueryState& state, const View& view) {
@@ -402,6 +403,7 @@ Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) con
   asked.server_addresses = server_addresses(*state.reply_to);
   asked.local = settings_.local.get();
   asked.served = settings_.served.get();
+  asked.is_walking = state.walk.is_active();
   if (settings_.dns64) asked.dns64 = &*settings_.dns64;
   return asked;
 }

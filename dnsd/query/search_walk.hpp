@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `search_shortcut: all`: a name that ends in one of the client's search domains and is known to
-// nobody is the client's resolver walking its list.  We walk the rest of it at once, so that the
-// client asks once, and the upstream hears one name instead of ndots:5's many.
-//
-// Names with a dot are tried as they are before other search domains that only an upstream could
-// know: nearly all of them are outside names, and each domain of the node would cost a query more.
-// Single labels follow the client's own order.
+// `search_shortcut: all`: a name that ends in the first of the client's search domains and is known
+// to nobody is the client's resolver walking its list (walked_name()).  We walk the rest of it at
+// once, in the resolver's order, so that the client asks once and ends where its own walk would:
+// an outside name costs an upstream query more for each domain outside the cluster.
 #pragma once
 
 #include <optional>
@@ -23,8 +20,9 @@ class SearchWalk {
  public:
   bool is_active() const { return active_; }
   bool is_over() const { return over_; }
-  // False when `name` ends in none of the domains.  REQUIRES: canonical names, not yet begun.
-  bool begin(std::string_view name, const std::vector<std::string>& domains);
+  // Walks on with `rest` in each domain but the first, and last as it is.  REQUIRES: canonical
+  // names, a first domain, not yet begun.
+  void begin(std::string_view rest, const std::vector<std::string>& domains);
   // The next name to try; empty: there is none, and the walk is over.
   std::string_view next();
   // Ends the walk before that.

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +45,26 @@ inline std::string_view parent_of(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
 }
 std::size_t count_labels(std::string_view name);
+
+// Joins parts into a buffer of the longest name; empty when they are longer.
+class JoinedName {
+ public:
+  JoinedName(std::initializer_list<std::string_view> parts) {
+    for (const auto part : parts) {
+      if (size_ + part.size() > buffer_.size()) {
+        size_ = 0;
+        return;
+      }
+      std::memcpy(buffer_.data() + size_, part.data(), part.size());
+      size_ += part.size();
+    }
+  }
+  std::string_view text() const { return {buffer_.data(), size_}; }
+
+ private:
+  std::array<char, 320> buffer_;
+  std::size_t size_ = 0;
+};
 
 // Letters, digits and inner hyphens, 1..63 (Istio's label; RFC 1123).
 bool is_label(std::string_view label);

@@ -27,26 +27,6 @@ std::string_view without_port_labels(std::string_view name) {
   return name.starts_with('_') && parent.starts_with('_') ? parent_of(parent) : name;
 }
 
-// Joins parts into a buffer of the longest name; empty when they are longer.
-class JoinedName {
- public:
-  JoinedName(std::initializer_list<std::string_view> parts) {
-    for (const auto part : parts) {
-      if (size_ + part.size() > buffer_.size()) {
-        size_ = 0;
-        return;
-      }
-      std::memcpy(buffer_.data() + size_, part.data(), part.size());
-      size_ += part.size();
-    }
-  }
-  std::string_view text() const { return {buffer_.data(), size_}; }
-
- private:
-  std::array<char, 320> buffer_;
-  std::size_t size_ = 0;
-};
-
 // REQUIRES: the scope does not import the service.
 std::string_view why_not_imported(const SidecarScope& scope, std::string_view host,
                                   const ServiceRecord& service) {
@@ -469,14 +449,6 @@ std::string_view View::appended_domain(std::string_view name) const {
 std::string_view View::name_without_domain(std::string_view name) const {
   const std::string_view domain = appended_domain(name);
   return domain.empty() ? domain : name.substr(0, name.size() - domain.size() - 1);
-}
-
-Match View::lookup_search(std::string_view name, std::string_view* stripped, Trace* trace) const {
-  const std::string_view rest = name_without_domain(name);
-  if (rest.empty()) return {};
-  const Match match = lookup(rest, trace);
-  if (match) *stripped = rest;
-  return match;
 }
 
 std::uint32_t View::ttl(const ServiceRecord& service) const {

@@ -109,14 +109,11 @@ class View {
   // is the first to ask for some of the parts of a service (ServiceParts::merged).
   Match lookup(std::string_view name, Trace* trace = nullptr) const;
 
-  // `mesh.search_shortcut`: looks up `name` without the longest search domain of the client with
-  // which it ends.  `stripped` is that name (part of `name`).  Shorter domains are not tried: a
-  // resolver appends one domain, and a query for "example.org" must not lead to a host
-  // "example.org.NAMESPACE".
-  Match lookup_search(std::string_view name, std::string_view* stripped,
-                      Trace* trace = nullptr) const;
-
-  // `name` without the longest of the client's search domains that it ends with; empty: with none.
+  // The longest of the client's search domains that `name` ends with; empty: none.  A resolver
+  // appends one domain, and a query for "example.org" must not lead to a host
+  // "example.org.NAMESPACE": shorter domains do not count.
+  std::string_view appended_domain(std::string_view name) const;
+  // `name` without its appended domain; empty: it has none.
   std::string_view name_without_domain(std::string_view name) const;
 
   // The addresses for answers to this client.
@@ -275,7 +272,6 @@ class View {
   bool has_endpoint(const ServiceRecord& service, std::string_view label) const;
   // Whether one that the client reaches, itself or by a gateway, has it.
   bool reaches_endpoint(const ServiceRecord& service, std::string_view label) const;
-  std::string_view appended_domain(std::string_view name) const;
   void note_read(std::string_view name) const {
     if (reads_ != nullptr) [[unlikely]]
       reads_->add(name);

@@ -27,7 +27,7 @@ def resolve(server, host):
     return queries, []
 
 
-@pytest.mark.parametrize("shortcut, client_queries, upstream_queries", [("off", 12, 4), ("all", 2, 2)])
+@pytest.mark.parametrize("shortcut, client_queries, upstream_queries", [("off", 12, 4), ("all", 2, 4)])
 def test_an_outside_name_with_five_search_domains(workspace, shortcut, client_queries, upstream_queries):
     workspace.write("web.yaml", {"kind": "Namespace", "metadata": {"name": "web"}})
     upstream = workspace.upstream([f"{HOST}. 60 A 192.0.2.1", f"{HOST}. 60 AAAA 2001:db8::1"])
