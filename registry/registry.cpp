@@ -75,11 +75,6 @@ std::vector<std::string> Registry::namespaces_with_endpoint_names() const {
   return state_->endpoint_names.namespaces();
 }
 
-bool Registry::has_endpoint_name(const ServiceRecord& service, std::string_view host,
-                                 std::string_view name) const {
-  return state_->endpoint_names.is_user({service.ns, std::string(host)}, name);
-}
-
 void Registry::for_each_selected(std::string_view ns, const Labels& selector,
                                  const std::function<void(const Resource&)>& visit) const {
   if (const SymbolRef symbol = state_->symbols.find(ns))

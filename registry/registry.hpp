@@ -139,9 +139,6 @@ class Registry {
   // The endpoint names that services of a namespace use, and the namespaces that have any.
   std::vector<std::string> endpoint_names_of(std::string_view ns) const;
   std::vector<std::string> namespaces_with_endpoint_names() const;
-  // Whether the service, which is one of `host`, has the name among its endpoints.
-  bool has_endpoint_name(const ServiceRecord& service, std::string_view host,
-                         std::string_view name) const;
   // Visits the WorkloadEntries and Pods of the namespace that `selector` selects.
   void for_each_selected(std::string_view ns, const Labels& selector,
                          const std::function<void(const Resource&)>& visit) const;

@@ -132,15 +132,9 @@ const registry::Client& RegistryNames::client_of(std::string_view ns) {
   return *clients_.emplace(ns, registry_.client_of(identity)).first->second;
 }
 
-bool RegistryNames::is_own_name(const View& view, const Decision& decision,
-                                std::string_view host) const {
-  const registry::ServiceRecord* const service = decision.match.service;
-  return service != nullptr && service->ns->text() == view.client().ns->text() &&
-         registry_.has_endpoint_name(*service, decision.match.entry->host(), host);
-}
-
 MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host) {
-  const View view(*registry_.current(), client_of(ns));
+  View view(*registry_.current(), client_of(ns));
+  view.leave_out_users_of(host);
   MeshAnswer answer;
   answer.result.host = host;
   for (const wire::Type type : {wire::Type::A, wire::Type::Aaaa}) {
@@ -150,7 +144,7 @@ MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host) {
     const std::string_view last = chain.empty() ? host : chain.last();
     answer.result.via.clear();
     for (std::size_t i = 0; i < chain.size(); ++i) answer.result.via.emplace_back(chain.target(i));
-    if (decision.verdict == Verdict::Forward || is_own_name(view, decision, host)) {
+    if (decision.verdict == Verdict::Forward) {
       if (may_ask(view, last)) return leading_to(last, std::move(answer.result.via));
       decision = {.why = "a name of the cluster domain, which is not looked up outside"};
     }

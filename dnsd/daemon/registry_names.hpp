@@ -26,8 +26,8 @@ class RegistryNames final : public resolver::MeshNames {
   // The names of the hosts file and the overrides from now on; null = none.
   void set_local(std::shared_ptr<const LocalNames> local) { local_ = std::move(local); }
 
-  // A host whose own name leads to it is looked up outside.  Names of the cluster domain are not,
-  // where meshdns is authoritative for it.
+  // As if the services of the namespace that have `host` among their endpoints did not exist. Names
+  // of the cluster domain are not looked up outside where meshdns is authoritative for it.
   resolver::MeshAnswer find(std::string_view ns, std::string_view host) override;
   std::vector<std::string> names_of(std::string_view ns) const override {
     return registry_.endpoint_names_of(ns);
@@ -38,8 +38,6 @@ class RegistryNames final : public resolver::MeshNames {
 
  private:
   const registry::Client& client_of(std::string_view ns);
-  bool is_own_name(const registry::View& view, const Decision& decision,
-                   std::string_view host) const;
 
   registry::Registry& registry_;
   std::shared_ptr<const LocalNames> local_;

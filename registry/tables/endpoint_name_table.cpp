@@ -86,7 +86,9 @@ void EndpointNameTable::note_host(const HostKey& key, const ServiceRecord* befor
   const Symbol* const ns = key.ns.get();
   const bool sees_itself_as_before = before == nullptr || after == nullptr ||
                                      before->is_exported_to(ns) == after->is_exported_to(ns);
-  const HostKey* const except = sees_itself_as_before ? &key : nullptr;
+  // Of several entries of one host, those that do not have the name answer it.
+  const bool is_split = (before != nullptr && before->split) || (after != nullptr && after->split);
+  const HostKey* const except = sees_itself_as_before && !is_split ? &key : nullptr;
   if (is_wildcard(key.host)) return touch_below(std::string_view(key.host).substr(2), except);
   touch(key.host, except);
   if (!is_service(before) && !is_service(after)) return;
@@ -194,11 +196,6 @@ std::vector<std::string> EndpointNameTable::namespaces() const {
   for (const auto& [ns, name] : by_namespace_)
     if (std::exchange(last, ns) != ns) namespaces.emplace_back(ns->text());
   return namespaces;
-}
-
-bool EndpointNameTable::is_user(const HostKey& host, std::string_view name) const {
-  const auto it = users_.find(reversed(name));
-  return it != users_.end() && it->second.contains(host);
 }
 
 void EndpointNameTable::forget_result(const NameUse& use) {

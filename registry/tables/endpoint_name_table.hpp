@@ -71,8 +71,6 @@ class EndpointNameTable {
   // The names that the namespace uses, and the namespaces that use any.
   std::vector<std::string> names_of(const SymbolRef& ns) const;
   std::vector<std::string> namespaces() const;
-  // Whether that host of that namespace has the name among its endpoints.
-  bool is_user(const HostKey& host, std::string_view name) const;
 
   // Sets what `name` resolves to for the hosts of `ns` that use it, and adds these to `users`.
   void resolve(const SymbolRef& ns, ResolvedName name, std::set<HostKey>& users);

@@ -59,7 +59,18 @@ std::string_view to_string(Match::How how) {
   return "";
 }
 
+// What is split is left out part by part.
+bool View::has_endpoint_name(const ServiceRecord& record) const {
+  return record.ns == client_.ns && record.details && record.parts() == nullptr &&
+         std::ranges::find(record.details->resolved_names, endpoint_name_) !=
+             record.details->resolved_names.end();
+}
+
 bool View::sees(std::string_view host, const ServiceRecord& service, std::string* reason) const {
+  if (is_left_out(service)) [[unlikely]] {
+    if (reason != nullptr) *reason = "the name is one of its own endpoints";
+    return false;
+  }
   if (!service.is_exported_to(client_.ns.get())) {
     if (reason != nullptr)
       *reason =
@@ -94,7 +105,7 @@ View::Seen::Rank View::rank_of(const ServiceRecord& record) const {
 }
 
 bool View::sees(const ServiceRecord& record, ScopedHost& scoped) const {
-  return !record.placeholder && record.is_exported_to(client_.ns.get()) &&
+  return !record.placeholder && record.is_exported_to(client_.ns.get()) && !is_left_out(record) &&
          (record.provider == Provider::Gateway ||
           scoped.imports(record.ns.get(), record.ports.get()));
 }
@@ -125,7 +136,8 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
     first = std::min(first, i);
   };
   if (has_service) look_at(is_by_cluster ? service_part(parts) : 0);
-  if (client_.scope && client_.scope->depends_on_ports()) {
+  // So they do if some may be left out.
+  if ((client_.scope && client_.scope->depends_on_ports()) || !endpoint_name_.empty()) {
     spend(kPartUnits * all.size());
     if (is_exhausted()) return {};
     for (std::size_t i = is_by_cluster ? parts.clusters().size() + 1 : 0; i < all.size(); ++i)

@@ -100,6 +100,10 @@ class View {
   bool is_exhausted() const { return work_left_ == 0; }
   std::size_t work_left() const { return work_left_; }
 
+  // The client asks for a name of endpoints: services of its own namespace that have it among those
+  // of their endpoints are not seen.  REQUIRES: the text outlives the view; empty: all count.
+  void leave_out_users_of(std::string_view endpoint_name) { endpoint_name_ = endpoint_name; }
+
   // Has lookup() add the names that it looks for.  REQUIRES: outlives the view; null: nobody asks.
   void note_reads(ReadNames* names) { reads_ = names; }
 
@@ -195,6 +199,10 @@ class View {
     explicit operator bool() const { return service != nullptr; }
     bool precedes(const Seen& other) const;
   };
+  bool is_left_out(const ServiceRecord& record) const {
+    return !endpoint_name_.empty() && has_endpoint_name(record);
+  }
+  bool has_endpoint_name(const ServiceRecord& record) const;
   // Both visibility rules for one record, or for a part of it, of a host with several.
   bool sees(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
@@ -294,6 +302,7 @@ class View {
   const Snapshot& snapshot_;
   const Client& client_;
   const HostEntry* likely_;
+  std::string_view endpoint_name_;  // leave_out_users_of()
   ReadNames* reads_ = nullptr;
   // The last result of whole() of parts: a query looks the same host up several times.
   mutable const ServiceParts* whole_of_ = nullptr;
