@@ -82,7 +82,7 @@ struct CommitSummary {
   std::vector<std::string> namespaces_touched;
   bool all_names_touched = false;
   // Endpoint names of the derived services whose order of addresses matters (DNS_ROUND_ROBIN).
-  std::vector<std::string> names_in_order;
+  std::vector<NameUse> names_in_order;
   // Claims that are refused since this commit: by `mesh.claims: strict`, or names of gateways.
   struct RefusedClaim {
     std::string host;

@@ -314,9 +314,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   if (after->refused && !(before && before->refused))
     summary.refused.push_back({key.host, after->source, after->details->notes.back()});
   if (after->details && after->details->has_ordered_names)
-    summary.names_in_order.insert(summary.names_in_order.end(),
-                                  after->details->resolved_names.begin(),
-                                  after->details->resolved_names.end());
+    for (const auto& name : after->details->resolved_names)
+      summary.names_in_order.push_back({name, std::string(key.ns->text())});
 }
 
 void Registry::State::mark_networks(Change& change) {

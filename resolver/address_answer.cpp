@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -19,9 +21,10 @@ namespace {
 using wire::ResponseRecord;
 using wire::Type;
 
-constexpr int kMaxLinks = 8;
 // Addresses of one name that are taken; a larger answer only makes endpoint sets dear.
 constexpr std::size_t kMaxAddresses = 256;
+// Aliases of one name that are followed; each is remembered for as long as the name is.
+constexpr std::size_t kMaxAliases = 64;
 
 Type type_of(Family family) { return family == Family::V4 ? Type::A : Type::Aaaa; }
 
@@ -39,6 +42,13 @@ std::string rcode_text(wire::Rcode rcode) {
     default:
       return "rcode " + std::to_string(static_cast<unsigned>(rcode));
   }
+}
+
+std::string failure_text(const wire::ResponseMessage& response) {
+  std::string text = rcode_text(response.rcode);
+  for (const auto& [code, reason] : response.extended_errors)
+    if (!reason.empty()) return text.append(" (").append(reason).append(")");
+  return text;
 }
 
 // REQUIRES: a record of type A or AAAA.  The parser has checked the size of its data.
@@ -59,29 +69,39 @@ bool is_usable(const IpAddress& address, Family family) {
   return !address.is_unspecified() && address.is_v4() == (family == Family::V4);
 }
 
+void add_addresses(const std::vector<ResponseRecord>& records, std::string_view name, Family family,
+                   Answer& answer) {
+  std::unordered_set<IpAddress> seen;
+  for (const ResponseRecord& record : records) {
+    if (record.type != type_of(family) || record.rclass != wire::Class::In ||
+        to_lower(record.owner) != name)
+      continue;
+    const IpAddress address = address_of(record);
+    if (!is_usable(address, family)) continue;
+    answer.ttl = std::min(answer.ttl, std::chrono::seconds(record.ttl));
+    if (answer.addresses.size() < kMaxAddresses && seen.insert(address).second)
+      answer.addresses.push_back(address);
+  }
+}
+
 // Collects the addresses at the end of the chain that begins at `name`.  Names are in wire form;
 // the octets of their lengths are no letters.
 Answer follow_chain(const std::vector<ResponseRecord>& records, std::string name, Family family) {
   Answer answer{.status = Answer::Status::NoData, .ttl = std::chrono::seconds::max()};
-  for (int link = 0; link <= kMaxLinks; ++link) {
-    std::unordered_set<IpAddress> seen;
-    const ResponseRecord* alias = nullptr;
-    for (const ResponseRecord& record : records) {
-      if (record.rclass != wire::Class::In || !equals_ignoring_case(record.owner, name)) continue;
-      if (record.type == Type::Cname && alias == nullptr) alias = &record;
-      if (record.type != type_of(family)) continue;
-      const IpAddress address = address_of(record);
-      if (!is_usable(address, family)) continue;
-      answer.ttl = std::min(answer.ttl, std::chrono::seconds(record.ttl));
-      if (answer.addresses.size() < kMaxAddresses && seen.insert(address).second)
-        answer.addresses.push_back(address);
-    }
-    if (!answer.addresses.empty()) answer.status = Answer::Status::Addresses;
-    if (!answer.addresses.empty() || alias == nullptr) return answer;
-    answer.ttl = std::min(answer.ttl, std::chrono::seconds(alias->ttl));
-    name = alias->rdata;
+  std::map<std::string, const ResponseRecord*, std::less<>> aliases;
+  for (const ResponseRecord& record : records)
+    if (record.type == Type::Cname && record.rclass == wire::Class::In)
+      aliases.emplace(to_lower(record.owner), &record);
+  std::size_t links = 0;
+  for (auto alias = aliases.find(name); alias != aliases.end(); alias = aliases.find(name)) {
+    if (++links > kMaxAliases) return failed("the chain of aliases is a loop or too long");
+    answer.ttl = std::min(answer.ttl, std::chrono::seconds(alias->second->ttl));
+    name = to_lower(alias->second->rdata);
+    if (std::string host; wire::host_from_wire(name, host)) answer.via.push_back(std::move(host));
   }
-  return failed("the chain of aliases has more than 8 links");
+  add_addresses(records, name, family, answer);
+  if (!answer.addresses.empty()) answer.status = Answer::Status::Addresses;
+  return answer;
 }
 
 // RFC 2308, section 5: the lesser of the SOA's TTL and its MINIMUM, the last field of its data.
@@ -111,8 +131,7 @@ Answer read_address_answer(std::span<const std::uint8_t> message, std::string_vi
   if (response->question != wire::Question{name, type_of(family), wire::Class::In})
     return failed("the answer is to another question");
   const bool is_denied = response->rcode == wire::Rcode::NxDomain;
-  if (response->rcode != wire::Rcode::NoError && !is_denied)
-    return failed(rcode_text(response->rcode));
+  if (response->rcode != wire::Rcode::NoError && !is_denied) return failed(failure_text(*response));
   if (response->truncated) return failed("the answer is truncated");
   Answer answer = follow_chain(response->answer, name, family);
   if (answer.status == Answer::Status::Failed) return answer;

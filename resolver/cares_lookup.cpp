@@ -4,335 +4,204 @@
 #define CARES_NO_DEPRECATED  // what replaces ares_send and others, version 1.18 does not have
 #include <ares.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <map>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
-#include "loop/poll.hpp"
 #include "loop/timer.hpp"
 #include "resolver/address_answer.hpp"
-#include "resolver/lookup_query.hpp"
-#include "resolver/query_echo.hpp"
-#include "resolver/server_address.hpp"
-#include "resolver/server_habits.hpp"
-#include "wire/response_message.hpp"
+#include "wire/name_text.hpp"
+#include "wire/octets.hpp"
+#include "wire/upstream_query.hpp"
 
 namespace meshdns::resolver {
 namespace {
 
-constexpr int kTriesPerServer = 2;
-constexpr std::size_t kMaxServers = 4;
-constexpr std::chrono::milliseconds kShortestTry{100};
-constexpr std::uint8_t kTruncated = 0x02;  // TC, in the third octet of a message
-
-// Datagrams looked at in one call, so that a flood of forged ones does not hold up the loop.
-constexpr int kDatagramsPerCall = 16;
-
 using Bytes = std::span<const std::uint8_t>;
 using Channel = std::unique_ptr<ares_channeldata, decltype(&ares_destroy)>;
 
-// One lookup: tries, each with a channel of its own. c-ares calls back in the midst of its own
-// work, where the channel must not be destroyed: on_answer and receive only take notes, and
-// settle() acts when c-ares is done.
+constexpr std::size_t kLengthSize = 2;  // in front of each message of a stream
+
+std::vector<std::uint8_t> query_of(const std::string& host, Family family, std::uint16_t id,
+                                   bool edns) {
+  const std::string name = wire::wire_from_host(host);
+  if (name.empty()) return {};
+  std::vector<std::uint8_t> message(wire::kMaxQuerySize);
+  message.resize(
+      wire::build_query(message, {.id = id,
+                                  .name = name,
+                                  .type = family == Family::V4 ? wire::Type::A : wire::Type::Aaaa,
+                                  .edns = edns}));
+  return message;
+}
+
+// One lookup: one query on one connection of one channel. c-ares calls back in the midst of its own
+// work, where the channel must not be destroyed: on_answer only takes a note, and settle() acts
+// when c-ares is done.
 class CaresLookup final : public Lookup {
  public:
-  CaresLookup(uv_loop_t* loop, std::shared_ptr<ServerHabits> habits, ServerCookies* cookies,
-              std::string host, Family family, LookupCallback callback)
+  CaresLookup(uv_loop_t* loop, QueryPath& path, std::string ns, std::string host, Family family,
+              LookupCallback callback)
       : loop_(loop),
-        habits_(std::move(habits)),
-        cookies_(cookies),
+        path_(path),
+        ns_(std::move(ns)),
         host_(std::move(host)),
         family_(family),
         callback_(std::move(callback)),
         timer_(loop, [this] { on_timer(); }) {}
-  // The channel goes first: its end changes polls_.
+  // The channel goes first: its end closes the connection.
   ~CaresLookup() override { channel_.reset(); }
   CaresLookup(const CaresLookup&) = delete;
   CaresLookup& operator=(const CaresLookup&) = delete;
 
   // The answer never comes before this has returned.
-  void begin(const std::vector<std::string>& servers, std::chrono::milliseconds timeout);
+  void begin(std::chrono::milliseconds timeout);
 
  private:
-  // The settings of one try.
-  struct Try {
-    std::size_t server = 0;  // index in servers_
-    std::chrono::milliseconds timeout{0};
-    bool uses_edns = true;
-    bool uses_tcp = false;        // from the start
-    bool is_for_cookie = false;   // over TCP, since a reply over UDP lacked the cookie
-    bool has_new_cookie = false;  // again, with the cookie that the server wants
-  };
-  // The tries of a round: one per server.
-  void begin_try();
-  bool open();
-  void send();
+  bool open(std::chrono::milliseconds timeout);
   void fail_with(std::string reason);
-  // Ends the lookup with the failures that there were.
-  void give_up();
-  // After each call into c-ares: hands the answer over, begins the next try, or waits on. May
-  // destroy this object.
+  // Has c-ares write and read all that it can.
+  void exchange();
+  // After each call into c-ares: hands the answer over, or waits on.  May destroy this object.
   void settle();
-  void next_try();
   void arm();
   void on_timer();
   void on_answer(int status, Bytes message);
+  void on_reply(Bytes message);
 
-  void on_socket(ares_socket_t fd, bool readable, bool writable);
-  void on_poll(ares_socket_t fd, int status, int events);
-
+  // --- the connection, as c-ares sees it ---
   static const ares_socket_functions kSocketFunctions;
   static ares_socket_t open_socket(int domain, int type, int protocol, void* self);
-  // Receives for c-ares; of datagrams, only the reply to the query of this try.
+  static int close_socket(ares_socket_t fd, void* self);
   static ares_ssize_t receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
                               sockaddr* from, ares_socklen_t* from_length, void* self);
-  static ares_ssize_t send_query(ares_socket_t fd, const iovec* parts, int count, void* self);
-  bool is_believed(Bytes reply);
-  std::string cookie_of_query();
-  bool has_right_cookie(Bytes reply);
-  static int connect_socket(ares_socket_t fd, const sockaddr* address, ares_socklen_t length,
-                            void* self);
-
-  TimePoint now() const { return TimePoint(std::chrono::milliseconds(uv_now(loop_))); }
+  static ares_ssize_t send(ares_socket_t fd, const iovec* parts, int count, void* self);
+  void ask();
 
   uv_loop_t* loop_;
-  std::shared_ptr<ServerHabits> habits_;
-  ServerCookies* cookies_;
+  QueryPath& path_;
+  std::string ns_;
   std::string host_;
   Family family_;
   LookupCallback callback_;
-  std::vector<ServerAddress> servers_;
-  std::string servers_text_;
-  std::uint64_t deadline_ = 0;             // of the whole lookup, in the loop's milliseconds
-  std::chrono::milliseconds try_timeout_;  // of the first round; twice as long in the second
-  std::size_t tries_begun_ = 0;            // those of the rounds
-  std::optional<std::string> failure_;     // of the last try that was more than silence
-  Try try_;
-  LookupQuery query_;              // of this try
-  bool keeps_case_ = true;         // the server of this try, as far as is known
-  bool saw_other_case_ = false;    // a reply to this try repeated the question in another case
-  bool is_without_edns_ = false;   // the server of this try does not know EDNS
-  bool sent_cookie_ = false;       // with the query of this try
-  bool lacks_cookie_ = false;      // a reply to this try lacked the cookie
-  bool is_truncated_ = false;      // the reply to this try was
-  bool wants_new_cookie_ = false;  // the server of this try sent another cookie for the next query
-  bool is_try_over_ = false;
+  std::uint64_t deadline_ = 0;  // in the loop's milliseconds
+  // Kept by nobody else: a reply that comes after the lookup finds it gone.
+  std::shared_ptr<QueryPath::Reply> receiver_;
+  std::vector<std::uint8_t> sent_;      // what c-ares has written
+  std::vector<std::uint8_t> received_;  // what it has not read yet
+  std::size_t read_ = 0;                // of these
+  bool is_over_ = false;                // nothing more will come
+  ares_socket_t socket_ = ARES_SOCKET_BAD;
+  bool wants_to_read_ = false;
+  bool wants_to_write_ = false;
   Channel channel_{nullptr, ares_destroy};
-  std::map<ares_socket_t, loop::Poll> polls_;
   loop::Timer timer_;
   std::optional<Answer> answer_;
 };
 
-void CaresLookup::begin(const std::vector<std::string>& servers,
-                        std::chrono::milliseconds timeout) {
-  for (const std::string& text : servers) {
-    const auto server = ServerAddress::parse(text);
-    if (!server || servers_.size() == kMaxServers) continue;
-    servers_.push_back(*server);
-    servers_text_ += (servers_text_.empty() ? "" : ", ") + text;
-  }
+void CaresLookup::begin(std::chrono::milliseconds timeout) {
   deadline_ = uv_now(loop_) + static_cast<std::uint64_t>(timeout.count());
-  if (servers_.empty()) {
-    fail_with("no upstream server serves this name");
-  } else {
-    // One server after the other, the second round twice as long: together the timeout.
-    const auto rounds = static_cast<long>(servers_.size()) * ((1 << kTriesPerServer) - 1);
-    try_timeout_ = std::max(timeout / rounds, kShortestTry);
-    next_try();
+  receiver_ = std::make_shared<QueryPath::Reply>([this](Bytes message) { on_reply(message); });
+  const std::vector<std::uint8_t> query = query_of(host_, family_, 1, false);
+  if (query.empty()) {
+    fail_with("not a domain name");
+  } else if (open(timeout)) {
+    // May call back before it returns, for instance when there is no descriptor.
+    ares_send(
+        channel_.get(), query.data(), static_cast<int>(query.size()),
+        [](void* self, int status, int, unsigned char* message, int size) {
+          static_cast<CaresLookup*>(self)->on_answer(
+              status, {message, message == nullptr ? 0 : static_cast<std::size_t>(size)});
+        },
+        this);
   }
   arm();
 }
 
-// Begins the next try of the rounds, if there is one.
-void CaresLookup::next_try() {
-  while (!answer_) {
-    if (tries_begun_ == servers_.size() * kTriesPerServer) return give_up();
-    const std::size_t round = tries_begun_ / servers_.size();
-    try_ = {.server = tries_begun_ % servers_.size(), .timeout = try_timeout_ * (1 << round)};
-    ++tries_begun_;
-    begin_try();
-    if (!is_try_over_) return;
-  }
-}
-
-void CaresLookup::begin_try() {
-  channel_.reset();
-  is_try_over_ = saw_other_case_ = is_without_edns_ = false;
-  lacks_cookie_ = is_truncated_ = wants_new_cookie_ = false;
-  keeps_case_ = habits_->keeps_case(servers_[try_.server].text, now());
-  if (open()) send();
-}
-
-void CaresLookup::give_up() { fail_with(failure_.value_or("no answer in time")); }
-
 void CaresLookup::fail_with(std::string reason) {
-  if (!servers_text_.empty()) reason += " (asked " + servers_text_ + ")";
   answer_ = Answer{.status = Answer::Status::Failed, .error = std::move(reason)};
 }
 
 // Every option is given, so that neither resolv.conf nor the environment is read for it.
-bool CaresLookup::open() {
+bool CaresLookup::open(std::chrono::milliseconds timeout) {
   ares_options options{};
   char lookups[] = "b";
   in_addr placeholder{};
-  // A failure that a server tells is read as every other answer is.  We see to EDNS and to
-  // truncated replies.
-  options.flags =
-      ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_NOCHECKRESP | ARES_FLAG_IGNTC;
-  if (try_.uses_tcp) options.flags |= ARES_FLAG_USEVC;
-  options.timeout = static_cast<int>(try_.timeout.count());
+  placeholder.s_addr = htonl(INADDR_LOOPBACK);
+  // A failure is read as every other answer is.  No ARES_FLAG_EDNS, without which there are no
+  // cookies, and no ARES_FLAG_DNS0x20.
+  options.flags = ARES_FLAG_USEVC | ARES_FLAG_IGNTC | ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES |
+                  ARES_FLAG_NOCHECKRESP;
+  options.timeout = static_cast<int>(timeout.count());
   options.tries = 1;
   options.ndots = 1;
   options.lookups = lookups;
   options.servers = &placeholder;
   options.nservers = 1;
-  options.sock_state_cb = [](void* self, ares_socket_t fd, int readable, int writable) {
-    static_cast<CaresLookup*>(self)->on_socket(fd, readable != 0, writable != 0);
+  options.sock_state_cb = [](void* self, ares_socket_t, int readable, int writable) {
+    auto* const lookup = static_cast<CaresLookup*>(self);
+    lookup->wants_to_read_ = readable != 0;
+    lookup->wants_to_write_ = writable != 0;
   };
   options.sock_state_cb_data = this;
+  int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+             ARES_OPT_LOOKUPS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_SORTLIST |
+             ARES_OPT_NOROTATE | ARES_OPT_SOCK_STATE_CB;
+#ifdef ARES_OPT_QUERY_CACHE
+  options.qcache_max_ttl = 0;
+  mask |= ARES_OPT_QUERY_CACHE;
+#endif
   ares_channel channel = nullptr;
-  const int status =
-      ares_init_options(&channel, &options,
-                        ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-                            ARES_OPT_LOOKUPS | ARES_OPT_SERVERS | ARES_OPT_DOMAINS |
-                            ARES_OPT_SORTLIST | ARES_OPT_NOROTATE | ARES_OPT_SOCK_STATE_CB);
+  const int status = ares_init_options(&channel, &options, mask);
   if (status != ARES_SUCCESS) {
     fail_with(std::string("c-ares cannot open a channel: ") + ares_strerror(status));
     return false;
   }
   channel_.reset(channel);
   ares_set_socket_functions(channel, &kSocketFunctions, this);
-  const ServerAddress& server = servers_[try_.server];
-  const auto& octets = server.ip.octets();
-  ares_addr_port_node node{};
-  node.udp_port = node.tcp_port = server.port;
-  node.family = server.ip.is_v4() ? AF_INET : AF_INET6;
-  if (server.ip.is_v4())
-    std::memcpy(&node.addr.addr4, octets.data() + 12, 4);
-  else
-    std::memcpy(&node.addr.addr6, octets.data(), 16);
-  ares_set_servers_ports(channel, &node);
   return true;
 }
 
-void CaresLookup::send() {
-  const std::string cookie = cookie_of_query();
-  auto query = LookupQuery::make({.host = host_,
-                                  .family = family_,
-                                  .has_random_case = keeps_case_,
-                                  .has_edns = try_.uses_edns,
-                                  .cookie = cookie});
-  if (!query) return fail_with(query.error().message);
-  query_ = *std::move(query);
-  sent_cookie_ = !cookie.empty();
-  // May call back before it returns, for instance when no socket can be opened.
-  ares_send(
-      channel_.get(), query_.plain().data(), static_cast<int>(query_.plain().size()),
-      [](void* self, int result, int, unsigned char* message, int size) {
-        static_cast<CaresLookup*>(self)->on_answer(
-            result, {message, message == nullptr ? 0 : static_cast<std::size_t>(size)});
-      },
-      this);
-}
-
-// Also ends the try when c-ares gave up.
+// Also ends the lookup when c-ares gives up.
 void CaresLookup::on_answer(int status, Bytes message) {
   if (status == ARES_EDESTRUCTION) return;  // nobody waits any more
-  is_try_over_ = true;
-  if (status == ARES_ECANCELLED || status == ARES_ETIMEOUT) return;
-  if (status != ARES_SUCCESS) {
-    failure_ = ares_strerror(status);
-    return;
-  }
-  if (try_.uses_edns && is_format_error(message, query_.octets())) {
-    is_without_edns_ = true;
-    return;
-  }
-  // Over TCP: nobody forges it from afar, so that it shows how the server is.
-  if (std::exchange(try_.is_for_cookie, false)) {
-    const auto response = wire::parse_response(message);
-    cookies_->note_stream_reply(servers_[try_.server].text, response ? response->cookie : "",
-                                now());
-  }
-  if (keeps_case_ && echo_of(message, query_.octets()) == Echo::OtherCase)
-    habits_->note_changed_case(servers_[try_.server].text, now());
-  Answer answer = read_address_answer(message, host_, family_);
-  if (answer.status == Answer::Status::Failed)
-    failure_ = std::move(answer.error);
+  if (status == ARES_SUCCESS)
+    answer_ = read_address_answer(message, host_, family_);
   else
-    answer_ = std::move(answer);
+    fail_with(status == ARES_ETIMEOUT ? "no answer in time" : ares_strerror(status));
 }
 
-// A cookie guards against forgers who do not see the query: on a connection, it only shows whether
-// the server still knows cookies.
-std::string CaresLookup::cookie_of_query() {
-  const bool has_cookie =
-      cookies_ != nullptr && try_.uses_edns && (!try_.uses_tcp || try_.is_for_cookie);
-  return has_cookie ? cookies_->option(servers_[try_.server].text) : std::string();
-}
-
-bool CaresLookup::is_believed(Bytes reply) {
-  if (try_.uses_edns && is_format_error(reply, query_.octets())) {
-    // A server that knows cookies knows EDNS.
-    if (has_right_cookie({})) is_without_edns_ = is_try_over_ = true;
-    return false;
+// The query path may answer while c-ares sends: c-ares reads in a later turn of the loop.
+void CaresLookup::on_reply(Bytes message) {
+  is_over_ = message.empty();
+  if (!is_over_) {
+    received_.resize(kLengthSize);
+    wire::store_u16(received_.data(), static_cast<std::uint16_t>(message.size()));
+    received_.insert(received_.end(), message.begin(), message.end());
   }
-  const Echo echo = echo_of(reply, query_.octets());
-  if (echo == Echo::OtherCase) saw_other_case_ = true;
-  const bool is_echo = echo == Echo::Exact || (echo == Echo::OtherCase && !keeps_case_);
-  if (!is_echo || !has_right_cookie(reply)) return false;
-  if ((reply[2] & kTruncated) != 0) is_truncated_ = is_try_over_ = true;
-  return !is_truncated_;
+  timer_.start(std::chrono::milliseconds(0));
 }
 
-// Ends the try where another one of the same server is needed.
-bool CaresLookup::has_right_cookie(Bytes reply) {
-  if (!sent_cookie_) return true;
-  const auto response = wire::parse_response(reply);
-  const std::string_view cookie = response ? std::string_view(response->cookie) : "";
-  switch (cookies_->judge(servers_[try_.server].text, cookie, now())) {
-    case ServerCookies::Verdict::Foreign:
-      return false;
-    case ServerCookies::Verdict::Missing:
-      lacks_cookie_ = is_try_over_ = true;
-      return false;
-    case ServerCookies::Verdict::Believed:
-      break;
-  }
-  if (!response || response->rcode != wire::Rcode::BadCookie || try_.has_new_cookie) return true;
-  wants_new_cookie_ = is_try_over_ = true;
-  return false;
+void CaresLookup::exchange() {
+  const auto may_read = [this] { return wants_to_read_ && (is_over_ || read_ < received_.size()); };
+  if (std::exchange(wants_to_write_, false))
+    ares_process_fd(channel_.get(), ARES_SOCKET_BAD, socket_);
+  else if (!may_read())
+    ares_process_fd(channel_.get(), ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // its time-out
+  // The length first, and then the message.
+  while (!answer_ && may_read()) ares_process_fd(channel_.get(), socket_, ARES_SOCKET_BAD);
 }
 
 void CaresLookup::settle() {
-  if (!answer_ && is_try_over_) {
-    // A reply in another case may be forged, and is not believed; a server that changes the case is
-    // asked again over TCP, which shows it, and without the fresh case from then on. The same holds
-    // for replies without the cookie. All of them, truncated replies, and a server that does not
-    // know EDNS, get their answer from another try of the same server.
-    const Try last = try_;
-    if (last.is_for_cookie) cookies_->note_stream_failure(servers_[last.server].text, now());
-    const bool with_tcp = (saw_other_case_ || lacks_cookie_ || is_truncated_) && !last.uses_tcp;
-    if (is_without_edns_ || with_tcp || wants_new_cookie_) {
-      try_.uses_edns = last.uses_edns && !is_without_edns_;
-      try_.uses_tcp = last.uses_tcp || with_tcp;
-      try_.is_for_cookie = lacks_cookie_;
-      try_.has_new_cookie = last.has_new_cookie || wants_new_cookie_;
-      begin_try();
-    }
-    if (is_try_over_) next_try();
-  }
   if (!answer_) return arm();
   timer_.stop();
   const LookupCallback callback = std::move(callback_);
@@ -342,8 +211,8 @@ void CaresLookup::settle() {
 
 void CaresLookup::arm() {
   const std::uint64_t now = uv_now(loop_);
-  std::uint64_t wait = answer_ || deadline_ <= now ? 0 : deadline_ - now;
-  if (!answer_ && channel_) {
+  std::uint64_t wait = answer_ || wants_to_write_ || deadline_ <= now ? 0 : deadline_ - now;
+  if (wait != 0) {
     timeval longest{static_cast<time_t>(wait / 1000), static_cast<suseconds_t>(wait % 1000 * 1000)};
     timeval buffer{};
     const timeval* next = ares_timeout(channel_.get(), &longest, &buffer);
@@ -356,118 +225,95 @@ void CaresLookup::arm() {
 
 void CaresLookup::on_timer() {
   if (!answer_ && uv_now(loop_) >= deadline_)
-    give_up();
+    fail_with("no answer in time");
   else if (!answer_)
-    ares_process_fd(channel_.get(), ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+    exchange();
   settle();
 }
 
-void CaresLookup::on_socket(ares_socket_t fd, bool readable, bool writable) {
-  // c-ares closes the descriptor when this returns: the poll must be off it before.
-  if (!readable && !writable) {
-    polls_.erase(fd);
-    return;
-  }
-  loop::Poll& poll = polls_[fd];
-  if (!poll.is_open()) {
-    const int error =
-        poll.open(loop_, fd, [this, fd](int status, int events) { on_poll(fd, status, events); });
-    if (error != 0) {
-      polls_.erase(fd);
-      failure_ = std::string("cannot poll a socket: ") + uv_strerror(error);
-      is_try_over_ = true;
-      return;
-    }
-  }
-  poll.watch((readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0));
-}
-
-void CaresLookup::on_poll(ares_socket_t fd, int status, int events) {
-  // An error of the socket is found by reading from it.
-  const bool readable = status < 0 || (events & UV_READABLE) != 0;
-  const bool writable = status < 0 || (events & UV_WRITABLE) != 0;
-  if (answer_) return;
-  ares_process_fd(channel_.get(), readable ? fd : ARES_SOCKET_BAD, writable ? fd : ARES_SOCKET_BAD);
-  settle();
-}
-
-ares_socket_t CaresLookup::open_socket(int domain, int type, int protocol, void* /*self*/) {
-  const int fd = socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
-  if (fd < 0) return ARES_SOCKET_BAD;
-  const int on = 1;
-  if (type == SOCK_STREAM) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (type == SOCK_DGRAM) {
-    // A forged "fragmentation needed" must not make the kernel split our queries.
-    const int omit = IP_PMTUDISC_OMIT;
-    const int omit6 = IPV6_PMTUDISC_OMIT;
-    if (domain == AF_INET) setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &omit, sizeof omit);
-    if (domain == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &omit6, sizeof omit6);
-  }
-  return fd;
-}
-
-// c-ares knows no scopes: a link-local server gets its interface here.
-int CaresLookup::connect_socket(ares_socket_t fd, const sockaddr* address, ares_socklen_t length,
-                                void* self) {
-  if (address->sa_family != AF_INET6) return connect(fd, address, length);
-  sockaddr_in6 scoped{};
-  std::memcpy(&scoped, address, std::min<std::size_t>(length, sizeof scoped));
-  const auto ip = IpAddress::from_sockaddr(address);
-  for (const ServerAddress& server : static_cast<CaresLookup*>(self)->servers_)
-    if (ip == server.ip && ntohs(scoped.sin6_port) == server.port)
-      scoped.sin6_scope_id = server.scope;
-  return connect(fd, reinterpret_cast<const sockaddr*>(&scoped), sizeof scoped);
-}
-
-// There is one query, hence one part.
-ares_ssize_t CaresLookup::send_query(ares_socket_t fd, const iovec* parts, int /*count*/,
-                                     void* self) {
+// A descriptor of our own, which nothing is read from and nothing written to: c-ares asks the
+// system about the descriptors that it is given.
+ares_socket_t CaresLookup::open_socket(int /*domain*/, int type, int /*protocol*/, void* self) {
   auto* const lookup = static_cast<CaresLookup*>(self);
-  const Bytes of_cares(static_cast<const std::uint8_t*>(parts->iov_base), parts->iov_len);
-  return lookup->query_.send_in_place_of(of_cares, fd, lookup->try_.uses_tcp);
+  if (type != SOCK_STREAM || lookup->socket_ != ARES_SOCKET_BAD) {
+    errno = EPROTONOSUPPORT;
+    return ARES_SOCKET_BAD;
+  }
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (fd >= 0) lookup->socket_ = fd;
+  return fd < 0 ? ARES_SOCKET_BAD : fd;
 }
 
-ares_ssize_t CaresLookup::receive(ares_socket_t fd, void* buffer, std::size_t size, int flags,
-                                  sockaddr* from, ares_socklen_t* from_length, void* self) {
-  const bool is_datagram = from != nullptr;
-  for (int i = 0; i < kDatagramsPerCall; ++i) {
-    const ssize_t count = recvfrom(fd, buffer, size, flags, from, from_length);
-    if (count < 0 || !is_datagram) return count;
-    const Bytes reply(static_cast<const std::uint8_t*>(buffer), static_cast<std::size_t>(count));
-    if (static_cast<CaresLookup*>(self)->is_believed(reply)) return count;
+int CaresLookup::close_socket(ares_socket_t fd, void* self) {
+  auto* const lookup = static_cast<CaresLookup*>(self);
+  lookup->socket_ = ARES_SOCKET_BAD;
+  lookup->wants_to_read_ = lookup->wants_to_write_ = false;
+  return close(fd);
+}
+
+ares_ssize_t CaresLookup::receive(ares_socket_t /*fd*/, void* buffer, std::size_t size,
+                                  int /*flags*/, sockaddr* /*from*/,
+                                  ares_socklen_t* /*from_length*/, void* self) {
+  auto* const lookup = static_cast<CaresLookup*>(self);
+  const Bytes rest = Bytes(lookup->received_).subspan(lookup->read_);
+  if (rest.empty()) {
+    if (lookup->is_over_) return 0;
+    errno = EAGAIN;
+    return -1;
   }
-  errno = EAGAIN;
-  return -1;
+  const Bytes part = rest.first(std::min(size, rest.size()));
+  std::ranges::copy(part, static_cast<std::uint8_t*>(buffer));
+  lookup->read_ += part.size();
+  return static_cast<ares_ssize_t>(part.size());
+}
+
+ares_ssize_t CaresLookup::send(ares_socket_t /*fd*/, const iovec* parts, int count, void* self) {
+  auto* const lookup = static_cast<CaresLookup*>(self);
+  const std::size_t before = lookup->sent_.size();
+  for (const iovec& part : std::span(parts, static_cast<std::size_t>(count))) {
+    const Bytes octets(static_cast<const std::uint8_t*>(part.iov_base), part.iov_len);
+    lookup->sent_.insert(lookup->sent_.end(), octets.begin(), octets.end());
+  }
+  const std::size_t written = lookup->sent_.size() - before;
+  if (before < kLengthSize + wire::kHeaderSize) lookup->ask();
+  return static_cast<ares_ssize_t>(written);
+}
+
+// Once c-ares has sent the head of its query, which is the question that we know: ours has its ID,
+// and the OPT record with which failures say why.
+void CaresLookup::ask() {
+  if (sent_.size() < kLengthSize + wire::kHeaderSize) return;
+  const std::uint16_t id = wire::load_u16(sent_.data() + kLengthSize);
+  path_.ask({ns_, host_, query_of(host_, family_, id, true)},
+            [receiver = std::weak_ptr(receiver_)](Bytes message) {
+              if (const auto held = receiver.lock()) (*held)(message);
+            });
 }
 
 const ares_socket_functions CaresLookup::kSocketFunctions = {
     .asocket = &CaresLookup::open_socket,
-    .aclose = [](ares_socket_t fd, void*) { return close(fd); },
-    .aconnect = &CaresLookup::connect_socket,
+    .aclose = &CaresLookup::close_socket,
+    .aconnect = [](ares_socket_t, const sockaddr*, ares_socklen_t, void*) { return 0; },
     .arecvfrom = &CaresLookup::receive,
-    .asendv = &CaresLookup::send_query,
+    .asendv = &CaresLookup::send,
 };
 
 }  // namespace
 
-Result<std::unique_ptr<CaresLookups>> CaresLookups::open(uv_loop_s* loop, CaresOptions options) {
+Result<std::unique_ptr<CaresLookups>> CaresLookups::open(uv_loop_s* loop, QueryPath& path,
+                                                         std::chrono::milliseconds timeout) {
   const int status = ares_library_init(ARES_LIB_INIT_ALL);
   if (status != ARES_SUCCESS)
     return fail(std::string("c-ares cannot be initialised: ") + ares_strerror(status));
-  return std::unique_ptr<CaresLookups>(new CaresLookups(loop, std::move(options)));
+  return std::unique_ptr<CaresLookups>(new CaresLookups(loop, path, timeout));
 }
 
-CaresLookups::CaresLookups(uv_loop_s* loop, CaresOptions options)
-    : loop_(loop), options_(std::move(options)), habits_(std::make_shared<ServerHabits>()) {}
 CaresLookups::~CaresLookups() { ares_library_cleanup(); }
 
-void CaresLookups::reconfigure(CaresOptions options) { options_ = std::move(options); }
-
-std::unique_ptr<Lookup> CaresLookups::start(const std::string& host, Family family,
-                                            LookupCallback callback) {
-  auto lookup = std::make_unique<CaresLookup>(loop_, habits_, options_.cookies, host, family,
-                                              std::move(callback));
-  lookup->begin(options_.servers_for(host), options_.timeout);
+std::unique_ptr<Lookup> CaresLookups::start(const std::string& ns, const std::string& host,
+                                            Family family, LookupCallback callback) {
+  auto lookup = std::make_unique<CaresLookup>(loop_, path_, ns, host, family, std::move(callback));
+  lookup->begin(timeout_);
   return lookup;
 }
 

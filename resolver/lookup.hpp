@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One question for the addresses of one name in one family, asked of somebody.  The engine knows no
+// One question for the addresses of one name in one family, for one namespace.  The engine knows no
 // more of DNS than this; CaresLookups asks by c-ares, tests have their own.
 #pragma once
 
@@ -29,6 +29,9 @@ struct Answer {
   std::vector<IpAddress> addresses{};  // in the order of the answer, unique
   std::chrono::seconds ttl{0};         // least of the chain's; for NoData and NoName RFC 2308's
   bool has_ttl = true;                 // false: a negative answer without SOA
+  // The targets of the aliases that it led through, canonical; of those that are no host names,
+  // none.
+  std::vector<std::string> via{};
   std::string error{};
 };
 
@@ -44,11 +47,11 @@ using LookupCallback = std::function<void(Answer&&)>;
 class Lookups {
  public:
   virtual ~Lookups() = default;
-  // Asks once for `host` (canonical, always taken as absolute).  The callback comes exactly once,
-  // on the loop's thread, within a bounded time and never before start() has returned; the Lookup
-  // may be destroyed inside it.
-  virtual std::unique_ptr<Lookup> start(const std::string& host, Family family,
-                                        LookupCallback callback) = 0;
+  // Asks once, as a client of the namespace `ns`, for `host` (canonical).  The callback comes
+  // exactly once, on the loop's thread, within a bounded time and never before start() has
+  // returned; the Lookup may be destroyed inside it.
+  virtual std::unique_ptr<Lookup> start(const std::string& ns, const std::string& host,
+                                        Family family, LookupCallback callback) = 0;
 };
 
 }  // namespace meshdns::resolver

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <utility>
 
 #include "loop/timer.hpp"
 #include "registry/base/cpu_time.hpp"
-#include "resolver/name_leads.hpp"
 #include "resolver/result_batches.hpp"
 
 namespace meshdns::resolver {
@@ -21,6 +21,8 @@ constexpr std::chrono::milliseconds kLongestSleep{10'000};
 constexpr std::chrono::milliseconds kRetrySpread{1'000};
 // Stands for all names of a namespace.
 constexpr std::string_view kEveryName = "";
+
+using State = registry::ResolvedName::State;
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -43,26 +45,26 @@ class NameResolver::Engine {
   Engine& operator=(const Engine&) = delete;
 
   bool watch(std::string_view host, std::string_view ns) {
-    MeshAnswer answer = mesh_ == nullptr ? MeshAnswer{std::string(host)} : mesh_->find(ns, host);
-    const std::string target = answer.asks;
-    leads_.set(ns, host, std::move(answer));
+    const Use use(ns, host);
+    const bool is_watched = follow(use, mesh_answer(use, host));
     // A result that is there already, and the refusal, are told from the loop.
-    if (target.empty()) note(ns, host);
-    const bool is_watched = target.empty() || begin_asking(ns, host, target);
+    if (!is_watched || is_of_mesh(use)) note(ns, host);
     arm();
     return is_watched;
   }
   void unwatch(std::string_view host, std::string_view ns) {
-    const std::string target = leads_.asked_for(ns, host);
-    leads_.erase(ns, host);
-    if (!target.empty()) end_asking(ns, host, target);
+    const Use use(ns, host);
+    if (!is_of_mesh(use)) end_asking(use);
+    answers_.erase(use);
+    ends_.erase(use);
     results_.remove(ns, host);
-    checks_.erase({std::string(ns), std::string(host)});
+    checks_.erase(use);
     arm();
   }
   void recheck(std::string_view host, std::string_view ns) {
     if (mesh_ == nullptr) return;
     if (results_.add(ns, host)) checks_.emplace(ns, host);
+    if (host != kEveryName) look_again(host, ns);
     arm();
   }
   void recheck_all() {
@@ -77,11 +79,17 @@ class NameResolver::Engine {
     names_.hasten_failed(clock_(), kRetrySpread);
     arm();
   }
+  void retry_all() {
+    names_.hasten_all(clock_(), kRetrySpread);
+    arm();
+  }
+  std::vector<NameStatus> status() const;
+  ResolverCounters counters() const;
   WatchedNames& names() { return names_; }
-  const NameLeads& leads() const { return leads_; }
-  TimePoint now() const { return clock_(); }
 
  private:
+  using Use = std::pair<std::string, std::string>;  // namespace, name
+
   void on_time() {
     ended_.clear();
     for (const auto& name : names_.expire(clock_())) note(name);
@@ -92,7 +100,7 @@ class NameResolver::Engine {
   void start_due() {
     for (const DueLookup& due : names_.take_due(clock_())) {
       running_[due.id] =
-          lookups_.start(due.host, due.id.family,
+          lookups_.start(due.ns, due.host, due.id.family,
                          [this, id = due.id](Answer&& answer) { finish(id, std::move(answer)); });
     }
     arm();
@@ -115,32 +123,37 @@ class NameResolver::Engine {
     results_.add(ns, host);
     checks_.erase({std::string(ns), std::string(host)});
   }
-  void note_asked(std::string_view ns, std::string_view target) {
-    for (const auto& host : leads_.askers(ns, target)) note(ns, host);
+  void note(const ChangedName& changed) { note(changed.ns, changed.name.host); }
+
+  MeshAnswer mesh_answer(const Use& use, std::string_view name) const {
+    if (mesh_ == nullptr) return {.is_outside = true};
+    return mesh_->find(use.first, use.second, name);
   }
-  void note(const registry::ResolvedName& name) {
-    for (const auto& ns : names_.namespaces_of(name.host)) note_asked(ns, name.host);
+  static bool is_unresolved(const MeshAnswer& answer) {
+    return !answer.is_outside &&
+           (answer.result.state == State::Failed || answer.result.state == State::NoAddresses);
+  }
+  bool is_of_mesh(const Use& use) const {
+    const auto known = answers_.find(use);
+    return known != answers_.end() && !known->second.is_outside;
   }
 
-  bool is_pending(std::string_view target) const {
-    const registry::ResolvedName* name = names_.find(target);
-    return name != nullptr && name->state == registry::ResolvedName::State::Pending;
+  // Takes over what the mesh says of the name.  Returns false if it is to be looked up, and the
+  // namespace has too many names.
+  bool follow(const Use& use, MeshAnswer answer) {
+    const bool is_outside = answer.is_outside;
+    // A name that is looked up as it is, as nearly all are, takes no memory here.
+    if (is_outside && answer.result.via.empty())
+      answers_.erase(use);
+    else
+      answers_[use] = std::move(answer);
+    return !is_outside || names_.watch(use.second, use.first, clock_());
   }
-
-  // `host` is looked up as `target` from now on.  Returns false if the namespace has too many
-  // names.
-  bool begin_asking(std::string_view ns, std::string_view host, std::string_view target) {
-    auto outcome = WatchedNames::Watch::Joined;
-    if (leads_.join(ns, host, target, host != target && names_.is_watched(target, ns)))
-      outcome = names_.watch(target, ns, clock_());
-    if (!is_pending(target)) note(ns, host);
-    return outcome != WatchedNames::Watch::Refused;
-  }
-  void end_asking(std::string_view ns, std::string_view host, std::string_view target) {
-    if (!leads_.leave(ns, host, target)) return;
-    const auto result = names_.unwatch(target, ns, clock_());
+  void end_asking(const Use& use) {
+    ends_.erase(use);
+    const auto result = names_.unwatch(use.second, use.first, clock_());
     for (const LookupId id : result.cancelled) end(id);
-    if (result.begun && !is_pending(*result.begun)) note_asked(ns, *result.begun);
+    if (result.begun) note(use.first, *result.begun);
   }
 
   // One batch per turn of the loop, which has other things to do between them.
@@ -161,41 +174,67 @@ class NameResolver::Engine {
   }
 
   void check_all(const std::string& ns, std::vector<registry::ResolvedName>& changed) {
-    for (const auto& host : mesh_->names_of(ns))
+    for (const auto& host : mesh_->names_of(ns)) {
+      look_again(host, ns);
       if (ask_mesh(ns, host)) changed.push_back(result_of(ns, host));
+    }
+  }
+
+  // The mesh has changed: where a name outside has led through aliases, these may lead elsewhere.
+  void look_again(std::string_view host, std::string_view ns) {
+    const registry::ResolvedName* const name = names_.find(host, ns);
+    if (name != nullptr && (!name->via.empty() || name->state == State::Pending))
+      names_.refresh(host, ns, clock_());
   }
 
   // Follows what the mesh says of the name now.  Returns whether that is new.
   bool ask_mesh(const std::string& ns, const std::string& host) {
     if (mesh_ == nullptr) return false;
-    MeshAnswer answer = mesh_->find(ns, host);
-    const MeshAnswer* const before = leads_.find(ns, host);
-    const bool is_same = before == nullptr
-                             ? answer.asks == host
-                             : answer.asks == before->asks && answer.result == before->result;
-    if (is_same) return false;
-    const std::string from = before == nullptr ? host : before->asks;
-    const std::string to = answer.asks;
-    leads_.set(ns, host, std::move(answer));
-    if (from == to) return true;
-    // In this order, so that a name that is used as before goes on being watched.
-    if (!to.empty()) begin_asking(ns, host, to);
-    if (!from.empty()) end_asking(ns, host, from);
-    results_.remove(ns, host);  // is being told
+    const Use use(ns, host);
+    MeshAnswer answer = mesh_answer(use, host);
+    const bool is_outside = answer.is_outside;
+    const auto known = answers_.find(use);
+    const bool was_outside = known == answers_.end() || known->second.is_outside;
+    const bool is_same =
+        known == answers_.end() ? is_outside && answer.result.via.empty() : answer == known->second;
+    if (!is_same) {
+      if (was_outside && !is_outside) end_asking(use);
+      follow(use, std::move(answer));
+      if (was_outside && is_outside) names_.refresh(host, ns, clock_());
+    }
+    return (is_outside && follow_end(use)) || !is_same;
+  }
+
+  // Takes over what the mesh says of the last alias that the lookup of the name has led through.
+  // Returns whether that is new.
+  bool follow_end(const Use& use) {
+    std::optional<registry::ResolvedName> end;
+    const registry::ResolvedName* const name = names_.find(use.second, use.first);
+    if (name != nullptr && !name->via.empty())
+      if (MeshAnswer answer = mesh_answer(use, name->via.back()); !answer.is_outside)
+        end = std::move(answer.result);
+    const auto known = ends_.find(use);
+    if (!end) return ends_.erase(use) > 0;
+    end->host = use.second;
+    end->via.insert(end->via.begin(), name->via.begin(), name->via.end());
+    if (known != ends_.end() && known->second == *end) return false;
+    ends_[use] = *std::move(end);
     return true;
   }
 
   registry::ResolvedName result_of(const std::string& ns, const std::string& host) const {
-    const MeshAnswer* const lead = leads_.find(ns, host);
-    if (lead != nullptr && lead->asks.empty()) return lead->result;
-    const registry::ResolvedName* name = names_.find(lead == nullptr ? host : lead->asks);
-    // A name that is not looked up for this namespace has failed for it; one that another namespace
-    // has looked up is known all the same.
-    registry::ResolvedName result{host, registry::ResolvedName::State::Failed, {}};
-    result.reason = "the namespace has too many names";
-    if (name != nullptr) result = *name;
-    result.host = host;
-    if (lead != nullptr) result.via = lead->result.via;
+    const Use use(ns, host);
+    const auto known = answers_.find(use);
+    if (known != answers_.end() && !known->second.is_outside) return known->second.result;
+    if (const auto end = ends_.find(use); end != ends_.end()) return end->second;
+    const registry::ResolvedName* const name = names_.find(host, ns);
+    if (name == nullptr)
+      return {.host = host,
+              .state = State::Failed,
+              .addresses = {},
+              .reason = "the namespace has too many names"};
+    registry::ResolvedName result = *name;
+    if (result.via.empty() && known != answers_.end()) result.via = known->second.result.via;
     return result;
   }
 
@@ -219,9 +258,12 @@ class NameResolver::Engine {
   loop::Timer timer_;
   std::map<LookupId, std::unique_ptr<Lookup>> running_;
   std::vector<std::unique_ptr<Lookup>> ended_;  // destroyed in the next turn of the loop
-  NameLeads leads_;
+  // The mesh's answers for names that it answers, or that are aliases in it.
+  std::map<Use, MeshAnswer> answers_;
+  // Its answers for those that are looked up and lead back into it.
+  std::map<Use, registry::ResolvedName> ends_;
   ResultBatches results_;
-  std::set<NameLeads::Use> checks_;  // in results_ only because the mesh may say something new
+  std::set<Use> checks_;  // in results_ only because the mesh may say something new
 };
 
 NameResolver::NameResolver(uv_loop_s* loop, Lookups& lookups, ResolverPolicy policy, Clock clock,
@@ -240,30 +282,40 @@ void NameResolver::recheck(std::string_view host, std::string_view ns) {
 }
 void NameResolver::recheck_namespace(std::string_view ns) { engine_->recheck(kEveryName, ns); }
 void NameResolver::recheck_all() { engine_->recheck_all(); }
-void NameResolver::watch_order(std::string_view host, bool order_counts) {
-  engine_->names().watch_order(host, order_counts);
+void NameResolver::watch_order(std::string_view host, std::string_view ns, bool order_counts) {
+  engine_->names().watch_order(host, ns, order_counts);
 }
 void NameResolver::set_policy(ResolverPolicy policy) { engine_->set_policy(policy); }
 void NameResolver::retry_failed() { engine_->retry_failed(); }
+void NameResolver::retry_all() { engine_->retry_all(); }
 
-const registry::ResolvedName* NameResolver::find(std::string_view host) const {
-  return engine_->names().find(host);
+const registry::ResolvedName* NameResolver::find(std::string_view host, std::string_view ns) const {
+  return engine_->names().find(host, ns);
 }
-std::vector<NameStatus> NameResolver::status() const {
-  std::vector<NameStatus> names = engine_->names().status(engine_->now());
-  for (const auto& [use, lead] : engine_->leads().all())
-    if (lead.asks.empty()) names.push_back({lead.result, {}, use.first});
+
+std::vector<NameStatus> NameResolver::Engine::status() const {
+  std::vector<NameStatus> names = names_.status(clock_());
+  for (NameStatus& status : names)
+    if (!status.name.via.empty()) status.name = result_of(status.ns, status.name.host);
+  for (const auto& [use, answer] : answers_)
+    if (!answer.is_outside) names.push_back({answer.result, {}, use.first});
   std::ranges::sort(names, {}, [](const NameStatus& status) {
     return std::pair<std::string_view, std::string_view>(status.name.host, status.ns);
   });
   return names;
 }
-std::vector<RefusedNames> NameResolver::refused() const { return engine_->names().refused(); }
-ResolverCounters NameResolver::counters() const {
-  ResolverCounters counters = engine_->names().counters();
-  counters.names += engine_->leads().known();
-  counters.names_failed += engine_->leads().unresolved();
+
+ResolverCounters NameResolver::Engine::counters() const {
+  ResolverCounters counters = names_.counters();
+  for (const auto& [use, answer] : answers_) {
+    if (!answer.is_outside) ++counters.names;
+    if (is_unresolved(answer)) ++counters.names_failed;
+  }
   return counters;
 }
+
+std::vector<NameStatus> NameResolver::status() const { return engine_->status(); }
+std::vector<RefusedNames> NameResolver::refused() const { return engine_->names().refused(); }
+ResolverCounters NameResolver::counters() const { return engine_->counters(); }
 
 }  // namespace meshdns::resolver

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The resolver engine: keeps every name that endpoint sets use resolved, ahead of their queries.
-// Names of the mesh are answered by the mesh, for each namespace as its clients see it; all others
-// are looked up.  One lookup per name and family however many sets use it, refreshed before its TTL
-// ends; on failure the last good addresses stay, and the next try backs off.
+// The resolver engine: keeps every name that endpoint sets use resolved, ahead of their queries,
+// for each namespace as its clients resolve it.  Names of the mesh are answered by the mesh; all
+// others are looked up, and what an alias outside leads back into the mesh is the mesh's again. One
+// lookup per namespace, name and family however many sets use it, refreshed before its TTL ends; on
+// failure the last good addresses stay, and the next try backs off.
 #pragma once
 
 #include <functional>
@@ -46,7 +47,7 @@ class NameResolver {
   // Returns false for a name that should be looked up and is not: a namespace that has too many is
   // told that it has failed, until it has fewer.
   bool watch(std::string_view host, std::string_view ns);
-  // Nothing is told to `ns` about the name any more; cancels its lookups when nobody uses it.
+  // Nothing is told to `ns` about the name any more; cancels its lookups.
   void unwatch(std::string_view host, std::string_view ns);
   // The mesh may have a new answer for a watched name, for all names of the namespace, or for all
   // names.  Asks the mesh soon, and tells the listener what is new: at once, or less often for a
@@ -56,14 +57,16 @@ class NameResolver {
   void recheck_all();
   // For a watched name that a DNS_ROUND_ROBIN set uses: the order of its latest answer is told,
   // too.
-  void watch_order(std::string_view host, bool order_counts);
+  void watch_order(std::string_view host, std::string_view ns, bool order_counts);
 
   void set_policy(ResolverPolicy policy);
-  // The upstreams are back, or others: all that failed is asked for again within a second.
+  // The upstreams are back: all that failed is asked for again within a second.
   void retry_failed();
+  // The upstreams are others: all names are asked for again within a second.
+  void retry_all();
 
-  // nullptr when it is not watched; valid until the next call of any other function.
-  const registry::ResolvedName* find(std::string_view host) const;
+  // nullptr when it is not looked up; valid until the next call of any other function.
+  const registry::ResolvedName* find(std::string_view host, std::string_view ns) const;
   std::vector<NameStatus> status() const;     // sorted by host, then namespace
   std::vector<RefusedNames> refused() const;  // sorted by namespace
   ResolverCounters counters() const;

@@ -43,6 +43,9 @@ class RefreshSchedule {
   // Not later than `when`, if the last try failed; whether that changed anything.
   bool hasten(TimePoint when);
 
+  // Not later than `when`: the last answer may not hold any more.
+  void advance(TimePoint when) { next_ = next_ < when ? next_ : when; }
+
   TimePoint next() const { return next_; }
   // The end of the TTL of the last good answer; nullopt without one.
   std::optional<TimePoint> expires() const { return expires_; }

@@ -46,10 +46,12 @@ struct WatchedNames::Half {
   std::optional<Answer::Status> last;  // of the last lookup
   std::optional<Answer::Status> good;  // of the last lookup that did not fail
   std::vector<IpAddress> addresses;    // of the last good answer
+  std::vector<std::string> via;        // the same
   std::string last_error;
   std::uint64_t lookups = 0;
   std::uint64_t failures = 0;
   bool in_flight = false;
+  bool is_outdated = false;              // asks again once the lookup in flight ends
   TimePoint not_before{};                // of the next lookup, whatever the schedule says
   std::optional<TimePoint> due_at;       // its place in due_
   std::optional<TimePoint> expiring_at;  // its place in expiring_
@@ -62,18 +64,19 @@ struct WatchedNames::Half {
 };
 
 struct WatchedNames::Entry {
-  Entry(std::string_view host, std::uint64_t number, TimePoint now)
-      : watch(number), halves{Half({number, Family::V4}, now), Half({number, Family::V6}, now)} {
+  Entry(Tenant& its_tenant, std::string_view host, std::uint64_t number, TimePoint now)
+      : tenant(its_tenant),
+        watch(number),
+        halves{Half({number, Family::V4}, now), Half({number, Family::V6}, now)} {
     name.host = host;
   }
 
+  Tenant& tenant;  // that uses it
   std::uint64_t watch;
   ResolvedName name;           // as told last
   std::array<Half, 2> halves;  // A, AAAA
   bool order_counts = false;
   std::optional<TimePoint> grace_until;  // the first family's addresses wait for the other
-  std::vector<Tenant*> users;            // the namespaces that use it, each once
-  Tenant* payer = nullptr;               // one of `users`: its lookups are those of this namespace
 
   bool has_pending_half() const {
     return std::ranges::any_of(halves, [](const Half& half) { return !half.last; });
@@ -87,9 +90,8 @@ struct WatchedNames::Tenant {
 
   std::string ns;
   LookupBudget budget;
-  std::size_t names = 0;                       // that it uses and that are looked up
+  TextMap<std::unique_ptr<Entry>> entries;     // the names that are looked up for it
   std::set<std::string, std::less<>> refused;  // names beyond max_names_per_namespace
-  std::size_t paid = 0;                        // names whose payer it is
   std::size_t in_flight = 0;
   std::set<Deadline> due;  // lookups to start; none of those in flight
   std::uint64_t last_turn = 0;
@@ -110,58 +112,26 @@ WatchedNames::Tenant& WatchedNames::tenant_of(std::string_view ns, TimePoint now
   if (tenants_.size() >= sweep_tenants_at_) {
     std::erase_if(tenants_, [&](const auto& item) {
       const Tenant& tenant = *item.second;
-      return tenant.names == 0 && tenant.refused.empty() && tenant.budget.is_whole(now);
+      return tenant.entries.empty() && tenant.refused.empty() && tenant.budget.is_whole(now);
     });
     sweep_tenants_at_ = 2 * tenants_.size() + 64;
   }
   return *tenants_.emplace(ns, std::make_unique<Tenant>(std::string(ns), policy_)).first->second;
 }
 
-WatchedNames::Watch WatchedNames::watch(std::string_view host, std::string_view ns, TimePoint now) {
+bool WatchedNames::watch(std::string_view host, std::string_view ns, TimePoint now) {
   Tenant& tenant = tenant_of(ns, now);
-  const auto found = entries_.find(host);
-  const bool is_known = found != entries_.end();
-  if (is_known && std::ranges::find(found->second->users, &tenant) != found->second->users.end())
-    return Watch::Joined;
-  if (tenant.names >= policy_.max_names_per_namespace) {
+  if (tenant.entries.contains(host)) return true;
+  if (tenant.entries.size() >= policy_.max_names_per_namespace) {
     if (tenant.refused.emplace(host).second) ++names_refused_;
-    return Watch::Refused;
+    return false;
   }
-  if (is_known) {
-    add_user(*found->second, tenant, now);
-    return Watch::Joined;
-  }
-  auto created = std::make_unique<Entry>(host, ++last_watch_, now);
+  auto created = std::make_unique<Entry>(tenant, host, ++last_watch_, now);
   Entry& entry = *created;
   by_watch_.emplace(entry.watch, &entry);
-  entries_.emplace(std::string(host), std::move(created));
-  add_user(entry, tenant, now);
-  return Watch::Begun;
-}
-
-void WatchedNames::add_user(Entry& entry, Tenant& tenant, TimePoint now) {
-  entry.users.push_back(&tenant);
-  ++tenant.names;
-  charge(entry, now);
-}
-
-// Chooses who pays for the entry's lookups, and moves them there.
-void WatchedNames::charge(Entry& entry, TimePoint now) {
-  Tenant* payer = *std::ranges::min_element(entry.users, {}, &Tenant::names);
-  if (payer == entry.payer) return;
-  for (Half& half : entry.halves) {
-    unplan(entry, half);
-    if (!half.in_flight) continue;
-    if (entry.payer != nullptr) --entry.payer->in_flight;
-    ++payer->in_flight;
-  }
-  if (entry.payer != nullptr) {
-    --entry.payer->paid;
-    queue(*entry.payer, now);
-  }
-  entry.payer = payer;
-  ++payer->paid;
+  tenant.entries.emplace(std::string(host), std::move(created));
   for (Half& half : entry.halves) plan(entry, half, now);
+  return true;
 }
 
 WatchedNames::Unwatched WatchedNames::unwatch(std::string_view host, std::string_view ns,
@@ -173,18 +143,11 @@ WatchedNames::Unwatched WatchedNames::unwatch(std::string_view host, std::string
   if (const auto refused = tenant.refused.find(host); refused != tenant.refused.end()) {
     tenant.refused.erase(refused);
     --names_refused_;
-  } else if (const auto found = entries_.find(host);
-             found != entries_.end() && std::erase(found->second->users, &tenant) != 0) {
-    Entry& entry = *found->second;
-    --tenant.names;
-    if (entry.users.empty()) {
-      forget(entry, result.cancelled);
-      entries_.erase(found);
-    } else {
-      charge(entry, now);
-    }
+  } else if (const auto found = tenant.entries.find(host); found != tenant.entries.end()) {
+    forget(*found->second, result.cancelled);
+    tenant.entries.erase(found);
   }
-  if (!tenant.refused.empty() && tenant.names < policy_.max_names_per_namespace) {
+  if (!tenant.refused.empty() && tenant.entries.size() < policy_.max_names_per_namespace) {
     result.begun = std::move(tenant.refused.extract(tenant.refused.begin()).value());
     --names_refused_;
     watch(*result.begun, ns, now);
@@ -193,7 +156,7 @@ WatchedNames::Unwatched WatchedNames::unwatch(std::string_view host, std::string
   return result;
 }
 
-// Takes the entry, which nobody uses any more, out of everything but entries_.
+// Takes the entry out of everything but its tenant's entries.
 void WatchedNames::forget(Entry& entry, std::vector<LookupId>& cancelled) {
   for (Half& half : entry.halves) {
     unplan(entry, half);
@@ -201,9 +164,8 @@ void WatchedNames::forget(Entry& entry, std::vector<LookupId>& cancelled) {
     if (!half.in_flight) continue;
     cancelled.push_back(half.id);
     --in_flight_;
-    --entry.payer->in_flight;
+    --entry.tenant.in_flight;
   }
-  --entry.payer->paid;
   if (is_unresolved(entry.name.state)) --names_failed_;
   by_watch_.erase(entry.watch);
 }
@@ -227,15 +189,21 @@ void WatchedNames::unqueue(Tenant& tenant) {
   tenant.waits_until.reset();
 }
 
-// Grows with the names that the tenant pays for, so that its lookups stay within its budget.
+// Grows with the names that the tenant has, so that its lookups stay within its budget.
 Duration WatchedNames::shortest_refresh(const Tenant& tenant) const {
-  return std::chrono::duration_cast<Duration>(std::chrono::seconds(2 * tenant.paid)) /
+  return std::chrono::duration_cast<Duration>(std::chrono::seconds(2 * tenant.entries.size())) /
          policy_.namespace_lookups_per_second;
 }
 
-void WatchedNames::watch_order(std::string_view host, bool order_counts) {
-  const auto found = entries_.find(host);
-  if (found != entries_.end()) found->second->order_counts = order_counts;
+void WatchedNames::watch_order(std::string_view host, std::string_view ns, bool order_counts) {
+  if (Entry* const entry = find_entry(host, ns)) entry->order_counts = order_counts;
+}
+
+WatchedNames::Entry* WatchedNames::find_entry(std::string_view host, std::string_view ns) const {
+  const auto tenant = tenants_.find(ns);
+  if (tenant == tenants_.end()) return nullptr;
+  const auto found = tenant->second->entries.find(host);
+  return found == tenant->second->entries.end() ? nullptr : found->second.get();
 }
 
 WatchedNames::Half* WatchedNames::find_half(LookupId id) {
@@ -263,21 +231,22 @@ std::vector<DueLookup> WatchedNames::take_due(TimePoint now) {
     tenant.budget.take(now);
     tenant.last_turn = ++turns_;
     queue(tenant, now);
-    taken.push_back({id, by_watch_.at(id.watch)->name.host});
+    taken.push_back({id, tenant.ns, by_watch_.at(id.watch)->name.host});
   }
   return taken;
 }
 
-std::optional<ResolvedName> WatchedNames::finish(LookupId id, Answer&& answer, TimePoint now) {
+std::optional<ChangedName> WatchedNames::finish(LookupId id, Answer&& answer, TimePoint now) {
   Half* half = find_half(id);
   if (half == nullptr || !half->in_flight) return std::nullopt;
   Entry& entry = *by_watch_.at(id.watch);
   half->in_flight = false;
   --in_flight_;
-  --entry.payer->in_flight;
-  half->not_before = now + shortest_refresh(*entry.payer);
+  --entry.tenant.in_flight;
+  half->not_before = now + shortest_refresh(entry.tenant);
   const bool failed = answer.status == Answer::Status::Failed;
   record(*half, std::move(answer), now);
+  if (std::exchange(half->is_outdated, false)) half->schedule.advance(now);
   if (!half->addresses.empty() && entry.has_pending_half() && !entry.grace_until)
     entry.grace_until = now + policy_.other_family_grace;
   plan(entry, *half, now);
@@ -293,7 +262,7 @@ std::optional<ResolvedName> WatchedNames::finish(LookupId id, Answer&& answer, T
     }
   }
   if (!publish(entry, now)) return std::nullopt;
-  return entry.name;
+  return ChangedName{entry.tenant.ns, entry.name};
 }
 
 void WatchedNames::record(Half& half, Answer&& answer, TimePoint now) {
@@ -309,6 +278,7 @@ void WatchedNames::record(Half& half, Answer&& answer, TimePoint now) {
   half.last_error =
       answer.status == Answer::Status::NoName ? "the name does not exist (NXDOMAIN)" : "";
   half.addresses = std::move(answer.addresses);
+  half.via = std::move(answer.via);
   if (answer.status == Answer::Status::Addresses) {
     half.schedule.on_answer(now, answer.ttl, policy_.refresh, chance());
     return;
@@ -323,9 +293,9 @@ void WatchedNames::plan(const Entry& entry, Half& half, TimePoint now) {
   unplan(entry, half);
   if (!half.in_flight) {
     half.due_at = std::max(half.schedule.next(), half.not_before);
-    entry.payer->due.emplace(*half.due_at, half.id);
+    entry.tenant.due.emplace(*half.due_at, half.id);
   }
-  queue(*entry.payer, now);
+  queue(entry.tenant, now);
   half.expiring_at = half.good ? half.schedule.unusable(policy_.refresh) : std::nullopt;
   if (entry.grace_until && entry.has_pending_half() && *entry.grace_until > now)
     half.expiring_at = std::min(half.expiring_at.value_or(TimePoint::max()), *entry.grace_until);
@@ -334,19 +304,19 @@ void WatchedNames::plan(const Entry& entry, Half& half, TimePoint now) {
 }
 
 void WatchedNames::unplan(const Entry& entry, Half& half) {
-  if (half.due_at) entry.payer->due.erase({*half.due_at, half.id});
+  if (half.due_at) entry.tenant.due.erase({*half.due_at, half.id});
   if (half.expiring_at) expiring_.erase({*half.expiring_at, half.id});
   half.due_at.reset();
   half.expiring_at.reset();
 }
 
-std::vector<ResolvedName> WatchedNames::expire(TimePoint now) {
-  std::vector<ResolvedName> changed;
+std::vector<ChangedName> WatchedNames::expire(TimePoint now) {
+  std::vector<ChangedName> changed;
   while (!expiring_.empty() && expiring_.begin()->first <= now) {
     const LookupId id = expiring_.begin()->second;
     Entry& entry = *by_watch_.at(id.watch);
     plan(entry, *find_half(id), now);
-    if (publish(entry, now)) changed.push_back(entry.name);
+    if (publish(entry, now)) changed.push_back({entry.tenant.ns, entry.name});
   }
   return changed;
 }
@@ -360,15 +330,37 @@ void WatchedNames::hasten_failed(TimePoint now, std::chrono::milliseconds spread
   }
 }
 
+void WatchedNames::hasten_all(TimePoint now, std::chrono::milliseconds spread) {
+  for (const auto& [watch, entry] : by_watch_) {
+    const auto wait = std::chrono::duration<double>(spread) * chance();
+    refresh(*entry, now + std::chrono::duration_cast<Duration>(wait), now);
+  }
+}
+
+void WatchedNames::refresh(std::string_view host, std::string_view ns, TimePoint now) {
+  if (Entry* const entry = find_entry(host, ns)) refresh(*entry, now, now);
+}
+
+void WatchedNames::refresh(Entry& entry, TimePoint when, TimePoint now) {
+  for (Half& half : entry.halves) {
+    half.is_outdated = half.in_flight;
+    if (half.in_flight) continue;
+    half.schedule.advance(when);
+    plan(entry, half, now);
+  }
+}
+
 // Combines the latest verdicts of the two families.
 ResolvedName WatchedNames::evaluate(const Entry& entry, TimePoint now) const {
   ResolvedName name{entry.name.host, ResolvedName::State::Pending, {}};
   bool has_failed = false;
   for (const Half& half : entry.halves) {
-    if (half.is_usable(now, policy_.refresh))
+    if (half.is_usable(now, policy_.refresh)) {
       name.addresses.insert(name.addresses.end(), half.addresses.begin(), half.addresses.end());
-    else
+      if (name.via.empty()) name.via = half.via;
+    } else {
       has_failed = has_failed || half.last.has_value();
+    }
   }
   const bool pending = entry.has_pending_half();
   if (!name.addresses.empty()) {
@@ -379,6 +371,7 @@ ResolvedName WatchedNames::evaluate(const Entry& entry, TimePoint now) const {
     name.state = has_failed ? ResolvedName::State::Failed : ResolvedName::State::NoAddresses;
     name.reason = reason_of(entry);
   }
+  if (name.state == ResolvedName::State::Pending) name.via.clear();
   return name;
 }
 
@@ -395,10 +388,11 @@ bool WatchedNames::publish(Entry& entry, TimePoint now) {
   const bool same_state = name.state == entry.name.state;
   const bool same_set = is_same_set(name.addresses, entry.name.addresses);
   const bool same_order = name.addresses == entry.name.addresses;
+  const bool same_aliases = name.via == entry.name.via;
   if (is_unresolved(name.state)) ++names_failed_;
   if (is_unresolved(entry.name.state)) --names_failed_;
   entry.name = std::move(name);
-  if (same_state && same_set && (same_order || !entry.order_counts)) return false;
+  if (same_state && same_set && same_aliases && (same_order || !entry.order_counts)) return false;
   ++changes_;
   return true;
 }
@@ -415,25 +409,9 @@ std::optional<TimePoint> WatchedNames::next_wakeup() const {
   return next;
 }
 
-const ResolvedName* WatchedNames::find(std::string_view host) const {
-  const auto found = entries_.find(host);
-  return found == entries_.end() ? nullptr : &found->second->name;
-}
-
-bool WatchedNames::is_watched(std::string_view host, std::string_view ns) const {
-  const auto tenant = tenants_.find(ns);
-  if (tenant == tenants_.end()) return false;
-  if (tenant->second->refused.contains(host)) return true;
-  const auto found = entries_.find(host);
-  return found != entries_.end() && std::ranges::find(found->second->users, tenant->second.get()) !=
-                                        found->second->users.end();
-}
-
-std::vector<std::string> WatchedNames::namespaces_of(std::string_view host) const {
-  std::vector<std::string> namespaces;
-  if (const auto found = entries_.find(host); found != entries_.end())
-    for (const Tenant* tenant : found->second->users) namespaces.push_back(tenant->ns);
-  return namespaces;
+const ResolvedName* WatchedNames::find(std::string_view host, std::string_view ns) const {
+  const Entry* const entry = find_entry(host, ns);
+  return entry == nullptr ? nullptr : &entry->name;
 }
 
 std::vector<RefusedNames> WatchedNames::refused() const {
@@ -462,16 +440,15 @@ FamilyStatus WatchedNames::status_of(const Half& half, TimePoint now) const {
 
 std::vector<NameStatus> WatchedNames::status(TimePoint now) const {
   std::vector<NameStatus> names;
-  names.reserve(entries_.size());
-  for (const auto& [host, entry] : entries_) {
-    NameStatus& status = names.emplace_back(entry->name, std::vector<FamilyStatus>{}, "");
+  names.reserve(by_watch_.size());
+  for (const auto& [watch, entry] : by_watch_) {
+    NameStatus& status =
+        names.emplace_back(entry->name, std::vector<FamilyStatus>{}, entry->tenant.ns);
     for (const Half& half : entry->halves) status.families.push_back(status_of(half, now));
     if (entry->name.state != ResolvedName::State::NoAddresses) continue;
     for (FamilyStatus& family : status.families)
       if (family.last_error.empty()) family.last_error = kNoAddress;
   }
-  std::ranges::sort(names, {},
-                    [](const NameStatus& status) -> std::string_view { return status.name.host; });
   return names;
 }
 
@@ -479,7 +456,7 @@ ResolverCounters WatchedNames::counters() const {
   return {.lookups = lookups_,
           .failures = failures_,
           .changes = changes_,
-          .names = entries_.size(),
+          .names = by_watch_.size(),
           .in_flight = in_flight_,
           .names_failed = names_failed_,
           .names_refused = names_refused_};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names that endpoint sets use, and what is known of each: the engine without sockets, timers
 // or a clock.  Each family of a name is looked up and scheduled by itself, so that a server that
-// loses AAAA queries costs IPv4 nothing.
+// loses AAAA queries costs IPv4 nothing.  Each namespace has its own names: clients of two may get
+// different answers.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +58,13 @@ struct FamilyStatus {
 };
 struct NameStatus {
   registry::ResolvedName name;
-  std::vector<FamilyStatus> families;  // empty: the mesh answers, for namespace `ns`
+  std::vector<FamilyStatus> families;  // empty: the mesh answers
   std::string ns{};
+};
+// A name whose result has changed.
+struct ChangedName {
+  std::string ns;
+  registry::ResolvedName name;
 };
 
 struct ResolverCounters {
@@ -79,6 +85,7 @@ struct LookupId {
 };
 struct DueLookup {
   LookupId id;
+  std::string ns;
   std::string host;
 };
 
@@ -89,14 +96,9 @@ struct RefusedNames {
 };
 
 // Namespaces take turns: whichever has had no lookup for longest is next, however many names the
-// others have. A name that several namespaces use counts against the one with the fewest names.
+// others have.
 class WatchedNames {
  public:
-  enum class Watch : std::uint8_t {
-    Begun,    // nobody used the name before
-    Joined,   // another namespace, or the same one, uses it already
-    Refused,  // the namespace has too many names; looked up once it has fewer
-  };
   // The names to tell and the lookups to cancel after unwatch().
   struct Unwatched {
     std::vector<LookupId> cancelled;
@@ -107,52 +109,53 @@ class WatchedNames {
   WatchedNames(ResolverPolicy policy, std::uint64_t seed);
   ~WatchedNames();
 
-  Watch watch(std::string_view host, std::string_view ns, TimePoint now);
-  // The namespace uses it no more. Lookups of a name that nobody uses no longer count; the caller
-  // cancels them.
+  // Returns false if the namespace has too many names: looked up once it has fewer.
+  bool watch(std::string_view host, std::string_view ns, TimePoint now);
+  // The namespace uses it no more.  Its lookups no longer count; the caller cancels them.
   Unwatched unwatch(std::string_view host, std::string_view ns, TimePoint now);
   // Whether a mere change of the latest answer's order counts as a change, for a name that a
   // DNS_ROUND_ROBIN set uses (it answers with the first address).  No effect on other names.
-  void watch_order(std::string_view host, bool order_counts);
+  void watch_order(std::string_view host, std::string_view ns, bool order_counts);
   // Takes effect with each name's next lookup; budgets are those of the start.
   void set_policy(ResolverPolicy policy) { policy_ = policy; }
 
   // The lookups that are due and within all limits, the namespaces by turns; from now on in flight.
   std::vector<DueLookup> take_due(TimePoint now);
   // The end of a lookup.  The name, if what it resolves to has changed.
-  std::optional<registry::ResolvedName> finish(LookupId id, Answer&& answer, TimePoint now);
+  std::optional<ChangedName> finish(LookupId id, Answer&& answer, TimePoint now);
   // Names whose state changes by time alone: the last good answer became too old, or the other
   // family was waited for long enough.
-  std::vector<registry::ResolvedName> expire(TimePoint now);
+  std::vector<ChangedName> expire(TimePoint now);
   // All names whose last lookup failed are due within `spread`.
   void hasten_failed(TimePoint now, std::chrono::milliseconds spread);
+  // All names are due within `spread`.
+  void hasten_all(TimePoint now, std::chrono::milliseconds spread);
+  // The name is due at once; what a lookup under way finds is asked again.
+  void refresh(std::string_view host, std::string_view ns, TimePoint now);
 
   // The time when take_due or expire has work next, as far as time decides.
   std::optional<TimePoint> next_wakeup() const;
 
-  const registry::ResolvedName* find(std::string_view host) const;
-  // Whether the namespace uses `host`, looked up or refused.
-  bool is_watched(std::string_view host, std::string_view ns) const;
-  // The namespaces that use `host`, less those that are refused.
-  std::vector<std::string> namespaces_of(std::string_view host) const;
+  // Null: not looked up for the namespace.
+  const registry::ResolvedName* find(std::string_view host, std::string_view ns) const;
   std::vector<RefusedNames> refused() const;            // sorted by namespace
-  std::vector<NameStatus> status(TimePoint now) const;  // sorted by host
+  std::vector<NameStatus> status(TimePoint now) const;  // in no order
   ResolverCounters counters() const;
 
  private:
   struct Half;    // one family of a name
-  struct Entry;   // one name
+  struct Entry;   // one name of a namespace
   struct Tenant;  // one namespace
   using Deadline = std::pair<TimePoint, LookupId>;
 
   Half* find_half(LookupId id);
+  Entry* find_entry(std::string_view host, std::string_view ns) const;
   Tenant& tenant_of(std::string_view ns, TimePoint now);
-  void add_user(Entry& entry, Tenant& tenant, TimePoint now);
-  void charge(Entry& entry, TimePoint now);
   void forget(Entry& entry, std::vector<LookupId>& cancelled);
   void queue(Tenant& tenant, TimePoint now);
   void unqueue(Tenant& tenant);
   Duration shortest_refresh(const Tenant& tenant) const;
+  void refresh(Entry& entry, TimePoint when, TimePoint now);
   void record(Half& half, Answer&& answer, TimePoint now);
   void plan(const Entry& entry, Half& half, TimePoint now);
   void unplan(const Entry& entry, Half& half);
@@ -165,7 +168,6 @@ class WatchedNames {
   ResolverPolicy policy_;
   std::mt19937_64 random_;
   std::uint64_t last_watch_ = 0;
-  TextMap<std::unique_ptr<Entry>> entries_;
   std::unordered_map<std::uint64_t, Entry*> by_watch_;
   std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_;
   std::size_t sweep_tenants_at_ = 64;  // size of tenants_ at which those without names go

@@ -161,8 +161,8 @@ HttpResponse show_resolver(const DaemonParts& daemon) {
       json.StartObject();
       put(json, "host", status.name.host);
       put(json, "state", state_name(status.name.state));
-      put(json, "by", status.ns.empty() ? "upstream" : "mesh");
-      put(json, "namespace", status.ns);  // of names of the mesh, which each sees in its way
+      put(json, "by", status.families.empty() ? "mesh" : "upstream");
+      put(json, "namespace", status.ns);
       put_list(json, "addresses", status.name.addresses,
                [&](const IpAddress& address) { put(json, address.to_string()); });
       put(json, "lastError", status.name.reason);

@@ -74,7 +74,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       forwarding_(std::make_shared<ForwardShared>(config_.cache, forward_log_)),
       upstream_(config_, log),
       reach_(log),
-      resolution_(mesh_.registry, mesh_.feed),
+      resolution_(mesh_.registry, mesh_.publisher, mesh_.feed),
       query_logging_(log),
       workers_(log),
       kernel_(config_, mesh_.registry, workers_, log),
@@ -139,14 +139,16 @@ Result<void> Daemon::start() {
   tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
   query_settings_.read_files();
-  resolution_.set_local(query_settings_.local_names());
+  query_settings_.renew();
   update_state();
   if (auto opened = open_addresses(); !opened) return opened;
-  if (auto started = resolution_.start(&loop_, forwarding_, upstream_.current(), config_.cache);
+  if (auto started = resolution_.start(&loop_, forwarding_, upstream_.current(), config_.cache,
+                                       query_settings_.settings());
       !started)
     return started;
   // The cache knows by now which servers are asked.
   kept_.open_cache(forwarding_);
+  mesh_.publisher.set_listener([this] { resolution_.on_snapshot(); });
   kept_.open_registry();
   sources_.follow(config_);
   if (upgrade_.has_predecessor()) {
@@ -164,6 +166,7 @@ Result<void> Daemon::start() {
   mesh_.publisher.set_listener([this] {
     kernel_.on_published();
     workers_.on_snapshot();
+    resolution_.on_snapshot();
   });
   if (auto started = start_timers(); !started) return started;
   if (!upgrade_.has_predecessor()) upgrade_.listen_for_successor();
@@ -323,8 +326,7 @@ void Daemon::apply_query_settings() {
   query_settings_.renew();
   workers_.reconfigure(query_settings_.settings());
   kernel_.on_settings();
-  resolution_.set_local(query_settings_.local_names());
-  resolution_.recheck_all();
+  resolution_.reconfigure(query_settings_.settings());
 }
 
 // A next daemon that serves has the addresses.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The resolver engine of the daemon, with its lookups and its view of the names of the mesh.
+// The resolver engine of the daemon, with its lookups through the query path and its view of the
+// names of the mesh.
 #pragma once
 
 #include <uv.h>
@@ -7,12 +8,12 @@
 #include <memory>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/endpoint_lookups.hpp"
+#include "dnsd/daemon/endpoint_queries.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/daemon/registry_names.hpp"
-#include "dnsd/query/local_names.hpp"
 #include "registry/base/result.hpp"
 #include "registry/registry.hpp"
+#include "resolver/cares_lookup.hpp"
 #include "resolver/name_resolver.hpp"
 
 namespace meshdns::dnsd {
@@ -20,17 +21,22 @@ namespace meshdns::dnsd {
 // Control thread.
 class EndpointResolution {
  public:
-  // REQUIRES: both outlive it.
-  EndpointResolution(registry::Registry& registry, RegistryFeed& feed)
-      : feed_(feed), mesh_names_(registry) {}
+  // REQUIRES: all outlive it.
+  EndpointResolution(registry::Registry& registry, registry::Publisher& publisher,
+                     RegistryFeed& feed)
+      : publisher_(publisher), feed_(feed), mesh_names_(registry) {}
 
   // The feed's names are resolved from now on.
   Result<void> start(uv_loop_t* loop, std::shared_ptr<ForwardShared> forwarding,
-                     const UpstreamConfig& upstream, const CacheConfig& cache);
-  // For lookups from now on; those that failed are tried again.
+                     const UpstreamConfig& upstream, const CacheConfig& cache,
+                     const QuerySettings& settings);
+  // For lookups from now on; those that failed are tried again, and all of them when the servers
+  // are others.
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
-  // The names of the hosts file and of the overrides; null: there are none.
-  void set_local(std::shared_ptr<const LocalNames> names);
+  // All names may have other answers now.
+  void reconfigure(const QuerySettings& settings);
+  // A snapshot was published, maybe by the commit that is under way.  Nothing before start().
+  void on_snapshot();
   // Names of the mesh may have other answers now.  Nothing before start().
   void recheck_all();
   // Ends all lookups; the loop has to run on for their handles to close.
@@ -40,9 +46,12 @@ class EndpointResolution {
   const resolver::NameResolver& resolver() const { return *resolver_; }
 
  private:
+  registry::Publisher& publisher_;
   RegistryFeed& feed_;
   RegistryNames mesh_names_;
-  std::unique_ptr<EndpointLookups> lookups_;
+  UpstreamConfig upstream_;
+  std::unique_ptr<EndpointQueries> queries_;
+  std::unique_ptr<resolver::CaresLookups> lookups_;
   std::unique_ptr<resolver::NameResolver> resolver_;
 };
 

@@ -241,7 +241,7 @@ void RegistryFeed::follow(registry::CommitSummary&& summary) {
   for (const auto& use : summary.names_touched) resolver_->recheck(use.name, use.ns);
   for (const auto& ns : summary.namespaces_touched) resolver_->recheck_namespace(ns);
   if (summary.all_names_touched) resolver_->recheck_all();
-  for (const auto& name : summary.names_in_order) resolver_->watch_order(name, true);
+  for (const auto& use : summary.names_in_order) resolver_->watch_order(use.name, use.ns, true);
 }
 
 void RegistryFeed::tell_of_mesh_config() {

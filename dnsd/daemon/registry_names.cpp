@@ -21,13 +21,6 @@ using State = ResolvedName::State;
 // thousands of endpoints, and thousands of hosts may have its name as theirs.
 constexpr std::size_t kMaxAddresses = 256;
 
-// Whether somebody outside may be asked for the name.
-bool may_ask(const View& view, std::string_view name) {
-  if (!view.snapshot().authoritative || !is_in_cluster_domain(view, name)) return true;
-  return std::ranges::any_of(view.settings().fallthrough,
-                             [&](const std::string& zone) { return is_at_or_below(name, zone); });
-}
-
 // The addresses of one family, at most kMaxAddresses.
 class Taken {
  public:
@@ -89,12 +82,6 @@ State state_of(const View& view, const Decision& decision) {
   }
 }
 
-MeshAnswer leading_to(std::string_view target, std::vector<std::string> via) {
-  MeshAnswer answer{std::string(target)};
-  answer.result.via = std::move(via);
-  return answer;
-}
-
 // One more than the endpoint names of the service have, whose own addresses may come through
 // further services.
 std::uint8_t links_through(const Decision& decision) {
@@ -132,21 +119,27 @@ const registry::Client& RegistryNames::client_of(std::string_view ns) {
   return *clients_.emplace(ns, registry_.client_of(identity)).first->second;
 }
 
-MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host) {
+MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host, std::string_view name) {
   View view(*registry_.current(), client_of(ns));
   view.leave_out_users_of(host);
   MeshAnswer answer;
   answer.result.host = host;
   for (const wire::Type type : {wire::Type::A, wire::Type::Aaaa}) {
     AliasChain chain;
-    Decision decision = resolve_locally(
-        view, {.name = host, .type = type, .is_absolute = true, .local = local_.get()}, chain);
-    const std::string_view last = chain.empty() ? host : chain.last();
+    const Decision decision = resolve_locally(view,
+                                              {.name = name,
+                                               .type = type,
+                                               .is_target = name != host,
+                                               .is_absolute = true,
+                                               .local = local_.get()},
+                                              chain);
     answer.result.via.clear();
     for (std::size_t i = 0; i < chain.size(); ++i) answer.result.via.emplace_back(chain.target(i));
     if (decision.verdict == Verdict::Forward) {
-      if (may_ask(view, last)) return leading_to(last, std::move(answer.result.via));
-      decision = {.why = "a name of the cluster domain, which is not looked up outside"};
+      answer.is_outside = true;
+      answer.result.addresses.clear();
+      answer.result.state = State::Pending;
+      return answer;
     }
     add_family(view, decision, type, answer.result);
   }

@@ -28,7 +28,8 @@ class RegistryNames final : public resolver::MeshNames {
 
   // As if the services of the namespace that have `host` among their endpoints did not exist. Names
   // of the cluster domain are not looked up outside where meshdns is authoritative for it.
-  resolver::MeshAnswer find(std::string_view ns, std::string_view host) override;
+  resolver::MeshAnswer find(std::string_view ns, std::string_view host,
+                            std::string_view name) override;
   std::vector<std::string> names_of(std::string_view ns) const override {
     return registry_.endpoint_names_of(ns);
   }
@@ -36,9 +37,10 @@ class RegistryNames final : public resolver::MeshNames {
     return registry_.namespaces_with_endpoint_names();
   }
 
- private:
+  // A client of the namespace, with its default Sidecar.  Valid until the next commit.
   const registry::Client& client_of(std::string_view ns);
 
+ private:
   registry::Registry& registry_;
   std::shared_ptr<const LocalNames> local_;
   // Of the snapshot of this generation.

@@ -103,12 +103,4 @@ Forwarder::Route route_for(const UpstreamConfig& upstream, std::string_view wire
   return route;
 }
 
-std::vector<std::string> plain_servers_for(const UpstreamConfig& upstream, std::string_view host) {
-  const auto* const zone = zone_for(upstream, host);
-  std::vector<std::string> plain;
-  for (const auto& server : zone != nullptr ? zone->second : upstream.servers)
-    if (server.transport == UpstreamTransport::Plain) plain.push_back(server.address.to_string());
-  return plain;
-}
-
 }  // namespace meshdns::dnsd

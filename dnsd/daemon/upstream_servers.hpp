@@ -42,7 +42,4 @@ void add_link_routes(UpstreamConfig& upstream, const LinkRoutes& routes,
 // The servers for one name (lower-case wire form) and the zone that they are configured for.
 Forwarder::Route route_for(const UpstreamConfig& upstream, std::string_view wire_name);
 
-// The servers for one canonical host, longest zone first, as "ip:port"; DNS over TLS is left out.
-std::vector<std::string> plain_servers_for(const UpstreamConfig& upstream, std::string_view host);
-
 }  // namespace meshdns::dnsd

@@ -50,7 +50,7 @@ QueryHandler::Written QueryHandler::forward(QueryState& state, const View& view,
 QueryHandler::Written QueryHandler::forward_question(QueryState& state, const View& view,
                                                      Buffer buffer) {
   const Cache::Hit hit = parts_.upstream.answer(*state.query, frame_of(state, buffer),
-                                                parts_.clock.now(), rotation_.next());
+                                                parts_.clock.now(), next_rotation());
   if (hit.refresh_due) parts_.upstream.refresh(request_of(state));
   state.source = hit.freshness == Freshness::Stale ? AnswerSource::Stale : AnswerSource::Cache;
   if (hit.size != 0 && hit.rcode == Rcode::NxDomain && knows_name(state, view))
@@ -170,7 +170,7 @@ std::size_t QueryHandler::relay(QueryState& state, const CachedMessage& message,
                                 Freshness freshness, Buffer buffer) {
   if (!state.chain.empty() || state.without_ipv6) return compose(state, message, freshness, buffer);
   const std::size_t size = message.write_reply(*state.query, frame_of(state, buffer),
-                                               parts_.clock.now(), rotation_.next(), freshness);
+                                               parts_.clock.now(), next_rotation(), freshness);
   return count_reply(state, buffer, message.rcode(), size);
 }
 
@@ -189,7 +189,7 @@ std::size_t QueryHandler::compose(QueryState& state, const CachedMessage& messag
   ForwardedPart part{.message = message,
                      .freshness = freshness,
                      .now = now,
-                     .rotation = rotation_.next(),
+                     .rotation = next_rotation(),
                      .dns64 = nullptr,
                      .max_translated_ttl = 0};
   if (state.without_ipv6) {

@@ -228,12 +228,12 @@ std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& sna
   const wire::Class qclass = state.query->qclass;
   if (qclass != wire::Class::In && qclass != wire::Class::Chaos)
     return refuse(state, "only classes IN and CH are served", buffer);
-  const registry::Client* const client = snapshot.client_at(state.reply_to->client.address);
+  const registry::Client* const client = find_client(snapshot, *state.reply_to);
   if (client == nullptr) return refuse_unknown(state, buffer);
   client_ = client;
   if (qclass == wire::Class::Chaos) return answer_class_chaos(state, snapshot, *client, buffer);
   View view(snapshot, *client, likely_);
-  view.limit_work(kMaxWork);
+  limit_view(view, *state.reply_to);
   if (kernel_) [[unlikely]] {
     reads_.clear();
     view.note_reads(&reads_);
@@ -271,7 +271,7 @@ std::size_t QueryHandler::resolve(QueryState& state, const View& view, Buffer bu
     const bool forwarded = decision.verdict == Verdict::Forward;
     if (at_question && !(forwarded && state.chain.empty())) state.authoritative = true;
 
-    begin_walk(state, view, decision);
+    if (!parts_.asker) begin_walk(state, view, decision);
     if (decision.verdict == Verdict::NxDomain && state.walk.is_active()) {
       walk_on(state, view);
       continue;
@@ -398,6 +398,19 @@ std::size_t QueryHandler::fail(QueryState& state, wire::Ede code, std::string_vi
 
 // --- facts about a query -------------------------------------------------------------------------
 
+const registry::Client* QueryHandler::find_client(const Snapshot& snapshot,
+                                                  const ReplyTo& reply_to) const {
+  if (parts_.asker) [[unlikely]]
+    return parts_.asker(reply_to).client;
+  return snapshot.client_at(reply_to.client.address);
+}
+
+void QueryHandler::limit_view(View& view, const ReplyTo& reply_to) const {
+  view.limit_work(kMaxWork);
+  if (parts_.asker) [[unlikely]]
+    view.leave_out_users_of(parts_.asker(reply_to).endpoint_name);
+}
+
 Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) const {
   Asked asked = asked_of(*state.query, odd_name);
   asked.server_addresses = server_addresses(*state.reply_to);
@@ -405,6 +418,7 @@ Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) con
   asked.served = settings_.served.get();
   asked.is_walking = state.walk.is_active();
   if (settings_.dns64) asked.dns64 = &*settings_.dns64;
+  asked.is_absolute = parts_.asker != nullptr;
   return asked;
 }
 

@@ -39,6 +39,12 @@
 
 namespace meshdns::dnsd {
 
+// The client of a question whose source address does not tell it.
+struct Asker {
+  const registry::Client* client = nullptr;  // never null
+  std::string_view endpoint_name = {};       // View::leave_out_users_of()
+};
+
 // The parts that a handler uses.  REQUIRES: all outlive it.
 struct QueryHandlerParts {
   registry::Publisher& publisher;
@@ -48,6 +54,9 @@ struct QueryHandlerParts {
   QueryLog* log = nullptr;  // null = off
   // The idle timeout of TCP connections now, for RFC 7828; empty = the option is not answered.
   std::function<std::chrono::milliseconds()> tcp_idle_timeout;
+  // Null: the client of the source address asks.  Valid until the next snapshot.  Such a client has
+  // no search list, and gets records in the order that they have.
+  std::function<Asker(const ReplyTo&)> asker = {};
 };
 
 // The worker's thread only, unless said otherwise.
@@ -130,6 +139,12 @@ class QueryHandler final : public QuerySink {
   std::span<const IpAddress> server_addresses(const ReplyTo& reply_to) const;
   ReplyOptions options(const QueryState& state) const;
   DescribeForwarding describe_forwarding() const;
+
+  // Null: unknown to the registry.
+  const registry::Client* find_client(const registry::Snapshot& snapshot,
+                                      const ReplyTo& reply_to) const;
+  void limit_view(registry::View& view, const ReplyTo& reply_to) const;
+  std::uint32_t next_rotation() { return parts_.asker ? 0 : rotation_.next(); }
 
   // --- forwarding ---
   Written forward(QueryState& state, const registry::View& view, Buffer buffer);

@@ -72,11 +72,11 @@ void QueryHandler::on_outcome(std::uint64_t number, const Outcome& outcome) {
     held.state.upstream = outcome.upstream;
     // The registry may have changed meanwhile: what it says now counts.
     const registry::Snapshot& snapshot = reader_.current();
-    const registry::Client* const client = snapshot.client_at(held.reply_to.client.address);
+    const registry::Client* const client = find_client(snapshot, held.reply_to);
     if (client == nullptr) return refuse_unknown(held.state, buffer);
     client_ = client;
     View view(snapshot, *client);
-    view.limit_work(kMaxWork);
+    limit_view(view, held.reply_to);
     const Written written = use(held.state, view, *outcome.message, outcome.freshness, buffer);
     return written ? *written : resolve(held.state, view, buffer);
   });
@@ -95,6 +95,7 @@ void QueryHandler::decide_again(std::uint64_t number) {
 
 void QueryHandler::on_snapshot() {
   if (stopped_) return;
+  reader_.current();  // a handler that nobody asks must not keep the one before
   for (const std::uint64_t number : held_.awaiting_snapshot(HeldQueries::kAll))
     decide_again(number);
   arm_timer();
@@ -103,7 +104,7 @@ void QueryHandler::on_snapshot() {
 void QueryHandler::expire() {
   for (const std::uint64_t number : held_.awaiting_snapshot(parts_.clock.now()))
     continue_held(number, [&](HeldQuery& held, Buffer buffer) {
-      client_ = reader_.current().client_at(held.reply_to.client.address);
+      client_ = find_client(reader_.current(), held.reply_to);
       return fail(held.state, wire::Ede::NoReachableAuthority,
                   "the names of the host's endpoints could not be resolved in time", buffer);
     });

@@ -5,12 +5,18 @@ namespace meshdns::dnsd {
 
 Cache::Hit ForwarderUpstreams::answer(const wire::QueryMessage& query, const ReplyFrame& frame,
                                       Millis now, std::uint32_t rotation) {
-  return shared_->cache.answer(query, frame, now, rotation);
+  if (stale_ == StaleAnswers::Used) return shared_->cache.answer(query, frame, now, rotation);
+  Cache::Hit hit;
+  hit.message = find(CacheKey(question_of(query), query.has_edns && query.edns.dnssec_ok,
+                              query.checking_disabled),
+                     now)
+                    .message;
+  return hit;
 }
 
 Upstreams::Known ForwarderUpstreams::find(const CacheKey& key, Millis now) {
   if (MessageRef fresh = shared_->cache.find(key, now)) return {std::move(fresh), Freshness::Fresh};
-  if (!shared_->cache.is_refresh_paused(key, now)) return {};
+  if (stale_ == StaleAnswers::Unused || !shared_->cache.is_refresh_paused(key, now)) return {};
   return {shared_->cache.find_stale(key, now), Freshness::Stale};
 }
 

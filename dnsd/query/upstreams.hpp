@@ -3,6 +3,7 @@
 // query path need no sockets.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -38,12 +39,17 @@ class Upstreams {
   virtual void close() = 0;
 };
 
+// Whether cache entries that are past their time are answers.  The forwarder has a setting of its
+// own.
+enum class StaleAnswers : std::uint8_t { Used, Unused };
+
 // The worker's own forwarder and the cache that all share.
 class ForwarderUpstreams final : public Upstreams {
  public:
   // REQUIRES: `forwarder` outlives this; `shared` is the argument of its constructor.
-  ForwarderUpstreams(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared)
-      : forwarder_(forwarder), shared_(std::move(shared)) {}
+  ForwarderUpstreams(Forwarder& forwarder, std::shared_ptr<ForwardShared> shared,
+                     StaleAnswers stale = StaleAnswers::Used)
+      : forwarder_(forwarder), shared_(std::move(shared)), stale_(stale) {}
 
   Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
                     std::uint32_t rotation) override;
@@ -56,6 +62,7 @@ class ForwarderUpstreams final : public Upstreams {
  private:
   Forwarder& forwarder_;
   std::shared_ptr<ForwardShared> shared_;
+  StaleAnswers stale_;
 };
 
 }  // namespace meshdns::dnsd

@@ -59,7 +59,7 @@ std::string_view to_string(Match::How how) {
   return "";
 }
 
-// What is split is left out part by part.
+// A service with parts is left out part by part.
 bool View::has_endpoint_name(const ServiceRecord& record) const {
   return record.ns == client_.ns && record.details && record.parts() == nullptr &&
          std::ranges::find(record.details->resolved_names, endpoint_name_) !=

@@ -211,7 +211,7 @@ def test_shows_the_names_that_are_kept_resolved(workspace):
     assert well["addresses"] == ["192.0.2.1"] and well["lastError"] == "" and not well["stale"]
     assert well["nextRefreshInMs"] <= well["expiresInMs"] <= 2000
     upstream.set(rules=[{"drop": True}])
-    eventually(lambda: ipv4()["stale"] and ipv4()["expiresInMs"] <= 0 and "no answer" in ipv4()["lastError"], 20.0, 0.1)
+    eventually(lambda: ipv4()["stale"] and ipv4()["expiresInMs"] <= 0 and "answered in time" in ipv4()["lastError"], 20.0, 0.1)
     assert ipv4()["addresses"] == ["192.0.2.1"]
 
 

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import random
 import re
 import threading
 import time
@@ -11,7 +12,8 @@ import pytest
 
 from harness.kube_api import make_certificates
 from harness.ports import free_port
-from harness.preset import IS_RELEASE, ONE_THREAD, at_most
+from harness.preset import IS_RELEASE, ONE_THREAD, at_most, fewer
+from harness.seed import seed
 from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually
 
@@ -77,8 +79,107 @@ def test_the_failure_that_a_server_tells_is_named(workspace):
     daemon = workspace.daemon({"admin": admin()}, upstreams=[upstream])
     for rcode in ("SERVFAIL", "REFUSED", "NOTIMP"):
         name = f"{rcode.lower()}.example.net"
-        eventually(lambda n=name, r=rcode: resolver_page(daemon)[n]["lastError"].startswith(f"{r} (asked "), 5)
+        eventually(lambda n=name, r=rcode: resolver_page(daemon)[n]["lastError"].startswith(r), 5)
         assert daemon.ask(f"{rcode.lower()}.example.org.", "A").rcode == "SERVFAIL"
+
+
+def random_names(draw):
+    """Records, rules and names of an upstream: half of the names are aliases, of each other and of names of this side."""
+    local = ["vip.mesh.example", "static.mesh.example", "x.any.mesh.example", "dns.mesh.example", "hidden.mesh.example",
+             "web.default.svc.cluster.local", "out.default.svc.cluster.local", "gone.default.svc.cluster.local",
+             "localhost", "dev.override.test", "blocked.override.test", "refused.override.test", "printer.lan",
+             "db.corp.example"]
+    names = [f"n{i}.example.net" for i in range(fewer(60))]
+    records, rules = [f"{name}. 60 A 203.0.113.66" for name in local], []
+    for i, name in enumerate(names):
+        kind = draw.choice(["address", "address", "both", "none", "text", "rcode", "truncated", "no_edns"] + ["alias"] * 8)
+        if kind == "alias":
+            records.append(f"{name}. 60 CNAME {draw.choice(local + names[i + 1:])}.")
+            continue
+        if kind in ("address", "both", "truncated", "no_edns"):
+            records.append(f"{name}. 60 A 192.0.2.{i + 1}")
+        if kind == "both":
+            records.append(f"{name}. 60 AAAA 2001:db8::{i + 1}")
+        if kind == "text":
+            records.append(f"{name}. 60 TXT text")
+        if kind == "rcode":
+            rules.append({"match": f"{name}.", "rcode": draw.choice(["SERVFAIL", "REFUSED", "NOTIMP"])})
+        if kind == "truncated":
+            rules.append({"match": f"{name}.", "transport": "udp", "truncate": True})
+        if kind == "no_edns":
+            rules.append({"match": f"{name}.", "formerr_on_edns": True})
+    return records, rules, names + local
+
+
+def test_an_endpoint_name_has_the_addresses_that_a_client_gets(workspace):
+    records, rules, names = random_names(random.Random(seed()))
+    upstream = workspace.upstream(records, rules)
+    corp = workspace.upstream(["db.corp.example. 60 A 10.1.2.3"])
+    hosts = workspace.path / "hosts"
+    hosts.write_text("10.5.5.5 printer.lan\n")
+    static = virtual("bank", "static.mesh.example", "240.0.0.1")
+    static["spec"]["endpoints"] = [{"address": "10.9.0.1"}, {"address": "10.9.0.2"}]
+    del static["spec"]["addresses"]
+    hidden = virtual("bank", "hidden.mesh.example", "240.0.0.2")
+    hidden["spec"]["exportTo"] = ["."]
+    wildcard = virtual("bank", "any.mesh.example", "240.0.0.3")
+    wildcard["spec"]["hosts"] = ["*.any.mesh.example"]
+    workspace.write("mesh.yaml", static, hidden, wildcard, virtual("bank", "vip.mesh.example", "240.0.0.4"),
+                    entry("bank", "dns.mesh.example", ["n0.example.net"]),
+                    {"kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}},
+                    {"kind": "Service", "metadata": {"name": "out"}, "spec": {"type": "ExternalName", "externalName": names[0]}})
+    own = virtual("toys", "vip.mesh.example", "240.0.0.5")
+    own["spec"]["exportTo"] = ["."]
+    sidecar = {"kind": "Sidecar", "metadata": {"name": "default", "namespace": "toys"},
+               "spec": {"egress": [{"hosts": ["./*", "*/static.mesh.example", "default/*"]}]}}
+    workspace.write("toys.yaml", own, sidecar)
+    namespaces = ("default", "toys")
+    workspace.write("entries.yaml", *[entry(ns, f"e{i}.{ns}.example", [name]) for ns in namespaces
+                                      for i, name in enumerate(names)])
+    change = {"hosts": {"file": str(hosts)}, "upstream": {"zones": {"corp.example": [corp.server]}},
+              "overrides": {"override.test": ["192.0.2.250"], "blocked.override.test": "nxdomain",
+                            "refused.override.test": "refused"}}
+    clients = [(ns, workspace.daemon({**change, "client": {"default": {"namespace": ns}}}, upstreams=[upstream]))
+               for ns in namespaces]
+
+    def agree():
+        differing = {}
+        for ns, daemon in clients:
+            for i, name in enumerate(names):
+                for rtype in ("A", "AAAA"):
+                    asked = sorted(daemon.ask(f"{name}.", rtype).addresses())
+                    held = sorted(daemon.ask(f"e{i}.{ns}.example.", rtype).addresses())
+                    if asked != held:
+                        differing[f"{ns}: {name} {rtype}"] = (asked, held)
+        assert not differing, f"seed {seed()}: {differing}"
+
+    eventually(agree, 15)
+
+
+def test_lookups_are_in_no_account_of_clients(workspace):
+    upstream = workspace.upstream([f"n{i}.example.net. 1 A 192.0.2.{i + 1}" for i in range(20)])
+    workspace.write("resources.yaml", *[entry("default", f"e{i}.example.org", [f"n{i}.example.net"]) for i in range(20)])
+    daemon = workspace.daemon({"admin": admin(), "log": {"queries": {"class": "all"}},
+                               "server": {"allow": ["127.0.0.1/32"], "rate_limit": {"responses_per_second": 1000}},
+                               "dns64": {"prefix": "64:ff9b::/96"}}, upstreams=[upstream])
+
+    def metrics():
+        return dict(line.rsplit(" ", 1) for line in daemon.get("/metrics")[1].splitlines() if not line.startswith("#"))
+
+    def lookups():
+        return float(metrics()["meshdns_resolver_lookups_total"])
+
+    def requests():
+        return sum(float(value) for key, value in metrics().items() if key.startswith("meshdns_dns_requests_total"))
+
+    eventually(lambda: daemon.ask("e19.example.org.", "A").addresses() == ["192.0.2.20"], 5)
+    before, asked = lookups(), requests()
+    eventually(lambda: lookups() >= before + 40, 10)
+    assert requests() == asked
+    assert daemon.ask("e1.example.org.", "AAAA").addresses() == []
+    assert "n1.example.net" not in daemon.get("/top")[1]
+    assert "e19.example.org" in workspace.log()
+    assert "n19.example.net" not in workspace.log()
 
 
 def control_seconds(daemon):

@@ -49,8 +49,8 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
       registry_(config_.mesh),
       publisher_(registry_.current()),
       feed_(registry_, log_),
-      mesh_names_(registry_),
       local_names_(log_),
+      resolution_(registry_, publisher_, feed_),
       forwarding_(
           std::make_shared<ForwardShared>(config_.cache, static_cast<ForwardListener&>(*this))),
       clock_(loop.get()),
@@ -61,29 +61,25 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
   });
   registry_.set_clients(client_settings(config_));
   registry_.set_state(is_authority(config_), true, false);
-  auto lookups = EndpointLookups::open(loop.get(), forwarding_, upstream_config_, config_.cache);
-  if (!lookups) throw std::runtime_error(lookups.error().message);
-  lookups_ = std::move(*lookups);
-  resolver_ = std::make_unique<resolver::NameResolver>(
-      loop.get(), *lookups_, resolver::ResolverPolicy{},
-      [] { return std::chrono::steady_clock::now(); }, feed_, &mesh_names_);
-  feed_.set_resolver(resolver_.get());
   local_names_.read(config_);
-  mesh_names_.set_local(local_names_.names());
   QuerySettings settings = QuerySettings::from(config_);
   settings.local = local_names_.names();
+  if (auto started =
+          resolution_.start(loop.get(), forwarding_, upstream_config_, config_.cache, settings);
+      !started)
+    throw std::runtime_error(started.error().message);
   handler_.emplace(QueryHandlerParts{publisher_, upstream_, *this, clock_, nullptr, {}},
                    std::move(settings));
-  publisher_.set_listener([this] { is_snapshot_new_ = true; });
+  publisher_.set_listener([this] {
+    is_snapshot_new_ = true;
+    resolution_.on_snapshot();
+  });
 }
 
 InProcessDaemon::~InProcessDaemon() {
   publisher_.set_listener({});
   handler_->on_stop();
-  feed_.set_resolver(nullptr);
-  resolver_.reset();
-  lookups_->close();
-  lookups_.reset();
+  resolution_.close();
   loop_.run_for({});
 }
 

@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/endpoint_lookups.hpp"
+#include "dnsd/daemon/endpoint_resolution.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
-#include "dnsd/daemon/registry_names.hpp"
 #include "dnsd/forward/forward_listener.hpp"
 #include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
@@ -25,7 +24,6 @@
 #include "dnsd/query/upstreams.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
-#include "resolver/name_resolver.hpp"
 #include "tests/in_process/fake_loop.hpp"
 
 namespace meshdns::dnsd::test {
@@ -65,10 +63,8 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
   registry::Registry registry_;
   registry::Publisher publisher_;
   RegistryFeed feed_;
-  RegistryNames mesh_names_;
   LocalNamesFollower local_names_;
-  std::unique_ptr<EndpointLookups> lookups_;
-  std::unique_ptr<resolver::NameResolver> resolver_;
+  EndpointResolution resolution_;
   std::shared_ptr<ForwardShared> forwarding_;
   LoopClock clock_;
   Forwarder forwarder_;

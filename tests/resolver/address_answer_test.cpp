@@ -75,8 +75,8 @@ TEST(AddressAnswerTest, IgnoresRecordsThatAreNotOnTheChain) {
   EXPECT_EQ(read(message), "addresses ttl 60 192.0.2.1");
 }
 
-TEST(AddressAnswerTest, EightLinksAreFollowedAndNineAreNot) {
-  for (const int links : {1, 7, 8, 9, 10}) {
+TEST(AddressAnswerTest, SixtyFourLinksAreFollowedAndMoreAreNot) {
+  for (const int links : {1, 9, 63, 64, 65, 66}) {
     MessageBuilder message(kHost, kA);
     std::string owner = kHost;
     for (int i = 0; i < links; ++i) {
@@ -85,7 +85,7 @@ TEST(AddressAnswerTest, EightLinksAreFollowedAndNineAreNot) {
       owner = target;
     }
     message.answer(owner, kA, 60, v4("192.0.2.1"));
-    EXPECT_EQ(read(message).starts_with("addresses"), links <= 8) << links;
+    EXPECT_EQ(read(message).starts_with("addresses"), links <= 64) << links;
   }
 }
 
@@ -93,7 +93,7 @@ TEST(AddressAnswerTest, AnAliasLoopFails) {
   MessageBuilder message(kHost, kA);
   message.answer(kHost, kCname, 60, name_bytes("b.example.org"))
       .answer("b.example.org", kCname, 60, name_bytes(kHost));
-  EXPECT_EQ(read(message), "failed: the chain of aliases has more than 8 links");
+  EXPECT_EQ(read(message), "failed: the chain of aliases is a loop or too long");
 }
 
 TEST(AddressAnswerTest, NegativeAnswersTakeTheSoasLesserTtl) {

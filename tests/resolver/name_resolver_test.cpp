@@ -10,8 +10,7 @@
 #include <map>
 #include <string_view>
 
-#include "resolver/cares_lookup.hpp"
-#include "tests/resolver/scripted_server.hpp"
+#include "tests/resolver/message_builder.hpp"
 
 namespace meshdns::resolver {
 namespace {
@@ -39,10 +38,11 @@ class FakeLookups final : public Lookups {
     LookupCallback callback;
   };
 
-  std::unique_ptr<Lookup> start(const std::string& host, Family family,
+  std::unique_ptr<Lookup> start(const std::string& ns, const std::string& host, Family family,
                                 LookupCallback callback) override {
     ++started;
-    return std::make_unique<Flight>(*this, host + " " + std::string(to_string(family)),
+    const std::string question = host + " " + std::string(to_string(family));
+    return std::make_unique<Flight>(*this, ns == kNs ? question : ns + ": " + question,
                                     std::move(callback));
   }
   // Ends the oldest lookup of `host`, as c-ares would from the loop.
@@ -82,18 +82,18 @@ class RecordingListener final : public ResolverListener {
 // Answers the names that a test gives it, in every namespace; all others lead outside.
 class FakeMesh final : public MeshNames {
  public:
-  MeshAnswer find(std::string_view, std::string_view host) override {
+  MeshAnswer find(std::string_view, std::string_view, std::string_view name) override {
     ++asked;
-    const auto known = answers.find(std::string(host));
-    return known == answers.end() ? MeshAnswer{std::string(host)} : known->second;
+    const auto known = answers.find(std::string(name));
+    return known == answers.end() ? MeshAnswer{.is_outside = true} : known->second;
   }
   std::vector<std::string> names_of(std::string_view) const override { return names; }
   std::vector<std::string> namespaces() const override { return {std::string(kNs)}; }
   void know(const std::string& host, const char* address) {
-    answers[host] = {"", {host, ResolvedName::State::Resolved, {*IpAddress::parse(address)}}};
+    answers[host] = {false, {host, ResolvedName::State::Resolved, {*IpAddress::parse(address)}}};
   }
   void lead(const std::string& host, const std::string& target) {
-    answers[host] = {target};
+    answers[host] = {.is_outside = true};
     answers[host].result.via = {target};
   }
   std::map<std::string, MeshAnswer> answers;
@@ -119,7 +119,6 @@ class NameResolverTest : public testing::Test {
  public:
   ~NameResolverTest() override {
     resolver_.reset();
-    cares_.reset();
     uv_run(&loop_, UV_RUN_DEFAULT);
     EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
   }
@@ -130,13 +129,6 @@ class NameResolverTest : public testing::Test {
     resolver_ = std::make_unique<NameResolver>(
         &loop_, lookups, policy, [this] { return now_ + milliseconds(uv_now(&loop_)); }, listener_,
         &mesh_);
-  }
-  void open_cares(const std::string& server) {
-    CaresOptions options;
-    options.servers_for = [server](std::string_view) { return std::vector{server}; };
-    options.timeout = milliseconds{500};
-    cares_ = std::move(*CaresLookups::open(&loop_, std::move(options)));
-    open(*cares_);
   }
   static std::chrono::nanoseconds elapsed() {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(uv_hrtime()));
@@ -169,7 +161,6 @@ class NameResolverTest : public testing::Test {
   FakeLookups fake_;
   RecordingListener listener_;
   FakeMesh mesh_;
-  std::unique_ptr<CaresLookups> cares_;
   std::unique_ptr<NameResolver> resolver_;
 };
 
@@ -192,7 +183,7 @@ TEST_F(NameResolverTest, UnwatchCancelsWhatIsInFlight) {
   resolver_->watch("db.example.org", kNs);
   turn();
   resolver_->unwatch("db.example.org", kNs);
-  EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
+  EXPECT_EQ(resolver_->find("db.example.org", kNs), nullptr);
   turn();
   EXPECT_THAT(fake_.in_flight(), IsEmpty());
   EXPECT_THAT(listener_.events, IsEmpty());
@@ -261,22 +252,21 @@ TEST_F(NameResolverTest, TellsManyResultsInFewBatches) {
   EXPECT_LE(listener_.batches, static_cast<std::size_t>(2 + took / 50));
 }
 
-TEST_F(NameResolverTest, TellsEachNamespaceByItself) {
+TEST_F(NameResolverTest, LooksUpForEachNamespaceByItself) {
   open(fake_);
   resolver_->watch("db.example.org", kNs);
   resolver_->watch("db.example.org", "bank");
   turn();
-  EXPECT_THAT(fake_.in_flight(), SizeIs(2));
+  EXPECT_THAT(fake_.in_flight(), SizeIs(4));
   fake_.end("db.example.org A", answer_with("192.0.2.1"));
   fake_.end("db.example.org AAAA", no_data());
   turn();
-  EXPECT_THAT(listener_.events, testing::UnorderedElementsAre("db.example.org 192.0.2.1",
-                                                              "bank: db.example.org 192.0.2.1"));
-  // A namespace that begins to use a known name is told at once, alone.
-  resolver_->watch("db.example.org", "toys");
+  EXPECT_THAT(listener_.events, ElementsAre("db.example.org 192.0.2.1"));
+  fake_.end("bank: db.example.org A", answer_with("192.0.2.2"));
+  fake_.end("bank: db.example.org AAAA", no_data());
   turn();
-  EXPECT_EQ(listener_.events.back(), "toys: db.example.org 192.0.2.1");
-  EXPECT_THAT(listener_.events, SizeIs(3));
+  EXPECT_EQ(listener_.events.back(), "bank: db.example.org 192.0.2.2");
+  EXPECT_THAT(listener_.events, SizeIs(2));
 }
 
 TEST_F(NameResolverTest, TellsThatNamesBeyondTheLimitHaveFailed) {
@@ -357,34 +347,61 @@ TEST_F(NameResolverTest, ANameThatTheMeshTakesOverIsLookedUpNoLonger) {
   EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
 }
 
-TEST_F(NameResolverTest, NamesThatLeadToOneTargetShareItsLookup) {
+// A name of the mesh that is an alias to the outside.
+TEST_F(NameResolverTest, ANameIsLookedUpAgainWhenItsAliasLeadsElsewhere) {
   open(fake_);
-  mesh_.lead("one.shop", "db.example.org");
-  mesh_.lead("two.shop", "db.example.org");
-  for (const char* name : {"one.shop", "two.shop", "db.example.org"}) resolver_->watch(name, kNs);
+  mesh_.lead("one.shop", "a.example.org");
+  resolver_->watch("one.shop", kNs);
   turn();
-  EXPECT_THAT(fake_.in_flight(), ElementsAre("db.example.org A", "db.example.org AAAA"));
-  fake_.end("db.example.org A", answer_with("192.0.2.1"));
-  fake_.end("db.example.org AAAA", no_data());
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("one.shop A", "one.shop AAAA"));
+  fake_.end("one.shop A", answer_with("192.0.2.1"));
+  fake_.end("one.shop AAAA", no_data(seconds{60}));
   turn();
-  EXPECT_THAT(listener_.events,
-              testing::UnorderedElementsAre("one.shop 192.0.2.1", "two.shop 192.0.2.1",
-                                            "db.example.org 192.0.2.1"));
-  resolver_->unwatch("db.example.org", kNs);
-  resolver_->unwatch("one.shop", kNs);
-  EXPECT_NE(resolver_->find("db.example.org"), nullptr);
-  resolver_->unwatch("two.shop", kNs);
-  EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
+  EXPECT_THAT(fake_.in_flight(), IsEmpty());
+  mesh_.lead("one.shop", "b.example.org");
+  resolver_->recheck("one.shop", kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("one.shop A", "one.shop AAAA"));
 }
 
-TEST_F(NameResolverTest, ATargetOutlivesTheNamesThatLeadToIt) {
+Answer through(const std::string& alias, Answer answer) {
+  answer.via = {alias};
+  return answer;
+}
+
+TEST_F(NameResolverTest, AnAliasOutsideThatLeadsBackGetsTheMeshsWord) {
   open(fake_);
-  mesh_.lead("one.shop", "db.example.org");
-  for (const char* name : {"db.example.org", "one.shop"}) resolver_->watch(name, kNs);
-  resolver_->unwatch("one.shop", kNs);
-  EXPECT_NE(resolver_->find("db.example.org"), nullptr);
-  resolver_->unwatch("db.example.org", kNs);
-  EXPECT_EQ(resolver_->find("db.example.org"), nullptr);
+  mesh_.know("vip.example.org", "10.0.0.1");
+  resolver_->watch("out.example.net", kNs);
+  turn();
+  fake_.end("out.example.net A", through("vip.example.org", answer_with("10.0.0.1")));
+  fake_.end("out.example.net AAAA", through("vip.example.org", no_data(seconds{60})));
+  turn();
+  EXPECT_THAT(listener_.events, ElementsAre("out.example.net 10.0.0.1"));
+  // At once, and without a lookup.
+  mesh_.know("vip.example.org", "10.0.0.2");
+  resolver_->recheck("out.example.net", kNs);
+  turn();
+  EXPECT_THAT(listener_.events,
+              ElementsAre("out.example.net 10.0.0.1", "out.example.net 10.0.0.2"));
+  EXPECT_EQ(resolver_->status()[0].name.addresses[0].to_string(), "10.0.0.2");
+  // The mesh does not answer any more: the next lookup tells.
+  mesh_.answers.clear();
+  resolver_->recheck("out.example.net", kNs);
+  turn();
+  EXPECT_THAT(fake_.in_flight(), ElementsAre("out.example.net A", "out.example.net AAAA"));
+}
+
+TEST_F(NameResolverTest, RetryAllAsksForAllNamesSoon) {
+  open(fake_);
+  resolver_->watch("db.example.org", kNs);
+  turn();
+  fake_.end("db.example.org A", answer_with("192.0.2.1", seconds{3'600}));
+  resolver_->retry_all();
+  EXPECT_TRUE(run_until([this] { return fake_.started == 3; }, milliseconds{10'000}));
+  // The answer of a lookup under way may have come from the servers before.
+  fake_.end("db.example.org AAAA", no_data(seconds{3'600}));
+  EXPECT_TRUE(run_until([this] { return fake_.started == 4; }, milliseconds{10'000}));
 }
 
 TEST_F(NameResolverTest, SaysWhyANameHasNoAddress) {
@@ -416,52 +433,6 @@ TEST_F(NameResolverTest, RetryFailedAsksAgainSoon) {
   EXPECT_THAT(fake_.in_flight(), IsEmpty());
   resolver_->retry_failed();
   EXPECT_TRUE(run_until([this] { return fake_.flights.size() == 2; }, milliseconds{3'000}));
-}
-
-TEST_F(NameResolverTest, FollowsAChangeAtTheServerWithinItsTtl) {
-  const char* current = "192.0.2.1";
-  ScriptedServer server(&loop_, [&](const ReceivedQuery& query) -> std::vector<Bytes> {
-    if (query.qtype != kA) return {reply_to(query).soa(1, 1).bytes()};
-    return {reply_to(query).answer(query.qname, kA, 1, address_bytes(current)).bytes()};
-  });
-  open_cares(server.address());
-  resolver_->watch("db.example.org", kNs);
-  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 1; }, milliseconds{2'000}));
-  EXPECT_EQ(listener_.events[0], "db.example.org 192.0.2.1");
-  current = "192.0.2.2";
-  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 2; }, milliseconds{1'500}));
-  EXPECT_EQ(listener_.events[1], "db.example.org 192.0.2.2");
-}
-
-TEST_F(NameResolverTest, ADeadServerIsSaidAndItsReturnIsSeen) {
-  bool dead = true;
-  ScriptedServer server(&loop_, [&](const ReceivedQuery& query) -> std::vector<Bytes> {
-    if (dead) return {};
-    if (query.qtype != kA) return {reply_to(query).soa(1, 1).bytes()};
-    return {reply_to(query).answer(query.qname, kA, 60, address_bytes("192.0.2.1")).bytes()};
-  });
-  open_cares(server.address());
-  resolver_->watch("db.example.org", kNs);
-  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 1; }, milliseconds{2'000}));
-  EXPECT_EQ(listener_.events[0], "db.example.org failed");
-  EXPECT_EQ(resolver_->status()[0].families[0].last_error,
-            "no answer in time (asked " + server.address() + ")");
-  dead = false;
-  ASSERT_TRUE(run_until([this] { return listener_.events.size() == 2; }, milliseconds{3'000}));
-  EXPECT_EQ(listener_.events[1], "db.example.org 192.0.2.1");
-  EXPECT_EQ(resolver_->status()[0].families[0].last_error, "");
-}
-
-// With real sockets: a thousand names, two families each, one port per lookup.
-TEST_F(NameResolverTest, ResolvesAThousandNamesThroughCares) {
-  ScriptedServer server(&loop_, [](const ReceivedQuery& query) -> std::vector<Bytes> {
-    if (query.qtype != kA) return {reply_to(query).soa(60, 60).bytes()};
-    return {reply_to(query).answer(query.qname, kA, 3'600, address_bytes("192.0.2.1")).bytes()};
-  });
-  open_cares(server.address());
-  for (int i = 0; i < 1'000; ++i) resolver_->watch(numbered("n", i, ".example.org"), kNs);
-  EXPECT_TRUE(run_until([this] { return listener_.events.size() == 1'000; }, milliseconds{10'000}));
-  EXPECT_EQ(resolver_->counters().failures, 0u);
 }
 
 }  // namespace

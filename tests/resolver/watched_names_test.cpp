@@ -65,13 +65,13 @@ class WatchedNamesTest : public testing::Test {
     now_ = end;
   }
   void step() {
-    for (auto& name : names_.expire(now_)) events_.push_back(print(name));
+    for (auto& name : names_.expire(now_)) events_.push_back(print(name.name));
     for (const DueLookup& due : names_.take_due(now_)) {
       asked_.push_back(due.host + " " + std::string(to_string(due.id.family)));
       const bool v4 = due.id.family == Family::V4;
       Answer answer = v4 ? a_ : aaaa_;
       if (auto event = names_.finish(due.id, std::move(answer), now_))
-        events_.push_back(print(*event));
+        events_.push_back(print(event->name));
     }
   }
   std::vector<std::string> take_events() { return std::exchange(events_, {}); }
@@ -88,16 +88,15 @@ class WatchedNamesTest : public testing::Test {
 TEST_F(WatchedNamesTest, AsksForBothFamiliesOnceAndTellsOnce) {
   aaaa_ = addresses({"2001:db8::1"});
   watch("db.example.org");
-  EXPECT_EQ(print(*names_.find("db.example.org")), "db.example.org pending");
+  EXPECT_EQ(print(*names_.find("db.example.org", "shop")), "db.example.org pending");
   step();
   EXPECT_THAT(asked_, testing::ElementsAre("db.example.org A", "db.example.org AAAA"));
   EXPECT_THAT(take_events(), testing::ElementsAre("db.example.org resolved 192.0.2.1 2001:db8::1"));
 }
 
 TEST_F(WatchedNamesTest, WatchingTwiceIsWatchingOnce) {
-  EXPECT_EQ(names_.watch("db.example.org", "shop", now_), WatchedNames::Watch::Begun);
-  EXPECT_EQ(names_.watch("db.example.org", "shop", now_), WatchedNames::Watch::Joined);
-  EXPECT_EQ(names_.watch("db.example.org", "bank", now_), WatchedNames::Watch::Joined);
+  EXPECT_TRUE(names_.watch("db.example.org", "shop", now_));
+  EXPECT_TRUE(names_.watch("db.example.org", "shop", now_));
   step();
   EXPECT_THAT(asked_, SizeIs(2));
 }
@@ -121,7 +120,7 @@ TEST_F(WatchedNamesTest, TellsOnlyChangesOfTheSet) {
   a_ = addresses({"192.0.2.2", "192.0.2.1"}, seconds{1});
   advance(seconds{5});
   EXPECT_THAT(take_events(), IsEmpty());
-  EXPECT_EQ(print(*names_.find("db.example.org")),
+  EXPECT_EQ(print(*names_.find("db.example.org", "shop")),
             "db.example.org resolved 192.0.2.2 192.0.2.1");  // the latest order, untold
   a_ = addresses({"192.0.2.3"}, seconds{1});
   advance(seconds{5});
@@ -131,7 +130,7 @@ TEST_F(WatchedNamesTest, TellsOnlyChangesOfTheSet) {
 TEST_F(WatchedNamesTest, TellsOrderWhereItCounts) {
   a_ = addresses({"192.0.2.1", "192.0.2.2"}, seconds{1});
   watch("db.example.org");
-  names_.watch_order("db.example.org", true);
+  names_.watch_order("db.example.org", "shop", true);
   step();
   a_ = addresses({"192.0.2.2", "192.0.2.1"}, seconds{1});
   advance(seconds{3});
@@ -220,10 +219,10 @@ TEST_F(WatchedNamesTest, TheFirstResultWaitsForTheOtherFamilyButNotForLong) {
   EXPECT_EQ(names_.next_wakeup(), now_ + milliseconds{500});
   const auto told = names_.expire(now_ + milliseconds{500});
   ASSERT_THAT(told, SizeIs(1));
-  EXPECT_EQ(print(told[0]), "db.example.org resolved 192.0.2.1");
+  EXPECT_EQ(print(told[0].name), "db.example.org resolved 192.0.2.1");
   const auto more = names_.finish(due[1].id, addresses({"2001:db8::1"}), now_ + milliseconds{900});
   ASSERT_TRUE(more);
-  EXPECT_EQ(print(*more), "db.example.org resolved 192.0.2.1 2001:db8::1");
+  EXPECT_EQ(print(more->name), "db.example.org resolved 192.0.2.1 2001:db8::1");
 }
 
 TEST_F(WatchedNamesTest, AnEmptyFamilyAloneIsNoResult) {
@@ -231,7 +230,7 @@ TEST_F(WatchedNamesTest, AnEmptyFamilyAloneIsNoResult) {
   const auto due = names_.take_due(now_);
   EXPECT_FALSE(names_.finish(due[0].id, negative(Answer::Status::NoData), now_));
   EXPECT_THAT(names_.expire(now_ + seconds{3}), IsEmpty());
-  EXPECT_EQ(names_.find("db.example.org")->state, State::Pending);
+  EXPECT_EQ(names_.find("db.example.org", "shop")->state, State::Pending);
 }
 
 TEST_F(WatchedNamesTest, UnwatchCancelsAndLateAnswersAreIgnored) {
@@ -242,7 +241,7 @@ TEST_F(WatchedNamesTest, UnwatchCancelsAndLateAnswersAreIgnored) {
   EXPECT_EQ(names_.counters().in_flight, 0u);
   watch("db.example.org");  // the same name again is another watch
   EXPECT_FALSE(names_.finish(due[0].id, addresses({"192.0.2.9"}), now_));
-  EXPECT_EQ(names_.find("db.example.org")->state, State::Pending);
+  EXPECT_EQ(names_.find("db.example.org", "shop")->state, State::Pending);
   EXPECT_THAT(names_.unwatch("other.example.org", "shop", now_).cancelled, IsEmpty());
 }
 
@@ -343,7 +342,7 @@ TEST_F(WatchedNamesTest, NamespacesTakeTurns) {
 }
 
 // A tenant that lists another's names does not make them wait with its own.
-TEST_F(WatchedNamesTest, SharedNamesCountAgainstTheNamespaceWithFewer) {
+TEST_F(WatchedNamesTest, EachNamespacePaysForItsOwnLookups) {
   for (int i = 0; i < 10'000 - 1; ++i) watch(numbered("n", i, ".example.org"), "crowded");
   watch("db.example.org", "crowded");
   EXPECT_THAT(names_.take_due(now_), SizeIs(policy_.max_in_flight_per_namespace));
@@ -351,24 +350,49 @@ TEST_F(WatchedNamesTest, SharedNamesCountAgainstTheNamespaceWithFewer) {
   const auto due = names_.take_due(now_);
   ASSERT_THAT(due, SizeIs(2));
   EXPECT_EQ(due[0].host, "db.example.org");
-  EXPECT_THAT(names_.unwatch("db.example.org", "small", now_).cancelled, IsEmpty());
-  EXPECT_NE(names_.find("db.example.org"), nullptr);
-  EXPECT_THAT(names_.unwatch("db.example.org", "crowded", now_).cancelled, SizeIs(2));
-  EXPECT_EQ(names_.find("db.example.org"), nullptr);
+  EXPECT_EQ(due[0].ns, "small");
+  EXPECT_THAT(names_.unwatch("db.example.org", "small", now_).cancelled, SizeIs(2));
+  EXPECT_EQ(names_.find("db.example.org", "small"), nullptr);
+  EXPECT_NE(names_.find("db.example.org", "crowded"), nullptr);
 }
 
 TEST_F(WatchedNamesTest, NamesBeyondTheLimitWaitForRoom) {
   for (std::size_t i = 0; i < policy_.max_names_per_namespace; ++i)
     watch(numbered("n", static_cast<int>(i), ".example.org"));
-  EXPECT_EQ(names_.watch("one.example.org", "shop", now_), WatchedNames::Watch::Refused);
-  EXPECT_EQ(names_.watch("two.example.org", "shop", now_), WatchedNames::Watch::Refused);
+  EXPECT_FALSE(names_.watch("one.example.org", "shop", now_));
+  EXPECT_FALSE(names_.watch("two.example.org", "shop", now_));
   EXPECT_EQ(names_.counters().names_refused, 2u);
-  EXPECT_EQ(names_.watch("one.example.org", "bank", now_), WatchedNames::Watch::Begun);
-  EXPECT_THAT(names_.namespaces_of("one.example.org"), testing::ElementsAre("bank"));
+  EXPECT_TRUE(names_.watch("one.example.org", "bank", now_));
+  EXPECT_EQ(names_.find("one.example.org", "shop"), nullptr);
   EXPECT_EQ(names_.unwatch("n0.example.org", "shop", now_).begun, "one.example.org");
-  EXPECT_THAT(names_.namespaces_of("one.example.org"), testing::ElementsAre("bank", "shop"));
+  EXPECT_NE(names_.find("one.example.org", "shop"), nullptr);
   names_.unwatch("two.example.org", "shop", now_);
   EXPECT_EQ(names_.counters().names_refused, 0u);
+}
+
+TEST_F(WatchedNamesTest, RefreshAsksAgainAfterTheLookupUnderWay) {
+  a_ = addresses({"192.0.2.1"}, seconds{3'600});
+  aaaa_ = negative(Answer::Status::NoData, seconds{3'600});
+  watch("db.example.org");
+  const auto due = names_.take_due(now_);
+  ASSERT_THAT(due, SizeIs(2));
+  names_.refresh("db.example.org", "shop", now_);
+  for (const DueLookup& each : due) names_.finish(each.id, Answer(a_), now_);
+  EXPECT_THAT(names_.take_due(now_), IsEmpty()) << "not more often than the namespace's share";
+  advance(seconds{5});
+  EXPECT_THAT(asked_, SizeIs(2));
+}
+
+TEST_F(WatchedNamesTest, TellsTheAliasesOfTheLatestAnswer) {
+  a_ = addresses({"192.0.2.1"}, seconds{1});
+  a_.via = {"a.example.net"};
+  watch("db.example.org");
+  step();
+  EXPECT_THAT(names_.find("db.example.org", "shop")->via, testing::ElementsAre("a.example.net"));
+  EXPECT_THAT(take_events(), SizeIs(1));
+  a_.via = {"b.example.net"};
+  advance(seconds{5});
+  EXPECT_THAT(take_events(), SizeIs(1)) << "the registry follows the new one";
 }
 
 TEST_F(WatchedNamesTest, TheEndOfAnOutageIsNotWaitedFor) {
@@ -394,7 +418,7 @@ TEST_F(WatchedNamesTest, HastenFailedAsksWithinTheSpread) {
   a_ = addresses({"192.0.2.1"});
   names_.hasten_failed(now_, milliseconds{1'000});
   advance(milliseconds{1'000});
-  EXPECT_EQ(names_.find("db.example.org")->state, State::Resolved);
+  EXPECT_EQ(names_.find("db.example.org", "shop")->state, State::Resolved);
 }
 
 TEST_F(WatchedNamesTest, StatusTellsWhatAnOperatorAsks) {
@@ -404,9 +428,11 @@ TEST_F(WatchedNamesTest, StatusTellsWhatAnOperatorAsks) {
   watch("api.example.org");
   step();
   now_ += seconds{1};
-  const auto status = names_.status(now_);
+  auto status = names_.status(now_);
   ASSERT_THAT(status, SizeIs(2));
+  std::ranges::sort(status, {}, [](const NameStatus& each) { return each.name.host; });
   EXPECT_EQ(status[0].name.host, "api.example.org");
+  EXPECT_EQ(status[0].ns, "shop");
   const FamilyStatus& v4 = status[1].families[0];
   EXPECT_EQ(v4.last, Answer::Status::Addresses);
   EXPECT_EQ(v4.expires_in, milliseconds{99'000});

@@ -72,9 +72,7 @@ class Follower {
       for (const auto& name : registry_.endpoint_names_of(ns)) {
         ++count;
         const auto found = known_.find({name, ns});
-        const MeshAnswer answer = names_.find(ns, name);
-        if (found == known_.end() || found->second.asks != answer.asks ||
-            found->second.result != answer.result)
+        if (found == known_.end() || found->second != names_.find(ns, name, name))
           uses.push_back({name, ns});
       }
     EXPECT_EQ(count, known_.size());
@@ -93,14 +91,13 @@ class Follower {
   }
 
   void check(const NameUse& use, std::map<std::string, std::vector<ResolvedName>>& news) {
-    MeshAnswer answer = names_.find(use.ns, use.name);
+    MeshAnswer answer = names_.find(use.ns, use.name, use.name);
     const auto [found, is_new] = known_.try_emplace(use, answer);
-    if (!is_new && found->second.asks == answer.asks && found->second.result == answer.result)
-      return;
+    if (!is_new && found->second == answer) return;
     found->second = answer;
     ResolvedName result = answer.result;
     result.host = use.name;
-    if (!answer.asks.empty()) {
+    if (answer.is_outside) {
       result.state = ResolvedName::State::Resolved;
       result.addresses = {*IpAddress::parse("203.0.113.1")};
     }
