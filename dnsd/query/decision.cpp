@@ -360,6 +360,16 @@ bool may_be_expansion(const View& view, const Asked& asked, std::string_view dom
 
 bool is_same(const Match& a, const Match& b) { return a.entry == b.entry && a.below == b.below; }
 
+// Whether `rest` in a search domain, `asked.name`, is a name that decide() would deny or forward as
+// unknown: the cheap part of it, for names that hardly ever exist.  False where it cannot tell.
+bool is_plainly_unknown(const View& view, const Asked& asked, std::string_view rest) {
+  const bool may_have_shape = count_labels(rest) < 3 || rest.ends_with(".svc") ||
+                              rest.ends_with(".pod") || is_special_name(asked.name);
+  if (may_have_shape || asked.local != nullptr || view.lookup(asked.name)) return false;
+  return is_in_cluster_domain(view, asked.name) ? !view.is_empty_non_terminal(asked.name)
+                                                : zone_of(view, asked.name).empty();
+}
+
 // Whether the client's resolver ends at what `match` has, found for `rest`, when it walks the rest
 // of its list: nothing else is known here by a name that it asks before.  Names that only an
 // upstream may know do not count.
@@ -373,6 +383,7 @@ bool is_end_of_walk(const View& view, const Asked& asked, std::string_view rest,
     next.name = name.text();
     next.is_absolute = true;
     next.trace = nullptr;
+    if (is_plainly_unknown(view, next, rest)) continue;
     const Decision decision = decide(view, next);
     const bool is_denied =
         decision.verdict == Verdict::NxDomain || decision.verdict == Verdict::Denied;
