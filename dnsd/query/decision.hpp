@@ -116,9 +116,8 @@ struct Asked {
   const IpPrefix* dns64 = nullptr;
 };
 
-// The work that one query may cause in the registry, for View::limit_work().  The most expensive of
-// all usual questions, a name of 120 labels below hidden wildcards, needs a quarter.
-inline constexpr std::size_t kMaxWork = 4'000;
+// The work that one query may cause in the registry, for View::limit_work().
+inline constexpr std::size_t kMaxWork = registry::kMaxWorkOfQuery;
 
 // Never allocates without a trace (but for reverse names).
 Decision decide(const registry::View& view, const Asked& asked);

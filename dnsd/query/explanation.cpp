@@ -139,6 +139,15 @@ void add_facts(const View& view, const registry::Trace& trace, const Decision& d
     explanation.facts.push_back({std::move(fact)});
 }
 
+// Names the namespace to look at where a question needs too much work.
+void add_work(const View& view, const Decision& decision, Explanation& explanation) {
+  if (decision.verdict != Verdict::Overworked || view.busiest_namespace() == nullptr) return;
+  explanation.facts.push_back({fmt::format("work: most of it is made by objects of namespace {} "
+                                           "(/registry/findings: too-much-work)",
+                                           view.busiest_namespace()->text()),
+                               true});
+}
+
 std::string kernel_entry(const ExplainRequest& request, std::string_view wire_name, Type type) {
   if (request.kernel == nullptr) return {};
   const auto entry = request.kernel->find(wire_name, type, request.client);
@@ -176,6 +185,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     }
     add_search(view, asked.name, decision, chain, explanation);
     add_facts(view, trace, decision, chain, explanation);
+    add_work(view, decision, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
           {"search_shortcut all: the name is tried with the client's other search domains, then "

@@ -4,6 +4,7 @@
 #include "registry/analysis/rules.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
+#include "registry/view/view.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -129,11 +130,85 @@ void judge_mixed_exports(const MeshObjects& mesh, const HostEntry& host,
   });
 }
 
+// The work of a look at the service by a client whose Sidecar has ports of its own, which looks at
+// each part (View::limit_work).
+std::size_t work_of(const ServiceRecord& record) {
+  constexpr std::size_t kUnitsPerPart = 3;
+  const ServiceParts* const parts = record.parts();
+  return 1 + (parts == nullptr ? 0 : kUnitsPerPart * parts->all().size());
+}
+
+// The work of a query that looks at the host and at all wildcards above it.
+class WorkOfQuery {
+ public:
+  WorkOfQuery(const Snapshot& snapshot, const HostEntry& host) {
+    add(host);
+    if (total_ < kWorthALook) return;
+    for (std::string_view suffix = parent_of(host.host()); !suffix.empty();
+         suffix = parent_of(suffix)) {
+      const HostEntry* const above = snapshot.find_wildcard(suffix);
+      if (above != nullptr && above != &host) add(*above);
+    }
+  }
+
+  std::size_t total() const { return total_; }
+  // The most expensive service of the namespace that makes most of the work, and that work.
+  struct Busiest {
+    const ServiceRecord* record = nullptr;
+    std::size_t units = 0;
+  };
+  Busiest busiest() const {
+    Busiest busiest;
+    for (const auto& [ns, of_namespace] : by_namespace_)
+      if (of_namespace.units > busiest.units) busiest = of_namespace;
+    return busiest;
+  }
+
+ private:
+  // Nearly all hosts cost less, and wildcards above them are judged by themselves.
+  static constexpr std::size_t kWorthALook = 32;
+
+  void add(const HostEntry& host) {
+    for (const ServiceRecord* record : host.records()) {
+      if (record->placeholder || !record->ns) continue;
+      const std::size_t units = work_of(*record);
+      Busiest& of_namespace = by_namespace_[record->ns->text()];
+      if (of_namespace.record == nullptr || work_of(*of_namespace.record) < units)
+        of_namespace.record = record;
+      of_namespace.units += units;
+      total_ += units;
+    }
+  }
+
+  std::map<std::string_view, Busiest> by_namespace_;
+  std::size_t total_ = 0;
+};
+
+void judge_work(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) {
+  const WorkOfQuery work(mesh.snapshot(), host);
+  if (work.total() < kMaxWorkOfQuery) return;
+  const auto [record, units] = work.busiest();
+  const StoredResource* const entry = entry_of(*record);
+  if (entry == nullptr) return;
+  out.add({FindingKind::TooMuchWork,
+           Weight::Note,
+           mesh.place_of(*entry),
+           {},
+           "queries for " + in_quotes(std::string(host.host())) +
+               " may be answered with SERVFAIL: clients may have to look at objects that cost " +
+               std::to_string(work.total()) + " units of work, of which one query may cause " +
+               std::to_string(kMaxWorkOfQuery) + "; " + std::to_string(units) +
+               " of them are made by namespace " + text_of(record->ns) +
+               ": give its entries of one host the same exportTo and ports",
+           {}});
+}
+
 }  // namespace
 
 void judge_host(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) {
   for (const ServiceRecord* record : host.records())
     if (!record->placeholder) judge_mixed_exports(mesh, host, *record, out);
+  if (!out.is_full(FindingKind::TooMuchWork)) judge_work(mesh, host, out);
   if (host.records().size() < 2) return;
   if (!out.is_full(FindingKind::HostClaimedTwice)) judge_claims(mesh, host, out);
   if (!out.is_full(FindingKind::ServiceNameSquatted)) judge_squatters(mesh, host, out);

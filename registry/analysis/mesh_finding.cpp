@@ -49,6 +49,8 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
      "An entry with resolution STATIC has no endpoints."},
     {FindingKind::SubjectAltNamesMismatch, "subject-alt-names-mismatch",
      "No subjectAltName of an entry matches its hosts or endpoints."},
+    {FindingKind::TooMuchWork, "too-much-work",
+     "Queries for a host may need more work than one query may cause."},
     {FindingKind::VipOfTwoHosts, "vip-of-two-hosts", "Two hosts have one virtual address."},
 }};
 

@@ -35,9 +35,10 @@ enum class FindingKind : std::uint8_t {
   SingleLabelHost,
   StaticWithoutEndpoints,
   SubjectAltNamesMismatch,
+  TooMuchWork,
   VipOfTwoHosts,
 };
-inline constexpr std::size_t kFindingKinds = 21;
+inline constexpr std::size_t kFindingKinds = 22;
 
 // Never changes for a kind: "host-claimed-twice".
 std::string_view id_of(FindingKind kind);

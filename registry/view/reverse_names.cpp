@@ -236,6 +236,7 @@ void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
     for_each_host(snapshot_, use, [&](const HostEntry& host) {
       if (!go_on || hosts_left == 0 || is_exhausted()) return;
       spend(kUnitsPerStep);
+      if (!host.records().empty()) note_work(host.records()[0]->ns.get(), kUnitsPerStep);
       --hosts_left;
       const Seen seen = choose(host);
       if (!seen || !is_by(use, *seen.service->ns) || !may_name(*seen.service, use, owners)) return;

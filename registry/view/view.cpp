@@ -176,6 +176,7 @@ const ServiceRecord* View::whole(const HostEntry& entry, const Seen& seen) const
     return seen.service;
   if (whole_of_ == seen.parts) return whole_;
   spend(seen.parts->all().size());
+  note_work(seen.service->ns.get(), seen.parts->all().size());
   if (is_exhausted()) return nullptr;
   ScopedHost scoped(client_.scope.get(), entry.host());
   ServiceParts::Set visible;
@@ -199,8 +200,10 @@ View::Seen View::choose_of_several(const HostEntry& entry) const {
   ScopedHost scoped(client_.scope.get(), entry.host());
   Seen best;
   const auto look_at = [&](const ServiceRecord& record) {
+    const std::size_t before = work_left_;
     spend(1);
     if (const Seen seen = see(record, scoped); seen && seen.precedes(best)) best = seen;
+    note_work(record.ns.get(), before - work_left_);
   };
   if (index != nullptr) {
     if (const auto* own = index->own(client_.ns.get())) look_at(*records[*own]);
@@ -232,6 +235,7 @@ void View::choose_of_others(const HostEntry& entry, const RecordIndex& index, Sc
   const auto look_at = [&](const auto& positions, const auto& position_of, Seen::Rank rank) {
     for (const auto& each : positions.first(std::min(positions.size(), kMaxNamespacesLookedAt))) {
       if (is_exhausted()) return;
+      const std::size_t before = work_left_;
       spend(1);
       const ServiceRecord& record = *records[std::invoke(position_of, each)];
       const bool is_late =
@@ -239,6 +243,7 @@ void View::choose_of_others(const HostEntry& entry, const RecordIndex& index, Sc
                    (best.rank == rank && best.creation_time < record.creation_time));
       if (is_late) return;
       if (const Seen seen = see(record, scoped); seen && seen.precedes(best)) best = seen;
+      note_work(record.ns.get(), before - work_left_);
     }
   };
   look_at(index.exported_to(client_.ns.get()), &RecordIndex::Keyed::position, Seen::Rank::ByName);
@@ -316,7 +321,9 @@ bool View::reaches_endpoint(const ServiceRecord& service, std::string_view label
 bool View::yields(const ServiceRecord& service, std::string_view name, Trace* trace) const {
   if (!service.can_shadow) [[likely]]
     return false;
-  spend(kShortNameUnits + client_.search.size() / kDomainsPerUnit);
+  const std::size_t units = kShortNameUnits + client_.search.size() / kDomainsPerUnit;
+  spend(units);
+  note_work(service.ns.get(), units);
   const auto stands_back_behind = [&](std::string_view short_name) {
     const Match owner = lookup_short(short_name, nullptr);
     // A Service's full name is not a short one: of that name, services are chosen as of any other.
@@ -369,11 +376,13 @@ Match View::lookup_wildcard(std::string_view name, Trace* trace) const {
     note_read(suffix);
     if (!snapshot_.wildcard_suffixes.may_have(suffix)) continue;
     spend(kWildcardUnits);
+    const HostEntry* const entry = snapshot_.find_wildcard(suffix);
+    if (entry != nullptr && !entry->records().empty())
+      note_work(entry->records()[0]->ns.get(), kWildcardUnits);
     const auto is_wanted = [&](const ServiceRecord& service) {
       return !yields(service, name, trace);
     };
-    if (const Match match =
-            match_entry(snapshot_.find_wildcard(suffix), Match::How::Wildcard, trace, is_wanted))
+    if (const Match match = match_entry(entry, Match::How::Wildcard, trace, is_wanted))
       return match;
   }
   return {};

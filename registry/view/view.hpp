@@ -82,6 +82,10 @@ class ReadNames {
   std::size_t count_ = 0;
 };
 
+// The work that one query may cause (View::limit_work).  The most expensive of all usual questions,
+// a name of 120 labels below hidden wildcards, needs a quarter.
+inline constexpr std::size_t kMaxWorkOfQuery = 4'000;
+
 class View {
  public:
   // REQUIRES: both outlive the view.  `likely`: the snapshot's entry that lookup() will probably
@@ -99,6 +103,9 @@ class View {
   void limit_work(std::size_t units) { work_left_ = units; }
   bool is_exhausted() const { return work_left_ == 0; }
   std::size_t work_left() const { return work_left_; }
+  // The namespace whose objects have made more of the work than those of all others together, or
+  // else one that made some of it; null: none did.
+  const Symbol* busiest_namespace() const { return busiest_; }
 
   // The client asks for a name of endpoints: services of its own namespace that have it among those
   // of their endpoints are not seen.  REQUIRES: the text outlives the view; empty: all count.
@@ -289,6 +296,17 @@ class View {
     return snapshot_.find_host(name);
   }
   void spend(std::size_t units) const { work_left_ -= std::min(units, work_left_); }
+  // Notes that objects of `ns` have made work: a vote for the majority, which needs no table.
+  void note_work(const Symbol* ns, std::size_t units) const {
+    if (busiest_ == ns) {
+      busiest_lead_ += units;
+    } else if (busiest_lead_ >= units) {
+      busiest_lead_ -= units;
+    } else {
+      busiest_ = ns;
+      busiest_lead_ = units - busiest_lead_;
+    }
+  }
   // The chosen service, if `is_wanted(part of it)`.
   template <typename IsWanted>
   Match match_entry(const HostEntry* entry, Match::How how, Trace* trace,
@@ -308,6 +326,8 @@ class View {
   mutable const ServiceParts* whole_of_ = nullptr;
   mutable const ServiceRecord* whole_ = nullptr;
   mutable std::size_t work_left_ = std::numeric_limits<std::size_t>::max();
+  mutable const Symbol* busiest_ = nullptr;
+  mutable std::size_t busiest_lead_ = 0;
 };
 
 }  // namespace meshdns::registry

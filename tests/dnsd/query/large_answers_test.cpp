@@ -238,6 +238,8 @@ spec: { hosts: [api.example.org, "*.api.example.org"], addresses: [10.0.0.1], re
   load(yaml);
   EXPECT_EQ(ask(deep_name(110, "parts.example") + " A"), "not aa, SERVFAIL, EDE 0");
   EXPECT_EQ(handler().counters().overworked.value(), 1U);
+  EXPECT_THAT(ask(deep_name(110, "parts.example") + " CH TXT", {.tcp = true}),
+              testing::HasSubstr("work: most of it is made by objects of namespace other "));
   EXPECT_EQ(ask(deep_name(110, "api.example.org") + " A"),
             deep_name(110, "api.example.org") + ". 30 A 10.0.0.1");
   EXPECT_EQ(handler().counters().overworked.value(), 1U);
