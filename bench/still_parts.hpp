@@ -60,6 +60,7 @@ class CacheAlone final : public dnsd::Upstreams {
   Known find(const dnsd::CacheKey& key, dnsd::Millis now) override {
     return {cache_.find(key, now), dnsd::Freshness::Fresh};
   }
+  bool has_other_servers(std::string_view, std::string_view, bool) const override { return false; }
   void resolve(dnsd::ForwardRequest request, dnsd::OutcomeCallback callback) override {
     ++misses_;
     const dnsd::CacheKey key(request.question, request.dnssec_ok, request.checking_disabled);

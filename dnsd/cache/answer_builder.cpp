@@ -18,8 +18,10 @@ using wire::Type;
 
 // Proofs of absence that a DO asker's authority section may have.
 constexpr std::size_t kMaxProofs = 32;
-// Aliases, and signatures, of an answer that are looked at: each step of a chain goes through them.
-constexpr std::size_t kMaxCandidates = 64;
+// Looks at records while a chain is followed, each step of which goes through those that may belong
+// to it.  A chain in its usual order needs one look for each alias; nobody's server needs a tenth
+// of this.
+constexpr std::size_t kMaxLooks = 400'000;
 
 // Whether `name` is `ancestor` or lies below it; both in wire form.
 bool is_within(std::string_view name, std::string_view ancestor) {
@@ -101,7 +103,8 @@ class Builder {
   Result<bool> follow_chain();
   bool choose_requested();
   void drop_requested();
-  const ResponseRecord* find_alias() const;
+  const ResponseRecord* find_alias();
+  void choose_alias(const ResponseRecord& alias);
   void choose_dname();
   void choose_negative();
   void choose_proofs(std::uint32_t ttl);
@@ -117,8 +120,9 @@ class Builder {
   const UpstreamAnswer& answer_;
   const AnswerRules& rules_;
   MessageParts parts_;
-  std::string current_;  // where the chain has got to
-  std::vector<std::string> visited_;
+  std::string current_;         // where the chain has got to
+  std::size_t next_alias_ = 0;  // in aliases_: where the search for the next link begins
+  std::size_t looks_ = 0;
   // Records of the answer by what they may be for; of the response.
   std::vector<const ResponseRecord*> aliases_;
   std::vector<const ResponseRecord*> dnames_;
@@ -148,15 +152,23 @@ std::expected<MessageRef, UnusableAnswer> Builder::build() {
     parts_.rcode = wire::Rcode::NoError;
     if (answer_.dnssec_ok) choose_proofs(clamp(wire::kMaxTtl));
   } else {
-    if (denied_) return unusable("address denied by configuration (upstream.deny_answers)", true);
+    const bool has_aliases = !parts_.aliases.empty();
+    if (denied_ && !has_aliases)
+      return unusable("address denied by configuration (upstream.deny_answers)", true);
     if (is_referral()) return unusable("got a referral; the upstream server does no recursion");
     parts_.kind = MessageKind::Negative;
     // RFC 2308, section 5: a name error holds for every type.
-    if (response.rcode == wire::Rcode::NxDomain && visited_.empty())
+    if (response.rcode == wire::Rcode::NxDomain && !has_aliases)
       parts_.key = parts_.key.to_name_error();
     parts_.rcode = response.rcode;
     choose_negative();
-    uncacheable_ = uncacheable_ || contradicts;
+    // A server without recursion sends the alias alone: what it leads to is to be asked for.  The
+    // same holds for denied addresses, since the name may be in a zone that is exempt.
+    if (denied_) chosen_authority_.clear();
+    parts_.leads_on = response.rcode == wire::Rcode::NoError && has_aliases &&
+                      chosen_authority_.empty() && !contradicts;
+    if (parts_.leads_on) parts_.kind = MessageKind::Positive;
+    uncacheable_ = (uncacheable_ && !parts_.leads_on) || contradicts;
   }
   if (is_cut_ && answer_.dnssec_ok)
     return unusable("a signed set of more than " + std::to_string(kMaxRecordsPerSet) + " records");
@@ -177,16 +189,12 @@ Result<bool> Builder::follow_chain() {
     if (choose_requested()) return true;
     const ResponseRecord* const alias = find_alias();
     if (alias == nullptr) return false;
-    if (visited_.size() == CachedMessage::kMaxAliases)
-      return fail("more than " + std::to_string(CachedMessage::kMaxAliases) + " aliases in a row");
+    // Each link of a chain without a loop is another alias.
+    if (parts_.aliases.size() == aliases_.size()) return fail("aliases in a loop");
+    if (looks_ > kMaxLooks) return fail("too many records beside a long chain of aliases");
     choose_dname();
-    const auto link = static_cast<std::uint16_t>(chosen_answer_.size());
-    choose_set(current_, Type::Cname);
-    parts_.aliases.push_back({link, to_lower(alias->rdata)});
-    visited_.push_back(current_);
+    choose_alias(*alias);
     current_ = to_lower(alias->rdata);
-    if (std::find(visited_.begin(), visited_.end(), current_) != visited_.end())
-      return fail("aliases in a loop");
   }
 }
 
@@ -214,13 +222,10 @@ void Builder::drop_requested() {
 
 // One pass over the answer, so that the steps of a chain look only at what may concern them.
 void Builder::sort_by_purpose() {
-  const auto add = [](std::vector<const ResponseRecord*>& list, const ResponseRecord& record) {
-    if (list.size() < kMaxCandidates) list.push_back(&record);
-  };
   for (const ResponseRecord& record : answer_.response.answer) {
-    if (record.type == Type::Cname) add(aliases_, record);
-    if (record.type == Type::Dname) add(dnames_, record);
-    if (record.type == Type::Rrsig) add(signatures_, record);
+    if (record.type == Type::Cname) aliases_.push_back(&record);
+    if (record.type == Type::Dname) dnames_.push_back(&record);
+    if (record.type == Type::Rrsig) signatures_.push_back(&record);
     if (record.type == answer_.question.type) requested_.push_back(&record);
   }
 }
@@ -240,7 +245,7 @@ std::size_t Builder::choose_set(std::string_view owner, Type type) {
     }
     chosen_answer_.push_back({&record, 0});
     least = std::min(least, record.ttl);
-    return type != Type::Cname;  // RFC 2181, section 10.1: a name has one
+    return type != Type::Cname;  // as choose_alias()
   };
   if (answer_.question.type == Type::Any) {
     for (const ResponseRecord& record : answer_.response.answer)
@@ -250,6 +255,7 @@ std::size_t Builder::choose_set(std::string_view owner, Type type) {
       if (!choose(*record)) break;
   }
   const std::size_t count = chosen_answer_.size() - begin;
+    looks_ += candidates(type).size();
   if (count > 0 && answer_.dnssec_ok) choose_signatures(owner, type, least);
   for (std::size_t i = begin; i < chosen_answer_.size(); ++i) chosen_answer_[i].ttl = clamp(least);
   return count;
@@ -260,13 +266,19 @@ void Builder::choose_signatures(std::string_view owner, Type type, std::uint32_t
     if (!is_signature_of(*record, type) || !matches(*record, owner)) continue;
     chosen_answer_.push_back({record, 0});
     least = std::min(least, record->ttl);
+  looks_ += signatures_.size();
   }
 }
 
-const ResponseRecord* Builder::find_alias() const {
+const ResponseRecord* Builder::find_alias() {
   if (answer_.question.type == Type::Cname || answer_.question.type == Type::Any) return nullptr;
-  for (const ResponseRecord* record : aliases_)
-    if (matches(*record, current_)) return record;
+  for (std::size_t i = 0; i < aliases_.size(); ++i) {
+    ++looks_;
+    const std::size_t at = (next_alias_ + i) % aliases_.size();
+    if (!matches(*aliases_[at], current_)) continue;
+    next_alias_ = at + 1;
+    return aliases_[at];
+  }
   return nullptr;
 }
 
@@ -274,8 +286,19 @@ const ResponseRecord* Builder::find_alias() const {
 void Builder::choose_dname() {
   for (const ResponseRecord* record : dnames_) {
     if (record->rclass != answer_.question.qclass) continue;
+// RFC 2181, section 10.1: a name has one alias.
+void Builder::choose_alias(const ResponseRecord& alias) {
+  const std::size_t begin = chosen_answer_.size();
+  parts_.aliases.push_back({static_cast<std::uint16_t>(begin), to_lower(alias.rdata)});
+  std::uint32_t least = std::min(alias.ttl, wire::kMaxTtl);
+  chosen_answer_.push_back({&alias, 0});
+  if (answer_.dnssec_ok) choose_signatures(current_, Type::Cname, least);
+  for (std::size_t i = begin; i < chosen_answer_.size(); ++i) chosen_answer_[i].ttl = clamp(least);
+}
+
     if (equals_ignoring_case(record->owner, current_) || !is_within(current_, record->owner))
       continue;
+  looks_ += dnames_.size();
     const auto is_this = [&](const Chosen& chosen) { return chosen.record == record; };
     if (std::ranges::any_of(chosen_answer_, is_this)) return;
     choose_set(record->owner, Type::Dname);
@@ -285,8 +308,8 @@ void Builder::choose_dname() {
 
 bool Builder::is_referral() const {
   const wire::ResponseMessage& response = answer_.response;
-  if (response.rcode != wire::Rcode::NoError || !visited_.empty() || response.recursion_available ||
-      response.authoritative)
+  if (response.rcode != wire::Rcode::NoError || !parts_.aliases.empty() ||
+      response.recursion_available || response.authoritative)
     return false;
   const auto is_type = [](Type type) {
     return [type](const ResponseRecord& record) { return record.type == type; };

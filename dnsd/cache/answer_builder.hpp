@@ -50,8 +50,8 @@ struct UnusableAnswer {
   bool denied = false;  // by deny_answers: other upstreams would say the same
 };
 
-// A Positive or Negative message.  Unusable: a loop or too many aliases, a referral, only denied
-// addresses, or an rcode other than NOERROR and NXDOMAIN.
+// A Positive or Negative message.  Unusable: a loop of aliases, a referral, only denied addresses,
+// or an rcode other than NOERROR and NXDOMAIN.
 std::expected<MessageRef, UnusableAnswer> build_answer(const UpstreamAnswer& answer,
                                                        const AnswerRules& rules, Millis now);
 

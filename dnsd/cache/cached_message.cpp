@@ -169,10 +169,11 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
       kind_(parts.kind),
       ede_text_size_(static_cast<std::uint8_t>(
           parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0)),
-      alias_count_(static_cast<std::uint8_t>(parts.aliases.size())),
+      alias_count_(static_cast<std::uint16_t>(parts.aliases.size())),
       has_ede_(parts.has_ede),
       authentic_data_(parts.authentic_data),
-      unreachable_(parts.unreachable) {
+      unreachable_(parts.unreachable),
+      leads_on_(parts.leads_on) {
   char* at = tail();
   std::memcpy(at, parts.key.bytes().data(), key_size_);
   at += key_size_;
@@ -187,7 +188,7 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
     if (size > 0) std::memcpy(at, offsets->data(), size);
     at += size;
   }
-  assert(parts.ttl_offsets.size() == record_count() && parts.aliases.size() <= kMaxAliases);
+  assert(parts.ttl_offsets.size() == record_count());
   for (const MessageParts::Alias& alias : parts.aliases) {
     std::memcpy(at, &alias.record, sizeof alias.record);
     at[sizeof alias.record] = static_cast<char>(alias.target.size());
@@ -195,19 +196,6 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
     at = std::ranges::copy(alias.target, at).out;
   }
   std::ranges::copy(parts.server, at);
-}
-
-CachedMessage::Alias CachedMessage::alias(std::size_t index) const {
-  assert(index < alias_count_);
-  const char* at = aliases();
-  for (;; --index) {
-    std::uint16_t record;
-    std::memcpy(&record, at, sizeof record);
-    const auto size = static_cast<unsigned char>(at[sizeof record]);
-    at += sizeof record + 1;
-    if (index == 0) return {record, {at, size}};
-    at += size;
-  }
 }
 
 std::uint32_t CachedMessage::record_ttl(std::size_t index, Millis now, Freshness freshness) const {

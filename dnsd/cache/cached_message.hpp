@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -135,10 +136,12 @@ class CachedMessage final : public RefCounted {
     std::size_t record = 0;   // of the answer
     std::string_view target;  // lower-case wire form
   };
-  static constexpr std::size_t kMaxAliases = 8;  // links that are followed
   std::size_t alias_count() const { return alias_count_; }
-  // REQUIRES: index < alias_count().
-  Alias alias(std::size_t index) const;
+  // Calls `visit` with each, until that returns false.
+  template <typename Visit>
+  void for_each_alias(const Visit& visit) const;
+  // The chain ends with an alias alone: whoever asks is to go on with a question for its target.
+  bool leads_on() const { return leads_on_; }
 
   // Single records, without a look at the others: the answer's come first, then those of the
   // authority.  REQUIRES: index < record_count().
@@ -162,8 +165,8 @@ class CachedMessage final : public RefCounted {
     std::size_t size = 0;                   // octets
     std::array<std::uint16_t, 2> counts{};  // records of answer and authority
   };
-  // Octets of a reply that may precede the records of copy_behind(): header, question, and as many
-  // aliases as a chain may have, all as long as names can be.
+  // Octets of a reply that may precede the records of copy_behind(): header, question, and some
+  // aliases as long as names can be.
   static constexpr std::size_t kMaxOctetsBefore = 3000;
   // Writes as many whole records as fit `room`, which begins at offset `at` of a reply; pointers
   // lead to the same names there.  TTLs as of now, addresses begun at `rotation`. REQUIRES: at <=
@@ -229,10 +232,11 @@ class CachedMessage final : public RefCounted {
   std::uint16_t server_size_;
   MessageKind kind_;
   std::uint8_t ede_text_size_;
-  std::uint8_t alias_count_;
+  std::uint16_t alias_count_;
   bool has_ede_ : 1;
   bool authentic_data_ : 1;
   bool unreachable_ : 1;
+  bool leads_on_ : 1;
 
   // Guarded by the mutex of the cache shard that holds it.
   struct CacheLinks {
@@ -248,6 +252,19 @@ class CachedMessage final : public RefCounted {
   };
   mutable CacheLinks links_;
 };
+
+template <typename Visit>
+void CachedMessage::for_each_alias(const Visit& visit) const {
+  const char* at = aliases();
+  for (std::size_t i = 0; i < alias_count_; ++i) {
+    std::uint16_t record;
+    std::memcpy(&record, at, sizeof record);
+    const auto size = static_cast<unsigned char>(at[sizeof record]);
+    at += sizeof record + 1;
+    if (!visit(Alias{record, {at, size}})) return;
+    at += size;
+  }
+}
 
 using MessageRef = Ref<const CachedMessage>;
 

@@ -25,6 +25,7 @@ struct MessageParts {
     std::string target;
   };
   std::vector<Alias> aliases;
+  bool leads_on = false;  // the chain's end is another question's
   bool authentic_data = false;
   bool unreachable = false;
   bool has_ede = false;

@@ -358,6 +358,8 @@ void Exchange::learn(const wire::ResponseMessage& response, bool stream) {
 }
 
 void Exchange::again(SocketResult<void> (Exchange::*send)()) {
+  if (listener_ && !listener_.get()->may_send())
+    return fault(ExchangeFault::Limit, "too many packets for one question");
   const auto sent = (this->*send)();
   if (!sent) return break_off(sent.error());
   if (listener_) listener_.get()->on_progress(*this);

@@ -67,7 +67,7 @@ void Flight::go_on() {
 
 bool Flight::launch_one() {
   const std::size_t tries = tries_.size();
-  while (packets() < kMaxPackets) {
+  while (may_send()) {
     const std::size_t upstream = next_upstream();
     if (upstream == kNone) return false;
     if (launch(upstream)) return true;
@@ -231,7 +231,7 @@ void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string
   Try& attempt = try_of(exchange);
   if (fault == ExchangeFault::Shortage) {
     note_shortage(what);
-  } else if (exchange.has_replied()) {
+  } else if (exchange.has_replied() || fault == ExchangeFault::Limit) {
     // The upstream works over UDP: only this question's way over TCP has failed.
     exchange.upstream().state().note_error(what);
     failure_.ede = wire::Ede::NetworkError;

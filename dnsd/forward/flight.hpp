@@ -36,6 +36,7 @@ struct FlightPlan {
   std::vector<std::shared_ptr<Upstream>> upstreams;  // in the order in which they are asked
   bool all_at_once = false;                          // policy parallel
   Millis deadline = 0;
+  std::uint32_t max_packets = 0;
   const char* why_empty = "";  // said when there is nobody to ask
 };
 
@@ -45,7 +46,8 @@ class Flight final : public Recycled<Flight>,
                      private ExchangeListener,
                      private TimerListener {
  public:
-  // Limit of packets that one question may cause, retries and TCP included.
+  // Limit of packets that one question of a client may cause: all servers, retries, TCP and the
+  // aliases that are followed included.
   static constexpr std::uint32_t kMaxPackets = 16;
 
   // REQUIRES: the reactor outlives it.
@@ -54,9 +56,13 @@ class Flight final : public Recycled<Flight>,
 
   void start();
   const UpstreamQuestion& question() const { return question_; }
-  // Some upstream was not asked, through no fault of its own, and none has said anything: a failure
-  // says nothing of the name.
-  bool is_short() const { return is_short_ && !has_rcode_; }
+  // Some upstream was not asked, through no fault of its own, and none has said anything, or the
+  // client's other questions had used up its packets: a failure says nothing of the name.
+  bool is_short() const {
+    return (is_short_ && !has_rcode_) ||
+           (plan_.max_packets < kMaxPackets && packets() >= plan_.max_packets);
+  }
+  std::uint32_t packets() const;
 
  private:
   ~Flight() override;
@@ -75,6 +81,7 @@ class Flight final : public Recycled<Flight>,
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange& exchange) override;
   void on_recovery() override;
+  bool may_send() const override { return packets() < plan_.max_packets; }
   void on_timer(Timer& timer) override;
 
   void go_on();
@@ -89,7 +96,6 @@ class Flight final : public Recycled<Flight>,
   bool is_anyone_waiting() const;
   bool is_hopeful(std::size_t upstream) const;
   bool is_worth_waiting() const;
-  std::uint32_t packets() const;
   void arm();
   void finish(MessageRef message, const std::string& upstream);
   void doubt(const std::shared_ptr<Upstream>& upstream);

@@ -22,7 +22,8 @@ namespace meshdns::dnsd {
 // The result of a flight, for the workers that wait.
 struct FlightResult {
   MessageRef message;
-  std::string upstream;  // empty: nobody answered
+  std::string upstream;       // empty: nobody answered
+  std::uint32_t packets = 0;  // that it took
 };
 
 // Takes results for the flights of one worker.  Any thread calls it; it must only hand over.

@@ -116,7 +116,7 @@ void Forwarder::Pending::on_timer(Timer&) {
   if (ends_at_ != 0 && now >= ends_at_) {
     const FailureText text{wire::Rcode::ServFail, wire::Ede::NoReachableAuthority,
                            "no upstream server answered in time", true};
-    return forwarder_.end(*this, build_failure(key, text, now), {});
+    return forwarder_.end(*this, {build_failure(key, text, now), {}});
   }
   Outcome outcome;
   outcome.freshness = Freshness::Stale;
@@ -195,7 +195,7 @@ void Forwarder::close() {
     Pending& pending = *pending_.begin()->second;
     const MessageRef message = build_failure(pending.key, text, reactor_.now());
     if (pending.is_led_here()) shared_->flights.finish(pending.flight_key, {message, {}});
-    end(pending, message, {});
+    end(pending, {message, {}});
   }
   do {
     on_timer(later_timer_);
@@ -211,6 +211,13 @@ Forwarder::Route Forwarder::route(std::string_view wire_name) const {
   Route route{group.zone, group.is_of_link, {}};
   for (const auto& upstream : group.upstreams) route.servers.push_back(upstream->name());
   return route;
+}
+
+bool Forwarder::has_other_servers(std::string_view name, std::string_view target,
+                                  bool also_outside) const {
+  if (groups_.has_no_zones()) return false;
+  const UpstreamGroup& group = groups_.group_of(target);
+  return (also_outside || !group.zone.empty()) && group.identity != groups_.group_of(name).identity;
 }
 
 // A copy: the caller's own request may end with the turn that is made here.
@@ -324,6 +331,7 @@ void Forwarder::take_off(Pending& pending, const ForwardRequest& request) {
   UpstreamGroup& group = groups_.group_of(request.question.name);
   FlightPlan plan = groups_.plan_for(group);
   plan.deadline = reactor_.now() + timeout_;
+  plan.max_packets = request.max_packets;
   AnswerRules rules = rules_;
   if (!denied_.is_exempt(request.question.name)) rules.denied = denied_.addresses();
   pending.lead(std::move(plan), rules);
@@ -342,22 +350,24 @@ void Forwarder::on_flight_result(Pending& pending, const Flight& flight, const M
       shared_->cache.store(message, pending.key);
     }
   }
-  shared_->flights.finish(pending.flight_key, {message, upstream});
-  end(pending, message, upstream);
+  const FlightResult result{message, upstream, flight.packets()};
+  shared_->flights.finish(pending.flight_key, result);
+  end(pending, result);
 }
 
 void Forwarder::on_delivery(const std::string& flight_key, const FlightResult& result) {
   const auto this_turn = turn();
   const auto found = pending_.find(flight_key);
   if (found == pending_.end() || found->second->is_led_here()) return;
-  end(*found->second, result.message, result.upstream);
+  end(*found->second, result);
 }
 
-void Forwarder::end(Pending& pending, const MessageRef& message, std::string_view upstream) {
+void Forwarder::end(Pending& pending, const FlightResult& result) {
   Outcome outcome;
-  outcome.message = message;
-  outcome.upstream = upstream;
-  if (message->kind() == MessageKind::Failure && pending.may_be_stale) {
+  outcome.message = result.message;
+  outcome.upstream = result.upstream;
+  outcome.packets = result.packets;
+  if (result.message->kind() == MessageKind::Failure && pending.may_be_stale) {
     if (MessageRef stale = shared_->cache.find_stale(pending.key, reactor_.now())) {
       outcome.message = std::move(stale);
       outcome.freshness = Freshness::Stale;

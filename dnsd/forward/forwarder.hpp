@@ -48,6 +48,8 @@ struct ForwardRequest {
   bool checking_disabled = false;
   bool recursion_desired = true;  // false: asked so upstream, and not cached
   IpAddress client;               // for the share of one client in what is in flight
+  // That may be sent for it, retries included.
+  std::uint32_t max_packets = Flight::kMaxPackets;
 };
 
 struct Outcome {
@@ -58,6 +60,7 @@ struct Outcome {
   // The server that sent it, for the query log; empty: no server was asked.  Valid during the
   // callback.
   std::string_view upstream;
+  std::uint32_t packets = 0;  // that were sent for it
 };
 using OutcomeCallback = std::move_only_function<void(const Outcome&)>;
 
@@ -110,6 +113,9 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
     std::vector<std::string> servers;
   };
   Route route(std::string_view wire_name) const;
+  // Whether other servers are asked for `target` than for `name`: those of a zone, or with
+  // `also_outside` those of upstream.servers, too.
+  bool has_other_servers(std::string_view name, std::string_view target, bool also_outside) const;
 
   // Callbacks yet to come.
   std::size_t pending() const { return waiting_; }
@@ -152,7 +158,7 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   void on_delivery(const std::string& flight_key, const FlightResult& result);
   void on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,
                         const std::string& upstream);
-  void end(Pending& pending, const MessageRef& message, std::string_view upstream);
+  void end(Pending& pending, const FlightResult& result);
 
   std::shared_ptr<ForwardShared> shared_;
   ForwardCounters counters_;

@@ -47,6 +47,7 @@ class Probe final : public Retirable, private ExchangeListener, private TimerLis
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange&) override {}
   void on_recovery() override { listener_.on_upstream_recovered(); }
+  bool may_send() const override { return true; }
   void on_timer(Timer& timer) override;
   void lose(std::string_view reason);
   void put_off();

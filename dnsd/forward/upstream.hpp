@@ -84,6 +84,7 @@ enum class ExchangeFault : std::uint8_t {
   Unreachable,  // ICMP, a refused or cut connection
   Malformed,    // what came is no message
   Shortage,  // it was not asked: we lack a socket, a port or memory, or a limit of ours is reached
+  Limit,     // it was not asked once more: the question has had all of its packets
 };
 
 class Exchange;
@@ -99,6 +100,8 @@ class ExchangeListener {
   virtual void on_progress(Exchange& exchange) = 0;
   // The upstream had been doubted or down until this reply; one of the others follows.
   virtual void on_recovery() = 0;
+  // Whether the question may be asked once more.
+  virtual bool may_send() const = 0;
 
  protected:
   ~ExchangeListener() = default;

@@ -51,6 +51,7 @@ class UpstreamGroups final : private ProbeListener, private TimerListener {
   // The group of a name: the longest zone's, or that of upstream.servers.
   UpstreamGroup& group_of(std::string_view wire_name);
   const UpstreamGroup& group_of(std::string_view wire_name) const;
+  bool has_no_zones() const { return zones_.empty(); }
   // Whether the same group answers for both names.
   bool is_same_group(std::string_view wire_name, std::string_view other) const {
     return &group_of(wire_name) == &group_of(other);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/alias_chain.hpp"
 
+#include <utility>
+
+#include "dnsd/query/forwarded_answer.hpp"
+
 namespace meshdns::dnsd {
 
 bool AliasChain::add(std::string_view front, std::string_view target, std::uint32_t ttl) {
@@ -9,6 +13,7 @@ bool AliasChain::add(std::string_view front, std::string_view target, std::uint3
   if (is_full() || size > kMaxHostLength) return false;
   Link& link = links_[size_++];
   link.ttl = ttl;
+  link.reply = 0;
   link.size = static_cast<std::uint8_t>(size);
   if (dot != 0) {
     std::memcpy(link.text.data(), front.data(), front.size());
@@ -18,9 +23,21 @@ bool AliasChain::add(std::string_view front, std::string_view target, std::uint3
   return true;
 }
 
-bool AliasChain::write(wire::MessageWriter& writer, wire::MessageWriter::NameRef& owner) const {
+bool AliasChain::add(RepliedAliases aliases, std::string_view target) {
+  if (!add({}, target, 0)) return false;
+  replies_.push_back(std::move(aliases));
+  links_[size_ - 1].reply = static_cast<std::uint8_t>(replies_.size());
+  return true;
+}
+
+bool AliasChain::write(wire::MessageWriter& writer, Millis now,
+                       wire::MessageWriter::NameRef& owner) const {
   owner = wire::MessageWriter::kQuestionName;
   for (std::size_t i = 0; i < size_; ++i) {
+    if (links_[i].reply != 0) {
+      if (!write_aliases(replies_[links_[i].reply - 1U], now, writer, owner)) return false;
+      continue;
+    }
     wire::MessageWriter::NameRef next = 0;
     if (!writer.add_name_record(wire::Section::Answer, owner, wire::Type::Cname, links_[i].ttl,
                                 target(i), &next))

@@ -6,22 +6,34 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
+#include "dnsd/cache/cached_message.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 
-// A value; never allocates.
+// The aliases of one upstream server's reply, as far as they are followed: records of the message's
+// answer, up to the alias that leads on.
+struct RepliedAliases {
+  MessageRef message;
+  std::size_t records = 0;
+  Freshness freshness = Freshness::Fresh;
+};
+
+// A value; allocates for aliases of replies only.
 class AliasChain {
  public:
-  // Links after which a chain counts as a loop.
-  static constexpr std::size_t kMaxLinks = 8;
+  // Links after which a chain counts as a loop.  The aliases of one reply are one link: their
+  // number is limited by the size of the reply.
+  static constexpr std::size_t kMaxLinks = 12;
 
   AliasChain() {}  // NOLINT(modernize-use-equals-default): links_ stays uninitialised
   AliasChain(const AliasChain& other) { *this = other; }
   AliasChain& operator=(const AliasChain& other) {
     size_ = other.size_;
+    replies_ = other.replies_;
     std::memcpy(links_.data(), other.links_.data(), size_ * sizeof(Link));
     return *this;
   }
@@ -29,7 +41,13 @@ class AliasChain {
   // Goes on to `front`.`target` (an empty front is none).  False when the chain is full, or the
   // target is longer than a name.
   bool add(std::string_view front, std::string_view target, std::uint32_t ttl);
-  void clear() { size_ = 0; }
+  // Goes on to `target`, to which the aliases of a reply to a question for last() (or for the
+  // question, if the chain is empty) lead.
+  bool add(RepliedAliases aliases, std::string_view target);
+  void clear() {
+    size_ = 0;
+    replies_.clear();
+  }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   bool is_full() const { return size_ == kMaxLinks; }
@@ -38,18 +56,21 @@ class AliasChain {
   // REQUIRES: not empty.
   std::string_view last() const { return target(size_ - 1); }
 
-  // Writes the CNAME records; the first one is owned by the question.  False when one did not fit.
-  // `owner`: where the last target lies.
-  bool write(wire::MessageWriter& writer, wire::MessageWriter::NameRef& owner) const;
+  // Writes the CNAME records, and what replies have beside theirs (DNAME, signatures); the first
+  // one is owned by the question.  False when one did not fit.  `owner`: where the last target
+  // lies.
+  bool write(wire::MessageWriter& writer, Millis now, wire::MessageWriter::NameRef& owner) const;
 
  private:
   struct Link {
     std::uint32_t ttl;
+    std::uint8_t reply;  // one more than the index in replies_; 0 = an alias of our own
     std::uint8_t size;
     std::array<char, kMaxHostLength> text;
   };
   std::size_t size_ = 0;
   std::array<Link, kMaxLinks> links_;
+  std::vector<RepliedAliases> replies_;
 };
 
 }  // namespace meshdns::dnsd

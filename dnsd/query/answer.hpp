@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/query/decision.hpp"
 #include "dnsd/query/rotation.hpp"
 #include "wire/message_writer.hpp"
@@ -21,6 +22,7 @@ struct AnswerContext {
   std::string_view name = {};
   wire::MessageWriter::NameRef owner = wire::MessageWriter::kQuestionName;
   std::size_t question_size = 0;  // of the question's name in wire form
+  Millis now = 0;                 // for aliases of replies
   std::span<const IpAddress> server_addresses = {};
   bool is_empty_zone = false;  // Decision::is_empty_zone, set by write_answer()
 };

@@ -21,22 +21,40 @@ using wire::MessageWriter;
 using wire::Section;
 using wire::Type;
 
-// The number of links of the message's chain up to a name that we answer; 0 = none.
-std::size_t links_to_registry(const registry::View& view, Asked asked,
-                              const CachedMessage& message) {
+// A link of a message's chain, and what follows from it.
+struct Exit {
+  Continuation how = Continuation::None;
+  std::size_t record = 0;  // that of the alias
+  std::string target;
+};
+
+Exit find_exit(const registry::View& view, Asked asked, const Upstreams& upstreams,
+               const CachedMessage& message) {
   asked.is_target = true;
   asked.has_odd_labels = false;
+  const bool is_denied = message.rcode() == wire::Rcode::NxDomain;
+  Exit exit;
   std::string host;
-  for (std::size_t i = 0; i < message.alias_count(); ++i) {
-    if (!wire::host_from_wire(message.alias(i).target, host)) continue;
+  std::size_t seen = 0;
+  message.for_each_alias([&](const CachedMessage::Alias& alias) {
+    const bool is_last = ++seen == message.alias_count();
+    if (!wire::host_from_wire(alias.target, host)) return true;
     asked.name = host;
-    if (decide(view, asked).verdict != Verdict::Forward) return i + 1;
     // A name error is one of the chain's last name.
-    const bool is_denied =
-        i + 1 == message.alias_count() && message.rcode() == wire::Rcode::NxDomain;
-    if (is_denied && is_known_name(view, asked)) return i + 1;
-  }
-  return 0;
+    if (decide(view, asked).verdict != Verdict::Forward ||
+        (is_last && is_denied && is_known_name(view, asked)))
+      exit.how = Continuation::Into;
+    else if (upstreams.has_other_servers(message.name(), alias.target,
+                                         is_last && message.kind() == MessageKind::Negative) ||
+             (is_last && message.leads_on()))
+      exit.how = Continuation::On;
+    else
+      return true;
+    exit.record = alias.record;
+    exit.target = host;
+    return false;
+  });
+  return exit;
 }
 
 // Returns the place in the reply of each octet of the name at `owner`.
@@ -122,8 +140,9 @@ class CopiedRecords {
   std::string expanded_;
 };
 
-// Writes records with the addresses of DNS64, whose sizes differ from those of the message: under
-// the chain's last name, then under the targets of the message's own aliases.
+// Writes records one by one: under the chain's last name, then under the targets of the message's
+// own aliases.  Needed for the addresses of DNS64, whose sizes differ from those of the message,
+// and for parts of an answer.
 class AnswerTranslator {
  public:
   AnswerTranslator(CopiedRecords& records, const ForwardedPart& part, MessageWriter& writer,
@@ -133,6 +152,7 @@ class AnswerTranslator {
   // False: it does not fit.
   bool add(const CopiedRecord& record) {
     std::span<const std::uint8_t> data = records_.data(record);
+    if (part_.dns64 == nullptr) return add(record, record.type, record.ttl, data);
     const std::uint32_t ttl = std::min(record.ttl, part_.max_translated_ttl);
     if (is_signature_of_a(record.type, {reinterpret_cast<const char*>(data.data()), data.size()}))
       return true;
@@ -144,6 +164,8 @@ class AnswerTranslator {
     if (!may_translate(*part_.dns64, address)) return true;
     return add(record, Type::Aaaa, ttl, translate(*part_.dns64, address).octets());
   }
+  // The name that the aliases so far lead to.
+  MessageWriter::NameRef owner() const { return owner_; }
 
  private:
   bool add(const CopiedRecord& record, Type type, std::uint32_t ttl,
@@ -185,54 +207,79 @@ void write_authority(CopiedRecords& records, std::size_t count, MessageWriter& w
   }
 }
 
-// Copies no more of the message than there is room for: the cost is that of the reply, not that of
-// what an upstream once sent.
-void write_translated(const ForwardedPart& part, MessageWriter& writer,
+// The records of a message, copied out of it.  No more of them than there is room for: the cost is
+// that of the reply, not that of what an upstream once sent.
+class CopiedMessage {
+ public:
+  CopiedMessage(const ForwardedPart& part, std::size_t room)
+      : size_(std::clamp(part.message.question_end() + room, wire::kMinUdpPayload,
+                         wire::kMaxMessageSize)),
+        octets_(std::make_unique_for_overwrite<std::uint8_t[]>(size_)),
+        counts_(part.message.copy_records({octets_.get(), size_}, part.now, part.rotation,
+                                          part.freshness)),
+        records_({octets_.get(), size_}, part.message.question_end()) {}
+
+  CopiedRecords& records() { return records_; }
+  std::size_t answers() const { return counts_[0]; }
+  std::size_t authorities() const { return counts_[1]; }
+
+ private:
+  std::size_t size_;
+  std::unique_ptr<std::uint8_t[]> octets_;
+  std::array<std::uint16_t, 2> counts_;
+  CopiedRecords records_;
+};
+
+void write_one_by_one(const ForwardedPart& part, MessageWriter& writer,
                       MessageWriter::NameRef owner) {
-  const CachedMessage& message = part.message;
-  const std::size_t size = std::clamp(message.question_end() + writer.room(), wire::kMinUdpPayload,
-                                      wire::kMaxMessageSize);
-  const auto copy = std::make_unique_for_overwrite<std::uint8_t[]>(size);
-  const std::span octets(copy.get(), size);
-  const auto counts = message.copy_records(octets, part.now, part.rotation, part.freshness);
-  CopiedRecords records(octets, message.question_end());
-  AnswerTranslator translator(records, part, writer, owner);
-  bool is_whole = counts[0] == message.answer_count();
-  for (std::size_t i = 0; i < counts[0]; ++i) {
-    if (translator.add(records.next())) continue;
+  CopiedMessage copy(part, writer.room());
+  AnswerTranslator translator(copy.records(), part, writer, owner);
+  bool is_whole = copy.answers() == part.message.answer_count();
+  for (std::size_t i = 0; i < copy.answers(); ++i) {
+    if (translator.add(copy.records().next())) continue;
     is_whole = false;
     break;
   }
   if (is_whole)
-    write_authority(records, counts[1], writer);
+    write_authority(copy.records(), copy.authorities(), writer);
   else
     writer.set_truncated();
 }
 
 }  // namespace
 
-Reentry reenter_registry(const registry::View& view, const Asked& asked,
-                         const CachedMessage& message, Freshness freshness, Millis now,
-                         AliasChain& chain) {
-  const std::size_t links = links_to_registry(view, asked, message);
-  if (links == 0) return Reentry::None;
-  std::string host;
-  for (std::size_t i = 0; i < links; ++i) {
-    const CachedMessage::Alias alias = message.alias(i);
-    if (!wire::host_from_wire(alias.target, host) ||
-        !chain.add({}, host, message.record_ttl(alias.record, now, freshness)))
-      return Reentry::Loop;
-  }
-  return Reentry::Into;
+Continuation continue_chain(const registry::View& view, const Asked& asked,
+                            const Upstreams& upstreams, const CachedMessage& message,
+                            Freshness freshness, AliasChain& chain) {
+  const Exit exit = find_exit(view, asked, upstreams, message);
+  if (exit.how == Continuation::None) return Continuation::None;
+  // The alias's signatures belong to it.
+  std::size_t records = exit.record + 1;
+  while (records < message.answer_count() && message.record_type(records) == Type::Rrsig) ++records;
+  const RepliedAliases aliases{MessageRef(&message), records, freshness};
+  return chain.add(aliases, exit.target) ? exit.how : Continuation::Loop;
+}
+
+bool write_aliases(const RepliedAliases& aliases, Millis now, MessageWriter& writer,
+                   MessageWriter::NameRef& owner) {
+  const ForwardedPart part{.message = *aliases.message, .freshness = aliases.freshness, .now = now};
+  CopiedMessage copy(part, writer.room());
+  AnswerTranslator translator(copy.records(), part, writer, owner);
+  for (std::size_t i = 0; i < aliases.records; ++i)
+    if (i >= copy.answers() || !translator.add(copy.records().next())) return false;
+  owner = translator.owner();
+  return true;
 }
 
 void write_forwarded(const ForwardedPart& part, MessageWriter& writer,
                      MessageWriter::NameRef owner) {
   writer.set_rcode(part.message.rcode());
-  if (part.dns64 == nullptr)
+  // Pointers reach no further.
+  const bool is_near = writer.size() <= CachedMessage::kMaxOctetsBefore;
+  if (part.dns64 == nullptr && is_near)
     write_as_it_is(part, writer, owner);
   else
-    write_translated(part, writer, owner);
+    write_one_by_one(part, writer, owner);
   write_extended_error(part.message, part.freshness, writer);
 }
 

@@ -97,7 +97,8 @@ void write_resolution(const Decision& decision, const AliasChain& chain, AnswerC
   // A failure is the answer of the whole chain: nothing of it may be kept.
   if (!chain.empty() && !is_failure(decision.verdict)) {
     context.name = chain.last();
-    if (!chain.write(context.writer, context.owner)) return context.writer.set_truncated();
+    if (!chain.write(context.writer, context.now, context.owner))
+      return context.writer.set_truncated();
   }
   write_answer(decision, context);
 }

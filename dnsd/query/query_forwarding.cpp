@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of QueryHandler that deals with what the registry leaves to an upstream.
+#include <algorithm>
 #include <array>
 
 #include "dnsd/query/answer.hpp"
@@ -18,8 +19,11 @@ using wire::MessageWriter;
 using wire::Rcode;
 using wire::Type;
 
-// Limit of questions sent upstream for one query.
-constexpr std::uint32_t kMaxQuestions = 8;
+constexpr std::uint32_t kMaxPackets = Flight::kMaxPackets;  // for all names of a query
+// Limit of questions sent upstream for the names of a search walk.
+constexpr std::uint32_t kMaxWalkQuestions = 8;
+// Aliases in replies that are looked at for one query, each of which costs half a microsecond.
+constexpr std::size_t kMaxRepliedAliases = 512;
 
 constexpr std::string_view kKnownName =
     "an upstream's NXDOMAIN or alias does not hold for a name that is known here";
@@ -93,14 +97,16 @@ QueryHandler::Written QueryHandler::use_alias(QueryState& state, const View& vie
                                               Buffer buffer) {
   std::array<char, wire::kMaxNameLength + 1> odd_name;
   Asked asked = asked_last(state, odd_name);
-  state.decisions += static_cast<std::uint32_t>(message.alias_count());
+  ++state.decisions;
+  state.replied_aliases += message.alias_count();
+  if (state.replied_aliases > kMaxRepliedAliases) return stop_working(state, buffer);
   // A cache in front of us would follow the alias for addresses, too, and so lose ours.
   if (has_own_addresses(view, asked)) return deny_type(state, view, buffer);
-  const Reentry reentry =
-      reenter_registry(view, asked, message, freshness, parts_.clock.now(), state.chain);
-  if (reentry == Reentry::Loop)
+  const Continuation next =
+      continue_chain(view, asked, parts_.upstream, message, freshness, state.chain);
+  if (next == Continuation::Loop)
     return fail(state, wire::Ede::Other, "the chain of aliases is a loop or too long", buffer);
-  if (reentry == Reentry::Into) {
+  if (next != Continuation::None) {
     state.without_ipv6 = nullptr;
     return {};
   }
@@ -198,7 +204,7 @@ std::size_t QueryHandler::compose(QueryState& state, const CachedMessage& messag
     part.max_translated_ttl = translated_ttl(*state.without_ipv6, now);
   }
   MessageWriter::NameRef owner = MessageWriter::kQuestionName;
-  if (state.chain.write(writer, owner))
+  if (state.chain.write(writer, now, owner))
     write_forwarded(part, writer, owner);
   else
     writer.set_truncated();
@@ -209,7 +215,8 @@ QueryHandler::Written QueryHandler::ask(QueryState& state, Buffer buffer) {
   const Millis now = parts_.clock.now();
   if (state.give_up_at == 0)
     state.give_up_at = now + 2 * static_cast<Millis>(settings_.timeout.count());
-  const bool is_enough = state.questions == kMaxQuestions || now > state.give_up_at;
+  const bool is_enough = state.packets >= kMaxPackets || now > state.give_up_at ||
+                         (state.walk.is_active() && state.questions >= kMaxWalkQuestions);
   if (is_enough && stop_walk(state, wire::Ede::NoReachableAuthority)) return {};
   if (is_enough)
     return fail(state, wire::Ede::NoReachableAuthority, "too many questions for one query", buffer);
@@ -237,6 +244,7 @@ ForwardRequest QueryHandler::request_of(const QueryState& state) const {
   request.checking_disabled = query.checking_disabled;
   request.recursion_desired = query.recursion_desired;
   request.client = state.reply_to->client.address;
+  request.max_packets = kMaxPackets - std::min(state.packets, kMaxPackets);
   return request;
 }
 

@@ -436,6 +436,7 @@ AnswerContext QueryHandler::context_of(const QueryState& state, const View& view
           .type = state.query->qtype,
           .name = state.query->qname(),
           .question_size = state.query->qname_size,
+          .now = state.chain.empty() ? Millis{0} : parts_.clock.now(),
           .server_addresses = server_addresses(*state.reply_to)};
 }
 

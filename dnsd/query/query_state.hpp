@@ -38,9 +38,11 @@ struct QueryState {
   // DNS64: the answer to AAAA in place of which addresses of IPv4 are translated; null = none yet.
   MessageRef without_ipv6;
   AnswerSource source = AnswerSource::Registry;
-  std::string upstream;         // the upstream server
-  std::uint32_t questions = 0;  // sent upstream for this query; limited
-  Millis give_up_at = 0;        // no more of them after that; 0 = none was sent
+  std::string upstream;             // the upstream server
+  std::uint32_t questions = 0;      // asked upstream for this query
+  std::uint32_t packets = 0;        // that they took; limited
+  std::size_t replied_aliases = 0;  // in the replies; limited
+  Millis give_up_at = 0;            // no more of them after that; 0 = none was sent
   // Names that were decided about for this query, its aliases and its search walk included.
   std::uint32_t decisions = 0;
 

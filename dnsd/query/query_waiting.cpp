@@ -70,6 +70,7 @@ void QueryHandler::on_outcome(std::uint64_t number, const Outcome& outcome) {
   continue_held(number, [&](HeldQuery& held, Buffer buffer) {
     held.state.source = AnswerSource::Forward;
     held.state.upstream = outcome.upstream;
+    held.state.packets += std::max<std::uint32_t>(outcome.packets, 1);
     // The registry may have changed meanwhile: what it says now counts.
     const registry::Snapshot& snapshot = reader_.current();
     const registry::Client* const client = find_client(snapshot, held.reply_to);

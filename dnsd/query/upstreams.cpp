@@ -20,6 +20,11 @@ Upstreams::Known ForwarderUpstreams::find(const CacheKey& key, Millis now) {
   return {shared_->cache.find_stale(key, now), Freshness::Stale};
 }
 
+bool ForwarderUpstreams::has_other_servers(std::string_view name, std::string_view target,
+                                           bool also_outside) const {
+  return forwarder_.has_other_servers(name, target, also_outside);
+}
+
 void ForwarderUpstreams::resolve(ForwardRequest request, OutcomeCallback callback) {
   forwarder_.resolve(std::move(request), std::move(callback));
 }

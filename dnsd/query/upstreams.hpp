@@ -28,6 +28,11 @@ class Upstreams {
     Freshness freshness = Freshness::Fresh;
   };
   virtual Known find(const CacheKey& key, Millis now) = 0;
+  // Whether a zone of upstream.zones or of a link has other servers for `target` than those that
+  // are asked for `name`; with `also_outside`, whether any other servers are asked.  Names in
+  // lower-case wire form.
+  virtual bool has_other_servers(std::string_view name, std::string_view target,
+                                 bool also_outside) const = 0;
   // As Forwarder::resolve: calls back exactly once, never from inside.
   virtual void resolve(ForwardRequest request, OutcomeCallback callback) = 0;
   // As Forwarder::refresh.
@@ -54,6 +59,8 @@ class ForwarderUpstreams final : public Upstreams {
   Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
                     std::uint32_t rotation) override;
   Known find(const CacheKey& key, Millis now) override;
+  bool has_other_servers(std::string_view name, std::string_view target,
+                         bool also_outside) const override;
   void resolve(ForwardRequest request, OutcomeCallback callback) override;
   void refresh(ForwardRequest request) override;
   ForwardingFacts describe(std::string_view wire_name, wire::Type type, Millis now) const override;

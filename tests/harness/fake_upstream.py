@@ -53,7 +53,7 @@ _AFTER_A_FORGERY = 0.06  # seconds; long enough to be another datagram, short of
 # Least time between two tries of one question.  The daemon waits at least 100 ms, counted from a time before it sends.
 _LEAST_WAIT_OF_A_RETRY = 0.05
 SO_TIMESTAMPNS = 35
-_MAX_CHAIN = 8
+_MAX_CHAIN = 64
 _MIN_RECORD_SIZE = 12  # octets on the wire: a pointer and the fixed fields
 
 _RULE_KEYS = {"match", "transport", "times", "share", "drop", "hang", "reset", "delay", "rcode", "truncate", "answer",

@@ -21,7 +21,7 @@ constexpr std::uint32_t kDefaultTtl = 300;
 constexpr std::uint64_t kAfterAForgery = 60;
 // A server whose replies take no time at all looks as if it had not been asked.
 constexpr std::chrono::milliseconds kRoundTrip{1};
-constexpr int kMaxChain = 8;
+constexpr int kMaxChain = 64;
 constexpr int kBindTries = 50;
 
 using Octets = std::vector<std::uint8_t>;

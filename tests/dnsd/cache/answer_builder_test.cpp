@@ -46,10 +46,14 @@ TEST(AnswerBuilderTest, FollowsTheChainInOrder) {
              kNow);
   EXPECT_TRUE(message->has_alias());
   ASSERT_EQ(message->alias_count(), 2U);
-  EXPECT_EQ(message->alias(0).target, wire_name("b.example.org."));
-  EXPECT_EQ(message->alias(0).record, 0U);
-  EXPECT_EQ(message->alias(1).target, wire_name("c.example.net."));
-  EXPECT_EQ(message->alias(1).record, 1U);
+  std::vector<std::pair<std::string, std::size_t>> aliases;
+  message->for_each_alias([&](const CachedMessage::Alias& alias) {
+    aliases.emplace_back(alias.target, alias.record);
+    return true;
+  });
+  EXPECT_THAT(aliases, ElementsAre(std::pair(wire_name("b.example.org."), 0U),
+                                   std::pair(wire_name("c.example.net."), 1U)));
+  EXPECT_FALSE(message->leads_on());
   EXPECT_EQ(message->record_ttl(1, kNow + 20'000, Freshness::Fresh), 100U);
   EXPECT_EQ(message->expires_at(), kNow + 60'000);
   EXPECT_THAT(
@@ -68,21 +72,48 @@ TEST(AnswerBuilderTest, AnswersAQuestionForTheAliasItself) {
               ElementsAre("a.example.org. 300 CNAME b.example.org."));
 }
 
-TEST(AnswerBuilderTest, RefusesLoopsAndLongChains) {
+TEST(AnswerBuilderTest, RefusesLoops) {
   const auto loop = response(
       question("a.example.org."),
       {"a.example.org. 300 CNAME b.example.org.", "b.example.org. 300 CNAME a.example.org."});
   const auto unusable = build_answer({loop.question, false, false, {}, loop}, {}, kNow);
   ASSERT_FALSE(unusable.has_value());
   EXPECT_EQ(unusable.error().why, "aliases in a loop");
+}
 
-  auto chain = response(question("n0.example.org."), {});
-  for (int i = 0; i <= 8; ++i)
-    chain.answer.push_back(record("n" + std::to_string(i) + ".example.org. 300 CNAME n" +
-                                  std::to_string(i + 1) + ".example.org."));
-  EXPECT_FALSE(build_answer({chain.question, false, false, {}, chain}, {}, kNow).has_value());
-  chain.answer.pop_back();
-  EXPECT_TRUE(build_answer({chain.question, false, false, {}, chain}, {}, kNow).has_value());
+// Public names have nine aliases and more; only the size of a message limits their number.
+TEST(AnswerBuilderTest, FollowsAChainOfAnyLengthInAnyOrder) {
+  for (const int aliases : {9, 12, 64, 400}) {
+    for (const bool reversed : {false, true}) {
+      auto chain = response(question("n0.example.org."), {});
+      for (int i = 0; i < aliases; ++i)
+        chain.answer.push_back(record("n" + std::to_string(i) + ".example.org. 300 CNAME n" +
+                                      std::to_string(i + 1) + ".example.org."));
+      chain.answer.push_back(
+          record("n" + std::to_string(aliases) + ".example.org. 60 A 192.0.2.1"));
+      if (reversed) std::ranges::reverse(chain.answer);
+      const auto message = build_answer({chain.question, true, false, {}, chain}, {}, kNow);
+      ASSERT_TRUE(message.has_value()) << message.error().why;
+      EXPECT_EQ((*message)->kind(), MessageKind::Positive);
+      EXPECT_EQ((*message)->alias_count(), static_cast<std::size_t>(aliases));
+      EXPECT_EQ((*message)->answer_count(), aliases + 1);
+    }
+  }
+}
+
+// A name server without recursion sends this; the SOA of a denial would say that there is nothing.
+TEST(AnswerBuilderTest, KeepsAnAliasAloneForWhatItIs) {
+  const auto alone = cached(
+      response(question("a.example.org."), {"a.example.org. 300 CNAME b.example.net."}), kNow);
+  EXPECT_TRUE(alone->leads_on());
+  EXPECT_EQ(alone->kind(), MessageKind::Positive);
+  EXPECT_EQ(alone->expires_at(), kNow + 300'000);
+  const auto denied =
+      cached(response(question("a.example.org."), {"a.example.org. 300 CNAME b.example.net."},
+                      {"example.net. 60 SOA 30"}),
+             kNow);
+  EXPECT_FALSE(denied->leads_on());
+  EXPECT_TRUE(denied->is_nodata());
 }
 
 TEST(AnswerBuilderTest, GivesASetOneTtlTheLeast) {
@@ -264,6 +295,14 @@ TEST(AnswerBuilderTest, TakesDeniedAddressesOut) {
   const auto denied = build_answer({evil.question, false, false, {}, evil}, rules, kNow);
   ASSERT_FALSE(denied.has_value());
   EXPECT_TRUE(denied.error().denied);
+  // The rule of the name that the alias leads to counts.
+  const auto alias =
+      cached(response(question("a.example.org."),
+                      {"a.example.org. 300 CNAME e.example.org.", "e.example.org. 300 A 10.0.0.1"}),
+             kNow, rules);
+  EXPECT_TRUE(alias->leads_on());
+  EXPECT_THAT(texts(whole_reply(alias, "a.example.org.").answer),
+              ElementsAre("a.example.org. 300 CNAME e.example.org."));
 }
 
 // RFC 9460, section 7.3: a hint is as good to an attacker as an address.

@@ -690,6 +690,20 @@ TEST_F(ForwarderTest, BoundsThePacketsOfOneQuestion) {
 }
 
 TEST_F(ForwarderTest, AsksTheLongestZonesServers) {
+// Each of these servers wants a query over UDP and two over TCP.
+TEST_F(ForwarderTest, BoundsThePacketsOfRetriesInOtherWays) {
+  for (int i = 0; i < 10; ++i) add(Behaviour::TruncateNoTcp);
+  config_.timeout = kTimeout;
+  start();
+  const Answer answer = ask();
+  EXPECT_THAT(answer.text, StartsWith("SERVFAIL"));
+  std::size_t packets = 0;
+  for (const auto& upstream : upstreams_) packets += upstream->count("www.example.org");
+  EXPECT_LE(packets, 16u);
+  EXPECT_GE(packets, 15u);
+  EXPECT_LE(answer.outcome.packets, 16u);
+}
+
   FakeUpstream& general = add();
   FakeUpstream zone(loop_.get());
   FakeUpstream deep(loop_.get());

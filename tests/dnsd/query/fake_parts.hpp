@@ -83,6 +83,9 @@ class FakeUpstream final : public Upstreams {
   std::vector<std::string> cached;
   Freshness cached_freshness = Freshness::Fresh;
   bool closed = false;
+  // "corp.example.": zones with servers of their own, the longer ones first.
+  std::vector<std::string> zones;
+  std::uint32_t packets = 1;  // that each question takes
 
   Cache::Hit answer(const wire::QueryMessage& query, const ReplyFrame& frame, Millis now,
                     std::uint32_t rotation) override {
@@ -109,6 +112,11 @@ class FakeUpstream final : public Upstreams {
     requests.push_back(request);
     waiting_.emplace_back(std::move(request.question), std::move(callback));
   }
+  bool has_other_servers(std::string_view name, std::string_view target,
+                         bool also_outside) const override {
+    const std::string zone = zone_of(target);
+    return (also_outside || !zone.empty()) && zone != zone_of(name);
+  }
   void refresh(ForwardRequest request) override { refreshed.push_back(text_of(request.question)); }
   ForwardingFacts describe(std::string_view, wire::Type, Millis) const override {
     return {"192.0.2.53:53", "nothing", {"192.0.2.53:53 is up"}};
@@ -123,13 +131,19 @@ class FakeUpstream final : public Upstreams {
     while (!waiting_.empty()) {
       auto [question, callback] = std::move(waiting_.front());
       waiting_.erase(waiting_.begin());
-      callback({.message = build(question), .upstream = "192.0.2.53:53"});
+      callback({.message = build(question), .upstream = "192.0.2.53:53", .packets = packets});
     }
   }
   std::size_t waiting() const { return waiting_.size(); }
   std::vector<ForwardRequest> requests;
 
  private:
+  std::string zone_of(std::string_view wire_name) const {
+    const std::string name = "." + wire::name_to_text(wire_name);
+    for (const std::string& zone : zones)
+      if (name.ends_with("." + zone)) return zone;
+    return {};
+  }
   static std::string text_of(const wire::Question& question) {
     return wire::name_to_text(question.name) + " " + wire::to_string(question.type);
   }

@@ -115,7 +115,7 @@ struct AliasReply {
       chain.add({}, "hop" + std::to_string(i) + ".mail.example", 5);
     chain.add({}, target, 5);
     wire::MessageWriter::NameRef owner = 0;
-    EXPECT_TRUE(chain.write(writer, owner));
+    EXPECT_TRUE(chain.write(writer, kReceived, owner));
     write_forwarded({.message = message, .now = kReceived + age * Millis{1000}, .rotation = 3},
                     writer, owner);
     buffer.resize(writer.finish());
