@@ -211,10 +211,10 @@ bool Exchange::on_stream_message(std::span<const std::uint8_t> message) {
   return true;
 }
 
-void Exchange::on_stream_broken(const SocketError& reason, bool reused) {
+void Exchange::on_stream_broken(const SocketError& reason, bool was_open) {
   stream_ = {};
   place_ = {};
-  if (reused && !stream_again_) {
+  if (was_open && !stream_again_) {
     stream_again_ = true;
     return again(&Exchange::send_on_stream);
   }

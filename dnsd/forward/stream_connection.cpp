@@ -90,7 +90,7 @@ void StreamConnection::close(const SocketError& reason) {
   while (!listeners_.empty()) {
     const auto next = listeners_.extract(listeners_.begin());
     if (StreamListener* const listener = next.mapped().get())
-      listener->on_stream_broken(why, served_);
+      listener->on_stream_broken(why, state_ == State::Open);
   }
 }
 
@@ -210,9 +210,7 @@ void StreamConnection::take_messages() {
     const auto waiting = size >= wire::kHeaderSize ? listeners_.find(wire::load_u16(message.data()))
                                                    : listeners_.end();
     StreamListener* const listener = waiting != listeners_.end() ? waiting->second.get() : nullptr;
-    if (listener != nullptr && listener->on_stream_message(message)) {
-      served_ = true;
-    } else {
+    if (listener == nullptr || !listener->on_stream_message(message)) {
       peer_->state->counts.mismatched.fetch_add(1, std::memory_order_relaxed);
       if (++strays_ > kMaxStrays) return close({"too many unexpected messages"});
     }

@@ -27,9 +27,9 @@ class StreamListener {
   // A message with this query's id; whether it answers the question is for the listener to check.
   // False: it does not, keep waiting.
   virtual bool on_stream_message(std::span<const std::uint8_t> message) = 0;
-  // The connection is closed; nothing more comes.  `reused`: it had served others before, so that
-  // the upstream may merely have closed it: worth another try.
-  virtual void on_stream_broken(const SocketError& reason, bool reused) = 0;
+  // The connection is closed; nothing more comes.  `was_open`: the upstream had accepted it, and
+  // may answer on another (RFC 7766, section 6.2.4).
+  virtual void on_stream_broken(const SocketError& reason, bool was_open) = 0;
 
  protected:
   ~StreamListener() = default;
@@ -98,7 +98,6 @@ class StreamConnection final : public Retirable, private SocketListener, private
   std::unordered_map<std::uint16_t, Weak<StreamListener>> listeners_;
   Millis last_received_ = 0;
   std::uint32_t strays_ = 0;  // messages that nobody waits for
-  bool served_ = false;       // at least one message came
   bool suspect_ = false;      // a query stayed unanswered and nothing came since: no new ones
 };
 

@@ -141,7 +141,7 @@ class Exchange final : public Recycled<Exchange>,
 
   void on_socket(std::uint32_t events) override;
   bool on_stream_message(std::span<const std::uint8_t> message) override;
-  void on_stream_broken(const SocketError& reason, bool reused) override;
+  void on_stream_broken(const SocketError& reason, bool was_open) override;
 
   SocketResult<void> send_datagram();
   SocketResult<void> send_on_stream();

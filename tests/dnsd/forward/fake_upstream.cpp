@@ -327,6 +327,7 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
       return reply(other);
     case Behaviour::Truncate:
     case Behaviour::TruncateNoTcp:
+    case Behaviour::TruncateCutOnce:
     case Behaviour::TruncateThenHang:
       if (!tcp) {
         other.answer.clear();
@@ -334,7 +335,8 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
         return reply(other);
       }
       if (behaviour == Behaviour::TruncateThenHang) return;
-      if (behaviour == Behaviour::TruncateNoTcp) {
+      if (behaviour == Behaviour::TruncateCutOnce && connections > 1) return reply(truth);
+      if (behaviour != Behaviour::Truncate) {
         if (const auto open = connection.lock()) open->watch.reset();
         return;
       }

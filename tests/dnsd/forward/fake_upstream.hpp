@@ -37,6 +37,7 @@ enum class Behaviour {
   TruncateThenLateTcp,  // the same, 40 ms late
   TruncateThenSlowTcp,  // the same, 1.3 s late: after the next try
   TruncateNoTcp,        // TC over UDP, TCP connections are cut
+  TruncateCutOnce,      // the same for the first TCP connection, the answer on others
   TruncateThenHang,     // TC over UDP, silence over TCP
   ServFail,
   Refused,

@@ -44,6 +44,7 @@ TEST_P(ConnectionEndTest, AnswersAQuestionOnceWhenItsConnectionEndsUnderTwoTries
   ask_later("www.example.org.");
   ASSERT_TRUE(loop_.run_until([&] { return over_tcp(upstream) >= 2; }));
   ASSERT_EQ(upstream.connections, 1u) << "two tries of one question on one connection";
+  upstream.behave(Behaviour::TruncateNoTcp);
   upstream.end_connections(GetParam());
   ASSERT_TRUE(run_until_all_are_answered());
   EXPECT_EQ(last_->kind(), MessageKind::Failure);
@@ -58,7 +59,10 @@ TEST_P(ConnectionEndTest, AnswersAllQuestionsOfAConnectionThatEnds) {
   start();
   for (int i = 0; i < 60; ++i) ask_later("n" + std::to_string(i) + ".example.org.");
   ASSERT_TRUE(loop_.run_until([&] { return over_tcp(upstream) >= 100; }));
-  for (const auto& each : upstreams_) each->end_connections(GetParam());
+  for (const auto& each : upstreams_) {
+    each->behave(Behaviour::TruncateNoTcp);
+    each->end_connections(GetParam());
+  }
   ASSERT_TRUE(run_until_all_are_answered());
 }
 
@@ -88,6 +92,7 @@ TEST_P(ConnectionEndTest, EndsQuestionsToAnUpstreamThatAReloadHasReplaced) {
   config_.servers.clear();
   add();
   forwarder_->reconfigure(config_, cache_config_);
+  old.behave(Behaviour::TruncateNoTcp);
   old.end_connections(GetParam());
   ASSERT_TRUE(run_until_all_are_answered());
   EXPECT_EQ(ask("next.example.org.").outcome.message->kind(), MessageKind::Positive);
