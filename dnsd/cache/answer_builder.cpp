@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "dnsd/cache/record_writer.hpp"
 #include "dnsd/cache/relayed_text.hpp"
@@ -42,34 +41,35 @@ bool is_signature_of(const ResponseRecord& record, Type covered) {
   return record.type == Type::Rrsig && first_u16(record.rdata) == static_cast<unsigned>(covered);
 }
 
-// The octets of rdata before a name that is never compressed, so that it cannot take its case from
-// the client's question.
-std::optional<std::size_t> plain_name_at(Type type) {
-  switch (type) {
-    case Type::Dname:
-      return 0;
-    case Type::Svcb:
-    case Type::Https:
-      return 2;
-    case Type::Srv:
-      return 6;
-    default:
-      return std::nullopt;
+// The last label of a name in wire form, with the root.
+std::string_view last_label_of(std::string_view name) {
+  std::string_view rest = name;
+  while (rest.size() > 1) {
+    const std::size_t label = 1u + static_cast<unsigned char>(rest[0]);
+    if (label + 1 >= rest.size()) return rest;
+    rest.remove_prefix(label);
+  }
+  return {};
+}
+
+// Lower-cases the names in `rdata` as far as they repeat the odd spelling that we sent: a server
+// writes them as pointers to the question.  This holds for every type, also those that nobody
+// knows: names end with their last label and the root, whatever else the data has.
+void take_out_odd_case(std::string& rdata, std::string_view sent_name) {
+  const std::string_view last = last_label_of(sent_name);
+  if (last.empty()) return;
+  std::size_t end = 0;
+  for (std::size_t at = rdata.find(last); at != std::string::npos; at = rdata.find(last, end)) {
+    end = at + last.size();
+    std::string_view sent = sent_name;
+    while (sent.size() > end || !std::string_view(rdata).substr(0, end).ends_with(sent))
+      sent.remove_prefix(1u + static_cast<unsigned char>(sent[0]));
+    for (std::size_t i = end - sent.size(); i < end; ++i) rdata[i] = to_lower(rdata[i]);
   }
 }
 
-// Lower-cases the end of `name` as far as it repeats the odd spelling that we sent.
-void take_out_odd_case(std::string& rdata, std::size_t at, std::string_view sent_name) {
-  while (at < rdata.size() && rdata[at] != 0) {
-    const std::string_view rest = std::string_view(rdata).substr(at);
-    for (std::string_view sent = sent_name; sent.size() > 1;
-         sent.remove_prefix(1u + static_cast<unsigned char>(sent[0]))) {
-      if (!rest.starts_with(sent)) continue;
-      for (std::size_t i = at; i < at + sent.size(); ++i) rdata[i] = to_lower(rdata[i]);
-      return;
-    }
-    at += 1u + static_cast<unsigned char>(rdata[at]);
-  }
+bool has_odd_case(std::string_view name) {
+  return std::ranges::any_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
 std::unexpected<UnusableAnswer> unusable(std::string why, bool denied = false) {
@@ -199,6 +199,10 @@ Result<bool> Builder::follow_chain() {
 }
 
 bool Builder::choose_requested() {
+  const auto is_here = [this](const ResponseRecord* record) { return matches(*record, current_); };
+  // RFC 6672, section 5.3.1: the alias that was made from a DNAME has no signature of its own.
+  if (answer_.question.type == Type::Cname && std::ranges::any_of(requested_, is_here))
+    choose_dname();
   requested_begin_ = chosen_answer_.size();
   if (answer_.question.type != Type::Any) {
     requested_count_ = choose_set(current_, answer_.question.type);
@@ -251,22 +255,22 @@ std::size_t Builder::choose_set(std::string_view owner, Type type) {
     for (const ResponseRecord& record : answer_.response.answer)
       if (!choose(record)) break;
   } else {
+    looks_ += candidates(type).size();
     for (const ResponseRecord* record : candidates(type))
       if (!choose(*record)) break;
   }
   const std::size_t count = chosen_answer_.size() - begin;
-    looks_ += candidates(type).size();
   if (count > 0 && answer_.dnssec_ok) choose_signatures(owner, type, least);
   for (std::size_t i = begin; i < chosen_answer_.size(); ++i) chosen_answer_[i].ttl = clamp(least);
   return count;
 }
 
 void Builder::choose_signatures(std::string_view owner, Type type, std::uint32_t& least) {
+  looks_ += signatures_.size();
   for (const ResponseRecord* record : signatures_) {
     if (!is_signature_of(*record, type) || !matches(*record, owner)) continue;
     chosen_answer_.push_back({record, 0});
     least = std::min(least, record->ttl);
-  looks_ += signatures_.size();
   }
 }
 
@@ -282,10 +286,6 @@ const ResponseRecord* Builder::find_alias() {
   return nullptr;
 }
 
-// RFC 6672, section 3.1: the DNAME that the CNAME was made from comes before it.
-void Builder::choose_dname() {
-  for (const ResponseRecord* record : dnames_) {
-    if (record->rclass != answer_.question.qclass) continue;
 // RFC 2181, section 10.1: a name has one alias.
 void Builder::choose_alias(const ResponseRecord& alias) {
   const std::size_t begin = chosen_answer_.size();
@@ -296,9 +296,13 @@ void Builder::choose_alias(const ResponseRecord& alias) {
   for (std::size_t i = begin; i < chosen_answer_.size(); ++i) chosen_answer_[i].ttl = clamp(least);
 }
 
+// RFC 6672, section 3.1: the DNAME that the CNAME was made from comes before it.
+void Builder::choose_dname() {
+  looks_ += dnames_.size();
+  for (const ResponseRecord* record : dnames_) {
+    if (record->rclass != answer_.question.qclass) continue;
     if (equals_ignoring_case(record->owner, current_) || !is_within(current_, record->owner))
       continue;
-  looks_ += dnames_.size();
     const auto is_this = [&](const Chosen& chosen) { return chosen.record == record; };
     if (std::ranges::any_of(chosen_answer_, is_this)) return;
     choose_set(record->owner, Type::Dname);
@@ -363,15 +367,16 @@ std::uint32_t Builder::clamp(std::uint32_t ttl) const {
 
 void Builder::write() {
   RecordWriter writer(parts_);
-  const bool odd_case =
-      std::ranges::any_of(answer_.sent_name, [](char c) { return c >= 'A' && c <= 'Z'; });
+  const bool odd_case = has_odd_case(answer_.sent_name);
+  const std::string_view last_label = last_label_of(answer_.sent_name);
   std::uint32_t least = wire::kMaxTtl;
   const auto add = [&](const Chosen& chosen) {
     least = std::min(least, chosen.ttl);
-    const auto name_at = odd_case ? plain_name_at(chosen.record->type) : std::nullopt;
-    if (!name_at) return writer.add(*chosen.record, chosen.ttl);
+    if (!odd_case || last_label.empty() ||
+        chosen.record->rdata.find(last_label) == std::string::npos)
+      return writer.add(*chosen.record, chosen.ttl);
     ResponseRecord restored = *chosen.record;
-    take_out_odd_case(restored.rdata, *name_at, answer_.sent_name);
+    take_out_odd_case(restored.rdata, answer_.sent_name);
     return writer.add_copy(restored, chosen.ttl);
   };
   // The first record that does not fit is left out, with all records behind it.

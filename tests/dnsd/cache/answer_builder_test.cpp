@@ -357,6 +357,49 @@ wire::ResponseMessage many_addresses(std::size_t count) {
   return from;
 }
 
+// A server that writes such a name as a pointer to the question shows us our own spelling.
+TEST(AnswerBuilderTest, TakesOurOddCaseOutOfTheDataOfEveryType) {
+  const std::string sent = wire_name("wWw.ExAmple.oRG.");
+  for (const int type :
+       {2, 5, 6, 12, 15, 17, 18, 21, 33, 35, 36, 39, 46, 47, 64, 65, 107, 65'400}) {
+    auto from = response(question("www.example.org.", static_cast<Type>(type)), {});
+    from.question_name = sent;
+    wire::ResponseRecord odd;
+    odd.owner = sent;
+    odd.type = static_cast<Type>(type);
+    odd.rclass = wire::Class::In;
+    odd.ttl = 300;
+    odd.rdata = wire_name("Kept.ExAmple.oRG.") + "Text oRG" + sent + wire_name("oRG.");
+    from.answer.push_back(odd);
+    const auto message = build_answer({from.question, false, false, sent, from}, {}, kNow);
+    ASSERT_TRUE(message.has_value()) << type;
+    const std::string text((*message)->record_data(0));
+    for (const char* shown : {"wWw", "ExAmple", "\3oRG"})
+      EXPECT_EQ(text.find(shown), std::string::npos) << type << " " << shown;
+    EXPECT_NE(text.find("Kept"), std::string::npos) << type;
+    EXPECT_NE(text.find("Text oRG"), std::string::npos) << type;
+  }
+}
+
+// RFC 6672, section 5.3.1: the alias has no signature, but the DNAME that it was made from does.
+TEST(AnswerBuilderTest, KeepsTheDnameOfAnAliasThatIsAskedFor) {
+  auto from = response(question("h.alias.example.", Type::Cname),
+                       {"h.alias.example. 300 CNAME h.example.org."});
+  auto dname = record("alias.example. 300 CNAME example.org.");
+  dname.type = Type::Dname;
+  from.answer.insert(from.answer.begin(), {dname, record("alias.example. 300 RRSIG DNAME")});
+  const auto message = build_answer({from.question, true, false, {}, from}, {}, kNow);
+  ASSERT_TRUE(message.has_value());
+  ASSERT_EQ((*message)->answer_count(), 3);
+  EXPECT_EQ((*message)->record_type(0), Type::Dname);
+  EXPECT_EQ((*message)->record_type(1), Type::Rrsig);
+  EXPECT_EQ((*message)->record_type(2), Type::Cname);
+  from.answer.pop_back();
+  const auto other = build_answer({from.question, true, false, {}, from}, {}, kNow);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ((*other)->answer_count(), 0) << "nothing of what was asked for";
+}
+
 TEST(AnswerBuilderTest, KeepsALargeSetWhole) {
   const auto reply =
       whole_reply(cached(many_addresses(kMaxRecordsPerSet), kNow), "big.example.org.");
