@@ -66,7 +66,10 @@ void Registry::State::link_hosts(const Resource& resource, const StoredRef& stor
     if (hosts.find(set) != nullptr) change.hosts.mark(ns, set);
   };
   if (const auto* slice = std::get_if<EndpointSlice>(&resource)) follow(slice->service);
-  if (std::holds_alternative<KubeService>(resource)) follow(stored->name());
+  if (const auto* service = std::get_if<KubeService>(&resource)) {
+    follow(stored->name());
+    service_selectors.link_service(ns, stored, *service, add);
+  }
 }
 
 void Registry::State::link_service_entry(const ServiceEntry& entry, const StoredRef& stored,
@@ -89,6 +92,12 @@ void Registry::State::link_service_entry(const ServiceEntry& entry, const Stored
     workloads.remove_selector(ns, *stored, *entry.workload_selector);
 }
 
+// The name of the cluster set that follows the Service of that host.
+std::string Registry::State::host_in_cluster_set(std::string_view host) const {
+  const std::size_t zone = settings->cluster_domain.size();
+  return std::string(host.substr(0, host.size() - zone)).append(kClusterSetDomain);
+}
+
 void Registry::State::link_workload(const Resource& workload, const StoredRef& stored, bool add,
                                     Change& change) {
   const SymbolRef ns = symbols.intern(stored->ns());
@@ -98,6 +107,12 @@ void Registry::State::link_workload(const Resource& workload, const StoredRef& s
     workloads.remove(ns, stored, workload);
   workloads.for_each_selecting(ns, workload,
                                [&](std::string_view host) { change.hosts.mark(ns, host); });
+  if (stored->kind() == Kind::WorkloadEntry)
+    service_selectors.link_workload(ns, stored, workload, add, [&](std::string_view host) {
+      change.hosts.mark(ns, host);
+      const std::string set = host_in_cluster_set(host);
+      if (hosts.find(set) != nullptr) change.hosts.mark(ns, set);
+    });
   clients.link_workload(stored, workload, add);
   if (const auto* pod = std::get_if<Pod>(&workload); pod != nullptr && change.wants_changes)
     change.pod_addresses.insert(change.pod_addresses.end(), pod->ips.begin(), pod->ips.end());
@@ -192,6 +207,12 @@ DeriveContext Registry::State::derive_context() {
   context.for_each_selected = [this](const SymbolRef& ns, const Labels& selector,
                                      const std::function<void(const Resource&)>& visit) {
     for (const DecodedRef& workload : selections.of(ns, selector)) visit(workload->resource());
+  };
+  context.for_each_selected_by_service = [this](const SymbolRef& ns, const Labels& selector,
+                                                const std::function<void(const Resource&)>& visit) {
+    if (!service_selectors.has_workloads(ns)) return;
+    for (const DecodedRef& workload : selections_of_services.of(ns, selector))
+      visit(workload->resource());
   };
   context.resolved = [this](std::string_view ns, std::string_view name) {
     return endpoint_names.find(ns, name);
@@ -359,6 +380,7 @@ void Registry::State::settle(Change& change) {
   rederive_marked(change);
   if (!interrupted) update_clients(change);
   selections.clear();
+  selections_of_services.clear();
   decoded.clear();
 }
 

@@ -89,6 +89,7 @@ struct Registry::State {
   void link_service_entry(const ServiceEntry& entry, const StoredRef& stored, bool add,
                           Change& change);
   void link_workload(const Resource& workload, const StoredRef& stored, bool add, Change& change);
+  std::string host_in_cluster_set(std::string_view host) const;
   void link_sidecar(const StoredRef& stored, bool add);
   void link_config_map(const StoredRef& stored, bool add);
   void link_namespace(const Namespace& object, bool add, Change& change);
@@ -132,6 +133,7 @@ struct Registry::State {
   NamespaceTable namespaces;
   NodeTable nodes;
   WorkloadTable workloads;
+  ServiceSelectors service_selectors{settings->cluster_domain};
   NetworkTable networks{*settings, symbols};
   ClientTable clients{*settings, symbols, workloads, nodes, networks};
   ClaimantTable claimants;  // only with claims: strict
@@ -139,6 +141,7 @@ struct Registry::State {
   VipTable vips{*settings};
   DecodedResources decoded;
   Selections selections{workloads, decoded};
+  Selections selections_of_services{service_selectors.workloads(), decoded};
   StatusAddressTable status_addresses{decoded};
   GatewayTable gateways{*settings, origins, namespaces};
   std::function<void(const AnswerChange&)> before_publish;

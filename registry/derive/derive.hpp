@@ -41,6 +41,10 @@ struct DeriveContext {
   std::function<void(const SymbolRef& ns, const Labels& selector,
                      const std::function<void(const Resource&)>&)>
       for_each_selected;
+  // The WorkloadEntries of a namespace that the selector of a Service selects; Pods have slices.
+  std::function<void(const SymbolRef& ns, const Labels& selector,
+                     const std::function<void(const Resource&)>&)>
+      for_each_selected_by_service;
   // The result for an endpoint name of the namespace; null when it is not resolved yet.
   std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
   // The network of an address whose object and source name none; null: none.

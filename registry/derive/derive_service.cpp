@@ -2,6 +2,8 @@
 // Records of Kubernetes Services, and of the names of a cluster set that stand for Services.
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <unordered_set>
 
 #include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
@@ -170,9 +172,7 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
   const auto is_answered = [&](const auto& item) {
     return record_->headless || !item.first->headless_only;
   };
-  if (std::ranges::none_of(slices, is_answered)) return;
-  auto* list = new EndpointList;
-  details().endpoints = Ref<const EndpointList>(list);
+  auto list = std::make_unique<EndpointList>();
   for (const auto& [slice, stored] : slices) {
     const bool mirrored =
         slice->kind == Kind::Endpoints && std::ranges::any_of(slices, [&](const auto& other) {
@@ -186,8 +186,53 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
     });
     add_slice(*slice, all_ready, *list);
   }
+  for (const auto& [service, stored] : services) add_selected_workloads(*service, *list);
+  if (list->entries.empty() && std::ranges::none_of(slices, is_answered)) return;
   list->near = near_rule(*list);
   list->index = EndpointIndex::of_large(list->entries, settings_.endpoint_pod_names);
+  details().endpoints = Ref<const EndpointList>(list.release());
+}
+
+// As istiod does: a WorkloadEntry whose address is a name, or that a slice or another Service has
+// added, adds nothing.
+void Deriver::add_selected_workloads(const KubeService& service, EndpointList& list) {
+  if (service.selector.empty()) return;
+  std::unordered_set<IpAddress> known;
+  for (const EndpointEntry& entry : list.entries) known.insert(entry.address);
+  context_.for_each_selected_by_service(ns_, service.selector, [&](const Resource& resource) {
+    const auto& workload = std::get<WorkloadEntry>(resource);
+    const WorkloadSpec& spec = workload.spec;
+    const auto address = IpAddress::parse(spec.address);
+    if (!address || address->is_unspecified() || !known.insert(*address).second) return;
+    const ObjectMeta& meta = workload.meta;
+    const NetworkScope scope{.network = spec.network.empty() ? meta.network : spec.network,
+                             .cluster = meta.cluster};
+    EndpointEntry entry;
+    entry.address = *address;
+    entry.ready = workload.healthy || service.publish_not_ready_addresses;
+    entry.network = network_at(scope, *address);
+    entry.cluster = symbol_or_null(meta.cluster);
+    entry.place = place_of_spec(spec);
+    entry.subset = static_cast<std::uint16_t>(list.ports.size());
+    list.ports.push_back(context_.ports->intern(ports_of_workload(service, spec)));
+    if (record_->provider == Provider::MultiCluster) append_cluster_id(meta.cluster, entry);
+    list.entries.push_back(std::move(entry));
+  });
+}
+
+std::vector<ServicePort> Deriver::ports_of_workload(const KubeService& service,
+                                                    const WorkloadSpec& spec) {
+  std::vector<ServicePort> ports = service.ports;
+  for (ServicePort& port : ports) {
+    const auto own =
+        std::ranges::find(spec.ports, port.name, &std::pair<std::string, std::uint16_t>::first);
+    if (own != spec.ports.end())
+      port.number = own->second;
+    else if (port.target_port != 0)
+      port.number = port.target_port;
+    port.target_port = 0;
+  }
+  return ports;
 }
 
 void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list) {

@@ -130,6 +130,10 @@ class Deriver {
   // EndpointSlices win over the Endpoints object of the same Service and cluster, which mirrors
   // them.
   void add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeService>& services);
+  // The WorkloadEntries that the selector of the Service selects.
+  void add_selected_workloads(const KubeService& service, EndpointList& list);
+  static std::vector<ServicePort> ports_of_workload(const KubeService& service,
+                                                    const WorkloadSpec& spec);
 
   // `all_ready`: the Service publishes endpoints that are not ready, too.
   void add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "registry/base/hash.hpp"
+#include "registry/derive/derive.hpp"
 #include "registry/model/entry_endpoints.hpp"
 
 namespace meshdns::registry {
@@ -140,6 +141,48 @@ void WorkloadTable::for_each(const SymbolRef& ns,
   const auto in = namespaces_.find(ns);
   if (in == namespaces_.end()) return;
   for (const auto& stored : in->second.workloads) visit(*stored);
+}
+
+void ServiceSelectors::link_service(const SymbolRef& ns, const StoredRef& stored,
+                                    const KubeService& service, bool add) {
+  if (service.selector.empty()) return;
+  Namespace& in = namespaces_[ns];
+  if (add)
+    in.services.push_back(stored.get());
+  else if (const auto found = std::ranges::find(in.services, stored.get());
+           found != in.services.end())
+    in.services.erase(found);
+  if (in.workloads != 0) link_selector(ns, *stored, service, add);
+  if (in.services.empty() && in.workloads == 0) namespaces_.erase(ns);
+}
+
+void ServiceSelectors::link_selector(const SymbolRef& ns, const StoredResource& stored,
+                                     const KubeService& service, bool add) {
+  if (add)
+    workloads_.add_selector(ns, stored, service.selector,
+                            {service_host(service.meta.name, service.meta.ns, cluster_domain_)});
+  else
+    workloads_.remove_selector(ns, stored, service.selector);
+}
+
+void ServiceSelectors::link_selectors(const SymbolRef& ns, const Namespace& in, bool add) {
+  for (const StoredResource* const stored : in.services)
+    link_selector(ns, *stored, std::get<KubeService>(stored->decode()), add);
+}
+
+void ServiceSelectors::link_workload(const SymbolRef& ns, const StoredRef& stored,
+                                     const Resource& workload, bool add,
+                                     const std::function<void(std::string_view host)>& visit) {
+  Namespace& in = namespaces_[ns];
+  if (add) {
+    workloads_.add(ns, stored, workload);
+    if (in.workloads++ == 0) link_selectors(ns, in, true);
+  }
+  workloads_.for_each_selecting(ns, workload, visit);
+  if (add) return;
+  if (--in.workloads == 0) link_selectors(ns, in, false);
+  workloads_.remove(ns, stored, workload);
+  if (in.services.empty() && in.workloads == 0) namespaces_.erase(ns);
 }
 
 const WorkloadTable::Selection& Selections::of(const SymbolRef& ns, const Labels& selector) {

@@ -83,6 +83,40 @@ class WorkloadTable {
   std::unordered_map<SymbolRef, Namespace, SymbolHash> namespaces_;
 };
 
+// The WorkloadEntries that selectors of Kubernetes Services select.  Nearly all namespaces have
+// Services and no WorkloadEntry: their Services cost a pointer each.
+// Control thread.
+class ServiceSelectors {
+ public:
+  explicit ServiceSelectors(const std::string& cluster_domain) : cluster_domain_(cluster_domain) {}
+
+  // `service` and `workload` are decoded from `stored`, of namespace `ns`.
+  void link_service(const SymbolRef& ns, const StoredRef& stored, const KubeService& service,
+                    bool add);
+  // Visits the Services' hosts that select the WorkloadEntry.
+  void link_workload(const SymbolRef& ns, const StoredRef& stored, const Resource& workload,
+                     bool add, const std::function<void(std::string_view host)>& visit);
+  bool has_workloads(const SymbolRef& ns) const {
+    const auto in = namespaces_.find(ns);
+    return in != namespaces_.end() && in->second.workloads != 0;
+  }
+  const WorkloadTable& workloads() const { return workloads_; }
+
+ private:
+  struct Namespace {
+    std::vector<const StoredResource*> services;  // those with a selector
+    std::size_t workloads = 0;
+  };
+
+  void link_selector(const SymbolRef& ns, const StoredResource& stored, const KubeService& service,
+                     bool add);
+  void link_selectors(const SymbolRef& ns, const Namespace& in, bool add);
+
+  const std::string& cluster_domain_;
+  WorkloadTable workloads_;  // with selectors in namespaces that have WorkloadEntries
+  std::unordered_map<SymbolRef, Namespace, SymbolHash> namespaces_;
+};
+
 // The selections of one commit, each made once: a thousand entries may have the same selector.
 class Selections {
  public:
