@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <utility>
 
 namespace meshdns::dnsd {
 namespace {
@@ -30,7 +31,7 @@ Flight::Flight(Reactor& reactor, Weak<FlightListener> listener, UpstreamQuestion
                FlightPlan plan, const AnswerRules& rules)
     : Retirable(reactor.retired()),
       reactor_(reactor),
-      listener_(listener),
+      listener_(std::move(listener)),
       question_(std::move(question)),
       plan_(std::move(plan)),
       rules_(rules),

@@ -14,7 +14,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-constexpr std::size_t kReadSize = 16 * 1024;
+constexpr std::size_t kReadSize = std::size_t{16} << 10;
 constexpr std::uint32_t kMaxStrays = 64;
 
 }  // namespace
@@ -35,8 +35,8 @@ void StreamConnection::on_retire() {
   listeners_.clear();
 }
 
-SocketResult<Owned<StreamConnection>> StreamConnection::open(Reactor& reactor, RandomPool& random,
-                                                             std::shared_ptr<UpstreamPeer> peer) {
+SocketResult<Owned<StreamConnection>> StreamConnection::open(
+    Reactor& reactor, RandomPool& random, const std::shared_ptr<UpstreamPeer>& peer) {
   sockaddr_storage address{};
   const auto size = peer->server.address.to_sockaddr(address);
   if (!size) return std::unexpected(SocketError{size.error().message});
@@ -60,7 +60,8 @@ bool StreamConnection::is_usable() const {
   return watch_ && !suspect_ && listeners_.size() < kMaxQueries;
 }
 
-std::uint16_t StreamConnection::send(std::span<std::uint8_t> query, Weak<StreamListener> listener) {
+std::uint16_t StreamConnection::send(std::span<std::uint8_t> query,
+                                     const Weak<StreamListener>& listener) {
   std::uint16_t id = random_.u16();
   while (listeners_.contains(id)) ++id;
   listeners_.emplace(id, listener);
@@ -86,7 +87,9 @@ void StreamConnection::close(const SocketError& reason) {
   if (!watch_) return;
   watch_.reset();
   idle_.stop();
-  const SocketError why = reason;  // a listener may own what `reason` refers to
+  // A listener may own what `reason` refers to.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const SocketError why = reason;
   while (!listeners_.empty()) {
     const auto next = listeners_.extract(listeners_.begin());
     if (StreamListener* const listener = next.mapped().get())

@@ -51,7 +51,7 @@ class StreamConnection final : public Retirable, private SocketListener, private
   // Begins to connect.  An Error where that fails at once.  REQUIRES: reactor and random outlive
   // it.
   static SocketResult<Owned<StreamConnection>> open(Reactor& reactor, RandomPool& random,
-                                                    std::shared_ptr<UpstreamPeer> peer);
+                                                    const std::shared_ptr<UpstreamPeer>& peer);
   StreamConnection(Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer);
 
   // Whether another query can be put on it.
@@ -61,7 +61,7 @@ class StreamConnection final : public Retirable, private SocketListener, private
   // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `listener`
   // follows unless forget() comes first or the listener is retired, and never from inside.
   // REQUIRES: is_usable().
-  std::uint16_t send(std::span<std::uint8_t> query, Weak<StreamListener> listener);
+  std::uint16_t send(std::span<std::uint8_t> query, const Weak<StreamListener>& listener);
   // The listener waits no more.  `unanswered`: it waited in vain.
   void forget(std::uint16_t id, bool unanswered);
 

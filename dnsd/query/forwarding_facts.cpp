@@ -56,7 +56,7 @@ std::string describe_state(const UpstreamStatus& status) {
 // A server that lies, or somebody who forges its replies, keeps the state that true replies give
 // it.
 std::string describe_health(const UpstreamStatus& status) {
-  const std::string text = describe_state(status);
+  std::string text = describe_state(status);
   if (status.mismatched == 0) return text;
   return fmt::format("{}; ignored {} messages from it that were no reply to a query", text,
                      status.mismatched);
