@@ -23,8 +23,10 @@ using wire::Type;
 
 // Addresses of one name that are taken; a larger answer only makes endpoint sets dear.
 constexpr std::size_t kMaxAddresses = 256;
-// Aliases of one name that are followed; each is remembered for as long as the name is.
+// Aliases of one name that are followed, and those that are told: these stay in memory for as long
+// as the name is watched.
 constexpr std::size_t kMaxAliases = 64;
+constexpr std::size_t kMaxTold = 16;
 
 Type type_of(Family family) { return family == Family::V4 ? Type::A : Type::Aaaa; }
 
@@ -84,6 +86,14 @@ void add_addresses(const std::vector<ResponseRecord>& records, std::string_view 
   }
 }
 
+// The last one is always told.
+void tell_alias(const std::string& wire_name, std::vector<std::string>& via) {
+  std::string host;
+  if (!wire::host_from_wire(wire_name, host)) return;
+  if (via.size() == kMaxTold) via.pop_back();
+  via.push_back(std::move(host));
+}
+
 // Collects the addresses at the end of the chain that begins at `name`.  Names are in wire form;
 // the octets of their lengths are no letters.
 Answer follow_chain(const std::vector<ResponseRecord>& records, std::string name, Family family) {
@@ -97,7 +107,7 @@ Answer follow_chain(const std::vector<ResponseRecord>& records, std::string name
     if (++links > kMaxAliases) return failed("the chain of aliases is a loop or too long");
     answer.ttl = std::min(answer.ttl, std::chrono::seconds(alias->second->ttl));
     name = to_lower(alias->second->rdata);
-    if (std::string host; wire::host_from_wire(name, host)) answer.via.push_back(std::move(host));
+    tell_alias(name, answer.via);
   }
   add_addresses(records, name, family, answer);
   if (!answer.addresses.empty()) answer.status = Answer::Status::Addresses;

@@ -29,8 +29,7 @@ struct Answer {
   std::vector<IpAddress> addresses{};  // in the order of the answer, unique
   std::chrono::seconds ttl{0};         // least of the chain's; for NoData and NoName RFC 2308's
   bool has_ttl = true;                 // false: a negative answer without SOA
-  // The targets of the aliases that it led through, canonical; of those that are no host names,
-  // none.
+  // The targets of the aliases that it led through, canonical: the first ones and the last.
   std::vector<std::string> via{};
   std::string error{};
 };

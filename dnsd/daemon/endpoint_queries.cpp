@@ -58,9 +58,9 @@ void EndpointQueries::close() {
   asked_.clear();
 }
 
-Asker EndpointQueries::asker_of(const ReplyTo& reply_to) const {
+Asker EndpointQueries::asker_of(const ReplyTo& reply_to) {
   const Asked& asked = asked_.at(reply_to.slot);
-  return {.client = &names_.client_of(asked.ns), .endpoint_name = asked.host};
+  return {.client = &names_.client_for_lookup(asked.ns, clock_.now()), .endpoint_name = asked.host};
 }
 
 void EndpointQueries::ask(resolver::PathQuery query, Reply reply) {

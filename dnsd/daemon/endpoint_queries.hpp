@@ -61,7 +61,7 @@ class EndpointQueries final : public resolver::QueryPath, private ReplySender {
     std::string host;
     Reply reply;
   };
-  Asker asker_of(const ReplyTo& reply_to) const;
+  Asker asker_of(const ReplyTo& reply_to);
   void send(const ReplyTo& reply_to, std::span<const std::uint8_t> message) override;
   void drop(const ReplyTo& reply_to) override { send(reply_to, {}); }
 

@@ -21,6 +21,9 @@ using State = ResolvedName::State;
 // thousands of endpoints, and thousands of hosts may have its name as theirs.
 constexpr std::size_t kMaxAddresses = 256;
 
+constexpr Millis kClientLife = 1'000;        // for lookups
+constexpr std::size_t kMaxClients = 10'000;  // that are kept, one for each namespace
+
 // The addresses of one family, at most kMaxAddresses.
 class Taken {
  public:
@@ -109,18 +112,30 @@ void end_circle(ResolvedName& name) {
 
 }  // namespace
 
-const registry::Client& RegistryNames::client_of(std::string_view ns) {
-  const std::uint64_t generation = registry_.current()->generation;
-  if (std::exchange(generation_, generation) != generation) clients_.clear();
-  if (const auto known = clients_.find(ns); known != clients_.end()) return *known->second;
+// Of namespaces that have none any more, a client may be left.
+RegistryNames::KnownClient& RegistryNames::client_of(std::string_view ns) {
+  const registry::Snapshot& snapshot = *registry_.current();
+  const auto known = clients_.find(ns);
+  if (known != clients_.end() && known->second.generation == snapshot.generation)
+    return known->second;
+  if (clients_.size() >= kMaxClients) clients_.clear();
   registry::ClientIdentity identity;
   identity.ns = ns;
-  identity.cluster = registry_.current()->default_client->identity.cluster;
-  return *clients_.emplace(ns, registry_.client_of(identity)).first->second;
+  identity.cluster = snapshot.default_client->identity.cluster;
+  return clients_[std::string(ns)] = {registry_.client_of(identity), snapshot.generation, 0};
+}
+
+const registry::Client& RegistryNames::client_for_lookup(std::string_view ns, Millis now) {
+  const auto known = clients_.find(ns);
+  const bool is_old =
+      known == clients_.end() || (known->second.old_at != 0 && now >= known->second.old_at);
+  KnownClient& client = is_old ? client_of(ns) : known->second;
+  if (client.old_at == 0 || is_old) client.old_at = now + kClientLife;
+  return *client.client;
 }
 
 MeshAnswer RegistryNames::find(std::string_view ns, std::string_view host, std::string_view name) {
-  View view(*registry_.current(), client_of(ns));
+  View view(*registry_.current(), *client_of(ns).client);
   view.leave_out_users_of(host);
   MeshAnswer answer;
   answer.result.host = host;

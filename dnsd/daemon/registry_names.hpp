@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/cache/cached_message.hpp"
 #include "dnsd/query/decision.hpp"
 #include "dnsd/query/local_names.hpp"
 #include "registry/registry.hpp"
@@ -37,15 +38,21 @@ class RegistryNames final : public resolver::MeshNames {
     return registry_.namespaces_with_endpoint_names();
   }
 
-  // A client of the namespace, with its default Sidecar.  Valid until the next commit.
-  const registry::Client& client_of(std::string_view ns);
+  // A client of the namespace, with its default Sidecar, for a lookup.  One for each lookup, while
+  // results of others are committed, would cost as much as the Sidecar is long: it may be a second
+  // old, but not older than the last find() for the namespace.  Valid until the next call.
+  const registry::Client& client_for_lookup(std::string_view ns, Millis now);
 
  private:
+  struct KnownClient {
+    Ref<const registry::Client> client;
+    std::uint64_t generation = 0;  // of the snapshot that it was made for
+    Millis old_at = 0;             // for a lookup; 0 = none has used it
+  };
+  KnownClient& client_of(std::string_view ns);
   registry::Registry& registry_;
   std::shared_ptr<const LocalNames> local_;
-  // Of the snapshot of this generation.
-  std::uint64_t generation_ = 0;
-  std::map<std::string, Ref<const registry::Client>, std::less<>> clients_;
+  std::map<std::string, KnownClient, std::less<>> clients_;
 };
 
 }  // namespace meshdns::dnsd

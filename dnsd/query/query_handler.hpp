@@ -54,8 +54,8 @@ struct QueryHandlerParts {
   QueryLog* log = nullptr;  // null = off
   // The idle timeout of TCP connections now, for RFC 7828; empty = the option is not answered.
   std::function<std::chrono::milliseconds()> tcp_idle_timeout;
-  // Null: the client of the source address asks.  Valid until the next snapshot.  Such a client has
-  // no search list, and gets records in the order that they have.
+  // Null: the client of the source address asks.  Valid until the next call.  Such a client has no
+  // search list, and gets records in the order that they have.
   std::function<Asker(const ReplyTo&)> asker = {};
 };
 

@@ -92,11 +92,11 @@ def random_names(draw):
     names = [f"n{i}.example.net" for i in range(fewer(60))]
     records, rules = [f"{name}. 60 A 203.0.113.66" for name in local], []
     for i, name in enumerate(names):
-        kind = draw.choice(["address", "address", "both", "none", "text", "rcode", "truncated", "no_edns"] + ["alias"] * 8)
+        kind = draw.choice(["address", "both", "none", "text", "rcode", "truncated", "no_edns", "forged", "slow"] + ["alias"] * 9)
         if kind == "alias":
             records.append(f"{name}. 60 CNAME {draw.choice(local + names[i + 1:])}.")
             continue
-        if kind in ("address", "both", "truncated", "no_edns"):
+        if kind not in ("none", "text", "rcode"):
             records.append(f"{name}. 60 A 192.0.2.{i + 1}")
         if kind == "both":
             records.append(f"{name}. 60 AAAA 2001:db8::{i + 1}")
@@ -108,6 +108,10 @@ def random_names(draw):
             rules.append({"match": f"{name}.", "transport": "udp", "truncate": True})
         if kind == "no_edns":
             rules.append({"match": f"{name}.", "formerr_on_edns": True})
+        if kind == "forged":
+            rules.append({"match": f"{name}.", "forge": draw.choice(["wrong_id", "wrong_name", "wrong_type"]), "then": True})
+        if kind == "slow":
+            rules.append({"match": f"{name}.", "delay": 0.05})
     return records, rules, names + local
 
 

@@ -173,8 +173,8 @@ TEST_F(CaresLookupTest, ReturnsTheAliases) {
 TEST_F(CaresLookupTest, FailuresSayWhat) {
   for (const auto& [rcode, text] :
        {std::pair{1, "FORMERR"}, {2, "SERVFAIL"}, {4, "NOTIMP"}, {5, "REFUSED"}, {9, "rcode 9"}}) {
-    path_.script = [rcode = rcode](const PathQuery& query) {
-      return reply_to(query).rcode(static_cast<std::uint8_t>(rcode)).bytes();
+    path_.script = [code = rcode](const PathQuery& query) {
+      return reply_to(query).rcode(static_cast<std::uint8_t>(code)).bytes();
     };
     const Answer answer = look_up("db.example.org");
     EXPECT_EQ(answer.status, Answer::Status::Failed);

@@ -230,5 +230,30 @@ TEST(RegistryNamesTest, FollowingTheChangesEqualsAskingAboutAllNames) {
     }
 }
 
+TEST(RegistryNamesTest, TheClientOfLookupsIsAsNewAsTheLastFind) {
+  registry::Registry registry({});
+  registry.set_state(false, true, false);
+  const registry::OriginId origin = registry.origin("test.yaml");
+  RegistryNames names(registry);
+  const auto has_scope = [&](Millis now) {
+    return static_cast<bool>(names.client_for_lookup("shop", now).scope);
+  };
+  EXPECT_FALSE(has_scope(1'000));
+  registry::Sidecar sidecar;
+  sidecar.meta.name = "default";
+  sidecar.meta.ns = "shop";
+  sidecar.egress.push_back({0, "", {"./*"}});
+  registry::Transaction transaction;
+  transaction.upsert(sidecar, origin, 1);
+  registry.commit(std::move(transaction));
+  EXPECT_FALSE(has_scope(1'999)) << "not made for each lookup";
+  EXPECT_TRUE(has_scope(2'000));
+  registry::Transaction removal;
+  removal.remove(registry::key_of(sidecar), origin);
+  registry.commit(std::move(removal));
+  names.find("shop", "a.example.org", "a.example.org");
+  EXPECT_FALSE(has_scope(2'001));
+}
+
 }  // namespace
 }  // namespace meshdns::dnsd
