@@ -16,7 +16,7 @@ _MASKED_EQUAL = 7
 _WRITE, _EXECUTE, _SHARED_EXECUTE = 2, 4, 0o100000
 
 
-class _Comparison(ctypes.Structure):
+class Comparison(ctypes.Structure):
     _fields_ = [("argument", ctypes.c_uint), ("operator", ctypes.c_int), ("mask", ctypes.c_uint64),
                 ("value", ctypes.c_uint64)]
 
@@ -58,10 +58,15 @@ def add_rule(seccomp, filter_, action, call, *comparisons):
     number = seccomp.seccomp_syscall_resolve_name(call.encode())
     if number < 0:  # of another architecture
         return
-    array = (_Comparison * max(1, len(comparisons)))(*comparisons)
+    array = (Comparison * max(1, len(comparisons)))(*comparisons)
     status = seccomp.seccomp_rule_add_array(ctypes.c_void_p(filter_), ctypes.c_uint32(action), number, len(comparisons),
                                             array)
     assert status == 0, f"{call}: {os.strerror(-status)}"
+
+
+def start(action):
+    """A filter that answers with `action` to calls without a rule."""
+    return library().seccomp_init(ctypes.c_uint32(action))
 
 
 def load(seccomp, filter_):
@@ -74,10 +79,10 @@ def confine(unit):
     if values(unit, "MemoryDenyWriteExecute") == ["yes"]:
         memory = seccomp.seccomp_init(ctypes.c_uint32(_ALLOW))
         both = _WRITE | _EXECUTE
-        add_rule(seccomp, memory, _REFUSE, "mmap", _Comparison(2, _MASKED_EQUAL, both, both))
+        add_rule(seccomp, memory, _REFUSE, "mmap", Comparison(2, _MASKED_EQUAL, both, both))
         for call in ("mprotect", "pkey_mprotect"):
-            add_rule(seccomp, memory, _REFUSE, call, _Comparison(2, _MASKED_EQUAL, _EXECUTE, _EXECUTE))
-        add_rule(seccomp, memory, _REFUSE, "shmat", _Comparison(2, _MASKED_EQUAL, _SHARED_EXECUTE, _SHARED_EXECUTE))
+            add_rule(seccomp, memory, _REFUSE, call, Comparison(2, _MASKED_EQUAL, _EXECUTE, _EXECUTE))
+        add_rule(seccomp, memory, _REFUSE, "shmat", Comparison(2, _MASKED_EQUAL, _SHARED_EXECUTE, _SHARED_EXECUTE))
         load(seccomp, memory)
     calls = seccomp.seccomp_init(ctypes.c_uint32(_REFUSE))
     for call in allowed_calls(unit):
