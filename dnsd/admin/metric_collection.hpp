@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "registry/base/printable.hpp"
+
 namespace meshdns::dnsd {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
@@ -26,7 +28,7 @@ class MetricCollection {
   }
   MetricCollection& add(double value, const MetricLabels& labels = {}) {
     prometheus::ClientMetric metric;
-    for (const auto& [name, text] : labels) metric.label.push_back({name, text});
+    for (const auto& [name, text] : labels) metric.label.push_back({name, registry::as_utf8(text)});
     if (families_.back().type == prometheus::MetricType::Counter)
       metric.counter.value = value;
     else
@@ -44,7 +46,7 @@ class MetricCollection {
   MetricCollection& add(prometheus::ClientMetric::Histogram histogram,
                         const MetricLabels& labels = {}) {
     prometheus::ClientMetric metric;
-    for (const auto& [name, text] : labels) metric.label.push_back({name, text});
+    for (const auto& [name, text] : labels) metric.label.push_back({name, registry::as_utf8(text)});
     metric.histogram = std::move(histogram);
     families_.back().metric.push_back(std::move(metric));
     return *this;

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include "registry/base/printable.hpp"
+#include "registry/base/utf8.hpp"
 
 namespace meshdns::dnsd {
 
 std::string escaped(std::string_view text) {
+  if (!registry::is_utf8(text)) return escaped(registry::as_utf8(text));
   std::string out;
   for (const char c : text) {
     switch (c) {

@@ -10,11 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "registry/base/printable.hpp"
+#include "registry/base/utf8.hpp"
+
 namespace meshdns::dnsd {
 
 using JsonWriter = rapidjson::Writer<rapidjson::StringBuffer>;
 
 inline void put(JsonWriter& json, std::string_view text) {
+  if (!registry::is_utf8(text)) return put(json, std::string_view(registry::as_utf8(text)));
   json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
 }
 inline void put(JsonWriter& json, const char* key, std::string_view text) {

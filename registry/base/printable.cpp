@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/base/printable.hpp"
 
+#include "registry/base/utf8.hpp"
+
 namespace meshdns::registry {
 
 namespace {
@@ -33,6 +35,18 @@ std::string escape(std::string_view text) {
   out.reserve(text.size());
   for (const char c : text) {
     if (is_printable(c) && c != '\\')
+      out += c;
+    else
+      append_decimal(out, c);
+  }
+  return out;
+}
+
+std::string as_utf8(std::string_view text) {
+  if (is_utf8(text)) return std::string(text);
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x80)
       out += c;
     else
       append_decimal(out, c);

@@ -19,4 +19,8 @@ std::string in_quotes(std::string_view text, std::size_t max = 100);
 // For values.  Replaces the backslash, too, so that the result can be turned back.
 std::string escape(std::string_view text);
 
+// For formats that must be UTF-8 and escape by themselves: JSON, HTML, metrics.  Returns `text`; if
+// it is not UTF-8, with its octets outside ASCII as \DDD.
+std::string as_utf8(std::string_view text);
+
 }  // namespace meshdns::registry

@@ -24,6 +24,12 @@ TEST(PrintableTextTest, LeavesWhatIsEscapedAlready) {
   EXPECT_EQ(printable(once), once);
 }
 
+TEST(PrintableTextTest, MakesUtf8OfAnyOctets) {
+  EXPECT_EQ(as_utf8("a\"\n\xc3\xa4"), "a\"\n\xc3\xa4");
+  EXPECT_EQ(as_utf8("a\xff\"\xc3\xa4"), "a\\255\"\\195\\164");
+  EXPECT_EQ(as_utf8("\xc3"), "\\195");
+}
+
 TEST(EscapeTest, EscapesControlOctetsAndTheBackslash) {
   EXPECT_EQ(escape("api.example.org"), "api.example.org");
   EXPECT_EQ(escape(std::string_view("a\0b\r\nERROR\t\x1b[2J\x7f\xff\\", 18)),
