@@ -201,7 +201,7 @@ void read_data(Object& object, const Field& data, MeshConfig& config) {
 bool is_other_config_map(const Node& object, bool from_file) {
   const Node* const metadata = object.find("metadata");
   const Node* const name = metadata == nullptr ? nullptr : metadata->find("name");
-  const std::string_view text = name == nullptr ? std::string_view() : name->text();
+  const std::string_view text = name == nullptr ? std::string_view() : name->value();
   if (text == "istio") return false;
   if (!text.starts_with("istio-")) return true;
   const Node* const data = object.find("data");

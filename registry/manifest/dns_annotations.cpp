@@ -88,12 +88,12 @@ std::optional<std::uint64_t> parse_ttl(std::string_view text) {
 void read_ttl(Object& object, DnsAnnotations& dns) {
   const Node* const value =
       object.annotations == nullptr ? nullptr : object.annotations->find(kTtl);
-  if (value == nullptr || value->text().empty()) return;
-  const auto seconds = parse_ttl(value->text());
+  if (value == nullptr || value->value().empty()) return;
+  const auto seconds = parse_ttl(value->value());
   if (!seconds || *seconds == 0)
     return object.annotation_finding(
         Severity::Warning, kTtl,
-        in_quotes(value->text()) + " is not a time such as 60 or 1m; mesh.ttl applies");
+        in_quotes(value->value()) + " is not a time such as 60 or 1m; mesh.ttl applies");
   dns.ttl = static_cast<std::uint32_t>(std::min<std::uint64_t>(*seconds, kMaxAnnotatedTtl));
 }
 
@@ -111,7 +111,7 @@ std::optional<DnsAnnotations> read_dns_annotations(Object& object) {
 }
 
 void add_gateway_name(Report& report, const Field& at, std::vector<std::string>& names) {
-  const std::string_view text = at->text();
+  const std::string_view text = at->value();
   if (text.empty()) return;
   if (!is_gateway_host(text))
     return report.warning(at, in_quotes(text) + " is not a host name; it is left out");
@@ -124,11 +124,11 @@ void add_status_addresses(const Node* list, std::initializer_list<std::string_vi
   for (const Node& element : *list)
     for (const std::string_view key : keys) {
       const Node* const value = element.find(key);
-      if (value == nullptr || value->text().empty() || addresses.size() >= kMaxTargets) continue;
-      const auto ip = IpAddress::parse(value->text());
+      if (value == nullptr || value->value().empty() || addresses.size() >= kMaxTargets) continue;
+      const auto ip = IpAddress::parse(value->value());
       // An unspecified address is a placeholder.
-      if (ip ? !ip->is_unspecified() : is_fqdn(value->text()))
-        addresses.push_back(ip ? ip->to_string() : canonical_host(value->text()));
+      if (ip ? !ip->is_unspecified() : is_fqdn(value->value()))
+        addresses.push_back(ip ? ip->to_string() : canonical_host(value->value()));
     }
 }
 

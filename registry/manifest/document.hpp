@@ -62,6 +62,8 @@ class Node {
   std::string_view text() const {
     return is_scalar() ? std::string_view(text_, size_) : std::string_view();
   }
+  // As text(), but empty for null: Kubernetes takes it for a value that is absent.
+  std::string_view value() const { return is_null() ? std::string_view() : text(); }
   // Written as a string: quoted or a block in YAML, a string in JSON.
   bool is_quoted() const { return quoted_; }
   // Plain scalars by YAML's core schema: null, ~, nothing; true, false; numbers.

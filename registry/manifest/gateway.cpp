@@ -21,7 +21,7 @@ constexpr std::string_view kRemoteClass = "istio-remote";
 
 std::string_view member_text(const Node& mapping, std::string_view key) {
   const Node* const value = mapping.find(key);
-  return value == nullptr || value->is_null() ? std::string_view() : value->text();
+  return value == nullptr ? std::string_view() : value->value();
 }
 
 std::uint16_t member_port(const Node& mapping, std::string_view key) {
@@ -33,7 +33,7 @@ std::uint16_t member_port(const Node& mapping, std::string_view key) {
 Labels labels_in(const Node* mapping) {
   Labels labels;
   if (mapping == nullptr || !mapping->is_mapping()) return labels;
-  for (const Node& label : *mapping) labels.emplace_back(label.key(), label.text());
+  for (const Node& label : *mapping) labels.emplace_back(label.key(), label.value());
   std::ranges::sort(labels);
   return labels;
 }
@@ -53,7 +53,7 @@ LabelRequirement requirement_of(const Node& node) {
   for (const auto& [name, op] : kOperators)
     if (word == name) requirement.op = op;
   if (const Node* const values = node.find("values"); values != nullptr && values->is_sequence())
-    for (const Node& value : *values) requirement.values.emplace_back(value.text());
+    for (const Node& value : *values) requirement.values.emplace_back(value.value());
   return requirement;
 }
 
@@ -91,9 +91,9 @@ std::vector<Kind> allowed_kinds(const Node& listener) {
 }
 
 RouteNamespaces namespaces_of(const Node* from) {
-  if (from == nullptr || from->text() == "Same") return RouteNamespaces::Same;
-  if (from->text() == "All") return RouteNamespaces::All;
-  return from->text() == "Selector" ? RouteNamespaces::Selector : RouteNamespaces::None;
+  if (from == nullptr || from->is_null() || from->value() == "Same") return RouteNamespaces::Same;
+  if (from->value() == "All") return RouteNamespaces::All;
+  return from->value() == "Selector" ? RouteNamespaces::Selector : RouteNamespaces::None;
 }
 
 GatewayListener read_listener(Report& report, const Field& at) {
@@ -109,7 +109,7 @@ GatewayListener read_listener(Report& report, const Field& at) {
   if (const Node* const host = at->find("hostname"); host != nullptr && !host->is_null()) {
     add_gateway_name(report, Field(at, *host), names);
     // A name that is none must not stand for all names.
-    if (names.empty() && !host->text().empty()) listener.from = RouteNamespaces::None;
+    if (names.empty() && !host->value().empty()) listener.from = RouteNamespaces::None;
   }
   if (!names.empty()) listener.hostname = std::move(names.front());
   return listener;
@@ -138,8 +138,8 @@ void read_listeners(Object& object, Gateway& gateway) {
 bool is_gateway_ref(const Node& ref) {
   const Node* const group = ref.find("group");
   const Node* const kind = ref.find("kind");
-  return (group == nullptr || group->text() == kGatewayGroup) &&
-         (kind == nullptr || kind->text() == "Gateway");
+  return (group == nullptr || group->is_null() || group->value() == kGatewayGroup) &&
+         (kind == nullptr || kind->is_null() || kind->value() == "Gateway");
 }
 
 GatewayRef ref_of_gateway(const Node& node, std::string_view own_namespace) {
@@ -219,7 +219,7 @@ void read_remote_addresses(Object& object, Gateway& gateway) {
 Resource read_gateway(Object& object) {
   Gateway gateway;
   if (const Node* const name = find_below(object.root.node(), {"spec", "gatewayClassName"}))
-    gateway.class_name = name->text();
+    gateway.class_name = name->value();
   read_listeners(object, gateway);
   std::vector<std::string> own;
   add_status_addresses(find_below(object.root.node(), {"spec", "addresses"}), {"value"}, own);

@@ -13,8 +13,8 @@ constexpr std::string_view kOldClass = "kubernetes.io/ingress.class";
 Resource read_ingress(Object& object) {
   Ingress ingress;
   if (const auto name = object.annotation(kOldClass)) ingress.class_name = *name;
-  if (const Node* const name = find_below(object.root.node(), {"spec", "ingressClassName"}))
-    ingress.class_name = name->text();
+  const Node* const name = find_below(object.root.node(), {"spec", "ingressClassName"});
+  if (name != nullptr && !name->is_null()) ingress.class_name = name->value();
   const Node* const spec = object.root->find("spec");
   const Node* const rules = spec == nullptr ? nullptr : spec->find("rules");
   if (rules != nullptr && rules->is_sequence()) {

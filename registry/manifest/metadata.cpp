@@ -56,12 +56,12 @@ void read_namespace_name(Object& object, const Fields& fields, bool is_namespace
 void read_creation_time(Object& object, const Fields& fields) {
   const auto created = fields.get("creationTimestamp");
   if (!created) return;
-  const auto time = parse_timestamp_ms((*created)->text());
+  const auto time = parse_timestamp_ms((*created)->value());
   if (time)
     object.meta.creation_time =
         std::chrono::floor<std::chrono::seconds>(std::chrono::milliseconds(*time)).count();
   else
-    object.report.warning(*created, in_quotes((*created)->text()) +
+    object.report.warning(*created, in_quotes((*created)->value()) +
                                         " is not a time such as 2026-01-31T12:00:00Z; the object "
                                         "is treated as the oldest");
 }
@@ -106,12 +106,12 @@ void read_metadata(Object& object, NameRule rule, bool is_namespaced,
   // Name and namespace come first, so that every later finding can say which object it is.
   std::string_view ns = is_namespaced ? std::string_view(options.default_namespace) : "";
   const Node* const given_ns = node->find("namespace");
-  if (is_namespaced && given_ns != nullptr && !given_ns->is_null() && !given_ns->text().empty())
-    ns = given_ns->text();
+  if (is_namespaced && given_ns != nullptr && !given_ns->is_null() && !given_ns->value().empty())
+    ns = given_ns->value();
   const Node* const name = node->find("name");
-  if (name != nullptr && !name->is_null()) object.meta.name = name->text();
+  if (name != nullptr && !name->is_null()) object.meta.name = name->value();
   object.meta.ns = ns;
-  object.report.set_object(ns, name == nullptr || name->is_null() ? "" : name->text());
+  object.report.set_object(ns, name == nullptr || name->is_null() ? "" : name->value());
 
   const Fields fields(object.report, metadata, {kMetadataNames});
   read_name(object, metadata, fields, rule);

@@ -50,12 +50,12 @@ void warn_of_conflict(Object& object, const std::optional<Field>& status) {
   for (const Node& condition : *conditions) {
     const Node* const type = condition.find("type");
     const Node* const value = condition.find("status");
-    if (type == nullptr || value == nullptr || type->text() != "Conflict" ||
-        value->text() != "True")
+    if (type == nullptr || value == nullptr || type->value() != "Conflict" ||
+        value->value() != "True")
       continue;
     const Node* const message = condition.find("message");
     const std::string why =
-        message == nullptr ? std::string() : ": " + in_quotes(std::string(message->text()));
+        message == nullptr ? std::string() : ": " + in_quotes(std::string(message->value()));
     return object.report.add(Severity::Warning, condition.line(), "status.conditions",
                              "this export contradicts that of another cluster, and the older one "
                              "counts" +

@@ -103,7 +103,7 @@ std::string_view proxy_type_of(const Node& spec) {
       const Node* const args = container.find("args");
       if (args == nullptr || !args->is_sequence() || args->size() < 2) continue;
       const auto first = args->begin();
-      if (first->text() == "proxy") return std::next(first)->text();
+      if (first->value() == "proxy") return std::next(first)->value();
     }
   }
   return {};
@@ -151,7 +151,7 @@ void read_ips(Report& report, const Field& status, Pod& pod) {
       if (const auto address = read_ip(report, Field(at, *ip))) pod.ips.push_back(*address);
     });
   }
-  if (!pod.ips.empty() || single == nullptr || single->is_null() || single->text().empty()) return;
+  if (!pod.ips.empty() || single == nullptr || single->is_null() || single->value().empty()) return;
   if (const auto address = read_ip(report, Field(status, *single))) pod.ips.push_back(*address);
 }
 
@@ -161,8 +161,8 @@ bool is_ready(const Field& status) {
   for (const Node& condition : *conditions) {
     const Node* const type = condition.find("type");
     const Node* const value = condition.find("status");
-    if (type != nullptr && value != nullptr && type->text() == "Ready")
-      return value->text() == "True";
+    if (type != nullptr && value != nullptr && type->value() == "Ready")
+      return value->value() == "True";
   }
   return false;
 }
@@ -185,7 +185,7 @@ Resource read_pod(Object& object) {
     read_ips(object.report, *status, pod);
     pod.ready = is_ready(*status);
     const Node* const phase = (*status)->find("phase");
-    const std::string_view word = phase == nullptr ? std::string_view() : phase->text();
+    const std::string_view word = phase == nullptr ? std::string_view() : phase->value();
     is_over = word == "Succeeded" || word == "Failed";
     if (is_over || word == "Unknown") pod.running = false;
   }

@@ -180,7 +180,7 @@ class ServiceEntryReader {
 
   void judge_protocol(const Field& at, const ServicePort& port) {
     const bool is_allocatable = entry_.resolution != Resolution::None && entry_.auto_allocate;
-    const bool is_plain = port.protocol.empty() || at->text() == "TCP";
+    const bool is_plain = port.protocol.empty() || at->value() == "TCP";
     if ((!addresses_ || (*addresses_)->size() == 0) && !is_allocatable && is_plain)
       report_.warning(at,
                       "a TCP port without spec.addresses takes all connections to that port, "
@@ -287,7 +287,7 @@ class ServiceEntryReader {
     for (const Node& node : ports_->node()) {
       const Field at(*ports_, node, index++);
       const Node* const protocol = node.find("protocol");
-      const std::string_view text = protocol == nullptr ? std::string_view() : protocol->text();
+      const std::string_view text = protocol == nullptr ? std::string_view() : protocol->value();
       const ProtocolClass kind = protocol_class(text);
       if (kind == ProtocolClass::Unknown || !node.is_mapping()) continue;  // reported already
       if (kind != ProtocolClass::Http && kind != ProtocolClass::Tls) {
@@ -335,10 +335,10 @@ void read_status(Object& object, const std::optional<Field>& status, ServiceEntr
     const Field at(addresses, node, index++);
     const Node* const value = node.find("value");
     const Node* const host = node.find("host");
-    const auto ip = value == nullptr ? std::nullopt : IpAddress::parse(value->text());
+    const auto ip = value == nullptr ? std::nullopt : IpAddress::parse(value->value());
     if (ip)
       entry.status_addresses.push_back(
-          {host == nullptr ? std::string() : canonical_host(host->text()), *ip});
+          {host == nullptr ? std::string() : canonical_host(host->value()), *ip});
     else
       object.report.add(Severity::Warning, at.line(), at.path("value"),
                         "is not an IP address; it is ignored");

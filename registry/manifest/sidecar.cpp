@@ -251,7 +251,7 @@ class SidecarReader {
     const Fields fields(report_, *policy, kPolicyFields);
     std::size_t mode = 0;
     if (const auto field = fields.get("mode")) {
-      if ((*field)->text() == "ALLOW_ANY_DYNAMIC_DNS")
+      if ((*field)->value() == "ALLOW_ANY_DYNAMIC_DNS")
         return report_.error(*field, "only the mesh's configuration knows ALLOW_ANY_DYNAMIC_DNS");
       mode = read_choice(report_, *field, kPolicyModes).value_or(0);
     }

@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 2> kHttpKeepaliveNames = {"interval", "ti
 constexpr std::array<std::string_view, 3> kUpgradePolicies = {"DEFAULT", "DO_NOT_UPGRADE",
                                                               "UPGRADE"};
 
-bool is_set(const std::optional<Field>& text) { return text && !(*text)->text().empty(); }
+bool is_set(const std::optional<Field>& text) { return text && !(*text)->value().empty(); }
 
 // The text after the last colon, and what is before it; nullopt when there is no such form.
 struct HostPort {

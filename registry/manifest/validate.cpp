@@ -205,7 +205,7 @@ std::optional<Labels> read_workload_selector(Report& report, const std::optional
     const auto contains_star = [](std::string_view text) {
       return text.find('*') != std::string_view::npos;
     };
-    if (contains_star(node.key()) || contains_star(node.text()))
+    if (contains_star(node.key()) || contains_star(node.value()))
       report.error(label, "selectors do not support wildcards; write the whole key and value");
   }
   return labels;

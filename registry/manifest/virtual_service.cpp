@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 2> kKeyedConditions = {"headers", "queryP
 
 std::string_view text_of(const Node& mapping, std::string_view key) {
   const Node* const value = mapping.find(key);
-  return value == nullptr || value->is_null() ? std::string_view() : value->text();
+  return value == nullptr ? std::string_view() : value->value();
 }
 
 std::uint16_t port_of(const Node* value) {
@@ -48,7 +48,7 @@ void append(std::string& list, std::string_view text) {
 std::string describe_condition(std::string_view what, const Node& condition) {
   for (const std::string_view type : {"exact", "prefix", "regex"})
     if (const Node* const value = condition.find(type); value != nullptr && value->is_scalar())
-      return std::string(what) + " " + std::string(type) + " " + in_quotes(value->text());
+      return std::string(what) + " " + std::string(type) + " " + in_quotes(value->value());
   return std::string(what);
 }
 
@@ -58,12 +58,12 @@ class VirtualServiceReader {
 
   VirtualService read() {
     for_each_of(spec_, "hosts", [&](const Field& at) {
-      const std::string host = canonical_host(at->text());
+      const std::string host = canonical_host(at->value());
       if (host.empty()) return warn(at, "is not a host; it is left out");
       service_.hosts.push_back(host);
     });
     for_each_of(spec_, "exportTo", [&](const Field& at) {
-      if (!at->text().empty()) service_.export_to.push_back(to_lower(at->text()));
+      if (!at->value().empty()) service_.export_to.push_back(to_lower(at->value()));
     });
     for (const LayerField& layer : kLayers) read_layer(layer);
     // One for gateways alone routes no host of the mesh, whatever its matches name.
@@ -90,7 +90,7 @@ class VirtualServiceReader {
     const Node* const gateways = object.find("gateways");
     if (gateways == nullptr || !gateways->is_sequence() || gateways->size() == 0)
       return std::nullopt;
-    return std::ranges::any_of(*gateways, [](const Node& name) { return name.text() == kMesh; });
+    return std::ranges::any_of(*gateways, [](const Node& name) { return name.value() == kMesh; });
   }
 
   void read_layer(const LayerField& layer) {
@@ -122,15 +122,16 @@ class VirtualServiceReader {
     match.port = port_of(at->find("port"));
     match.source_namespace = text_of(at.node(), "sourceNamespace");
     if (const Node* const labels = at->find("sourceLabels")) {
-      for (const Node& label : *labels) match.source_labels.emplace_back(label.key(), label.text());
+      for (const Node& label : *labels)
+        match.source_labels.emplace_back(label.key(), label.value());
       std::ranges::sort(match.source_labels);
     }
     for_each_of(at, "sniHosts", [&](const Field& host) {
-      match.sni_hosts.push_back(canonical_host(host->text()));
+      match.sni_hosts.push_back(canonical_host(host->value()));
     });
     for_each_of(at, "destinationSubnets", [&](const Field& subnet) {
-      const auto prefix = IpPrefix::parse(subnet->text());
-      if (!prefix) return warn(subnet, in_quotes(subnet->text()) + " is not an address range");
+      const auto prefix = IpPrefix::parse(subnet->value());
+      if (!prefix) return warn(subnet, in_quotes(subnet->value()) + " is not an address range");
       match.subnets.push_back(*prefix);
     });
     match.request = conditions_of(at.node());

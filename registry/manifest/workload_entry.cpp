@@ -51,7 +51,8 @@ bool is_condition_true(const Node* status, std::string_view type) {
   for (const Node& condition : *conditions) {
     const Node* const name = condition.find("type");
     const Node* const value = condition.find("status");
-    if (name != nullptr && value != nullptr && name->text() == type) return value->text() == "True";
+    if (name != nullptr && value != nullptr && name->value() == type)
+      return value->value() == "True";
   }
   return false;
 }
@@ -81,7 +82,7 @@ void check_workload_address(Report& report, const Field& field, bool may_be_name
       node == nullptr ? std::string_view() : node->as_string().value_or(std::string_view());
   if (text.empty()) {
     const Node* const network = field->find("network");
-    const bool has_network = network != nullptr && !network->text().empty() && !network->is_null();
+    const bool has_network = network != nullptr && !network->value().empty() && !network->is_null();
     if (!has_network)
       return report.error(field, field.path("address"),
                           "missing; it is optional only with a network");
@@ -108,7 +109,7 @@ void check_unix_ports(Report& report, const Field& field) {
   const Node* const address = field->find("address");
   const Node* const ports = field->find("ports");
   if (address == nullptr || ports == nullptr || ports->size() == 0) return;
-  if (address->text().starts_with(kUnixPrefix))
+  if (address->value().starts_with(kUnixPrefix))
     report.error(Field(field, *ports), "a Unix socket has no ports; remove them");
 }
 
