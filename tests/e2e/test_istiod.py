@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from harness.authority import Authority
+from harness.authority import Authority, name_with_nul
 from harness.daemon import binary
 from harness.dns_client import Question, ask
 from harness.fake_istiod import NAME_TABLE, any_table, field, name_table
@@ -210,7 +210,8 @@ def test_takes_only_a_server_with_the_right_name_and_authority(mesh, workspace):
     other = Authority(workspace.path, "other")
     wrong_name = mesh.authority.issue("wrong", "subjectAltName=DNS:other.example.org")
     wrong_authority = other.issue("forged", "subjectAltName=DNS:istiod.istio-system.svc")
-    for certificates in (wrong_name, wrong_authority):
+    cut_short = mesh.authority.issue("nul", name_with_nul("istiod.istio-system.svc"))
+    for certificates in (wrong_name, wrong_authority, cut_short):
         istiod = mesh.istiod(table=TABLE, certificates=certificates)
         daemon = mesh.daemon(istiod)
         eventually(lambda d=daemon: mesh.source(d)["lastError"], 10)

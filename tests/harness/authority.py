@@ -6,6 +6,13 @@ import subprocess
 _OF_AN_AUTHORITY = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
 
 
+def name_with_nul(name):
+    """The subjectAltName with the one DNS name NAME\\0.example.org."""
+    text = name.encode() + b"\0.example.org"
+    octets = bytes([0x30, len(text) + 2, 0x82, len(text)]) + text
+    return "subjectAltName=DER:" + ":".join(f"{octet:02X}" for octet in octets)
+
+
 class Authority:
     """A certificate authority in a directory of its own, and what it issues."""
 
