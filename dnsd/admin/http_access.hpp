@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protection of an HTTP server: its certificate, and the passwords of its clients.
+// The protection of an HTTP server: its certificate, the passwords of its clients, and the share of
+// each of them.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "dnsd/admin/password_file.hpp"
@@ -14,6 +16,8 @@ struct HttpAccess {
   // Null: everybody may read.  Pages of the server's own thread (HttpRoute::status) need no
   // password in any case: they are health checks, which send none.
   std::shared_ptr<const PasswordFile> passwords;
+  // Of one address; its oldest one makes room.  0: no limit but that of the server.
+  std::size_t connections_per_peer = 0;
 };
 
 }  // namespace meshdns::dnsd

@@ -48,6 +48,8 @@ void HttpServer::Impl::on_connection(void* self, MHD_Connection* connection, voi
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   Connection& state = server->connections_[connection];
   state.fd = info->connect_fd;
+  info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  state.peer = peer_of(info->client_addr);
   // The one of now, so that it lives as long as the session.
   if (server->certificate_) {
     state.certificate = server->certificate_;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 
 #include "dnsd/admin/http_server_impl.hpp"
 #include "loop/check_loop.hpp"
+#include "registry/base/limit_key.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -36,6 +38,11 @@ constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 constexpr std::size_t kTasksPerTurn = 1;
 
 }  // namespace
+
+std::optional<IpAddress> peer_of(const sockaddr* address) {
+  const auto client = address == nullptr ? std::nullopt : IpAddress::from_sockaddr(address);
+  return client ? std::optional(limit_key_of(*client)) : std::nullopt;
+}
 
 Result<void> HttpServer::Impl::start(uv_loop_t* owner_loop) {
   const auto refuse = [&](const std::string& why) {
@@ -157,7 +164,7 @@ std::uint64_t HttpServer::Impl::due(const Connection& connection) const {
 void HttpServer::Impl::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     const bool is_full = connections_.size() >= kMaxConnections;
-    Connection* const leaves = is_full ? first_to_leave() : nullptr;
+    Connection* leaves = is_full ? first_to_leave() : nullptr;
     if (is_full && leaves == nullptr) {
       accept_again_at_ = now() + static_cast<std::uint64_t>(deadlines_.place.count());
       break;
@@ -173,8 +180,19 @@ void HttpServer::Impl::accept_some() {
       accept_again_at_ = now() + kAcceptPauseMs;
       break;
     }
-    if (leaves != nullptr) {
+    // A client with more than its share loses a connection of its own.
+    const auto key = peer_of(reinterpret_cast<sockaddr*>(&peer));
+    if (connections_per_peer_ > 0 && key && connections_of(*key) >= connections_per_peer_) {
+      leaves = first_to_leave(&*key);
+      if (leaves == nullptr) {
+        ++counters_.evicted;
+        ::close(fd);
+        continue;
+      }
+    }
+    if (leaves != nullptr && is_full)
       crowded_until_ = now() + static_cast<std::uint64_t>(deadlines_.request.count());
+    if (leaves != nullptr) {
       evict(*leaves);
       MHD_run(daemon_);
     }
@@ -195,16 +213,23 @@ void HttpServer::Impl::begin_phase(Connection& connection, Phase phase) {
 // The connection whose request or whose reading of a response began first. Connections whose
 // handler is under way stay, and watches; they are fewer than kMaxConnections. So do new ones,
 // whose clients had no time to ask: null if there are no others.
-HttpServer::Impl::Connection* HttpServer::Impl::first_to_leave() {
+HttpServer::Impl::Connection* HttpServer::Impl::first_to_leave(const IpAddress* of_peer) {
   const auto place = static_cast<std::uint64_t>(deadlines_.place.count());
   Connection* first = nullptr;
   for (auto& [connection, state] : connections_) {
     if (state.is_ended || state.phase == Phase::Waiting) continue;
+    if (of_peer != nullptr && state.peer != *of_peer) continue;
     if (state.stream && state.stream->is_watch()) continue;
     if (state.responses == 0 && now() < state.since + place) continue;
     if (first == nullptr || state.order < first->order) first = &state;
   }
   return first;
+}
+
+std::size_t HttpServer::Impl::connections_of(const IpAddress& peer) const {
+  return static_cast<std::size_t>(std::ranges::count_if(connections_, [&](const auto& item) {
+    return !item.second.is_ended && item.second.peer == peer;
+  }));
 }
 
 void HttpServer::Impl::evict(Connection& connection) {

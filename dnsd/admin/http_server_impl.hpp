@@ -19,8 +19,12 @@
 #include "loop/mailbox.hpp"
 #include "loop/poll.hpp"
 #include "loop/timer.hpp"
+#include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
+
+// Returns what the connections of the client at `address` are counted under.
+std::optional<IpAddress> peer_of(const sockaddr* address);
 
 // Accepts by itself and hands the connections to libmicrohttpd, whose own accepting stops for good
 // when it runs out of descriptors while it has connections.
@@ -33,6 +37,7 @@ class HttpServer::Impl {
         routes_(std::move(routes)),
         counters_(counters),
         deadlines_(deadlines),
+        connections_per_peer_(access.connections_per_peer),
         certificate_(std::move(access.certificate)) {
     gate_.set_passwords(std::move(access.passwords));
   }
@@ -55,6 +60,7 @@ class HttpServer::Impl {
   enum class Phase : std::uint8_t { Reading, Waiting, Writing, Streaming };
   struct Connection {
     int fd = -1;
+    std::optional<IpAddress> peer{};  // under which it is counted; nullopt: a Unix socket's
     Phase phase = Phase::Reading;
     bool is_ended = false;                   // by us, at a deadline or to make room
     std::uint64_t since = 0;                 // loop time at which the phase began
@@ -119,7 +125,8 @@ class HttpServer::Impl {
   void accept_some();
   bool is_crowded() const { return now() < crowded_until_; }
   void begin_phase(Connection& connection, Phase phase);
-  Connection* first_to_leave();
+  Connection* first_to_leave(const IpAddress* of_peer = nullptr);
+  std::size_t connections_of(const IpAddress& peer) const;
   void evict(Connection& connection);
   void make_room_for_body(std::size_t size);
   void end(Connection& connection);
@@ -134,6 +141,7 @@ class HttpServer::Impl {
   const HttpRoutes routes_;
   HttpCounters& counters_;
   const HttpDeadlines deadlines_;
+  const std::size_t connections_per_peer_;  // 0: no limit
 
   // Any thread.
   std::atomic<unsigned> queued_{0};  // jobs in to_owner_

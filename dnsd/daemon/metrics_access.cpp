@@ -9,6 +9,9 @@
 namespace meshdns::dnsd {
 namespace {
 
+// At this address every Pod may ask.  Enough for several scrapers behind one address.
+constexpr std::size_t kMaxConnectionsOfPeer = 32;
+
 Result<std::shared_ptr<const PasswordFile>> read_passwords(const std::string& path) {
   auto file = PasswordFile::read(path);
   if (!file) return std::unexpected(file.error());
@@ -34,6 +37,7 @@ MetricsAccess::Stamps MetricsAccess::look() const {
 Result<HttpAccess> MetricsAccess::read_files() const {
   const auto& [certificate_file, key_file, password_file] = files_;
   HttpAccess access;
+  access.connections_per_peer = kMaxConnectionsOfPeer;
   if (!certificate_file.empty()) {
     auto certificate = TlsCertificate::read(certificate_file, key_file);
     if (!certificate) return fail("admin.metrics_cert_file: " + certificate.error().message);

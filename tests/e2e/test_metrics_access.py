@@ -251,6 +251,45 @@ def test_clients_without_a_handshake_or_a_password_hold_up_nobody(scraped):
             assert client.recv(1) == b""
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+def test_a_client_with_connections_without_end_takes_none_of_others(scraped, tls):
+    """Silent ones, ones that send an octet now and then, and handshakes that end early, all from one address."""
+    scraped.new_certificate()
+    scraped.start(**(scraped.tls if tls else {}))
+    greedy = ("127.0.0.2", 0)
+
+    def status_of(connection):
+        connection.request("GET", "/healthz")
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+    def connect():
+        if tls:
+            return scraped.connect()
+        return http.client.HTTPConnection("127.0.0.1", scraped.port, timeout=seconds(10))
+
+    with contextlib.ExitStack() as held:
+        kept = held.enter_context(contextlib.closing(connect()))
+        assert status_of(kept) == 200
+        begin, silent = time.monotonic(), []
+        while time.monotonic() - begin < 1.5:
+            with contextlib.suppress(OSError):
+                client = held.enter_context(socket.create_connection(("127.0.0.1", scraped.port), source_address=greedy))
+                client.sendall(b"G" if len(silent) % 3 == 0 else b"\x16\x03\x01\x02\x00\x01\x00" if len(silent) % 3 == 1 else b"")
+                if len(silent) % 3 == 2:
+                    client.shutdown(socket.SHUT_WR)
+                silent.append(client)
+            for one in silent[-40::7]:
+                with contextlib.suppress(OSError):
+                    one.sendall(b"E")
+            if len(silent) % 20 == 0:
+                assert status_of(kept) == 200, "the connection of another client stays"
+                with contextlib.closing(connect()) as fresh:
+                    assert status_of(fresh) == 200
+        assert len(silent) > 32 + 20
+
+
 def test_a_certificate_needs_its_key(workspace):
     config = workspace.path / "half.yaml"
     config.write_text(json.dumps({"admin": {"metrics_cert_file": "/etc/meshdns/metrics.crt"}}))
