@@ -183,6 +183,7 @@ struct KubernetesSource {
   std::vector<std::string> namespaces;  // empty = all
   std::string node_name;                // empty = $NODE_NAME
   EndpointScope endpoints = EndpointScope::Headless;
+  std::chrono::milliseconds path_timeout{45'000};
   friend bool operator==(const KubernetesSource&, const KubernetesSource&) = default;
 };
 struct NameTableSource {

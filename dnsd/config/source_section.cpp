@@ -7,6 +7,8 @@
 namespace meshdns::dnsd::schema {
 namespace {
 
+using namespace std::chrono_literals;
+
 template <typename S>
 void require_path(const S& source, const Node& node, const Place& place) {
   if (source.path.empty()) place.at("path").error(line_of(node, "path"), "is missing");
@@ -28,6 +30,7 @@ struct SourceCodecs {
       field("namespaces", &KubernetesSource::namespaces, list(namespace_name())),
       field("node_name", &KubernetesSource::node_name, text(253)),
       field("endpoints", &KubernetesSource::endpoints, enumeration<EndpointScope>()),
+      field("path_timeout", &KubernetesSource::path_timeout, duration(5s, 10min)),
   });
   Codec<NameTableSource> name_table = section<NameTableSource>(
       {

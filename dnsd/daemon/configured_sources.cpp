@@ -130,7 +130,8 @@ std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& con
     return registry::make_kubernetes_source(
         loop,
         {source_name(source), kubernetes->kubeconfig, kubernetes->cluster, kubernetes->network,
-         *watch_needs(config, source)},
+         *watch_needs(config, source), feed.origins_of(source_name(source)),
+         kubernetes->path_timeout},
         feed);
   if (const auto* istiod = std::get_if<IstiodSource>(&source))
     return registry::make_istiod_source(loop, istiod_options(config, *istiod), feed);

@@ -60,6 +60,11 @@ std::set<std::string> RegistryFeed::restored_origins(const std::string& source) 
   return restored == restored_.end() ? std::set<std::string>() : restored->second.origins;
 }
 
+std::set<std::string> RegistryFeed::origins_of(const std::string& source) const {
+  const auto known = origins_by_source_.find(source);
+  return known == origins_by_source_.end() ? std::set<std::string>() : known->second;
+}
+
 bool RegistryFeed::is_known(const std::string& source) const {
   if (is_complete(source)) return true;
   const auto restored = restored_.find(source);
@@ -198,10 +203,14 @@ void RegistryFeed::report(const registry::OriginChange& change) {
 }
 
 void RegistryFeed::note_held(const registry::OriginChange& change) {
-  const bool is_held = change.effect == registry::OriginChange::Effect::Keep &&
-                       std::ranges::any_of(change.findings, [](const registry::Finding& finding) {
-                         return finding.severity == registry::Severity::Error;
-                       });
+  // A file that could not be read, or a collection: its errors that are of no single object.
+  const bool is_file = change.effect == registry::OriginChange::Effect::Keep;
+  const bool is_list = change.effect == registry::OriginChange::Effect::Update ||
+                       change.effect == registry::OriginChange::Effect::Retain;
+  const bool is_held = std::ranges::any_of(change.findings, [&](const registry::Finding& finding) {
+    return finding.severity == registry::Severity::Error &&
+           (is_file || (is_list && finding.object.empty()));
+  });
   if (is_held)
     held_origins_.insert(change.origin);
   else

@@ -38,6 +38,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void restore(registry::SavedSnapshot&& saved);
   // The origins of `source` that only an earlier run knew of so far.
   std::set<std::string> restored_origins(const std::string& source) const;
+  // The origins of `source` whose objects the registry has.
+  std::set<std::string> origins_of(const std::string& source) const;
   // Returns the resources of the registry by source, for a later run to restore.
   registry::SavedSources saved_sources(std::vector<registry::SavedSource> sources);
   // Handles a commit that no source caused, for example after a change of settings.

@@ -377,6 +377,41 @@ def test_a_list_that_fails_at_the_restart_takes_nothing_away(cluster, restarted_
         eventually(lambda: not restored(daemon), 35)
 
 
+def test_a_kind_that_a_starting_server_does_not_list_keeps_its_objects(cluster, workspace):
+    """The server publishes the groups of CRDs some time after it answers; the daemon starts from its saved state."""
+    api = cluster.api
+    api.serve(ENTRIES)
+    api.put(service_entry("e", "api.example.org", addresses=["10.5.5.5"], resolution="STATIC"))
+    options = {"change": {"state_dir": str(workspace.path)}, "kubeconfig": api.kubeconfig(workspace.path / "kubeconfig")}
+    daemon = cluster.daemon(**options)
+    eventually(lambda: daemon.ask("api.example.org.").addresses() == ["10.5.5.5"])
+    eventually(lambda: written(daemon), 15)
+    daemon.kill()
+    workspace.forget(daemon)
+    api.unpublished, api.is_ready = {"networking.istio.io", "apiextensions.k8s.io"}, False
+    api.put(service("new", ip="10.96.0.3"))
+    daemon = cluster.daemon(**options)
+    wait_for(daemon, "new", ["10.96.0.3"])
+    eventually(lambda: collection(daemon, ENTRIES)["trouble"] == "unconfirmed")
+    with Asker(daemon, "api.example.org.", ("10.5.5.5",)):
+        assert restored(daemon)
+        eventually(lambda: "not confirmed: the API server does not list this kind" in
+                   daemon.get("/explain?name=api.example.org.&client=127.0.0.1")[1])
+        api.unpublished, api.is_ready = set(), True
+        eventually(lambda: collection(daemon, ENTRIES)["synced"] and not restored(daemon), 2 * RECOVERY)
+        assert collection(daemon, ENTRIES)["trouble"] == ""
+        # The same while it runs, and a group that fails: what is listed is followed.
+        api.unpublished = {"networking.istio.io"}
+        api.broken_groups = {"multicluster.x-k8s.io"}
+        api.compact()
+        api.reset_connections()
+        eventually(lambda: collection(daemon, ENTRIES)["trouble"] == "unconfirmed", 2 * RECOVERY)
+        api.unpublished = set()
+        eventually(lambda: collection(daemon, ENTRIES)["watching"], 2 * RECOVERY)
+    api.withdraw(ENTRIES)
+    eventually(lambda: daemon.ask("api.example.org.").addresses() == [], RECOVERY)
+
+
 def cut_in_an_object(api):
     api.faults["services"] = Fault(cut_after=40, times=2, on="watch")
     api.reset_connections()

@@ -127,6 +127,9 @@ class KubeApi:
         self.expire_pages = 0  # so many requests for a further page find their token expired
         self.requests = []  # (path, query)
         self.unauthorized = 0
+        self.is_ready = True         # as it says of itself
+        self.unpublished = set()     # groups that it does not serve yet, as after its start
+        self.broken_groups = set()   # groups whose discovery fails
         self.clients = set()
         self.port = 0
         self.server = None
@@ -341,6 +344,8 @@ class Handler(BaseHTTPRequestHandler):
             api.unauthorized += 1
             return self.refuse(401, "Unauthorized")
         parts = url.path.strip("/").split("/")
+        if parts[0] in ("livez", "readyz"):
+            return self.answer_json("ok") if api.is_ready else self.refuse(500, "starting")
         if parts[0] == "apis" and len(parts) <= 3:
             return self.discover(parts[1:])
         group = "" if parts[0] == "api" else parts[1]
@@ -348,7 +353,7 @@ class Handler(BaseHTTPRequestHandler):
         version = parts[1 if parts[0] == "api" else 2]
         namespace = rest[1] if len(rest) > 2 and rest[0] == "namespaces" else None
         plural = rest[-1]
-        if (group, plural) not in api.kinds or version not in api.kinds[(group, plural)][0]:
+        if (group, plural) not in api.kinds or version not in api.kinds[(group, plural)][0] or group in api.unpublished:
             return self.refuse(404, "the server could not find the requested resource")
         self.take_fault(plural, query)
         if self.fault.status:
@@ -451,7 +456,9 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or self.fault.length is not None
 
     def discover(self, parts):
-        kinds = dict(self.api.kinds)
+        kinds = {key: served for key, served in self.api.kinds.items() if key[0] not in self.api.unpublished}
+        if len(parts) == 1 and parts[0] in self.api.broken_groups:
+            return self.refuse(503, "the server is currently unable to handle the request")
         if len(parts) == 1:
             versions = sorted({v for (group, _), (served, _) in kinds.items() if group == parts[0] for v in served})
             if not versions:

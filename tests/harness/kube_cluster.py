@@ -32,7 +32,8 @@ class Cluster:
 
 
 def addresses(daemon, name, namespace="shop", **options):
-    return sorted(daemon.ask(f"{name}.{namespace}.{DOMAIN}", **options).addresses())
+    qname = name if name.endswith(".") else f"{name}.{namespace}.{DOMAIN}"
+    return sorted(daemon.ask(qname, **options).addresses())
 
 
 def wait_for(daemon, name, expected, limit=RECOVERY, namespace="shop"):

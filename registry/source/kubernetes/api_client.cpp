@@ -73,8 +73,12 @@ class ApiClient::Request final : public Exchange {
   std::unique_ptr<Timer> timer_;
 };
 
-ApiClient::ApiClient(uv_loop_s* loop, Scheduler& scheduler, ReadAccess read_access)
-    : loop_(loop), scheduler_(scheduler), read_access_(std::move(read_access)), curl_(loop) {
+ApiClient::ApiClient(uv_loop_s* loop, Scheduler& scheduler, const PathLimits& limits,
+                     ReadAccess read_access)
+    : loop_(loop),
+      scheduler_(scheduler),
+      read_access_(std::move(read_access)),
+      curl_(loop, limits) {
   load();
 }
 

@@ -17,7 +17,8 @@ class ApiClient final : public Transport {
   using ReadAccess = std::function<Result<ClusterAccess>()>;
 
   // REQUIRES: the scheduler outlives the client; exchanges are destroyed before it.
-  ApiClient(uv_loop_s* loop, Scheduler& scheduler, ReadAccess read_access);
+  ApiClient(uv_loop_s* loop, Scheduler& scheduler, const PathLimits& limits,
+            ReadAccess read_access);
   ~ApiClient() override;
 
   [[nodiscard]] std::unique_ptr<Exchange> get(std::string path, Content content,

@@ -2,6 +2,7 @@
 #include "registry/source/kubernetes/cluster_source.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "registry/snapshot/stored_resource.hpp"
@@ -16,6 +17,31 @@ constexpr Milliseconds kRegroupInterval{5'000};
 constexpr Milliseconds kRegroupBurst = 4 * kRegroupInterval;
 // A slice that gets the label leaves one watch and enters another; no order is promised.
 constexpr Milliseconds kPartingDelay{200};
+constexpr std::string_view kSelectedPods = "pods[selected]@";
+constexpr std::string_view kFoundSlices = "endpointslices.discovery.k8s.io[unlabelled-";
+constexpr std::string_view kSidecars = "sidecars.networking.istio.io@";
+
+// The kinds of collections with these names: "sidecars.networking.istio.io@shop".
+std::set<std::string> kinds_of(const std::set<std::string>& labels) {
+  std::set<std::string> kinds;
+  for (const auto& label : labels) kinds.insert(label.substr(0, label.find_first_of("[@")));
+  return kinds;
+}
+
+// MeshConfig told it to an earlier run: it is nobody else's Sidecars that were followed.
+std::string known_root_namespace(const WatchNeeds& needs, const std::set<std::string>& labels) {
+  if (!needs.root_namespace_is_set && !needs.namespaces.empty())
+    for (const auto& label : labels)
+      if (label.starts_with(kSidecars))
+        if (std::string ns = label.substr(kSidecars.size());
+            std::ranges::find(needs.namespaces, ns) == needs.namespaces.end())
+          return ns;
+  return needs.root_namespace;
+}
+
+// Both have the endpoints of Services.
+Kind need_of(Kind kind) { return kind == Kind::Endpoints ? Kind::EndpointSlice : kind; }
+
 }  // namespace
 
 ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
@@ -26,13 +52,22 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
       scheduler_(scheduler),
       sink_(sink),
       random_(std::move(random)),
-      kinds_(options_.needs.gateway_kinds.empty() ? Discovery::Groups::Usual
-                                                  : Discovery::Groups::WithGateways,
-             options_.discovery_poll, options_.reflector, environment(), reach_, kind_hooks()),
+      kinds_({options_.needs.gateway_kinds.empty() ? Discovery::Groups::Usual
+                                                   : Discovery::Groups::WithGateways,
+              options_.discovery_poll, kinds_of(options_.known), options_.reflector},
+             environment(), reach_, kind_hooks()),
       slice_search_(options_.needs.namespaces),
-      probe_(transport_, scheduler_,
+      probe_(transport_, scheduler_, options_.path,
              {.last_heard = [this] { return last_heard(); },
-              .is_dead = [this](Milliseconds since) { leave_path_silent_since(since); }}) {}
+              .is_alive = [this](const PathProbe::Answer& answer) { leave_other_paths(answer); },
+              .is_dead = [this](Milliseconds since) { leave_path_silent_since(since); }}) {
+  needs_.root_namespace = known_root_namespace(options_.needs, options_.known);
+  for (const auto& label : options_.known) {
+    if (label.starts_with(kSelectedPods))
+      known_selections_.insert(label.substr(kSelectedPods.size()));
+    if (label.starts_with(kFoundSlices)) known_found_.insert(options_.naming.source + "/" + label);
+  }
+}
 
 ClusterSource::~ClusterSource() = default;
 
@@ -41,16 +76,12 @@ Reflector::Environment ClusterSource::environment() {
 }
 
 KindDiscovery::Hooks ClusterSource::kind_hooks() {
-  return {.on_served =
-              [this] {
-                want_replan();
-                want_regroup();
-              },
+  return {.on_served = [this] { on_served(); },
           .on_answer = [this](const void* who, Trouble trouble,
                               const std::string& error) { note_reachability(who, trouble, error); },
-          .on_warning =
-              [this](std::string warning) {
-                notices_.push_back({true, std::move(warning)});
+          .on_notice =
+              [this](SourceNotice notice) {
+                notices_.push_back(std::move(notice));
                 want_flush();
               }};
 }
@@ -79,39 +110,101 @@ void ClusterSource::want_replan() {
       });
 }
 
+void ClusterSource::on_served() {
+  for (const auto& [label, followed] : followed_)
+    followed->set_unconfirmed(kinds_.is_unconfirmed(followed->plan().resource));
+  want_replan();
+  want_regroup();
+}
+
+// Collections stay until what replaces them has been listed: the objects that both have would be
+// gone for a moment, or for as long as the list fails.
 void ClusterSource::replan() {
   if (!kinds_.served()) return;
-  needs_.selected_pods.clear();
-  for (const auto& [object, ns] : selectors_) needs_.selected_pods.insert(ns);
+  needs_.selected_pods = selected_pods();
   std::set<std::string> wanted;
+  std::set<Kind> unlisted;
   for (auto& planned : plan_watches(needs_, *kinds_.served())) {
     wanted.insert(planned.label);
-    auto& followed = followed_[planned.label];
-    // Another version of the kind: the same objects, from another place.
-    if (followed && followed->plan().collection == planned.collection &&
-        followed->plan().revision == planned.revision)
-      continue;
-    reach_.forget(followed.get());
-    followed = std::make_unique<FollowedCollection>(std::move(planned), options_.naming,
-                                                    options_.reflector, environment(),
-                                                    static_cast<CollectionListener&>(*this));
-    origins_changed_ = true;
-    followed->start();
+    const std::string label = planned.label;
+    follow(std::move(planned));
+    const FollowedCollection& followed = *followed_[label];
+    if (!followed.reflector().synced) unlisted.insert(need_of(followed.plan().kind));
   }
+  waits_for_lists_ = !known_selections_.empty();
   for (auto it = followed_.begin(); it != followed_.end();) {
     if (wanted.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    if (is_needed_for_now(*it->second, unlisted)) {
+      waits_for_lists_ = true;
       ++it;
       continue;
     }
     reach_.forget(it->second.get());
     batch_.drop(it->second->origin());
     std::erase_if(parting_, [&](const Parting& p) { return p.origin == it->second->origin(); });
-    if (it->second->plan().kind == Kind::ServiceEntry) selectors_.clear();
     origins_changed_ = true;
     it = followed_.erase(it);
   }
   flush();
   check_complete();
+}
+
+// Another version of the kind: the same objects, from another place.
+void ClusterSource::follow(PlannedCollection&& planned) {
+  auto& followed = followed_[planned.label];
+  if (followed && followed->plan().collection == planned.collection &&
+      followed->plan().revision == planned.revision)
+    return;
+  reach_.forget(followed.get());
+  const bool is_unconfirmed = kinds_.is_unconfirmed(planned.resource);
+  followed =
+      std::make_unique<FollowedCollection>(std::move(planned), options_.naming, options_.reflector,
+                                           environment(), static_cast<CollectionListener&>(*this));
+  origins_changed_ = true;
+  followed->set_unconfirmed(is_unconfirmed);
+  followed->start();
+}
+
+// The slices of one Service move between groups in any case (slice_search.hpp).
+bool ClusterSource::is_needed_for_now(const FollowedCollection& followed,
+                                      const std::set<Kind>& unlisted) const {
+  return followed.plan().slices != SliceChoice::Named &&
+         unlisted.contains(need_of(followed.plan().kind));
+}
+
+bool ClusterSource::are_listed(Kind kind) const {
+  return std::ranges::all_of(followed_, [&](const auto& item) {
+    return item.second->plan().kind != kind || item.second->reflector().synced;
+  });
+}
+
+std::set<std::string> ClusterSource::selected_pods() {
+  if (!kinds_.served()->contains("serviceentries.networking.istio.io")) {
+    selectors_.clear();
+    known_selections_.clear();
+  }
+  std::set<std::string> namespaces = known_selections_;
+  for (const auto& [object, ns] : selectors_) namespaces.insert(ns);
+  return namespaces;
+}
+
+bool ClusterSource::holds_found_slices() const {
+  return !known_found_.empty() && !are_listed(Kind::EndpointSlice);
+}
+
+void ClusterSource::on_synced() {
+  const bool follows_entries = std::ranges::any_of(
+      followed_, [](const auto& item) { return item.second->plan().kind == Kind::ServiceEntry; });
+  if (follows_entries && are_listed(Kind::ServiceEntry)) known_selections_.clear();
+  if (!known_found_.empty() && complete_ && !holds_found_slices()) {
+    known_found_.clear();
+    origins_changed_ = true;
+    want_flush();
+  }
+  if (waits_for_lists_) want_replan();
 }
 
 // The Pods that a ServiceEntry selects are followed for as long as there is such an entry.
@@ -315,6 +408,7 @@ void ClusterSource::on_state(FollowedCollection& from) {
   // The kind has gone, or was never there in the version that discovery told.
   if (status.trouble == Trouble::Absent) kinds_.doubt();
   if (wants_regroup_) want_regroup();
+  if (status.synced && status.trouble == Trouble::None) on_synced();
   if (!complete_) complete_timer_ = scheduler_.after(Milliseconds(0), [this] { check_complete(); });
 }
 
@@ -335,10 +429,10 @@ void ClusterSource::check_complete() {
   complete_timer_.reset();
   if (complete_) return;
   const Milliseconds now = scheduler_.now();
-  const bool is_settled = !followed_.empty() && !replan_timer_ && !wants_regroup_ &&
-                          std::ranges::all_of(followed_, [&](const auto& item) {
-                            return item.second->is_settled(now);
-                          });
+  const bool is_settled =
+      !followed_.empty() && !replan_timer_ && !wants_regroup_ && kinds_.is_settled() &&
+      std::ranges::all_of(followed_,
+                          [&](const auto& item) { return item.second->is_settled(now); });
   if (is_settled) {
     complete_ = origins_changed_ = true;
     std::uint64_t objects = 0;
@@ -352,12 +446,24 @@ void ClusterSource::check_complete() {
 
 // --- does the connection work --------------------------------------------------------------------
 
-// The time of the latest sign of life over the connection that the watches share.
-std::optional<Milliseconds> ClusterSource::last_heard() const {
-  const auto is_watching = [](const auto& item) { return item.second->reflector().watching; };
-  const bool has_watch = kinds_.is_watching() || std::ranges::any_of(followed_, is_watching);
-  if (!server_.multiplexes || !has_watch) return std::nullopt;
-  return server_.heard_at;
+// The time of the latest sign of life over the connection of watches that has been silent longest.
+// Most often they share one.  After a request without an answer there are two: what is answered
+// over the new one says nothing of the old one.
+std::optional<Milliseconds> ClusterSource::last_heard() {
+  std::set<std::uint64_t> watched;
+  if (kinds_.is_watching()) watched.insert(kinds_.connection());
+  for (const auto& [label, followed] : followed_)
+    if (followed->reflector().watching) watched.insert(followed->reflector().connection);
+  std::erase_if(server_.heard_at, [&](const auto& item) { return !watched.contains(item.first); });
+  if (!server_.multiplexes || server_.heard_at.empty()) return std::nullopt;
+  return std::ranges::min(server_.heard_at | std::views::values);
+}
+
+void ClusterSource::leave_other_paths(const PathProbe::Answer& answer) {
+  server_.heard_at[answer.connection] = scheduler_.now();
+  for (const auto& [label, followed] : followed_)
+    followed->leave_other_path_silent_since(answer.silent_since, answer.connection);
+  kinds_.leave_other_path_silent_since(answer.silent_since, answer.connection);
 }
 
 void ClusterSource::leave_path_silent_since(Milliseconds when) {
@@ -411,6 +517,8 @@ void ClusterSource::flush() {
   if (complete_ && std::exchange(origins_changed_, false)) {
     batch.origins.emplace();
     for (const auto& [label, followed] : followed_) batch.origins->push_back(followed->origin());
+    if (holds_found_slices())
+      batch.origins->insert(batch.origins->end(), known_found_.begin(), known_found_.end());
   }
   const auto arrivals = delays_.take_arrivals();
   sink_.apply(std::move(batch));
@@ -431,9 +539,7 @@ std::string ClusterSource::last_error() const {
   if (const std::string error = reach_.error(scheduler_.now()); !error.empty()) return error;
   if (!kinds_.served() && !kinds_.error().empty()) return kinds_.error();
   for (const auto& [label, followed] : followed_) {
-    const ReflectorStatus& status = followed->reflector();
-    if (followed->is_troubled())
-      return label + ": " + std::string(to_string(status.trouble)) + ": " + status.error;
+    if (followed->is_troubled()) return label + ": " + followed->trouble();
   }
   return {};
 }

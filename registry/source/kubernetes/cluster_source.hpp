@@ -26,11 +26,15 @@ struct ClusterSourceOptions {
   FollowedCollection::Naming naming;
   WatchNeeds needs;
   ReflectorOptions reflector;
+  PathProbe::Limits path;
   // Changes within this time are applied together.
   Milliseconds batch_delay{2};
   std::size_t batch_objects = 500;
   // The interval of discovery where CRDs may not be watched.
   Milliseconds discovery_poll{60'000};
+  // The names of the collections whose objects are there already, by an earlier run or an earlier
+  // configuration.
+  std::set<std::string> known;
 };
 
 class ClusterSource final : public Source, private CollectionListener {
@@ -56,6 +60,13 @@ class ClusterSource final : public Source, private CollectionListener {
   bool may_retry(FollowedCollection& from) override { return reach_.may_ask(&from); }
 
   void replan();
+  void follow(PlannedCollection&& planned);
+  bool is_needed_for_now(const FollowedCollection& followed, const std::set<Kind>& unlisted) const;
+  std::set<std::string> selected_pods();
+  bool are_listed(Kind kind) const;
+  bool holds_found_slices() const;
+  void on_served();
+  void on_synced();
   void note_selector(const Resource& resource, std::uint64_t object);
   void note_root_namespace(const std::optional<std::string>& of_mesh_config);
   void want_replan();
@@ -77,8 +88,9 @@ class ClusterSource final : public Source, private CollectionListener {
   KindDiscovery::Hooks kind_hooks();
 
   void note_failure(FollowedCollection& from);
-  std::optional<Milliseconds> last_heard() const;
+  std::optional<Milliseconds> last_heard();
   void leave_path_silent_since(Milliseconds when);
+  void leave_other_paths(const PathProbe::Answer& answer);
   void note_reachability(const void* who, Trouble trouble, const std::string& error);
 
   void want_flush();
@@ -121,6 +133,9 @@ class ClusterSource final : public Source, private CollectionListener {
 
   bool complete_ = false;
   bool origins_changed_ = false;
+  bool waits_for_lists_ = false;            // to stop following what they replace
+  std::set<std::string> known_selections_;  // namespaces whose Pods were selected
+  std::set<std::string> known_found_;       // slices that were found by names of Services
   std::unique_ptr<Timer> complete_timer_;
   ServerReach reach_;
   PathProbe probe_;

@@ -19,9 +19,6 @@ namespace meshdns::registry::kubernetes {
 namespace {
 
 constexpr long kConnectMs = 10'000;
-constexpr long kKeepAliveIdle = 10;
-constexpr long kKeepAliveInterval = 5;
-constexpr unsigned kUserTimeoutMs = 20'000;
 // Several requests may find one and the same connection silent.
 constexpr std::uint64_t kDistrustMs = 5'000;
 constexpr Milliseconds kRetiredPoll{1'000};
@@ -47,9 +44,11 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-int prepare_socket(void*, curl_socket_t socket, curlsocktype purpose) {
+int prepare_socket(void* limits, curl_socket_t socket, curlsocktype purpose) {
+  const auto limit =
+      static_cast<unsigned>(static_cast<const PathLimits*>(limits)->unacknowledged.count());
   if (purpose == CURLSOCKTYPE_IPCXN)
-    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
   return CURL_SOCKOPT_OK;
 }
 
@@ -71,7 +70,7 @@ std::string_view value_of(std::string_view line) {
 // the results afterwards, so that they may begin and end requests.
 class CurlClient::Engine {
  public:
-  Engine(uv_loop_t* loop, bool expects_multiplexing);
+  Engine(uv_loop_t* loop, const PathLimits& limits, bool expects_multiplexing);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -126,6 +125,7 @@ class CurlClient::Engine {
   static ResponseHead head_of(CURL* easy);
 
   uv_loop_t* loop_;
+  PathLimits limits_;
   std::unique_ptr<Scheduler> scheduler_;
   CURLM* multi_;
   std::unique_ptr<SocketSet> sockets_;  // null: cannot be made, and is tried again
@@ -157,8 +157,9 @@ class CurlClient::Engine::Handle final : public Exchange {
   TransferRef transfer_;
 };
 
-CurlClient::Engine::Engine(uv_loop_t* loop, bool expects_multiplexing)
+CurlClient::Engine::Engine(uv_loop_t* loop, const PathLimits& limits, bool expects_multiplexing)
     : loop_(loop),
+      limits_(limits),
       scheduler_(make_uv_scheduler(loop)),
       multi_((start_libcurl(), curl_multi_init())),
       expects_multiplexing_(expects_multiplexing) {
@@ -387,6 +388,10 @@ ResponseHead CurlClient::Engine::head_of(CURL* easy) {
   long version = 0;
   curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
   head.is_multiplexed = version >= CURL_HTTP_VERSION_2_0;
+  // Connections to one server that are open at the same time have different ports.
+  long port = 0;
+  curl_easy_getinfo(easy, CURLINFO_LOCAL_PORT, &port);
+  head.connection = static_cast<std::uint64_t>(port);
   return head;
 }
 
@@ -419,9 +424,10 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_NOSIGNAL, 1L);
   options.set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
   options.set(CURLOPT_TCP_KEEPALIVE, 1L);
-  options.set(CURLOPT_TCP_KEEPIDLE, kKeepAliveIdle);
-  options.set(CURLOPT_TCP_KEEPINTVL, kKeepAliveInterval);
+  options.set(CURLOPT_TCP_KEEPIDLE, static_cast<long>(limits_.keep_alive_idle.count()));
+  options.set(CURLOPT_TCP_KEEPINTVL, static_cast<long>(limits_.keep_alive_interval.count()));
   options.set(CURLOPT_SOCKOPTFUNCTION, &prepare_socket);
+  options.set(CURLOPT_SOCKOPTDATA, static_cast<void*>(&limits_));
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   options.set_text(CURLOPT_PROXY, request.proxy);
   options.set_text(CURLOPT_USERPWD, request.user_and_password);
@@ -455,10 +461,11 @@ std::unique_ptr<Exchange> CurlClient::Engine::get(const CurlRequest& request,
 
 // --- the client ----------------------------------------------------------------------------------
 
-CurlClient::CurlClient(uv_loop_t* loop)
+CurlClient::CurlClient(uv_loop_t* loop, const PathLimits& limits)
     : loop_(loop),
+      limits_(limits),
       scheduler_(make_uv_scheduler(loop)),
-      engine_(std::make_unique<Engine>(loop, true)) {}
+      engine_(std::make_unique<Engine>(loop, limits_, true)) {}
 CurlClient::~CurlClient() = default;
 
 std::unique_ptr<Exchange> CurlClient::get(const CurlRequest& request, ResponseListener& listener) {
@@ -471,7 +478,8 @@ void CurlClient::distrust_connections() {
   if (now < engine_since_ms_ + kDistrustMs) return;
   engine_since_ms_ = now;
   const bool expects_multiplexing = engine_->expects_multiplexing();
-  retired_.push_back(std::exchange(engine_, std::make_unique<Engine>(loop_, expects_multiplexing)));
+  retired_.push_back(
+      std::exchange(engine_, std::make_unique<Engine>(loop_, limits_, expects_multiplexing)));
   look_after_retired();
 }
 

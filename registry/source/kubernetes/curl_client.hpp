@@ -2,8 +2,8 @@
 // HTTP over libcurl on a libuv loop.  One connection for everything where the server speaks HTTP/2,
 // kept connections where it does not.
 //
-// A peer that is gone without a word is noticed by TCP itself (keep-alive, TCP_USER_TIMEOUT) within
-// 30 s.  Responses are handed on as they come; nothing is gathered here.
+// A peer that is gone without a word is noticed by TCP itself (keep-alive, TCP_USER_TIMEOUT),
+// usually within 30 s.  Responses are handed on as they come; nothing is gathered here.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,18 @@ struct CurlRequest {
   std::string user_and_password;  // "user:password"
 };
 
+// TCP's own search for a peer that is gone without a word.
+struct PathLimits {
+  std::chrono::seconds keep_alive_idle{10};
+  std::chrono::seconds keep_alive_interval{5};
+  Milliseconds unacknowledged{20'000};
+};
+
 // Control thread.
 class CurlClient {
  public:
   // REQUIRES: the loop runs on for the handles to close after destruction.
-  explicit CurlClient(uv_loop_s* loop);
+  CurlClient(uv_loop_s* loop, const PathLimits& limits);
   ~CurlClient();
   CurlClient(const CurlClient&) = delete;
   CurlClient& operator=(const CurlClient&) = delete;
@@ -60,6 +67,7 @@ class CurlClient {
   void look_after_retired();
 
   uv_loop_s* loop_;
+  const PathLimits limits_;
   std::unique_ptr<Scheduler> scheduler_;
   std::uint64_t engine_since_ms_ = 0;
   std::unique_ptr<Engine> engine_;

@@ -30,6 +30,9 @@ constexpr std::array kGroups = {
     Group{"networking.k8s.io", {"v1", "v1beta1", ""}, true},
 };
 
+// 403 and 404 come from servers that have no such page, or do not show it to everybody.
+bool is_of_ready_server(unsigned status) { return status == 200 || status == 403 || status == 404; }
+
 bool has_version(const Node& group, std::string_view version) {
   const Node* const versions = group.find("versions");
   return versions != nullptr && versions->is_sequence() &&
@@ -40,8 +43,12 @@ bool has_version(const Node& group, std::string_view version) {
 }  // namespace
 
 Discovery::Discovery(Transport& transport, Scheduler& scheduler, JsonParser& parser, Groups groups,
-                     Outcome outcome)
-    : transport_(transport), scheduler_(scheduler), parser_(parser), outcome_(std::move(outcome)) {
+                     std::set<std::string> expected, Outcome outcome)
+    : transport_(transport),
+      scheduler_(scheduler),
+      parser_(parser),
+      expected_(std::move(expected)),
+      outcome_(std::move(outcome)) {
   for (const Group& group : kGroups)
     if (groups == Groups::WithGateways || !group.is_of_gateways)
       questions_.emplace_back(group.name, "");
@@ -50,12 +57,22 @@ Discovery::Discovery(Transport& transport, Scheduler& scheduler, JsonParser& par
 
 Discovery::~Discovery() = default;
 
+std::optional<std::string> Discovery::usual_version(std::string_view kind, Groups groups) {
+  const std::string_view group = kind.substr(std::min(kind.find('.'), kind.size() - 1) + 1);
+  const auto known = std::ranges::find(kGroups, group, &Group::name);
+  if (known == kGroups.end() || (known->is_of_gateways && groups == Groups::Usual)) return {};
+  return std::string(known->versions.front());
+}
+
 void Discovery::ask_next() {
+  const auto& [group, version] = questions_.front();
+  ask("/apis/" + group + (version.empty() ? "" : "/" + version));
+}
+
+void Discovery::ask(std::string path) {
   head_ = {};
   body_.clear();
-  const auto& [group, version] = questions_.front();
-  exchange_ = transport_.get("/apis/" + group + (version.empty() ? "" : "/" + version),
-                             Content::Objects, *this);
+  exchange_ = transport_.get(std::move(path), Content::Objects, *this);
   guard();
 }
 
@@ -84,21 +101,45 @@ void Discovery::on_end(const Result<void>& end) {
   using Trouble = ReflectorStatus::Trouble;
   exchange_.reset();
   watchdog_.reset();
+  if (asks_readiness_) {
+    found_.is_ready = end && is_of_ready_server(head_.status);
+    return go_on();
+  }
   if (!end) return fail(Trouble::Unreachable, end.error().message);
   if (head_.status == 401) {
     transport_.renew_credentials();
     return fail(Trouble::Unauthorized, "401 at discovery");
   }
-  if (head_.status == 403) return fail(Trouble::Forbidden, "403 at discovery");
-  // A group that does not exist has no kinds.
-  if (head_.status != 200 && head_.status != 404)
-    return fail(Trouble::Failing, std::to_string(head_.status) + " at discovery");
+  take_answer();
+  go_on();
+}
+
+// A group that does not exist has no kinds.
+void Discovery::take_answer() {
+  using Trouble = ReflectorStatus::Trouble;
   const auto [group, version] = questions_.front();
   questions_.pop_front();
+  if (head_.status == 403) return note_unknown({Trouble::Forbidden, "403 at discovery"}, group);
+  if (head_.status != 200 && head_.status != 404)
+    return note_unknown({Trouble::Failing, std::to_string(head_.status) + " at discovery"}, group);
   if (head_.status == 200 && !(version.empty() ? read_group(group) : read_kinds(group, version)))
-    return fail(Trouble::Failing, "discovery did not return a list of kinds");
+    return note_unknown({Trouble::Failing, "discovery did not return a list of kinds"}, group);
+  if (questions_.empty() || questions_.front().first != group) ++known_groups_;
+}
+
+void Discovery::note_unknown(Failure failure, const std::string& group) {
+  found_.unknown_groups.insert(group);
+  if (!found_.failure) found_.failure = std::move(failure);
+  std::erase_if(questions_, [&](const auto& question) { return question.first == group; });
+}
+
+void Discovery::go_on() {
   if (!questions_.empty()) return ask_next();
-  // Moved out: it may destroy us.
+  // Moved out: what is called may destroy us.
+  if (known_groups_ == 0) return fail(found_.failure->trouble, found_.failure->message);
+  const auto is_missing = [this](const std::string& kind) { return !found_.kinds.contains(kind); };
+  if (!std::exchange(asks_readiness_, true) && std::ranges::any_of(expected_, is_missing))
+    return ask("/readyz");
   const auto found = std::move(outcome_.found);
   found(std::move(found_));
 }
@@ -117,7 +158,8 @@ bool Discovery::read_kinds(const std::string& group, const std::string& version)
   const Node* const resources = list ? (*list)->find("resources") : nullptr;
   if (resources == nullptr || !resources->is_sequence()) return false;
   for (const Node& resource : *resources)
-    found_.try_emplace(std::string(text_of(&resource, "name")) + "." + group, version);
+    if (const std::string_view name = text_of(&resource, "name"); !name.contains('/'))
+      found_.kinds.try_emplace(std::string(name) + "." + group, version);
   return true;
 }
 

@@ -12,6 +12,10 @@ namespace {
 // Of objects that findings are kept of; what is beyond is still refused, and counted.
 constexpr std::size_t kMaxFaultyObjects = 500;
 
+constexpr std::string_view kUnconfirmed =
+    "not confirmed: the API server does not list this kind at present; its objects stay until its "
+    "CustomResourceDefinition is gone, or the server has been ready without it for 60 s";
+
 bool is_refusal(ReflectorStatus::Trouble trouble) {
   return trouble == ReflectorStatus::Trouble::Forbidden ||
          trouble == ReflectorStatus::Trouble::Absent;
@@ -126,6 +130,14 @@ void FollowedCollection::on_state() {
   listener_.on_state(*this);
 }
 
+void FollowedCollection::set_unconfirmed(bool is_unconfirmed) {
+  if (std::exchange(is_unconfirmed_, is_unconfirmed) == is_unconfirmed) return;
+  listener_.on_findings(*this);
+  // The pause after a 404 is over: the kind is there.
+  if (!is_unconfirmed && reflector_.status().trouble == ReflectorStatus::Trouble::Absent)
+    reflector_.retry_now();
+}
+
 bool FollowedCollection::is_refused_for_good(Milliseconds now) const {
   return refused_since_ && now - *refused_since_ >= kRefusalGrace;
 }
@@ -161,6 +173,12 @@ Finding FollowedCollection::untold() const {
 
 std::vector<Finding> FollowedCollection::findings() const {
   std::vector<Finding> all;
+  if (is_unconfirmed_) {
+    Finding finding;
+    finding.path = origin_;
+    finding.message = kUnconfirmed;
+    all.push_back(std::move(finding));
+  }
   if (reflector_.status().trouble == ReflectorStatus::Trouble::Forbidden &&
       is_refused_for_good(scheduler_.now())) {
     Finding finding;
@@ -175,6 +193,12 @@ std::vector<Finding> FollowedCollection::findings() const {
   return all;
 }
 
+std::string FollowedCollection::trouble() const {
+  if (is_unconfirmed_) return std::string(kUnconfirmed);
+  const ReflectorStatus& status = reflector_.status();
+  return std::string(to_string(status.trouble)) + ": " + status.error;
+}
+
 CollectionStatus FollowedCollection::status(Milliseconds now) const {
   const ReflectorStatus& from = reflector_.status();
   CollectionStatus status;
@@ -183,6 +207,10 @@ CollectionStatus FollowedCollection::status(Milliseconds now) const {
   status.watching = from.watching;
   if (from.trouble != ReflectorStatus::Trouble::None) status.trouble = to_string(from.trouble);
   status.error = from.error;
+  if (is_unconfirmed_) {
+    status.trouble = "unconfirmed";
+    status.error = kUnconfirmed;
+  }
   status.resource_version = from.resource_version;
   status.objects = from.objects;
   status.lists = from.lists;

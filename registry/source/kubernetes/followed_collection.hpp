@@ -52,16 +52,26 @@ class FollowedCollection final : private ReflectorListener {
   void retry_now() { reflector_.retry_now(); }
   void leave_path_silent_since(Milliseconds when) { reflector_.leave_path_silent_since(when); }
 
+  // Whether the server lists the kind no more, and may do so again.
+  void set_unconfirmed(bool is_unconfirmed);
+
+  void leave_other_path_silent_since(Milliseconds when, std::uint64_t working) {
+    reflector_.leave_other_path_silent_since(when, working);
+  }
+
   const PlannedCollection& plan() const { return plan_; }
   const std::string& origin() const { return origin_; }
   const ReflectorStatus& reflector() const { return reflector_.status(); }
   CollectionStatus status(Milliseconds now) const;
+  // The reason why is_troubled(), in words.
+  std::string trouble() const;
   // The findings about the collection itself, then about its objects.
   std::vector<Finding> findings() const;
   // It has a fault that matters to the source as a whole.
   bool is_troubled() const {
     using Trouble = ReflectorStatus::Trouble;
     const Trouble trouble = reflector_.status().trouble;
+    if (is_unconfirmed_) return true;
     return trouble != Trouble::None && !(plan_.is_optional && trouble == Trouble::Forbidden);
   }
   // Nothing more is to be waited for: it is synced, or has been refused for a while.
@@ -95,6 +105,7 @@ class FollowedCollection final : private ReflectorListener {
   std::set<std::uint64_t> refused_;                         // objects that are not taken
   std::optional<Milliseconds> refused_since_;
   std::unique_ptr<Timer> refusal_timer_;
+  bool is_unconfirmed_ = false;
   Reflector reflector_;
 };
 

@@ -11,8 +11,35 @@ namespace {
 
 using namespace kubernetes;  // NOLINT(google-build-using-namespace): of this file's own subject
 
+// The parts of the time in which a dead path is left: 25 s until it is asked whether it still works
+// and 15 s for the answer, of 45 s.
+PathProbe::Limits probe_limits(Milliseconds timeout) {
+  return {.silence = timeout * 5 / 9, .answer = timeout / 3};
+}
+
+void limit_silence(ReflectorOptions& options, Milliseconds timeout) {
+  options.lone_silence_limit = timeout * 8 / 9;
+  options.lone_watch_timeout = timeout * 5 / 9;
+  options.answer_limit = timeout * 4 / 9;
+}
+
+PathLimits path_limits(Milliseconds timeout) {
+  using std::chrono::seconds;
+  const auto part = [&](int ninths) {
+    return std::max(std::chrono::duration_cast<seconds>(timeout * ninths / 9), seconds(1));
+  };
+  return {.keep_alive_idle = part(2),
+          .keep_alive_interval = part(1),
+          .unacknowledged = timeout * 4 / 9};
+}
+
 ClusterSourceOptions source_options(KubernetesSourceOptions&& from) {
   ClusterSourceOptions options;
+  for (const auto& origin : from.known_origins)
+    if (origin.starts_with(from.name + "/"))
+      options.known.insert(origin.substr(from.name.size() + 1));
+  options.path = probe_limits(from.path_timeout);
+  limit_silence(options.reflector, from.path_timeout);
   options.naming = {std::move(from.name), std::move(from.cluster), std::move(from.network),
                     from.needs.gateway_kinds};
   options.needs = std::move(from.needs);
@@ -26,7 +53,7 @@ class KubernetesSource final : public Source {
       : sink_(sink),
         name_(options.name),
         scheduler_(make_uv_scheduler(loop)),
-        client_(loop, *scheduler_,
+        client_(loop, *scheduler_, path_limits(options.path_timeout),
                 [kubeconfig = options.kubeconfig] {
                   return kubeconfig.empty() ? in_cluster_access() : read_kubeconfig(kubeconfig);
                 }),

@@ -2,7 +2,9 @@
 // The Kubernetes API as a source of resources.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "registry/source/kubernetes/watch_plan.hpp"
@@ -18,6 +20,9 @@ struct KubernetesSourceOptions {
   std::string cluster;     // stamped on every object
   std::string network;
   kubernetes::WatchNeeds needs;
+  std::set<std::string> known_origins = {};  // whose objects the sink has already
+  // A connection that brings nothing any more is left within this time.
+  std::chrono::milliseconds path_timeout{45'000};
 };
 
 // Control thread.  REQUIRES: `sink` outlives the source; the loop runs on for the handles to close

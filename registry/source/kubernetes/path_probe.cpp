@@ -5,13 +5,19 @@
 #include <utility>
 
 namespace meshdns::registry::kubernetes {
+namespace {
 
-PathProbe::PathProbe(Transport& transport, Scheduler& scheduler, Hooks hooks)
-    : transport_(transport), scheduler_(scheduler), hooks_(std::move(hooks)) {}
+// Between two probes, whatever became of the first.
+constexpr Milliseconds kPause{5'000};
+
+}  // namespace
+
+PathProbe::PathProbe(Transport& transport, Scheduler& scheduler, const Limits& limits, Hooks hooks)
+    : transport_(transport), scheduler_(scheduler), limits_(limits), hooks_(std::move(hooks)) {}
 
 PathProbe::~PathProbe() = default;
 
-void PathProbe::start() { look_in(kSilence); }
+void PathProbe::start() { look_in(limits_.silence); }
 
 void PathProbe::look_in(Milliseconds delay) {
   timer_ = scheduler_.after(delay, [this] { look(); });
@@ -19,28 +25,31 @@ void PathProbe::look_in(Milliseconds delay) {
 
 void PathProbe::look() {
   const auto heard = hooks_.last_heard();
-  if (!heard) return look_in(kSilence);
-  const Milliseconds due = std::max(*heard, answered_at_) + kSilence - scheduler_.now();
+  if (!heard) return look_in(limits_.silence);
+  const Milliseconds due = *heard + limits_.silence - scheduler_.now();
   if (due > Milliseconds(0)) return look_in(due);
-  probe(std::max(*heard, answered_at_));
+  probe(*heard);
 }
 
 void PathProbe::probe(Milliseconds silent_since) {
+  silent_since_ = silent_since;
   exchange_ = transport_.get(kPath, Content::Objects, *this);
-  timer_ = scheduler_.after(kAnswerLimit, [this, silent_since] {
+  timer_ = scheduler_.after(limits_.answer, [this, silent_since] {
     exchange_.reset();
-    look_in(kSilence);
+    look_in(limits_.silence);
     const auto heard = hooks_.last_heard();
     if (heard && *heard <= silent_since) hooks_.is_dead(silent_since);
   });
 }
 
-void PathProbe::on_head(const ResponseHead&) { answered_at_ = scheduler_.now(); }
+void PathProbe::on_head(const ResponseHead& head) {
+  hooks_.is_alive({silent_since_, head.connection});
+}
 
-// A connection that has failed ends its watches, too.
+// A connection that has failed ends its own watches, too.
 void PathProbe::on_end(const Result<void>&) {
   exchange_.reset();
-  look_in(kSilence);
+  look_in(kPause);
 }
 
 }  // namespace meshdns::registry::kubernetes

@@ -19,8 +19,14 @@ namespace meshdns::registry::kubernetes {
 // Control thread.
 class PathProbe final : private ResponseListener {
  public:
-  static constexpr Milliseconds kSilence{25'000};
-  static constexpr Milliseconds kAnswerLimit{15'000};
+  struct Limits {
+    Milliseconds silence{25'000};
+    Milliseconds answer{15'000};
+  };
+  struct Answer {
+    Milliseconds silent_since;     // what was asked for
+    std::uint64_t connection = 0;  // that the answer came over: maybe another one
+  };
   // Answered without work, and not subject to the server's priority and fairness.  Any status shows
   // that the path works.
   static constexpr const char* kPath = "/livez";
@@ -28,11 +34,13 @@ class PathProbe final : private ResponseListener {
   struct Hooks {
     // When something came over the connection; nullopt: there is none to probe.
     std::function<std::optional<Milliseconds>()> last_heard;
+    // The probe was answered.
+    std::function<void(const Answer& answer)> is_alive;
     // Nothing has come over the connection since then.
     std::function<void(Milliseconds since)> is_dead;
   };
   // REQUIRES: transport and scheduler outlive the probe.
-  PathProbe(Transport& transport, Scheduler& scheduler, Hooks hooks);
+  PathProbe(Transport& transport, Scheduler& scheduler, const Limits& limits, Hooks hooks);
   ~PathProbe() override;
 
   void start();
@@ -48,8 +56,9 @@ class PathProbe final : private ResponseListener {
 
   Transport& transport_;
   Scheduler& scheduler_;
+  const Limits limits_;
   const Hooks hooks_;
-  Milliseconds answered_at_{0};
+  Milliseconds silent_since_{0};
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Timer> timer_;
 };

@@ -66,6 +66,18 @@ void Reflector::leave_path_silent_since(Milliseconds when) {
   request_watch(Phase::Watch);
 }
 
+void Reflector::leave_other_path_silent_since(Milliseconds when, std::uint64_t working) {
+  if (!status_.watching || status_.connection == working) return;
+  const auto heard = env_.server.heard_at.find(status_.connection);
+  if (heard != env_.server.heard_at.end() && heard->second > when) return;
+  status_.watching = false;
+  request_watch(Phase::Watch);
+}
+
+void Reflector::note_heard() {
+  env_.server.heard_at[status_.connection] = status_.heard_at = env_.scheduler.now();
+}
+
 // --- requests ------------------------------------------------------------------------------------
 
 void Reflector::resync() {
@@ -166,7 +178,8 @@ void Reflector::look_for_silence() {
 void Reflector::on_head(const ResponseHead& head) {
   head_ = head;
   env_.server.multiplexes = head.is_multiplexed;
-  env_.server.heard_at = status_.heard_at = env_.scheduler.now();
+  status_.connection = head.connection;
+  note_heard();
   if (head.status != 200) return;
   set_trouble(Trouble::None, {});
   if (phase_ != Phase::Watch) return;
@@ -175,7 +188,7 @@ void Reflector::on_head(const ResponseHead& head) {
 }
 
 void Reflector::on_body(std::string_view part) {
-  env_.server.heard_at = status_.heard_at = env_.scheduler.now();
+  note_heard();
   if (head_.status == 200) return read_objects(part);
   refusal_ += part.substr(0, kMaxRefusal - refusal_.size());
   if (refusal_.size() < kMaxRefusal) return;

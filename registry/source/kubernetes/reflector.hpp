@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -82,8 +83,9 @@ struct ReflectorStatus {
   std::uint64_t relists = 0;  // of the lists, those that a watch could not do without
   std::uint64_t events = 0;
   std::uint64_t errors = 0;
-  std::uint64_t nameless = 0;  // of the latest list: could not be read, nor which object it is
-  Milliseconds heard_at{0};    // the scheduler's time of the last sign of life
+  std::uint64_t nameless = 0;    // of the latest list: could not be read, nor which object it is
+  Milliseconds heard_at{0};      // the scheduler's time of the last sign of life
+  std::uint64_t connection = 0;  // ResponseHead::connection of the latest answer
 };
 
 class ReflectorListener {
@@ -111,7 +113,8 @@ class ReflectorListener {
 struct ServerAbilities {
   bool streams_lists = true;  // until it says otherwise
   bool multiplexes = true;    // as in ResponseHead
-  Milliseconds heard_at{0};   // when anything came from it
+  // When anything came over each connection.
+  std::map<std::uint64_t, Milliseconds> heard_at = {};
 };
 
 // Control thread.
@@ -136,6 +139,9 @@ class Reflector final : private ResponseListener {
   void retry_now();
   // The connection does not work: opens a watch that has brought nothing since `when` again.
   void leave_path_silent_since(Milliseconds when);
+  // As before, if the watch is over another connection than `working`, and nothing has come over
+  // that since `when`.
+  void leave_other_path_silent_since(Milliseconds when, std::uint64_t working);
 
   const Collection& collection() const { return collection_; }
   const ReflectorStatus& status() const { return status_; }
@@ -187,6 +193,7 @@ class Reflector final : private ResponseListener {
   void set_trouble(Trouble trouble, std::string message);
   void guard();
   void look_for_silence();
+  void note_heard();
 
   const Collection collection_;
   const ReflectorOptions options_;

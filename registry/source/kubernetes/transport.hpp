@@ -19,6 +19,8 @@ struct ResponseHead {
   std::optional<std::chrono::seconds> retry_after;
   // HTTP/2: requests share one connection, so that one of them shows whether it still works.
   bool is_multiplexed = true;
+  // The same for answers over one connection.
+  std::uint64_t connection = 0;
 };
 
 class ResponseListener {

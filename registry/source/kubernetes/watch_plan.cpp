@@ -18,6 +18,7 @@ constexpr std::string_view kByController =
     "!service.kubernetes.io/headless,"
     "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,"
     "kubernetes.io/service-name in (";
+constexpr std::string_view kOfIstio = ".networking.istio.io";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
 struct GatewayKind {
@@ -33,18 +34,14 @@ constexpr std::array kGatewayKinds = {
     GatewayKind{Kind::Ingress, "ingresses", "networking.k8s.io"},
 };
 
-constexpr std::array<std::string_view, 12> kCrds = {"gateways.gateway.networking.k8s.io",
-                                                    "httproutes.gateway.networking.k8s.io",
-                                                    "tlsroutes.gateway.networking.k8s.io",
-                                                    "grpcroutes.gateway.networking.k8s.io",
-                                                    "serviceentries.networking.istio.io",
-                                                    "workloadentries.networking.istio.io",
-                                                    "sidecars.networking.istio.io",
-                                                    "virtualservices.networking.istio.io",
-                                                    "serviceexports.multicluster.x-k8s.io",
-                                                    "serviceimports.multicluster.x-k8s.io",
-                                                    "serviceexports.net.gke.io",
-                                                    "serviceimports.net.gke.io"};
+constexpr std::array<std::string_view, 8> kCrds = {"gateways.gateway.networking.k8s.io",
+                                                   "httproutes.gateway.networking.k8s.io",
+                                                   "tlsroutes.gateway.networking.k8s.io",
+                                                   "grpcroutes.gateway.networking.k8s.io",
+                                                   "serviceexports.multicluster.x-k8s.io",
+                                                   "serviceimports.multicluster.x-k8s.io",
+                                                   "serviceexports.net.gke.io",
+                                                   "serviceimports.net.gke.io"};
 
 class Planner {
  public:
@@ -181,7 +178,7 @@ class Planner {
   // Only where Istio is: a cluster without it grants nothing of its namespace.
   void add_mesh_config() {
     const bool has_istio = std::ranges::any_of(
-        served_, [](const auto& kind) { return kind.first.ends_with(".networking.istio.io"); });
+        served_, [](const auto& kind) { return kind.first.ends_with(kOfIstio); });
     const std::string_view config_map = needs_.istio_config_map;
     if (config_map.empty() || !has_istio) return;
     const std::size_t slash = config_map.find('/');
@@ -240,7 +237,12 @@ Collection crd_collection() {
 }
 
 bool is_crd_of_interest(std::string_view name) {
-  return std::ranges::find(kCrds, name) != kCrds.end();
+  return std::ranges::find(kCrds, name) != kCrds.end() || name.ends_with(kOfIstio);
+}
+
+bool is_plan_dependent_on(std::string_view kind) {
+  return is_crd_of_interest(kind) || kind == "endpointslices.discovery.k8s.io" ||
+         kind == "ingresses.networking.k8s.io";
 }
 
 }  // namespace meshdns::registry::kubernetes

@@ -565,6 +565,107 @@ TEST_F(ClusterSourceTest, FollowsAKindFromTheMomentThatItsCrdIsThere) {
   EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
 }
 
+constexpr std::string_view kEntryRest =
+    R"(,"spec":{"hosts":["a.example.org"],"ports":[{"number":80,"name":"http","protocol":"HTTP"}],)"
+    R"("resolution":"DNS"})";
+constexpr std::string_view kEntriesOrigin = "kubernetes:t/serviceentries.networking.istio.io";
+
+// A server that has come back lacks its CRDs for a while.
+class MissingKindTest : public ClusterSourceTest {
+ protected:
+  void sync_with_entry(bool may_watch_crds = true) {
+    source_->start();
+    answer_discovery(true);
+    if (may_watch_crds)
+      list(kCrds, event("ADDED", object("serviceentries.networking.istio.io", 1)));
+    else
+      are_crds_refused_ = transport_.answer(kCrds, 403, "");
+    list(kNamespaces);
+    list(kServices, event("ADDED", service("web", 7)));
+    list_slices();
+    list(kEntries, event("ADDED", object("e", 5, kEntryRest)));
+    pass(1'000);
+    ASSERT_TRUE(sink_.complete);
+  }
+  bool has_entry() { return sink_.labels().contains("ServiceEntry shop/e"); }
+  std::string trouble() const {
+    const SourceStatus status = source_->status();
+    for (const auto& each : status.cluster->collections)
+      if (each.name == "serviceentries.networking.istio.io") return each.trouble;
+    return "is not followed";
+  }
+  std::size_t findings() { return sink_.findings[std::string(kEntriesOrigin)].size(); }
+  // Answers each discovery; `istio` is the status of the group of the kind.
+  void live(int seconds, unsigned istio, unsigned readyz) {
+    constexpr std::string_view group = R"({"kind":"APIGroup","versions":[{"version":"v1"}]})";
+    const auto answer = [&](const std::string& path, unsigned status, std::string_view kind) {
+      transport_.answer_whole(path, status, group);
+      transport_.answer_whole(path + "/v1", status,
+                              R"({"resources":[{"name":")" + std::string(kind) + R"("}]})");
+    };
+    for (int i = 0; i < 10 * seconds; ++i) {
+      pass(100);
+      answer("/apis/discovery.k8s.io", 200, "endpointslices");
+      answer("/apis/apiextensions.k8s.io", 200, "customresourcedefinitions");
+      answer("/apis/networking.istio.io", istio, "serviceentries");
+      answer("/apis/multicluster.x-k8s.io", 404, "");
+      answer("/apis/net.gke.io", 404, "");
+      transport_.answer_whole("/readyz", readyz, "");
+      transport_.answer_whole("/livez", 200, "");
+      if (are_crds_refused_) transport_.answer(kCrds, 403, "");
+    }
+  }
+  void lose_the_watch_of_crds() {
+    transport_.send(kCrds, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
+  }
+
+  bool are_crds_refused_ = false;
+};
+
+TEST_F(MissingKindTest, StaysWhileTheServerIsNotReady) {
+  sync_with_entry();
+  lose_the_watch_of_crds();
+  list(kCrds, event("ADDED", object("serviceentries.networking.istio.io", 1)));
+  live(80, 404, 500);
+  EXPECT_TRUE(has_entry());
+  EXPECT_EQ(trouble(), "unconfirmed");
+  EXPECT_EQ(findings(), 1U);
+  live(10, 200, 200);
+  EXPECT_TRUE(has_entry());
+  EXPECT_EQ(trouble(), "");
+  EXPECT_EQ(findings(), 0U);
+}
+
+TEST_F(MissingKindTest, LeavesWhenTheServerHasBeenReadyWithoutItForAMinute) {
+  sync_with_entry(false);
+  live(10, 200, 200);
+  live(25, 404, 500);
+  EXPECT_TRUE(has_entry());
+  live(50, 404, 200);
+  EXPECT_TRUE(has_entry());
+  EXPECT_EQ(trouble(), "unconfirmed");
+  live(20, 404, 200);
+  EXPECT_FALSE(has_entry());
+  EXPECT_EQ(trouble(), "is not followed");
+}
+
+TEST_F(MissingKindTest, LeavesWhenAListOfDefinitionsLacksIt) {
+  sync_with_entry();
+  lose_the_watch_of_crds();
+  list(kCrds, event("ADDED", object("others.example.org", 1)));
+  live(1, 404, 500);
+  EXPECT_FALSE(has_entry());
+}
+
+TEST_F(MissingKindTest, StaysWhileItsGroupFails) {
+  sync_with_entry();
+  lose_the_watch_of_crds();
+  list(kCrds, event("ADDED", object("serviceentries.networking.istio.io", 1)));
+  live(80, 503, 200);
+  EXPECT_TRUE(has_entry());
+  EXPECT_EQ(trouble(), "unconfirmed");
+}
+
 TEST_F(ClusterSourceTest, FollowsThePodsThatAServiceEntrySelects) {
   sync();
   transport_.send(kCrds, event("ADDED", object("serviceentries.networking.istio.io", 201)));
@@ -635,6 +736,25 @@ TEST_F(ClusterSourceTest, LeavesAConnectionThatBringsNothingWithin45Seconds) {
   EXPECT_THAT(transport_.find(kServices)->path, HasSubstr("resourceVersion=101"));
   EXPECT_THAT(sink_.notices.back(), HasSubstr("brings no answers any more"));
   EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/api", "Service shop/web"));
+}
+
+// As after a request without an answer: the next ones go over a new connection.
+TEST_F(ClusterSourceTest, AConnectionThatWorksSaysNothingOfAnother) {
+  sync();
+  const std::size_t watches = transport_.open();
+  transport_.end(kServices, fail("silence"));
+  transport_.connection = 2;
+  for (int i = 0; i < 26; ++i) {
+    pass(1'000);
+    transport_.begin(kServices);
+    transport_.send(kServices, event("MODIFIED", service("web", 101 + i)));
+  }
+  const std::size_t before = transport_.paths.size();
+  ASSERT_TRUE(transport_.begin("/livez"));
+  EXPECT_EQ(transport_.paths.size() - before, watches - 1) << "all but the one that works";
+  ASSERT_TRUE(transport_.end("/livez"));
+  EXPECT_EQ(transport_.open(), watches);
+  EXPECT_EQ(transport_.distrusts, 0);
 }
 
 TEST_F(ClusterSourceTest, KeepsAQuietConnectionThatAnswers) {

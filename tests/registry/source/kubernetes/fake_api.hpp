@@ -92,7 +92,7 @@ class FakeTransport final : public Transport {
              std::optional<std::chrono::seconds> retry_after = {}) {
     ResponseListener* const listener = listener_of(prefix);
     if (listener == nullptr) return false;
-    listener->on_head({status, retry_after, is_multiplexed});
+    listener->on_head({status, retry_after, is_multiplexed, connection});
     return true;
   }
   bool send(std::string_view prefix, std::string_view body) {
@@ -112,10 +112,24 @@ class FakeTransport final : public Transport {
     return begin(prefix, status, retry_after) && send(prefix, body) && end(prefix);
   }
 
+  // Answers the request for exactly `path`.
+  bool answer_whole(std::string_view path, unsigned status, std::string_view body) {
+    const auto open = std::ranges::find(
+        open_, path, [](const auto& item) { return std::string_view(item.second.path); });
+    if (open == open_.end()) return false;
+    const std::size_t id = open->first;
+    ResponseListener* const listener = open->second.listener;
+    listener->on_head({status, {}, is_multiplexed, connection});
+    if (open_.contains(id)) listener->on_body(body);
+    if (open_.contains(id)) listener->on_end({});
+    return true;
+  }
+
   std::vector<std::string> paths;  // all that were ever asked for
   int renewals = 0;
   int distrusts = 0;
-  bool is_multiplexed = true;  // whether answers come by HTTP/2
+  bool is_multiplexed = true;    // whether answers come by HTTP/2
+  std::uint64_t connection = 1;  // that answers come over
 
  private:
   class FakeExchange final : public Exchange {
