@@ -114,9 +114,45 @@ TEST_F(UpstreamStateTest, TellsLessAndLessOftenThatItFails) {
 TEST_F(UpstreamStateTest, OneBadNameDoesNotMakeItDoubtful) {
   for (Millis now = 1'000; now < 60'000; now += 1'000) {
     state_.note_reply(now + 500, 1'000);  // others are answered meanwhile
-    state_.note_timeout(now);
+    for (int tries = 0; tries < 3; ++tries) state_.note_timeout(now);
   }
   EXPECT_EQ(state_.health(), Health::Up);
+}
+
+TEST_F(UpstreamStateTest, LossesCountInARowOnly) {
+  for (Millis now = 1'000; now < 60'000; now += 1'000) {
+    state_.note_timeout(now);  // a packet is lost, and the next one answered
+    EXPECT_EQ(state_.health(), Health::Up) << now;
+    state_.note_reply(now + 100, 1'000);
+  }
+}
+
+TEST_F(UpstreamStateTest, LostProbesOfAnEarlierDoubtDoNotCount) {
+  const auto doubt = [&](Millis now) {
+    for (int i = 0; i < 2; ++i) state_.note_timeout(now);
+    EXPECT_EQ(state_.health(), Health::Doubtful);
+    state_.note_probe_lost(now, "x");
+  };
+  doubt(10'000);
+  state_.note_reply(11'000, 1'000);
+  doubt(20'000);
+  EXPECT_EQ(state_.health(), Health::Doubtful) << "one lost probe since";
+}
+
+TEST_F(UpstreamStateTest, IsNotDownWithinASecondOfAnyAnswer) {
+  state_.note_reply(9'500, 1'000);
+  for (int i = 0; i < 2; ++i) state_.note_timeout(10'000);
+  for (int i = 0; i < 3; ++i) state_.note_probe_lost(10'400, "x");
+  EXPECT_EQ(state_.health(), Health::Doubtful);
+  state_.note_probe_lost(10'500, "x");
+  EXPECT_EQ(state_.health(), Health::Down);
+}
+
+TEST_F(UpstreamStateTest, FailedNamesOfBeforeAnAnswerDoNotCount) {
+  for (int name = 1; name <= 4; ++name) judge(wire::Rcode::Refused, name, 20'000);
+  judge(wire::Rcode::NoError, 5, 20'000);
+  judge(wire::Rcode::Refused, 6, 40'000);
+  EXPECT_EQ(listener_.events, "");
 }
 
 TEST_F(UpstreamStateTest, ProbesOftenEnoughToBeBackWithinASecond) {
@@ -181,10 +217,12 @@ TEST_F(UpstreamStateTest, FindsAndLosesALoop) {
   state_.note_came_back(1'001);
   state_.note_loop_check_over();
   EXPECT_TRUE(state_.is_looped());
+  EXPECT_EQ(health_name(state_.status(2'000)), "loop");
   EXPECT_FALSE(state_.claim_loop_check(2'000));
   EXPECT_TRUE(state_.claim_loop_check(12'000));
   state_.note_loop_check_over();
   EXPECT_FALSE(state_.is_looped());
+  EXPECT_EQ(health_name(state_.status(12'000)), "up");
   EXPECT_EQ(listener_.events, "loop noloop ");
 }
 

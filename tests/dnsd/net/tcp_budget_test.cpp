@@ -125,6 +125,29 @@ TEST_F(TcpBudgetTest, CountsAConnectionAgainThatHasBecomeBusyMeanwhile) {
   EXPECT_EQ(budget.open(), 1u);
 }
 
+// A worker that keeps what it was asked to close has done with the question.
+TEST_F(TcpBudgetTest, WorkersThatKeepConnectionsAreStillAsked) {
+  set(100, 1);
+  EXPECT_EQ(open("192.0.2.1", 10), Granted);
+  for (std::uint64_t now = 11; now < 3'000; ++now) {
+    const std::uint32_t kept = next - 1;
+    ASSERT_EQ(open("192.0.2.1", now), Granted);
+    ASSERT_EQ(asked, Slots{kept});
+    places.at(kept).keep(now);  // older than the new one by its number
+    asked.clear();
+    places.erase(kept);
+  }
+}
+
+TEST_F(TcpBudgetTest, AConnectionThatIsKeptIsNoLongerTheLongestIdle) {
+  set(100, 2);
+  for (const std::uint64_t now : {10, 11, 12}) EXPECT_EQ(open("192.0.2.1", now), Granted);
+  EXPECT_EQ(std::exchange(asked, {}), Slots{0});
+  places.at(0).keep(20);
+  EXPECT_EQ(open("192.0.2.1", 30), Granted);
+  EXPECT_EQ(close_asked(), (Slots{1, 2}));
+}
+
 TEST_F(TcpBudgetTest, HasTheLargestClientMakeRoomWhenAllAreInUse) {
   set(6, 5);
   EXPECT_EQ(open("192.0.2.1", 10), Granted);

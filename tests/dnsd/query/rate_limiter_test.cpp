@@ -118,6 +118,21 @@ TEST(RateLimiterTest, ManyClientsLeaveEachOtherTheirShare) {
   }
 }
 
+TEST(RateLimiterTest, AFloodOfForgedAddressesIsNoPardon) {
+  RateLimiter limiter;
+  limiter.configure({.responses_per_second = 5, .slip = 0});
+  std::uint64_t now = kSecond;
+  int answered = 0;
+  for (std::uint32_t i = 0; i < 200'000; ++i) {
+    limiter.judge(IpAddress::v4({10, static_cast<std::uint8_t>(i >> 16),
+                                 static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i)}),
+                  now);
+    now += 10'000;
+    answered += limiter.judge(ip("192.0.2.7"), now) == Verdict::Answer ? 1 : 0;
+  }
+  EXPECT_LE(answered, 5 * (2 + 1)) << "two seconds at its rate, and the burst before";
+}
+
 TEST(RateLimiterTest, ForgetsWhatWasCountedWithAnotherLimitOnly) {
   RateLimiter limiter;
   limiter.configure({.responses_per_second = 1, .slip = 0});
