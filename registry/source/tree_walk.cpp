@@ -34,6 +34,11 @@ constexpr std::uint32_t kHowToWatch = IN_ONLYDIR | IN_EXCL_UNLINK;
 // reports the writes, so that a tree of links cannot take all of the user's watches.
 constexpr std::size_t kMaxWatchedFiles = 256;
 
+constexpr const char* kStays = "the last good state of its files stays in use";
+
+// Any other error says nothing of what is there.
+bool is_gone(int error) { return error == ENOENT || error == ENOTDIR; }
+
 std::string join(std::string_view directory, std::string_view name) {
   std::string path(directory);
   if (!path.ends_with('/')) path += '/';
@@ -232,11 +237,16 @@ void Walker::enter(const std::string& visible, const std::string& real, const st
   if (watch_of_it >= 0) walk_.watches[watch_of_it].whole = true;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(real.c_str()), closedir);
   if (!directory)
-    return complain(visible, std::string("cannot be read: ") + std::strerror(errno),
-                    "the last good state of its files stays in use");
+    return complain(visible, std::string("cannot be read: ") + std::strerror(errno), kStays);
   std::vector<std::string> names;
-  while (const dirent* entry = readdir(directory.get()))
+  errno = 0;
+  while (const dirent* entry = readdir(directory.get())) {
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  // Files that were not listed are not gone.
+  if (errno != 0)
+    complain(visible, std::string("cannot be read to its end: ") + std::strerror(errno), kStays);
   std::ranges::sort(names);
   for (const std::string& name : names) visit(visible, real, name, watch_of_it, depth);
 }
@@ -246,14 +256,18 @@ void Walker::visit(const std::string& visible, const std::string& real, const st
   const std::string visible_path = join(visible, name);
   Target target{join(real, name), {watch_of_directory, name}, 0};
   struct stat status{};
-  if (lstat(target.path.c_str(), &status) != 0) return;  // gone since the directory was read
+  if (lstat(target.path.c_str(), &status) != 0) {
+    if (!is_gone(errno))
+      complain(visible_path, std::string("cannot be looked at: ") + std::strerror(errno), kStays);
+    return;
+  }
   if (S_ISLNK(status.st_mode)) {
     target = follow(real, name);
     if (target.error == 0) target.error = stat_of(target.path, status);
   }
   const bool is_ours = has_ending(name, options_.endings);
   if (target.error != 0) {
-    if (is_ours)
+    if (is_ours || !is_gone(target.error))
       complain(visible_path,
                std::string("the symbolic link has no target: ") + std::strerror(target.error),
                "the last good state of this name stays in use");

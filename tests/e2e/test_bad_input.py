@@ -100,6 +100,31 @@ def test_forbidden_files_are_reported_and_the_rest_served(workspace, open_direct
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+def test_a_directory_that_can_be_listed_but_not_searched_loses_no_file(workspace, open_directory):
+    resources = open_directory / "resources"
+    (resources / "below").mkdir(parents=True)
+    (resources / "good.yaml").write_text(to_yaml([GOOD]))
+    (resources / "below" / "more.yaml").write_text(to_yaml([{
+        "kind": "ServiceEntry", "metadata": {"name": "more"},
+        "spec": {"hosts": ["more.example.org"], "addresses": ["10.0.0.2"], "resolution": "STATIC"}}]))
+    config = workspace.config({"sources": [{"files": {"path": str(resources)}}]}, [workspace.upstream()])
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    daemon = workspace.own(Daemon(config, open_directory, prefix=nobody))
+    resources.chmod(0o744)
+    for _ in range(3):  # a file that is missing leaves at a later look
+        position = daemon.log_position()
+        daemon.reload()
+        daemon.wait_for_log("below.*cannot be looked at: Permission denied", after=position)
+    assert daemon.ask("good.example.org.").addresses() == ["10.0.0.1"]
+    assert daemon.ask("more.example.org.").addresses() == ["10.0.0.2"]
+    resources.chmod(0o755)
+    (resources / "good.yaml").unlink()
+    daemon.reload()
+    eventually(lambda: daemon.ask("good.example.org.").addresses() == [], 5)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
 def test_a_whole_source_that_may_not_be_read_is_said(workspace, open_directory):
     resources = open_directory / "resources"
     resources.mkdir()
