@@ -377,7 +377,7 @@ class SimulatedServer final : public Transport {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kServers = 3;
 #else
-constexpr std::uint64_t kServers = 20;
+constexpr std::uint64_t kServers = 12;
 #endif
 
 std::uint64_t number_of_environment(const char* name, std::uint64_t usual) {
