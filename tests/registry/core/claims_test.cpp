@@ -148,6 +148,10 @@ TEST(ClaimsTest, FindsTheOwnerOfAHostName) {
   EXPECT_EQ(claim_of("db.bank", "bank", settings_with(Claims::Strict), owners), Claim::OutsideName);
   EXPECT_EQ(claim_of("db.bank.svc", "bank", settings_with(Claims::Strict), owners),
             Claim::OutsideName);
+  for (const std::string_view own :
+       {"db.bank.svc.east.example.net", "x.db.bank", "10-0-0-1.bank.pod"})
+    EXPECT_EQ(claim_of(own, "bank", settings_with(Claims::Strict), owners), Claim::OutsideName)
+        << own;
   MeshSettings deep = settings_with(Claims::Strict);
   deep.cluster_domain = "k8s.example.com";
   EXPECT_EQ(claim_of("*.example.com", "evil", deep, owners), Claim::ClusterName);
