@@ -111,8 +111,12 @@ struct AliasReply {
     buffer.resize(limit);
     wire::MessageWriter writer(buffer, limit, query);
     AliasChain chain;
-    for (std::size_t i = 1; i < links; ++i)
-      chain.add({}, "hop" + std::to_string(i) + ".mail.example", 5);
+    // Long enough that pointers of the message would not reach so far, where all of it fits.
+    const std::size_t size = limit < wire::kMaxMessageSize ? 1 : 60;
+    for (std::size_t i = 1; i < links; ++i) {
+      const std::string label(size, static_cast<char>('a' + i));
+      chain.add({}, label + ".x" + label + ".y" + label + ".z" + label + ".exampl", 5);
+    }
     chain.add({}, target, 5);
     wire::MessageWriter::NameRef owner = 0;
     EXPECT_TRUE(chain.write(writer, kReceived, owner));
@@ -142,7 +146,9 @@ TEST(ForwardedAnswerTest, RecordsBehindAnAliasAreThoseOfTheCache) {
         {}, kReceived);
     if (!message) continue;
     const auto age = static_cast<std::uint32_t>(random.below(20));
-    const AliasReply got(**message, target, random.below(7) + 1, kLimits[random.below(3)], age);
+    const std::size_t limit = kLimits[random.below(3)];
+    const std::size_t links = random.below(limit < wire::kMaxMessageSize ? 7 : 12) + 1;
+    const AliasReply got(**message, target, links, limit, age);
     const ResponseMessage expected =
         (*message)->expand(kReceived + age * Millis{1000}, Freshness::Fresh);
 
