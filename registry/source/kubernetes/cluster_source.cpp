@@ -486,6 +486,7 @@ void ClusterSource::note_reachability(const void* who, Trouble trouble, const st
     notices_.push_back({true, "the API server does not answer: " + error});
   if (change != ServerReach::Change::Regained) return;
   notices_.push_back({false, "the API server answers again"});
+  probe_.suspect();
   for (const auto& [label, followed] : followed_)
     if (followed.get() != who) followed->retry_now();
   kinds_.retry_now(who);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/kind_discovery.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -115,7 +116,7 @@ void KindDiscovery::keep_missing(Discovery::Found& found) {
       before[kind] = Discovery::usual_version(kind, options_.groups).value_or("v1");
   std::string again;
   for (const auto& [kind, version] : found.kinds)
-    if (unconfirmed_.erase(kind) > 0) again += (again.empty() ? "" : ", ") + kind;
+    if (unconfirmed_.erase(kind) > 0) again.append(again.empty() ? "" : ", ").append(kind);
   if (!again.empty() && served_)
     hooks_.on_notice({false, "the API server lists these kinds again: " + again});
   for (const auto& [kind, version] : before) {
@@ -127,7 +128,7 @@ void KindDiscovery::keep_missing(Discovery::Found& found) {
     }
     unconfirmed_.erase(kind);
     undefined_.erase(kind);
-    hooks_.on_notice({false, kind + " is gone: " + why});
+    hooks_.on_notice({false, std::string(kind).append(" is gone: ").append(why)});
   }
 }
 

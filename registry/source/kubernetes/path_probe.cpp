@@ -31,6 +31,11 @@ void PathProbe::look() {
   probe(*heard);
 }
 
+void PathProbe::suspect() {
+  const auto heard = hooks_.last_heard();
+  if (!exchange_ && heard && scheduler_.now() - *heard >= limits_.answer) probe(*heard);
+}
+
 void PathProbe::probe(Milliseconds silent_since) {
   silent_since_ = silent_since;
   exchange_ = transport_.get(kPath, Content::Objects, *this);

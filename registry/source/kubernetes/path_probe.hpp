@@ -44,6 +44,9 @@ class PathProbe final : private ResponseListener {
   ~PathProbe() override;
 
   void start();
+  // A request had no answer: does not wait for limits.silence, if there has been nothing for as
+  // long as an answer may take.
+  void suspect();
 
  private:
   void on_head(const ResponseHead& head) override;

@@ -757,6 +757,20 @@ TEST_F(ClusterSourceTest, AConnectionThatWorksSaysNothingOfAnother) {
   EXPECT_EQ(transport_.distrusts, 0);
 }
 
+TEST_F(ClusterSourceTest, ARequestWithoutAnAnswerHasAllConnectionsTried) {
+  sync();
+  source_->rescan();
+  pass(20'500);
+  EXPECT_EQ(transport_.distrusts, 1) << "discovery has no answer";
+  ASSERT_THAT(transport_.paths, ::testing::Not(::testing::Contains("/livez")));
+  transport_.connection = 2;
+  answer_discovery();
+  transport_.answer_whole("/livez", 200, "");
+  const auto probed = std::ranges::find(transport_.paths, "/livez");
+  EXPECT_EQ(transport_.paths.end() - probed, 1 + 5)
+      << "all watches, over the connection that works";
+}
+
 TEST_F(ClusterSourceTest, KeepsAQuietConnectionThatAnswers) {
   sync();
   const std::size_t before = transport_.paths.size();
