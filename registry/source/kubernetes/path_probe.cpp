@@ -33,7 +33,7 @@ void PathProbe::look() {
 
 void PathProbe::suspect() {
   const auto heard = hooks_.last_heard();
-  if (!exchange_ && heard && scheduler_.now() - *heard >= limits_.answer) probe(*heard);
+  if (heard && scheduler_.now() - *heard >= limits_.answer) probe(*heard);
 }
 
 void PathProbe::probe(Milliseconds silent_since) {

@@ -44,8 +44,9 @@ class PathProbe final : private ResponseListener {
   ~PathProbe() override;
 
   void start();
-  // A request had no answer: does not wait for limits.silence, if there has been nothing for as
-  // long as an answer may take.
+  // A request had no answer, and the next one has: asks anew, without a wait for limits.silence or
+  // for an answer over the old connection, if that has been silent for as long as an answer may
+  // take.
   void suspect();
 
  private:
