@@ -3,7 +3,7 @@
 # `./dev test deep`: what the gate has no time for, in parts.
 
 # A part that passed leaves its summary in build/deep/TREE/PART, TREE being the hash of the tree; it does not run again.
-readonly deep_parts=(asan tsan chaos-asan chaos-tsan fuzz tidy includes package budgets release coverage)
+readonly deep_parts=(asan tsan chaos-asan chaos-tsan fuzz tidy includes mutants package budgets release coverage)
 readonly deep_limit=2400  # seconds for one part
 
 command_deep() {
@@ -52,6 +52,7 @@ chaos_of() {
 }
 deep_fuzz() { stage "fuzz" command_fuzz 60; }
 deep_tidy() { stage "clang-tidy" tidy --all; }
+deep_mutants() { test_mutants; }
 deep_package() { stage "package" command_package check; }
 deep_budgets() { stage "instruction budgets" "$root/dev" bench --check; }
 
