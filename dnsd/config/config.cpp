@@ -65,17 +65,49 @@ Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t def
   return address;
 }
 
+// Whether the text is meant as a host name: its last label begins with a letter.
+bool is_host_name(std::string_view text) {
+  const std::size_t dot = text.rfind('.');
+  const std::string_view last = text.substr(dot == std::string_view::npos ? 0 : dot + 1);
+  const char first = last.empty() ? '0' : to_lower(last.front());
+  return first >= 'a' && first <= 'z' && (dot != std::string_view::npos || text == "localhost");
+}
+
+// The address or the host name of a server, and its port.
+Result<UpstreamServer> parse_place(std::string_view text, std::uint16_t default_port) {
+  const std::string_view host = text.substr(0, text.find(':'));
+  if (!is_host_name(host)) {
+    const auto address = parse_destination(text, default_port);
+    if (!address) return std::unexpected(address.error());
+    return UpstreamServer{UpstreamTransport::Plain, *address, ""};
+  }
+  auto name = parse_domain(host);
+  if (!name) return std::unexpected(name.error());
+  // Any address will do to read the port.
+  const auto port =
+      parse_destination("127.0.0.1" + std::string(text.substr(host.size())), default_port);
+  if (!port) return std::unexpected(port.error());
+  UpstreamServer server;
+  server.address.port = port->port;
+  server.host = *std::move(name);
+  return server;
+}
+
 Result<UpstreamServer> parse_tls_server(std::string_view text) {
   const auto hash = text.find('#');
+  auto server = parse_place(text.substr(0, hash), kDnsOverTlsPort);
+  if (!server) return server;
+  server->transport = UpstreamTransport::Tls;
+  server->tls_name = server->host;
+  if (hash == std::string_view::npos && !server->host.empty()) return server;
   if (hash == std::string_view::npos)
     return fail(in_quotes("tls://" + std::string(text)) +
                 " needs the name in the certificate of the server, as in "
                 "\"tls://9.9.9.9#dns.quad9.net\"");
-  const auto address = parse_destination(text.substr(0, hash), kDnsOverTlsPort);
-  if (!address) return std::unexpected(address.error());
   const auto name = parse_domain(text.substr(hash + 1));
   if (!name) return std::unexpected(name.error());
-  return UpstreamServer{UpstreamTransport::Tls, *address, *name};
+  server->tls_name = *name;
+  return server;
 }
 
 }  // namespace
@@ -155,8 +187,9 @@ Result<NodeId> parse_node_id(std::string_view text) {
 }
 
 std::string UpstreamServer::to_string() const {
-  if (transport == UpstreamTransport::Plain) return address.to_string();
-  return "tls://" + address.to_string() + "#" + tls_name;
+  const std::string place =
+      host.empty() ? address.to_string() : host + ":" + std::to_string(address.port);
+  return transport == UpstreamTransport::Plain ? place : "tls://" + place + "#" + tls_name;
 }
 
 Result<UpstreamServer> parse_upstream_server(std::string_view text) {
@@ -170,9 +203,7 @@ Result<UpstreamServer> parse_upstream_server(std::string_view text) {
                 " is not an address; without upstream.servers, meshdns reads /etc/resolv.conf");
   if (text == ".")
     return fail("\".\" is not an address; upstream.servers has all names that no zone has");
-  const auto address = parse_destination(text, kDnsPort);
-  if (!address) return std::unexpected(address.error());
-  return UpstreamServer{UpstreamTransport::Plain, *address, ""};
+  return parse_place(text, kDnsPort);
 }
 
 }  // namespace meshdns::dnsd

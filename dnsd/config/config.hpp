@@ -226,11 +226,14 @@ struct UpstreamServer {
   UpstreamTransport transport = UpstreamTransport::Plain;
   SocketAddress address;
   std::string tls_name;  // checked against the certificate; never empty with Tls
+  // The name whose addresses stand for `address`, of which only the port counts then; empty: none.
+  std::string host = {};
   // "10.0.0.53:53", "tls://9.9.9.9:853#dns.quad9.net": the form in the configuration.
   std::string to_string() const;
   friend auto operator<=>(const UpstreamServer&, const UpstreamServer&) = default;
 };
-// "IP[:PORT]" or "tls://IP[:PORT]#NAME"; the ports' defaults are 53 and 853.
+// "IP[:PORT]" or "tls://IP[:PORT]#NAME"; the ports' defaults are 53 and 853.  A host name may stand
+// for the IP, and is the NAME if there is none.
 Result<UpstreamServer> parse_upstream_server(std::string_view text);
 
 enum class UpstreamPolicy : std::uint8_t { Fastest, Sequential, RoundRobin, Random, Parallel };

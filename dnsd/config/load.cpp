@@ -66,10 +66,10 @@ class Loader {
            "names of Services would end in \"svc." + domain + "\"; write " +
                in_quotes(domain.substr(4)));
     for (const UpstreamServer& server : config_.upstream.servers)
-      if (is_own(server.address)) warn_of_loop(root, "servers", server);
+      if (is_own(server)) warn_of_loop(root, "servers", server);
     for (const auto& [zone, servers] : config_.upstream.zones)
       for (const UpstreamServer& server : servers)
-        if (is_own(server.address)) warn_of_loop(root, "zones", server);
+        if (is_own(server)) warn_of_loop(root, "zones", server);
   }
 
   void warn_of_loop(const registry::Node& root, std::string_view key,
@@ -79,12 +79,14 @@ class Loader {
              " is an address of server.listen: meshdns would ask itself; write another server");
   }
 
-  bool is_own(const SocketAddress& server) const {
-    return std::ranges::any_of(config_.server.listen, [&](const SocketAddress& own) {
-      const bool is_same_host =
-          own.ip == server.ip || (own.ip.is_unspecified() && server.ip.is_loopback());
-      return is_same_host && own.port == server.port && own.port != 0;
-    });
+  bool is_own(const UpstreamServer& upstream) const {
+    const SocketAddress& server = upstream.address;
+    return upstream.host.empty() &&
+           std::ranges::any_of(config_.server.listen, [&](const SocketAddress& own) {
+             const bool is_same_host =
+                 own.ip == server.ip || (own.ip.is_unspecified() && server.ip.is_loopback());
+             return is_same_host && own.port == server.port && own.port != 0;
+           });
   }
 
   std::string_view path_;

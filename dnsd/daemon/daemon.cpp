@@ -12,6 +12,7 @@
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/core_dumps.hpp"
+#include "dnsd/daemon/state_file.hpp"
 #include "dnsd/daemon/tcp_limits.hpp"
 #include "dnsd/daemon/upstream_servers.hpp"
 #include "loop/check_loop.hpp"
@@ -75,6 +76,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       upstream_(config_, log),
       reach_(log),
       resolution_(mesh_.registry, mesh_.publisher, mesh_.feed),
+      server_names_(mesh_.registry, log),
       query_logging_(log),
       workers_(log),
       kernel_(config_, mesh_.registry, workers_, log),
@@ -118,6 +120,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
                     .admin = admin_,
                     .metrics = metrics_,
                     .log = log}) {
+  upstream_.use(server_names_);
   if (config_.server.watch_config) reloader_.remember_text();
 }
 
@@ -146,9 +149,13 @@ Result<void> Daemon::start() {
                                        query_settings_.settings());
       !started)
     return started;
+  look_up_servers();
   // The cache knows by now which servers are asked.
   kept_.open_cache(forwarding_);
-  mesh_.publisher.set_listener([this] { resolution_.on_snapshot(); });
+  mesh_.publisher.set_listener([this] {
+    resolution_.on_snapshot();
+    server_names_.recheck();
+  });
   kept_.open_registry();
   sources_.follow(config_);
   if (upgrade_.has_predecessor()) {
@@ -167,6 +174,7 @@ Result<void> Daemon::start() {
     kernel_.on_published();
     workers_.on_snapshot();
     resolution_.on_snapshot();
+    server_names_.recheck();
   });
   if (auto started = start_timers(); !started) return started;
   if (!upgrade_.has_predecessor()) upgrade_.listen_for_successor();
@@ -316,7 +324,23 @@ void Daemon::apply_config(Config next) {
     log_.info("configuration changed", {{"section", section}});
 }
 
+// Names that an earlier run has looked up are used at once.
+void Daemon::look_up_servers() {
+  follow_server_names();
+  if (!server_names_.has_any()) return;
+  upstream_.choose(upgrade_.has_predecessor() ? config_.server.listen : addresses_.addresses());
+  resolution_.reconfigure(upstream_.current(), config_.cache);
+}
+
+void Daemon::follow_server_names() {
+  const auto listening =
+      upgrade_.has_predecessor() ? config_.server.listen : addresses_.addresses();
+  server_names_.follow(&loop_, config_.upstream, upstream_.system(listening),
+                       state_file(kept_.path(), "servers"), [this] { apply_upstream(); });
+}
+
 void Daemon::apply_upstream() {
+  follow_server_names();
   upstream_.follow(addresses_.addresses());
   workers_.reconfigure(upstream_.current(), config_.cache);
   resolution_.reconfigure(upstream_.current(), config_.cache);
@@ -458,6 +482,7 @@ void Daemon::shut_down() {
   kept_.close();
   sources_.clear();
   resolution_.close();
+  server_names_.close();
   stop_timers();
   from_workers_.close();
   signals_.close();

@@ -34,6 +34,7 @@
 #include "dnsd/daemon/reach_watch.hpp"
 #include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
+#include "dnsd/daemon/server_names.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upgrade.hpp"
@@ -85,6 +86,8 @@ class Daemon {
   void on_signal(int number);
   Result<std::uint64_t> request_reload();
   void apply_config(Config next);
+  void look_up_servers();
+  void follow_server_names();
   void apply_upstream();
   void apply_query_settings();
   void watch_config();
@@ -118,6 +121,7 @@ class Daemon {
   ReachWatch reach_;
   std::uint64_t dropped_queries_ = 0;  // as of the last second
   EndpointResolution resolution_;
+  ServerNames server_names_;
   QueryLogging query_logging_;
   WorkerPool workers_;
   KernelAnswers kernel_;

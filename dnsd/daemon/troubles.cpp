@@ -59,7 +59,9 @@ std::vector<std::string> upstream_troubles(const UpstreamConfig& upstream,
                                            std::span<const UpstreamStatus> statuses) {
   std::vector<std::string> troubles;
   if (upstream.servers.empty() && !upstream.zones.contains(""))
-    troubles.emplace_back("upstream: neither upstream.servers nor /etc/resolv.conf names a server");
+    troubles.emplace_back(
+        "upstream: neither upstream.servers nor /etc/resolv.conf names a server whose address is "
+        "known");
   note_useless(troubles, "upstream", upstream.servers, statuses);
   for (const auto& [zone, servers] : upstream.zones)
     note_useless(troubles, "upstream.zones " + (zone.empty() ? "." : zone), servers, statuses);

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "dnsd/daemon/server_names.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -37,8 +39,16 @@ UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening
                                         std::string& warning) {
   for (std::size_t i = 0; i < files_.size(); ++i) versions_[i] = FileVersion::of(files_[i]);
   UpstreamConfig next = effective_upstream(config_, listening, &warning, files_);
+  if (names_ != nullptr) names_->fill_in(next);
   if (config_.upstream.servers.empty()) add_link_routes(next, links_.routes(), listening);
   return next;
+}
+
+UpstreamConfig UpstreamFollower::system(std::span<const SocketAddress> listening) const {
+  Config config = config_;
+  config.upstream.servers.clear();
+  std::string warning;
+  return effective_upstream(config, listening, &warning, files_);
 }
 
 void UpstreamFollower::choose(std::span<const SocketAddress> listening) {

@@ -19,6 +19,8 @@
 
 namespace meshdns::dnsd {
 
+class ServerNames;
+
 // Control thread.
 class UpstreamFollower {
  public:
@@ -27,6 +29,11 @@ class UpstreamFollower {
   // REQUIRES: both outlive it.  `config` may change; each call uses it as it is then.
   UpstreamFollower(const Config& config, Log& log, const ResolvConfs& files = kResolvConfPaths)
       : config_(config), log_(log), files_(files) {}
+
+  // REQUIRES: outlives it; has the addresses of servers that the configuration names.
+  void use(const ServerNames& names) { names_ = &names; }
+  // The servers that `upstream.servers: []` would use.
+  UpstreamConfig system(std::span<const SocketAddress> listening) const;
 
   // Selects the servers at the start.  `listening`: our own addresses, which are left out.
   void choose(std::span<const SocketAddress> listening);
@@ -47,6 +54,7 @@ class UpstreamFollower {
   const Config& config_;
   Log& log_;
   const ResolvConfs files_;
+  const ServerNames* names_ = nullptr;
   uv_loop_t* loop_ = nullptr;  // from watch() on
   std::function<void()> on_change_;
   std::array<FileVersion, kResolvConfPaths.size()> versions_;  // that were read

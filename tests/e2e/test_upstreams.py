@@ -211,3 +211,16 @@ def test_client_options_and_extra_records_never_reach_the_upstream(workspace):
     assert 8 not in [option.otype for option in query.message.options]
     assert query.message.payload == 1232
     assert not query.message.additional and not query.message.answer
+
+
+def test_an_upstream_server_may_have_a_name(workspace):
+    upstream = workspace.upstream(["www.example.org. 60 A 192.0.2.1"])
+    port = upstream.server.rsplit(":", 1)[1]
+    state = workspace.path / "state"
+    state.mkdir(mode=0o700)
+    (state / "servers").write_text("dns.example.org 127.0.0.1\n")
+    daemon = workspace.daemon({"upstream": {"servers": [f"localhost:{port}"]}}, upstreams=[upstream])
+    eventually(lambda: daemon.ask("www.example.org.", "A").addresses() == ["192.0.2.1"], 5)
+    # The address that an earlier run has found; nobody knows the name now.
+    daemon = workspace.daemon({"state_dir": str(state), "upstream": {"servers": [f"dns.example.org:{port}"]}}, upstreams=[upstream])
+    assert daemon.ask("www.example.org.", "A").addresses() == ["192.0.2.1"]

@@ -79,7 +79,11 @@ TEST(UpstreamServerTest, PrintsTheFormWithPort) {
         {"[2001:db8::1]:5353", "[2001:db8::1]:5353"},
         {"tls://9.9.9.9#Dns.Quad9.net", "tls://9.9.9.9:853#dns.quad9.net"},
         {"tls://[2620:fe::fe]:8853#dns.quad9.net", "tls://[2620:fe::fe]:8853#dns.quad9.net"},
-        {"tls://2620:fe::fe#dns.quad9.net", "tls://[2620:fe::fe]:853#dns.quad9.net"}}) {
+        {"tls://2620:fe::fe#dns.quad9.net", "tls://[2620:fe::fe]:853#dns.quad9.net"},
+        {"Dns.example.org", "dns.example.org:53"},
+        {"localhost:5353", "localhost:5353"},
+        {"tls://dns.quad9.net", "tls://dns.quad9.net:853#dns.quad9.net"},
+        {"tls://dns.example.org:8853#a.example", "tls://dns.example.org:8853#a.example"}}) {
     const auto server = parse_upstream_server(text);
     ASSERT_TRUE(server) << text << ": " << server.error().message;
     EXPECT_EQ(server->to_string(), expected);
@@ -93,7 +97,10 @@ TEST(UpstreamServerTest, RefusesInvalidServers) {
     std::string_view message;
   };
   for (const auto& [text, message] : {Case{"", "not an IP address"},
-                                      {"dns.example.org", "not an IP address"},
+                                      {"dns", "not an IP address"},
+                                      {"1.1.1.1@53", "write \"1.1.1.1:53\""},
+                                      {"a..example.org", "not a domain name"},
+                                      {"dns.example.org:0", "port 0"},
                                       {"tls://9.9.9.9", "needs the name"},
                                       {"tls://9.9.9.9#", "not a domain name"},
                                       {"https://9.9.9.9/dns-query", "not supported"},

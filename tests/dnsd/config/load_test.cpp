@@ -459,7 +459,7 @@ TEST(LoadTest, ErrorsNameLineKeyAndRemedy) {
           {"sources:\n  - { files: {path: a}, name_table: {path: b} }\n",
            "2: error: sources[0]: ", "mapping of one key"},
           {"sources: { files: { path: a } }\n", "1: error: sources: ", "expected a list"},
-          {"upstream: { servers: [dns.example.org] }\n",
+          {"upstream: { servers: [dns] }\n",
            "1: error: upstream.servers[0]: ", "not an IP address"},
           {"upstream: { zones: { corp.example: [] } }\n",
            "1: error: upstream.zones.corp.example: ", "is empty"},

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The addresses of upstream servers that the configuration names by host names.
+//
+// The names are looked up at the servers that `upstream.servers: []` would use, never at meshdns
+// itself, which may need these very servers.  The hosts file of the machine comes first, and names
+// of the cluster domain are the registry's.  The engine of endpoint names keeps them looked up:
+// again at the end of their TTL, and with back-off.  The last good addresses stay, also over a
+// restart (STATE_DIR/servers).
+#pragma once
+
+#include <uv.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "dnsd/config/hosts_file.hpp"
+#include "dnsd/daemon/registry_names.hpp"
+#include "dnsd/log/log.hpp"
+#include "loop/timer.hpp"
+#include "registry/registry.hpp"
+#include "resolver/cares_lookup.hpp"
+#include "resolver/name_resolver.hpp"
+
+namespace meshdns::dnsd {
+
+class SystemServers;
+
+// Control thread.
+class ServerNames final : private resolver::ResolverListener, private resolver::MeshNames {
+ public:
+  // REQUIRES: both outlive it.
+  ServerNames(registry::Registry& registry, Log& log, std::string hosts_file = "/etc/hosts");
+  ~ServerNames() override;
+
+  // Looks the names of `config` up at the servers of `system` from now on, and keeps their
+  // addresses in `file`, which is read once; empty = nowhere.  `on_change` is called when addresses
+  // have changed, never from inside.
+  void follow(uv_loop_t* loop, const UpstreamConfig& config, const UpstreamConfig& system,
+              const std::string& file, std::function<void()> on_change);
+  // Puts the addresses in place of the names.  A server whose name is not known yet is left out.
+  void fill_in(UpstreamConfig& upstream) const;
+  // Whether the configuration names any server.
+  bool has_any() const { return !names_.empty(); }
+  // The registry may have other addresses for names of the cluster domain.
+  void recheck();
+  void close();
+
+ private:
+  void on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) override;
+  resolver::MeshAnswer find(std::string_view ns, std::string_view host,
+                            std::string_view name) override;
+  std::vector<std::string> names_of(std::string_view ns) const override;
+  std::vector<std::string> namespaces() const override;
+  void fill_in(std::vector<UpstreamServer>& servers) const;
+  void load();
+  void save();
+
+  registry::Registry& registry_;
+  Log& log_;
+  const std::string hosts_path_;
+  HostsFile hosts_;
+  RegistryNames mesh_names_;
+  std::set<std::string, std::less<>> names_;
+  std::map<std::string, std::vector<IpAddress>, std::less<>> addresses_;  // the last good ones
+  std::string file_;
+  std::function<void()> on_change_;
+  loop::Timer change_timer_;
+  std::unique_ptr<SystemServers> system_;
+  std::unique_ptr<resolver::CaresLookups> lookups_;
+  std::unique_ptr<resolver::NameResolver> resolver_;
+};
+
+}  // namespace meshdns::dnsd

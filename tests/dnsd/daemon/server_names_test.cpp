@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/daemon/server_names.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/dnsd/forward/fake_upstream.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+using test::Behaviour;
+using test::FakeUpstream;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ServerNamesTest : public testing::Test {
+ protected:
+  ServerNamesTest() {
+    uv_loop_init(&loop_);
+    std::filesystem::create_directory(directory_);
+    upstream_ = std::make_unique<FakeUpstream>(&loop_);
+    system_.servers = {upstream_->server()};
+    system_.timeout = std::chrono::milliseconds(500);
+    registry_.set_state(false, true, false);
+  }
+  ~ServerNamesTest() override {
+    names_.reset();
+    upstream_.reset();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0) << "a handle was left open";
+    std::filesystem::remove_all(directory_);
+  }
+
+  void follow(const std::vector<std::string>& servers) {
+    config_.servers.clear();
+    for (const std::string& server : servers)
+      config_.servers.push_back(*parse_upstream_server(server));
+    if (!names_) names_ = std::make_unique<ServerNames>(registry_, log_, directory_ + "/hosts");
+    names_->follow(&loop_, config_, system_, directory_ + "/servers", [this] { ++changes_; });
+  }
+  void restart() {
+    names_->close();
+    names_.reset();
+  }
+  std::vector<std::string> servers() const {
+    UpstreamConfig upstream = config_;
+    names_->fill_in(upstream);
+    std::vector<std::string> list;
+    for (const auto& server : upstream.servers) list.push_back(server.to_string());
+    return list;
+  }
+  void run_until_change() {
+    for (const int before = changes_; changes_ == before;) uv_run(&loop_, UV_RUN_ONCE);
+  }
+
+  const std::string directory_ =
+      testing::TempDir() + "server_names_test-" + std::to_string(getpid());
+  uv_loop_t loop_{};
+  Log log_{{.level = LogLevel::Off}};
+  registry::Registry registry_{{}};
+  std::unique_ptr<FakeUpstream> upstream_;
+  UpstreamConfig system_;
+  UpstreamConfig config_;
+  std::unique_ptr<ServerNames> names_;
+  int changes_ = 0;
+};
+
+TEST_F(ServerNamesTest, AServerIsLeftOutUntilItsNameIsKnown) {
+  follow({"10.0.0.53", "dns.example.org:5353", "tls://dot.example.org"});
+  EXPECT_THAT(servers(), ElementsAre("10.0.0.53:53"));
+  while (servers().size() < 3) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_THAT(servers(),
+              ElementsAre("10.0.0.53:53", "192.0.2.1:5353", "tls://192.0.2.1:853#dot.example.org"));
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, TheHostsFileComesFirst) {
+  std::ofstream(directory_ + "/hosts") << "10.1.1.1 dns.example.org\n";
+  follow({"dns.example.org"});
+  run_until_change();
+  EXPECT_THAT(servers(), ElementsAre("10.1.1.1:53"));
+  EXPECT_THAT(upstream_->received, IsEmpty());
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, TheLastGoodAddressesStayOverARestart) {
+  follow({"dns.example.org"});
+  run_until_change();
+  restart();
+  upstream_->behave(Behaviour::ServFail);
+  follow({"dns.example.org"});
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.1:53"));
+  const std::size_t before = upstream_->received.size();
+  while (upstream_->received.size() == before) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.1:53"));
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, NamesOfTheClusterAreTheRegistrys) {
+  follow({"dns.kube.svc.cluster.local"});
+  registry::KubeService service;
+  service.meta.name = "dns";
+  service.meta.ns = "kube";
+  service.cluster_ips = {*IpAddress::parse("10.96.0.10")};
+  service.ports = {{53, 0, "dns", "UDP"}};
+  registry::Transaction transaction;
+  transaction.upsert(service, registry_.origin("test.yaml"), 1);
+  registry_.commit(std::move(transaction));
+  names_->recheck();
+  while (servers().empty()) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_THAT(servers(), ElementsAre("10.96.0.10:53"));
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, NamesThatAreNotConfiguredAnyMoreAreForgotten) {
+  follow({"dns.example.org"});
+  run_until_change();
+  follow({"10.0.0.53"});
+  EXPECT_THAT(servers(), ElementsAre("10.0.0.53:53"));
+  EXPECT_FALSE(names_->has_any());
+}
+
+}  // namespace
+}  // namespace meshdns::dnsd
