@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
+#include "registry/base/host_name.hpp"
 #include "registry/source/kubernetes/body_decoder.hpp"
 #include "registry/source/kubernetes/curl_options.hpp"
 #include "registry/source/kubernetes/socket_set.hpp"
@@ -54,7 +54,7 @@ int prepare_socket(void* limits, curl_socket_t socket, curlsocktype purpose) {
 
 // `name` is in lower case and ends in a colon.
 bool is_field(std::string_view line, std::string_view name) {
-  return line.size() > name.size() && strncasecmp(line.data(), name.data(), name.size()) == 0;
+  return line.size() > name.size() && equals_ignoring_case(line.substr(0, name.size()), name);
 }
 
 std::string_view value_of(std::string_view line) {
