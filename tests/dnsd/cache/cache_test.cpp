@@ -225,6 +225,17 @@ TEST_F(CacheTest, StaleLifeIsAbsoluteWhateverFailsAndWhoeverAsks) {
   EXPECT_FALSE(cache_.peek(key, end).message);
 }
 
+TEST_F(CacheTest, AnAnswerInUseOutlivesItsPlace) {
+  const auto from = response(question("www.example.org."), {"www.example.org. 60 A 192.0.2.1"});
+  const CacheKey key(from.question, false, false);
+  cache_.store(cached(from, kStart), key);
+  const MessageRef held = cache_.find(key, kStart);
+  ASSERT_TRUE(held);
+  EXPECT_EQ(cache_.flush_zone(wire_name(".")), 1u);
+  EXPECT_FALSE(cache_.find(key, kStart));
+  EXPECT_EQ(held->name(), from.question.name);
+}
+
 // RFC 6895, section 3.1: every number is a type that a client can send, 0 too.
 TEST_F(CacheTest, AFailureOfOneTypeIsNoFailureOfTheOthers) {
   for (unsigned type = 0; type <= 0xffff; type += type < 300 ? 1 : 97) {
