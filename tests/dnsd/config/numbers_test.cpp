@@ -202,7 +202,7 @@ TEST(ConfigNumbersTest, CoverEveryNumberOfTheSchema) {
   document.Parse(to_json(Config()).c_str());
   std::set<std::string> in_schema;
   collect(document, "", in_schema);
-  for (const auto* const words : {"mesh.authoritative", "server.cookies.mode"})
+  for (const auto* const words : {"mesh.authoritative", "server.cookies.mode", "upstream.cookies"})
     in_schema.erase(words);  // whose default is "auto", too
   std::set<std::string> in_tables;
   for (const auto* const table : {&whole_numbers(), &shares(), &durations(), &sizes()})
