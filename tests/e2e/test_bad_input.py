@@ -154,7 +154,7 @@ BAD_CONFIGS = {
     "a syntax error": ("server: [\n", r"meshdns\.yaml:\d+: error: "),
     "a list": ("- server\n", r"meshdns\.yaml:1: error: "),
     "a bad prefix": ("server:\n  allow: [10.0.0.0/99]\n", r"meshdns\.yaml:2: error: server\.allow\[0\]: "),
-    "a bad upstream": ("upstream:\n  servers: [\"dns.example.org\"]\n", r"meshdns\.yaml:2: error: upstream\.servers\[0\]: "),
+    "a bad upstream": ("upstream:\n  servers: [\"dns_example_org\"]\n", r"meshdns\.yaml:2: error: upstream\.servers\[0\]: "),
     "a bad node id": ("client:\n  default:\n    node_id: nonsense\n", r"meshdns\.yaml:3: error: client\.default\.node_id: "),
 }
 

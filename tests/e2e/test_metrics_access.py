@@ -235,7 +235,8 @@ def test_clients_without_a_handshake_or_a_password_hold_up_nobody(scraped):
     guessing = [threading.Thread(target=guess) for _ in range(24)]
     with contextlib.ExitStack() as held:
         for number in range(60):
-            client = held.enter_context(socket.create_connection(("127.0.0.1", scraped.port)))
+            source = (f"127.0.0.{2 + number % 2}", 0)  # one address has 32 connections at most
+            client = held.enter_context(socket.create_connection(("127.0.0.1", scraped.port), source_address=source))
             client.sendall(random.randbytes(20) if number % 3 == 0 else b"\x16\x03\x01\x02\x00" if number % 3 == 1 else b"")
         for thread in guessing:
             thread.start()
