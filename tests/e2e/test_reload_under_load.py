@@ -16,7 +16,7 @@ from harness.waiting import eventually, seconds
 
 pytestmark = THREADS
 
-RELOADS = fewer(200)
+RELOADS = max(40, fewer(200))
 HOSTS = 200
 MOST_QUERIES_PER_SECOND = 3000
 
@@ -131,4 +131,4 @@ def test_two_hundred_reloads_lose_no_query_and_give_no_wrong_answer(workspace, t
     assert [p for checker in checkers for p in checker.problems] == []
     assert all(checker.asked > RELOADS for checker in checkers)
     assert result["lost"] == 0, load.output
-    assert result["noerror"] == result["completed"] > rate, load.output
+    assert result["noerror"] == result["completed"] > rate / 4, load.output
