@@ -61,6 +61,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Judge manifest;
   const ManifestOptions options{.path = "fuzz",
+                                .cluster = {},
+                                .network = {},
                                 .gateway_kinds = {Kind::Gateway, Kind::HttpRoute, Kind::TlsRoute,
                                                   Kind::GrpcRoute, Kind::Ingress, Kind::Service}};
   if (!read_manifest(text, options, manifest)) require(manifest.errors() > 0);

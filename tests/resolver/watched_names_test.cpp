@@ -20,7 +20,7 @@ using testing::SizeIs;
 
 IpAddress ip(std::string_view text) { return *IpAddress::parse(text); }
 
-Answer addresses(std::vector<std::string_view> texts, seconds ttl = seconds{30}) {
+Answer addresses(const std::vector<std::string_view>& texts, seconds ttl = seconds{30}) {
   Answer answer;
   answer.status = Answer::Status::Addresses;
   for (const auto text : texts) answer.addresses.push_back(ip(text));

@@ -23,7 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using wire::Rcode;
-using wire::Type;
 
 // One upstream of each kind alone, and what a client then gets.
 struct Conduct {

@@ -112,7 +112,7 @@ class WalkWorld : public QueryFixture {
     End end;
     upstream_.asked.clear();
     for (const auto& domain : search_)
-      if (ask_step(name + "." + domain, end)) break;
+      if (ask_step(std::string(name).append(".").append(domain), end)) break;
     if (end.addresses.empty()) ask_step(name, end);
     end.upstream.insert(upstream_.asked.begin(), upstream_.asked.end());
     return end;

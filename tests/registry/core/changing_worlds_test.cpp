@@ -274,7 +274,7 @@ const char* const kChangingAddresses[] = {"10.1.0.1",    "10.1.0.2",  "10.1.0.3"
 
 // All that clients get, a line each.
 std::vector<std::string> all_answers(const Registry& registry) {
-  const auto snapshot = registry.current();
+  const auto& snapshot = registry.current();
   std::vector<std::string> lines;
   const auto ask_as = [&](const std::string& who, const Client& client) {
     const View view(*snapshot, client);

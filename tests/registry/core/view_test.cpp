@@ -52,14 +52,22 @@ TEST(ViewTest, ChoosesAmongManyNamespacesAsAmongFew) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::string n = std::to_string(i);
       if (any(5) == 0) continue;
-      objects +=
-          "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: e, "
-          "namespace: ns" +
-          n + ", creationTimestamp: \"2024-01-0" + std::to_string(1 + any(9)) +
-          "T00:00:00Z\"}, spec: {hosts: [api.example.org, "
-          "\"*.wild.example.org\"], addresses: [10.0.0." +
-          n + "], exportTo: [" + word({"\"*\"", "\".\"", "web", "web, ns1", "ns2"}) +
-          "], ports: [{number: " + word({"80", "90"}) + ", name: p, protocol: TCP}]}}\n---\n";
+      objects
+          .append(
+              "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: e, "
+              "namespace: ns")
+          .append(n)
+          .append(", creationTimestamp: \"2024-01-0")
+          .append(std::to_string(1 + any(9)))
+          .append(
+              "T00:00:00Z\"}, spec: {hosts: [api.example.org, \"*.wild.example.org\"], "
+              "addresses: [10.0.0.")
+          .append(n)
+          .append("], exportTo: [")
+          .append(word({"\"*\"", "\".\"", "web", "web, ns1", "ns2"}))
+          .append("], ports: [{number: ")
+          .append(word({"80", "90"}))
+          .append(", name: p, protocol: TCP}]}}\n---\n");
     }
     const auto hosts = [&] {
       std::string list;
