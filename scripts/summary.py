@@ -121,7 +121,8 @@ def judged(stages, results):
     budget, beside, reference = budgets()
     stages = [stage for stage in stages if stage.label not in beside]
     try:
-        pace = float((results / "calibration").read_text()) / reference
+        # On a faster machine, what waits for clocks and daemons takes as long.
+        pace = max(1.0, float((results / "calibration").read_text()) / reference)
     except (OSError, ValueError):
         pace = 1.0
     took = sum(stage.seconds for stage in stages)

@@ -98,3 +98,4 @@ def test_a_run_above_its_budget_fails_unless_the_machine_is_as_much_slower(tmp_p
     assert whole(tmp_path / "in time", seconds=1.2, calibration=1) == 0
     assert whole(tmp_path / "late", seconds=1.4, calibration=1) == 1
     assert whole(tmp_path / "slow machine", seconds=1.4, calibration=1.3) == 0
+    assert whole(tmp_path / "fast machine", seconds=1.2, calibration=0.5) == 0
