@@ -100,7 +100,8 @@ unused_code() {
 
 # By compile commands of its own: those of the builds name libraries in one piece.
 configure_tidy() {
-  (cd "$root" && cmake --preset release -B build/tidy -DMESHDNS_FILE_BY_FILE=ON --log-level=WARNING) >/dev/null
+  (cd "$root" && cmake --preset release -B build/tidy -DMESHDNS_FILE_BY_FILE=ON --log-level=WARNING &&
+    ninja -C build/tidy registry/source/istiod/module/{xds,workload}.pb.h) >/dev/null
 }
 
 tidy() {

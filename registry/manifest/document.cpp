@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "registry/manifest/tree_builder.hpp"
 
@@ -111,7 +112,7 @@ ReadResult read_documents(std::string_view text, const DocumentLimits& limits,
 }
 
 JsonParser::JsonParser(DocumentLimits limits)
-    : builder_(std::make_unique<TreeBuilder>(limits)), limits_(limits) {}
+    : builder_(std::make_unique<TreeBuilder>(limits)), limits_(std::move(limits)) {}
 JsonParser::~JsonParser() = default;
 JsonParser::JsonParser(JsonParser&&) noexcept = default;
 

@@ -221,8 +221,8 @@ class SidecarReader {
   }
 
   bool check_name(const Field& at, std::string_view text, std::string_view name) {
-    const auto refuse = [&](std::string reason) {
-      report_.error(at, in_quotes(text) + " " + reason);
+    const auto refuse = [&](std::string_view reason) {
+      report_.error(at, in_quotes(text).append(" ").append(reason));
       return false;
     };
     if (name == "*") return true;

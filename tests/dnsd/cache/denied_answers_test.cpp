@@ -94,7 +94,7 @@ TEST(DeniedAddressesTest, ZerosOfALongerTranslationPrefixAreNoAddress) {
 }
 
 TEST(DeniedAddressesTest, AnyDataIsSafe) {
-  const std::string all("\0\1\77\0\4\0\4\12\0\0\1\0\6\0\20", 16);
+  const std::string all("\0\1\77\0\4\0\4\12\0\0\1\0\6\0\20", 15);
   for (std::size_t from = 0; from <= all.size(); ++from)
     for (std::size_t size = 0; from + size <= all.size(); ++size)
       for (const auto type : {wire::Type::A, wire::Type::Aaaa, wire::Type::Https})

@@ -105,12 +105,11 @@ Strings odd_digits() {
                  "18446744073709551616",
                  "18446744073709551617",
                  "340282366920938463463374607431768211456",
-                 "\xd9\xa1",      // ARABIC-INDIC DIGIT ONE
-                 "\xef\xbc\x91",  // FULLWIDTH DIGIT ONE
-                 "\xc2\xb2",      // SUPERSCRIPT TWO
-                 "\xe2\x88\x92"
-                 "1",          // MINUS SIGN
-                 "1\xc2\xa0",  // NO-BREAK SPACE
+                 "\xd9\xa1",          // ARABIC-INDIC DIGIT ONE
+                 "\xef\xbc\x91",      // FULLWIDTH DIGIT ONE
+                 "\xc2\xb2",          // SUPERSCRIPT TWO
+                 "\xe2\x88\x92\x31",  // MINUS SIGN
+                 "1\xc2\xa0",         // NO-BREAK SPACE
                  std::string(400, '9'),
                  "0." + std::string(400, '0') + "1"};
   return all;

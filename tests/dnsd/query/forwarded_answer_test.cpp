@@ -115,7 +115,9 @@ struct AliasReply {
     const std::size_t size = limit < wire::kMaxMessageSize ? 1 : 60;
     for (std::size_t i = 1; i < links; ++i) {
       const std::string label(size, static_cast<char>('a' + i));
-      chain.add({}, label + ".x" + label + ".y" + label + ".z" + label + ".exampl", 5);
+      std::string name = label;
+      for (const char* const between : {".x", ".y", ".z"}) name.append(between).append(label);
+      chain.add({}, name.append(".exampl"), 5);
     }
     chain.add({}, target, 5);
     wire::MessageWriter::NameRef owner = 0;

@@ -18,7 +18,8 @@ UpstreamStatus server(std::string name) {
   return status;
 }
 
-MessageRef message(std::vector<std::string> answer, wire::Rcode rcode = wire::Rcode::NoError) {
+MessageRef message(const std::vector<std::string>& answer,
+                   wire::Rcode rcode = wire::Rcode::NoError) {
   const wire::Question question{*wire::name_from_text("www.example.org."), wire::Type::A,
                                 wire::Class::In};
   wire::ResponseMessage response;

@@ -26,7 +26,6 @@ using registry::Claims;
 using registry::ClientIdentity;
 using registry::EndpointSlice;
 using registry::KubeService;
-using registry::MeshSettings;
 using registry::Registry;
 using registry::Resolution;
 using registry::Resource;

@@ -88,8 +88,8 @@ class PushBuilder {
   void refuse_damaged() { refuse("the response is not a valid protobuf message"); }
 
  private:
-  void refuse(std::string why) {
-    if (!response_.fault) response_.fault = std::move(why);
+  void refuse(std::string_view why) {
+    if (!response_.fault) response_.fault = std::string(why);
   }
 
   bool count_one() {
