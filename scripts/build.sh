@@ -50,7 +50,7 @@ command_run() {
   else
     need "${run_packages[@]}"
   fi
-  say "building the daemon; the first time takes about 5 minutes on two processors"
+  say "building the daemon; the first time takes about 3 minutes on two processors"
   begin=$SECONDS
   build_preset release "${parts[@]}" meshdnsd
   say "built in $((SECONDS - begin)) s; the daemon answers on 127.0.0.1:15053"
@@ -73,7 +73,7 @@ command_build() {
     targets=(meshdnsd meshdns-istiod meshdns-kernel)
   fi
   need "${packages[@]}"
-  say "building ${targets[*]}; the first time takes about 5 minutes on two processors"
+  say "building ${targets[*]}; the first time takes about 4 minutes on two processors"
   begin=$SECONDS
   build_preset "$preset" "${parts[@]}" "${targets[@]}"
   say "built in $((SECONDS - begin)) s"
