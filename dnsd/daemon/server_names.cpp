@@ -36,7 +36,7 @@ UpstreamConfig without_rules(UpstreamConfig system) {
 
 // The servers of this machine, asked without a cache: its answers are not those of the servers that
 // the configuration names.
-class SystemServers final : public resolver::QueryPath, private ForwardListener {
+class SystemServers final : public resolver::QueryPath, private SilentListener {
  public:
   SystemServers(uv_loop_t* loop, const UpstreamConfig& system)
       : loop_(loop),
@@ -72,14 +72,6 @@ class SystemServers final : public resolver::QueryPath, private ForwardListener 
     cache.serve_stale = std::chrono::seconds(0);
     return cache;
   }();
-
-  void on_upstream_down(std::string_view, std::string_view) override {}
-  void on_upstream_up(std::string_view) override {}
-  void on_upstream_failing(std::string_view, std::string_view) override {}
-  void on_upstream_working(std::string_view) override {}
-  void on_loop_found(std::string_view) override {}
-  void on_loop_gone(std::string_view) override {}
-  void on_upstream_learned(std::string_view, std::string_view) override {}
 
   uv_loop_t* loop_;
   std::shared_ptr<ForwardShared> shared_;

@@ -23,4 +23,16 @@ class ForwardListener {
   virtual void on_upstream_learned(std::string_view upstream, std::string_view what) = 0;
 };
 
+// For those who do not look at what the forwarder reports.
+class SilentListener : public ForwardListener {
+ public:
+  void on_upstream_down(std::string_view, std::string_view) override {}
+  void on_upstream_up(std::string_view) override {}
+  void on_upstream_failing(std::string_view, std::string_view) override {}
+  void on_upstream_working(std::string_view) override {}
+  void on_loop_found(std::string_view) override {}
+  void on_loop_gone(std::string_view) override {}
+  void on_upstream_learned(std::string_view, std::string_view) override {}
+};
+
 }  // namespace meshdns::dnsd

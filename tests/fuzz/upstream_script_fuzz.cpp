@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/forward/forward_listener.hpp"
 #include "dnsd/forward/forwarder.hpp"
-#include "tests/dnsd/forward/silent_listener.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/fuzz/scripted_network.hpp"
 #include "tests/fuzz/scripted_upstream.hpp"
@@ -245,7 +245,7 @@ class Play {
   ScriptedUpstreams upstreams_;
   uv_loop_t loop_;
   uv_check_t alive_;
-  test::SilentListener silent_;
+  SilentListener silent_;
   UpstreamConfig upstream_;
   CacheConfig cache_;
   std::shared_ptr<ForwardShared> shared_;

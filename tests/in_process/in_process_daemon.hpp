@@ -28,7 +28,7 @@
 
 namespace meshdns::dnsd::test {
 
-class InProcessDaemon final : private ReplySender, private ForwardListener {
+class InProcessDaemon final : private ReplySender, private SilentListener {
  public:
   // REQUIRES: `loop` outlives it.
   InProcessDaemon(FakeLoop& loop, Config config);
@@ -46,13 +46,6 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
  private:
   void send(const ReplyTo& reply_to, std::span<const std::uint8_t> message) override;
   void drop(const ReplyTo& reply_to) override;
-  void on_upstream_down(std::string_view, std::string_view) override {}
-  void on_upstream_up(std::string_view) override {}
-  void on_upstream_failing(std::string_view, std::string_view) override {}
-  void on_upstream_working(std::string_view) override {}
-  void on_loop_found(std::string_view) override {}
-  void on_loop_gone(std::string_view) override {}
-  void on_upstream_learned(std::string_view, std::string_view) override {}
   void apply(registry::OriginChange&& change);
   void settle();
 

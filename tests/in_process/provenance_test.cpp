@@ -38,16 +38,6 @@ int sequences() {
   return text == nullptr ? 8 : std::atoi(text);
 }
 
-class Silent final : public ForwardListener {
-  void on_upstream_down(std::string_view, std::string_view) override {}
-  void on_upstream_up(std::string_view) override {}
-  void on_upstream_failing(std::string_view, std::string_view) override {}
-  void on_upstream_working(std::string_view) override {}
-  void on_loop_found(std::string_view) override {}
-  void on_loop_gone(std::string_view) override {}
-  void on_upstream_learned(std::string_view, std::string_view) override {}
-};
-
 // Two workers with one cache, on one loop.
 class Workers {
  public:
@@ -238,7 +228,7 @@ class Provenance {
 
   std::mt19937 random_;
   FakeLoop loop_;
-  Silent listener_;
+  SilentListener listener_;
   CacheConfig cache_;
   UpstreamConfig upstream_;
   std::vector<std::unique_ptr<ScriptedUpstream>> servers_;

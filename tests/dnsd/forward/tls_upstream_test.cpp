@@ -17,7 +17,6 @@
 
 #include "dnsd/forward/forwarder.hpp"
 #include "tests/dnsd/cache/messages.hpp"
-#include "tests/dnsd/forward/silent_listener.hpp"
 #include "wire/octets.hpp"
 
 namespace meshdns::dnsd::test {
