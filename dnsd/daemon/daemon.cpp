@@ -184,12 +184,9 @@ Result<void> Daemon::start() {
 
 // A daemon that this one replaces goes on to use the addresses for now.
 Result<void> Daemon::open_addresses() {
-  if (upgrade_.has_predecessor()) {
-    upstream_.choose(config_.server.listen);
-    return {};
-  }
-  if (auto opened = addresses_.open(); !opened) return opened;
-  upstream_.choose(addresses_.addresses());
+  if (!upgrade_.has_predecessor())
+    if (auto opened = addresses_.open(); !opened) return opened;
+  upstream_.choose(own_addresses());
   return {};
 }
 
@@ -328,14 +325,17 @@ void Daemon::apply_config(Config next) {
 void Daemon::look_up_servers() {
   follow_server_names();
   if (!server_names_.has_any()) return;
-  upstream_.choose(upgrade_.has_predecessor() ? config_.server.listen : addresses_.addresses());
+  upstream_.choose(own_addresses());
   resolution_.reconfigure(upstream_.current(), config_.cache);
 }
 
+// The predecessor still has the configured addresses, which this daemon will take over.
+std::vector<SocketAddress> Daemon::own_addresses() const {
+  return upgrade_.has_predecessor() ? config_.server.listen : addresses_.addresses();
+}
+
 void Daemon::follow_server_names() {
-  const auto listening =
-      upgrade_.has_predecessor() ? config_.server.listen : addresses_.addresses();
-  server_names_.follow(&loop_, config_.upstream, upstream_.system(listening),
+  server_names_.follow(&loop_, config_.upstream, upstream_.system(own_addresses()),
                        state_file(kept_.path(), "servers"), [this] { apply_upstream(); });
 }
 

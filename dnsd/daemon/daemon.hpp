@@ -87,6 +87,7 @@ class Daemon {
   Result<std::uint64_t> request_reload();
   void apply_config(Config next);
   void look_up_servers();
+  std::vector<SocketAddress> own_addresses() const;
   void follow_server_names();
   void apply_upstream();
   void apply_query_settings();
