@@ -16,7 +16,8 @@ struct HttpAccess {
   // Null: everybody may read.  Pages of the server's own thread (HttpRoute::status) need no
   // password in any case: they are health checks, which send none.
   std::shared_ptr<const PasswordFile> passwords;
-  // Of one address; its oldest one makes room.  0: no limit but that of the server.
+  // The limit for one address, whose oldest connection makes room for a new one.  0: only the
+  // server's limit holds.
   std::size_t connections_per_peer = 0;
 };
 

@@ -29,7 +29,7 @@ const Value* find_zone(const std::map<std::string, Value, std::less<>>& zones,
 // A value; any thread may read it.
 class AskedServers {
  public:
-  // Those of no configuration: every server counts as one that is asked.
+  // Without a configuration, every server counts as asked.
   AskedServers() = default;
   explicit AskedServers(const UpstreamConfig& upstream);
 

@@ -112,7 +112,7 @@ void end_circle(ResolvedName& name) {
 
 }  // namespace
 
-// Of namespaces that have none any more, a client may be left.
+// The table may keep the client of a namespace that has no names any more.
 RegistryNames::KnownClient& RegistryNames::client_of(std::string_view ns) {
   const registry::Snapshot& snapshot = *registry_.current();
   const auto known = clients_.find(ns);

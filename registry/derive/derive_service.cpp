@@ -74,7 +74,7 @@ bool Deriver::is_headless(const Stored<KubeService>& services) {
          std::ranges::all_of(services, [](const auto& s) { return s.first->cluster_ips.empty(); });
 }
 
-// Of headless Services, that of the oldest with a ready endpoint.
+// The oldest Service with a ready endpoint decides for headless ones.
 TrafficDistribution Deriver::distribution_of(const Stored<KubeService>& services,
                                              const Stored<EndpointSlice>& slices) {
   const auto has_ready = [&](const KubeService& service) {

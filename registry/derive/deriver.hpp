@@ -107,7 +107,7 @@ class Deriver {
   // Whether the Service answers anything.  CoreDNS skips one that does not, too; `check` warns.  It
   // leaves its name to the Services of other clusters, and else to nobody.
   static bool is_usable(const KubeService& service);
-  // Those of the Services that one answer is made of.
+  // Returns the Services that one answer is made of.
   static Stored<KubeService> answering(Stored<KubeService> services);
   // Leaves out the slices of clusters whose Service is none of those that answer.
   static void leave_out_slices_of_others(const Stored<KubeService>& services,

@@ -86,7 +86,7 @@ void EndpointNameTable::note_host(const HostKey& key, const ServiceRecord* befor
   const Symbol* const ns = key.ns.get();
   const bool sees_itself_as_before = before == nullptr || after == nullptr ||
                                      before->is_exported_to(ns) == after->is_exported_to(ns);
-  // Of several entries of one host, those that do not have the name answer it.
+  // If a host has several entries, those without this endpoint name may answer it.
   const bool is_split = (before != nullptr && before->split) || (after != nullptr && after->split);
   const HostKey* const except = sees_itself_as_before && !is_split ? &key : nullptr;
   if (is_wildcard(key.host)) return touch_below(std::string_view(key.host).substr(2), except);

@@ -74,8 +74,8 @@ std::set<std::string> KindDiscovery::expected() const {
   return kinds;
 }
 
-// Of a kind that only an earlier run has seen, a list of CRDs without it says the same as its
-// deletion.  Such lists are never short: the server has them from etcd.
+// A list of CRDs is never short, because the server has it from etcd.  If it lacks a kind that only
+// an earlier run has seen, the definition was deleted.
 bool KindDiscovery::has_lost_definition(const std::string& kind) const {
   if (undefined_.contains(kind)) return true;
   const auto absence = unconfirmed_.find(kind);

@@ -99,7 +99,7 @@ class KindDiscovery final : private ReflectorListener {
   std::uint64_t note_definition(const ObjectRef& crd);
   void forget_definition(std::map<std::uint64_t, std::string>::iterator crd);
 
-  // Of a kind that the latest discovery lacks.
+  // Describes a kind that the latest discovery lacks.
   struct Absence {
     std::optional<Milliseconds> ready_since;  // the server has been ready, and without the kind
     bool was_never_seen = false;              // by this run

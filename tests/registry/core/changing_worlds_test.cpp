@@ -272,7 +272,7 @@ const char* const kChangingAddresses[] = {"10.1.0.1",    "10.1.0.2",  "10.1.0.3"
                                           "10.96.0.1",   "10.97.0.1", "10.96.0.2", "240.240.0.1",
                                           "240.240.0.2", "10.7.0.1",  "fd00::1",   "192.0.2.9"};
 
-// All that clients get, a line each.
+// Returns a line for each answer that a client gets.
 std::vector<std::string> all_answers(const Registry& registry) {
   const auto& snapshot = registry.current();
   std::vector<std::string> lines;
