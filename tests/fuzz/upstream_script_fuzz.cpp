@@ -130,7 +130,7 @@ class Play {
         return reload(input_.below(kWorkers));
       case 12:
         return network_.stall(kPauses[input_.below(std::size(kPauses))]);
-      case 13: {
+      default: {
         const std::size_t worker = input_.below(kWorkers);
         if (input_.below(2) == 0)
           refresh(worker);
