@@ -28,7 +28,7 @@ _SHORTHANDS = {
 
 _KEYS = {
     "rcode", "aa", "ra", "tc", "ad", "cd", "answer", "answer_count", "answer_any_of", "authority",
-    "additional", "ede", "max_ttl", "min_ttl", "negative_ttl", "text_contains", "text_lacks",
+    "additional", "ede", "ede_text", "max_ttl", "min_ttl", "negative_ttl", "text_contains", "text_lacks",
     "within",
 }
 
@@ -125,6 +125,8 @@ def _problems(answer, expected):
     yield from _text_problems(answer, expected)
     if "ede" in expected:
         yield from _extended_error_problems(answer.extended_errors(), expected["ede"])
+    if not re.search(expected.get("ede_text", ""), answer.extended_text()):
+        yield f"the text of the extended error is {answer.extended_text()!r}, not {expected['ede_text']!r}"
     if "within" in expected and answer.elapsed > seconds(expected["within"]):
         yield f"took {answer.elapsed:.2f} s, more than {expected['within']} s"
 

@@ -36,6 +36,7 @@ const std::set<std::string> kKeys = {"rcode",
                                      "answer_count",
                                      "answer_any_of",
                                      "ede",
+                                     "ede_text",
                                      "max_ttl",
                                      "min_ttl",
                                      "negative_ttl",
@@ -173,6 +174,15 @@ void compare_errors(const Reply& reply, const YAML::Node& wanted, Problems& prob
   const auto allowed = strings_of(wanted);
   if (found.size() != 1 || std::ranges::find(allowed, found.front()) == allowed.end())
     problems.push_back("extended errors are " + joined(found) + ", not " + joined(allowed));
+}
+
+void compare_error_text(const Reply& reply, const YAML::Node& pattern, Problems& problems) {
+  if (!pattern) return;
+  std::string found;
+  for (const auto& [code, text] : reply.message.extended_errors) found += text;
+  if (!std::regex_search(found, std::regex(pattern.Scalar())))
+    problems.push_back("the text of the extended error is '" + found + "', not '" +
+                       pattern.Scalar() + "'");
 }
 
 std::optional<bool> wanted_flag(const YAML::Node& expected, const char* name) {
@@ -368,6 +378,7 @@ std::vector<std::string> problems_of(const AskedQuestion& question, const AskedA
   compare_ttls(reply, expected, problems);
   compare_texts(reply, expected, problems);
   compare_errors(reply, expected["ede"], problems);
+  compare_error_text(reply, expected["ede_text"], problems);
   if (const YAML::Node within = expected["within"];
       within && answer.elapsed > std::chrono::duration<double>(within.as<double>()))
     problems.push_back("took " + std::to_string(answer.elapsed.count()) + " ms");
