@@ -151,10 +151,7 @@ CacheShard::Use CacheShard::usable(const CachedMessage& message, const CacheMome
     const bool over = message.is_unreachable() && message.received_at() < moment.recovered_at;
     return over ? Use::No : Use::Fresh;
   }
-  if (message.kind() == MessageKind::Positive && is_paused(message, moment) &&
-      !is_dead(message, moment))
-    return Use::Stale;
-  return Use::No;
+  return is_paused(message, moment) && !is_dead(message, moment) ? Use::Stale : Use::No;
 }
 
 bool CacheShard::is_dead(const CachedMessage& message, const CacheMoment& moment) const {

@@ -321,6 +321,21 @@ TEST_F(CacheTest, DeniesNothingOfZonesWithServersOfTheirOwn) {
   EXPECT_EQ(ask("www.corp.example.", kStart), "miss") << "the zone has no servers any more";
 }
 
+// A network that tells its domains decides nothing about the answers of their servers.
+TEST_F(CacheTest, DeniesAnswersOfTheZonesOfLinks) {
+  UpstreamConfig config = denying("10.0.0.0/8");
+  config.zones["corp.example"] = {};
+  config.zones["link.example"] = {};
+  config.zones["inner.link.example"] = {};
+  config.link_zones = {"link.example"};
+  for (const char* const name : {"www.corp.example.", "www.link.example.", "a.inner.link.example."})
+    store(response(question(name), {std::string(name) + " 10 A 10.0.0.1"}), kStart);
+  cache_.deny(DeniedAnswers(config));
+  EXPECT_NE(ask("www.corp.example.", kStart), "miss");
+  EXPECT_NE(ask("a.inner.link.example.", kStart), "miss");
+  EXPECT_EQ(ask("www.link.example.", kStart), "miss");
+}
+
 TEST_F(CacheTest, DeniesWhatIsReadBackFromAFile) {
   store(response(question("inside.example.org."), {"inside.example.org. 100 A 10.0.0.1"}), kStart);
   store(response(question("www.example.org."), {"www.example.org. 100 A 192.0.2.1"}), kStart);
@@ -522,6 +537,8 @@ TEST_F(CacheTest, FindsTheDenialAboveAName) {
   EXPECT_FALSE(above("example.org.", kStart));
   EXPECT_FALSE(above(".", kStart));
   EXPECT_FALSE(above("a.gone.example.org.", kStart + 61'000));
+  store(response(question("."), {}, {". 60 SOA 60"}, Rcode::NxDomain), kStart);
+  EXPECT_FALSE(above("example.org.", kStart)) << "a denied root would deny everything";
 }
 
 TEST(CacheSizeTest, WithoutSizeKeepsNothing) {
@@ -572,6 +589,35 @@ TEST(CacheSizeTest, AFloodEvictsItselfAndNotWhatIsHot) {
   EXPECT_LE(statistics.positive.bytes + statistics.negative.bytes, config.size_bytes);
   EXPECT_LE(statistics.negative.bytes, config.size_bytes / 5);
   EXPECT_LE(mallinfo2().uordblks - heap_before, config.size_bytes * 11 / 10);
+}
+
+// Names in use, each of which an upstream confirms just before the flood comes.
+TEST(CacheSizeTest, ANameInUseKeepsItsPlaceFromOneTtlToTheNext) {
+  CacheConfig config;
+  config.size_bytes = std::size_t{1} << 20;
+  Cache cache(config);
+  const auto put = [&](const std::string& name) {
+    const auto from = response(question(name), {name + " 3600 A 192.0.2.1"});
+    cache.store(cached(from, kStart), CacheKey(from.question, false, false));
+  };
+  const auto is_there = [&](const std::string& name) {
+    ClientQuery client(name);
+    return cache.answer(client.query, client.frame(), kStart, 0).size != 0;
+  };
+  const auto hot = [](int i) { return "hot" + std::to_string(i) + ".example.org."; };
+  constexpr int kHot = 100;
+  for (int i = 0; i < kHot; ++i) {
+    put(hot(i));
+    for (const char* const other : {".a", ".b"})
+      put("n" + std::to_string(i) + other + ".example.net.");
+  }
+  for (int i = 0; i < kHot; ++i) EXPECT_TRUE(is_there(hot(i)));
+  for (int i = 0; i < kHot; ++i) put(hot(i));
+  for (int i = 0; i < 8'000; ++i) put("n" + std::to_string(i) + ".flood.example.net.");
+  EXPECT_GT(cache.statistics().positive.evictions, 1'000U);
+  int kept = 0;
+  for (int i = 0; i < kHot; ++i) kept += is_there(hot(i)) ? 1 : 0;
+  EXPECT_EQ(kept, kHot);
 }
 
 TEST(CacheSizeTest, ShrinksAndGrowsWithTheConfiguration) {
