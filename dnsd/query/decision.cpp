@@ -41,9 +41,10 @@ bool is_fallthrough(const View& view, std::string_view name) {
                              [&](const std::string& zone) { return is_at_or_below(name, zone); });
 }
 
-// A headless Service, and the names below it, when its endpoints may not be read.
+// A Service that exists only with a ready endpoint, and the names below it, when its endpoints may
+// not be read.
 bool is_unknown(const View& view, const Match& match) {
-  return view.snapshot().endpoints_unknown && match && match.service->headless &&
+  return view.snapshot().endpoints_unknown && match &&
          match.service->answer == AnswerKind::NoReadyEndpoints;
 }
 
@@ -52,7 +53,7 @@ Decision deny(const View& view, const Asked& asked, Decision decision) {
   decision.zone = zone_of(view, asked.name);
   if (is_unknown(view, decision.match)) [[unlikely]] {
     decision.verdict = Verdict::NotReady;
-    decision.why = "the endpoints of headless Services may not be read (/readyz says why)";
+    decision.why = "the endpoints of Services may not be read (/readyz says why)";
     return decision;
   }
   const bool ours =
@@ -70,14 +71,6 @@ Decision no_data(const View& view, const Asked& asked, const Match& match, std::
 }
 
 // --- a host that is known ------------------------------------------------------------------------
-
-AnswerKind kind_of(const View& view, const ServiceRecord& service) {
-  // CoreDNS's option: a Service without a ready endpoint is as if it were not there.
-  if (view.settings().ignore_empty_service && service.provider == Provider::Kubernetes &&
-      service.answer == AnswerKind::Vips && !has_ready_endpoint(service))
-    return AnswerKind::NoReadyEndpoints;
-  return service.answer;
-}
 
 // Whether this client may be given an address of that type at all.
 bool client_takes(const View& view, Type type) {
@@ -144,7 +137,7 @@ Decision decide_other_type(const View& view, const Asked& asked, const Match& ma
 }
 
 Decision decide_host(const View& view, const Asked& asked, const Match& match) {
-  const AnswerKind kind = kind_of(view, *match.service);
+  const AnswerKind kind = match.service->answer;
   switch (kind) {
     case AnswerKind::Vips:
     case AnswerKind::Endpoints:
@@ -243,7 +236,7 @@ Decision decide_below(const View& view, const Asked& asked, const Match& match) 
                     .stripped = {},
                     .address = {},
                     .why = "no such name below the service"};
-  const AnswerKind kind = kind_of(view, *match.service);
+  const AnswerKind kind = match.service->answer;
   if (kind == AnswerKind::Alias || kind == AnswerKind::NoReadyEndpoints) return decision;
   const ServiceLabels labels = read_service_labels(match.below, *match.service);
   switch (labels.kind) {
