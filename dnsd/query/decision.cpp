@@ -264,7 +264,7 @@ bool is_foreign_below(const Match& match) {
          (kind == ServiceLabels::Kind::Endpoint && !match.service->headless);
 }
 
-// `_name._proto.host` of a host outside our zones, whose other names are the upstream's.
+// `_name._proto.host` of a host whose other names are the upstream's, unless they lie in our zones.
 bool is_answered_host(const Match& match) {
   return match.service != nullptr && match.service->answer != AnswerKind::Forward &&
          match.service->answer != AnswerKind::Alias &&
@@ -275,8 +275,9 @@ Decision decide_host_port(const View& view, const Asked& asked, const Match& mat
   Decision decision = decide_below(view, asked, match);
   if (decision.verdict == Verdict::Ports || decision.verdict == Verdict::Minimal) return decision;
   const bool port = decision.verdict == Verdict::NoData;
+  const bool in_zone = !zone_of(view, asked.name).empty();
   if (is_answered_host(match) &&
-      (is_binding_type(asked.type) || (port && is_address_type(asked.type))))
+      (in_zone || is_binding_type(asked.type) || (port && is_address_type(asked.type))))
     return no_data(view, asked, match, "a port of a host whose addresses are answered here");
   decision.verdict = Verdict::Forward;
   decision.why = "the registry does not answer this type for the host";
@@ -303,7 +304,6 @@ std::optional<Decision> find_host_port(const View& view, const Asked& asked) {
   if (labels.empty()) return {};
   Match match = lookup(view, asked, asked.name.substr(labels.size() + 1));
   if (match.how != Match::How::Exact && match.how != Match::How::Wildcard) return {};
-  if (!zone_of(view, asked.name).empty()) return {};
   match.how = Match::How::Below;
   match.below = labels;
   return decide_host_port(view, asked, match);
