@@ -83,7 +83,7 @@ Decision decide_no_address(const View& view, const Asked& asked, const Match& ma
                               has_unresolved_names(*match.service)
                                   ? "none of the names of its endpoints exists or has an address"
                                   : "the host has no address of this family");
-  decision.is_unreached = has_unreached_address(view, *match.service, asked.type);
+  decision.is_unreached = has_unreached_address(*match.service, asked.type);
   return decision;
 }
 
@@ -110,9 +110,10 @@ Decision decide_addresses(const View& view, const Asked& asked, const Match& mat
 
 // SRV at the service itself: an extension that peers of a StatefulSet look for.
 Decision decide_service_ports(const View& view, const Asked& asked, const Match& match) {
-  if (!ServicePorts(view, *match.service).has_targets({})) {
+  const ServicePorts ports(view, *match.service);
+  if (!ports.has_targets({})) {
     Decision decision = no_data(view, asked, match, "the service has no ports");
-    decision.is_unreached = are_all_unreached(view, *match.service);
+    decision.is_unreached = ports.are_per_endpoint() && are_all_unreached(view, *match.service);
     return decision;
   }
   return {.verdict = Verdict::Ports, .match = match, .base = asked.name, .why = "all of its ports"};

@@ -182,11 +182,4 @@ bool has_cluster(const registry::View& view, const ServiceRecord& service, std::
   });
 }
 
-bool has_ready_endpoint(const ServiceRecord& service) {
-  const EndpointList* const endpoints = service.endpoints();
-  if (endpoints == nullptr) return false;
-  if (endpoints->index.is_made()) return !endpoints->index.all().empty();
-  return std::ranges::any_of(endpoints->entries, [](const EndpointEntry& e) { return e.ready; });
-}
-
 }  // namespace meshdns::dnsd

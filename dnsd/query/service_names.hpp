@@ -92,8 +92,6 @@ std::optional<IpAddress> parse_dashed_address(std::string_view label);
 // their cluster.  A cluster of a very large service is taken to have some: NODATA denies less.
 bool has_cluster(const registry::View& view, const registry::ServiceRecord& service,
                  std::string_view label);
-// Whether the service has an endpoint that is ready, reachable for this client or not.
-bool has_ready_endpoint(const registry::ServiceRecord& service);
 
 template <typename Filter, typename Visit>
 void for_each_endpoint_where(const registry::View& view, const registry::ServiceRecord& service,

@@ -59,9 +59,8 @@ std::string list_of(const std::set<std::string_view>& networks) {
 
 }  // namespace
 
-bool has_unreached_address(const View& view, const ServiceRecord& service, Type type) {
-  if (!view.client().network || !service.details || service.details->by_network.empty())
-    return false;
+bool has_unreached_address(const ServiceRecord& service, Type type) {
+  if (!service.details || service.details->by_network.empty()) return false;
   const registry::AddressSet& all = service.details->addresses;
   return type == Type::A ? !all.v4.empty() : !all.v6.empty();
 }
@@ -70,13 +69,11 @@ bool are_all_unreached(const View& view, const ServiceRecord& service) {
   const registry::EndpointList* const endpoints = service.endpoints();
   if (!view.client().network || endpoints == nullptr) return false;
   if (endpoints->index.is_made())
-    return !endpoints->index.kinds().empty() &&
-           std::ranges::none_of(endpoints->index.kinds(),
+    return std::ranges::none_of(endpoints->index.kinds(),
                                 [&](const auto& kind) { return view.reaches(kind.network); });
-  return has_ready_endpoint(service) &&
-         std::ranges::none_of(endpoints->entries, [&](const EndpointEntry& entry) {
-           return entry.ready && view.reaches(entry);
-         });
+  return std::ranges::none_of(endpoints->entries, [&](const EndpointEntry& entry) {
+    return entry.ready && view.reaches(entry);
+  });
 }
 
 UnreachedName find_unreached(const View& view, const ServiceRecord& service,

@@ -11,9 +11,9 @@
 
 namespace meshdns::dnsd {
 
-// Whether the service has addresses of that family, but none for clients of this client's network.
-bool has_unreached_address(const registry::View& view, const registry::ServiceRecord& service,
-                           wire::Type type);
+// Whether the service has addresses of that family for clients of other networks.  REQUIRES: it has
+// none for this client.
+bool has_unreached_address(const registry::ServiceRecord& service, wire::Type type);
 // Whether the service has ready endpoints, and the client reaches none of them.
 bool are_all_unreached(const registry::View& view, const registry::ServiceRecord& service);
 
