@@ -431,8 +431,8 @@ Decision decide_unknown(const View& view, const Asked& asked, Decision closest) 
 
 bool is_short_form(const Asked& asked, const Match& match) {
   if (match.how == Match::How::Short) return true;
-  if (match.how != Match::How::Below || match.entry->host().starts_with('*')) return false;
-  return asked.name.substr(match.below.size() + 1) != match.entry->host();
+  return match.how == Match::How::Below &&
+         asked.name.substr(match.below.size() + 1) != match.entry->host();
 }
 
 // Before a required source has delivered, what is missing may only be late.
