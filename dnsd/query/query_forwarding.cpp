@@ -85,8 +85,7 @@ QueryHandler::Written QueryHandler::use(QueryState& state, const View& view,
     if (stop_walk(state, message.has_ede() ? message.ede() : wire::Ede::Other)) return {};
     return relay(state, message, freshness, buffer);
   }
-  if (message.has_alias() && state.query->qtype != Type::Cname)
-    return use_alias(state, view, message, freshness, buffer);
+  if (message.has_alias()) return use_alias(state, view, message, freshness, buffer);
   if (message.rcode() != Rcode::NxDomain) return relay(state, message, freshness, buffer);
   if (knows_name(state, view)) return deny_type(state, view, buffer);
   return use_denial(state, view, message, buffer);

@@ -128,11 +128,13 @@ class FakeUpstream final : public Upstreams {
 
   // Answers all that waits, and what is asked meanwhile.
   void settle() {
-    while (!waiting_.empty()) {
-      auto [question, callback] = std::move(waiting_.front());
-      waiting_.erase(waiting_.begin());
-      callback({.message = build(question), .upstream = "192.0.2.53:53", .packets = packets});
-    }
+    while (!waiting_.empty()) settle_one();
+  }
+  // Answers the question that waits longest.  REQUIRES: there is one.
+  void settle_one() {
+    auto [question, callback] = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    callback({.message = build(question), .upstream = "192.0.2.53:53", .packets = packets});
   }
   std::size_t waiting() const { return waiting_.size(); }
   std::vector<ForwardRequest> requests;

@@ -52,6 +52,31 @@ TEST_F(KubernetesTest, ApexSaysWhoServesTheZone) {
           {"dns-version.cluster.local. A", "NODATA cluster.local."}});
 }
 
+// The server's addresses of the family that is asked for, in each zone that is answered here.
+TEST_F(KubernetesTest, NameServersHaveTheAddressesOfTheirFamily) {
+  registry::MeshSettings settings;
+  settings.reverse_zones = {"96.10.in-addr.arpa", "0.0.d.f.ip6.arpa"};
+  settings.cluster_set_authoritative = true;
+  configure(settings);
+  for (const bool has_v4 : {false, true})
+    for (const bool has_v6 : {false, true}) {
+      settings_.server_addresses.clear();
+      if (has_v4) settings_.server_addresses.push_back(*IpAddress::parse("192.0.2.7"));
+      if (has_v6) settings_.server_addresses.push_back(*IpAddress::parse("2001:db8::7"));
+      handler().reconfigure(settings_);
+      for (const std::string zone :
+           {"cluster.local.", "clusterset.local.", "96.10.in-addr.arpa.", "0.0.d.f.ip6.arpa."}) {
+        const std::string server = "ns.dns." + zone;
+        const std::string none = "NODATA " + zone;
+        EXPECT_EQ(ask(server + " A"), has_v4 ? server + " 5 A 192.0.2.7" : none);
+        EXPECT_EQ(ask(server + " AAAA"), has_v6 ? server + " 5 AAAA 2001:db8::7" : none);
+        EXPECT_EQ(ask(server + " TXT"), none);
+        EXPECT_EQ(ask("dns." + zone + " A"), none);
+        EXPECT_EQ(ask("x." + server + " A"), "NXDOMAIN " + zone);
+      }
+    }
+}
+
 TEST_F(KubernetesTest, NameServerOfAWildcardListenerIsTheAddressThatWasAsked) {
   EXPECT_EQ(ask("ns.dns.cluster.local. A", {.local = "169.254.20.10"}),
             "ns.dns.cluster.local. 5 A 169.254.20.10");
@@ -76,7 +101,16 @@ TEST_F(KubernetesTest, BeforeTheFirstSyncMissingNamesMayOnlyBeLate) {
               "shop.svc.cluster.local. A", "1.0.96.10.in-addr.arpa. PTR"});
   expect({{"dns-version.cluster.local. TXT", "dns-version.cluster.local. 28800 TXT \"1.1.0\""},
           {"svc.cluster.local. A", "NODATA cluster.local."},
+          {"cluster.local. A", "NODATA cluster.local."},
+          {"96.10.in-addr.arpa. TXT", "NODATA 96.10.in-addr.arpa."},
+          {"clusterset.local. A", "FORWARD"},
+          {"web.shop.svc.clusterset.local. A", "FORWARD"},
           {"www.example.org. A", "FORWARD"}});
+  settings.cluster_set_authoritative = true;
+  configure(settings);
+  EXPECT_EQ(ask("clusterset.local. A"), "NODATA clusterset.local.");
+  EXPECT_EQ(ask("svc.clusterset.local. A"), "NODATA clusterset.local.");
+  EXPECT_EQ(ask("web.shop.svc.clusterset.local. A"), "not aa, SERVFAIL, EDE 14");
 }
 
 TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
@@ -90,6 +124,67 @@ TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
              {"bare.shop.svc.cluster.local. A", "bare-0.bare.shop.svc.cluster.local. A"});
   expect({{"missing.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
           {"web.shop.svc.cluster.local. A", "web.shop.svc.cluster.local. 5 A 10.96.0.1"}});
+  // A Service with a cluster IP, where that needs a ready endpoint.
+  registry::MeshSettings settings;
+  settings.ignore_empty_service = true;
+  configure(settings);
+  expect_all("not aa, SERVFAIL, EDE 14",
+             {"web.shop.svc.cluster.local. A", "_http._tcp.web.shop.svc.cluster.local. SRV"});
+  registry_.registry().set_endpoints_unknown(false);
+  expect_all("NXDOMAIN cluster.local.",
+             {"web.shop.svc.cluster.local. A", "_http._tcp.web.shop.svc.cluster.local. SRV"});
+}
+
+// The Services "db", headless, and "both" of two clusters, which are networks, too.
+std::vector<registry::Resource> services_of_two_clusters() {
+  std::vector<registry::Resource> all;
+  for (const std::string cluster : {"east", "west"}) {
+    const bool is_east = cluster == "east";
+    auto resources = registry::parse(std::string(R"(
+apiVersion: v1
+kind: Service
+metadata: { name: both, namespace: shop }
+spec: { clusterIP: ")") + (is_east ? "10.96.0.9" : "fd00:96::1") +
+                                     R"(", ports: [{ port: 80, name: http }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: shop }
+spec: { clusterIP: None, ports: [{ port: 80, name: http }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+addressType: IPv4
+ports: [{ name: http, port: 80, protocol: TCP }]
+endpoints: [{ addresses: [)" + (is_east ? "10.1.0.1" : "10.2.0.1") +
+                                     "], hostname: db-0 }]\n");
+    for (registry::Resource& resource : resources) {
+      registry::meta_of(resource).cluster = cluster;
+      registry::meta_of(resource).network = cluster;
+      all.push_back(std::move(resource));
+    }
+  }
+  return all;
+}
+
+// Only the cluster set has names of clusters, and only a client of another network is told of it.
+TEST_F(KubernetesTest, ServicesOfTwoClustersHaveNeitherNamesNorNetworksOfClusters) {
+  registry_.add(services_of_two_clusters());
+  for (const char* const network : {"", "east"})
+    for (const char* const cluster : {"", "east"}) {
+      registry::ClientIdentity identity;
+      identity.network = network;
+      identity.cluster = cluster;
+      registry_.be(identity);
+      expect_all("NXDOMAIN cluster.local.",
+                 {"east.db.shop.svc.cluster.local. A", "west.db.shop.svc.cluster.local. A",
+                  "db-0.east.db.shop.svc.cluster.local. A"});
+      if (*cluster == '\0') continue;
+      expect({{"both.shop.svc.cluster.local. A", "both.shop.svc.cluster.local. 5 A 10.96.0.9"},
+              {"both.shop.svc.cluster.local. AAAA", "NODATA cluster.local."}});
+      EXPECT_TRUE(message_.extended_errors.empty()) << "no network is the reason";
+    }
 }
 
 TEST_F(KubernetesTest, StateOfAnEarlierRunSaysSo) {

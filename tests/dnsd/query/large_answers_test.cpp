@@ -245,6 +245,36 @@ spec: { hosts: [api.example.org, "*.api.example.org"], addresses: [10.0.0.1], re
   EXPECT_EQ(handler().counters().overworked.value(), 1U);
 }
 
+// More hidden hosts claim an address than are looked at.  An address that the cluster has given to
+// somebody is not denied then, nor one of a zone that is answered here; any other is the
+// upstream's.
+TEST_F(LargeAnswersTest, AWalkOverClaimsThatIsCutShortDeniesNoAddressOfTheCluster) {
+  std::string hosts;
+  for (int i = 0; i < 200; ++i) hosts += (i == 0 ? "h" : ", h") + std::to_string(i) + ".example";
+  load(
+      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: all, namespace: "
+      "other }\nspec: { hosts: [" +
+      hosts +
+      R"(], addresses: [11.0.0.1, 11.0.0.2, 11.0.0.3, 10.9.9.9], resolution: STATIC, exportTo: ["."] }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: web, namespace: other }
+spec: {}
+status: { phase: Running, podIP: 11.0.0.1, podIPs: [{ ip: 11.0.0.1 }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: hidden, namespace: other, annotations: { networking.istio.io/exportTo: "." } }
+spec: { clusterIP: 11.0.0.2, ports: [{ port: 80, name: http }] }
+)");
+  for (const char* const assigned :
+       {"1.0.0.11.in-addr.arpa. PTR", "2.0.0.11.in-addr.arpa. PTR", "9.9.9.10.in-addr.arpa. PTR"})
+    EXPECT_EQ(ask(assigned), "not aa, SERVFAIL, EDE 0") << assigned;
+  EXPECT_EQ(ask("3.0.0.11.in-addr.arpa. PTR"), "FORWARD");
+  EXPECT_EQ(ask("4.0.0.11.in-addr.arpa. PTR"), "FORWARD");
+}
+
 // Each of the search domains of one Pod leads to a name of 110 labels, of which each costs a look:
 // somebody has made wildcards whose names look like the ends of it.
 TEST_F(LargeAnswersTest, AWalkThroughVeryDeepNamesIsTooMuchWork) {

@@ -65,6 +65,49 @@ TEST_F(LocalNamesTest, TheMeshComesFirst) {
           {"localhost. A", "localhost. 5 A 127.0.0.1"}});
 }
 
+// "api.corp.example" is in both, "www.corp.example" below an override alone.
+TEST_F(LocalNamesTest, TheHostsFileComesBeforeOverrides) {
+  const OverrideAction actions[] = {OverrideAction::NxDomain, OverrideAction::Refused,
+                                    OverrideAction::Addresses};
+  for (const OverrideAction action : actions) {
+    Override overriding{.action = action, .addresses = {}};
+    if (action == OverrideAction::Addresses)
+      overriding.addresses = {*IpAddress::parse("198.51.100.1")};
+    settings_.local = std::make_shared<const LocalNames>(
+        parse_hosts("192.0.2.8 db.corp.example\n"),
+        std::map<std::string, Override>{{"corp.example", overriding},
+                                        {"8.2.0.192.in-addr.arpa", overriding}},
+        std::nullopt);
+    handler().reconfigure(settings_);
+    expect({
+        {"db.corp.example. A", "db.corp.example. 5 A 192.0.2.8"},
+        {"db.corp.example. AAAA", "NODATA db.corp.example."},
+        {"db.corp.example. HTTPS", "NODATA db.corp.example."},
+        {"8.2.0.192.in-addr.arpa. PTR", "8.2.0.192.in-addr.arpa. 5 PTR db.corp.example."},
+    });
+    for (const char* const question :
+         {"www.corp.example. A", "x.db.corp.example. A", "db.corp.example. MX"}) {
+      const std::string answer = ask(question);
+      EXPECT_NE(answer, "FORWARD") << question;
+      EXPECT_EQ(answer.find("192.0.2.8"), std::string::npos) << question;
+    }
+  }
+}
+
+// A name that stands for many addresses is the name of none of them.
+TEST_F(LocalNamesTest, PartsOfReverseNamesAreNoAddresses) {
+  settings_.local = std::make_shared<const LocalNames>(
+      parse_hosts("11.0.0.0 net.example\n2002:: net6.example\n11.1.2.3 host.example\n"),
+      std::map<std::string, Override>{}, std::nullopt);
+  handler().reconfigure(settings_);
+  for (const char* const question :
+       {"11.in-addr.arpa. PTR", "0.11.in-addr.arpa. PTR", "0.0.11.in-addr.arpa. PTR",
+        "2.1.11.in-addr.arpa. PTR", "2.0.0.2.ip6.arpa. PTR", "0.2.0.0.2.ip6.arpa. PTR"})
+    EXPECT_EQ(ask(question), "FORWARD") << question;
+  expect({{"0.0.0.11.in-addr.arpa. PTR", "0.0.0.11.in-addr.arpa. 5 PTR net.example."},
+          {"3.2.1.11.in-addr.arpa. PTR", "3.2.1.11.in-addr.arpa. 5 PTR host.example."}});
+}
+
 struct Translation {
   const char* prefix;
   const char* address;

@@ -174,6 +174,32 @@ TEST(RateLimiterTest, CountsAloneWhereAnotherClientHasTheAccount) {
   EXPECT_EQ(std::ranges::count(accounts, kOthers | 2 * kSecond / 1000), MESHDNS_ACCOUNTS - 1);
 }
 
+// The accounts are shared with the kernel.  The limiter still counts what it refuses, so that every
+// n-th refusal is truncated, however many other clients come between.
+TEST(RateLimiterTest, SlipsWithSharedAccountsAndForgedAddresses) {
+  std::vector<std::uint64_t> accounts(MESHDNS_ACCOUNTS);
+  RateLimiter limiter;
+  limiter.configure({.responses_per_second = 10, .slip = 100});
+  limiter.share(RateAccounts(accounts));
+  constexpr int kQueries = 2'000;
+  constexpr std::uint32_t kForged = 120;  // for each of the client's queries: 20,000 a second
+  std::uint64_t now = kSecond;
+  int refused = 0;
+  int truncated = 0;
+  for (std::uint32_t i = 0; i < kQueries * kForged; ++i) {
+    limiter.judge(IpAddress::v4({10, static_cast<std::uint8_t>(i >> 16),
+                                 static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i)}),
+                  now);
+    now += kSecond / 20'000;
+    if (i % kForged != 0) continue;
+    const Verdict verdict = limiter.judge(ip("192.0.2.7"), now);
+    refused += verdict == Verdict::Answer ? 0 : 1;
+    truncated += verdict == Verdict::Truncate ? 1 : 0;
+  }
+  EXPECT_GT(refused, kQueries * 9 / 10);
+  EXPECT_GE(truncated, refused / 100 - 3);
+}
+
 TEST(RateLimiterTest, NamesAClientOverTheLimitOnce) {
   RateLimiter limiter;
   limiter.configure({.responses_per_second = 1, .slip = 0});
@@ -182,6 +208,11 @@ TEST(RateLimiterTest, NamesAClientOverTheLimitOnce) {
   burst(limiter, ip("192.0.2.1"), kSecond, 10);
   EXPECT_EQ(limiter.take_limited(), ip("192.0.2.1"));
   EXPECT_FALSE(limiter.take_limited());
+  // Once a second.
+  burst(limiter, ip("192.0.2.1"), 2 * kSecond - 1, 10);
+  EXPECT_FALSE(limiter.take_limited());
+  burst(limiter, ip("192.0.2.2"), 2 * kSecond, 10);
+  EXPECT_EQ(limiter.take_limited(), ip("192.0.2.2"));
 }
 
 }  // namespace

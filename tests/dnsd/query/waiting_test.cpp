@@ -72,6 +72,16 @@ TEST_F(WaitingTest, SetWhoseNamesAllFailIsServfail) {
   EXPECT_EQ(ask("slow.example.org. A"), "not aa, SERVFAIL, EDE 22");
 }
 
+TEST_F(WaitingTest, AddressesThatTheClientDoesNotTakeNeedNoWait) {
+  registry::ClientIdentity identity;
+  identity.ipv6 = false;
+  registry_.be(identity);
+  EXPECT_EQ(ask("slow.example.org. AAAA"), "NODATA slow.example.org.");
+  EXPECT_EQ(ask("slow.example.org. A"), "WAIT");
+  registry_.resolve("backend.example.net", {}, registry::ResolvedName::State::Failed);
+  EXPECT_EQ(ask("slow.example.org. AAAA"), "NODATA slow.example.org.");
+}
+
 TEST_F(WaitingTest, OtherTypesNeedNoAddresses) {
   EXPECT_EQ(ask("slow.example.org. HTTPS"), "NODATA slow.example.org.");
   EXPECT_EQ(ask("slow.example.org. MX"), "FORWARD");
@@ -83,6 +93,56 @@ TEST_F(WaitingTest, ForwardedAnswerIsSentToWhoAsked) {
   EXPECT_EQ(ask_through("missing.example.net. A"), "not aa, NXDOMAIN, @ . SOA");
   upstream_.replies["broken.example.net. A"].rcode = wire::Rcode::ServFail;
   EXPECT_EQ(ask_through("broken.example.net. A"), "not aa, SERVFAIL, EDE 22");
+}
+
+// Each name is unknown when it is asked for, and comes before the upstream's reply does.
+TEST_F(WaitingTest, AHostThatComesWhileTheUpstreamIsAskedIsAnswered) {
+  settings_.dns64 = *IpPrefix::parse("64:ff9b::/96");
+  for (const char* const type : {"A", "AAAA"})
+    for (const bool is_denied : {true, false}) {
+      const std::string name =
+          to_lower(std::string("late-") + type) + (is_denied ? "-denied" : "-alias");
+      const std::string asked = name + ".example.org. " + type;
+      EXPECT_EQ(ask(asked), "FORWARD");
+      load(
+          "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+          "metadata: { name: " +
+          name + " }\nspec: { hosts: [" + name +
+          ".example.org], addresses: [10.0.0.7, \"2001:db8::7\"], resolution: STATIC }\n");
+      publish();
+      if (!is_denied) {
+        upstream_.replies[asked] = {
+            .answer = {name + ".example.org. 60 CNAME elsewhere.example.net."}};
+        upstream_.replies["elsewhere.example.net. " + std::string(type)] = {
+            .answer = {}, .authority = {"example.net. 30 SOA ns.example.net."}};
+      }
+      upstream_.settle();
+      const std::string known = ask(asked);
+      EXPECT_EQ(summary(replies_.last), known) << "the answer to the next question";
+      EXPECT_EQ(known.find("FORWARD"), std::string::npos) << asked;
+    }
+}
+
+// RFC 6147; a reload comes between the two questions that DNS64 asks.
+TEST_F(WaitingTest, Dns64OfAReloadHoldsForQueriesThatWait) {
+  for (const bool stays : {true, false}) {
+    settings_.dns64 = *IpPrefix::parse("64:ff9b::/96");
+    handler().reconfigure(settings_);
+    const std::string name = stays ? "on.example.net." : "off.example.net.";
+    upstream_.replies[name + " AAAA"] = {.answer = {},
+                                         .authority = {"example.net. 30 SOA ns.example.net."}};
+    upstream_.replies[name + " A"] = {.answer = {name + " 60 A 192.0.2.33"}};
+    EXPECT_EQ(ask(name + " AAAA"), "FORWARD");
+    upstream_.settle_one();
+    ASSERT_EQ(upstream_.asked.back(), name + " A");
+    if (!stays) {
+      settings_.dns64.reset();
+      handler().reconfigure(settings_);
+    }
+    upstream_.settle();
+    EXPECT_EQ(summary(replies_.last), stays ? "not aa, " + name + " 30 AAAA 64:ff9b::c000:221"
+                                            : "not aa, @ example.net. SOA");
+  }
 }
 
 TEST_F(WaitingTest, CachedAnswerNeedsNoWait) {
