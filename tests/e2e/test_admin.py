@@ -150,16 +150,16 @@ def post(daemon, path):
 
 def test_changes_the_log_level_until_the_next_reload(workspace):
     daemon = workspace.daemon(admin_with_token(workspace))
-    assert json.loads(daemon.get("/log/level")[1]) == {"level": "info"}
+    assert daemon.get_json("/log/level") == {"level": "info"}
     status, text = post(daemon, "/log/level?level=debug")
     assert (status, json.loads(text)) == (200, {"level": "debug"})
-    assert json.loads(daemon.get("/log/level")[1]) == {"level": "debug"}
+    assert daemon.get_json("/log/level") == {"level": "debug"}
     daemon.wait_for_log("log level changed from=info to=debug")
     for bad in ("", "?level=", "?level=loud"):
         status, text = post(daemon, "/log/level" + bad)
         assert status == 400 and "trace" in json.loads(text)["error"]
     daemon.reload()
-    eventually(lambda: json.loads(daemon.get("/log/level")[1]) == {"level": "info"})
+    eventually(lambda: daemon.get_json("/log/level") == {"level": "info"})
 
 
 def test_flushes_the_cache_by_name_and_by_zone(workspace):
@@ -187,7 +187,7 @@ def test_flushes_the_cache_by_name_and_by_zone(workspace):
 
 def test_shows_the_upstreams(daemon):
     daemon.ask("www.example.org.")
-    (upstream,) = json.loads(daemon.get("/upstreams")[1])
+    (upstream,) = daemon.get_json("/upstreams")
     assert upstream["server"] == daemon.config["upstream"]["servers"][0]
     assert upstream["health"] == "up"
     assert upstream["queries"] >= 1 and upstream["answers"] >= 1
@@ -203,7 +203,7 @@ def test_shows_the_names_that_are_kept_resolved(workspace):
     assert sorted(daemon.ask("db.example.org.").addresses()) == ["192.0.2.1", "192.0.2.9"]
 
     def ipv4():
-        (name,) = json.loads(daemon.get("/resolver")[1])
+        (name,) = daemon.get_json("/resolver")
         assert (name["host"], name["state"]) == ("a.example.test", "resolved")
         return next(family for family in name["families"] if family["family"] == "ipv4")
 
@@ -264,7 +264,7 @@ def test_moves_as_soon_as_the_other_program_has_gone(daemon):
 
     def has_moved():
         try:
-            return json.loads(daemon.get("/readyz")[1]) == {"ready": True, "reasons": []}
+            return daemon.get_json("/readyz") == {"ready": True, "reasons": []}
         except urllib.error.URLError:
             return False
 

@@ -216,7 +216,7 @@ def test_the_token_allows_changes_over_tcp(workspace):
         for headers in ({}, {"Authorization": good}):
             status, text = post(path, **headers)
             assert status == 403 and "admin.token_file" in text
-    assert json.loads(daemon.get("/log/level")[1]) == {"level": "info"}
+    assert daemon.get_json("/log/level") == {"level": "info"}
     daemon.write_config({**daemon.config, "admin": {"listen": address, "token_file": str(token)}})
     daemon.reload()
     eventually(lambda: post("/cache/flush?zone=.", Authorization=good)[0] == 200)
@@ -226,7 +226,7 @@ def test_the_token_allows_changes_over_tcp(workspace):
         assert post("/log/level?level=info", **headers)[0] == 401, headers
     # A page from elsewhere does not get so far, token or not.
     assert post("/log/level?level=info", Authorization=good, Origin="http://example.org")[0] == 403
-    assert json.loads(daemon.get("/log/level")[1]) == {"level": "debug"}
+    assert daemon.get_json("/log/level") == {"level": "debug"}
     assert "0123456789abcdef" not in daemon.get("/config")[1] + daemon.get("/")[1] + daemon.process.log_tail(500)
 
 

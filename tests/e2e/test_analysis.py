@@ -171,7 +171,7 @@ def test_the_daemon_shows_findings_and_follows_changes(workspace):
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
 
     def shown():
-        return [finding for finding in json.loads(daemon.get("/registry/findings")[1])
+        return [finding for finding in daemon.get_json("/registry/findings")
                 if finding["id"] not in OF_ONE_OBJECT]
 
     eventually(lambda: [finding["id"] for finding in shown()] == ["host-claimed-twice"], 10)
@@ -189,7 +189,7 @@ def test_the_daemon_and_check_write_a_finding_about_one_object_alike(workspace):
     invalid = entry("api", "shop", "api..example.org", "10.0.0.7")
     workspace.write("a.yaml", invalid, entry("web", "shop", "web.example.org", "10.0.0.8"))
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
-    shown = json.loads(daemon.get("/registry/findings")[1])
+    shown = daemon.get_json("/registry/findings")
     assert [finding["id"] for finding in shown] == ["invalid-resource"]
     report = json.loads(run_tool("check", "--format", "json", workspace.resources / "a.yaml").stdout)
     assert shown == report["findings"]

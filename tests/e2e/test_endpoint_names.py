@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Endpoint names: over TLS, in a circle, without an address, and a name of the mesh that never stays the same."""
 
-import json
 import pathlib
 import random
 import re
@@ -39,7 +38,7 @@ def virtual(ns, host, address):
 
 
 def resolver_page(daemon):
-    return {name["host"]: name for name in json.loads(daemon.get("/resolver")[1])}
+    return {name["host"]: name for name in daemon.get_json("/resolver")}
 
 
 def test_names_are_looked_up_over_tls_where_all_servers_use_it(workspace):
@@ -238,7 +237,7 @@ def test_the_endpoints_of_an_alias_with_ports_are_its_targets_addresses(workspac
     daemon = workspace.daemon({"admin": admin()}, upstreams=[upstream])
 
     def endpoints_of(name):
-        page = json.loads(daemon.get(f"/registry/endpoints?host={name}.default.svc.cluster.local")[1])
+        page = daemon.get_json(f"/registry/endpoints?host={name}.default.svc.cluster.local")
         return [endpoint["address"] for service in page for endpoint in service["endpoints"]]
 
     eventually(lambda: endpoints_of("outside") == ["192.0.2.1"], 5)

@@ -150,13 +150,13 @@ def test_a_faulty_name_is_refused_by_itself(mesh):
     assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
     assert daemon.ask("x.wild.example.org.").addresses() == []
     assert mesh.source(daemon)["refused"] == 2
-    findings = json.loads(daemon.get("/registry/findings")[1])
+    findings = daemon.get_json("/registry/findings")
     assert {(f["object"], f["field"]) for f in findings} == {
         ("api.example.org", "ips[0]"), ("api.example.org", "ips"), ("a_b.example.org", "")}
     assert istiod.requests[-1].error is None
     istiod.push(TABLE)
     mesh.wait_for(daemon, "x.wild.example.org.", ["10.0.0.9"])
-    assert json.loads(daemon.get("/registry/findings")[1]) == []
+    assert daemon.get_json("/registry/findings") == []
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

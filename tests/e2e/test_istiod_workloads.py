@@ -186,10 +186,10 @@ def test_a_faulty_resource_is_refused_by_name_and_the_others_are_taken(mesh, kin
     source = mesh.source(daemon)
     assert (source["refused"], source["refusedPushes"]) == (1, 1)
     assert reason in source["lastError"]
-    (finding,) = json.loads(daemon.get("/registry/findings")[1])
+    (finding,) = daemon.get_json("/registry/findings")
     assert finding["object"] == name and reason in finding["message"]
     istiod.push_addresses(removed=[name])
-    eventually(lambda: json.loads(daemon.get("/registry/findings")[1]) == [])
+    eventually(lambda: daemon.get_json("/registry/findings") == [])
     assert mesh.source(daemon)["lastError"] == ""
 
 
@@ -397,7 +397,7 @@ def test_the_same_mesh_as_objects_gives_the_same_answers(mesh, workspace):
     read = workspace.daemon(mesh.config([{"files": {"path": str(folder)}}], change), upstreams=[mesh.upstream])
     eventually(lambda: mesh.source(pushed)["names"] == len(made.addresses) and read.get("/readyz")[0] == 200, 20)
     for daemon in (pushed, read):
-        assert json.loads(daemon.get("/registry/findings")[1]) == []
+        assert daemon.get_json("/registry/findings") == []
     known = 0
     for _ in range(fewer(10_000)):
         question = made.question()

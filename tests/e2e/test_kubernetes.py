@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes API as a source: what is in the API is in the answers, whatever becomes of the API."""
 
-import json
 import re
 import time
 
@@ -140,7 +139,7 @@ def test_pods_that_server_allow_refuses_are_said(cluster):
     reason = "server.allow: refuses the queries of 2 Pods; one of them: Pod shop/"
 
     def degraded():
-        return json.loads(daemon.get("/readyz")[1]).get("degraded", [])
+        return daemon.get_json("/readyz").get("degraded", [])
     eventually(lambda: any(text.startswith(reason) and "; add 203.0.113.0/24, " in text for text in degraded()), RECOVERY)
     daemon.wait_for_log("WARN server.allow refuses Pods reason=")
     daemon.write_config(merge(daemon.config, {"server": {"allow": ["127.0.0.0/8", "10.0.0.0/8", "203.0.113.0/24"]}}))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Istio's MeshConfig from the Kubernetes API and from files: what it changes, who says so, and what a missing permission costs."""
 
-import json
 import re
 
 import pytest
@@ -38,7 +37,7 @@ def reconfigure(daemon, change):
 
 
 def in_force(daemon, key):
-    value = json.loads(daemon.get("/config")[1])["in_force"]["mesh." + key]
+    value = daemon.get_json("/config")["in_force"]["mesh." + key]
     return value["value"], value["from"]
 
 

@@ -86,7 +86,7 @@ class Scraped:
         return dict(pair for (pair,) in certificate["subject"])["commonName"]
 
     def degraded(self):
-        return json.loads(self.daemon.get("/readyz")[1]).get("degraded", [])
+        return self.daemon.get_json("/readyz").get("degraded", [])
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_lists_all_fields(start):
                          endpoints=[{"address": "10.0.0.1", "ports": {"http": 8080}, "labels": {"app": "a"},
                                      "network": "net-1", "locality": "region/zone", "serviceAccount": "first"},
                                     {"address": "10.0.0.2"}]))
-    [service] = json.loads(daemon.get("/registry/services")[1])
+    [service] = daemon.get_json("/registry/services")
     assert service == {
         "hostname": "first.example.org", "address": "240.0.0.1", "addresses": ["240.0.0.1"], "clusterVIPs": {},
         "ports": [{"name": "http", "port": 80, "protocol": "HTTP"}], "serviceAccounts": ["first"],
@@ -136,7 +136,7 @@ def test_lists_all_fields(start):
         "answer": "vips", "creationTime": None,
         "attributes": {"name": "first", "namespace": "shop", "uid": "istio://shop/services/first",
                        "provider": "ServiceEntry", "exportTo": ["shop"]}}
-    [of_service] = json.loads(daemon.get("/registry/endpoints")[1])
+    [of_service] = daemon.get_json("/registry/endpoints")
     first, second = of_service["endpoints"]
     assert first == {
         "family": "TCP", "address": "10.0.0.1", "port": 8080, "servicePortName": "http", "ready": True,
@@ -147,7 +147,7 @@ def test_lists_all_fields(start):
 
 def test_filters_by_namespace_and_host(start, workspace, watch):
     daemon = start(entry("first", "240.0.0.1"), entry("second", "240.0.0.2", "office"))
-    assert [service["hostname"] for service in json.loads(daemon.get("/registry/services?namespace=office")[1])] == \
+    assert [service["hostname"] for service in daemon.get_json("/registry/services?namespace=office")] == \
         ["second.example.org"]
     office = watch(daemon, "/registry/services?watch&namespace=office")
     first = watch(daemon, "/registry/endpoints?watch=1&host=first.example.org")
@@ -188,7 +188,7 @@ def test_tells_what_answers_show(start, workspace, watch):
     for number in range(2, 22):
         workspace.write("resources.yaml", entry("first", address_of(number)))
         eventually(lambda address=address_of(number): address in str(daemon.ask("first.example.org.")), 5, 0.005)
-        [service] = json.loads(daemon.get("/registry/services?host=first.example.org")[1])
+        [service] = daemon.get_json("/registry/services?host=first.example.org")
         assert service["addresses"] == [address_of(number)]
         services.read_until(lambda event, address=address_of(number): event["object"].get("addresses") == [address])
 

@@ -2,6 +2,7 @@
 """meshdnsd as a process: its configuration, its ports, its life."""
 
 import copy
+import json
 import os
 import pathlib
 import re
@@ -89,6 +90,12 @@ class Daemon:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def get_json(self, path):
+        """The document at `path`; a busy control thread (503) fails an assertion, which `eventually` tries again."""
+        status, text = self.get(path)
+        assert status == 200, f"{path}: {status} {text}"
+        return json.loads(text)
 
     def reload(self):
         self.process.send_signal(signal.SIGHUP)

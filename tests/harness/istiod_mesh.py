@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mesh with fake istiods, and daemons of one workload that follow them."""
 
-import json
 import shlex
 
 from harness.authority import Authority
@@ -66,7 +65,7 @@ class Mesh:
 
     @staticmethod
     def source(daemon):
-        (source,) = json.loads(daemon.get("/sources")[1])
+        (source,) = daemon.get_json("/sources")
         return source
 
     @staticmethod

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small cluster that daemons follow, and what the tests of it wait for."""
 
-import json
 import threading
 import time
 
@@ -51,7 +50,7 @@ def wait_for_rcode(daemon, name, rcode, limit=RECOVERY):
 
 
 def sources(daemon):
-    (source,) = json.loads(daemon.get("/sources")[1])
+    (source,) = daemon.get_json("/sources")
     return source
 
 
