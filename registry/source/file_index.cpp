@@ -166,7 +166,7 @@ void FileIndex::find_missing(const Request& request, Outcome& outcome) {
       missing_since.reset();
       continue;
     }
-    if (!root_found_ || is_hidden(current->first)) {
+    if (is_hidden(current->first)) {
       missing_since.reset();
       // Its complaint has taken the place of its findings: it is told anew once it can be read.
       if (complaints_.contains(current->first)) current->second.hash.reset();

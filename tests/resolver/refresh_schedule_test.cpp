@@ -70,6 +70,17 @@ TEST(RefreshScheduleTest, TakesATtlThatWasLoweredForGoodAsItIs) {
   EXPECT_LT(wait_of(schedule, kStart), seconds{58});
 }
 
+// What follows a remainder is the TTL, however short: it may have been lowered again.
+TEST(RefreshScheduleTest, TakesAnyTtlAfterARemainderAsItIs) {
+  for (const seconds ttl : {seconds{600}, seconds{60}, seconds{10}, seconds{1}}) {
+    RefreshSchedule schedule(kStart);
+    schedule.on_answer(kStart, seconds{3'600}, kPolicy, 0.5);
+    schedule.on_answer(kStart, seconds{60}, kPolicy, 0.5);
+    schedule.on_answer(kStart, ttl, kPolicy, 0.5);
+    EXPECT_LT(wait_of(schedule, kStart), ttl) << ttl.count();
+  }
+}
+
 TEST(RefreshScheduleTest, BacksOffExponentiallyUpToTheBound) {
   const milliseconds expected[] = {milliseconds{1'000},  milliseconds{2'000},  milliseconds{4'000},
                                    milliseconds{8'000},  milliseconds{16'000}, milliseconds{30'000},

@@ -94,6 +94,20 @@ TEST_F(WatchedNamesTest, AsksForBothFamiliesOnceAndTellsOnce) {
   EXPECT_THAT(take_events(), testing::ElementsAre("db.example.org resolved 192.0.2.1 2001:db8::1"));
 }
 
+TEST_F(WatchedNamesTest, HasNoMoreLookupsInFlightThanItsLimit) {
+  policy_.max_in_flight = 5;
+  WatchedNames names(policy_, 1);
+  for (int i = 0; i < 20; ++i) names.watch("n" + std::to_string(i) + ".example.org", "shop", now_);
+  std::vector<DueLookup> in_flight = names.take_due(now_);
+  for (int ended = 0; ended < 35; ++ended) {
+    ASSERT_THAT(in_flight, SizeIs(5));
+    EXPECT_THAT(names.take_due(now_), IsEmpty());
+    names.finish(in_flight.front().id, addresses({"192.0.2.1"}), now_);
+    in_flight.erase(in_flight.begin());
+    for (const DueLookup& due : names.take_due(now_)) in_flight.push_back(due);
+  }
+}
+
 TEST_F(WatchedNamesTest, WatchingTwiceIsWatchingOnce) {
   EXPECT_TRUE(names_.watch("db.example.org", "shop", now_));
   EXPECT_TRUE(names_.watch("db.example.org", "shop", now_));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 #include <set>
 
 #include "registry/snapshot/stored_resource.hpp"
@@ -480,6 +481,70 @@ TEST_F(HostileObjectTest, AreAllCountedAndNotAllTold) {
   EXPECT_EQ(findings.back().message, "and 100 more objects that are refused");
 }
 
+// Objects become faulty and sound again, in a watch and in lists that lack some of them.
+TEST_F(HostileObjectTest, AreCountedAndToldAsTheyAreOverRandomHistories) {
+  std::mt19937 random(11);
+  const auto pick = [&](std::size_t bound) { return random() % bound; };
+  std::map<std::string, std::size_t> forms;  // of the objects that the server has
+  int version = 200;
+  // Sound, sound with a warning, and two that are refused.
+  const auto print = [&](const std::string& name, std::size_t form) {
+    const std::string rests[] = {R"(,"spec":{"clusterIP":"10.96.0.1"})",
+                                 R"(,"spec":{"clusterIP":"10.96.0.1","trafficDistribution":"X"})",
+                                 R"(,"spec":{"clusterIP":"10.0.0.300"})",
+                                 R"(,"spec":)" + nested(100)};
+    return object(name, ++version, rests[form]);
+  };
+  begin_anew();
+  list(kServices);
+  for (int step = 0; step < 300; ++step) {
+    const std::string name = "s" + std::to_string(pick(5));
+    const auto known = forms.find(name);
+    int batches = sink_.batches;
+    bool is_news = true;
+    if (pick(8) == 0 && !forms.empty()) {
+      transport_.send(kServices, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
+      // An empty list would have to be confirmed.
+      const std::string kept = forms.begin()->first;
+      std::erase_if(forms, [&](const auto& item) { return item.first != kept && pick(3) == 0; });
+      std::string events;
+      for (auto& [other, form] : forms) {
+        if (pick(3) == 0) form = pick(4);
+        events += event("ADDED", print(other, form));
+      }
+      version += 1'000;
+      for (int i = 0; i < 1'000 && transport_.find(kServices) == nullptr; ++i) pass();
+      ASSERT_TRUE(transport_.begin(kServices));
+      transport_.send(kServices,
+                      events + R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":")" +
+                          std::to_string(version) +
+                          R"(","annotations":{"k8s.io/initial-events-end":"true"}}}})");
+    } else if (pick(4) == 0) {
+      if (known == forms.end()) continue;
+      transport_.send(kServices, event("DELETED", print(name, known->second)));
+      forms.erase(known);
+    } else {
+      const std::size_t form = pick(4);
+      is_news = form < 2 || known == forms.end() || known->second != form;
+      forms[name] = form;
+      transport_.send(kServices,
+                      event(known == forms.end() ? "ADDED" : "MODIFIED", print(name, form)));
+    }
+    pass();
+    SCOPED_TRACE("step " + std::to_string(step));
+    const auto refused = [](const auto& item) { return item.second >= 2; };
+    ASSERT_EQ(services().refused, static_cast<std::size_t>(std::ranges::count_if(forms, refused)));
+    std::multiset<std::string> told;
+    for (const Finding& finding : sink_.findings["kubernetes:t/services"])
+      told.insert(finding.object);
+    std::multiset<std::string> expected;
+    for (const auto& [other, form] : forms)
+      if (form > 0) expected.insert("shop/" + other);
+    ASSERT_EQ(told, expected);
+    ASSERT_EQ(sink_.batches > batches, is_news) << "equal findings are told once";
+  }
+}
+
 TEST_F(HostileObjectTest, WithoutAVersionDoesNotMoveTheWatch) {
   sync();
   transport_.send(kServices, event("ADDED", R"({"metadata":{"name":"bad","namespace":"shop"}})"));
@@ -505,6 +570,35 @@ TEST_F(ClusterSourceTest, ServesOnWithoutWhatMayNotBeRead) {
               HasSubstr("grant list and watch of endpointslices.discovery.k8s.io in the "
                         "ClusterRole"));
   EXPECT_THAT(source_->status().last_error, HasSubstr("forbidden"));
+}
+
+TEST_F(ClusterSourceTest, SaysThatACollectionMayNotBeReadAsLongAsThatIsSo) {
+  sync();
+  const auto& findings = sink_.findings["kubernetes:t/namespaces"];
+  const auto wait_for_request = [&] {
+    for (int i = 0; i < 1'000 && transport_.find(kNamespaces) == nullptr; ++i) pass(1'000);
+  };
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    transport_.end(kNamespaces, fail("reset"));
+    for (int tenths = 0; tenths < 150; ++tenths) {
+      transport_.answer(kNamespaces, 403, R"({"kind":"Status","code":403})");
+      pass(100);
+      if (tenths == 30) EXPECT_THAT(findings, IsEmpty()) << "the server may be starting";
+    }
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_THAT(findings[0].message, HasSubstr("may not be read"));
+    wait_for_request();
+    if (round == 1) {
+      transport_.answer(kNamespaces, 500, R"({"kind":"Status","code":500})");
+      pass(100);
+      EXPECT_THAT(findings, IsEmpty()) << "it is not the right that is missing";
+      wait_for_request();
+    }
+    list(kNamespaces);
+    pass(100);
+    EXPECT_THAT(findings, IsEmpty());
+  }
 }
 
 TEST_F(ClusterSourceTest, SaysNothingOfRefusalsWhileAServerStarts) {
