@@ -107,10 +107,7 @@ void StateKeeper::tick(Time now) {
 bool StateKeeper::is_time_to_write(Time now) {
   const Version current = version();
   const bool stands_still = std::exchange(seen_, current) == current;
-  if (current == saved_) {
-    unsaved_since_ = Time::max();
-    return false;
-  }
+  if (current == saved_) return false;
   unsaved_since_ = std::min(unsaved_since_, now);
   return stands_still || now - unsaved_since_ >= kLongestDelay;
 }

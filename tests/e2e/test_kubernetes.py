@@ -142,6 +142,11 @@ def test_pods_that_server_allow_refuses_are_said(cluster):
         return daemon.get_json("/readyz").get("degraded", [])
     eventually(lambda: any(text.startswith(reason) and "; add 203.0.113.0/24, " in text for text in degraded()), RECOVERY)
     daemon.wait_for_log("WARN server.allow refuses Pods reason=")
+    # Each of these takes another look.
+    for count in (3, 4):
+        cluster.api.put(pod(f"pod-{count}", f"203.0.113.20{count}"))
+        eventually(lambda count=count: f"refuses the queries of {count} Pods" in "".join(degraded()), RECOVERY)
+    assert len([line for line in daemon.process.log_lines() if "server.allow refuses Pods" in line]) == 1
     daemon.write_config(merge(daemon.config, {"server": {"allow": ["127.0.0.0/8", "10.0.0.0/8", "203.0.113.0/24"]}}))
     daemon.reload()
     eventually(lambda: degraded() == [], RECOVERY)

@@ -6,6 +6,7 @@ import shutil
 
 import dns.edns
 
+from harness.daemon import merge
 from harness.ports import free_port
 from harness.preset import ONE_THREAD
 from harness.waiting import eventually
@@ -92,3 +93,16 @@ def test_objects_that_are_refused_are_told(workspace):
     eventually(lambda: "in resources (/registry/findings); the first: " in degraded(daemon) and "bad" in degraded(daemon))
     (workspace.resources / "bad.yaml").unlink()
     eventually(lambda: degraded(daemon) == "")
+
+
+def test_a_kernel_without_maps_degrades_only_a_daemon_that_wants_them(workspace):
+    def kernel(mode, hosts):
+        # The hosts file shows that there was another look.
+        return {"server": {"kernel_answers": mode, "kernel_maps": str(workspace.path / "maps")},
+                "hosts": {"file": str(workspace.path / hosts)}}
+    daemon = workspace.daemon({**admin(), **kernel("auto", "a")})
+    for mode, hosts in (("auto", "a"), ("on", "b"), ("auto", "c")):
+        daemon.write_config(merge(daemon.config, kernel(mode, hosts)))
+        daemon.reload()
+        eventually(lambda hosts=hosts: f"cannot read {workspace.path / hosts}" in degraded(daemon), 5)
+        assert ("kernel answers: " in degraded(daemon)) == (mode == "on")

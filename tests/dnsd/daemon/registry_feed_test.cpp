@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <uv.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace meshdns::dnsd {
@@ -141,6 +144,112 @@ TEST_F(RegistryFeedTest, KnowsTheOriginsThatAreKeptBecauseTheyAreBroken) {
   deliver("files", true, {broken});
   feed_.set_sources({"cluster"});
   EXPECT_THAT(feed_.held_origins(), IsEmpty());
+}
+
+TEST_F(RegistryFeedTest, ASourceWhoseCommitWasInterruptedIsNotRead) {
+  deliver("files", true, {});
+  ASSERT_TRUE(feed_.is_complete("files"));
+  registry_.set_interrupt([] { return true; });
+  OriginChange large = change("b.yaml", Effect::Replace);
+  for (int i = 0; i < 5'000; ++i) large.resources.push_back({ns("n" + std::to_string(i)), 1});
+  deliver("cluster", true, {large});
+  EXPECT_TRUE(feed_.is_interrupted());
+  EXPECT_FALSE(feed_.is_complete("cluster"));
+  EXPECT_TRUE(feed_.is_complete("files"));
+}
+
+TEST_F(RegistryFeedTest, LacksEndpointsWhileASourceDoes) {
+  const auto deliver_without = [&](const std::string& source, bool lacks_endpoints) {
+    registry::SourceBatch batch;
+    batch.source = source;
+    batch.lacks_endpoints = lacks_endpoints;
+    feed_.apply(std::move(batch));
+    return feed_.lacks_endpoints();
+  };
+  EXPECT_FALSE(deliver_without("cluster", false));
+  EXPECT_TRUE(deliver_without("cluster", true));
+  EXPECT_TRUE(deliver_without("files", true));
+  EXPECT_TRUE(deliver_without("cluster", false));
+  EXPECT_FALSE(deliver_without("files", false));
+  EXPECT_TRUE(deliver_without("files", true));
+  feed_.set_sources({"cluster"});
+  EXPECT_FALSE(feed_.lacks_endpoints());
+}
+
+// A file is told whenever it was read; an object of a collection, once.
+TEST_F(RegistryFeedTest, CountsErrorsAndWarnings) {
+  using registry::Severity;
+  const auto deliver_with = [&](Effect effect, std::vector<Severity> severities) {
+    OriginChange found = change("a.yaml", effect);
+    for (const Severity severity : severities) {
+      registry::Finding& finding = found.findings.emplace_back();
+      finding.severity = severity;
+      finding.object = "shop/x" + std::to_string(found.findings.size());
+    }
+    deliver("files", true, {std::move(found)});
+    return std::pair(feed_.counters().errors, feed_.counters().warnings);
+  };
+  using Counts = std::pair<std::uint64_t, std::uint64_t>;
+  EXPECT_EQ(deliver_with(Effect::Update, {Severity::Note}), Counts(0, 0));
+  EXPECT_EQ(deliver_with(Effect::Update, {Severity::Note, Severity::Warning}), Counts(0, 1));
+  EXPECT_EQ(deliver_with(Effect::Update, {Severity::Note, Severity::Warning}), Counts(0, 1));
+  EXPECT_EQ(deliver_with(Effect::Update, {Severity::Error, Severity::Warning}), Counts(1, 1));
+  EXPECT_EQ(deliver_with(Effect::Replace, {Severity::Error, Severity::Warning, Severity::Note}),
+            Counts(2, 2));
+  EXPECT_EQ(deliver_with(Effect::Replace, {Severity::Error, Severity::Note}), Counts(3, 2));
+  EXPECT_EQ(feed_.findings().at("a.yaml").size(), 2U);
+  deliver_with(Effect::Replace, {});
+  EXPECT_THAT(feed_.findings(), IsEmpty());
+}
+
+struct EndlessLookups final : resolver::Lookups {
+  std::unique_ptr<resolver::Lookup> start(const std::string&, const std::string&, resolver::Family,
+                                          resolver::LookupCallback) override {
+    return std::make_unique<resolver::Lookup>();
+  }
+};
+
+TEST_F(RegistryFeedTest, LooksUpTheNamesThatHostsUseAndNoOthers) {
+  uv_loop_t loop;
+  uv_loop_init(&loop);
+  EndlessLookups lookups;
+  {
+    resolver::NameResolver resolver(
+        &loop, lookups, {}, [] { return resolver::TimePoint(); }, feed_);
+    feed_.set_resolver(&resolver);
+    const auto entry = [](const std::string& name, const std::vector<std::string>& endpoints) {
+      registry::ServiceEntry object;
+      object.meta.name = name;
+      object.meta.ns = "shop";
+      object.hosts = {name + ".example.org"};
+      object.resolution = registry::Resolution::Dns;
+      for (const std::string& endpoint : endpoints)
+        object.endpoints.emplace_back().address = endpoint;
+      return registry::ParsedResource{object, 1};
+    };
+    const auto looked_up = [&] {
+      std::vector<std::string> names;
+      for (const auto& known : resolver.status()) names.push_back(known.ns + " " + known.name.host);
+      return names;
+    };
+    OriginChange both = change("a.yaml", Effect::Replace);
+    both.resources.push_back(entry("api", {"a.example.net", "b.example.net"}));
+    both.resources.push_back(entry("web", {"b.example.net", "c.example.net"}));
+    deliver("files", true, {both});
+    EXPECT_THAT(looked_up(),
+                ElementsAre("shop a.example.net", "shop b.example.net", "shop c.example.net"));
+    OriginChange changed = change("a.yaml", Effect::Replace);
+    changed.resources.push_back(entry("api", {"a.example.net", "d.example.net"}));
+    changed.resources.push_back(entry("web", {"b.example.net", "192.0.2.1"}));
+    deliver("files", true, {changed});
+    EXPECT_THAT(looked_up(),
+                ElementsAre("shop a.example.net", "shop b.example.net", "shop d.example.net"));
+    deliver("files", true, {change("a.yaml", Effect::Remove)});
+    EXPECT_THAT(looked_up(), IsEmpty());
+    feed_.set_resolver(nullptr);
+  }
+  uv_run(&loop, UV_RUN_DEFAULT);
+  EXPECT_EQ(uv_loop_close(&loop), 0);
 }
 
 }  // namespace
