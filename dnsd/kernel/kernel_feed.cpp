@@ -181,7 +181,7 @@ bool KernelFeed::fill(const KernelAnswer& answer, meshdns_answer& entry) const {
 }
 
 bool KernelFeed::offer(const AnswerSlots::Moment& moment, const KernelAnswer& answer) const {
-  if (!moment.is_usable() || answer.query.qname_size > MESHDNS_MAX_NAME) return false;
+  if (answer.query.qname_size > MESHDNS_MAX_NAME) return false;
   meshdns_answer entry{};
   Dependencies dependencies;
   if (!slots_.add_names(answer.reads, answer.cluster_domain, dependencies)) return false;

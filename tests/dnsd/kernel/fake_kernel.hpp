@@ -65,6 +65,7 @@ class FakeKernel final : public KernelStore {
   std::size_t answered = 0;
   std::uint64_t ahead_ns = 0;  // of the daemon's clock
   std::size_t entries() const { return answers_.size(); }
+  void clear() { answers_.clear(); }
 
  private:
   std::uint64_t now_ns() const {
