@@ -80,6 +80,11 @@ class EchoSink : public QuerySink {
     if (newest_first) std::reverse(held_.begin(), held_.end());
     for (const auto& [reply_to, reply] : std::exchange(held_, {})) send(reply_to, reply);
   }
+  void release_one() {
+    const auto [reply_to, reply] = std::move(held_.front());
+    held_.erase(held_.begin());
+    send(reply_to, reply);
+  }
 
   std::vector<Client> clients() const {
     const std::scoped_lock lock(mutex_);
@@ -261,6 +266,11 @@ class TcpClient {
   bool send(const std::string& message) { return write(framed(message)); }
   void end_of_queries() { ::shutdown(fd_.get(), SHUT_WR); }
   void close() { fd_.reset(); }
+  void reset() {
+    const linger at_once{1, 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close();
+  }
 
   // The next message; nullopt at the end of the connection (or when none comes).
   std::optional<std::string> receive(int timeout_ms = kPatienceMs) {

@@ -216,17 +216,69 @@ TEST(TcpTest, ShortensTheIdleTimeoutWhenNearlyFull) {
   EXPECT_EQ(server.budget->open(), 8u);
 }
 
+// A short query is kept in front of the next read, a long one in a buffer of its own.
 TEST(TcpTest, GivesUpOnQueriesThatDoNotEnd) {
   TcpLimits limits;
   limits.message_timeout = milliseconds(400);
   Serving server({"127.0.0.1:0"}, 1, limits);
-  TcpClient dripping(server.address());
-  const std::string query = TcpClient::framed(query_of(1, std::string(3000, 'x')));
-  for (std::size_t i = 0; i < query.size(); ++i) {
-    if (!dripping.write(query.substr(i, 1))) break;
-    if (dripping.is_ended(5)) break;
+  for (const std::size_t size : {1'500u, 3'000u}) {
+    TcpClient dripping(server.address());
+    const std::string query = TcpClient::framed(query_of(1, std::string(size, 'x')));
+    bool is_ended = false;
+    for (std::size_t i = 0; i < query.size() && !is_ended; ++i)
+      is_ended = !dripping.write(query.substr(i, 1)) || dripping.is_ended(2);
+    EXPECT_TRUE(is_ended) << size;
   }
-  EXPECT_TRUE(server.wait_for(&WorkerCounters::tcp_closed_slow_query, 1));
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_closed_slow_query), 2u);
+}
+
+TEST(TcpTest, WaitsForTheRestOfAQueryBeyondTheIdleTimeout) {
+  Serving server({"127.0.0.1:0"});
+  TcpClient idle(server.address());
+  const std::string query = TcpClient::framed(query_of(1));
+  for (const std::size_t cut : {std::size_t{1}, query.size() - 1}) {
+    TcpClient slow(server.address());
+    ASSERT_TRUE(slow.write(query.substr(0, cut)));
+    // The server has read the first part when it has answered somebody who came after it.
+    TcpClient later(server.address());
+    ASSERT_TRUE(later.ask(query_of(3)).has_value());
+    TcpLimits limits;
+    limits.idle_timeout = milliseconds(1);
+    server.budget->set_limits(limits);
+    EXPECT_TRUE(later.is_ended());
+    server.wait_for(&WorkerCounters::heartbeat, server.sum(&WorkerCounters::heartbeat) + 1);
+    ASSERT_TRUE(slow.write(query.substr(cut)));
+    const auto reply = slow.receive();
+    ASSERT_TRUE(reply.has_value()) << cut;
+    EXPECT_EQ(id_of(*reply), 1u);
+    server.budget->set_limits(TcpLimits());
+    server.wait_for(&WorkerCounters::heartbeat, server.sum(&WorkerCounters::heartbeat) + 1);
+  }
+}
+
+// The place of a connection is used again.
+TEST(TcpTest, GivesNoReplyToAnotherConnectionThanAsked) {
+  Serving server({"127.0.0.1:0"});
+  for (unsigned id = 1; id <= 3; ++id) {
+    TcpClient first(server.address());
+    ASSERT_TRUE(first.send(query_of(id, "H")));
+    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2 * id - 1));
+    first.reset();
+    for (int waited = 0; waited < kPatienceMs && server.budget->open() > 0; ++waited)
+      ::poll(nullptr, 0, 1);
+    ASSERT_EQ(server.budget->open(), 0u);
+    TcpClient second(server.address());
+    ASSERT_TRUE(second.send(query_of(100 + id, "H")));
+    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2 * id));
+    server.on_worker(0, [&] { server.sinks[0]->release(); });
+    const auto reply = second.receive();
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(id_of(*reply), 100 + id);
+    EXPECT_FALSE(second.receive(10).has_value());
+    second.reset();
+    for (int waited = 0; waited < kPatienceMs && server.budget->open() > 0; ++waited)
+      ::poll(nullptr, 0, 1);
+  }
 }
 
 TEST(TcpTest, StopsReadingFromWhoDoesNotReadAndGivesUpOnThem) {
@@ -258,6 +310,28 @@ TEST(TcpTest, HoldsAQuarterMegabyteOfLateRepliesAndNoMore) {
   EXPECT_EQ(server.sum(&WorkerCounters::tcp_closed_slow_reader), 1u);
   EXPECT_LE(server.sum(&WorkerCounters::tcp_replies), 6u);
   EXPECT_EQ(server.sum(&WorkerCounters::tcp_held), 0u);
+}
+
+// Late replies go on coming meanwhile.
+TEST(TcpTest, GivesUpOnWhoDoesNotReadThoughMoreRepliesCome) {
+  TcpLimits limits;
+  limits.write_timeout = milliseconds(400);
+  Serving server({"127.0.0.1:0"}, 1, limits);
+  TcpClient client(server.address(), 4096);
+  constexpr std::size_t kLate = 90;
+  for (unsigned id = 0; id < kLate; ++id) ASSERT_TRUE(client.send(query_of(id, "H")));
+  for (std::uint64_t sent = kLate; server.sum(&WorkerCounters::tcp_held) == 0;) {
+    ASSERT_TRUE(client.send(query_of(100, "B9000")));
+    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, ++sent));
+    server.on_worker(0, [] {});  // it has written what it could
+  }
+  std::size_t left = kLate;
+  for (; left > 0 && server.sum(&WorkerCounters::tcp_closed_slow_reader) == 0; --left) {
+    server.on_worker(0, [&] { server.sinks[0]->release_one(); });
+    ::poll(nullptr, 0, 30);
+  }
+  EXPECT_GT(left, 0u);
+  EXPECT_EQ(server.sum(&WorkerCounters::tcp_closed_slow_reader), 1u);
 }
 
 // Stalled connections, each with more to hold than it may.

@@ -91,6 +91,23 @@ TEST(WorkerTest, WaitsForTheFirstQueryOfAConnectionBeforeItEnds) {
   server.workers[0]->join();
 }
 
+// Another process serves the address, so that there is no hurry.  A machine that stands still for
+// kIdleGrace proves nothing.
+TEST(WorkerTest, LetsAConnectionAskOnWhileOthersServeTheAddress) {
+  int answers = 0;
+  for (int tries = 0; tries < 5 && answers < 3; ++tries) {
+    Serving server({"127.0.0.1:0"});
+    TcpClient client(server.address());
+    ASSERT_TRUE(client.ask(query_of(1)).has_value());
+    server.workers[0]->drain(milliseconds(kPatienceMs), Waiting::LeftToOthers);
+    server.on_worker(0, [] {});  // it drains now
+    for (answers = 0; answers < 3 && client.ask(query_of(2)).has_value();) ++answers;
+    EXPECT_TRUE(client.is_ended()) << "it asks no more";
+    server.workers[0]->join();
+  }
+  EXPECT_EQ(answers, 3);
+}
+
 TEST(WorkerTest, DrainsForALimitedTimeOnly) {
   Serving server({"127.0.0.1:0"});
   TcpClient tcp(server.address());
