@@ -82,7 +82,7 @@ bool Flight::launch_one() {
 std::size_t Flight::next_upstream() {
   while (pass_ < kMaxPackets) {
     for (; next_ < plan_.upstreams.size(); ++next_) {
-      if (settled_[next_] || (pass_ > 0 && !is_hopeful(next_))) continue;
+      if (pass_ > 0 && !is_hopeful(next_)) continue;
       return next_++;
     }
     next_ = 0;
@@ -257,7 +257,8 @@ void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string
 void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what) {
   if (fault == ExchangeFault::Unreachable) {
     upstream.state().note_unreachable(what);
-    if (has_rcode_) return;
+    // A server that has replied tells more.
+    if (!failure_.unreachable) return;
     failure_.ede = wire::Ede::NetworkError;
   } else {
     if (has_rcode_) return;
