@@ -243,9 +243,10 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
   const bool concerns_all = behaviour == Behaviour::Dead || behaviour == Behaviour::Slow ||
                             behaviour == Behaviour::Loss30;
   const bool has_cookies =
-      behaviour == Behaviour::BadCookie || behaviour == Behaviour::WithCookie ||
-      behaviour == Behaviour::ForgedNoCookie || behaviour == Behaviour::ForgedFormErr;
-  if (!name.ends_with("example.org") && !concerns_all)
+      behaviour == Behaviour::BadCookie || behaviour == Behaviour::BadCookieOverUdp ||
+      behaviour == Behaviour::WithCookie || behaviour == Behaviour::ForgedNoCookie ||
+      behaviour == Behaviour::ForgedFormErr;
+  if (!name.ends_with("example.org") && !concerns_all && rule == rules_.end())
     behaviour = has_cookies ? Behaviour::WithCookie : Behaviour::Answer;
 
   const wire::ResponseMessage truth = reply_to(query, "192.0.2.1", ttl);
@@ -376,6 +377,10 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
     case Behaviour::LowerCase:
       other.question_name = to_lower(other.question_name);
       return reply(other);
+    case Behaviour::UpperCase:
+      for (char& c : other.question_name)
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+      return reply(other);
     case Behaviour::FormErrOnEdns:
     case Behaviour::BareFormErrOnEdns: {
       if (!query.has_edns) return reply(truth);
@@ -438,11 +443,13 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
       return send(message, connection, address, kAfterLie);
     }
     case Behaviour::WrongCookie:
-    case Behaviour::BadCookie: {
+    case Behaviour::BadCookie:
+    case Behaviour::BadCookieOverUdp: {
       const std::string sent = received.back().cookie;
-      if (behaviour == Behaviour::BadCookie) {
+      if (behaviour == Behaviour::BadCookieOverUdp && tcp) return reply(truth);
+      if (behaviour != Behaviour::WrongCookie) {
         const std::string ours = sent.substr(0, 8) + "servercookie1234";
-        if (sent != ours) {
+        if (sent != ours || behaviour == Behaviour::BadCookieOverUdp) {
           other.answer.clear();
           other.rcode = wire::Rcode::BadVers;  // the lower bits of BADCOOKIE (23 = 1 << 4 | 7)
           Octets message = to_wire(other);

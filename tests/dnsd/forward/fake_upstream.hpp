@@ -48,6 +48,7 @@ enum class Behaviour {
   TtlZero,
   TtlTopBit,
   LowerCase,  // does not keep the case of the question
+  UpperCase,
   FormErrOnEdns,
   BareFormErrOnEdns,  // a header alone
   FormErrWithOptOnEdns,
@@ -56,12 +57,13 @@ enum class Behaviour {
   RefusedOnCookie,
   BadVersOnCookie,
   FormErr,
-  WrongCookie,     // a lie with another client cookie, then the answer
-  BadCookie,       // BADCOOKIE until its server cookie comes back
-  WithCookie,      // the answer, with a cookie over any transport
-  ForgedNoCookie,  // over UDP a lie without a cookie, the answer with one 30 ms later
-  ForgedFormErr,   // the same with a bare FORMERR in place of the lie
-  NoCookieNoTcp,   // the answer over UDP, TCP connections are cut
+  WrongCookie,       // a lie with another client cookie, then the answer
+  BadCookie,         // BADCOOKIE until its server cookie comes back
+  BadCookieOverUdp,  // BADCOOKIE to all queries over UDP, the answer over TCP
+  WithCookie,        // the answer, with a cookie over any transport
+  ForgedNoCookie,    // over UDP a lie without a cookie, the answer with one 30 ms later
+  ForgedFormErr,     // the same with a bare FORMERR in place of the lie
+  NoCookieNoTcp,     // the answer over UDP, TCP connections are cut
 };
 
 struct Received {

@@ -4,11 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <set>
 #include <thread>
 
+#include "dnsd/forward/datagram_sockets.hpp"
+#include "registry/base/descriptor_limit.hpp"
 #include "tests/dnsd/cache/messages.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
 #include "tests/dnsd/forward/forwarder_fixture.hpp"
@@ -65,6 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         Conduct{"Garbage", Behaviour::Garbage, kTruth, 0},
         Conduct{"WrongCookie", Behaviour::WrongCookie, kTruth, 0},
         Conduct{"BadCookie", Behaviour::BadCookie, kTruth, 0},
+        Conduct{"BadCookieOverUdp", Behaviour::BadCookieOverUdp, kTruth, 0},
         Conduct{"Cut", Behaviour::Cut, "SERVFAIL EDE 2", 0},
         Conduct{"CutOverUdp", Behaviour::CutOverUdp, kTruth, 0},
         Conduct{"ForgedFlood", Behaviour::ForgedFlood, kTruth, 0},
@@ -95,6 +102,8 @@ TEST_F(ForwarderTest, AsksTcpForWhatIsTruncatedAndKeepsTheConnection) {
   EXPECT_EQ(ask().outcome.message->answer_count(), 300);
   EXPECT_EQ(ask("b.example.org.").outcome.message->answer_count(), 300);
   EXPECT_EQ(upstream.connections, 1u);
+  for (const Received& each : upstream.received)
+    EXPECT_EQ(each.cookie.empty(), each.tcp) << "no forger answers over TCP";
   upstream.shut();
   upstream.open();
   EXPECT_EQ(ask("c.example.org.").outcome.message->answer_count(), 300);
@@ -239,6 +248,26 @@ TEST_F(ForwarderTest, PortsAndIdsAreUniform) {
   EXPECT_GT(ids.size(), 1'940u);
 }
 
+// RFC 5452, section 9.2.  So many queries at a time leave their sockets to later ones.
+TEST_F(ForwarderTest, UsesNoPortAgainAtWhichForgedRepliesHaveComeIn) {
+  constexpr std::size_t kNames = DatagramSockets::kFreshAtOnce / 2 + 200;
+  if (descriptor_limit() < 2 * kNames) GTEST_SKIP() << "too few file descriptors";
+  config_.timeout = std::chrono::milliseconds(20'000);
+  config_.max_in_flight = 4 * kNames;
+  const auto sockets = [] {
+    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                                 std::filesystem::directory_iterator());
+  };
+  add(Behaviour::WrongId);
+  start();
+  const auto before = sockets();
+  std::size_t answered = 0;
+  for (std::size_t i = 0; i < kNames; ++i)
+    resolve("n" + std::to_string(i) + ".example.org.", [&](const Outcome&) { ++answered; });
+  ASSERT_TRUE(loop_.run_until([&] { return answered == kNames; }));
+  EXPECT_LT(sockets(), before + 100) << "kept for other queries";
+}
+
 TEST_F(ForwarderTest, SpellsNamesInOddCaseUnlessTheUpstreamCannotKeepIt) {
   FakeUpstream& upstream = add();
   start();
@@ -256,6 +285,17 @@ TEST_F(ForwarderTest, SpellsNamesInOddCaseUnlessTheUpstreamCannotKeepIt) {
   upstream.received.clear();
   ask("again.example.org.");
   EXPECT_EQ(upstream.received.size(), 1u);
+}
+
+// Random case off: a reply in another case is somebody else's.
+TEST_F(ForwarderTest, AsksOnceInPlainCase) {
+  FakeUpstream& upstream = add(Behaviour::UpperCase);
+  config_.case_randomization = false;
+  config_.timeout = std::chrono::milliseconds(90);  // no time for a retry
+  start();
+  EXPECT_THAT(ask().text, StartsWith("SERVFAIL"));
+  EXPECT_EQ(upstream.count("www.example.org"), 1u);
+  EXPECT_EQ(upstream.received.back().spelled, wire_name("www.example.org"));
 }
 
 TEST_F(ForwarderTest, RemembersWhoDoesNotSpeakEdns) {
@@ -424,6 +464,18 @@ TEST_F(ForwarderTest, LeavesADeadUpstreamAndComesBackToIt) {
   EXPECT_EQ(dead.received.size(), 1u) << "the first in the order is asked first again";
 }
 
+// A server that has told a failure has nothing to add.
+TEST_F(ForwarderTest, AsksAServerThatHasFailedNoMore) {
+  FakeUpstream& failing = add(Behaviour::ServFail);
+  FakeUpstream& silent = add(Behaviour::Dead);
+  config_.policy = UpstreamPolicy::Sequential;
+  config_.timeout = std::chrono::milliseconds(1'000);
+  start();
+  EXPECT_THAT(ask().text, StartsWith("SERVFAIL"));
+  EXPECT_EQ(failing.count("www.example.org"), 1u);
+  EXPECT_GE(silent.count("www.example.org"), 2u);
+}
+
 // A query from shortly before the return of the upstream gets its answer.
 TEST_F(ForwarderTest, AnswersFromADownUpstreamThatReturnsInTime) {
   FakeUpstream& upstream = add(Behaviour::Dead);
@@ -457,6 +509,50 @@ TEST_F(ForwarderTest, GoesOnToTheNextOnBadRcodesAndPassesTheLast) {
     EXPECT_EQ(events_.downs, 0);
     EXPECT_EQ(status(0).health, Health::Up);
     forwarder_.reset();
+  }
+}
+
+// The outcome of two servers is the best of theirs, whichever is asked first: an answer, else a
+// failure that one has told, else our reason why a reply is not passed on, else that of a server
+// that cannot be reached.
+struct Ending {
+  Behaviour behaviour;
+  const char* outcome;
+};
+constexpr Ending kBestFirst[] = {
+    {Behaviour::Answer, "NOERROR"},
+    {Behaviour::NxDomain, "NXDOMAIN"},
+    {Behaviour::ServFail, "SERVFAIL EDE 0"},
+    {Behaviour::Refused, "REFUSED EDE 0"},
+    {Behaviour::AliasLoop, "SERVFAIL EDE 24"},
+};
+
+TEST_F(ForwarderTest, PassesTheBestOutcomeOfItsServersOn) {
+  config_.policy = UpstreamPolicy::Sequential;
+  FakeUpstream& first = add();
+  FakeUpstream& second = add();
+  start();
+  int names = 0;
+  for (std::size_t one = 0; one < std::size(kBestFirst); ++one)
+    for (std::size_t other = 0; other < std::size(kBestFirst); ++other) {
+      first.behave(kBestFirst[one].behaviour);
+      second.behave(kBestFirst[other].behaviour);
+      // Of two answers, or two failures, that of the first or the last to answer.
+      const bool is_answer = one < 2;
+      const bool are_failures = one >= 2 && one < 4 && other >= 2 && other < 4;
+      const std::size_t best = is_answer ? one : are_failures ? other : std::min(one, other);
+      const std::string name = "n" + std::to_string(++names) + ".example.org.";
+      EXPECT_THAT(ask(name).text, StartsWith(kBestFirst[best].outcome)) << one << " " << other;
+    }
+  for (FakeUpstream* const shut : {&first, &second}) {
+    FakeUpstream& open = shut == &first ? second : first;
+    shut->shut();
+    for (const Ending& ending : kBestFirst) {
+      open.behave(ending.behaviour);
+      const std::string name = "n" + std::to_string(++names) + ".example.org.";
+      EXPECT_THAT(ask(name).text, StartsWith(ending.outcome)) << (shut == &first);
+    }
+    shut->open();
   }
 }
 
@@ -625,6 +721,22 @@ TEST_F(ForwarderTest, ServesStaleWhenAllAreDeadAndFreshWhenTheyAreBack) {
   EXPECT_THAT(ask("never.example.org.").text, StartsWith("NOERROR"));
 }
 
+// While all are down, a stale answer comes at once; the question is asked all the same.
+TEST_F(ForwarderTest, RefreshesAStaleAnswerWhileAllAreDown) {
+  FakeUpstream& upstream = add();
+  upstream.ttl = 1;
+  config_.timeout = std::chrono::milliseconds(500);
+  start();
+  ask();
+  const Millis stale_at = loop_.now() + 1'000;
+  upstream.behave(Behaviour::Dead);
+  ask("other.example.org.");
+  ASSERT_TRUE(loop_.run_until([&] { return events_.downs == 1 && loop_.now() > stale_at; }));
+  const std::size_t asked = upstream.count("www.example.org");
+  EXPECT_THAT(ask().text, StartsWith("NOERROR stale"));
+  EXPECT_TRUE(loop_.run_until([&] { return upstream.count("www.example.org") > asked; }));
+}
+
 // RFC 8767, section 5: at most 1.8 s, sooner where all upstreams are found to be down.
 TEST_F(ForwarderTest, AnswersStaleLongBeforeTheTimeoutAndRefreshesInTheBackground) {
   FakeUpstream& upstream = add();
@@ -676,6 +788,46 @@ TEST_F(ForwarderTest, RejectsAtOnceWhatIsTooMuch) {
   EXPECT_TRUE(loop_.run_until([&] { return failed == 100 && other == 1; }));
   EXPECT_EQ(shared_->flights.in_flight(), 0u);
   EXPECT_EQ(forwarder_->pending(), 0u);
+}
+
+// One question of many clients, each of whom has a quarter of the places at most.
+TEST_F(ForwarderTest, LetsSoManyWaitOfOneClientAndOfAll) {
+  FakeUpstream& upstream = add();
+  upstream.ttl = 1;
+  config_.max_in_flight = 10;
+  config_.timeout = kTimeout;
+  start();
+  ask("stale.example.org.");
+  loop_.run_for(1'000);
+  for (const std::string name : {"a.example.org", "b.example.org"}) {
+    upstream.behave(name, Behaviour::Dead);
+    std::map<std::string, int> answers;
+    const auto ask_often = [&](const std::string& client, int times) {
+      for (int i = 0; i < times; ++i)
+        resolve(
+            name + ".", [&answers, client](const Outcome&) { ++answers[client]; }, client.c_str());
+      loop_.run_for(20);
+      return answers[client];
+    };
+    EXPECT_EQ(ask_often("192.0.2.1", 15), 5) << "10 wait";
+    EXPECT_EQ(ask_often("192.0.2.2", 10), 0);
+    EXPECT_EQ(ask_often("192.0.2.1", 3), 8);
+    EXPECT_EQ(ask_often("192.0.2.3", 11), 1);
+    std::string stale;
+    resolve(
+        "stale.example.org.",
+        [&](const Outcome& outcome) {
+          stale = describe("stale.example.org.", outcome, loop_.now());
+        },
+        "192.0.2.3");
+    loop_.run_for(20);
+    EXPECT_THAT(stale, StartsWith("NOERROR stale"));
+    EXPECT_EQ(ask_often("192.0.2.4", 9), 0);
+    EXPECT_EQ(ask_often("192.0.2.5", 2), 1) << "40 wait";
+    upstream.behave(name, Behaviour::Answer);
+    ASSERT_TRUE(loop_.run_until([&] { return forwarder_->pending() == 0; }));
+    EXPECT_EQ(answers["192.0.2.1"], 18);
+  }
 }
 
 TEST_F(ForwarderTest, BoundsThePacketsOfOneQuestion) {
@@ -752,6 +904,58 @@ TEST_F(ForwarderTest, PrefersTheFastest) {
   EXPECT_EQ(fast.received.size(), 20u);
 }
 
+// The time of a connection says nothing about UDP.
+TEST_F(ForwarderTest, MeasuresTheTimeOfRepliesOverUdpOnly) {
+  FakeUpstream& upstream = add(Behaviour::TruncateThenLateTcp);
+  start();
+  const auto is_idle = [&] { return status().rtt_us > 0 && status().in_flight == 0; };
+  ASSERT_TRUE(loop_.run_until(is_idle)) << "the loop check is over";
+  bool done = false;
+  resolve("www.example.org.", [&](const Outcome&) { done = true; });
+  const auto is_over_tcp = [&] {
+    return !upstream.received.empty() && upstream.received.back().tcp;
+  };
+  ASSERT_TRUE(loop_.run_until(is_over_tcp));
+  const std::uint32_t before = status().rtt_us;
+  ASSERT_TRUE(loop_.run_until([&] { return done; }));
+  EXPECT_EQ(status().rtt_us, before);
+}
+
+TEST_F(ForwarderTest, MeasuresServersThatItDoesNotAskNowAndThen) {
+  for (int i = 0; i < 3; ++i) add();
+  start();
+  const auto is_idle = [&] { return status(0).rtt_us * status(1).rtt_us * status(2).rtt_us > 0; };
+  ASSERT_TRUE(loop_.run_until(is_idle)) << "the loop checks are over";
+  const auto probes = [&] { return status(0).probes + status(1).probes + status(2).probes; };
+  const Millis begun = loop_.now();
+  for (int i = 0; i < 40; ++i) ask("n" + std::to_string(i) + ".example.org.");
+  const std::uint64_t after = probes();
+  EXPECT_GE(after, 5u) << "three loop checks, and two are measured";
+  EXPECT_LE(after, 5u + 5 * ((loop_.now() - begun) / 2'000 + 1));
+}
+
+// A server that resolves nothing answers its own names and those that it knows.
+TEST_F(ForwarderTest, JudgesAServerByWhatClientsAskItToResolve) {
+  FakeUpstream& upstream = add(Behaviour::ServFail);
+  start();
+  const std::string label = shared_->upstreams.state_of(upstream.server())->loop_label();
+  upstream.behave(label + ".loop-check.meshdns.internal", Behaviour::ServFail);
+  ASSERT_TRUE(loop_.run_until([&] { return status().servfail > 0; })) << "to the loop check";
+  int answered = 0;
+  for (std::size_t i = 0; i < 2 * kFailuresToFail; ++i) {
+    ForwardRequest request;
+    const std::string name = "n" + std::to_string(i) + ".example.org.";
+    request.question = question(name);
+    request.recursion_desired = false;
+    forwarder_->resolve(std::move(request), [&](const Outcome&) { ++answered; });
+  }
+  ASSERT_TRUE(loop_.run_until([&] { return answered == 2 * kFailuresToFail; }));
+  for (std::size_t i = 1; i < kFailuresToFail; ++i) ask("m" + std::to_string(i) + ".example.org.");
+  EXPECT_EQ(status().failing_with, "");
+  ask("last.example.org.");
+  EXPECT_EQ(status().failing_with, "SERVFAIL");
+}
+
 TEST_F(ForwarderTest, RacesAllUpstreamsWithParallel) {
   add(Behaviour::Dead);
   add(Behaviour::Slow);
@@ -779,6 +983,43 @@ TEST_F(ForwarderTest, FlightsEndAsTheyBeganWhenReconfigured) {
   EXPECT_TRUE(loop_.run_until([&] { return done; }));
   EXPECT_EQ(old.count("b.example.org"), 0u);
   EXPECT_EQ(fresh.count("www.example.org"), 0u);
+}
+
+TEST_F(ForwarderTest, AsksAServerThatStaysWithTheOptionsOfAReload) {
+  FakeUpstream& upstream = add();
+  start();
+  int names = 0;
+  const auto ask_another = [&] {
+    ask("abcdefghijklmnop" + std::to_string(++names) + ".example.org.");
+    return upstream.received.back();
+  };
+  for (const bool odd_case : {true, false, true})
+    for (const bool cookies : {true, false, true}) {
+      config_.case_randomization = odd_case;
+      config_.cookies = cookies ? UpstreamCookieMode::Auto : UpstreamCookieMode::Off;
+      forwarder_->reconfigure(config_, cache_config_);
+      const Received asked = ask_another();
+      EXPECT_EQ(asked.spelled != wire_name(asked.name), odd_case);
+      EXPECT_EQ(!asked.cookie.empty(), cookies);
+    }
+}
+
+TEST_F(ForwarderTest, TellsWhichZonesAreThoseOfLinks) {
+  add();
+  config_.zones["corp.example.org"] = config_.servers;
+  config_.zones["lab.corp.example.org"] = config_.servers;
+  config_.link_zones = {"lab.corp.example.org"};
+  start();
+  const auto is_of_link = [&](const char* name) {
+    return forwarder_->route(wire_name(name)).is_of_link;
+  };
+  EXPECT_FALSE(is_of_link("www.example.org."));
+  EXPECT_FALSE(is_of_link("www.corp.example.org."));
+  EXPECT_TRUE(is_of_link("www.lab.corp.example.org."));
+  config_.link_zones = {"corp.example.org"};
+  forwarder_->reconfigure(config_, cache_config_);
+  EXPECT_TRUE(is_of_link("www.corp.example.org."));
+  EXPECT_FALSE(is_of_link("www.lab.corp.example.org."));
 }
 
 TEST_F(ForwarderTest, AnswersEverybodyWhenClosed) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/dnsd/few_descriptors.hpp"
 #include "tests/dnsd/forward/forwarder_fixture.hpp"
 
 namespace meshdns::dnsd::test {
@@ -128,6 +129,24 @@ TEST_F(CookieForwarderTest, BelievesAnUpstreamAgainThatHasNeitherCookiesNorTcp) 
   EXPECT_LE(failures, static_cast<int>(UpstreamCookies::kMaxFailures));
   EXPECT_THAT(ask("last.example.org.").text, StartsWith("NOERROR"));
   EXPECT_EQ(events_.downs, 0);
+}
+
+// A shortage of our own, while a reply without a cookie is looked into, says nothing of cookies.
+TEST_F(CookieForwarderTest, BelievesNoForgedReplyAfterAShortageOfItsOwn) {
+  FakeUpstream& upstream = add_with_cookie();
+  upstream.behave(Behaviour::ForgedNoCookie);
+  for (unsigned i = 0; i < 2 * UpstreamCookies::kMaxFailures; ++i) {
+    const std::string name = "n" + std::to_string(i) + ".example.org";
+    bool is_answered = false;
+    resolve(name + ".", [&](const Outcome& outcome) {
+      EXPECT_EQ(outcome.message->kind(), MessageKind::Failure);
+      is_answered = true;
+    });
+    const FewDescriptors none(0);
+    ASSERT_TRUE(loop_.run_until([&] { return is_answered; }));
+  }
+  EXPECT_THAT(events_.learned, ::testing::IsEmpty());
+  EXPECT_EQ(ask("last.example.org.").text, "NOERROR [last.example.org. 300 A 192.0.2.1]");
 }
 
 // An upstream that takes a FORMERR to EDNS for an answer, after an update that went wrong.
