@@ -15,12 +15,18 @@ command_mutants() {
   finish_stages --checks
 }
 
+# test_mutants [FOLDER...]: also the faults of memory and threads, under the sanitizer that finds each.
 test_mutants() {
-  stage "mutants: build" build_mutants debug
-  stage "mutants: tests" within 2400 "$python" "$mutants_program" run "$mutants/debug" "$@"
+  local preset targets
+  for preset in debug asan-ubsan tsan; do
+    mapfile -t targets < <("$python" "$mutants_program" targets "$preset" "$@")
+    [ -n "${targets[0]}" ] || continue
+    stage "mutants, $preset: build" build_mutants "$preset" "${targets[@]}"
+    stage "mutants, $preset: tests" under_preset "$preset" 2400 "$python" "$mutants_program" run "$preset" "$mutants/$preset" "$@"
+  done
 }
 
-# build_mutants PRESET [TARGET...]: a copy of the tree that has all faults, of which the environment selects one.
+# build_mutants PRESET TARGET...: a copy of the tree that has all faults, of which the environment selects one.
 build_mutants() {
   local preset=$1 target options=()
   shift
@@ -35,5 +41,5 @@ build_mutants() {
     -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld) >/dev/null
   options=()
   for target in "$@"; do options+=(--target "$target"); done
-  within 2400 cmake --build "$mutants/$preset" --parallel "$jobs" "${options[@]}"
+  under_preset "$preset" 2400 cmake --build "$mutants/$preset" --parallel "$jobs" "${options[@]}"
 }

@@ -42,11 +42,13 @@ def test_each_text_occurs_once_and_each_fault_is_complete():
 
 def test_finds_faults_without_a_place(monkeypatch, tmp_path):
     monkeypatch.setattr(MUTANTS, "ROOT", tmp_path)
-    (tmp_path / "a.cpp").write_text("a b b abc bcd")
+    (tmp_path / "a.cpp").write_text("a b b abc bcd xf->gh")
     found = MUTANTS.problems([fault("b b", "c", seen_by="t"), fault("e", "c", seen_by="t"), fault("b ", "c", seen_by="t"),
-                              fault("abc", "c"), fault("bcd", "d", seen_by="t"), fault("abc b", "d", unseen="too slow")])
+                              fault("abc", "c"), fault("bcd", "d", seen_by="t"), fault("abc b", "d", unseen="too slow"),
+                              fault("gh", "i", seen_by="t"), fault("f->gh", "i", seen_by="t")])
     assert [problem.split(": ")[1] for problem in found] == [
         "its text occurs 0 times in a.cpp", "its text occurs 2 times in a.cpp", "misses one of seen_by and unseen",
+        "its text begins within an expression", "its text begins within an expression",
         "the texts of 'abc b' and 'bcd' overlap"]
 
 
