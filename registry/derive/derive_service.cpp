@@ -180,11 +180,10 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
                  other.first->meta.cluster == slice->meta.cluster;
         });
     if (mirrored || !is_answered(std::pair(slice, stored))) continue;
-    const bool all_ready = std::ranges::any_of(services, [&](const auto& service) {
-      return service.first->publish_not_ready_addresses &&
-             service.first->meta.cluster == slice->meta.cluster;
+    const auto own = std::ranges::find_if(services, [&](const auto& service) {
+      return service.first->meta.cluster == slice->meta.cluster;
     });
-    add_slice(*slice, all_ready, *list);
+    add_slice(*slice, own == services.end() ? nullptr : own->first, *list);
   }
   for (const auto& [service, stored] : services) add_selected_workloads(*service, *list);
   if (list->entries.empty() && std::ranges::none_of(slices, is_answered)) return;
@@ -235,7 +234,10 @@ std::vector<ServicePort> Deriver::ports_of_workload(const KubeService& service,
   return ports;
 }
 
-void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list) {
+void Deriver::add_slice(const EndpointSlice& slice, const KubeService* service,
+                        EndpointList& list) {
+  const bool all_ready = service != nullptr && service->publish_not_ready_addresses;
+  const std::string_view only = service == nullptr ? "" : only_family_of(*service);
   const bool in_set = record_->provider == Provider::MultiCluster;
   const std::string& id =
       in_set && !slice.source_cluster.empty() ? slice.source_cluster : slice.meta.cluster;
@@ -251,6 +253,7 @@ void Deriver::add_slice(const EndpointSlice& slice, bool all_ready, EndpointList
       const Ref<const EndpointPlace> place = place_of_endpoint(endpoint);
       for (const auto& address : endpoint.addresses) {
         if (address.is_unspecified()) continue;
+        if (!only.empty() && only != (address.is_v4() ? "IPv4" : "IPv6")) continue;
         EndpointEntry entry;
         entry.address = address;
         entry.ready = endpoint.ready || all_ready;

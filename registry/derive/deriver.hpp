@@ -135,8 +135,8 @@ class Deriver {
   static std::vector<ServicePort> ports_of_workload(const KubeService& service,
                                                     const WorkloadSpec& spec);
 
-  // `all_ready`: the Service publishes endpoints that are not ready, too.
-  void add_slice(const EndpointSlice& slice, bool all_ready, EndpointList& list);
+  // `service`: that of the slice's cluster, or null.
+  void add_slice(const EndpointSlice& slice, const KubeService* service, EndpointList& list);
 
   // In the cluster set, the name of an endpoint has the id of its cluster behind it ("db-0.east"),
   // if that is known and leaves the whole name short enough.

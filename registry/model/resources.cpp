@@ -80,6 +80,20 @@ Labels selectable_labels(const WorkloadEntry& workload) {
   return labels;
 }
 
+namespace {
+constexpr std::string_view kOnlyFamily = ":ip_families";
+}
+
+std::string_view only_family_of(const KubeService& service) {
+  const Labels& labels = service.meta.labels;
+  const auto found = std::ranges::find(labels, kOnlyFamily, &Labels::value_type::first);
+  return found == labels.end() ? std::string_view() : std::string_view(found->second);
+}
+
+void set_only_family(KubeService& service, std::string_view family) {
+  service.meta.labels = {{std::string(kOnlyFamily), std::string(family)}};
+}
+
 bool is_older(const ObjectMeta& a, const ObjectMeta& b) {
   return std::tie(a.creation_time, a.ns, a.name, a.cluster) <
          std::tie(b.creation_time, b.ns, b.name, b.cluster);

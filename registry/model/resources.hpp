@@ -174,6 +174,14 @@ struct KubeService {
   friend bool operator==(const KubeService&, const KubeService&) = default;
 };
 
+// "IPv4" or "IPv6": the Service has that family, and its endpoints' addresses of the other one are
+// not its own; empty: all are.  The slices of Kubernetes have none of the other family, but the
+// workloads of istiod have.  A label that no object of Kubernetes can have, and no field: state
+// files stay as they were, so that the version before reads them, too.  Setting it replaces the
+// Service's labels.
+std::string_view only_family_of(const KubeService& service);
+void set_only_family(KubeService& service, std::string_view family);
+
 struct Endpoint {
   std::vector<IpAddress> addresses;
   bool ready = true;  // condition `ready` true or absent

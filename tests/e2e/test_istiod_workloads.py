@@ -13,7 +13,9 @@ from harness.daemon import binary
 from harness.dns_client import Question, ask
 from harness.fake_istiod import ADDRESS, field
 from harness.istiod_mesh import Mesh
+from harness.kube_api import KubeApi, namespace
 from harness.preset import ONE_THREAD, fewer
+from harness.seed import seed
 from harness.waiting import eventually
 from harness.workload_api import message, pod, service, workload
 
@@ -54,6 +56,25 @@ def test_answers_the_services_and_workloads_that_istiod_pushes(mesh):
     assert "PTR web.shop.svc.cluster.local." in str(daemon.ask("1.0.96.10.in-addr.arpa.", "PTR").message)
     for name in ("web.shop", "api.example.org"):
         assert "; last good push: version v0" in daemon.get(f"/explain?name={name}")[1], name
+
+
+def test_a_service_of_one_family_has_no_endpoints_of_the_other(mesh):
+    istiod = mesh.istiod(addresses=[service("shop", "db.shop.svc.cluster.local", families=["IPv6"]), DB_0, DB_1])
+    daemon = follow(mesh, istiod)
+
+    def reads(family, name, rdtype, found):
+        istiod.push_addresses([service("shop", "db.shop.svc.cluster.local", families=family)])
+        eventually(lambda: daemon.ask(name, rdtype).addresses() == found)
+
+    eventually(lambda: daemon.ask("db.shop.", "AAAA").addresses() == ["2001:db8:1::1"])
+    for name in ("db.shop.", "db-0.db.shop."):
+        assert daemon.ask(name).addresses() == []
+    assert not daemon.ask("1.0.1.10.in-addr.arpa.", "PTR").message.answer
+    # Each change counts for the workloads that are there.
+    reads(["IPv4"], "db.shop.", "AAAA", [])
+    reads(["IPv4", "IPv6"], "db.shop.", "AAAA", ["2001:db8:1::1"])
+    reads(["IPv6"], "db-0.db.shop.", "A", [])
+    reads([], "db-0.db.shop.", "A", ["10.1.0.1"])
 
 
 def test_follows_what_changes_and_what_is_removed(mesh):
@@ -254,6 +275,21 @@ def test_a_restart_answers_from_the_saved_state(mesh, workspace):
     assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
 
 
+def test_the_saved_state_knows_the_family_of_a_service(mesh, workspace):
+    state = workspace.path / "state"
+    state.mkdir()
+    istiod = mesh.istiod(addresses=[service("shop", "db.shop.svc.cluster.local", families=["IPv4"]), DB_0, DB_1])
+    daemon = follow(mesh, istiod, {"state_dir": str(state)})
+    mesh.wait_for(daemon, "db.shop.", ["10.1.0.1", "10.1.0.2"])
+    assert daemon.ask("db.shop.", "AAAA").addresses() == []
+    daemon.stop()
+    workspace.forget(daemon)
+    mesh.end(istiod)
+    daemon = follow(mesh, istiod, {"state_dir": str(state)})
+    assert sorted(daemon.ask("db.shop.").addresses()) == ["10.1.0.1", "10.1.0.2"]
+    assert daemon.ask("db.shop.", "AAAA").addresses() == daemon.ask("db-0.db.shop.", "AAAA").addresses() == []
+
+
 def test_an_answer_without_anything_takes_nothing_away(mesh):
     istiod = mesh.istiod(addresses=MESH)
     daemon = follow(mesh, istiod)
@@ -270,11 +306,12 @@ class RandomMesh:
     """Objects of a cluster, and what istiod makes of them for the workload API.
 
     The protocol says less than the objects, so they have none of these: ExternalName Services, which istiod does not
-    send; names of ports; exportTo to other namespaces, and Sidecars; Services of one IP family with Pods of two; Pods
-    with a hostname that is not their own name, as those of StatefulSets.  Nor does it say the resolution of a ServiceEntry:
-    the endpoints that are its answers have no reverse names, as with DNS, so nobody asks for those."""
+    send; names of ports; exportTo to other namespaces, and Sidecars; Pods with a hostname that is not their own name, as
+    those of StatefulSets.  Nor does it say the resolution of a ServiceEntry: the endpoints that are its answers have no
+    reverse names, as with DNS, so nobody asks for those."""
 
     NAMESPACES = ["shop", "bank"]
+    FAMILIES = [("IPv4",), ("IPv6",), ("IPv4", "IPv6"), ("IPv6", "IPv4")]
 
     def __init__(self, dice):
         self.dice = dice
@@ -286,7 +323,8 @@ class RandomMesh:
             self._entry(f"e{position}", dice.choice(self.NAMESPACES))
         # Clients: Pods that no service selects.
         for position in range(6):
-            self._pod(f"client-x{position}", self.NAMESPACES[position % 2], [f"127.0.0.{position + 2}"], True, {}, [])
+            ips = [f"127.0.0.{position + 2}", f"2001:db8:2::{position + 2}"][:1 + position // 2 % 2]
+            self._pod(f"client-x{position}", self.NAMESPACES[position % 2], ips, True, {}, [])
 
     def _ip(self, prefix):
         self.ips.append(self._endpoint(prefix))
@@ -312,25 +350,30 @@ class RandomMesh:
         self.hosts.append(host)
         is_headless, is_stateful, takes_all = (self.dice.random() < 0.5 for _ in range(3))
         is_private = self.dice.random() < 0.2
-        vips = [] if is_headless else [self._ip("10.96"), f"2001:db8:96::{len(self.hosts):x}"][:self.dice.randrange(1, 3)]
+        families = self.dice.choice(self.FAMILIES)
+        vip_of = {"IPv4": self._ip("10.96"), "IPv6": f"2001:db8:96::{len(self.hosts):x}"}
+        self.ips.append(vip_of["IPv6"])
+        vips = [] if is_headless else [vip_of[family] for family in families]
         self._object("v1", "Service", name, ns, spec={
             "clusterIP": vips[0] if vips else "None", "clusterIPs": vips or ["None"], "ports": [{"port": 80}],
-            "selector": {"app": name}, "publishNotReadyAddresses": takes_all},
+            "ipFamilies": list(families), "selector": {"app": name}, "publishNotReadyAddresses": takes_all},
             annotations={"networking.istio.io/exportTo": "."} if is_private else {})
-        self.addresses.append(service(ns, host, vips, publishes_unhealthy=takes_all, private=is_private))
+        self.addresses.append(service(ns, host, vips, publishes_unhealthy=takes_all, private=is_private,
+                                      families=families))
         endpoints = []
         for ordinal in range(self.dice.randrange(4)):
             ips = [self._ip("10.1"), f"2001:db8:1:{len(self.hosts):x}::{ordinal + 1:x}"]
             is_ready = self.dice.random() < 0.7
             called = f"{name}-{ordinal}" if is_stateful else f"{name}-x{ordinal}"
             self._pod(called, ns, ips, is_ready, {"app": name}, [f"{ns}/{host}"], "pod" if is_stateful else "deployment")
-            self.hosts.append(f"{called}.{host}" if is_stateful else f"{ips[0].replace('.', '-')}.{host}")
-            self.hosts.append(f"{ips[0].replace('.', '-')}.{ns}.pod.cluster.local")
+            self.ips.append(ips[1])
+            for dashed in (ip.translate(str.maketrans(".:", "--")) for ip in ips):
+                self.hosts += [f"{called}.{host}" if is_stateful else f"{dashed}.{host}", f"{dashed}.{ns}.pod.cluster.local"]
             endpoints.append((ips, is_ready, called if is_stateful else ""))
-        for position, family in enumerate(("IPv4", "IPv6")):
+        for family in families:
             self._object("discovery.k8s.io/v1", "EndpointSlice", f"{name}-{family.lower()}", ns,
                          labels={"kubernetes.io/service-name": name}, addressType=family, ports=[{"port": 8080}],
-                         endpoints=[{"addresses": [ips[position]], "conditions": {"ready": is_ready},
+                         endpoints=[{"addresses": [ips[family == "IPv6"]], "conditions": {"ready": is_ready},
                                      **({"hostname": called} if called else {})} for ips, is_ready, called in endpoints])
 
     def _entry(self, name, ns):
@@ -383,18 +426,20 @@ def records_of(answer):
 
 
 @pytest.mark.slow("10,000 questions to two daemons")
-def test_the_same_mesh_as_objects_gives_the_same_answers(mesh, workspace):
-    made = RandomMesh(random.Random(20))
-    folder = workspace.path / "objects"
-    folder.mkdir()
-    (folder / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": made.objects}))
+def test_the_same_mesh_at_the_api_server_gives_the_same_answers(mesh, workspace):
+    made = RandomMesh(random.Random(seed()))
+    api = workspace.own(KubeApi())
+    for plural in ("serviceentries", "workloadentries"):
+        api.serve(f"{plural}.networking.istio.io")
+    api.put(*(namespace(ns) for ns in made.NAMESPACES), *made.objects)
     change = {"client": {"by_source_address": True}, "mesh": {"authoritative": True, "pods": "verified"}}
     made.dice.shuffle(made.addresses)
     istiod = mesh.istiod(addresses=made.addresses[:100])
     pushed = follow(mesh, istiod, change)
     eventually(lambda: mesh.source(pushed)["names"] == 100, 20)
     istiod.push_addresses(made.addresses[100:])
-    read = workspace.daemon(mesh.config([{"files": {"path": str(folder)}}], change), upstreams=[mesh.upstream])
+    kubernetes = {"kubeconfig": api.kubeconfig(workspace.path / "kubeconfig"), "endpoints": "all"}
+    read = workspace.daemon(mesh.config([{"kubernetes": kubernetes}], change), upstreams=[mesh.upstream])
     eventually(lambda: mesh.source(pushed)["names"] == len(made.addresses) and read.get("/readyz")[0] == 200, 20)
     for daemon in (pushed, read):
         assert daemon.get_json("/registry/findings") == []

@@ -6,6 +6,7 @@ import ipaddress
 from harness.fake_istiod import field, varint
 
 PROTOCOLS = {"": 0, "HTTP": 1, "HTTP2": 2, "GRPC": 3, "TCP": 4, "TLS": 5}
+FAMILIES = {"IPv4": 1, "IPv6": 2}  # both: DUAL
 WORKLOAD_TYPES = {"deployment": 0, "cronjob": 1, "pod": 2, "job": 3}
 
 
@@ -30,8 +31,9 @@ def _ports(tag, ports):
 
 
 def service(ns, hostname, addresses=(), ports=((80, 8080),), publishes_unhealthy=False, canonical=False, private=False,
-            subject_alt_names=()):
-    """(name, octets).  `addresses`: IP addresses, or (network, IP address, prefix length or None)."""
+            subject_alt_names=(), families=()):
+    """(name, octets).  `addresses`: IP addresses, or (network, IP address, prefix length or None).  `families`: those of
+    Kubernetes' ipFamilies."""
     networked = [one if isinstance(one, tuple) else ("", one, None) for one in addresses]
     encoded = b"".join(
         message(4, field(1, network) + field(2, octets_of(address)) +
@@ -40,7 +42,8 @@ def service(ns, hostname, addresses=(), ports=((80, 8080),), publishes_unhealthy
     # waypoint = 7 and extensions = 10 are there to be passed over.
     octets = (field(1, hostname.split(".")[0]) + field(2, ns) + field(3, hostname) + encoded + _ports(5, ports) +
               b"".join(field(6, name) for name in subject_alt_names) + message(7, number(3, 15008)) +
-              (message(8, number(3, 1)) if publishes_unhealthy else b"") + message(10, field(1, "extension")) +
+              (message(8, number(3, 1)) if publishes_unhealthy else b"") +
+              number(9, sum(FAMILIES[family] for family in families)) + message(10, field(1, "extension")) +
               number(11, canonical) + number(14, private))
     return f"{ns}/{hostname}", message(2, octets)
 

@@ -22,6 +22,9 @@ struct ApiPort {
   ApiProtocol protocol = ApiProtocol::Unknown;
 };
 
+// Numbers of IPFamilies.
+enum class ApiFamilies : std::int32_t { Automatic, Ipv4Only, Ipv6Only, Dual };
+
 struct ApiNetworkAddress {
   std::string network;
   std::string octets;  // of the IP address, 4 or 16
@@ -35,6 +38,7 @@ struct ApiService {
   std::vector<ApiPort> ports;
   std::vector<std::string> subject_alt_names;
   bool allows_unhealthy = false;  // load_balancing.health_policy is ALLOW_ALL
+  ApiFamilies ip_families = ApiFamilies::Automatic;
   bool is_canonical = false;
   bool is_private = false;  // visibility is NAMESPACE
 };

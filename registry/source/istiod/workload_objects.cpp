@@ -252,6 +252,8 @@ class ServiceObjects {
                               to_lower(word_of(port.protocol))});
     object.publish_not_ready_addresses = service_.allows_unhealthy;
     object.export_to = export_to();
+    if (service_.ip_families == ApiFamilies::Ipv4Only) set_only_family(object, "IPv4");
+    if (service_.ip_families == ApiFamilies::Ipv6Only) set_only_family(object, "IPv6");
     return object;
   }
 

@@ -37,6 +37,35 @@ TEST(RegistryTest, PrefersExactHostThenLongestWildcard) {
   EXPECT_EQ(r.ask("bar.com"), "none");
 }
 
+// istiod sends workloads with the addresses of both families, whatever the Service has.
+TEST(RegistryTest, AServiceOfOneFamilyHasNoEndpointsOfTheOther) {
+  const std::string host = "db.shop.svc.cluster.local";
+  const auto answer = [&](std::string_view family, bool headless) {
+    TestRegistry r;
+    auto resources = parse(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\nspec: {clusterIP: " +
+        std::string(headless ? "None" : "10.96.0.1") +
+        ", ports: [{port: 80}]}\n---\n"
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: db-1, namespace: "
+        "shop, labels: {kubernetes.io/service-name: db}}\naddressType: IPv4\n"
+        "endpoints: [{addresses: [10.1.0.1], hostname: m}]\n");
+    std::get<EndpointSlice>(resources[1])
+        .subsets[0]
+        .endpoints[0]
+        .addresses.push_back(*IpAddress::parse("2001:db8::1"));
+    if (!family.empty()) set_only_family(std::get<KubeService>(resources[0]), family);
+    r.add(resources);
+    std::string text = r.ask(host);
+    for (const EndpointEntry& entry : r.view().lookup(host).service->endpoints()->entries)
+      text += ", " + entry.address.to_string();
+    return text;
+  };
+  EXPECT_EQ(answer("", true), "exact endpoints 10.1.0.1 2001:db8::1, 10.1.0.1, 2001:db8::1");
+  EXPECT_EQ(answer("IPv4", true), "exact endpoints 10.1.0.1, 10.1.0.1");
+  EXPECT_EQ(answer("IPv6", true), "exact endpoints 2001:db8::1, 2001:db8::1");
+  EXPECT_EQ(answer("IPv4", false), "exact vips 10.96.0.1, 10.1.0.1");
+}
+
 // "a" comes last by its name: only the creation time can prefer the other namespace.
 TEST(RegistryTest, PrefersTheOlderOfTwoNamespacesWhateverTheirCreationTimes) {
   // In the order of age; "" is an object without creationTimestamp, which counts as the oldest.

@@ -44,6 +44,7 @@ ApiService service_of(const workload::Service& from) {
   service.subject_alt_names.assign(from.subject_alt_names().begin(),
                                    from.subject_alt_names().end());
   service.allows_unhealthy = from.load_balancing().health_policy() == kAllowAll;
+  service.ip_families = static_cast<ApiFamilies>(from.ip_families());
   service.is_canonical = from.canonical();
   service.is_private = from.visibility() == kNamespaceOnly;
   return service;

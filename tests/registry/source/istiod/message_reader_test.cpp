@@ -50,6 +50,7 @@ TEST(MessageReaderTest, ReadsAService) {
   EXPECT_EQ(service.ports[0].protocol, ApiProtocol::Http2);
   EXPECT_EQ(service.subject_alt_names, std::vector<std::string>{"san"});
   EXPECT_TRUE(service.allows_unhealthy && service.is_canonical && service.is_private);
+  EXPECT_EQ(service.ip_families, ApiFamilies::Ipv4Only);
 }
 
 TEST(MessageReaderTest, ReadsAWorkload) {

@@ -85,6 +85,19 @@ TEST(WorkloadObjectsTest, AServiceWithoutAnAddressIsHeadless) {
   EXPECT_EQ(object.export_to, ExportTo{"."});
 }
 
+TEST(WorkloadObjectsTest, AServiceHasTheOneFamilyThatItSays) {
+  ApiService service = service_at("shop", "db.shop.svc.cluster.local");
+  const std::pair<ApiFamilies, const char*> cases[] = {{ApiFamilies::Automatic, ""},
+                                                       {ApiFamilies::Ipv4Only, "IPv4"},
+                                                       {ApiFamilies::Ipv6Only, "IPv6"},
+                                                       {ApiFamilies::Dual, ""},
+                                                       {ApiFamilies{99}, ""}};
+  for (const auto& [families, only] : cases) {
+    service.ip_families = families;
+    EXPECT_EQ(only_family_of(std::get<KubeService>(objects(service).at(0))), only);
+  }
+}
+
 TEST(WorkloadObjectsTest, EveryOtherHostIsAServiceEntry) {
   for (const char* host : {"api.example.org", "*.example.org", "a.b.shop.svc.cluster.local",
                            "web.bank.svc.cluster.local", "*.shop.svc.cluster.local"})
