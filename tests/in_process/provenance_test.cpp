@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random sequences of questions, reloads, restarts and faults: every answer was given by a server
-// that the configuration asks for the name, within the life of that answer.
+// Random sequences of questions, reloads, restarts and faults: every answer, and every address of
+// an endpoint set, was given by a server that the configuration asks for the name, within its life.
+// The set's last good addresses stay while lookups fail.
 //
 // The addresses in answers tell which server gave them, at which step, and for which name: the
 // model needs no log.
@@ -14,8 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/daemon/endpoint_resolution.hpp"
+#include "dnsd/daemon/registry_feed.hpp"
 #include "dnsd/forward/forwarder.hpp"
+#include "dnsd/log/log.hpp"
 #include "dnsd/query/upstreams.hpp"
+#include "registry/registry.hpp"
+#include "registry/view/view.hpp"
 #include "tests/dnsd/cache/messages.hpp"
 #include "tests/in_process/fake_loop.hpp"
 #include "tests/in_process/scripted_upstream.hpp"
@@ -28,6 +34,12 @@ constexpr int kSteps = 120;
 constexpr Millis kSecond = 1'000;
 constexpr int kTtl = 6;
 constexpr Millis kStale = 20 * kSecond;
+// After a reload, all endpoint names are looked up again within this time.
+constexpr Millis kRetrySpread = kSecond;
+// The rest of a cached TTL is rounded up, and the lookup after it begins so much later at most.
+constexpr Millis kRemainder = kSecond + 250;
+// From a question to its last packet, with all retries.
+constexpr Millis kLongestQuestion = 6 * kSecond;
 
 const std::vector<std::string> kNames = {"a.test.",      "b.test.",        "a.corp.test.",
                                          "b.corp.test.", "a.x.corp.test.", "x.corp.test."};
@@ -55,6 +67,76 @@ class Workers {
   std::vector<std::unique_ptr<ForwarderUpstreams>> upstreams;
 };
 
+// The resolver engine, and for each name a ServiceEntry whose endpoint it is.
+class EndpointSets {
+ public:
+  EndpointSets(FakeLoop& loop, std::shared_ptr<ForwardShared> forwarding,
+               const UpstreamConfig& upstream, const CacheConfig& cache)
+      : loop_(loop) {
+    registry_.set_publish([this](std::shared_ptr<const registry::Snapshot> snapshot) {
+      publisher_.publish(std::move(snapshot));
+    });
+    publisher_.set_listener([this] { resolution_.on_snapshot(); });
+    EXPECT_TRUE(resolution_.start(loop.get(), std::move(forwarding), upstream, cache,
+                                  QuerySettings::from(Config{})));
+    registry::SourceBatch batch{.source = "test", .changes = {}, .complete = true};
+    registry::OriginChange& change = batch.changes.emplace_back();
+    change.origin = "test.yaml";
+    for (std::size_t name = 0; name < kNames.size(); ++name)
+      change.resources.push_back({entry(name), 1});
+    feed_.apply(std::move(batch));
+  }
+  ~EndpointSets() {
+    publisher_.set_listener({});
+    resolution_.close();
+    loop_.run_for({});
+  }
+
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+    resolution_.reconfigure(upstream, cache);
+  }
+  std::vector<IpAddress> addresses(std::size_t name) const {
+    const auto snapshot = registry_.current();
+    const registry::View view(*snapshot, *snapshot->default_client);
+    const registry::Match match = view.lookup(host_of(name));
+    std::vector<IpAddress> found;
+    for (const auto& octets : view.addresses(*match.service).v4)
+      found.push_back(IpAddress::v4(octets));
+    return found;
+  }
+  // Whether the last lookup of the name has failed, or another one is under way.
+  bool is_being_resolved(std::size_t name) const {
+    for (const resolver::NameStatus& status : resolution_.resolver().status())
+      if (status.name.host + "." == kNames[name])
+        return status.families[0].in_flight ||
+               status.families[0].last == resolver::Answer::Status::Failed;
+    return false;
+  }
+
+ private:
+  static std::string host_of(std::size_t name) {
+    return "set" + std::to_string(name) + ".mesh.example";
+  }
+  static registry::ServiceEntry entry(std::size_t name) {
+    registry::ServiceEntry entry;
+    entry.meta.ns = "shop";
+    entry.meta.name = host_of(name);
+    entry.hosts = {host_of(name)};
+    entry.ports.push_back({80, 0, "http", "HTTP"});
+    entry.resolution = registry::Resolution::Dns;
+    entry.auto_allocate = false;
+    entry.endpoints.emplace_back().address = kNames[name].substr(0, kNames[name].size() - 1);
+    return entry;
+  }
+
+  FakeLoop& loop_;
+  Log log_{{.level = LogLevel::Off}};
+  registry::Registry registry_{registry::MeshSettings{}};
+  registry::Publisher publisher_{registry_.current()};
+  RegistryFeed feed_{registry_, log_};
+  EndpointResolution resolution_{registry_, publisher_, feed_};
+};
+
 class Provenance {
  public:
   explicit Provenance(unsigned seed) : random_(seed) {
@@ -67,6 +149,7 @@ class Provenance {
     restart();
   }
   ~Provenance() {
+    sets_.reset();
     workers_.reset();
     loop_.run_for(std::chrono::seconds(10));
   }
@@ -75,7 +158,9 @@ class Provenance {
     for (step_ = 1; step_ <= kSteps && !::testing::Test::HasFatalFailure(); ++step_) {
       began_[step_] = loop_.now();
       for (std::size_t i = 0; i < kServers; ++i) script(i);
+      note_groups();
       take_step();
+      check_sets();
     }
   }
   std::map<std::string, int> seen;  // kinds of answers
@@ -115,11 +200,15 @@ class Provenance {
   void restart() {
     std::vector<std::uint8_t> saved;
     if (workers_) saved = workers_->shared->cache.save(unix_now(), loop_.now());
+    sets_.reset();
     workers_.reset();
     loop_.run_for(std::chrono::seconds(2));
     workers_ = std::make_unique<Workers>(loop_, listener_, upstream_, cache_);
-    if (saved.empty()) return;
-    EXPECT_TRUE(workers_->shared->cache.load(saved, unix_now(), loop_.now()).has_value());
+    if (!saved.empty()) {
+      EXPECT_TRUE(workers_->shared->cache.load(saved, unix_now(), loop_.now()).has_value());
+    }
+    sets_ = std::make_unique<EndpointSets>(loop_, workers_->shared, upstream_, cache_);
+    reloaded_at_ = loop_.now();
   }
   std::int64_t unix_now() const {
     return 1'700'000'000 + static_cast<std::int64_t>(loop_.now() / 1000);
@@ -158,6 +247,9 @@ class Provenance {
   }
   void reload() {
     for (const auto& forwarder : workers_->forwarders) forwarder->reconfigure(upstream_, cache_);
+    sets_->reconfigure(upstream_, cache_);
+    note_groups();
+    reloaded_at_ = loop_.now();
   }
 
   // As the query path does: the cache first, then the forwarder.  Some questions are left alone, so
@@ -205,10 +297,44 @@ class Provenance {
         << ", step " << octet(2);
     const int given = static_cast<int>(octet(2));
     ASSERT_LE(given, step_);
-    // Replies of a step are sent before the next one begins, or a slow server's time later.
-    const Millis end = (given == step_ ? loop_.now() : began_[given + 1]) + kSecond;
     const Millis life = kTtl * kSecond + (freshness == Freshness::Stale ? kStale : 0);
-    EXPECT_LT(loop_.now(), end + life) << from << ", step " << step_ << ", of step " << given;
+    EXPECT_LT(loop_.now(), last_reply_of(given) + life)
+        << from << ", step " << step_ << ", of step " << given;
+  }
+  // Replies of a step are sent before the next one begins, or a slow server's time later.
+  Millis last_reply_of(int step) const {
+    return (step == step_ ? loop_.now() : began_.at(step + 1)) + kSecond;
+  }
+
+  // --- endpoint sets
+
+  // The configurations of each step, one after the other.
+  void note_groups() { configs_[step_].push_back(upstream_); }
+  // Whether the server was asked for the name in that step, or so shortly before it that a reply
+  // may have come then.
+  bool was_asked(std::size_t name, std::size_t server, int step) const {
+    for (int at = step; at > 0 && last_reply_of(at) + kLongestQuestion >= began_.at(step); --at)
+      for (const UpstreamConfig& config : configs_.at(at))
+        if (is_asked(config, kNames[name], servers_[server]->server())) return true;
+    return false;
+  }
+  void check_sets() {
+    for (std::size_t name = 0; name < kNames.size(); ++name)
+      for (const IpAddress& address : sets_->addresses(name)) {
+        const std::size_t server = address.octets()[13];
+        const int given = address.octets()[14];
+        SCOPED_TRACE(kNames[name] + ": " + address.to_string() + ", step " + std::to_string(step_));
+        ASSERT_EQ(address.octets()[15], name);
+        ASSERT_LE(given, step_);
+        EXPECT_TRUE(was_asked(name, server, given)) << "not asked then";
+        const bool is_in_life = loop_.now() < last_reply_of(given) + kTtl * kSecond + kRemainder;
+        const bool is_present = is_asked(upstream_, kNames[name], servers_[server]->server());
+        const bool is_last_good = !is_in_life || !is_present;
+        ++seen[is_last_good ? "set, last good" : "set"];
+        if (!is_last_good || loop_.now() <= reloaded_at_ + kRetrySpread) continue;
+        EXPECT_TRUE(sets_->is_being_resolved(name))
+            << (is_present ? "its life is over" : "the server is not asked any more");
+      }
   }
   // The longest zone counts, by text.
   static bool is_asked(const UpstreamConfig& config, const std::string& name,
@@ -237,6 +363,9 @@ class Provenance {
   std::map<int, Millis> began_;
   int step_ = 0;
   std::unique_ptr<Workers> workers_;
+  std::unique_ptr<EndpointSets> sets_;
+  std::map<int, std::vector<UpstreamConfig>> configs_;
+  Millis reloaded_at_ = 0;
 };
 
 TEST(ProvenanceTest, EveryAnswerIsOfAServerThatIsAskedForItsName) {
@@ -251,7 +380,8 @@ TEST(ProvenanceTest, EveryAnswerIsOfAServerThatIsAskedForItsName) {
   if (sequences() >= 100) {
     EXPECT_GT(seen["cache stale"] + seen["forward stale"], 0);
   }
-  for (const char* kind : {"cache", "forward", "forward failure"}) EXPECT_GT(seen[kind], 0) << kind;
+  for (const char* kind : {"cache", "forward", "forward failure", "set", "set, last good"})
+    EXPECT_GT(seen[kind], 0) << kind;
 }
 
 }  // namespace
