@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dnstap: what `log.dnstap` writes is what its readers read."""
 
+import re
 import socket
 import struct
 import subprocess
@@ -129,6 +130,25 @@ def test_sends_every_answer_to_a_listener(workspace, config):
     workspace.forget(daemon)
     daemon.stop()
     eventually(lambda: reader.events == [READY, START, STOP])
+
+
+def test_lookups_of_endpoint_names_are_not_in_it(workspace, config):
+    workspace.write("front.yaml", {"kind": "ServiceEntry", "metadata": {"name": "front"}, "spec": {
+        "hosts": ["front.example.org"], "resolution": "DNS", "endpoints": [{"address": "lb.example.net"}],
+        "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}})
+    path = workspace.path / "dnstap.sock"
+    reader = workspace.own(Reader(path))
+    daemon = workspace.daemon(merge(config, {"log": {"dnstap": f"unix:{path}"}}),
+                              upstreams=[workspace.upstream(["lb.example.net. 1 A 192.0.2.1"])])
+
+    def lookups():
+        return float(re.search(r"(?m)^meshdns_resolver_lookups_total (\S+)$", daemon.get("/metrics")[1]).group(1))
+
+    eventually(lambda: lookups() >= 4, 15)
+    assert daemon.ask("front.example.org.").addresses() == ["192.0.2.1"]
+    eventually(lambda: reader.frames, 10)
+    asked = [dns.message.from_wire(fields(fields(frame)[14])[14]).question[0] for frame in reader.frames]
+    assert [str(question.name) for question in asked] == ["front.example.org."]
 
 
 def test_comes_back_when_the_reader_does_and_can_be_turned_off(workspace, config):

@@ -149,6 +149,25 @@ def test_the_query_log_has_its_answers(node, world):
     assert "bufsize=1232" in line and "rcode=NOERROR" in line and "flags=qr,aa,rd,ra" in line, line
 
 
+def test_lookups_of_endpoint_names_are_none_of_its_answers(node, world):
+    """They lead through an alias of an upstream server to a name that the kernel answers."""
+    with inside(node.node.name):
+        upstream = world.upstream(["lb.example.net. 1 CNAME api.example.org."])
+    world.write("front.yaml", entry("front", "front.example.org", [], resolution="DNS", **endpoints("lb.example.net")))
+    running = KernelDaemon(node, world, {"upstream": {"servers": [upstream.server]}}).wait_until_open()
+    running.ask_kernel("shop", "api.example.org")
+    running.ask_kernel("shop", "front.example.org")
+    answered, entries = running.count(), running.counts()
+
+    def lookups():
+        return float(re.search(r"(?m)^meshdns_resolver_lookups_total (\S+)$", running.get("/metrics")[1]).group(1))
+
+    before = lookups()
+    eventually(lambda: lookups() >= before + 4, 15)
+    assert (running.count(), running.counts()) == (answered, entries)
+    assert running.counted() == answered
+
+
 def test_what_the_program_cannot_keep_turns_it_off(node, world):
     running = KernelDaemon(node, world, {"log": {"dnstap": f"file:{world.path / 'tap'}"}}, mode="on")
     assert "dnstap" in running.daemon.wait_for_log("not answering in the kernel")
