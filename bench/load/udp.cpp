@@ -251,7 +251,7 @@ void keep_rate(const Options& options, const Sockets& sockets, QueryFile& querie
       const auto at =
           schedule.begin() +
           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::nano>(
-              static_cast<double>(sent + burst - 1) * interval_ns));
+              static_cast<double>(sent + burst) * interval_ns));
       sockets[turn++ % sockets.size()]->send(static_cast<unsigned>(burst), queries, at, seen);
       sent += burst;
       if (turn % 16 == 0) break;  // replies must not wait until we have caught up
