@@ -57,12 +57,12 @@ class Forwarder::Pending final : public Recycled<Pending>,
     waiters.push_back(std::move(waiter));
     arm();
   }
-  // This worker asks.
+  // This worker asks, from take_off() on.
   void lead(FlightPlan plan, const AnswerRules& rules) {
     flight_ = make_owned<Flight>(forwarder_.reactor_, Weak<FlightListener>(*this, *this), question,
                                  std::move(plan), rules);
-    flight_->start();
   }
+  void take_off() { flight_->start(); }
   // Another worker asks; its result should be here by then.
   void follow(Millis until) {
     ends_at_ = until;
@@ -161,7 +161,10 @@ Forwarder::Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
       reactor_(loop),
       groups_(reactor_, shared_->upstreams, *this),
       letterbox_(std::make_shared<Letterbox>(loop, *this)),
-      later_timer_(reactor_, *this) {
+      later_timer_(reactor_, *this),
+      take_offs_(loop, [this] { take_off_some(); }) {
+  // Upstream queries alone do not keep the loop running.
+  take_offs_.unref();
   reconfigure(upstream, cache);
 }
 
@@ -202,6 +205,7 @@ void Forwarder::close() {
   } while (!later_.empty());
   groups_.close();
   later_timer_.stop();
+  take_offs_.close();
   letterbox_->close();
   reactor_.close();
 }
@@ -319,7 +323,7 @@ Forwarder::Pending* Forwarder::start(const ForwardRequest& request, const CacheK
   Pending& pending = *owned;
   pending_.emplace(pending.flight_key, std::move(owned));
   if (leads) {
-    take_off(pending, request);
+    lead(pending, request);
   } else {
     bump(counters_.joined);
     pending.follow(reactor_.now() + timeout_ + kJoinGrace);
@@ -327,7 +331,7 @@ Forwarder::Pending* Forwarder::start(const ForwardRequest& request, const CacheK
   return &pending;
 }
 
-void Forwarder::take_off(Pending& pending, const ForwardRequest& request) {
+void Forwarder::lead(Pending& pending, const ForwardRequest& request) {
   UpstreamGroup& group = groups_.group_of(request.question.name);
   FlightPlan plan = groups_.plan_for(group);
   plan.deadline = reactor_.now() + timeout_;
@@ -335,6 +339,22 @@ void Forwarder::take_off(Pending& pending, const ForwardRequest& request) {
   AnswerRules rules = rules_;
   if (!denied_.is_exempt(request.question.name)) rules.denied = denied_.addresses();
   pending.lead(std::move(plan), rules);
+  if (grounded_.size() == 0) take_offs_.start();
+  grounded_.push(pending.question.client, Weak(pending));
+  if (grounded_.size() > kMaxGrounded) take_off_next();
+}
+
+void Forwarder::take_off_some() {
+  const auto this_turn = turn();
+  for (std::size_t left = kTakeOffsPerTurn; left > 0 && grounded_.size() > 0; --left)
+    take_off_next();
+  if (grounded_.size() == 0) take_offs_.stop();
+}
+
+// A flight may be over before: at a shutdown.
+void Forwarder::take_off_next() {
+  const Weak<Pending> next = grounded_.pop();
+  if (next) next.get()->take_off();
 }
 
 void Forwarder::on_flight_result(Pending& pending, const Flight& flight, const MessageRef& message,

@@ -4,6 +4,10 @@
 //
 //     resolve -> (a flight for this question exists: wait) | (too many: SERVFAIL) | Flight
 //       Flight: pick an upstream, ask, next one on failure -> normalise -> cache -> all who wait
+//
+// To ask costs five times as much as to answer from the registry, so flights take off in the loop's
+// next turns, a few in each.  Meanwhile the sockets are read and what is known here is answered: a
+// client that floods the forwarder delays neither that nor the first question of another client.
 #pragma once
 
 #include <uv.h>
@@ -23,12 +27,14 @@
 #include "dnsd/cache/cached_message.hpp"
 #include "dnsd/cache/denied_answers.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/forward/fair_queue.hpp"
 #include "dnsd/forward/flight_table.hpp"
 #include "dnsd/forward/forward_listener.hpp"
 #include "dnsd/forward/lifetime.hpp"
 #include "dnsd/forward/reactor.hpp"
 #include "dnsd/forward/upstream_groups.hpp"
 #include "dnsd/forward/upstream_state.hpp"
+#include "loop/idle.hpp"
 #include "registry/base/hash.hpp"
 
 namespace meshdns::dnsd {
@@ -81,6 +87,10 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
  public:
   // RFC 8767, section 5: a client that has waited this long gets a stale answer if there is one.
   static constexpr Millis kStaleAfter = 1'800;
+  // Flights that take off in a turn of the loop, and those that may wait for one.  Beyond, one
+  // takes off for each that comes.
+  static constexpr std::size_t kTakeOffsPerTurn = 8;
+  static constexpr std::size_t kMaxGrounded = 1'024;
 
   // REQUIRES: `upstream.servers` is what is to be asked: those of /etc/resolv.conf have been filled
   // in where the configuration has none.
@@ -145,7 +155,9 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
                  Outcome& outcome);
   bool answer_at_once(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
   bool deny_below_denied(const ForwardRequest& request, const CacheKey& key, Outcome& outcome);
-  void take_off(Pending& pending, const ForwardRequest& request);
+  void lead(Pending& pending, const ForwardRequest& request);
+  void take_off_some();
+  void take_off_next();
 
   bool has_room_for(const IpAddress& client) const;
   Waiter make_waiter(const IpAddress& client, OutcomeCallback callback);
@@ -181,6 +193,8 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   std::deque<Due> due_;    // answered before the turn ends
   std::deque<Due> later_;  // becomes due when the timer fires
   Timer later_timer_;
+  FairQueue<Weak<Pending>> grounded_;  // flights that have not taken off
+  loop::Idle take_offs_;               // started while there are some
 };
 
 }  // namespace meshdns::dnsd

@@ -15,8 +15,11 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::uint32_t kNoSlot = 0xffffffff;
-constexpr int kEventsPerCall = 128;
-constexpr int kCallsBeforeTimers = 64;
+// A turn of the loop with so many replies takes some 200 us, and then the clients' queries have
+// theirs.  More than the flights that take off in a turn (Forwarder), so that replies do not pile
+// up, whose order is not a fair one.
+constexpr int kEventsPerCall = 32;
+constexpr int kCallsBeforeTimers = 256;
 
 std::uint64_t event_data(std::uint32_t slot, std::uint32_t generation) {
   return std::uint64_t{generation} << 32 | slot;

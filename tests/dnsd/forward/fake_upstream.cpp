@@ -241,7 +241,8 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
   const auto rule = rules_.find(name);
   Behaviour behaviour = rule != rules_.end() ? rule->second : behaviour_;
   const bool concerns_all = behaviour == Behaviour::Dead || behaviour == Behaviour::Slow ||
-                            behaviour == Behaviour::Loss30;
+                            behaviour == Behaviour::Loss30 ||
+                            behaviour == Behaviour::RefusedOnCookie;
   const bool has_cookies =
       behaviour == Behaviour::BadCookie || behaviour == Behaviour::BadCookieOverUdp ||
       behaviour == Behaviour::WithCookie || behaviour == Behaviour::ForgedNoCookie ||

@@ -61,6 +61,8 @@ class TestLoop {
     while (!done() && now() < end) uv_run(&loop_, UV_RUN_ONCE);
     return done();
   }
+  // One turn, in which nothing is waited for.
+  void turn() { uv_run(&loop_, UV_RUN_NOWAIT); }
   void run_for(Millis time) {
     run_until([] { return false; }, time);
   }

@@ -169,6 +169,52 @@ TEST_F(ForwarderTest, AThousandClientsCauseOneQuery) {
   EXPECT_LE(upstream.count("quick.example.org"), 2u) << "one, and a retry where the test is slow";
 }
 
+// The answers that a turn has itself leave before anything is asked.
+TEST_F(ForwarderTest, AsksInTheTurnsThatFollowAndAFewQuestionsInEach) {
+  FakeUpstream& upstream = add(Behaviour::Dead);
+  start();
+  constexpr std::size_t kFlood = 5 * Forwarder::kTakeOffsPerTurn / 2;
+  const auto sent = [&] { return status().queries - status().probes; };
+  for (std::size_t i = 0; i < kFlood; ++i)
+    resolve("n" + std::to_string(i) + ".example.org.", [](const Outcome&) {});
+  EXPECT_EQ(sent(), 0u);
+  loop_.turn();
+  EXPECT_EQ(sent(), Forwarder::kTakeOffsPerTurn);
+  loop_.turn();
+  EXPECT_EQ(sent(), 2 * Forwarder::kTakeOffsPerTurn);
+  loop_.turn();
+  EXPECT_EQ(sent(), kFlood);
+  EXPECT_TRUE(loop_.run_until([&] { return upstream.received.size() >= kFlood; }));
+}
+
+TEST_F(ForwarderTest, AFloodDelaysTheFirstQuestionOfAnotherClientByOne) {
+  FakeUpstream& upstream = add(Behaviour::Dead);
+  start();
+  for (int i = 0; i < 500; ++i)
+    resolve("flood" + std::to_string(i) + ".example.org.", [](const Outcome&) {});
+  for (const char* name : {"a.example.org.", "b.example.org."})
+    resolve(name, [](const Outcome&) {}, "192.0.2.200");
+  ASSERT_TRUE(loop_.run_until([&] { return upstream.received.size() >= 5; }));
+  std::vector<std::string> names;
+  for (const Received& query : upstream.received) names.push_back(query.name);
+  names.resize(5);
+  EXPECT_THAT(names, ElementsAre("flood0.example.org", "a.example.org", "flood1.example.org",
+                                 "b.example.org", "flood2.example.org"));
+}
+
+TEST_F(ForwarderTest, AsksAtOnceBeyondWhatMayWaitToBeAsked) {
+  add(Behaviour::Dead);
+  start();
+  for (std::size_t i = 0; i < Forwarder::kMaxGrounded; ++i)
+    resolve(
+        "n" + std::to_string(i) + ".example.org.", [](const Outcome&) {},
+        i % 2 == 0 ? "192.0.2.100" : "192.0.2.200");
+  EXPECT_EQ(status().queries, status().probes);
+  resolve("x.example.org.", [](const Outcome&) {});
+  resolve("y.example.org.", [](const Outcome&) {});
+  EXPECT_EQ(status().queries, status().probes + 2);
+}
+
 TEST_F(ForwarderTest, WorkersShareOneFlight) {
   FakeUpstream& upstream = add();
   upstream.behave("www.example.org", Behaviour::Dead);
@@ -619,6 +665,7 @@ TEST_F(ForwarderTest, WaitsForAnEarlierTryWhereNoOtherCanBeMade) {
   resolve("www.example.org.", [&](const Outcome& outcome) {
     answer = describe("www.example.org.", outcome, loop_.now());
   });
+  loop_.turn();  // the first try
   {
     const FewDescriptors none(0);
     // The second try is due after 300 ms, the answer comes after 600.
@@ -672,6 +719,7 @@ TEST_F(ForwarderTest, AnAnswerThatIsThereBeatsItsTimeoutAfterAStall) {
     std::string answer;
     const std::size_t before = upstream->received.size();
     resolve(name, [&](const Outcome& outcome) { answer = describe(name, outcome, loop_.now()); });
+    loop_.turn();
     elsewhere.run_until([&] { return upstream->received.size() > before; });
     if (stalls) std::this_thread::sleep_for(config_.timeout * 2);
     loop_.run_until([&] { return !answer.empty(); });
