@@ -179,7 +179,7 @@ def test_takes_over_passwords_that_were_changed(scraped):
 def test_a_missing_file_closes_the_address_and_takes_no_dns_away(scraped):
     scraped.start(**scraped.tls)
     assert scraped.daemon.ask("localhost.").addresses() == ["127.0.0.1"]
-    (reason,) = scraped.degraded()
+    (reason,) = eventually(scraped.degraded, 10, 0.1)
     assert reason == (f"admin.metrics_cert_file: {scraped.cert_file}: No such file or directory; "
                       "admin.metrics_listen is closed")
     with pytest.raises(ConnectionRefusedError):
