@@ -186,7 +186,7 @@ Result<void> Daemon::start() {
 Result<void> Daemon::open_addresses() {
   if (!upgrade_.has_predecessor())
     if (auto opened = addresses_.open(); !opened) return opened;
-  upstream_.choose(own_addresses());
+  choose_upstream(own_addresses());
   return {};
 }
 
@@ -210,7 +210,7 @@ Result<void> Daemon::take_over_addresses() {
   auto handed = upgrade_.take_sockets();
   if (!handed) follow_state_dir();
   auto opened = handed ? addresses_.take_over(*std::move(handed)) : addresses_.open();
-  if (opened) upstream_.choose(addresses_.addresses());
+  if (opened) choose_upstream(addresses_.addresses());
   return opened;
 }
 
@@ -325,8 +325,13 @@ void Daemon::apply_config(Config next) {
 void Daemon::look_up_servers() {
   follow_server_names();
   if (!server_names_.has_any()) return;
-  upstream_.choose(own_addresses());
+  choose_upstream(own_addresses());
   resolution_.reconfigure(upstream_.current(), config_.cache);
+}
+
+void Daemon::choose_upstream(const std::vector<SocketAddress>& listening) {
+  upstream_.choose(listening);
+  forwarding_->reconfigure(upstream_.current());
 }
 
 // The predecessor still has the configured addresses, which this daemon will take over.
@@ -342,6 +347,7 @@ void Daemon::follow_server_names() {
 void Daemon::apply_upstream() {
   follow_server_names();
   upstream_.follow(addresses_.addresses());
+  forwarding_->reconfigure(upstream_.current());
   workers_.reconfigure(upstream_.current(), config_.cache);
   resolution_.reconfigure(upstream_.current(), config_.cache);
 }

@@ -86,6 +86,7 @@ class Daemon {
   void on_signal(int number);
   Result<std::uint64_t> request_reload();
   void apply_config(Config next);
+  void choose_upstream(const std::vector<SocketAddress>& listening);
   void look_up_servers();
   std::vector<SocketAddress> own_addresses() const;
   void follow_server_names();

@@ -41,9 +41,12 @@ class SystemServers final : public resolver::QueryPath, private SilentListener {
   SystemServers(uv_loop_t* loop, const UpstreamConfig& system)
       : loop_(loop),
         shared_(std::make_shared<ForwardShared>(kNoCache, static_cast<ForwardListener&>(*this))),
-        forwarder_(loop, shared_, without_rules(system), kNoCache) {}
+        forwarder_(loop, shared_, without_rules(system), kNoCache) {
+    shared_->reconfigure(without_rules(system));
+  }
 
   void reconfigure(const UpstreamConfig& system) {
+    shared_->reconfigure(without_rules(system));
     forwarder_.reconfigure(without_rules(system), kNoCache);
   }
   void close() { forwarder_.close(); }

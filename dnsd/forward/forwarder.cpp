@@ -155,6 +155,12 @@ class Forwarder::Letterbox final : public FlightMailbox {
   loop::Mailbox mailbox_;
 };
 
+void ForwardShared::reconfigure(const UpstreamConfig& upstream) {
+  flights.set_limit(upstream.max_in_flight);
+  cache.deny(DeniedAnswers(upstream));
+  cache.use_servers(AskedServers(upstream));
+}
+
 Forwarder::Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
                      const UpstreamConfig& upstream, const CacheConfig& cache)
     : shared_(std::move(shared)),
@@ -174,16 +180,13 @@ void Forwarder::reconfigure(const UpstreamConfig& upstream, const CacheConfig& c
   const auto this_turn = turn();
   timeout_ = static_cast<Millis>(upstream.timeout.count());
   max_in_flight_ = upstream.max_in_flight;
-  shared_->flights.set_limit(max_in_flight_);
   serve_stale_ = cache.serve_stale.count() > 0;
   nxdomain_cut_ = cache.nxdomain_cut;
   rules_.min_ttl = cache.min_ttl;
   rules_.max_ttl = cache.max_ttl;
   rules_.negative_max_ttl = cache.negative_max_ttl;
   denied_ = DeniedAnswers(upstream);
-  shared_->cache.deny(denied_);
   AskedServers servers(upstream);
-  shared_->cache.use_servers(servers);
   // Other servers may answer what could not be answered.
   if (servers != servers_) shared_->cache.note_recovery(reactor_.now());
   servers_ = std::move(servers);

@@ -43,6 +43,10 @@ namespace meshdns::dnsd {
 struct ForwardShared {
   ForwardShared(const CacheConfig& cache_config, ForwardListener& listener)
       : cache(cache_config), upstreams(listener) {}
+  // Takes over the rules for what all workers share, before their forwarders get the same
+  // configuration.  One thread only: workers take configurations over at different speeds, and a
+  // slow one would put the rules of an older one back.
+  void reconfigure(const UpstreamConfig& upstream);
   Cache cache;
   FlightTable flights;
   UpstreamStates upstreams;
@@ -93,7 +97,7 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   static constexpr std::size_t kMaxGrounded = 1'024;
 
   // REQUIRES: `upstream.servers` is what is to be asked: those of /etc/resolv.conf have been filled
-  // in where the configuration has none.
+  // in where the configuration has none.  `shared` has the same configuration.
   Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared, const UpstreamConfig& upstream,
             const CacheConfig& cache);
   // REQUIRES: not called from inside a callback of this forwarder; close() may be.
@@ -108,7 +112,8 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   // Asks anew for what is in the cache, so that it is there before it runs out; nobody waits.
   void refresh(ForwardRequest request);
 
-  // Takes over servers, zones, policy and limits; flights under way end as they began.
+  // Takes over servers, zones, policy and limits; flights under way end as they began.  REQUIRES:
+  // `shared` has this configuration, or a later one.
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
 
   // Ends every flight with a failure and closes all handles on the loop; their close callbacks may

@@ -60,6 +60,7 @@ class Play {
     uv_check_start(&alive_, [](uv_check_t*) {});
     configure();
     shared_ = std::make_shared<ForwardShared>(cache_, silent_);
+    shared_->reconfigure(upstream_);
     for (auto& forwarder : workers_)
       forwarder = std::make_unique<Forwarder>(&loop_, shared_, upstream_, cache_);
   }
@@ -198,6 +199,7 @@ class Play {
   }
 
   void reload(std::size_t worker) {
+    shared_->reconfigure(upstream_);
     if (!is_closed_[worker]) workers_[worker]->reconfigure(upstream_, cache_);
   }
   void refresh(std::size_t worker) {

@@ -64,6 +64,7 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
   local_names_.read(config_);
   QuerySettings settings = QuerySettings::from(config_);
   settings.local = local_names_.names();
+  forwarding_->reconfigure(upstream_config_);
   if (auto started =
           resolution_.start(loop.get(), forwarding_, upstream_config_, config_.cache, settings);
       !started)

@@ -56,6 +56,7 @@ class Workers {
   Workers(FakeLoop& loop, ForwardListener& listener, const UpstreamConfig& upstream,
           const CacheConfig& cache)
       : shared(std::make_shared<ForwardShared>(cache, listener)) {
+    shared->reconfigure(upstream);
     for (int i = 0; i < 2; ++i) {
       forwarders.push_back(std::make_unique<Forwarder>(loop.get(), shared, upstream, cache));
       upstreams.push_back(std::make_unique<ForwarderUpstreams>(*forwarders.back(), shared));
@@ -246,6 +247,7 @@ class Provenance {
     script(server);
   }
   void reload() {
+    workers_->shared->reconfigure(upstream_);
     for (const auto& forwarder : workers_->forwarders) forwarder->reconfigure(upstream_, cache_);
     sets_->reconfigure(upstream_, cache_);
     note_groups();

@@ -87,7 +87,13 @@ class ForwarderTest : public ::testing::Test {
   }
   void start() {
     shared_ = std::make_shared<ForwardShared>(cache_config_, events_);
+    shared_->reconfigure(config_);
     forwarder_ = std::make_unique<Forwarder>(loop_.get(), shared_, config_, cache_config_);
+  }
+
+  void reconfigure(const UpstreamConfig& config) {
+    shared_->reconfigure(config);
+    forwarder_->reconfigure(config, cache_config_);
   }
 
   struct Answer {

@@ -1026,7 +1026,7 @@ TEST_F(ForwarderTest, FlightsEndAsTheyBeganWhenReconfigured) {
   loop_.run_for(20);
   config_.servers.clear();
   FakeUpstream& fresh = add();
-  forwarder_->reconfigure(config_, cache_config_);
+  reconfigure(config_);
   EXPECT_LE(ask("b.example.org.").took, kAtOnce);
   EXPECT_TRUE(loop_.run_until([&] { return done; }));
   EXPECT_EQ(old.count("b.example.org"), 0u);
@@ -1070,6 +1070,28 @@ TEST_F(ForwarderTest, TellsWhichZonesAreThoseOfLinks) {
   EXPECT_FALSE(is_of_link("www.lab.corp.example.org."));
 }
 
+// Two reloads within milliseconds, and a worker that is busy.
+TEST_F(ForwarderTest, AWorkerThatTakesAnOlderConfigurationOverLateLeavesTheRulesOfTheNewerOne) {
+  add();
+  const UpstreamConfig first = config_;
+  start();
+  Forwarder slow(loop_.get(), shared_, first, cache_config_);
+  UpstreamConfig second = first;
+  second.servers = {*parse_upstream_server("192.0.2.53")};
+  second.deny_answers = {*IpPrefix::parse("192.0.2.0/24")};
+  reconfigure(second);
+  FakeUpstream& fresh = add();
+  UpstreamConfig third = first;
+  third.servers = {fresh.server()};
+  reconfigure(third);
+  EXPECT_EQ(ask().text, kTruth);
+  const CacheKey key(question("www.example.org."), false, false);
+  EXPECT_TRUE(shared_->cache.find(key, loop_.now()));
+  slow.reconfigure(second, cache_config_);
+  EXPECT_TRUE(shared_->cache.find(key, loop_.now()))
+      << "its server is asked, and no rule that holds denies its address";
+}
+
 TEST_F(ForwarderTest, AnswersEverybodyWhenClosed) {
   add(Behaviour::Dead);
   start();
@@ -1093,7 +1115,7 @@ TEST_F(ForwarderTest, DeniesWhatLiesBelowADeniedNameIfToldSo) {
   EXPECT_THAT(ask("a.b.gone.example.org.").text, StartsWith("NXDOMAIN"));
   EXPECT_EQ(upstream.count("a.b.gone.example.org"), 0u);
   cache_config_.nxdomain_cut = false;
-  forwarder_->reconfigure(config_, cache_config_);
+  reconfigure(config_);
   EXPECT_THAT(ask("a.b.gone.example.org.").text, StartsWith("NXDOMAIN"));
   EXPECT_GE(upstream.count("a.b.gone.example.org"), 1u);
 }
@@ -1119,7 +1141,7 @@ TEST_F(ForwarderTest, DeniesNothingBelowADeniedNameThatOtherServersAnswerFor) {
   EXPECT_EQ(deep.count("www.gone.deep.corp.example.org"), 0u);
   // A zone that a reload adds is not denied by what the servers above it said before.
   config_.zones["late.example.org"] = {zone.server()};
-  forwarder_->reconfigure(config_, cache_config_);
+  reconfigure(config_);
   EXPECT_THAT(ask("www.late.example.org.").text, StartsWith("NOERROR"));
 }
 

@@ -176,6 +176,7 @@ class TlsUpstreamTest : public ::testing::Test {
         *parse_upstream_server("tls://127.0.0.1:" + std::to_string(server_.port) + "#" + name)};
     config_.tls_ca_file = ca_file;
     shared_ = std::make_shared<ForwardShared>(cache_config_, quiet_);
+    shared_->reconfigure(config_);
     forwarder_ = std::make_unique<Forwarder>(&loop_, shared_, config_, cache_config_);
   }
   MessageRef ask(std::string_view name) {

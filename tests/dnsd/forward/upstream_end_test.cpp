@@ -91,7 +91,7 @@ TEST_P(ConnectionEndTest, EndsQuestionsToAnUpstreamThatAReloadHasReplaced) {
   ASSERT_TRUE(loop_.run_until([&] { return over_tcp(old) >= 8; }));
   config_.servers.clear();
   add();
-  forwarder_->reconfigure(config_, cache_config_);
+  reconfigure(config_);
   old.behave(Behaviour::TruncateNoTcp);
   old.end_connections(GetParam());
   ASSERT_TRUE(run_until_all_are_answered());
@@ -172,13 +172,13 @@ TEST_F(UpstreamEndTest, ACallbackMayReplaceTheUpstreamThatAnswers) {
   FakeUpstream& fresh = add();
   other.servers.push_back(fresh.server());
   config_.servers.pop_back();
-  forwarder_->reconfigure(config_, cache_config_);
+  reconfigure(config_);
   std::size_t answered = 0;
   for (int i = 0; i < 30; ++i)
     resolve("n" + std::to_string(i) + ".example.org.", [&, i](const Outcome& outcome) {
       EXPECT_EQ(outcome.message->kind(), MessageKind::Positive);
       ++answered;
-      forwarder_->reconfigure(i % 2 == 0 ? other : config_, cache_config_);
+      reconfigure(i % 2 == 0 ? other : config_);
     });
   ASSERT_TRUE(loop_.run_until([&] { return answered == 30; }));
   EXPECT_GT(old.received.size(), 30u);
