@@ -125,16 +125,17 @@ bool is_authority(const Config& config) {
 }
 
 std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& config,
-                                              const SourceConfig& source, RegistryFeed& feed) {
+                                              const SourceConfig& source, RegistryFeed& feed,
+                                              registry::ServerLookup& servers) {
   if (const auto* kubernetes = std::get_if<KubernetesSource>(&source))
     return registry::make_kubernetes_source(
         loop,
         {source_name(source), kubernetes->kubeconfig, kubernetes->cluster, kubernetes->network,
          *watch_needs(config, source), feed.origins_of(source_name(source)),
          kubernetes->path_timeout},
-        feed);
+        servers, feed);
   if (const auto* istiod = std::get_if<IstiodSource>(&source))
-    return registry::make_istiod_source(loop, istiod_options(config, *istiod), feed);
+    return registry::make_istiod_source(loop, istiod_options(config, *istiod), servers, feed);
   registry::FileSourceOptions options;
   options.name = source_name(source);
   options.restored = feed.restored_origins(options.name);

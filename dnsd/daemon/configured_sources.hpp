@@ -10,6 +10,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
 #include "registry/source/kubernetes/watch_plan.hpp"
+#include "registry/source/server_lookup.hpp"
 #include "registry/source/source.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
@@ -34,8 +35,9 @@ std::string own_node(const Config& config);
 // Whether the sources cover the whole cluster, so that unknown names of its domain are NXDOMAIN.
 bool is_authority(const Config& config);
 
-// REQUIRES: `feed` outlives the source, and the loop runs on for it to close.
+// REQUIRES: `feed` and `servers` outlive the source, and the loop runs on for it to close.
 std::unique_ptr<registry::Source> make_source(uv_loop_s* loop, const Config& config,
-                                              const SourceConfig& source, RegistryFeed& feed);
+                                              const SourceConfig& source, RegistryFeed& feed,
+                                              registry::ServerLookup& servers);
 
 }  // namespace meshdns::dnsd

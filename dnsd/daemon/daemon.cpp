@@ -80,7 +80,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       query_logging_(log),
       workers_(log),
       kernel_(config_, mesh_.registry, workers_, log),
-      sources_(&loop_, mesh_.feed, started_),
+      sources_(&loop_, mesh_.feed, server_names_, started_),
       registry_streams_(&loop_, mesh_.registry),
       live_page_(&loop_),
       admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),

@@ -22,7 +22,7 @@ void RunningSources::follow(const Config& config) {
       kept.push_back(std::move(*running));
       continue;
     }
-    auto made = make_source(loop_, config, source, feed_);
+    auto made = make_source(loop_, config, source, feed_, servers_);
     made->start();
     kept.push_back({source, std::move(needs), gateway_kinds, name, std::move(made)});
   }

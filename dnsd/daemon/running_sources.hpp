@@ -14,6 +14,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/configured_sources.hpp"
 #include "dnsd/daemon/registry_feed.hpp"
+#include "registry/source/server_lookup.hpp"
 #include "registry/source/source.hpp"
 
 namespace meshdns::dnsd {
@@ -23,9 +24,9 @@ class RunningSources {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // REQUIRES: both outlive it.
-  RunningSources(uv_loop_s* loop, RegistryFeed& feed, Time started)
-      : loop_(loop), feed_(feed), started_(started) {}
+  // REQUIRES: all outlive it.
+  RunningSources(uv_loop_s* loop, RegistryFeed& feed, registry::ServerLookup& servers, Time started)
+      : loop_(loop), feed_(feed), servers_(servers), started_(started) {}
 
   // Starts the sources of `config` that do not run yet, and ends those that it does not have.
   void follow(const Config& config);
@@ -62,6 +63,7 @@ class RunningSources {
 
   uv_loop_s* loop_;
   RegistryFeed& feed_;
+  registry::ServerLookup& servers_;
   const Time started_;
   std::vector<Running> sources_;
   std::map<std::string, Freshness> freshness_;  // by source

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/upstream_follower.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
+#include "dnsd/config/resolv_conf.hpp"
 #include "dnsd/daemon/server_names.hpp"
 
 namespace meshdns::dnsd {
@@ -44,11 +47,16 @@ UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening
   return next;
 }
 
-UpstreamConfig UpstreamFollower::system(std::span<const SocketAddress> listening) const {
+SystemResolver UpstreamFollower::system(std::span<const SocketAddress> listening) const {
   Config config = config_;
   config.upstream.servers.clear();
   std::string warning;
-  return effective_upstream(config, listening, &warning, files_);
+  SystemResolver system{effective_upstream(config, listening, &warning, files_), {}};
+  if (system.upstream.servers.empty())
+    std::ranges::copy_if(config_.upstream.servers, std::back_inserter(system.upstream.servers),
+                         [](const UpstreamServer& server) { return server.host.empty(); });
+  if (auto parsed = read_resolv_conf(files_.front())) system.search = std::move(parsed->search);
+  return system;
 }
 
 void UpstreamFollower::choose(std::span<const SocketAddress> listening) {

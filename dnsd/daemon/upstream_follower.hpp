@@ -32,8 +32,9 @@ class UpstreamFollower {
 
   // REQUIRES: outlives it; has the addresses of servers that the configuration names.
   void use(const ServerNames& names) { names_ = &names; }
-  // The servers that `upstream.servers: []` would use.
-  UpstreamConfig system(std::span<const SocketAddress> listening) const;
+  // The servers that `upstream.servers: []` would use; if there are none, those of the
+  // configuration that have addresses.  The search list is that of resolv.conf.
+  SystemResolver system(std::span<const SocketAddress> listening) const;
 
   // Selects the servers at the start.  `listening`: our own addresses, which are left out.
   void choose(std::span<const SocketAddress> listening);

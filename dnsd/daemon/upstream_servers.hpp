@@ -25,6 +25,12 @@ inline constexpr std::array<const char*, 4> kResolvConfPaths = {
     "/run/NetworkManager/no-stub-resolv.conf", "/var/lib/meshdns-resolver/upstream.conf"};
 inline constexpr std::size_t kResolvConfOfResolved = 1;
 
+// The resolver of this machine, without meshdns itself.
+struct SystemResolver {
+  UpstreamConfig upstream;
+  std::vector<std::string> search;  // canonical
+};
+
 // `config.upstream` with its servers filled in: of the first of `resolv_confs` (in the order of
 // kResolvConfPaths) that names others than ourselves and systemd-resolved's stub.  The stub is
 // asked if nobody else is known, nor the servers that it asks: where it has none, it sends its

@@ -64,7 +64,8 @@ struct HeldResource {
 };
 
 struct AdsOptions {
-  std::string address;      // "HOST:PORT"
+  // In gRPC's form, tried in this order: "ipv4:192.0.2.1:15012,192.0.2.2:15012".
+  std::vector<std::string> targets;
   std::string server_name;  // that the certificate must be for
   std::string ca_pem;
   std::string token;     // empty: none

@@ -4,10 +4,12 @@
 #include <uv.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "loop/check_loop.hpp"
+#include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/source/backoff.hpp"
 #include "registry/source/istiod/access.hpp"
@@ -33,6 +35,28 @@ std::string host_of_address(const std::string& address) {
   return host;
 }
 
+std::string port_of_address(const std::string& address) {
+  return address.substr(address.rfind(':') + 1);
+}
+
+// One target for the addresses of each family, as gRPC wants it.
+std::vector<std::string> targets_of(const std::vector<IpAddress>& addresses,
+                                    const std::string& port) {
+  std::string v4;
+  std::string v6;
+  for (const IpAddress& address : addresses) {
+    if (address.is_v4())
+      v4.append(v4.empty() ? "ipv4:" : ",").append(address.to_string());
+    else
+      v6.append(v6.empty() ? "ipv6:[" : ",[").append(address.to_string()).append("]");
+    (address.is_v4() ? v4 : v6).append(":").append(port);
+  }
+  std::vector<std::string> targets;
+  for (std::string* const target : {&v4, &v6})
+    if (!target->empty()) targets.push_back(std::move(*target));
+  return targets;
+}
+
 Held held_by(const IstiodSourceOptions& options) {
   if (options.api == AdsApi::Names) return HeldNames(options.name);
   return HeldWorkloads(options.name, {options.cluster_domain, options.node.network});
@@ -40,8 +64,10 @@ Held held_by(const IstiodSourceOptions& options) {
 
 class IstiodSource final : public Source, private InboxListener {
  public:
-  IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, SourceSink& sink)
+  IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, ServerLookup& servers,
+               SourceSink& sink)
       : options_(std::move(options)),
+        servers_(servers),
         sink_(sink),
         scheduler_(make_uv_scheduler(loop)),
         backoff_(kFirstRetry, make_random()),
@@ -57,7 +83,14 @@ class IstiodSource final : public Source, private InboxListener {
   IstiodSource(const IstiodSource&) = delete;
   IstiodSource& operator=(const IstiodSource&) = delete;
 
-  void start() override { connect_in(Milliseconds(0)); }
+  void start() override {
+    for (const std::string& address : options_.addresses) {
+      const std::string host = canonical_host(host_of_address(address));
+      if (!IpAddress::parse(host) && !named_.contains(host))
+        named_[host] = servers_.use(host, [this] { on_address_known(); });
+    }
+    connect_in(Milliseconds(0));
+  }
 
   // Repeats what is wrong, and does not wait for the next try.
   void rescan() override {
@@ -121,6 +154,13 @@ class IstiodSource final : public Source, private InboxListener {
   void connect() {
     retry_.reset();
     counters_.server = options_.addresses[next_address_++ % options_.addresses.size()];
+    const ServerAddresses server = addresses_of(host_of_address(counters_.server));
+    lacks_address_ = server.addresses.empty();
+    if (server.is_awaited()) {
+      --next_address_;
+      return;
+    }
+    if (lacks_address_) return fail_to_connect("its name cannot be looked up: " + server.reason);
     const auto module = load_module(module_paths());
     if (!module) return fail_to_connect(module.error().message);
     auto access =
@@ -129,12 +169,22 @@ class IstiodSource final : public Source, private InboxListener {
     ++counters_.connects;
     began_at_ = scheduler_->now();
     had_push_ = false;
-    stream_ = (*module)->open(stream_options(*std::move(access)), inbox_);
+    stream_ = (*module)->open(stream_options(server.addresses, *std::move(access)), inbox_);
   }
 
-  AdsOptions stream_options(Access&& access) {
+  ServerAddresses addresses_of(const std::string& host) const {
+    if (const auto address = IpAddress::parse(host)) return {{*address}, {}};
+    return named_.at(canonical_host(host))->find();
+  }
+
+  // Of one of the names.  A connection that there is stays.
+  void on_address_known() {
+    if (!stream_ && lacks_address_) connect_in(Milliseconds(0));
+  }
+
+  AdsOptions stream_options(const std::vector<IpAddress>& addresses, Access&& access) {
     AdsOptions stream;
-    stream.address = counters_.server;
+    stream.targets = targets_of(addresses, port_of_address(counters_.server));
     stream.server_name =
         options_.server_name.empty() ? host_of_address(counters_.server) : options_.server_name;
     stream.ca_pem = std::move(access.ca_pem);
@@ -207,14 +257,17 @@ class IstiodSource final : public Source, private InboxListener {
   }
 
   const IstiodSourceOptions options_;
+  ServerLookup& servers_;
   SourceSink& sink_;
   std::unique_ptr<Scheduler> scheduler_;
   Backoff backoff_;
   std::unique_ptr<Timer> retry_;
   std::unique_ptr<Timer> repetition_;
+  std::map<std::string, std::unique_ptr<NamedServer>> named_;  // by the hosts that are names
   std::size_t next_address_ = 0;
-  Milliseconds began_at_{0};  // the stream
-  bool had_push_ = false;     // of the stream
+  bool lacks_address_ = false;  // the last try
+  Milliseconds began_at_{0};    // the stream
+  bool had_push_ = false;       // of the stream
   Milliseconds silent_since_{0};
   bool is_complete_ = false;
   std::string trouble_;  // with the connection
@@ -229,8 +282,8 @@ class IstiodSource final : public Source, private InboxListener {
 }  // namespace
 
 std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
-                                           SourceSink& sink) {
-  return std::make_unique<IstiodSource>(loop, std::move(options), sink);
+                                           ServerLookup& servers, SourceSink& sink) {
+  return std::make_unique<IstiodSource>(loop, std::move(options), servers, sink);
 }
 
 }  // namespace meshdns::registry

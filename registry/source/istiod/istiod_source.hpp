@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "registry/source/istiod/ads.hpp"
+#include "registry/source/server_lookup.hpp"
 #include "registry/source/source.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
@@ -30,9 +31,10 @@ struct IstiodSourceOptions {
 };
 
 // Control thread.  Nothing is taken away while istiod is away, and a push that is refused leaves
-// the last good table or resource.  REQUIRES: `sink` outlives the source; the loop runs on for the
-// handles to close after destruction, which ends the stream and waits for its thread.
+// the last good table or resource.  REQUIRES: `servers` and `sink` outlive the source; the loop
+// runs on for the handles to close after destruction, which ends the stream and waits for its
+// thread.
 std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
-                                           SourceSink& sink);
+                                           ServerLookup& servers, SourceSink& sink);
 
 }  // namespace meshdns::registry

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/api_client.hpp"
 
+#include <algorithm>
 #include <utility>
+
+#include "registry/base/host_name.hpp"
+#include "registry/source/kubernetes/curl_options.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -25,10 +29,15 @@ std::string_view accept_header(Content content) {
   return kJson;
 }
 
+bool lacks_address(const std::vector<NamedHost>& hosts) {
+  return std::ranges::any_of(hosts,
+                             [](const NamedHost& host) { return host.known.addresses.empty(); });
+}
+
 }  // namespace
 
-// Waits for credentials, then for the response; says why there are none from a timer, never from
-// within get().
+// Waits for credentials, then for the server's address, then for the response; says why there are
+// none from a timer, never from within get().
 class ApiClient::Request final : public Exchange {
  public:
   Request(ApiClient& client, std::string path, Content content, ResponseListener& listener)
@@ -40,20 +49,30 @@ class ApiClient::Request final : public Exchange {
     credentials_->obtain([this, alive = std::weak_ptr<bool>(alive_)](const Result<Proof>& proof) {
       if (alive.expired()) return;
       if (!proof) return fail_later(proof.error().message);
-      send(*proof);
+      proof_ = *proof;
+      send();
     });
   }
 
  private:
-  void send(const Proof& proof) {
+  void send() {
     const ClusterAccess& access = credentials_->access();
     CurlRequest request;
+    request.hosts = client_.hosts();
+    const auto is_awaited = [](const NamedHost& host) { return host.known.is_awaited(); };
+    if (std::ranges::any_of(request.hosts, is_awaited)) {
+      client_.waiting_.emplace_back([this, alive = std::weak_ptr<bool>(alive_)] {
+        if (!alive.expired()) send();
+      });
+      return;
+    }
+    client_.lacks_address_ = client_.lacks_address_ || lacks_address(request.hosts);
     request.url = access.server + path_;
     request.headers.emplace_back(accept_header(content_));
-    if (!proof.bearer_token.empty())
-      request.headers.push_back("Authorization: Bearer " + proof.bearer_token);
-    request.user_and_password = proof.user_and_password;
-    request.tls = proof.tls;
+    if (!proof_.bearer_token.empty())
+      request.headers.push_back("Authorization: Bearer " + proof_.bearer_token);
+    request.user_and_password = proof_.user_and_password;
+    request.tls = proof_.tls;
     request.proxy = access.proxy;
     exchange_ = client_.curl_.get(request, listener_);
   }
@@ -68,16 +87,20 @@ class ApiClient::Request final : public Exchange {
   const Content content_;
   ResponseListener& listener_;
   std::shared_ptr<Credentials> credentials_;  // these, even if there are newer ones by now
+  Proof proof_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Timer> timer_;
 };
 
-ApiClient::ApiClient(uv_loop_s* loop, Scheduler& scheduler, const PathLimits& limits,
-                     ReadAccess read_access)
+ApiClient::ApiClient(uv_loop_s* loop, Scheduler& scheduler, ServerLookup& servers,
+                     const PathLimits& limits, ReadAccess read_access,
+                     std::function<void()> on_known)
     : loop_(loop),
       scheduler_(scheduler),
+      servers_(servers),
       read_access_(std::move(read_access)),
+      on_known_(std::move(on_known)),
       curl_(loop, limits) {
   load();
 }
@@ -86,10 +109,37 @@ ApiClient::~ApiClient() = default;
 
 void ApiClient::load() {
   auto access = read_access_();
-  if (access)
+  if (access) {
     credentials_ = std::make_shared<Credentials>(loop_, scheduler_, *std::move(access));
-  else if (!credentials_)
+    look_up_hosts();
+  } else if (!credentials_) {
     load_error_ = access.error().message;
+  }
+}
+
+// Those that were looked up before are given up last, so that what is known of them stays.
+void ApiClient::look_up_hosts() {
+  const ClusterAccess& access = credentials_->access();
+  std::vector<Host> next;
+  for (NamedHost& url : named_hosts(access.server, access.proxy)) {
+    auto named = servers_.use(canonical_host(url.host), [this] { on_address_change(); });
+    next.push_back({std::move(url), std::move(named)});
+  }
+  hosts_ = std::move(next);
+}
+
+std::vector<NamedHost> ApiClient::hosts() const {
+  std::vector<NamedHost> hosts;
+  for (const Host& host : hosts_)
+    hosts.push_back({host.url.host, host.url.port, host.named->find()});
+  return hosts;
+}
+
+void ApiClient::on_address_change() {
+  for (const auto& go_on : std::exchange(waiting_, {})) go_on();
+  if (!lacks_address_ || lacks_address(hosts())) return;
+  lacks_address_ = false;
+  on_known_();
 }
 
 std::unique_ptr<Exchange> ApiClient::get(std::string path, Content content,

@@ -52,6 +52,11 @@ int prepare_socket(void* limits, curl_socket_t socket, curlsocktype purpose) {
   return CURL_SOCKOPT_OK;
 }
 
+bool is_unspecified(const curl_sockaddr& address) {
+  const auto ip = IpAddress::from_sockaddr(&address.addr);
+  return ip && ip->is_unspecified();
+}
+
 // `name` is in lower case and ends in a colon.
 bool is_field(std::string_view line, std::string_view name) {
   return line.size() > name.size() && equals_ignoring_case(line.substr(0, name.size()), name);
@@ -86,6 +91,8 @@ class CurlClient::Engine {
     std::unique_ptr<CURL, FreeEasy> easy{curl_easy_init()};
     std::unique_ptr<curl_slist, FreeList> headers;
     std::unique_ptr<curl_slist, FreeList> connect_to;
+    std::unique_ptr<curl_slist, FreeList> addresses;
+    std::string unknown;  // why the address of a host is not known
     std::array<char, CURL_ERROR_SIZE> error{};
     Engine* engine = nullptr;
     ResponseListener* listener = nullptr;  // null: nobody wants it any more
@@ -103,6 +110,7 @@ class CurlClient::Engine {
   using TransferRef = std::shared_ptr<Transfer>;
   class Handle;
 
+  static curl_socket_t open_socket(void* transfer, curlsocktype purpose, curl_sockaddr* address);
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* transfer);
   static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* transfer);
   static int on_socket(CURL*, curl_socket_t socket, int what, void* engine, void*);
@@ -193,6 +201,15 @@ Result<void> CurlClient::Engine::prepare() {
 }
 
 // --- what libcurl calls --------------------------------------------------------------------------
+
+// The unspecified address stands for one that is not known (resolve_entry()).
+curl_socket_t CurlClient::Engine::open_socket(void* user, curlsocktype, curl_sockaddr* address) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (!is_unspecified(*address) || transfer.unknown.empty())
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  transfer.failure = transfer.unknown;
+  return CURL_SOCKET_BAD;
+}
 
 // Less than was given ends the transfer.  A watch without events sends a head long before a body.
 std::size_t CurlClient::Engine::on_header(char* data, std::size_t size, std::size_t count,
@@ -406,6 +423,14 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
     transfer.connect_to.reset(curl_slist_append(nullptr, target.connect_to.c_str()));
     options.set(CURLOPT_CONNECT_TO, transfer.connect_to.get());
   }
+  curl_slist* addresses = nullptr;
+  for (const NamedHost& host : request.hosts) {
+    addresses = curl_slist_append(addresses, resolve_entry(host).c_str());
+    if (host.known.addresses.empty() && transfer.unknown.empty())
+      transfer.unknown = host.host + " cannot be looked up: " + host.known.reason;
+  }
+  transfer.addresses.reset(addresses);
+  options.set(CURLOPT_RESOLVE, addresses);
   curl_slist* headers = nullptr;
   for (const auto& header : request.headers) headers = curl_slist_append(headers, header.c_str());
   // Not libcurl's own decompression: it makes all of the text of what it has received.
@@ -426,6 +451,8 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_TCP_KEEPALIVE, 1L);
   options.set(CURLOPT_TCP_KEEPIDLE, static_cast<long>(limits_.keep_alive_idle.count()));
   options.set(CURLOPT_TCP_KEEPINTVL, static_cast<long>(limits_.keep_alive_interval.count()));
+  options.set(CURLOPT_OPENSOCKETFUNCTION, &open_socket);
+  options.set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(&transfer));
   options.set(CURLOPT_SOCKOPTFUNCTION, &prepare_socket);
   options.set(CURLOPT_SOCKOPTDATA, static_cast<void*>(&limits_));
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);

@@ -13,6 +13,7 @@
 
 #include "registry/source/kubernetes/transport.hpp"
 #include "registry/source/scheduler.hpp"
+#include "registry/source/server_lookup.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
@@ -32,8 +33,18 @@ struct TlsIdentity {
   friend bool operator==(const TlsIdentity&, const TlsIdentity&) = default;
 };
 
+// A host that is a name: the server's, or a proxy's.
+struct NamedHost {
+  std::string host;  // as the URL has it
+  std::string port;
+  ServerAddresses known{};
+};
+
 struct CurlRequest {
   std::string url;
+  // All hosts that are names: libcurl looks up none.  A connection to one without a known address
+  // fails.
+  std::vector<NamedHost> hosts;
   std::vector<std::string> headers;  // "Accept: application/json"
   TlsIdentity tls;
   std::string proxy;              // URL; empty: what the environment says

@@ -5,9 +5,44 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace meshdns::registry::kubernetes {
+namespace {
+
+enum class PortDefault : std::uint8_t { OfTheScheme, OfAProxy };
+
+struct FreeUrl {
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+
+std::string part_of(CURLU* url, CURLUPart part, unsigned flags = 0) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, flags) != CURLUE_OK) return {};
+  std::string copy(text);
+  curl_free(text);
+  return copy;
+}
+
+// Nothing for an address, and for what is no URL, which libcurl will refuse.
+void add_named_host(const std::string& text, PortDefault port_default,
+                    std::vector<NamedHost>& hosts) {
+  const std::unique_ptr<CURLU, FreeUrl> url(curl_url());
+  if (text.empty() || !url ||
+      curl_url_set(url.get(), CURLUPART_URL, text.c_str(),
+                   CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
+    return;
+  const std::string host = part_of(url.get(), CURLUPART_HOST);
+  if (host.empty() || host.starts_with('[') || IpAddress::parse(host)) return;
+  std::string port = part_of(url.get(), CURLUPART_PORT,
+                             port_default == PortDefault::OfTheScheme ? CURLU_DEFAULT_PORT : 0);
+  if (port.empty()) port = text.starts_with("https://") ? "443" : "1080";
+  hosts.push_back({host, port});
+}
+
+}  // namespace
 
 // Libcurl names a file that it cannot read, but not the reason.
 void CurlOptions::set_pem(CURLoption file_option, const std::string& file, CURLoption blob_option,
@@ -43,6 +78,28 @@ NamedTarget name_target(const CurlRequest& request) {
   return {
       request.url.substr(0, begin) + request.tls.server_name + ":" + port + request.url.substr(end),
       "::" + host + ":" + port};
+}
+
+std::vector<NamedHost> named_hosts(const std::string& server, const std::string& proxy) {
+  std::vector<NamedHost> hosts;
+  add_named_host(server, PortDefault::OfTheScheme, hosts);
+  add_named_host(proxy, PortDefault::OfAProxy, hosts);
+  if (!proxy.empty()) return hosts;
+  for (const char* const variable :
+       {"https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"})
+    if (const char* const url = std::getenv(variable); url != nullptr)
+      add_named_host(url, PortDefault::OfAProxy, hosts);
+  return hosts;
+}
+
+std::string resolve_entry(const NamedHost& host) {
+  std::string entry = host.host + ":" + host.port + ":";
+  if (host.known.addresses.empty()) entry += "0.0.0.0";
+  for (const IpAddress& address : host.known.addresses) {
+    if (!entry.ends_with(':')) entry += ',';
+    entry += address.is_v4() ? address.to_string() : "[" + address.to_string() + "]";
+  }
+  return entry;
 }
 
 void set_tls(CurlOptions& options, const TlsIdentity& tls) {

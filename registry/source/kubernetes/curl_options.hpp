@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 
 #include <string>
+#include <vector>
 
 #include "registry/source/kubernetes/curl_client.hpp"
 
@@ -43,6 +44,13 @@ struct NamedTarget {
   std::string connect_to;  // empty: nowhere else
 };
 NamedTarget name_target(const CurlRequest& request);
+
+// The hosts of the URLs of a server and its proxy that are names, and those of the proxies that the
+// environment has.
+std::vector<NamedHost> named_hosts(const std::string& server, const std::string& proxy);
+// The entry of libcurl's table of names (CURLOPT_RESOLVE).  A host without a known address has the
+// unspecified one, which libcurl must not connect to.
+std::string resolve_entry(const NamedHost& host);
 
 void set_tls(CurlOptions& options, const TlsIdentity& tls);
 

@@ -49,14 +49,17 @@ ClusterSourceOptions source_options(KubernetesSourceOptions&& from) {
 // The parts of a source in the order in which they need each other.
 class KubernetesSource final : public Source {
  public:
-  KubernetesSource(uv_loop_s* loop, KubernetesSourceOptions options, SourceSink& sink)
+  KubernetesSource(uv_loop_s* loop, KubernetesSourceOptions options, ServerLookup& servers,
+                   SourceSink& sink)
       : sink_(sink),
         name_(options.name),
         scheduler_(make_uv_scheduler(loop)),
-        client_(loop, *scheduler_, path_limits(options.path_timeout),
-                [kubeconfig = options.kubeconfig] {
-                  return kubeconfig.empty() ? in_cluster_access() : read_kubeconfig(kubeconfig);
-                }),
+        client_(
+            loop, *scheduler_, servers, path_limits(options.path_timeout),
+            [kubeconfig = options.kubeconfig] {
+              return kubeconfig.empty() ? in_cluster_access() : read_kubeconfig(kubeconfig);
+            },
+            [this] { source_.rescan(); }),
         source_(source_options(std::move(options)), client_, *scheduler_, make_random(), sink) {}
 
   void start() override {
@@ -89,8 +92,8 @@ class KubernetesSource final : public Source {
 }  // namespace
 
 std::unique_ptr<Source> make_kubernetes_source(uv_loop_s* loop, KubernetesSourceOptions options,
-                                               SourceSink& sink) {
-  return std::make_unique<KubernetesSource>(loop, std::move(options), sink);
+                                               ServerLookup& servers, SourceSink& sink) {
+  return std::make_unique<KubernetesSource>(loop, std::move(options), servers, sink);
 }
 
 }  // namespace meshdns::registry

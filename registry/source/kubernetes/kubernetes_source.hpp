@@ -8,6 +8,7 @@
 #include <string>
 
 #include "registry/source/kubernetes/watch_plan.hpp"
+#include "registry/source/server_lookup.hpp"
 #include "registry/source/source.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
@@ -25,9 +26,9 @@ struct KubernetesSourceOptions {
   std::chrono::milliseconds path_timeout{45'000};
 };
 
-// Control thread.  REQUIRES: `sink` outlives the source; the loop runs on for the handles to close
-// after destruction.
+// Control thread.  REQUIRES: `servers` and `sink` outlive the source; the loop runs on for the
+// handles to close after destruction.
 std::unique_ptr<Source> make_kubernetes_source(uv_loop_s* loop, KubernetesSourceOptions options,
-                                               SourceSink& sink);
+                                               ServerLookup& servers, SourceSink& sink);
 
 }  // namespace meshdns::registry

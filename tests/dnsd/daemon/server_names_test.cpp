@@ -43,11 +43,20 @@ class ServerNamesTest : public testing::Test {
     for (const std::string& server : servers)
       config_.servers.push_back(*parse_upstream_server(server));
     if (!names_) names_ = std::make_unique<ServerNames>(registry_, log_, directory_ + "/hosts");
-    names_->follow(&loop_, config_, system_, directory_ + "/servers", [this] { ++changes_; });
+    names_->follow(&loop_, config_, {system_, search_}, directory_ + "/servers",
+                   [this] { ++changes_; });
   }
   void restart() {
     names_->close();
     names_.reset();
+  }
+  std::unique_ptr<registry::NamedServer> use(const std::string& host) {
+    return names_->use(host, [this] { ++changes_; });
+  }
+  static std::vector<std::string> addresses(const registry::NamedServer& server) {
+    std::vector<std::string> list;
+    for (const IpAddress& address : server.find().addresses) list.push_back(address.to_string());
+    return list;
   }
   std::vector<std::string> servers() const {
     UpstreamConfig upstream = config_;
@@ -67,6 +76,7 @@ class ServerNamesTest : public testing::Test {
   registry::Registry registry_{{}};
   std::unique_ptr<FakeUpstream> upstream_;
   UpstreamConfig system_;
+  std::vector<std::string> search_;
   UpstreamConfig config_;
   std::unique_ptr<ServerNames> names_;
   int changes_ = 0;
@@ -103,8 +113,10 @@ TEST_F(ServerNamesTest, TheLastGoodAddressesStayOverARestart) {
   names_->close();
 }
 
-TEST_F(ServerNamesTest, NamesOfTheClusterAreTheRegistrys) {
+TEST_F(ServerNamesTest, NamesOfTheClusterAreTheRegistrysOnceItHasThem) {
   follow({"dns.kube.svc.cluster.local"});
+  run_until_change();
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.1:53"));
   registry::KubeService service;
   service.meta.name = "dns";
   service.meta.ns = "kube";
@@ -114,8 +126,86 @@ TEST_F(ServerNamesTest, NamesOfTheClusterAreTheRegistrys) {
   transaction.upsert(service, registry_.origin("test.yaml"), 1);
   registry_.commit(std::move(transaction));
   names_->recheck();
-  while (servers().empty()) uv_run(&loop_, UV_RUN_ONCE);
+  run_until_change();
   EXPECT_THAT(servers(), ElementsAre("10.96.0.10:53"));
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, SourcesUseNamesAsUpstreamServersDo) {
+  follow({});
+  const auto server = use("api.example.org");
+  EXPECT_TRUE(server->find().is_awaited());
+  run_until_change();
+  EXPECT_THAT(addresses(*server), ElementsAre("192.0.2.1"));
+  EXPECT_THAT(servers(), IsEmpty());
+  // A reload with other upstream servers keeps it.
+  follow({"dns.example.org"});
+  EXPECT_THAT(addresses(*server), ElementsAre("192.0.2.1"));
+  run_until_change();
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.1:53"));
+  EXPECT_THAT(addresses(*server), ElementsAre("192.0.2.1"));
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, ANameThatCannotBeLookedUpSaysWhyUntilItCan) {
+  upstream_->behave(Behaviour::ServFail);
+  follow({});
+  const auto server = use("api.example.org");
+  run_until_change();
+  EXPECT_THAT(addresses(*server), IsEmpty());
+  EXPECT_FALSE(server->find().reason.empty());
+  upstream_->behave(Behaviour::Answer);
+  run_until_change();
+  EXPECT_THAT(addresses(*server), ElementsAre("192.0.2.1"));
+  EXPECT_EQ(server->find().reason, "");
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, AFullNameComesBeforeThoseOfTheSearchList) {
+  search_ = {"corp.example.org"};
+  upstream_->behave("istiod.example.org", Behaviour::NxDomain);
+  follow({});
+  const auto missing = use("istiod.example.org");
+  while (addresses(*missing).empty()) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_GE(upstream_->count("istiod.example.org.corp.example.org"), 1u);
+  const auto full = use("api.example.org");
+  while (addresses(*full).empty()) uv_run(&loop_, UV_RUN_ONCE);
+  EXPECT_EQ(upstream_->count("api.example.org.corp.example.org"), 0u);
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, SpecialNamesAreNotAskedFor) {
+  follow({});
+  const auto server = use("localhost");
+  run_until_change();
+  EXPECT_THAT(addresses(*server), ElementsAre("127.0.0.1", "::1"));
+  EXPECT_THAT(upstream_->received, IsEmpty());
+  names_->close();
+}
+
+TEST_F(ServerNamesTest, AUseMayEndAndBeginOthersInItsCall) {
+  follow({});
+  std::unique_ptr<registry::NamedServer> next;
+  std::unique_ptr<registry::NamedServer> first;
+  first = names_->use("api.example.org", [&] {
+    next = use("next.example.org");
+    first.reset();
+  });
+  run_until_change();
+  EXPECT_FALSE(first);
+  EXPECT_THAT(addresses(*next), ElementsAre("192.0.2.1"));
+  next.reset();
+  names_->close();
+}
+
+// Of versions that knew the names of upstream servers alone.
+TEST_F(ServerNamesTest, ReadsTheFileOfTheVersionBefore) {
+  std::ofstream(directory_ + "/servers") << "dns.example.org 192.0.2.53 2001:db8::53\n";
+  upstream_->behave(Behaviour::ServFail);
+  follow({"dns.example.org"});
+  EXPECT_THAT(servers(), ElementsAre("192.0.2.53:53", "[2001:db8::53]:53"));
+  const auto server = use("dns.example.org");
+  EXPECT_THAT(addresses(*server), ElementsAre("192.0.2.53", "2001:db8::53"));
   names_->close();
 }
 

@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 // often than every 15 s.
 constexpr auto kKeepaliveTime = 20s;
 constexpr auto kKeepaliveTimeout = 8s;
-constexpr auto kAddressTimeout = 5s;   // for one address of the host
+constexpr auto kAddressTimeout = 5s;   // for one address
 constexpr auto kConnectTimeout = 20s;  // for all of them
 constexpr auto kConnectPoll = 100ms;
 // 100,000 names take about 10 MB.  The same limit as for files.
@@ -56,22 +56,19 @@ grpc::ChannelArguments channel_arguments(const AdsOptions& options) {
   // A mesh may be quiet for hours; gRPC sends only two pings without data otherwise.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, milliseconds_of(kAddressTimeout));
-  arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, milliseconds_of(kAddressTimeout));
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The source decides when to connect again, and with which files.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
 
-std::shared_ptr<grpc::Channel> make_channel(const AdsOptions& options) {
+std::shared_ptr<grpc::Channel> make_channel(const AdsOptions& options, const std::string& target) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = options.ca_pem;
   tls.pem_cert_chain = options.cert_pem;
   tls.pem_private_key = options.key_pem;
-  return grpc::CreateCustomChannel("dns:///" + options.address, grpc::SslCredentials(tls),
-                                   channel_arguments(options));
+  return grpc::CreateCustomChannel(target, grpc::SslCredentials(tls), channel_arguments(options));
 }
 
 grpc::ByteBuffer buffer_of(const std::string& text) {
@@ -118,19 +115,24 @@ class GrpcStream final : public AdsStream {
 
   void run() {
     pthread_setname_np(pthread_self(), "istiod");
-    const auto channel = make_channel(options_);
     grpc::CompletionQueue queue;
-    const std::string why = converse(channel, queue);
+    const std::string why = converse(queue);
     queue.Shutdown();
     for (void* tag = nullptr; bool good = queue.Next(&tag, &good);) {
     }
     if (!is_cancelled()) listener_.on_end(why);
   }
 
-  std::string converse(const std::shared_ptr<grpc::Channel>& channel,
-                       grpc::CompletionQueue& queue) {
-    const bool is_connected = connect(*channel, queue);
-    if (is_cancelled()) return {};
+  std::string converse(grpc::CompletionQueue& queue) {
+    const auto end = std::chrono::system_clock::now() + kConnectTimeout;
+    std::shared_ptr<grpc::Channel> channel;
+    bool is_connected = false;
+    for (const std::string& target : options_.targets) {
+      channel = make_channel(options_, target);
+      is_connected = connect(*channel, queue, end);
+      if (is_connected || is_cancelled()) break;
+    }
+    if (is_cancelled() || !channel) return {};
     if (!is_connected && channel->GetState(false) == GRPC_CHANNEL_CONNECTING)
       return "no connection within 20 s";
     if (is_connected) listener_.on_connected();
@@ -148,8 +150,8 @@ class GrpcStream final : public AdsStream {
   }
 
   // False when there is an error, which the call tells, and when it takes too long.
-  bool connect(grpc::Channel& channel, grpc::CompletionQueue& queue) const {
-    const auto end = std::chrono::system_clock::now() + kConnectTimeout;
+  bool connect(grpc::Channel& channel, grpc::CompletionQueue& queue,
+               std::chrono::system_clock::time_point end) const {
     for (;;) {
       const grpc_connectivity_state state = channel.GetState(true);
       if (state == GRPC_CHANNEL_READY) return true;
