@@ -95,6 +95,27 @@ std::vector<Shape> shapes() {
   std::string zeros;
   for (int i = 0; i < 17; ++i) zeros += "0.";
   add("above 256 hidden addresses of IPv6", zeros + "d.f.ip6.arpa.", Type::Ptr);
+  for (const auto& [who, client] : {std::pair{"", "127.0.0.1"},
+                                    {", by its owner", "10.250.0.16"},
+                                    {", by a Sidecar of one port", "10.250.0.15"}}) {
+    const std::string victim = "victim.shop.svc.cluster.local.";
+    for (const std::string& name :
+         {victim, victim + "default.svc.cluster.local.", std::string("x.") + victim,
+          std::string("ported.mesh.example."), std::string("x.ported.mesh.example.")})
+      for (const Type type : {Type::A, Type::Aaaa, Type::Any, Type::Https})
+        add("crowd of ports, " + std::string(wire::to_string(type)) + " of " + name + who, name,
+            type, client);
+    add("crowd of ports, SRV" + std::string(who), "_p._tcp." + victim, Type::Srv, client);
+    add("crowd of ports, SRV of a host" + std::string(who), "_p._tcp.ported.mesh.example.",
+        Type::Srv, client);
+    add("PTR of 256 hosts by 199" + std::string(who), "7.100.51.198.in-addr.arpa.", Type::Ptr,
+        client);
+    add("above 256 hosts by 199" + std::string(who), "100.51.198.in-addr.arpa.", Type::Ptr, client);
+    add("PTR of 150 headless Services" + std::string(who), "77.2.0.192.in-addr.arpa.", Type::Ptr,
+        client);
+    add("above 150 headless Services" + std::string(who), "2.0.192.in-addr.arpa.", Type::Ptr,
+        client);
+  }
   const std::string near = "10.250.0.11";
   add("endpoints of another network", "far.shop.svc.cluster.local.", Type::A, near);
   add("endpoints of another network, SRV", "far.shop.svc.cluster.local.", Type::Srv, near);
@@ -136,13 +157,26 @@ std::vector<Shape> shapes() {
           std::string(service) + ".shop.svc.cluster.local.", type);
   add("PTR through DNS64",
       "1.0.8.c.2.1.6.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.b.9.f.f.4.6.0.0.ip6.arpa.", Type::Ptr);
-  for (const char* name :
-       {"h50k.shop.svc.cluster.local.", "_http._tcp.h50k.shop.svc.cluster.local.",
-        "member.same.shop.svc.cluster.local.", "crowd.mesh.example.", "wide.mesh.example.",
-        "x.crowd.mesh.example.", "weighted.mesh.example.", "selected.mesh.example.",
-        "networks.mesh.example.", "ports.shop.svc.cluster.local.", "1.0.200.10.in-addr.arpa.",
-        "2.0.200.10.in-addr.arpa.", "chain-0.shop.svc.cluster.local.", "large.up.example.",
-        "to-large.shop.svc.cluster.local.", "whoami.meshdns."})
+  for (const char* name : {"h50k.shop.svc.cluster.local.",
+                           "_http._tcp.h50k.shop.svc.cluster.local.",
+                           "member.same.shop.svc.cluster.local.",
+                           "crowd.mesh.example.",
+                           "wide.mesh.example.",
+                           "x.crowd.mesh.example.",
+                           "weighted.mesh.example.",
+                           "selected.mesh.example.",
+                           "networks.mesh.example.",
+                           "ports.shop.svc.cluster.local.",
+                           "1.0.200.10.in-addr.arpa.",
+                           "2.0.200.10.in-addr.arpa.",
+                           "victim.shop.svc.cluster.local.",
+                           "ported.mesh.example.",
+                           "7.100.51.198.in-addr.arpa.",
+                           "77.2.0.192.in-addr.arpa.",
+                           "chain-0.shop.svc.cluster.local.",
+                           "large.up.example.",
+                           "to-large.shop.svc.cluster.local.",
+                           "whoami.meshdns."})
     all.push_back({"explanation of " + std::string(name), name, Type::Txt, wire::Class::Chaos});
   all.push_back({"explanation of deep wildcards", deep_name(120, "depths.example."), Type::Txt,
                  wire::Class::Chaos});

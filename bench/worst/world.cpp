@@ -243,6 +243,44 @@ std::string hidden_addresses() {
   return yaml;
 }
 
+// Tenants with very many objects of one name or address, beside its owner.
+std::string crowds_of_one_name() {
+  const auto ported = [](std::size_t i) {
+    return "ports: [{ number: " + number(1000 + i) + ", name: p, protocol: HTTP }]";
+  };
+  std::string yaml;
+  for (std::size_t i = 0; i < 2'000; ++i)
+    yaml += service_entry(
+        "victims-" + number(i), "crowd-of-ports-" + number(i % 2),
+        "hosts: [victim.shop.svc.cluster.local, victim.shop.svc.cluster.local.default.svc.cluster."
+        "local], addresses: [10.0.0.9], resolution: STATIC, " +
+            ported(i));
+  for (std::size_t i = 0; i < 1'000; ++i)
+    yaml += service_entry(
+        "ported-" + number(i), "crowd-of-ports-0",
+        "hosts: [ported.mesh.example, \"*.ported.mesh.example\"], addresses: [10.0.0." +
+            number(i % 250) + "], resolution: STATIC, " + ported(i));
+  for (const char* const ns : {"bank", "crowd-of-hosts"})
+    for (const char* const visible : {"*", "."})
+      yaml += service_entry(
+          visible[0] == '*' ? "seen" : "hidden", ns,
+          "hosts: [" +
+              list_of(256,
+                      [&](std::size_t i) {
+                        return std::string("h") + number(i) + "." +
+                               (visible[0] == '*' ? "seen." : "hidden.") + ns + ".example";
+                      }) +
+              "], addresses: [" +
+              list_of(199, [](std::size_t k) { return "198.51.100." + number(k); }) +
+              "], resolution: STATIC, exportTo: [\"" + visible + "\"]");
+  for (std::size_t i = 0; i < 150; ++i)
+    yaml += slice_of("headless-" + number(i), "crowd-of-services", "192.0.2.77");
+  yaml += service_entry("own", "bank",
+                        "hosts: [own.bank.example], addresses: [192.0.2.77], resolution: STATIC");
+  yaml += client_pod("bank", "10.250.0.16");
+  return yaml;
+}
+
 // A ServiceEntry whose endpoints are all of networks of their own.
 std::string networks() {
   return service_entry(
@@ -328,6 +366,7 @@ std::vector<Manifest> world() {
           {clients_with_search_domains(), ""},
           {parts_that_nobody_sees(), ""},
           {hidden_addresses(), ""},
+          {crowds_of_one_name(), ""},
           {headless("far", 20'000, Names::Dashed, 700'000), "far"},
           {client_pod("near", "10.250.0.11"), "near"}};
 }
