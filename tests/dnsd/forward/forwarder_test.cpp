@@ -1045,7 +1045,7 @@ TEST_F(ForwarderTest, AsksAServerThatStaysWithTheOptionsOfAReload) {
     for (const bool cookies : {true, false, true}) {
       config_.case_randomization = odd_case;
       config_.cookies = cookies ? UpstreamCookieMode::Auto : UpstreamCookieMode::Off;
-      forwarder_->reconfigure(config_, cache_config_);
+      reconfigure(config_);
       const Received asked = ask_another();
       EXPECT_EQ(asked.spelled != wire_name(asked.name), odd_case);
       EXPECT_EQ(!asked.cookie.empty(), cookies);
@@ -1065,7 +1065,7 @@ TEST_F(ForwarderTest, TellsWhichZonesAreThoseOfLinks) {
   EXPECT_FALSE(is_of_link("www.corp.example.org."));
   EXPECT_TRUE(is_of_link("www.lab.corp.example.org."));
   config_.link_zones = {"corp.example.org"};
-  forwarder_->reconfigure(config_, cache_config_);
+  reconfigure(config_);
   EXPECT_TRUE(is_of_link("www.corp.example.org."));
   EXPECT_FALSE(is_of_link("www.lab.corp.example.org."));
 }
