@@ -321,21 +321,6 @@ TEST_F(CacheTest, DeniesNothingOfZonesWithServersOfTheirOwn) {
   EXPECT_EQ(ask("www.corp.example.", kStart), "miss") << "the zone has no servers any more";
 }
 
-// A network that tells its domains decides nothing about the answers of their servers.
-TEST_F(CacheTest, DeniesAnswersOfTheZonesOfLinks) {
-  UpstreamConfig config = denying("10.0.0.0/8");
-  config.zones["corp.example"] = {};
-  config.zones["link.example"] = {};
-  config.zones["inner.link.example"] = {};
-  config.link_zones = {"link.example"};
-  for (const char* const name : {"www.corp.example.", "www.link.example.", "a.inner.link.example."})
-    store(response(question(name), {std::string(name) + " 10 A 10.0.0.1"}), kStart);
-  cache_.deny(DeniedAnswers(config));
-  EXPECT_NE(ask("www.corp.example.", kStart), "miss");
-  EXPECT_NE(ask("a.inner.link.example.", kStart), "miss");
-  EXPECT_EQ(ask("www.link.example.", kStart), "miss");
-}
-
 TEST_F(CacheTest, DeniesWhatIsReadBackFromAFile) {
   store(response(question("inside.example.org."), {"inside.example.org. 100 A 10.0.0.1"}), kStart);
   store(response(question("www.example.org."), {"www.example.org. 100 A 192.0.2.1"}), kStart);
@@ -426,6 +411,7 @@ TEST_F(CacheTest, SaysStaleInAnExtendedError) {
   store_failure("www.example.org.", kStart + 20'000);
   ClientQuery client("www.example.org.", Type::A, {.edns = true});
   const Cache::Hit hit = cache_.answer(client.query, client.frame(), kStart + 20'000, 0);
+  EXPECT_EQ(cache_.statistics().stale_hits, 1U);
   const auto reply = client.reply(hit.size);
   ASSERT_EQ(reply.extended_errors.size(), 1u);
   EXPECT_EQ(reply.extended_errors[0].first, 3);
@@ -482,6 +468,21 @@ TEST_F(CacheTest, SignalsOnceThatAHotEntryEnds) {
   EXPECT_THAT(ask("www.example.org.", kStart + 96'000), ::testing::HasSubstr("refresh"));
   EXPECT_THAT(ask("www.example.org.", kStart + 97'000),
               ::testing::Not(::testing::HasSubstr("refresh")));
+}
+
+TEST_F(CacheTest, SignalsNoEndOfDenials) {
+  store(response(question("gone.example.org."), {}, {"example.org. 30 SOA 30"}, Rcode::NxDomain),
+        kStart);
+  for (const Millis age : {1'000u, 28'000u, 29'000u, 29'900u})
+    EXPECT_EQ(ask("gone.example.org.", kStart + age), "NXDOMAIN") << age;
+  EXPECT_EQ(cache_.statistics().refreshes, 0U);
+}
+
+TEST_F(CacheTest, KeepsNoAnswerThatMustNotBeKept) {
+  store(response(question("www.example.org."), {"www.example.org. 0 A 192.0.2.1"}), kStart);
+  EXPECT_EQ(cache_.statistics().positive.entries, 0U);
+  store_failure("www.example.org.", kStart);
+  EXPECT_FALSE(cache_.find_stale(CacheKey(question("www.example.org."), false, false), kStart));
 }
 
 TEST_F(CacheTest, FlushesByNameAndZone) {
@@ -593,31 +594,34 @@ TEST(CacheSizeTest, AFloodEvictsItselfAndNotWhatIsHot) {
 
 // Names in use, each of which an upstream confirms just before the flood comes.
 TEST(CacheSizeTest, ANameInUseKeepsItsPlaceFromOneTtlToTheNext) {
-  CacheConfig config;
-  config.size_bytes = std::size_t{1} << 20;
-  Cache cache(config);
-  const auto put = [&](const std::string& name) {
-    const auto from = response(question(name), {name + " 3600 A 192.0.2.1"});
-    cache.store(cached(from, kStart), CacheKey(from.question, false, false));
-  };
-  const auto is_there = [&](const std::string& name) {
-    ClientQuery client(name);
-    return cache.answer(client.query, client.frame(), kStart, 0).size != 0;
-  };
-  const auto hot = [](int i) { return "hot" + std::to_string(i) + ".example.org."; };
-  constexpr int kHot = 100;
-  for (int i = 0; i < kHot; ++i) {
-    put(hot(i));
-    for (const char* const other : {".a", ".b"})
-      put("n" + std::to_string(i) + other + ".example.net.");
+  for (const bool by_query : {true, false}) {
+    CacheConfig config;
+    config.size_bytes = std::size_t{1} << 20;
+    Cache cache(config);
+    const auto put = [&](const std::string& name) {
+      const auto from = response(question(name), {name + " 3600 A 192.0.2.1"});
+      cache.store(cached(from, kStart), CacheKey(from.question, false, false));
+    };
+    const auto is_there = [&](const std::string& name) {
+      ClientQuery client(name);
+      return by_query ? cache.answer(client.query, client.frame(), kStart, 0).size != 0
+                      : cache.find(CacheKey(question(name), false, false), kStart) != nullptr;
+    };
+    const auto hot = [](int i) { return "hot" + std::to_string(i) + ".example.org."; };
+    constexpr int kHot = 100;
+    for (int i = 0; i < kHot; ++i) {
+      put(hot(i));
+      for (const char* const other : {".a", ".b"})
+        put("n" + std::to_string(i) + other + ".example.net.");
+    }
+    for (int i = 0; i < kHot; ++i) EXPECT_TRUE(is_there(hot(i)));
+    for (int i = 0; i < kHot; ++i) put(hot(i));
+    for (int i = 0; i < 8'000; ++i) put("n" + std::to_string(i) + ".flood.example.net.");
+    EXPECT_GT(cache.statistics().positive.evictions, 1'000U);
+    int kept = 0;
+    for (int i = 0; i < kHot; ++i) kept += is_there(hot(i)) ? 1 : 0;
+    EXPECT_EQ(kept, kHot);
   }
-  for (int i = 0; i < kHot; ++i) EXPECT_TRUE(is_there(hot(i)));
-  for (int i = 0; i < kHot; ++i) put(hot(i));
-  for (int i = 0; i < 8'000; ++i) put("n" + std::to_string(i) + ".flood.example.net.");
-  EXPECT_GT(cache.statistics().positive.evictions, 1'000U);
-  int kept = 0;
-  for (int i = 0; i < kHot; ++i) kept += is_there(hot(i)) ? 1 : 0;
-  EXPECT_EQ(kept, kHot);
 }
 
 TEST(CacheSizeTest, ShrinksAndGrowsWithTheConfiguration) {

@@ -54,6 +54,10 @@ const struct {
     {"2001:db8::5efe:10.1.2.3", true},
     {"2001:db8::200:5efe:10.1.2.3", true},
     {"2001:db8::5efe:192.0.2.1", false},
+    {"2001:db8::100:5efe:10.1.2.3", false},
+    {"2001:db8::1:5efe:10.1.2.3", false},
+    {"2001:db8::5ffe:10.1.2.3", false},
+    {"2001:db8::5eff:10.1.2.3", false},
 };
 
 DeniedAddresses denied() {
@@ -99,6 +103,9 @@ TEST(DeniedAddressesTest, AnyDataIsSafe) {
     for (std::size_t size = 0; from + size <= all.size(); ++size)
       for (const auto type : {wire::Type::A, wire::Type::Aaaa, wire::Type::Https})
         denied().has_record(type, std::string_view(all).substr(from, size));
+  // The data of one type as that of another.
+  EXPECT_FALSE(denied().has_record(wire::Type::Aaaa, "\12\1\2\3"));
+  EXPECT_FALSE(denied().has_record(wire::Type::A, octets_of(*IpAddress::parse("fd00::1"))));
 }
 
 TEST(DeniedAnswersTest, TheLongestZoneSaysWhetherANameIsExempt) {

@@ -49,13 +49,25 @@ constexpr std::uint8_t kMessageOfTheVersionBefore[] = {
     'r',  'g',  0,    0,    1, 0,   1,                                         //
     0xc0, 0x0c, 0,    1,    0, 1,   0,   0,   0x0e, 0x10, 0,   4,   192, 0,   2, 1};
 
-std::vector<std::uint8_t> file_of_the_version_before() {
-  std::vector<std::uint8_t> body;
+using Octets = std::vector<std::uint8_t>;
+
+Octets message_of_the_version_before() {
+  return {std::begin(kMessageOfTheVersionBefore), std::end(kMessageOfTheVersionBefore)};
+}
+
+// What the checksum is of: the time, and each message with its flags and size.
+Octets body_of(const std::vector<Octets>& messages) {
+  Octets body;
   for (int shift = 56; shift >= 0; shift -= 8)
     body.push_back(static_cast<std::uint8_t>(kSavedAt >> shift));
-  body.insert(body.end(), {0, 0, static_cast<std::uint8_t>(sizeof kMessageOfTheVersionBefore)});
-  body.insert(body.end(), std::begin(kMessageOfTheVersionBefore),
-              std::end(kMessageOfTheVersionBefore));
+  for (const Octets& message : messages) {
+    body.insert(body.end(), {0, 0, static_cast<std::uint8_t>(message.size())});
+    body.insert(body.end(), message.begin(), message.end());
+  }
+  return body;
+}
+
+Octets file_of(const Octets& body) {
   const std::string_view magic = "meshdns cache 3\n";
   std::vector<std::uint8_t> file(magic.begin(), magic.end());
   const std::uint32_t sum = checksum(body);
@@ -64,6 +76,8 @@ std::vector<std::uint8_t> file_of_the_version_before() {
   file.insert(file.end(), body.begin(), body.end());
   return file;
 }
+
+Octets file_of_the_version_before() { return file_of(body_of({message_of_the_version_before()})); }
 
 CacheKey saved_key() {
   return CacheKey({std::string("\3www\7example\3org\0", 17), wire::Type::A, wire::Class::In}, false,
@@ -99,6 +113,45 @@ TEST(SavedCacheTest, WritesFilesThatTheVersionBeforeReads) {
   EXPECT_EQ(message->question.name, saved_key().name());
   ASSERT_EQ(message->answer.size(), 1U);
   EXPECT_EQ(message->answer[0].rdata, std::string("\300\0\2\1", 4));
+}
+
+// Whoever writes files may write a right checksum, too.
+TEST(SavedCacheTest, RefusesABodyThatIsCutShort) {
+  const Octets body = body_of({message_of_the_version_before(), message_of_the_version_before()});
+  const std::size_t second = 8 + (body.size() - 8) / 2;
+  for (std::size_t size = 8; size <= body.size(); ++size) {
+    Cache cache(CacheConfig{});
+    // No octet more than the file has: a look behind its end is a mistake.
+    const Octets file = file_of({body.begin(), body.begin() + static_cast<std::ptrdiff_t>(size)});
+    const auto loaded = cache.load(file, kSavedAt, 5'000);
+    const bool is_whole = size == 8 || size == second || size == body.size();
+    ASSERT_EQ(loaded.has_value(), is_whole) << size;
+    if (is_whole) {
+      EXPECT_EQ(*loaded, size == 8 ? 0U : size == second ? 1U : 2U);
+    } else {
+      EXPECT_EQ(loaded.error().message, "cut short");
+    }
+  }
+}
+
+TEST(SavedCacheTest, LeavesOutMessagesThatAreNoAnswers) {
+  const Octets good = message_of_the_version_before();
+  Octets server_failure = good;
+  server_failure[3] |= 2;
+  Octets name_error = good;
+  name_error[3] |= 3;
+  Octets without_records(good.begin(), good.end() - 16);
+  without_records[7] = 0;
+  Octets shortened(good.begin(), good.end() - 1);
+  for (const Octets& bad : {server_failure, name_error, without_records, shortened, Octets{},
+                            Octets{1, 2, 3}, Octets(good.size(), 0xff)}) {
+    Cache cache(CacheConfig{});
+    EXPECT_EQ(cache.load(file_of(body_of({bad, good})), kSavedAt, 5'000), 1U);
+    EXPECT_TRUE(cache.find(saved_key(), 5'000));
+    Cache other(CacheConfig{});
+    EXPECT_EQ(other.load(file_of(body_of({bad})), kSavedAt, 5'000), 0U);
+    EXPECT_EQ(other.statistics().insertions, 0U);
+  }
 }
 
 TEST(SavedCacheTest, RefusesAnyChangedByte) {
