@@ -39,6 +39,7 @@ TEST_F(KubernetesTest, ApexSaysWhoServesTheZone) {
       ask("cluster.local. SOA"),
       testing::MatchesRegex("cluster.local. 5 SOA ns.dns.cluster.local. hostmaster.cluster.local. "
                             "[0-9]+ 7200 1800 86400 5"));
+  EXPECT_EQ(ask("cluster.local. ANY"), ask("cluster.local. SOA"));
   expect({{"cluster.local. NS",
            "cluster.local. 5 NS ns.dns.cluster.local., + ns.dns.cluster.local. 5 A 192.0.2.7, "
            "+ ns.dns.cluster.local. 5 AAAA 2001:db8::7"},
@@ -123,6 +124,7 @@ TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
   expect_all("not aa, SERVFAIL, EDE 14",
              {"bare.shop.svc.cluster.local. A", "bare-0.bare.shop.svc.cluster.local. A"});
   expect({{"missing.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
+          {"_none._tcp.web.shop.svc.cluster.local. SRV", "NXDOMAIN cluster.local."},
           {"web.shop.svc.cluster.local. A", "web.shop.svc.cluster.local. 5 A 10.96.0.1"}});
   // A Service with a cluster IP, where that needs a ready endpoint.
   registry::MeshSettings settings;
