@@ -66,7 +66,7 @@ class CacheModel {
     if (const std::string shown = use(find(entries_, name), now); shown != "miss") return shown;
     return use(find(name_errors_, name), now);
   }
-  // What lies in the cache, used or not.
+  // Returns the entry that lies in the cache, used or not.
   std::string seen(const std::string& name, Millis now) const {
     if (is_stale(name, now)) return find(entries_, name)->shown;
     return use(name, now);

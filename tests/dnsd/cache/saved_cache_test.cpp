@@ -55,7 +55,7 @@ Octets message_of_the_version_before() {
   return {std::begin(kMessageOfTheVersionBefore), std::end(kMessageOfTheVersionBefore)};
 }
 
-// What the checksum is of: the time, and each message with its flags and size.
+// The checksum covers the time, and each message with its flags and size.
 Octets body_of(const std::vector<Octets>& messages) {
   Octets body;
   for (int shift = 56; shift >= 0; shift -= 8)
@@ -115,7 +115,7 @@ TEST(SavedCacheTest, WritesFilesThatTheVersionBeforeReads) {
   EXPECT_EQ(message->answer[0].rdata, std::string("\300\0\2\1", 4));
 }
 
-// Whoever writes files may write a right checksum, too.
+// A program that writes such files may write a right checksum, too.
 TEST(SavedCacheTest, RefusesABodyThatIsCutShort) {
   const Octets body = body_of({message_of_the_version_before(), message_of_the_version_before()});
   const std::size_t second = 8 + (body.size() - 8) / 2;
