@@ -14,6 +14,8 @@
 #include <random>
 #include <set>
 
+#include "registry/base/checksum.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -331,6 +333,53 @@ TEST_F(PersistentVipsTest, ReadsTheFileOfTheFirstFormat) {
   EXPECT_TRUE(reports_.empty()) << reports_[0];
   EXPECT_EQ(all.at("ns/a").v4.to_string(), "10.9.0.42");
   EXPECT_EQ(all.at("ns/b").v6.to_string(), "fd00::8");
+}
+
+TEST_F(PersistentVipsTest, RefusesAFileThatHasAHostTwice) {
+  use("10.9.0.0/24", "fd00::/64");
+  for (const std::string second : {"ns/b", "ns/a"}) {
+    reports_.clear();
+    const std::string text = "meshdns-vips 2\nrange " +
+                             VipRange(options_.v4, options_.v6).to_string() + "\nns/a 41 0\n" +
+                             second + " 7 0\n";
+    std::ofstream(options_.file) << text << "end " << checksum(text) << "\n";
+    EXPECT_EQ(PersistentVips(options_).trouble().empty(), second == "ns/b") << second;
+  }
+}
+
+// A clock that was wrong for a while.
+TEST_F(PersistentVipsTest, AnAddressReleasedInTheFutureIsInQuarantineFromNow) {
+  use("10.9.0.0/30", "fd00::/64");
+  now_ += 1'000'000;
+  {
+    PersistentVips vips(options_);
+    EXPECT_EQ(vips.assign({{"ns", "a"}, {"ns", "b"}}, {}).size(), 2U);
+    EXPECT_EQ(vips.assign({}, {}).size(), 0U);
+  }
+  now_ -= 1'000'000;
+  PersistentVips vips(options_);
+  EXPECT_EQ(vips.assign({{"ns", "c"}}, {}).size(), 0U);
+  now_ += 301;
+  EXPECT_EQ(vips.assign({{"ns", "c"}}, {}).size(), 1U);
+}
+
+TEST_F(PersistentVipsTest, SaysEachTimeThatARangeOrAShareBecomesFull) {
+  for (const std::uint32_t quota : {0U, 1U}) {
+    use("10.9.0.0/30", "fd00::/64");
+    options_.namespace_quota = quota;
+    options_.file.clear();
+    reports_.clear();
+    PersistentVips vips(options_);
+    const std::vector<VipRequest> few = {{"ns", "a"}};
+    const std::vector<VipRequest> many = {{"ns", "a"}, {"ns", "b"}, {"ns", "c"}};
+    for (std::size_t round = 1; round <= 3; ++round) {
+      vips.assign(few, {});
+      vips.assign(many, {});
+      vips.assign(many, {});
+      EXPECT_EQ(reports_.size(), round) << "quota " << quota;
+      now_ += 400;
+    }
+  }
 }
 
 // 18.6 s a change with a linear search, on the machine where it was found.

@@ -484,6 +484,41 @@ TEST_F(RecordsTest, ClaimantTableFindsTheHostsThatNameAnOwner) {
   EXPECT_EQ(heard, Texts{});
 }
 
+TEST_F(RecordsTest, ClaimantTableKeepsAHostUntilItsLastObjectGoes) {
+  ClaimantTable table;
+  Namespace bank;
+  bank.meta.name = "bank";
+  const auto is_heard = [&] {
+    bool heard = false;
+    const auto note = [&](const HostKey&) { heard = true; };
+    table.note_owner(bank, true, note);
+    table.note_owner(bank, false, note);
+    return heard;
+  };
+  table.note_claimant({web_, "db.bank"}, true);
+  table.note_claimant({web_, "db.bank"}, true);
+  table.note_claimant({web_, "db.bank"}, false);
+  EXPECT_TRUE(is_heard());
+  table.note_claimant({web_, "db.bank"}, false);
+  EXPECT_FALSE(is_heard());
+}
+
+// Only a change of what its own namespace sees concerns a name that is the host's own.
+TEST_F(RecordsTest, EndpointNameTableLeavesOutAChangeOfItsOwnHost) {
+  EndpointNameTable table;
+  const auto own = record_using(shop_, {"api.example.org"});
+  const HostKey key{shop_, "api.example.org"};
+  table.exchange(key, nullptr, own.get());
+  table.take_difference();
+  const auto touched = [&](const ServiceRecord* before, const ServiceRecord* after) {
+    table.note_host(key, before, after, "cluster.local");
+    return table.take_difference().touched.size();
+  };
+  const auto again = record_using(shop_, {"api.example.org"});
+  EXPECT_EQ(touched(own.get(), again.get()), 0U);
+  EXPECT_EQ(touched(nullptr, own.get()), 0U);
+}
+
 TEST_F(RecordsTest, HostMarksVisitEachHostOnceAndTheClusterSetLast) {
   HostMarks marks;
   const StoredRef entry = stored(service_entry("api"));

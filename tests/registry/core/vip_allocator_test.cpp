@@ -58,6 +58,19 @@ TEST(HashVipsTest, ANamespaceHasItsQuotaAndTakesNothingFromOthers) {
   EXPECT_TRUE(messages.back().ends_with("a wider range")) << messages.back();
 }
 
+TEST(HashVipsTest, SaysEachTimeThatItBecomesFull) {
+  std::vector<VipRequest> requests;
+  for (int i = 0; i < 65'100; ++i) requests.push_back({"ns", "h" + std::to_string(i)});
+  const std::vector<VipRequest> few(requests.begin(), requests.begin() + 10);
+  std::vector<std::string> messages;
+  HashVips vips(0, [&](const std::string& message) { messages.push_back(message); });
+  for (std::size_t round = 1; round <= 2; ++round) {
+    vips.assign(few, {});
+    vips.assign(requests, {});
+    EXPECT_EQ(messages.size(), round);
+  }
+}
+
 TEST(HashVipsTest, AHostOfTwoEntriesHasTheAddressOfTheLowerSlot) {
   HashVips vips;
   EXPECT_EQ(assigned(vips.assign({{"default", "istio.io"}}, {}), "default", "istio.io"),
