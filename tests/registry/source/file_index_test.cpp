@@ -30,7 +30,7 @@ class FileIndexTest : public testing::Test {
   ~FileIndexTest() override { fs::remove_all(base_); }
 
   SourceStatus look_once(bool everything = false) {
-    FileIndex::Outcome outcome = index_->look({.now = now_, .everything = everything});
+    FileIndex::Outcome outcome = index_->look({now_, everything, {}});
     registry_.apply(std::move(outcome.batch));
     return outcome.status;
   }
@@ -178,8 +178,12 @@ TEST_F(FileIndexTest, WhatIsServedAndSaidFollowsTheRulesOfEachFileOverRandomHist
       SCOPED_TRACE("step " + std::to_string(step) + ", " + what + ": " + file);
       const auto served = registry_.origins.find(registry_.root + file);
       ASSERT_EQ(served != registry_.origins.end(), expected.served().has_value());
-      if (expected.served()) ASSERT_EQ(served->second, *expected.served());
-      if (!is_away) ASSERT_EQ(shortened(registry_.findings_of(file)), expected.findings());
+      if (expected.served()) {
+        ASSERT_EQ(served->second, *expected.served());
+      }
+      if (!is_away) {
+        ASSERT_EQ(shortened(registry_.findings_of(file)), expected.findings());
+      }
     }
   }
 }

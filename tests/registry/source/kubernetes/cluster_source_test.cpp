@@ -584,7 +584,9 @@ TEST_F(ClusterSourceTest, SaysThatACollectionMayNotBeReadAsLongAsThatIsSo) {
     for (int tenths = 0; tenths < 150; ++tenths) {
       transport_.answer(kNamespaces, 403, R"({"kind":"Status","code":403})");
       pass(100);
-      if (tenths == 30) EXPECT_THAT(findings, IsEmpty()) << "the server may be starting";
+      if (tenths == 30) {
+        EXPECT_THAT(findings, IsEmpty()) << "the server may be starting";
+      }
     }
     ASSERT_EQ(findings.size(), 1U);
     EXPECT_THAT(findings[0].message, HasSubstr("may not be read"));
