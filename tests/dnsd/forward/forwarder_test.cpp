@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <set>
 #include <thread>
 
-#include "dnsd/forward/datagram_sockets.hpp"
-#include "registry/base/descriptor_limit.hpp"
 #include "tests/dnsd/cache/messages.hpp"
 #include "tests/dnsd/forward/fake_upstream.hpp"
 #include "tests/dnsd/forward/forwarder_fixture.hpp"
@@ -292,26 +289,6 @@ TEST_F(ForwarderTest, PortsAndIdsAreUniform) {
   // Of 2,000 draws from 32,768, about 1,940 differ.
   EXPECT_GT(ports.size(), 1'880u);
   EXPECT_GT(ids.size(), 1'940u);
-}
-
-// RFC 5452, section 9.2.  So many queries at a time leave their sockets to later ones.
-TEST_F(ForwarderTest, UsesNoPortAgainAtWhichForgedRepliesHaveComeIn) {
-  constexpr std::size_t kNames = DatagramSockets::kFreshAtOnce / 2 + 200;
-  if (descriptor_limit() < 2 * kNames) GTEST_SKIP() << "too few file descriptors";
-  config_.timeout = std::chrono::milliseconds(20'000);
-  config_.max_in_flight = 4 * kNames;
-  const auto sockets = [] {
-    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                                 std::filesystem::directory_iterator());
-  };
-  add(Behaviour::WrongId);
-  start();
-  const auto before = sockets();
-  std::size_t answered = 0;
-  for (std::size_t i = 0; i < kNames; ++i)
-    resolve("n" + std::to_string(i) + ".example.org.", [&](const Outcome&) { ++answered; });
-  ASSERT_TRUE(loop_.run_until([&] { return answered == kNames; }));
-  EXPECT_LT(sockets(), before + 100) << "kept for other queries";
 }
 
 TEST_F(ForwarderTest, SpellsNamesInOddCaseUnlessTheUpstreamCannotKeepIt) {

@@ -104,7 +104,7 @@ class FakeKernel final : public KernelStore {
     std::vector<std::uint8_t> tail(entry.tail, entry.tail + entry.tail_size);
     if (entry.record_count > 1) {
       const std::size_t first = entry.turn++ % entry.record_count;
-      const auto end = tail.begin() + entry.record_count * entry.record_size;
+      const auto end = tail.begin() + std::ptrdiff_t{entry.record_count} * entry.record_size;
       std::rotate(tail.begin(),
                   tail.begin() + static_cast<std::ptrdiff_t>(first) * entry.record_size, end);
     }
