@@ -7,7 +7,10 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <vector>
 
@@ -91,6 +94,22 @@ TEST_F(DatagramSocketsTest, UsePortsAgainUnderLoadEachByOneQueryAtATime) {
   const auto used = ports_of(after);
   EXPECT_EQ(std::set(used.begin(), used.end()).size(), used.size());
   for (const std::uint16_t port : used) EXPECT_TRUE(ports.contains(port));
+}
+
+// An outsider who learns the open ports of a worker must still guess among all of them.
+TEST_F(DatagramSocketsTest, ChooseEvenlyAmongAllIdlePortsUnderLoad) {
+  use_up_fresh_but(kMaxIdle);
+  give_back(take(kMaxIdle));
+  std::map<std::uint16_t, int> uses;
+  constexpr int kTakes = 20'000;
+  for (int i = 0; i < kTakes; ++i) {
+    std::vector<SocketWatch> one = take(1);
+    ++uses[port_of(one.front())];
+    give_back(std::move(one));
+  }
+  EXPECT_GE(uses.size(), DatagramSockets::kMinChoice);
+  const auto most = std::ranges::max(uses | std::views::values);
+  EXPECT_LT(most, 2 * kTakes / static_cast<int>(DatagramSockets::kMinChoice));
 }
 
 TEST_F(DatagramSocketsTest, OpenMoreRatherThanChooseAmongFew) {
