@@ -120,7 +120,8 @@ View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
 }
 
 // The oldest part of each kind of export stands for all, unless ports matter: an egress listener's
-// port may let any of them through.
+// port may let any of them through.  Then the first that is seen does: the parts are in the order
+// of their age, and a crowd of younger ones costs nothing.
 View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const {
   const auto all = parts.all();
   const bool is_by_cluster = !parts.clusters().empty();
@@ -138,16 +139,21 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
   if (has_service) look_at(is_by_cluster ? service_part(parts) : 0);
   // So they do if some may be left out.
   if ((client_.scope && client_.scope->depends_on_ports()) || !endpoint_name_.empty()) {
-    spend(kPartUnits * all.size());
-    if (is_exhausted()) return {};
-    for (std::size_t i = is_by_cluster ? parts.clusters().size() + 1 : 0; i < all.size(); ++i)
+    const std::size_t exported = parts.first_exported_to(client_.ns.get());
+    for (std::size_t i = std::min(parts.first_public(), exported); i < all.size(); ++i) {
+      // Only one that is exported by name precedes a public one.
+      if (best && best.rank == Seen::Rank::Public) i = std::max(i, exported);
+      if (i >= all.size() || (best && best.rank < Seen::Rank::Public)) break;
+      spend(kPartUnits);
+      if (is_exhausted()) return {};
       look_at(i);
+    }
   } else {
     spend(kPartUnits);
     look_at(parts.first_public());
     look_at(parts.first_exported_to(client_.ns.get()));
-    if (all.back()->provider == Provider::Gateway) look_at(all.size() - 1);
   }
+  if (all.back()->provider == Provider::Gateway) look_at(all.size() - 1);
   if (best) best.service = all[first].get();
   return best;
 }
@@ -194,6 +200,16 @@ View::Seen View::choose(const HostEntry& entry) const {
   return {only, nullptr, Seen::Rank::Own, 0};
 }
 
+// Whether no object of the record precedes `best`, whatever the client sees of it.
+bool View::is_behind(const ServiceRecord& record, const Seen& best) const {
+  if (!best || best.creation_time >= record.creation_time) return false;
+  const ServiceParts* const parts = record.parts();
+  const bool is_by_name = parts == nullptr
+                              ? !record.is_public()
+                              : parts->first_exported_to(client_.ns.get()) != ServiceParts::kNone;
+  return best.rank <= (is_by_name ? Seen::Rank::ByName : Seen::Rank::Public);
+}
+
 View::Seen View::choose_of_several(const HostEntry& entry) const {
   const auto records = entry.records();
   const RecordIndex* const index = entry.index();
@@ -222,7 +238,8 @@ View::Seen View::choose_of_several(const HostEntry& entry) const {
   if (index != nullptr) {
     choose_of_others(entry, *index, scoped, best);
   } else {
-    for (const ServiceRecord* record : records.subspan(others)) look_at(*record);
+    for (const ServiceRecord* record : records.subspan(others))
+      if (!is_behind(*record, best)) look_at(*record);
   }
   return best;
 }

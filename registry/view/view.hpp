@@ -213,6 +213,7 @@ class View {
   // Both visibility rules for one record, or for a part of it, of a host with several.
   bool sees(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
+  bool is_behind(const ServiceRecord& record, const Seen& best) const;
   Seen see_parts(const ServiceParts& parts, ScopedHost& scoped) const;
   // Calls `visit(i)` for the parts that the client may see.
   template <typename Visit>
