@@ -19,7 +19,7 @@
 /* Raised when a map's layout or meaning changes: a daemon does not use the maps of another. */
 #define MESHDNS_MAPS_VERSION 3
 
-/* Names of the pinned maps, in the folder server.kernel_maps (/sys/fs/bpf/meshdns). */
+/* Names of the pinned maps, in the folder server.kernel_maps (/run/meshdns.bpf/maps). */
 #define MESHDNS_MAP_CONTROL "control"         /* array, mmapable, 1 x meshdns_control */
 #define MESHDNS_MAP_GENERATIONS "generations" /* array, mmapable, MESHDNS_SLOTS x __u64 */
 #define MESHDNS_MAP_SERVED "served"           /* hash, meshdns_endpoint -> __u8 */

@@ -75,7 +75,7 @@ struct ServerConfig {
   std::string handover;       // Unix socket for the sockets of the next daemon; empty = off
   bool watch_config = false;  // a changed configuration file is read without SIGHUP
   KernelAnswersMode kernel_answers = KernelAnswersMode::Off;
-  std::string kernel_maps = "/sys/fs/bpf/meshdns";  // a folder of a BPF file system
+  std::string kernel_maps = "/run/meshdns.bpf/maps";  // a folder of a BPF file system
   bool core_dumps = false;  // a crash may leave the memory in a file, a debugger may attach
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };

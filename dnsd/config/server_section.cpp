@@ -54,7 +54,7 @@ std::string complain_about_handover(const std::string& path) {
 
 std::string complain_about_maps(const std::string& path) {
   if (path.starts_with('/')) return "";
-  return "write an absolute path, such as \"/sys/fs/bpf/meshdns\"";
+  return "write an absolute path, such as \"/run/meshdns.bpf/maps\"";
 }
 
 std::string complain_about_tls(const AdminConfig& admin) {

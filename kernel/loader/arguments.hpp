@@ -13,7 +13,7 @@ enum class Command : std::uint8_t { Run, Status, Detach };
 
 struct Arguments {
   Command command = Command::Run;
-  std::string maps = "/sys/fs/bpf/meshdns";
+  std::string maps = "/run/meshdns.bpf/maps";
   // Patterns of fnmatch(3) for the names of interfaces.
   std::vector<std::string> interfaces = {"veth*", "cali*", "lxc*"};
   std::uint32_t answers = 16384;

@@ -30,9 +30,12 @@ std::string parent_of(const std::string& path) {
 
 Result<void> check_file_system(const std::string& path) {
   struct statfs system{};
-  if (::statfs(path.c_str(), &system) != 0) return fail_at(path, "cannot be used");
+  if (::statfs(path.c_str(), &system) != 0 && errno != ENOENT)
+    return fail_at(path, "cannot be used");
   if (system.f_type == BPF_FS_MAGIC) return {};
-  return fail(path + ": no BPF file system; mount one: mount -t bpf bpf /sys/fs/bpf");
+  return fail(
+      path + ": no BPF file system; make the folder and mount one: mount -t bpf -o mode=0711 bpf " +
+      path);
 }
 
 bool has_layout_of(int fd, const bpf_map& map) {

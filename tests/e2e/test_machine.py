@@ -235,3 +235,27 @@ def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, packages):
         assert not (vm.root / "run/systemd/resolved.conf.d/50-meshdns.conf").exists()
     finally:
         vm.close()
+
+
+@pytest.mark.slow("boots a machine")
+@pytest.mark.skipif(not binary().with_name("meshdns-kernel").exists(), reason="needs a build with kernel answers")
+def test_maps_of_the_kernel_are_apart_from_those_of_other_programs(tmp_path, packages):
+    vm = Vm(tmp_path, packages)
+    try:
+        if vm.run("mountpoint", "/sys/fs/bpf").returncode != 0:
+            vm.must("mount", "-t", "bpf", "bpf", "/sys/fs/bpf")
+        before = vm.must("stat", "--format=%a %G", "/sys/fs/bpf")
+        vm.must("systemctl", "enable", "--now", "meshdns-kernel")
+        vm.write("etc/meshdns/meshdns.yaml", CONFIG.format(more="").replace("server: {", "server: { kernel_answers: on,"))
+        vm.must("systemctl", "restart", "meshdnsd")
+        eventually(lambda: "answering in the kernel" in vm.journal("--unit=meshdnsd"), 10)
+        assert vm.must("stat", "--file-system", "--format=%T", "/run/meshdns.bpf") == "bpf_fs\n"
+        assert vm.must("stat", "--format=%a %G", "/run/meshdns.bpf", "/run/meshdns.bpf/maps") == "1711 root\n710 meshdns\n"
+        assert vm.must("stat", "--format=%a %G", "/sys/fs/bpf") == before
+        vm.must("systemctl", "restart", "meshdns-kernel")
+        eventually(lambda: vm.state("meshdns-kernel.service") == "active", 10)
+        vm.must("dpkg", "--no-triggers", "--purge", "meshdns")
+        assert vm.run("mountpoint", "/run/meshdns.bpf").returncode != 0
+        assert vm.run("ls", "/run/meshdns.bpf/maps").returncode != 0
+    finally:
+        vm.close()

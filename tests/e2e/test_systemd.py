@@ -228,7 +228,7 @@ def test_every_service_is_in_a_sandbox(unit):
 @TREE
 @pytest.mark.parametrize("script", ["postinst", "postrm"])
 def test_the_package_unmasks_and_purges_every_unit(script):
-    units = {path.name for path in UNITS.glob("meshdns*") if path.suffix in (".service", ".socket", ".path")}
+    units = {path.name for path in UNITS.iterdir() if path.suffix in (".service", ".socket", ".path", ".mount")}
     listed = re.search(r'units="([^"]*)"', (ROOT / "conf" / "debian" / script).read_text()).group(1)
     assert set(listed.split()) == units
 
@@ -241,10 +241,22 @@ def test_a_purge_removes_the_directories_of_state():
         assert re.search(rf"{path}(?:\s|$)", purged, re.M), path
 
 
+@TREE
+def test_the_maps_of_the_kernel_have_a_file_system_of_their_own():
+    """The folder /sys/fs/bpf belongs to other programs as well: who may go there is not ours to change."""
+    mount = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "run-meshdns.bpf.mount").read_text(), re.M))
+    service = (UNITS / "meshdns-kernel.service").read_text()
+    assert mount["Type"] == "bpf" and "mode=0711" in mount["Options"].split(",")
+    assert f"RequiresMountsFor={mount['Where']}\n" in service and "/sys/fs/bpf" not in service
+    loader = (ROOT / "kernel" / "loader" / "arguments.hpp").read_text()
+    assert re.search(rf'std::string maps = "{mount["Where"]}/\w+"', loader)
+    assert "run-meshdns.bpf.mount" in (ROOT / "conf" / "debian" / "prerm").read_text()
+
+
 @needs_systemd_analyze
 def test_the_units_are_well_formed(tmp_path):
-    for unit in UNITS.glob("meshdns*.s*"):
-        if unit.suffix not in (".service", ".socket"):
+    for unit in UNITS.iterdir():
+        if unit.suffix not in (".service", ".socket", ".mount"):
             continue
         # The programs that the units start are elsewhere here.
         text = unit.read_text().replace("/usr/sbin/meshdnsd", str(binary()))
@@ -252,7 +264,7 @@ def test_the_units_are_well_formed(tmp_path):
         text = text.replace("/usr/lib/meshdns/", f"{UNITS}/")
         (tmp_path / unit.name).write_text(text)
     units = sorted(str(path) for path in tmp_path.iterdir())
-    assert len(units) == 6
+    assert len(units) == 7
     result = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=one", *units],
                             capture_output=True, text=True, timeout=seconds(60), check=False)
     assert (result.returncode, result.stderr) == (0, "")
