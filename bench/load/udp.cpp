@@ -248,10 +248,9 @@ void keep_rate(const Options& options, const Sockets& sockets, QueryFile& querie
     const std::chrono::duration<double, std::nano> elapsed = now - schedule.begin();
     const auto due = static_cast<std::uint64_t>(elapsed.count() / interval_ns) / burst * burst;
     while (sent < due) {
-      const auto at =
-          schedule.begin() +
-          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::nano>(
-              static_cast<double>(sent + burst) * interval_ns));
+      const auto at = schedule.begin() + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double, std::nano>(
+                                                 static_cast<double>(sent + burst) * interval_ns));
       sockets[turn++ % sockets.size()]->send(static_cast<unsigned>(burst), queries, at, seen);
       sent += burst;
       if (turn % 16 == 0) break;  // replies must not wait until we have caught up

@@ -70,7 +70,7 @@ TEST(RefreshScheduleTest, TakesATtlThatWasLoweredForGoodAsItIs) {
   EXPECT_LT(wait_of(schedule, kStart), seconds{58});
 }
 
-// What follows a remainder is the TTL, however short: it may have been lowered again.
+// The value after a remainder is the TTL, however short: it may have been lowered again.
 TEST(RefreshScheduleTest, TakesAnyTtlAfterARemainderAsItIs) {
   for (const seconds ttl : {seconds{600}, seconds{60}, seconds{10}, seconds{1}}) {
     RefreshSchedule schedule(kStart);
