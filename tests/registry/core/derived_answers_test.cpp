@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effects of objects on each other: the addresses and ports of an entry beside others, the order
-// of effects in a change, and the effects of settings.
+// The effects of objects on each other: the addresses and ports of an entry beside others, the
+// order of effects in a change, and the effects of settings.
 #include <gtest/gtest.h>
 
 #include <algorithm>
