@@ -207,6 +207,9 @@ def count_names(vm, place, may_lose):
     names = NameCount(vm)
     try:
         walk_through_states(vm, names, may_lose)
+    except AssertionError:
+        print(vm.journal("--boot", "--lines=200"))
+        raise
     finally:
         names.close()
         print(names.table())

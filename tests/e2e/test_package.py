@@ -97,7 +97,7 @@ def test_declares_what_an_administrator_may_change(package):
 
 def test_installs_every_file_that_its_units_name(root):
     units = list((root / "usr/lib/systemd/system").iterdir())
-    assert len(units) == 8
+    assert len(units) == 9
     for unit in units:
         if unit.is_dir():
             (drop_in,) = unit.iterdir()
