@@ -165,8 +165,9 @@ def walk_through_states(vm, names, may_lose):
     assert names.note("start") <= may_lose
 
     for _ in range(3):
+        eventually(lambda: vm.state() == "active", 10)
         applied = vm.show("meshdns-resolver", "InvocationID")
-        vm.must("systemctl", "kill", "--signal=KILL", "meshdnsd")
+        vm.must("systemctl", "kill", "--kill-who=main", "--signal=KILL", "meshdnsd")
         names.note("crash")
     # It ends with the daemon, and starts with the next one.
     eventually(lambda: vm.state("meshdns-resolver") == "active" and vm.show("meshdns-resolver", "InvocationID") != applied, 20)
@@ -208,7 +209,8 @@ def count_names(vm, place, may_lose):
     try:
         walk_through_states(vm, names, may_lose)
     except AssertionError:
-        print(vm.journal("--boot", "--lines=200"))
+        print(vm.journal("--boot", "--lines=100"), vm.run("systemctl", "list-jobs").stdout, vm.console(),
+              vm.run("systemctl", "--no-pager", "status", "meshdns-resolver", "meshdnsd").stdout)
         raise
     finally:
         names.close()

@@ -157,6 +157,10 @@ class Machine:
     def journal(self, *arguments):
         return self.run("journalctl", "--no-pager", "--quiet", "--lines=60", *arguments).stdout
 
+    def console(self):
+        """The last lines of what systemd itself has said since the boot."""
+        return self._init.log_tail(100)
+
     def install(self, package):
         shutil.copy(package, self.root / "root" / pathlib.Path(package).name)
         self.must("dpkg", "--force-depends", "--no-triggers", "--install", f"/root/{pathlib.Path(package).name}")
