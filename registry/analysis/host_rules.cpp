@@ -130,8 +130,8 @@ void judge_mixed_exports(const MeshObjects& mesh, const HostEntry& host,
   });
 }
 
-// The work of a look at the service by a client whose Sidecar has ports of its own, which looks at
-// each part (View::limit_work).
+// The most work of a look at the service (View::limit_work): look-ups of the namespace's own
+// endpoint names look at each part.
 std::size_t work_of(const ServiceRecord& record) {
   constexpr std::size_t kUnitsPerPart = 3;
   const ServiceParts* const parts = record.parts();

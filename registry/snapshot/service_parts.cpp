@@ -207,6 +207,7 @@ ServiceParts::ServiceParts(std::vector<Ref<const ServiceRecord>> parts, bool pod
   for (const auto& part : parts_) size += size_of(*part);
   room_ = std::max(kAlways, kShare * size);
   find_first_parts();
+  if (are_many()) sort_by_port();
 }
 
 void ServiceParts::find_first_parts() {
@@ -215,18 +216,47 @@ void ServiceParts::find_first_parts() {
     if (part.provider != Provider::ServiceEntry || part.placeholder) continue;
     if (part.is_public()) {
       first_public_ = std::min(first_public_, i);
+      public_.set(i);
       continue;
     }
-    for (const SymbolRef& ns : part.exports->namespaces) first_exported_.push_back({ns.get(), i});
+    for (const SymbolRef& ns : part.exports->namespaces) exported_.push_back({ns.get(), i});
   }
-  std::ranges::stable_sort(first_exported_, {}, &Exported::ns);
-  const auto later = std::ranges::unique(first_exported_, {}, &Exported::ns);
-  first_exported_.erase(later.begin(), later.end());
+  std::ranges::stable_sort(exported_, {}, &Exported::ns);
+}
+
+void ServiceParts::sort_by_port() {
+  for (const auto& part : parts_)
+    if (part->ports)
+      ports_.insert(ports_.end(), part->ports->numbers.begin(), part->ports->numbers.end());
+  std::ranges::sort(ports_);
+  const auto duplicates = std::ranges::unique(ports_);
+  ports_.erase(duplicates.begin(), duplicates.end());
+  ports_.shrink_to_fit();
+  with_port_.resize(ports_.size());
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i]->ports)
+      for (const std::uint16_t port : parts_[i]->ports->numbers)
+        with_port_[static_cast<std::size_t>(std::ranges::lower_bound(ports_, port) -
+                                            ports_.begin())]
+            .set(i);
 }
 
 std::size_t ServiceParts::first_exported_to(const Symbol* client_ns) const {
-  const auto found = std::ranges::lower_bound(first_exported_, client_ns, {}, &Exported::ns);
-  return found != first_exported_.end() && found->ns == client_ns ? found->part : kNone;
+  const auto found = std::ranges::lower_bound(exported_, client_ns, {}, &Exported::ns);
+  return found != exported_.end() && found->ns == client_ns ? found->part : kNone;
+}
+
+ServiceParts::Set ServiceParts::all_exported_to(const Symbol* client_ns) const {
+  Set parts;
+  for (const Exported& each : std::ranges::equal_range(exported_, client_ns, {}, &Exported::ns))
+    parts.set(each.part);
+  return parts;
+}
+
+const ServiceParts::Set* ServiceParts::all_with_port(std::uint16_t port) const {
+  const auto found = std::ranges::lower_bound(ports_, port);
+  if (found == ports_.end() || *found != port) return nullptr;
+  return &with_port_[static_cast<std::size_t>(found - ports_.begin())];
 }
 
 ServiceParts::~ServiceParts() {

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -55,6 +56,15 @@ class ServiceParts final : public RefCounted {
   std::size_t first_public() const { return first_public_; }
   std::size_t first_exported_to(const Symbol* client_ns) const;
 
+  // These find the first part with a port that a client may see without a look at the others: where
+  // the ports of listeners matter, it may be any of them.
+  static constexpr std::size_t kMany = 4;
+  bool are_many() const { return parts_.size() > kMany; }
+  const Set& all_public() const { return public_; }
+  Set all_exported_to(const Symbol* client_ns) const;
+  // Null: none has it.  REQUIRES: many.
+  const Set* all_with_port(std::uint16_t port) const;
+
   // The service of a client that sees these parts; it lives as long as this object.  The first
   // question for a set of several parts takes a lock and allocates.  If the kept services would
   // take many times the memory of the parts, the result is the first part that has an answer.
@@ -74,6 +84,7 @@ class ServiceParts final : public RefCounted {
   static constexpr std::size_t kLists = 64;
 
   void find_first_parts();
+  void sort_by_port();
   const Kept* find(std::size_t list, const Set& visible) const;
   const ServiceRecord& keep(std::size_t list, const Set& visible) const;
   const ServiceRecord& first_with_answer(const Set& visible) const;
@@ -87,7 +98,11 @@ class ServiceParts final : public RefCounted {
     std::size_t part;
   };
   std::size_t first_public_ = kNone;
-  std::vector<Exported> first_exported_;  // by ns
+  std::vector<Exported> exported_;  // by ns, then part
+  Set public_;
+  // Of many parts:
+  std::vector<std::uint16_t> ports_;  // sorted
+  std::vector<Set> with_port_;        // of each of these ports
   mutable std::array<std::atomic<const Kept*>, kLists> lists_{};
   mutable std::mutex mutex_;
   mutable std::size_t room_;  // guarded by mutex_: addresses and endpoints that may still be kept

@@ -232,7 +232,7 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   std::size_t for_every_port = 0;
   for (const auto& listener : sidecar.egress) {
     const std::uint16_t port = listener.protocol == "HTTP_PROXY" ? 0 : listener.port;
-    scope->depends_on_ports_ |= port != 0;
+    if (port != 0) scope->ports_.push_back(port);
     const bool excludes = std::ranges::any_of(
         listener.hosts, [](const std::string& host) { return host.starts_with('~'); });
     Draft* draft = &plain;
@@ -248,6 +248,9 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   }
   if (excluding.empty() || plain.all || !plain.included.empty() || !plain.whole_namespaces.empty())
     excluding.push_back(std::move(plain));
+  std::ranges::sort(scope->ports_);
+  const auto duplicates = std::ranges::unique(scope->ports_);
+  scope->ports_.erase(duplicates.begin(), duplicates.end());
   std::ranges::stable_sort(excluding, {}, &Draft::port);
   for (Draft& draft : excluding) {
     scope->for_every_port_ += draft.port == 0 ? 1 : 0;

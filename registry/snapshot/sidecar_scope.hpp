@@ -113,7 +113,9 @@ class SidecarScope final : public RefCounted {
   // imported.  ScopedHost asks faster about many of one host.
   bool imports(std::string_view host, const Symbol* ns, const PortList* ports) const;
   // Whether the ports of a service matter: a listener is for one port.
-  bool depends_on_ports() const { return depends_on_ports_; }
+  bool depends_on_ports() const { return !ports_.empty(); }
+  // Those of the listeners for one, sorted.
+  std::span<const std::uint16_t> ports() const { return ports_; }
   // Those for every port come first, then by port.
   std::span<const ListenerScope> listeners() const { return listeners_; }
   const StoredRef& source() const { return source_; }
@@ -128,7 +130,7 @@ class SidecarScope final : public RefCounted {
   bool any_listener(const PortList* ports, const Matches& matches) const;
 
   std::vector<ListenerScope> listeners_;
-  bool depends_on_ports_ = false;
+  std::vector<std::uint16_t> ports_;
   std::size_t for_every_port_ = 0;  // so many of them, the first
   std::vector<SymbolRef> held_;
   StoredRef source_;

@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kMaxNamespacesLookedAt = 1000;
 // Units of work (View::limit_work).  A look at a record costs one unit.
 constexpr std::size_t kPartUnits = 2;
+constexpr std::size_t kExportsPerUnit = 16;  // parts that name a client's namespace
 constexpr std::size_t kWildcardUnits = 2;    // a look for the wildcard over one name
 constexpr std::size_t kShortNameUnits = 20;  // a look for the Service that has a short name
 constexpr std::size_t kDomainsPerUnit = 2;   // search domains that a name is compared with
@@ -119,9 +120,8 @@ View::Seen View::see(const ServiceRecord& record, ScopedHost& scoped) const {
   return {&record, nullptr, rank_of(record), record.creation_time};
 }
 
-// The oldest part of each kind of export stands for all, unless ports matter: an egress listener's
-// port may let any of them through.  Then the first that is seen does: the parts are in the order
-// of their age, and a crowd of younger ones costs nothing.
+// The oldest part of each kind of export stands for all, unless some may be left out.  The parts
+// are in the order of their age: the first of them that is seen does.
 View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const {
   const auto all = parts.all();
   const bool is_by_cluster = !parts.clusters().empty();
@@ -137,15 +137,13 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
     first = std::min(first, i);
   };
   if (has_service) look_at(is_by_cluster ? service_part(parts) : 0);
-  // So they do if some may be left out.
-  if ((client_.scope && client_.scope->depends_on_ports()) || !endpoint_name_.empty()) {
-    const std::size_t exported = parts.first_exported_to(client_.ns.get());
-    for (std::size_t i = std::min(parts.first_public(), exported); i < all.size(); ++i) {
-      // Only one that is exported by name precedes a public one.
-      if (best && best.rank == Seen::Rank::Public) i = std::max(i, exported);
-      if (i >= all.size() || (best && best.rank < Seen::Rank::Public)) break;
+  const bool is_by_port = client_.scope && client_.scope->depends_on_ports();
+  const bool may_lack_users = !endpoint_name_.empty() && all[0]->ns == client_.ns;
+  if (is_by_port && parts.are_many() && !may_lack_users) {
+    look_by_port(parts, look_at);
+  } else if (is_by_port || may_lack_users) {
+    for (std::size_t i = is_by_cluster ? parts.clusters().size() + 1 : 0; i < all.size(); ++i) {
       spend(kPartUnits);
-      if (is_exhausted()) return {};
       look_at(i);
     }
   } else {
@@ -153,9 +151,28 @@ View::Seen View::see_parts(const ServiceParts& parts, ScopedHost& scoped) const 
     look_at(parts.first_public());
     look_at(parts.first_exported_to(client_.ns.get()));
   }
+  if (is_exhausted()) return {};
   if (all.back()->provider == Provider::Gateway) look_at(all.size() - 1);
   if (best) best.service = all[first].get();
   return best;
+}
+
+// The first part that is seen is imported for every port, or is the first with one of its ports.
+// The cost of a crowd does not depend on its size.
+template <typename LookAt>
+void View::look_by_port(const ServiceParts& parts, const LookAt& look_at) const {
+  const ServiceParts::Set exported = parts.all_exported_to(client_.ns.get());
+  spend(kPartUnits + exported.count() / kExportsPerUnit);
+  look_at(parts.first_public());
+  look_at(parts.first_exported_to(client_.ns.get()));
+  for (const std::uint16_t port : client_.scope->ports()) {
+    spend(1);
+    const ServiceParts::Set* const with_port = parts.all_with_port(port);
+    if (with_port == nullptr) continue;
+    spend(kPartUnits);
+    look_at((*with_port & parts.all_public())._Find_first());
+    look_at((*with_port & exported)._Find_first());
+  }
 }
 
 template <typename Visit>
@@ -200,16 +217,6 @@ View::Seen View::choose(const HostEntry& entry) const {
   return {only, nullptr, Seen::Rank::Own, 0};
 }
 
-// Whether no object of the record precedes `best`, whatever the client sees of it.
-bool View::is_behind(const ServiceRecord& record, const Seen& best) const {
-  if (!best || best.creation_time >= record.creation_time) return false;
-  const ServiceParts* const parts = record.parts();
-  const bool is_by_name = parts == nullptr
-                              ? !record.is_public()
-                              : parts->first_exported_to(client_.ns.get()) != ServiceParts::kNone;
-  return best.rank <= (is_by_name ? Seen::Rank::ByName : Seen::Rank::Public);
-}
-
 View::Seen View::choose_of_several(const HostEntry& entry) const {
   const auto records = entry.records();
   const RecordIndex* const index = entry.index();
@@ -238,8 +245,7 @@ View::Seen View::choose_of_several(const HostEntry& entry) const {
   if (index != nullptr) {
     choose_of_others(entry, *index, scoped, best);
   } else {
-    for (const ServiceRecord* record : records.subspan(others))
-      if (!is_behind(*record, best)) look_at(*record);
+    for (const ServiceRecord* record : records.subspan(others)) look_at(*record);
   }
   return best;
 }

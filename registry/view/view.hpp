@@ -213,8 +213,9 @@ class View {
   // Both visibility rules for one record, or for a part of it, of a host with several.
   bool sees(const ServiceRecord& record, ScopedHost& scoped) const;
   Seen see(const ServiceRecord& record, ScopedHost& scoped) const;
-  bool is_behind(const ServiceRecord& record, const Seen& best) const;
   Seen see_parts(const ServiceParts& parts, ScopedHost& scoped) const;
+  template <typename LookAt>
+  void look_by_port(const ServiceParts& parts, const LookAt& look_at) const;
   // Calls `visit(i)` for the parts that the client may see.
   template <typename Visit>
   void for_each_visible_part(const ServiceParts& parts, ScopedHost& scoped,

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/registry/core/fixture.hpp"
+#include "tests/registry/core/mesh_model.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -77,6 +79,47 @@ TEST(ServicePartsTest, AThousandEntriesWithAnotherPortEachServeTheListenersOfThe
     EXPECT_EQ(addresses_for(registry.registry(), numbered_namespace(i)),
               std::set{address_of_entry(i)});
   EXPECT_EQ(addresses_for(registry.registry(), "stranger").size(), 1000);
+}
+
+// Of entries that exportTo hides, that the ports of listeners hide, and that neither does.
+TEST(ServicePartsTest, ListenersOfPortsSeeOfManyPartsWhatTheModelSees) {
+  std::mt19937_64 random(20261128);
+  const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
+  const std::string namespaces[] = {"shop", "web", "bank", "dev"};
+  for (int round = 0; round < 150; ++round) {
+    model::World world;
+    const std::size_t count = 2 + below(60);
+    const std::size_t ports = 1 + below(8);
+    for (std::size_t i = 0; i < count; ++i) {
+      const ExportTo exports[] = {{"*"}, {"."}, {"nobody"}, {"web"}, {"web", "bank"}, {"dev", "."}};
+      ServiceEntry& entry = world.entries.emplace_back(
+          entry_of_host(i, exports[below(1 + below(std::size(exports)))]));
+      if (below(4) == 0) entry.meta.ns = "bank";
+      entry.ports.clear();
+      for (std::size_t p = below(3) + 1; p-- > 0;)
+        entry.ports.push_back(
+            {static_cast<std::uint16_t>(1 + below(ports)), 0, "p" + std::to_string(p), "TCP"});
+    }
+    for (const std::string& ns : namespaces) {
+      Sidecar& sidecar = world.sidecars.emplace_back();
+      sidecar.meta.ns = ns;
+      sidecar.meta.name = "default";
+      const std::string hosts[] = {"*/*", "shop/*", "bank/*", "*/*.example.org", "~shop/*"};
+      for (std::size_t n = 1 + below(3); n-- > 0;)
+        sidecar.egress.push_back({static_cast<std::uint16_t>(below(10) == 0 ? 0 : 1 + below(ports)),
+                                  "TCP",
+                                  {hosts[below(std::size(hosts))], hosts[below(4)]}});
+    }
+    TestRegistry registry;
+    std::vector<Resource> objects(world.entries.begin(), world.entries.end());
+    objects.insert(objects.end(), world.sidecars.begin(), world.sidecars.end());
+    registry.add(objects);
+    const model::Mesh mesh(world);
+    for (const std::string& ns : namespaces)
+      EXPECT_EQ(addresses_for(registry.registry(), ns),
+                mesh.ask({ns, {}}, "api.example.org").addresses)
+          << ns << " in round " << round;
+  }
 }
 
 // Half of the entries are public, and each of the others is for one namespace: every namespace sees
