@@ -98,12 +98,12 @@ bool has_address_below(const View& view, std::string_view name, std::string_view
   const bool countable = is_v4 ? partial.missing == 1 : partial.missing <= 2;
   if (!countable) return has_prefix_below(view, name, zone, partial, is_v4);
   const unsigned probes = is_v4 || partial.missing == 2 ? kMaxProbes : 16;
-  std::size_t hosts_left = View::kMaxReverseHosts;
+  View::ReverseLooks looks;
   std::array<std::uint8_t, 16> octets = partial.address.octets();
   for (unsigned i = 0; i < probes; ++i) {
     const std::uint8_t front = partial.missing == 1 && !is_v4 ? octets[15] & 0xf0 : 0;
     octets[15] = static_cast<std::uint8_t>(front | i);
-    if (view.has_reverse(IpAddress::v6(octets), hosts_left) || hosts_left == 0) return true;
+    if (view.has_reverse(IpAddress::v6(octets), looks) || looks.are_spent()) return true;
     octets[15] = front;
   }
   return false;
@@ -140,8 +140,9 @@ Decision decide_known_address(const Asked& asked, Decision decision) {
   return decision;
 }
 
-// A walk over the address's hosts that ended before all were looked at, without a name.  Outside
-// the mesh somebody else may know the address: objects that only claim it do not keep it from him.
+// A walk over so many hosts that the client sees that it ended before all were looked at, without a
+// name.  Outside the mesh somebody else may know the address: objects that only claim it do not
+// keep it from him.
 Decision decide_cut_short(const View& view, Decision decision) {
   if (decision.zone.empty() && !view.is_assigned_address(decision.address)) return decision;
   decision.verdict = Verdict::Overworked;
@@ -186,10 +187,10 @@ Decision decide_reverse(const View& view, const Asked& asked) {
   if (!reverse) return decision;
   decision.address = reverse->address;
   if (reverse->missing == 0) {
-    std::size_t hosts_left = View::kMaxReverseHosts;
-    if (view.has_reverse(reverse->address, hosts_left))
-      return decide_known_address(asked, decision);
-    return hosts_left == 0 ? decide_cut_short(view, decision) : decision;
+    View::ReverseLooks looks;
+    if (view.has_reverse(reverse->address, looks)) return decide_known_address(asked, decision);
+    // The number of hidden ones has no say, or a tenant could make an address SERVFAIL.
+    return looks.seen == 0 ? decide_cut_short(view, decision) : decision;
   }
   if (decision.zone.empty()) return decision;
   if (!has_address_below(view, asked.name, decision.zone, *reverse,

@@ -70,7 +70,8 @@ constexpr std::size_t kShareOfOthers = 8;
 
 // Calls `visit(use)` in the order in which names are looked for, until it returns false: the share
 // of the client's namespace and of those of the Pods that hold the address, then that of each other
-// one, then the rest.  Within each: cluster IPs, other addresses of Services, claims.
+// one, then as many again, until there are none.  Within each: cluster IPs, other addresses of
+// Services, claims.
 template <typename Visit>
 void for_each_use(const ReverseEntry& entry, const PodEntry* pods, const Symbol* client_ns,
                   const Visit& visit) {
@@ -85,19 +86,24 @@ void for_each_use(const ReverseEntry& entry, const PodEntry* pods, const Symbol*
       for (const AddressUse& use : uses.first(std::min(uses.size(), kShareOfFirst)))
         if (!visit(use)) return;
     }
-  for (const bool is_rest : {false, true})
-    for (const UseKind kind : kKinds) {
-      std::uint32_t tag = 0;
-      std::size_t number = 0;  // of the namespace's uses
-      for (const AddressUse& use : entry.uses(kind)) {
-        number = use.ns_tag() == tag ? number + 1 : 0;
-        tag = use.ns_tag();
+  bool has_more = true;
+  for (std::size_t turn = 0; has_more; ++turn) {
+    has_more = false;
+    for (const UseKind kind : kKinds)
+      for (auto uses = entry.uses(kind); !uses.empty();) {
+        const std::uint32_t tag = uses.front().ns_tag();
+        const auto of_ns = entry.uses(kind, tag);
+        uses = uses.subspan(of_ns.size());
         const bool is_of_first = first.has(tag);
-        const bool is_due = is_of_first ? is_rest && number >= kShareOfFirst
-                                        : is_rest == (number >= kShareOfOthers);
-        if (is_due && !visit(use)) return;
+        const std::size_t begin =
+            kShareOfOthers * turn + (is_of_first ? kShareOfFirst - kShareOfOthers : 0);
+        has_more |= begin + kShareOfOthers < of_ns.size();
+        if (begin >= of_ns.size() || (is_of_first && turn == 0)) continue;
+        for (const AddressUse& use :
+             of_ns.subspan(begin, std::min(kShareOfOthers, of_ns.size() - begin)))
+          if (!visit(use)) return;
       }
-    }
+  }
 }
 
 }  // namespace
@@ -222,10 +228,9 @@ bool View::has_virtual_address(const ServiceRecord& service, const AddressUse& u
 }
 
 // Calls `visit(host, service, naming)` for each visible service that may name the address, until it
-// returns false or `hosts_left` hosts were looked at.
+// returns false or the looks are spent.
 template <typename Visit>
-void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
-                         const Visit& visit) const {
+void View::for_each_name(const IpAddress& address, ReverseLooks& looks, const Visit& visit) const {
   const ReverseEntry* entry = find_reverse(snapshot_, address);
   if (entry == nullptr) return;
   if (is_exhausted()) return;
@@ -234,20 +239,23 @@ void View::for_each_name(const IpAddress& address, std::size_t& hosts_left,
   bool go_on = true;
   for_each_use(*entry, owners.pods(), client_.ns.get(), [&](const AddressUse& use) {
     for_each_host(snapshot_, use, [&](const HostEntry& host) {
-      if (!go_on || hosts_left == 0 || is_exhausted()) return;
+      if (!go_on || looks.are_spent() || is_exhausted()) return;
       spend(kUnitsPerStep);
       if (!host.records().empty()) note_work(host.records()[0]->ns.get(), kUnitsPerStep);
-      --hosts_left;
       const Seen seen = choose(host);
-      if (!seen || !is_by(use, *seen.service->ns) || !may_name(*seen.service, use, owners)) return;
+      if (!seen || !is_by(use, *seen.service->ns) || !may_name(*seen.service, use, owners)) {
+        --looks.hidden;
+        return;
+      }
+      --looks.seen;
       if (seen.parts != nullptr)
-        hosts_left -= std::min(hosts_left, seen.parts->all().size() / kPartsPerStep);
+        looks.seen -= std::min(looks.seen, seen.parts->all().size() / kPartsPerStep);
       const ServiceRecord* const service = whole(host, seen);
       if (service == nullptr) return;
-      const Naming naming = naming_of(host, *service, use, address, hosts_left);
+      const Naming naming = naming_of(host, *service, use, address, looks.seen);
       if (naming != Naming::None) go_on = visit(host, *service, naming);
     });
-    return go_on && hosts_left != 0;
+    return go_on && !looks.are_spent();
   });
 }
 
@@ -285,9 +293,9 @@ void View::for_each_endpoint_at(const HostEntry& host, const ServiceRecord& serv
     if (is_it(list->entries[at.entry]) && !visit(list->entries[at.entry])) return;
 }
 
-bool View::has_reverse(const IpAddress& address, std::size_t& hosts_left) const {
+bool View::has_reverse(const IpAddress& address, ReverseLooks& looks) const {
   bool found = false;
-  for_each_name(address, hosts_left,
+  for_each_name(address, looks,
                 [&](const HostEntry& host, const ServiceRecord& service, Naming naming) {
                   found = naming != Naming::Endpoints;
                   if (!found)
@@ -305,9 +313,9 @@ std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
   std::vector<ReverseName> endpoints;
   std::vector<ReverseName> claimed;  // by ServiceEntries
   const bool pod_names = settings().endpoint_pod_names;
-  std::size_t hosts_left = kMaxReverseHosts;
+  ReverseLooks looks;
   for_each_name(
-      address, hosts_left, [&](const HostEntry& host, const ServiceRecord& service, Naming naming) {
+      address, looks, [&](const HostEntry& host, const ServiceRecord& service, Naming naming) {
         if (naming == Naming::Endpoints)
           for_each_endpoint_at(host, service, address, [&](const EndpointEntry& endpoint) {
             endpoints.push_back(

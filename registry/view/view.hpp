@@ -171,9 +171,15 @@ class View {
   static constexpr std::size_t kMaxReverseHosts = 128;
   static constexpr std::size_t kMaxReverseNames = 50;
   std::vector<ReverseName> reverse(const IpAddress& address) const;
-  // Whether reverse() would return any name.  `hosts_left`: number of hosts that may be examined,
-  // counted down; at 0, false means only that no name was found.  Never allocates.
-  bool has_reverse(const IpAddress& address, std::size_t& hosts_left) const;
+  // The number of hosts that may be looked at, counted down.
+  struct ReverseLooks {
+    std::size_t seen = kMaxReverseHosts;    // the client sees the object that has the address
+    std::size_t hidden = kMaxReverseHosts;  // it does not, or the claim rules refuse the name
+    bool are_spent() const { return seen == 0 || hidden == 0; }
+  };
+  // Whether reverse() would return any name.  When the looks are spent, false means only that none
+  // was found.  Never allocates.
+  bool has_reverse(const IpAddress& address, ReverseLooks& looks) const;
 
   // Both visibility rules for one record, or for a part of it; `reason` (if not null) gets the rule
   // that refused.
@@ -184,7 +190,7 @@ class View {
   class AddressOwners;
   enum class Naming : std::uint8_t { None, Vip, Claim, Endpoints };  // Claim: by a ServiceEntry
   template <typename Visit>
-  void for_each_name(const IpAddress& address, std::size_t& hosts_left, const Visit& visit) const;
+  void for_each_name(const IpAddress& address, ReverseLooks& looks, const Visit& visit) const;
   // Calls `visit(endpoint)` for the ready endpoints of that address, until it returns false.
   template <typename Visit>
   void for_each_endpoint_at(const HostEntry& host, const ServiceRecord& service,

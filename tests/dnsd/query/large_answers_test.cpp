@@ -269,17 +269,7 @@ TEST_F(LargeAnswersTest, WildcardsWithThePortsOfManyListenersAreTooMuchWork) {
   EXPECT_EQ(handler().counters().overworked.value(), 1U);
 }
 
-// More hidden hosts claim an address than are looked at.  An address that the cluster has given to
-// somebody is not denied then, nor one of a zone that is answered here; any other is the
-// upstream's.
-TEST_F(LargeAnswersTest, AWalkOverClaimsThatIsCutShortDeniesNoAddressOfTheCluster) {
-  std::string hosts;
-  for (int i = 0; i < 200; ++i) hosts += (i == 0 ? "h" : ", h") + std::to_string(i) + ".example";
-  load(
-      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: all, namespace: "
-      "other }\nspec: { hosts: [" +
-      hosts +
-      R"(], addresses: [11.0.0.1, 11.0.0.2, 11.0.0.3, 10.9.9.9], resolution: STATIC, exportTo: ["."] }
+constexpr std::string_view kHiddenOwners = R"(
 ---
 apiVersion: v1
 kind: Pod
@@ -291,12 +281,49 @@ apiVersion: v1
 kind: Service
 metadata: { name: hidden, namespace: other, annotations: { networking.istio.io/exportTo: "." } }
 spec: { clusterIP: 11.0.0.2, ports: [{ port: 80, name: http }] }
-)");
+)";
+
+// More hosts that the client sees have an address than are looked at, and no name for it: their
+// endpoints are not ready.  An address that the cluster has given to somebody is not denied then,
+// nor one of a zone that is answered here; any other is the upstream's.
+TEST_F(LargeAnswersTest, AWalkThatIsCutShortDeniesNoAddressOfTheCluster) {
+  std::string yaml(kHiddenOwners);
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    yaml += "---\napiVersion: v1\nkind: Service\nmetadata: { name: " + name +
+            ", namespace: other }\nspec: { clusterIP: None, ports: [{ port: 80, name: http }] }\n"
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: { name: " +
+            name + "-1, namespace: other, labels: { kubernetes.io/service-name: " + name +
+            " } }\naddressType: IPv4\nports: [{ port: 80, name: http }]\nendpoints: [";
+    for (const char* const address : {"11.0.0.1", "11.0.0.2", "11.0.0.3", "10.9.9.9"})
+      yaml += std::string("{ addresses: [") + address + "], conditions: { ready: false } }, ";
+    yaml.replace(yaml.size() - 2, 2, "]\n");
+  }
+  load(yaml);
   for (const char* const assigned :
        {"1.0.0.11.in-addr.arpa. PTR", "2.0.0.11.in-addr.arpa. PTR", "9.9.9.10.in-addr.arpa. PTR"})
     EXPECT_EQ(ask(assigned), "not aa, SERVFAIL, EDE 0") << assigned;
   EXPECT_EQ(ask("3.0.0.11.in-addr.arpa. PTR"), "FORWARD");
   EXPECT_EQ(ask("4.0.0.11.in-addr.arpa. PTR"), "FORWARD");
+}
+
+// Hidden ones change nothing, however many they are.
+TEST_F(LargeAnswersTest, HiddenClaimsOfAnAddressChangeNoVerdict) {
+  std::string hosts;
+  for (int i = 0; i < 200; ++i) hosts += (i == 0 ? "h" : ", h") + std::to_string(i) + ".example";
+  const std::string claims =
+      "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: all, "
+      "namespace: other }\nspec: { hosts: [" +
+      hosts +
+      "], addresses: [11.0.0.1, 11.0.0.2, 11.0.0.3, 10.9.9.9], resolution: STATIC, exportTo: "
+      "[\".\"] }\n";
+  for (const std::string& crowd : {std::string(), claims}) {
+    load(std::string(kHiddenOwners) + crowd);
+    for (const char* const outside :
+         {"1.0.0.11.in-addr.arpa. PTR", "2.0.0.11.in-addr.arpa. PTR", "3.0.0.11.in-addr.arpa. PTR"})
+      EXPECT_EQ(ask(outside), "FORWARD") << outside;
+    EXPECT_EQ(ask("9.9.9.10.in-addr.arpa. PTR").substr(0, 8), "NXDOMAIN");
+  }
 }
 
 // Each of the search domains of one Pod leads to a name of 110 labels, of which each costs a look:

@@ -368,9 +368,9 @@ TEST(ClaimsTest, ManyClaimsDoNotDisplaceTheOwnersName) {
     const auto first = [&](std::string_view address) {
       const auto names = r.view().reverse(*IpAddress::parse(address));
       EXPECT_LE(names.size(), View::kMaxReverseNames);
-      std::size_t hosts_left = View::kMaxReverseHosts;
-      EXPECT_TRUE(r.view().has_reverse(*IpAddress::parse(address), hosts_left));
-      EXPECT_GT(hosts_left, 0U);
+      View::ReverseLooks looks;
+      EXPECT_TRUE(r.view().has_reverse(*IpAddress::parse(address), looks));
+      EXPECT_FALSE(looks.are_spent());
       return names;
     };
     EXPECT_EQ(first("10.96.0.1").front().name, "db.bank.svc.cluster.local");
@@ -417,9 +417,30 @@ TEST(ClaimsTest, HiddenEntriesTakeNoReverseNameFromAnybody) {
   r.load(objects);
   r.be_in("bank");
   EXPECT_EQ(reverse_names(r, "192.0.2.77"), "own.web.example");
-  std::size_t hosts_left = View::kMaxReverseHosts;
-  EXPECT_FALSE(r.view().has_reverse(*IpAddress::parse("192.0.2.78"), hosts_left));
-  EXPECT_EQ(hosts_left, 0U);
+  View::ReverseLooks looks;
+  EXPECT_FALSE(r.view().has_reverse(*IpAddress::parse("192.0.2.78"), looks));
+  EXPECT_EQ(looks.hidden, 0U);
+  EXPECT_EQ(looks.seen, View::kMaxReverseHosts);
+}
+
+// The order of the namespaces among an address's hosts does not matter.
+TEST(ClaimsTest, AHiddenCrowdLeavesTurnsToOtherNamespaces) {
+  const auto hidden = [](const std::string& ns, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      const std::string name = "h" + std::to_string(i);
+      text +=
+          entry_text(name, ns, name + "." + ns + ".example", "192.0.2.77", ", exportTo: [\".\"]");
+    }
+    return text;
+  };
+  for (const std::string evil : {"evil", "a", "b", "c", "d", "e"}) {
+    TestRegistry r(settings_with(Claims::Istio));
+    r.load(hidden(evil, 250) + hidden("bank", 60) +
+           entry_text("own", "bank", evil + ".bank.example", "192.0.2.77"));
+    r.be_in("web");
+    EXPECT_EQ(reverse_names(r, "192.0.2.77"), evil + ".bank.example");
+  }
 }
 
 // The claims of an address come and go; one more object of a host changes how it uses the address.
