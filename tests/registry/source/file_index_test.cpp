@@ -163,11 +163,15 @@ TEST_F(FileIndexTest, WhatIsServedAndSaidFollowsTheRulesOfEachFileOverRandomHist
             std::string(pick(3) == 0 ? "refuse " : "") + name[0] + std::to_string(pick(3)) + "\n";
       const std::size_t form = pick(10);
       if (form == 0) text += "broken\n";
-      if (form < 2) text = "a9\n" + text;
-      text = form == 2   ? padded("\n", '\n')
-             : form == 3 ? padded(text + std::string(kMaxBytes, '#'), '#')
-             : form == 4 && !model.text_read().empty() ? model.text_read()
-                                                       : padded(text + "#", '#');
+      if (form < 2) text.insert(0, "a9\n");
+      if (form == 2) {
+        text = padded("\n", '\n');
+      } else if (form == 4 && !model.text_read().empty()) {
+        text = model.text_read();
+      } else {
+        text.append(form == 3 ? kMaxBytes : 1, '#');
+        text = padded(text, '#');
+      }
       what += " is written: " + text.substr(0, 60);
       write(path, text);
       model.take(text);
@@ -175,7 +179,12 @@ TEST_F(FileIndexTest, WhatIsServedAndSaidFollowsTheRulesOfEachFileOverRandomHist
     const bool everything = pick(6) == 0;
     look(everything);
     for (const auto& [file, expected] : models) {
-      SCOPED_TRACE("step " + std::to_string(step) + ", " + what + ": " + file);
+      SCOPED_TRACE(std::string("step ")
+                       .append(std::to_string(step))
+                       .append(", ")
+                       .append(what)
+                       .append(": ")
+                       .append(file));
       const auto served = registry_.origins.find(registry_.root + file);
       ASSERT_EQ(served != registry_.origins.end(), expected.served().has_value());
       if (expected.served()) {
