@@ -19,7 +19,6 @@ namespace {
 
 using registry::AnswerKind;
 using registry::Match;
-using registry::Provider;
 using registry::ServiceRecord;
 using registry::View;
 using wire::Type;

@@ -380,7 +380,7 @@ class WorkloadObjects {
   // The label of the workload's own name below the service.  istiod does not send those of
   // StatefulSets, whose Pods are called by it.
   std::string label_below(const ServiceName& service) const {
-    const std::string host = canonical_host(workload_.hostname);
+    std::string host = canonical_host(workload_.hostname);
     if (is_label(host)) return host;
     if (is_below(host, service.host) && parent_of(host) == service.host)
       return host.substr(0, host.find('.'));

@@ -179,7 +179,7 @@ TEST_F(RegistryFeedTest, LacksEndpointsWhileASourceDoes) {
 // A file is told whenever it was read; an object of a collection, once.
 TEST_F(RegistryFeedTest, CountsErrorsAndWarnings) {
   using registry::Severity;
-  const auto deliver_with = [&](Effect effect, std::vector<Severity> severities) {
+  const auto deliver_with = [&](Effect effect, const std::vector<Severity>& severities) {
     OriginChange found = change("a.yaml", effect);
     for (const Severity severity : severities) {
       registry::Finding& finding = found.findings.emplace_back();

@@ -247,8 +247,9 @@ class GrpcModule final : public AdsModule {
 }  // namespace meshdns::registry::istiod
 
 extern "C" {
+// NOLINTNEXTLINE(readability-identifier-naming): the name of a symbol, which the daemon looks up
 __attribute__((visibility("default"))) extern const char meshdns_istiod_version[];
-const char meshdns_istiod_version[] = MESHDNS_VERSION;
+const char meshdns_istiod_version[] = MESHDNS_VERSION;  // NOLINT(readability-identifier-naming)
 
 __attribute__((visibility("default"))) meshdns::registry::istiod::AdsModule*
 meshdns_istiod_module() {
