@@ -26,6 +26,17 @@ echo mounted
 exec sleep infinity
 """
 
+# Without a control group of its own, two machines that run at a time have the services of one name in one group: to
+# kill a service of one kills that of the other.
+_OWN_CGROUP = """
+groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+if [ -n "$groups" ]; then
+  mkdir "$groups/machine-$$"
+  echo $$ >"$groups/machine-$$/cgroup.procs"
+fi
+exec "$@"
+"""
+
 # Runs as the first process of the machine.
 _BOOT = """
 set -e
@@ -122,7 +133,7 @@ class Machine:
     def boot(self):
         self._init = Process(
             ["nsenter", f"--mount=/proc/{self._disk.pid}/ns/mnt", f"--net=/run/netns/{self.network}", "--",
-             "unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--cgroup",
+             "bash", "-c", _OWN_CGROUP, "bash", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--cgroup",
              "bash", "-c", _BOOT, "bash", str(self._directory / "root")], "machine")
         eventually(self._find_init, 10)
         eventually(lambda: self.run("systemctl", "is-system-running", "--wait").stdout.strip()
@@ -131,7 +142,10 @@ class Machine:
     def _find_init(self):
         children = pathlib.Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()
         self._pid = int(children[0]) if children else None
-        return children and os.readlink(f"/proc/{self._pid}/exe").endswith("/systemd")
+        try:
+            return children and os.readlink(f"/proc/{self._pid}/exe").endswith("/systemd")
+        except FileNotFoundError:  # one of the programs that run before systemd
+            return False
 
     def power_off(self):
         """As if somebody pulled the plug: no service is stopped."""
