@@ -168,8 +168,8 @@ std::set<std::string, std::less<>> ServerNames::hosts() const {
   return hosts;
 }
 
-// A full name comes first, whatever its number of dots: no name of the search list can take its
-// place while it exists.
+// The full name comes first, whatever its number of dots: while it exists, the search list is not
+// used.
 std::vector<std::string> ServerNames::searched(const std::string& host) const {
   std::vector<std::string> names;
   for (const std::string& domain : resolver_of_system_.search) {

@@ -257,7 +257,7 @@ void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string
 void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what) {
   if (fault == ExchangeFault::Unreachable) {
     upstream.state().note_unreachable(what);
-    // A server that has replied tells more.
+    // The reply of another server explains more.
     if (!failure_.unreachable) return;
     failure_.ede = wire::Ede::NetworkError;
   } else {

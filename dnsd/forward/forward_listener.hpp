@@ -23,7 +23,7 @@ class ForwardListener {
   virtual void on_upstream_learned(std::string_view upstream, std::string_view what) = 0;
 };
 
-// For those who do not look at what the forwarder reports.
+// A listener that ignores all reports.
 class SilentListener : public ForwardListener {
  public:
   void on_upstream_down(std::string_view, std::string_view) override {}

@@ -100,7 +100,7 @@ class ServiceParts final : public RefCounted {
   std::size_t first_public_ = kNone;
   std::vector<Exported> exported_;  // by ns, then part
   Set public_;
-  // Of many parts:
+  // For records of many parts only:
   std::vector<std::uint16_t> ports_;  // sorted
   std::vector<Set> with_port_;        // of each of these ports
   mutable std::array<std::atomic<const Kept*>, kLists> lists_{};

@@ -114,7 +114,7 @@ class SidecarScope final : public RefCounted {
   bool imports(std::string_view host, const Symbol* ns, const PortList* ports) const;
   // Whether the ports of a service matter: a listener is for one port.
   bool depends_on_ports() const { return !ports_.empty(); }
-  // Those of the listeners for one, sorted.
+  // The ports that listeners are for, sorted.
   std::span<const std::uint16_t> ports() const { return ports_; }
   // Those for every port come first, then by port.
   std::span<const ListenerScope> listeners() const { return listeners_; }

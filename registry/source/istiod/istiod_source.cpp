@@ -177,7 +177,7 @@ class IstiodSource final : public Source, private InboxListener {
     return named_.at(canonical_host(host))->find();
   }
 
-  // Of one of the names.  A connection that there is stays.
+  // An address of one of the names is known.  An open connection stays.
   void on_address_known() {
     if (!stream_ && lacks_address_) connect_in(Milliseconds(0));
   }

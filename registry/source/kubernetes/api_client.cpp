@@ -117,7 +117,7 @@ void ApiClient::load() {
   }
 }
 
-// Those that were looked up before are given up last, so that what is known of them stays.
+// The names of before are released last, so that a name of both keeps its known addresses.
 void ApiClient::look_up_hosts() {
   const ClusterAccess& access = credentials_->access();
   std::vector<Host> next;

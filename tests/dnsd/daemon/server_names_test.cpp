@@ -198,7 +198,7 @@ TEST_F(ServerNamesTest, AUseMayEndAndBeginOthersInItsCall) {
   names_->close();
 }
 
-// Of versions that knew the names of upstream servers alone.
+// Files of versions that saved only the names of upstream servers.
 TEST_F(ServerNamesTest, ReadsTheFileOfTheVersionBefore) {
   std::ofstream(directory_ + "/servers") << "dns.example.org 192.0.2.53 2001:db8::53\n";
   upstream_->behave(Behaviour::ServFail);

@@ -560,7 +560,7 @@ TEST_F(ForwarderTest, PassesTheBestOutcomeOfItsServersOn) {
     for (std::size_t other = 0; other < std::size(kBestFirst); ++other) {
       first.behave(kBestFirst[one].behaviour);
       second.behave(kBestFirst[other].behaviour);
-      // Of two answers, or two failures, that of the first or the last to answer.
+      // The first of two answers counts, and the last of two failures.
       const bool is_answer = one < 2;
       const bool are_failures = one >= 2 && one < 4 && other >= 2 && other < 4;
       const std::size_t best = is_answer ? one : are_failures ? other : std::min(one, other);

@@ -50,7 +50,7 @@ registry::SymbolRef symbol(const std::string& text) {
   return registry::SymbolRef(new registry::Symbol(text));
 }
 
-// Everything that the answers for a client may depend on.
+// All settings and objects that an answer for a client may depend on.
 std::shared_ptr<Client> some_client() {
   auto client = std::make_shared<Client>();
   client->ns = symbol("shop");

@@ -81,7 +81,8 @@ TEST(ServicePartsTest, AThousandEntriesWithAnotherPortEachServeTheListenersOfThe
   EXPECT_EQ(addresses_for(registry.registry(), "stranger").size(), 1000);
 }
 
-// Of entries that exportTo hides, that the ports of listeners hide, and that neither does.
+// The crowd has entries that exportTo hides, entries that the ports of listeners hide, and visible
+// ones.
 TEST(ServicePartsTest, ListenersOfPortsSeeOfManyPartsWhatTheModelSees) {
   std::mt19937_64 random(20261128);
   const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
