@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine that runs systemd: this Debian's files below a layer of its own, in namespaces of its own."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -151,6 +152,15 @@ class Machine:
         """As if somebody pulled the plug: no service is stopped."""
         self._init.kill()
         eventually(lambda: not _runs(self._pid), 10)
+        eventually(self._remove_groups, 10)
+
+    def _remove_groups(self):
+        """The control groups of _OWN_CGROUP; those of processes that still end are busy."""
+        for top in pathlib.Path("/sys/fs/cgroup").glob(f"**/machine-{self._init.pid}"):
+            for group, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(group)
+            assert not top.exists()
 
     def inside(self, *arguments):
         return ["nsenter", "--target", str(self._pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup",
@@ -184,6 +194,7 @@ class Machine:
             self._upstream.close()
         if self._init:
             self._init.kill()
+            eventually(self._remove_groups, 10)
         self._disk.kill()
         subprocess.run(["ip", "netns", "delete", self.network], check=False, capture_output=True)
 
