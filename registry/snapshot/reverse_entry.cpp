@@ -10,23 +10,23 @@
 
 namespace meshdns::registry {
 
-// Kind, namespace, and of the host's hash the 12 uppermost and the 32 lowest bits.
-AddressUse::AddressUse(Kind kind, const Symbol& ns, std::uint64_t host_hash)
-    : bits_(static_cast<std::uint64_t>(kind) << kKindShift |
-            std::uint64_t{tag_of(ns)} << kNamespaceShift | host_hash >> 52 << 32 |
+// Kind, audience, namespace, and of the host's hash the 12 uppermost and the 32 lowest bits.
+AddressUse::AddressUse(Kind kind, Audience audience, const Symbol& ns, std::uint64_t host_hash)
+    : bits_(first_of(kind, audience, tag_of(ns.text())).bits_ | host_hash >> 52 << 32 |
             (host_hash & 0xffffffffU)) {}
 
-AddressUse AddressUse::first_of(Kind kind, std::uint32_t ns_tag) {
-  return AddressUse(static_cast<std::uint64_t>(kind) << kKindShift | std::uint64_t{ns_tag}
-                                                                         << kNamespaceShift);
+AddressUse AddressUse::first_of(Kind kind, Audience audience, std::uint32_t ns_tag) {
+  return AddressUse(static_cast<std::uint64_t>(kind) << kKindShift |
+                    static_cast<std::uint64_t>(audience) << kAudienceShift |
+                    std::uint64_t{ns_tag} << kNamespaceShift);
 }
 
-AddressUse AddressUse::behind(Kind kind, std::uint32_t ns_tag) {
-  return AddressUse(first_of(kind, ns_tag).bits_ + (std::uint64_t{1} << kNamespaceShift));
+AddressUse AddressUse::behind(Kind kind, Audience audience, std::uint32_t ns_tag) {
+  return AddressUse(first_of(kind, audience, ns_tag).bits_ + (std::uint64_t{1} << kNamespaceShift));
 }
 
-std::uint32_t AddressUse::tag_of(const Symbol& ns) {
-  return static_cast<std::uint32_t>(hash_bytes(ns.text())) & kNamespaceMask;
+std::uint32_t AddressUse::tag_of(std::string_view ns) {
+  return static_cast<std::uint32_t>(hash_bytes(ns)) & kNamespaceMask;
 }
 
 std::uint64_t AddressUse::host_hash() const {
@@ -51,10 +51,16 @@ std::span<const AddressUse> ReverseEntry::uses(AddressUse::Kind kind) const {
   return std::ranges::equal_range(uses(), kind, {}, &AddressUse::kind);
 }
 
-std::span<const AddressUse> ReverseEntry::uses(AddressUse::Kind kind, std::uint32_t ns_tag) const {
+std::span<const AddressUse> ReverseEntry::uses(AddressUse::Kind kind,
+                                               AddressUse::Audience audience) const {
+  return std::ranges::equal_range(uses(kind), audience, {}, &AddressUse::audience);
+}
+
+std::span<const AddressUse> ReverseEntry::uses(AddressUse::Kind kind, AddressUse::Audience audience,
+                                               std::uint32_t ns_tag) const {
   const auto all = uses();
-  return {std::ranges::lower_bound(all, AddressUse::first_of(kind, ns_tag)),
-          std::ranges::lower_bound(all, AddressUse::behind(kind, ns_tag))};
+  return {std::ranges::lower_bound(all, AddressUse::first_of(kind, audience, ns_tag)),
+          std::ranges::lower_bound(all, AddressUse::behind(kind, audience, ns_tag))};
 }
 
 }  // namespace meshdns::registry

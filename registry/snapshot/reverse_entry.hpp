@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "registry/base/ref.hpp"
 #include "registry/snapshot/service_record.hpp"
@@ -20,15 +21,21 @@ class AddressUse {
     Service,    // another address of a Service or of its endpoints
     Claim,      // a ServiceEntry's word
   };
-  AddressUse(Kind kind, const Symbol& ns, std::uint64_t host_hash);
-  // The first value that a use of that kind by that namespace may have, and the one behind the
-  // last.
-  static AddressUse first_of(Kind kind, std::uint32_t ns_tag);
-  static AddressUse behind(Kind kind, std::uint32_t ns_tag);
-  static std::uint32_t tag_of(const Symbol& ns);
+  // The namespaces that the objects with the address are exported to.
+  enum class Audience : std::uint8_t {
+    Everybody,
+    Some,  // some namespaces, or all but unknown clients
+    Own,   // their own namespace, or none
+  };
+  AddressUse(Kind kind, Audience audience, const Symbol& ns, std::uint64_t host_hash);
+  // The first value that such a use may have, and the one behind the last.
+  static AddressUse first_of(Kind kind, Audience audience, std::uint32_t ns_tag);
+  static AddressUse behind(Kind kind, Audience audience, std::uint32_t ns_tag);
+  static std::uint32_t tag_of(std::string_view ns);
 
   Kind kind() const { return static_cast<Kind>(bits_ >> kKindShift); }
-  // Equal for equal namespaces, and for one in 262,144 pairs of others.
+  Audience audience() const { return static_cast<Audience>(bits_ >> kAudienceShift & 3); }
+  // Equal for equal namespaces, and for one in 65,536 pairs of others.
   std::uint32_t ns_tag() const { return (bits_ >> kNamespaceShift) & kNamespaceMask; }
   // The bits of the host's hash that HashTrie reads.
   std::uint64_t host_hash() const;
@@ -37,8 +44,9 @@ class AddressUse {
 
  private:
   static constexpr unsigned kKindShift = 62;
+  static constexpr unsigned kAudienceShift = 60;
   static constexpr unsigned kNamespaceShift = 44;
-  static constexpr std::uint32_t kNamespaceMask = (1U << 18) - 1;
+  static constexpr std::uint32_t kNamespaceMask = (1U << 16) - 1;
   static constexpr std::uint64_t kHashMask = 0xfff00000ffffffffULL;
 
   explicit AddressUse(std::uint64_t bits) : bits_(bits) {}
@@ -59,7 +67,9 @@ class ReverseEntry final : public RefCounted {
     return {reinterpret_cast<const AddressUse*>(this + 1), count_};
   }
   std::span<const AddressUse> uses(AddressUse::Kind kind) const;
-  std::span<const AddressUse> uses(AddressUse::Kind kind, std::uint32_t ns_tag) const;
+  std::span<const AddressUse> uses(AddressUse::Kind kind, AddressUse::Audience audience) const;
+  std::span<const AddressUse> uses(AddressUse::Kind kind, AddressUse::Audience audience,
+                                   std::uint32_t ns_tag) const;
 
  private:
   ReverseEntry(std::uint64_t address_hash, std::size_t count)

@@ -7,6 +7,7 @@
 
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/snapshot/reverse_entry.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -57,6 +58,26 @@ EgressHost read_host(std::string_view ns, std::string_view host, const SymbolRef
     result.suffix = canonical_host(host);
   }
   return result;
+}
+
+// AddressUse::tag_of() of the namespaces of which the listeners import services, sorted; empty: of
+// any, or of too many.
+std::vector<std::uint32_t> tags_of(std::span<const ListenerScope> listeners) {
+  std::vector<std::uint32_t> tags;
+  for (const ListenerScope& listener : listeners) {
+    if (listener.all) return {};
+    for (const Symbol* const ns : listener.whole_namespaces)
+      tags.push_back(AddressUse::tag_of(ns->text()));
+    for (const EgressHost& host : listener.included.all()) {
+      if (!host.ns) return {};
+      tags.push_back(AddressUse::tag_of(host.ns->text()));
+    }
+  }
+  std::ranges::sort(tags);
+  const auto duplicates = std::ranges::unique(tags);
+  tags.erase(duplicates.begin(), duplicates.end());
+  if (tags.size() > SidecarScope::kMaxTags) tags.clear();
+  return tags;
 }
 
 }  // namespace
@@ -260,6 +281,7 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   }
   if (scope->for_every_port_ == 1 && scope->listeners_.size() == 1)
     scope->only_ = scope->listeners_.data();
+  scope->namespace_tags_ = tags_of(scope->listeners());
   return result;
 }
 

@@ -118,6 +118,10 @@ class SidecarScope final : public RefCounted {
   std::span<const std::uint16_t> ports() const { return ports_; }
   // Those for every port come first, then by port.
   std::span<const ListenerScope> listeners() const { return listeners_; }
+  // AddressUse::tag_of() of each namespace of which it may import a service, sorted; empty: it may
+  // of any, or of more than kMaxTags.
+  static constexpr std::size_t kMaxTags = 64;
+  std::span<const std::uint32_t> namespace_tags() const { return namespace_tags_; }
   const StoredRef& source() const { return source_; }
 
  private:
@@ -131,6 +135,7 @@ class SidecarScope final : public RefCounted {
 
   std::vector<ListenerScope> listeners_;
   std::vector<std::uint16_t> ports_;
+  std::vector<std::uint32_t> namespace_tags_;
   std::size_t for_every_port_ = 0;  // so many of them, the first
   std::vector<SymbolRef> held_;
   StoredRef source_;

@@ -21,8 +21,6 @@ struct UsedAddress {
 // business.
 class UsedAddresses {
  public:
-  explicit UsedAddresses(std::string_view host) : host_hash_(hash_bytes(host)) {}
-
   void add(const ServiceRecord& record) {
     // The address is that of the gateway's Service, which has a name.
     if (record.provider == Provider::Gateway) return;
@@ -41,21 +39,41 @@ class UsedAddresses {
         add(record, entry.address, AddressUse::Kind::Claim);
   }
 
-  // Of an address that is used in several ways, the first counts.
-  std::vector<UsedAddress> take() {
-    std::ranges::sort(used_);
-    const auto duplicates = std::ranges::unique(used_, {}, &UsedAddress::address);
-    used_.erase(duplicates.begin(), duplicates.end());
-    return std::move(used_);
+  // Sorted.  Of an address that is used in several ways, the first kind counts, for all who see
+  // one of them.
+  std::vector<UsedAddress> take(const Symbol& ns, std::string_view host) {
+    std::ranges::sort(found_);
+    const std::uint64_t host_hash = hash_bytes(host);
+    std::vector<UsedAddress> used;
+    for (auto it = found_.begin(); it != found_.end();) {
+      const Found& first = *it;
+      auto audience = first.audience;
+      for (; it != found_.end() && it->address == first.address; ++it)
+        audience = std::min(audience, it->audience);
+      used.push_back({first.address, AddressUse(first.kind, audience, ns, host_hash)});
+    }
+    return used;
   }
 
  private:
+  struct Found {
+    IpAddress address;
+    AddressUse::Kind kind;
+    AddressUse::Audience audience;
+    auto operator<=>(const Found&) const = default;
+  };
   static bool has_resolved(const ServiceRecord& record) {
     return record.endpoints() != nullptr &&
            std::ranges::any_of(record.endpoints()->entries, &EndpointEntry::resolved);
   }
+  static AddressUse::Audience audience_of(const ServiceRecord& record) {
+    if (record.is_public()) return AddressUse::Audience::Everybody;
+    const bool is_for_others = std::ranges::any_of(
+        record.exports->namespaces, [&](const SymbolRef& ns) { return ns != record.ns; });
+    return is_for_others ? AddressUse::Audience::Some : AddressUse::Audience::Own;
+  }
   void add(const ServiceRecord& record, const IpAddress& address, AddressUse::Kind kind) {
-    used_.push_back({address, AddressUse(kind, *record.ns, host_hash_)});
+    found_.push_back({address, kind, audience_of(record)});
   }
   void add_answers(const ServiceRecord& record) {
     const AddressView view = record.addresses(nullptr, nullptr);
@@ -66,18 +84,17 @@ class UsedAddresses {
     for (const auto& octets : view.v6) add(record, IpAddress::v6(octets), kind);
   }
 
-  const std::uint64_t host_hash_;
-  std::vector<UsedAddress> used_;
+  std::vector<Found> found_;
 };
 
 std::vector<UsedAddress> used_addresses(std::string_view host, const ServiceRecord* record) {
   if (record == nullptr || record->placeholder) return {};
-  UsedAddresses used(host);
+  UsedAddresses used;
   if (const ServiceParts* parts = record->parts())
     for (const auto& part : parts->all()) used.add(*part);
   else
     used.add(*record);
-  return used.take();
+  return used.take(*record->ns, host);
 }
 
 }  // namespace

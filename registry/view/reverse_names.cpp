@@ -4,6 +4,7 @@
 // ends after a number of steps.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "registry/base/hash.hpp"
 #include "registry/claims/claim_rules.hpp"
@@ -13,6 +14,7 @@ namespace meshdns::registry {
 namespace {
 
 using UseKind = AddressUse::Kind;
+using Audience = AddressUse::Audience;
 
 // Addresses of a list that differs by client, which cost as much to look at as one host.
 constexpr std::size_t kAddressesPerStep = 16;
@@ -36,7 +38,7 @@ const ReverseEntry* find_reverse(const Snapshot& snapshot, const IpAddress& addr
 
 // Whether the namespaces may be the same one; if it matters the caller compares them.
 bool is_by(const AddressUse& use, const Symbol& ns) {
-  return use.ns_tag() == AddressUse::tag_of(ns);
+  return use.ns_tag() == AddressUse::tag_of(ns.text());
 }
 
 // Calls `visit(host)` for each host that the use may mean.
@@ -47,13 +49,12 @@ void for_each_host(const Snapshot& snapshot, const AddressUse& use, Visit&& visi
   });
 }
 
-// Namespaces whose uses of an address come before those of others.
-class FirstNamespaces {
+// A few namespaces, each once.
+class NamespaceTags {
  public:
-  void add(const Symbol* ns) {
-    if (ns == nullptr || count_ == tags_.size()) return;
-    const std::uint32_t tag = AddressUse::tag_of(*ns);
-    if (!has(tag)) tags_[count_++] = tag;
+  void add(std::string_view ns) {
+    const std::uint32_t tag = AddressUse::tag_of(ns);
+    if (count_ < tags_.size() && !has(tag)) tags_[count_++] = tag;
   }
   std::span<const std::uint32_t> tags() const { return {tags_.data(), count_}; }
   bool has(std::uint32_t tag) const { return std::ranges::find(tags(), tag) != tags().end(); }
@@ -68,41 +69,89 @@ class FirstNamespaces {
 constexpr std::size_t kShareOfFirst = 32;
 constexpr std::size_t kShareOfOthers = 8;
 
+// The uses of an address that a client may see.  What its exports, its Sidecar or the claim rules
+// hide by the namespace alone is passed over: it costs nothing, however much it is.
+class SeenUses {
+ public:
+  SeenUses(const ReverseEntry& entry, const Client& client, const MeshSettings& settings)
+      : entry_(entry) {
+    if (client.scope) imported_ = client.scope->namespace_tags();
+    if (client.ns) own_.add(client.ns->text());
+    if (settings.claims == Claims::Istio) return;
+    // With strict claims, a ServiceEntry has no reverse name for other namespaces.
+    claimants_ = own_;
+    claimants_->add(settings.root_namespace);
+  }
+
+  std::span<const AddressUse> of(UseKind kind, Audience audience, std::uint32_t tag) const {
+    const auto among = namespaces(kind, audience);
+    const bool is_passed_over = among && std::ranges::find(*among, tag) == among->end();
+    return is_passed_over ? std::span<const AddressUse>() : entry_.uses(kind, audience, tag);
+  }
+
+  // Calls `visit(uses)` for the uses of each namespace, until it returns false.
+  template <typename Visit>
+  void for_each_namespace(UseKind kind, Audience audience, const Visit& visit) const {
+    if (const auto among = namespaces(kind, audience)) {
+      for (const std::uint32_t tag : *among)
+        if (!visit(entry_.uses(kind, audience, tag))) return;
+      return;
+    }
+    for (auto uses = entry_.uses(kind, audience); !uses.empty();) {
+      const auto of_ns = entry_.uses(kind, audience, uses.front().ns_tag());
+      uses = uses.subspan(of_ns.size());
+      if (!visit(of_ns)) return;
+    }
+  }
+
+ private:
+  // The namespaces whose uses may be seen; none: those of any may.
+  std::optional<std::span<const std::uint32_t>> namespaces(UseKind kind, Audience audience) const {
+    if (audience == Audience::Own) return own_.tags();
+    if (kind == UseKind::Claim && claimants_) return claimants_->tags();
+    if (!imported_.empty()) return imported_;
+    return std::nullopt;
+  }
+
+  const ReverseEntry& entry_;
+  std::span<const std::uint32_t> imported_;
+  NamespaceTags own_;
+  std::optional<NamespaceTags> claimants_;
+};
+
 // Calls `visit(use)` in the order in which names are looked for, until it returns false: the share
 // of the client's namespace and of those of the Pods that hold the address, then that of each other
 // one, then as many again, until there are none.  Within each: cluster IPs, other addresses of
-// Services, claims.
-template <typename Visit>
-void for_each_use(const ReverseEntry& entry, const PodEntry* pods, const Symbol* client_ns,
+// Services, claims.  `is_open(audience)`: whether to go on with uses of that audience.
+template <typename IsOpen, typename Visit>
+void for_each_use(const SeenUses& seen, const NamespaceTags& first, const IsOpen& is_open,
                   const Visit& visit) {
-  FirstNamespaces first;
-  first.add(client_ns);
-  if (pods != nullptr)
-    for (const SymbolRef& ns : pods->holders) first.add(ns.get());
   constexpr std::array kKinds = {UseKind::ClusterIp, UseKind::Service, UseKind::Claim};
+  constexpr std::array kAudiences = {Audience::Everybody, Audience::Some, Audience::Own};
+  bool go_on = true;
+  const auto visit_all = [&](std::span<const AddressUse> uses, std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < std::min(end, uses.size()); ++i)
+      if (go_on && is_open(uses[i].audience())) go_on = visit(uses[i]);
+  };
   for (const UseKind kind : kKinds)
-    for (const std::uint32_t tag : first.tags()) {
-      const auto uses = entry.uses(kind, tag);
-      for (const AddressUse& use : uses.first(std::min(uses.size(), kShareOfFirst)))
-        if (!visit(use)) return;
-    }
+    for (const std::uint32_t tag : first.tags())
+      for (const Audience audience : kAudiences)
+        visit_all(seen.of(kind, audience, tag), 0, kShareOfFirst);
   bool has_more = true;
-  for (std::size_t turn = 0; has_more; ++turn) {
+  for (std::size_t turn = 0; has_more && go_on; ++turn) {
     has_more = false;
     for (const UseKind kind : kKinds)
-      for (auto uses = entry.uses(kind); !uses.empty();) {
-        const std::uint32_t tag = uses.front().ns_tag();
-        const auto of_ns = entry.uses(kind, tag);
-        uses = uses.subspan(of_ns.size());
-        const bool is_of_first = first.has(tag);
-        const std::size_t begin =
-            kShareOfOthers * turn + (is_of_first ? kShareOfFirst - kShareOfOthers : 0);
-        has_more |= begin + kShareOfOthers < of_ns.size();
-        if (begin >= of_ns.size() || (is_of_first && turn == 0)) continue;
-        for (const AddressUse& use :
-             of_ns.subspan(begin, std::min(kShareOfOthers, of_ns.size() - begin)))
-          if (!visit(use)) return;
-      }
+      for (const Audience audience : kAudiences)
+        seen.for_each_namespace(kind, audience, [&](std::span<const AddressUse> uses) {
+          if (!go_on || !is_open(audience)) return false;
+          if (uses.empty()) return true;
+          const bool is_of_first = first.has(uses.front().ns_tag());
+          const std::size_t end =
+              kShareOfOthers * turn + (is_of_first ? kShareOfFirst : kShareOfOthers);
+          has_more |= end < uses.size();
+          if (turn > 0 || !is_of_first) visit_all(uses, end - kShareOfOthers, end);
+          return true;
+        });
   }
 }
 
@@ -236,15 +285,25 @@ void View::for_each_name(const IpAddress& address, ReverseLooks& looks, const Vi
   if (is_exhausted()) return;
   spend(kUnitsPerStep);
   const AddressOwners owners(snapshot_, address, entry);
+  NamespaceTags first;
+  if (client_.ns) first.add(client_.ns->text());
+  if (owners.pods() != nullptr)
+    for (const SymbolRef& ns : owners.pods()->holders) first.add(ns->text());
+  const SeenUses uses(*entry, client_, settings());
   bool go_on = true;
-  for_each_use(*entry, owners.pods(), client_.ns.get(), [&](const AddressUse& use) {
+  const auto hidden_looks = [&](Audience audience) -> std::size_t& {
+    return looks.hidden[static_cast<std::size_t>(audience)];
+  };
+  const auto is_open = [&](Audience audience) { return hidden_looks(audience) != 0; };
+  for_each_use(uses, first, is_open, [&](const AddressUse& use) {
+    std::size_t& hidden = hidden_looks(use.audience());
     for_each_host(snapshot_, use, [&](const HostEntry& host) {
-      if (!go_on || looks.are_spent() || is_exhausted()) return;
+      if (!go_on || looks.seen == 0 || hidden == 0 || is_exhausted()) return;
       spend(kUnitsPerStep);
       if (!host.records().empty()) note_work(host.records()[0]->ns.get(), kUnitsPerStep);
       const Seen seen = choose(host);
       if (!seen || !is_by(use, *seen.service->ns) || !may_name(*seen.service, use, owners)) {
-        --looks.hidden;
+        --hidden;
         return;
       }
       --looks.seen;
@@ -255,7 +314,7 @@ void View::for_each_name(const IpAddress& address, ReverseLooks& looks, const Vi
       const Naming naming = naming_of(host, *service, use, address, looks.seen);
       if (naming != Naming::None) go_on = visit(host, *service, naming);
     });
-    return go_on && !looks.are_spent();
+    return go_on && looks.seen != 0 && !is_exhausted();
   });
 }
 

@@ -173,9 +173,11 @@ class View {
   std::vector<ReverseName> reverse(const IpAddress& address) const;
   // The number of hosts that may be looked at, counted down.
   struct ReverseLooks {
-    std::size_t seen = kMaxReverseHosts;    // the client sees the object that has the address
-    std::size_t hidden = kMaxReverseHosts;  // it does not, or the claim rules refuse the name
-    bool are_spent() const { return seen == 0 || hidden == 0; }
+    std::size_t seen = kMaxReverseHosts;  // the client sees the object that has the address
+    // It does not, or the claim rules refuse the name; by audience, so that objects for some
+    // namespaces do not keep those for everybody out of reach.
+    std::array<std::size_t, 3> hidden = {kMaxReverseHosts, kMaxReverseHosts, kMaxReverseHosts};
+    bool are_spent() const { return seen == 0 || std::ranges::find(hidden, 0U) != hidden.end(); }
   };
   // Whether reverse() would return any name.  When the looks are spent, false means only that none
   // was found.  Never allocates.

@@ -132,8 +132,12 @@ class OthersWorld {
 
   void add_something(World& world, const std::string& ns) {
     const std::size_t kind = below(12);
+    const std::string exported = std::array{".", "nobody", "*"}[below(3)];
     if (kind == 0)
-      add_claims(world, ns);
+      add_claims(world, ns, 256, exported);
+    else if (kind == 2)  // of many namespaces, none of which has many
+      for (std::size_t i = 0; i < 40; ++i)
+        add_claims(world, ns + "-" + std::to_string(i), 8, one_in(2) ? "." : "nobody");
     else if (kind == 1)
       add_headless(world, ns);
     else
@@ -174,12 +178,12 @@ class OthersWorld {
   const std::set<std::string>& crowded() const { return crowded_; }
 
   // Entries of so many hosts with the addresses of others: hidden, or a Sidecar may hide them.
-  void add_claims(World& world, const std::string& ns) {
-    const std::string exported = std::array{".", "nobody", "*"}[below(3)];
-    if (exported == "*") crowded_.insert("h0.evil.example");
-    for (std::size_t i = 0; i < 256; ++i) {
-      ServiceEntry member =
-          entry(ns, "h" + std::to_string(i), "h" + std::to_string(i) + ".evil.example", 10);
+  void add_claims(World& world, const std::string& ns, std::size_t count,
+                  const std::string& exported) {
+    if (exported == "*") crowded_.insert("h0." + ns + ".example");
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string name = "h" + std::to_string(i);
+      ServiceEntry member = entry(ns, name, name + "." + ns + ".example", 10);
       member.export_to = {exported};
       for (const char* const other :
            {"192.0.2.11", "192.0.2.12", "198.51.100.1", "10.96.0.1", "10.0.3.1"})

@@ -419,8 +419,44 @@ TEST(ClaimsTest, HiddenEntriesTakeNoReverseNameFromAnybody) {
   EXPECT_EQ(reverse_names(r, "192.0.2.77"), "own.web.example");
   View::ReverseLooks looks;
   EXPECT_FALSE(r.view().has_reverse(*IpAddress::parse("192.0.2.78"), looks));
-  EXPECT_EQ(looks.hidden, 0U);
-  EXPECT_EQ(looks.seen, View::kMaxReverseHosts);
+  EXPECT_FALSE(looks.are_spent());
+}
+
+// However many namespaces have them, what an export or a Sidecar hides costs no look, and what is
+// for some namespaces keeps nothing else out of reach.
+TEST(ClaimsTest, HiddenEntriesOfManyNamespacesTakeNoReverseNameFromAnybody) {
+  struct Case {
+    Claims claims;
+    std::string_view exported;
+    bool has_sidecar;
+  };
+  const Case cases[] = {{Claims::Istio, R"(["."])", false},
+                        {Claims::Istio, R"(["nobody"])", false},
+                        {Claims::Istio, R"(["*"])", true},
+                        {Claims::Strict, R"(["*"])", false}};
+  for (const Case& c : cases) {
+    TestRegistry r(settings_with(c.claims));
+    std::string objects = entry_text("own", c.claims == Claims::Strict ? "istio-system" : "shop",
+                                     "own.shop.example", "192.0.2.77");
+    for (int ns = 0; ns < 40; ++ns)
+      for (int i = 0; i < 8; ++i) {
+        const std::string name = "h" + std::to_string(i);
+        const std::string evil = "evil" + std::to_string(ns);
+        objects += entry_text(name, evil, name + "." + evil + ".example", "192.0.2.77",
+                              ", exportTo: " + std::string(c.exported));
+      }
+    if (c.has_sidecar)
+      objects += R"(---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: { name: default, namespace: bank }
+spec: { egress: [{ hosts: ["./*", "shop/own.shop.example"] }] }
+)";
+    r.load(objects);
+    r.be_in("bank");
+    EXPECT_EQ(reverse_names(r, "192.0.2.77"), "own.shop.example")
+        << c.exported << (c.has_sidecar ? ", Sidecar" : "");
+  }
 }
 
 // The order of the namespaces among an address's hosts does not matter.
@@ -429,18 +465,29 @@ TEST(ClaimsTest, AHiddenCrowdLeavesTurnsToOtherNamespaces) {
     std::string text;
     for (int i = 0; i < count; ++i) {
       const std::string name = "h" + std::to_string(i);
-      text +=
-          entry_text(name, ns, name + "." + ns + ".example", "192.0.2.77", ", exportTo: [\".\"]");
+      text += entry_text(name, ns, name + "." + ns + ".example", "192.0.2.77",
+                         ", exportTo: [\"nobody\"]");
     }
     return text;
   };
   for (const std::string evil : {"evil", "a", "b", "c", "d", "e"}) {
     TestRegistry r(settings_with(Claims::Istio));
-    r.load(hidden(evil, 250) + hidden("bank", 60) +
-           entry_text("own", "bank", evil + ".bank.example", "192.0.2.77"));
+    r.load(
+        hidden(evil, 250) + hidden("bank", 60) +
+        entry_text("own", "bank", evil + ".bank.example", "192.0.2.77", ", exportTo: [\"web\"]"));
     r.be_in("web");
     EXPECT_EQ(reverse_names(r, "192.0.2.77"), evil + ".bank.example");
   }
+}
+
+// The Service is hidden, and the ServiceEntry of its host is for everybody.
+TEST(ClaimsTest, AnAddressOfTwoEntriesHasANameForAllWhoSeeOne) {
+  TestRegistry r(settings_with(Claims::Istio));
+  r.load(service_text("db", "shop", "192.0.2.77",
+                      ", annotations: {networking.istio.io/exportTo: \".\"}") +
+         entry_text("db", "shop", "db.shop.svc.cluster.local", "192.0.2.77"));
+  r.be_in("bank");
+  EXPECT_EQ(reverse_names(r, "192.0.2.77"), "db.shop.svc.cluster.local");
 }
 
 // The claims of an address come and go; one more object of a host changes how it uses the address.
