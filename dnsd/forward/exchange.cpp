@@ -168,9 +168,10 @@ void Exchange::on_socket(std::uint32_t) {
     }
     const std::span<const std::uint8_t> octets(datagram.data(), static_cast<std::size_t>(got));
     bool case_differs = false;
-    if (wire::is_reply_to(octets, id_, sent_name_, question_.question.type,
-                          question_.question.qclass, &case_differs))
-      return on_response(octets, false);
+    const bool is_reply = wire::is_reply_to(octets, id_, sent_name_, question_.question.type,
+                                            question_.question.qclass, &case_differs);
+    // Only a random case tells a reply from a forger's: names are equal in any (RFC 4343).
+    if (is_reply || (case_differs && !odd_case_)) return on_response(octets, false);
     if (!on_mismatch(octets, case_differs)) return;
   }
 }
@@ -179,7 +180,7 @@ void Exchange::on_socket(std::uint32_t) {
 // (RFC 5452, section 9.1).  After many of them, which mean that somebody forges replies, the
 // question is asked over TCP.  True: still waiting on this socket.
 bool Exchange::on_mismatch(std::span<const std::uint8_t> datagram, bool case_differs) {
-  if (case_differs && odd_case_ && !plain_again_) {
+  if (case_differs) {
     plain_again_ = true;
     odd_case_ = false;
     again(&Exchange::send_datagram);
