@@ -312,10 +312,11 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   change.derived.push_back({key.ns, after});
   members.exchange(key, before.get(), after.get(),
                    [&](const HostKey& host) { change.hosts.mark(host); });
-  if (!is_wildcard(key.host)) reverse.note(key.host, before.get(), after.get());
-  non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
-  if (!is_wildcard(key.host))
+  if (!is_wildcard(key.host)) {
+    reverse.note(key.host, before.get(), after.get());
     non_terminals.exchange_addresses(before.get(), after.get(), settings->reverse_zones);
+  }
+  non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
   endpoint_names.exchange(key, before.get(), after.get());
   endpoint_names.note_host(key, before.get(), after.get(), settings->cluster_domain);
   if (change.wants_events)

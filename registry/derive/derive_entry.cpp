@@ -49,7 +49,6 @@ void Deriver::from_service_entries(const Entries& entries) {
 }
 
 std::optional<Claim> Deriver::refused_claim() const {
-  if (settings_.claims == Claims::Istio) return std::nullopt;
   const Claim claim = claim_of(host_, ns_->text(), settings_, *context_.owners);
   if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return std::nullopt;
   return claim;

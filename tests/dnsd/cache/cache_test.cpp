@@ -624,6 +624,25 @@ TEST(CacheSizeTest, ANameInUseKeepsItsPlaceFromOneTtlToTheNext) {
   }
 }
 
+// It would take the place of many names, and a shard has few such answers.
+TEST(CacheSizeTest, AnAnswerAboveAQuarterOfItsPartIsNotKept) {
+  CacheConfig config;
+  config.size_bytes = std::size_t{160} << 10;
+  Cache cache(config);
+  const auto is_kept = [&](const std::string& name, std::size_t records) {
+    auto from = response(question(name, Type::Txt), {});
+    const std::string text = name + " 3600 TXT " + std::string(200, 'x');
+    for (std::size_t i = 0; i < records; ++i) from.answer.push_back(record(text));
+    const CacheKey key(from.question, false, false);
+    cache.store(cached(from, kStart), key);
+    return cache.find(key, kStart) != nullptr;
+  };
+  EXPECT_TRUE(is_kept("small.example.org.", 1));
+  EXPECT_TRUE(is_kept("medium.example.org.", 50));
+  EXPECT_FALSE(is_kept("large.example.org.", 200));
+  EXPECT_EQ(cache.statistics().positive.entries, 2U);
+}
+
 TEST(CacheSizeTest, ShrinksAndGrowsWithTheConfiguration) {
   CacheConfig config;
   config.size_bytes = std::size_t{8} << 20;

@@ -135,13 +135,15 @@ TEST(DerivedAnswersTest, TheUnspecifiedAddressIsNoAnswer) {
 
 TEST(DerivedAnswersTest, AHostWithAnAddressOfItsOwnIsNotAutoAllocated) {
   TestRegistry registry;
+  ServiceEntry unspecified = static_entry("x", "0", "api.example.org", {"0.0.0.0"}, 1);
   ServiceEntry declared = static_entry("x", "a", "api.example.org", {"10.0.0.1"}, 1);
   ServiceEntry allocated = static_entry("x", "b", "api.example.org", {}, 2);
   allocated.status_addresses = {{"api.example.org", *IpAddress::parse("240.240.0.1")}};
   const auto is_allocated = [&] {
     return registry.view().lookup("api.example.org").service->auto_allocated;
   };
-  registry.add({allocated});
+  registry.add({unspecified, allocated});
+  EXPECT_EQ(registry.ask("api.example.org"), "exact vips 240.240.0.1");
   EXPECT_TRUE(is_allocated());
   registry.add({declared});
   EXPECT_EQ(registry.ask("api.example.org"), "exact vips 10.0.0.1 240.240.0.1");
@@ -167,16 +169,20 @@ TEST(DerivedAnswersTest, AnEntryOfResolutionNoneGivesItsWorkloadsWhenItHasAPort)
 }
 
 TEST(DerivedAnswersTest, APortNumberOfTwoEntriesIsOnePortTheOldersOne) {
-  TestRegistry registry;
-  ServiceEntry first = static_entry("x", "a", "api.example.org", {"10.0.0.1"}, 1);
-  ServiceEntry second = static_entry("x", "b", "api.example.org", {"10.0.0.2"}, 2);
-  second.ports = {{80, 0, "web", "HTTP"}, {81, 0, "sql", "TCP"}};
-  registry.add({first, second});
-  const View view = registry.view();
-  std::string ports;
-  for (const ServicePort& port : view.lookup("api.example.org").service->ports->ports)
-    ports += port.name + " " + std::to_string(port.number) + " ";
-  EXPECT_EQ(ports, "http 80 sql 81 ");
+  // Entries with the same numbers are one record, others are parts of one.
+  for (const bool has_other : {false, true}) {
+    TestRegistry registry;
+    ServiceEntry first = static_entry("x", "a", "api.example.org", {"10.0.0.1"}, 1);
+    ServiceEntry second = static_entry("x", "b", "api.example.org", {"10.0.0.2"}, 2);
+    second.ports = {{80, 0, "web", "HTTP"}};
+    if (has_other) second.ports.push_back({81, 0, "sql", "TCP"});
+    registry.add({first, second});
+    const View view = registry.view();
+    std::string ports;
+    for (const ServicePort& port : view.lookup("api.example.org").service->ports->ports)
+      ports += port.name + " " + std::to_string(port.number) + " ";
+    EXPECT_EQ(ports, has_other ? "http 80 sql 81 " : "http 80 ");
+  }
 }
 
 // Two hosts of one entry have the same endpoints, and the same notes about those left out.
@@ -481,10 +487,12 @@ TEST(ClaimsOfOthersTest, ASidecarHidesNoNameOfAGateway) {
   Sidecar sidecar;
   sidecar.meta = meta_of_object("web", "s");
   sidecar.egress.push_back({0, "", {"./*"}});
-  registry.add({sidecar, ingress_of("shop", {"in.example.org"}, "192.0.2.1"),
+  registry.add({sidecar, ingress_of("shop", {"in.example.org", "two.example.org"}, "192.0.2.1"),
+                ingress_of("test", {"two.example.org"}, "192.0.2.2"),
                 static_entry("shop", "e", "api.example.org", {"10.0.0.1"})});
   registry.be_in("web");
   EXPECT_EQ(registry.ask("in.example.org"), "exact vips 192.0.2.1");
+  EXPECT_EQ(registry.ask("two.example.org"), "exact vips 192.0.2.1");
   EXPECT_EQ(registry.ask("api.example.org"), "none");
 }
 
