@@ -50,7 +50,6 @@ bool may_translate(const IpPrefix& prefix, const IpAddress& address) {
 }
 
 std::optional<IpAddress> translate_back(const IpPrefix& prefix, const IpAddress& address) {
-  if (!prefix.contains(address)) return std::nullopt;
   const IpAddress v4 = embedded_ipv4(address, embedded_octets(prefix.length));
   if (translate(prefix, v4) != address) return std::nullopt;
   return v4;
@@ -82,7 +81,6 @@ bool is_signature_of_a(Type type, std::string_view rdata) {
 }
 
 std::string translated_pointer(const IpPrefix& prefix, std::string_view name) {
-  if (!name.ends_with("ip6.arpa")) return {};
   const auto reverse = parse_reverse_name(name);
   if (!reverse || reverse->missing != 0) return {};
   const auto v4 = translate_back(prefix, reverse->address);
@@ -90,6 +88,14 @@ std::string translated_pointer(const IpPrefix& prefix, std::string_view name) {
   std::string text;
   for (std::size_t i = 4; i > 0; --i) text += std::to_string(v4->octets()[11 + i]) + ".";
   return text + "in-addr.arpa";
+}
+
+bool is_translated_or_above(const IpPrefix& prefix, std::string_view name) {
+  const auto reverse = parse_reverse_name(name);
+  if (!reverse) return false;
+  if (reverse->missing == 0) return translate_back(prefix, reverse->address).has_value();
+  const auto bits = static_cast<std::uint8_t>(4 * (32 - reverse->missing));
+  return IpPrefix{prefix.address, std::min(bits, prefix.length)}.contains(reverse->address);
 }
 
 }  // namespace meshdns::dnsd

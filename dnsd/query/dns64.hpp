@@ -40,5 +40,7 @@ bool is_signature_of_a(wire::Type type, std::string_view rdata);
 // The in-addr.arpa name that the reverse name of a translated address stands for (section 5.3.1);
 // empty: it is none.
 std::string translated_pointer(const IpPrefix& prefix, std::string_view name);
+// Whether the name is such a reverse name, or one above some.
+bool is_translated_or_above(const IpPrefix& prefix, std::string_view name);
 
 }  // namespace meshdns::dnsd

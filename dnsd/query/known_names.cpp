@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/known_names.hpp"
 
+#include "dnsd/query/dns64.hpp"
 #include "dnsd/query/local_names.hpp"
 #include "dnsd/query/name_buffer.hpp"
 #include "dnsd/query/reverse_zone.hpp"
@@ -34,15 +35,12 @@ bool has_short_name_below(const View& view, std::string_view name) {
 
 // "_tcp.api.example.org", above the ports of a host.
 bool has_port_below(const View& view, std::string_view name) {
-  if (!name.starts_with("_tcp.") && !name.starts_with("_udp.") && !name.starts_with("_sctp."))
-    return false;
+  if (!name.starts_with('_')) return false;
   const std::string_view host = parent_of(name);
   const Match match = view.lookup(host);
   if (!match || match.how == Match::How::Below) return false;
-  const ServiceLabels labels =
-      read_service_labels(name.substr(0, name.size() - host.size() - 1), *match.service);
-  return labels.kind == ServiceLabels::Kind::Protocol &&
-         ServicePorts(view, *match.service).has(labels.port, labels.protocol);
+  const std::string_view protocol = name.substr(1, name.size() - host.size() - 2);
+  return ServicePorts(view, *match.service).has({}, protocol);
 }
 
 }  // namespace
@@ -51,7 +49,8 @@ bool has_known_name_below(const View& view, const Asked& asked) {
   const std::string_view name = asked.name;
   return view.is_empty_non_terminal(name) ||
          (!asked.is_target && has_short_name_below(view, name)) || has_port_below(view, name) ||
-         (is_reverse_name(name) && has_known_address_below(view, name)) ||
+         has_known_address_below(view, name) ||
+         (asked.dns64 != nullptr && is_translated_or_above(*asked.dns64, name)) ||
          (asked.local != nullptr && asked.local->has_name_below(name));
 }
 

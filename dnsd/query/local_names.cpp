@@ -110,12 +110,15 @@ std::optional<Decision> LocalNames::decide_host(const Asked& asked) const {
 }
 
 std::optional<Decision> LocalNames::decide_pointer(const Asked& asked) const {
-  if (by_address_.empty() || asked.type != Type::Ptr || !is_reverse_name(asked.name)) return {};
+  if (by_address_.empty()) return {};
   const auto address = parse_reverse_name(asked.name);
   if (!address || address->missing != 0) return {};
   const auto found = by_address_.find(address->address);
   if (found == by_address_.end()) return {};
-  return Decision{.verdict = Verdict::LocalPointers, .why = kHosts, .local = &found->second};
+  const Verdict verdict = asked.type == Type::Ptr   ? Verdict::LocalPointers
+                          : asked.type == Type::Any ? Verdict::Minimal
+                                                    : Verdict::NoData;
+  return Decision{.verdict = verdict, .why = kHosts, .local = &found->second};
 }
 
 // The longest suffix wins.

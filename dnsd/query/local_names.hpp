@@ -31,8 +31,8 @@ class LocalNames {
              const std::optional<IpPrefix>& dns64);
 
   // nullopt: not ours.  A name of the hosts file is answered for addresses and what hints at them;
-  // its other types are left to the upstream.  An override is the whole of what there is at and
-  // below its suffix.
+  // its other types are left to the upstream.  A reverse name has PTR records and nothing else.  An
+  // override is the whole of what there is at and below its suffix.
   std::optional<Decision> decide(const Asked& asked) const;
 
   // Whether a name of the hosts file, or the reverse name of one of its addresses, lies below.

@@ -4,6 +4,7 @@
 #include "dnsd/query/local_names.hpp"
 
 #include "dnsd/query/dns64.hpp"
+#include "tests/dnsd/cache/messages.hpp"
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {
@@ -41,10 +42,16 @@ TEST_F(LocalNamesTest, AnswersFromTheHostsFile) {
       {"printer. AAAA", "NODATA printer."},
       {"printer. HTTPS", "NODATA printer."},
       {"printer. CNAME", "NODATA printer."},
+      {"printer. SVCB", "NODATA printer."},
+      {"printer. ANY", "printer. 8482 HINFO \"ANY obsoleted\" \"See RFC 8482\""},
       {"ads.example.net. A", "ads.example.net. 5 A 0.0.0.0"},
       {"7.2.0.192.in-addr.arpa. PTR",
        "7.2.0.192.in-addr.arpa. 5 PTR printer., 7.2.0.192.in-addr.arpa. 5 PTR "
        "printer.example.org."},
+      {"7.2.0.192.in-addr.arpa. TXT", "NODATA 7.2.0.192.in-addr.arpa."},
+      {"7.2.0.192.in-addr.arpa. A", "NODATA 7.2.0.192.in-addr.arpa."},
+      {"7.2.0.192.in-addr.arpa. ANY",
+       "7.2.0.192.in-addr.arpa. 8482 HINFO \"ANY obsoleted\" \"See RFC 8482\""},
   });
 }
 
@@ -54,6 +61,7 @@ TEST_F(LocalNamesTest, LeavesTheRestToTheUpstream) {
       {"a.printer.example.org. A", "FORWARD"},
       {"example.org. A", "FORWARD"},
       {"8.8.8.8.in-addr.arpa. PTR", "FORWARD"},
+      {"ipv4only.arpa. A", "FORWARD"},
       {"8.2.0.192.in-addr.arpa. PTR", "NXDOMAIN 2.0.192.in-addr.arpa."},
       {"0.0.0.0.in-addr.arpa. PTR", "NXDOMAIN 0.in-addr.arpa."},
   });
@@ -130,6 +138,60 @@ TEST(Dns64Test, TranslatesAsTheStandardsTableDoes) {
   }
   EXPECT_EQ(translate_back(*IpPrefix::parse("64:ff9b::/96"), *IpAddress::parse("64:ff9c::1")),
             std::nullopt);
+}
+
+TEST(Dns64Test, AsksForIpv4WhereNoIpv6AddressIs) {
+  using test::cached;
+  using test::question;
+  using test::record;
+  using test::response;
+  constexpr Millis kNow = 1'000'000;
+  const auto asked = question("www.example.org.", wire::Type::Aaaa);
+  const auto lacks = [&](const std::vector<wire::ResponseRecord>& answer) {
+    auto message = response(asked, {});
+    message.answer = answer;
+    return lacks_ipv6(*cached(message, kNow));
+  };
+  const wire::ResponseRecord alias = record("www.example.org. 60 CNAME a.example.org.");
+  const wire::ResponseRecord real = record("a.example.org. 60 AAAA 2001:db8::1");
+  wire::ResponseRecord mapped = real;
+  mapped.rdata.assign("\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\0\2\1", 16);
+  EXPECT_TRUE(lacks({alias, mapped}));
+  EXPECT_FALSE(lacks({alias, real}));
+  EXPECT_FALSE(lacks({alias, mapped, real}));
+  EXPECT_TRUE(lacks({alias, record("a.example.org. 60 TXT text")}));
+  constexpr std::string_view kSoa = "example.org. 60 SOA 60";
+  EXPECT_TRUE(lacks_ipv6(*cached(response(asked, {}, {kSoa}), kNow)));
+  EXPECT_FALSE(lacks_ipv6(*cached(response(asked, {}, {kSoa}, wire::Rcode::NxDomain), kNow)));
+  for (const bool is_unreachable : {false, true}) {
+    FailureText text;
+    text.text = "test";
+    text.unreachable = is_unreachable;
+    const MessageRef failure = build_failure(CacheKey(asked, false, false), text, kNow);
+    EXPECT_EQ(lacks_ipv6(*failure), !is_unreachable);
+  }
+}
+
+TEST(Dns64Test, KnowsTheSignatureOfIpv4Addresses) {
+  const std::string of_a("\0\1\10", 3);
+  EXPECT_TRUE(is_signature_of_a(wire::Type::Rrsig, of_a));
+  EXPECT_FALSE(is_signature_of_a(wire::Type::Txt, of_a));
+  EXPECT_FALSE(is_signature_of_a(wire::Type::Rrsig, std::string_view("\0\5\10", 3)));
+  EXPECT_FALSE(is_signature_of_a(wire::Type::Rrsig, std::string_view(of_a).substr(0, 1)));
+}
+
+// A server that denies a name above that of a translated address denies this one, too (RFC 8020).
+TEST(Dns64Test, KnowsTheNamesAboveTranslatedAddresses) {
+  const IpPrefix prefix = *IpPrefix::parse("2001:db8::/32");
+  for (const char* const name :
+       {"ip6.arpa", "2.ip6.arpa", "8.b.d.0.1.0.0.2.ip6.arpa", "c.8.b.d.0.1.0.0.2.ip6.arpa",
+        "0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.2.2.0.0.0.0.c.8.b.d.0.1.0.0.2.ip6.arpa"})
+    EXPECT_TRUE(is_translated_or_above(prefix, name)) << name;
+  for (const char* const name :
+       {"3.ip6.arpa", "9.b.d.0.1.0.0.2.ip6.arpa", "8.b.d.0.2.0.0.2.ip6.arpa", "x.ip6.arpa",
+        "10.in-addr.arpa", "arpa", "32.ip6.arpa",
+        "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.2.2.0.0.0.0.c.8.b.d.0.1.0.0.2.ip6.arpa"})
+    EXPECT_FALSE(is_translated_or_above(prefix, name)) << name;
 }
 
 TEST(HostsFileTest, SkipsWhatItCannotUnderstand) {
