@@ -10,6 +10,14 @@
 #include "registry/derive/exported_services.hpp"
 
 namespace meshdns::registry {
+namespace {
+
+// Of a Service: only_family_of().
+bool is_of_family(const IpAddress& address, std::string_view only) {
+  return only.empty() || only == (address.is_v4() ? "IPv4" : "IPv6");
+}
+
+}  // namespace
 
 void Deriver::from_services(const Stored<KubeService>& services,
                             const Stored<ServiceEntry>& decorators,
@@ -196,13 +204,16 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
 // added, adds nothing.
 void Deriver::add_selected_workloads(const KubeService& service, EndpointList& list) {
   if (service.selector.empty()) return;
+  const std::string_view only = only_family_of(service);
   std::unordered_set<IpAddress> known;
   for (const EndpointEntry& entry : list.entries) known.insert(entry.address);
   context_.for_each_selected_by_service(ns_, service.selector, [&](const Resource& resource) {
     const auto& workload = std::get<WorkloadEntry>(resource);
     const WorkloadSpec& spec = workload.spec;
     const auto address = IpAddress::parse(spec.address);
-    if (!address || address->is_unspecified() || !known.insert(*address).second) return;
+    if (!address || address->is_unspecified() || !is_of_family(*address, only) ||
+        !known.insert(*address).second)
+      return;
     const ObjectMeta& meta = workload.meta;
     const NetworkScope scope{.network = spec.network.empty() ? meta.network : spec.network,
                              .cluster = meta.cluster};
@@ -252,8 +263,7 @@ void Deriver::add_slice(const EndpointSlice& slice, const KubeService* service,
     for (const auto& endpoint : subset.endpoints) {
       const Ref<const EndpointPlace> place = place_of_endpoint(endpoint);
       for (const auto& address : endpoint.addresses) {
-        if (address.is_unspecified()) continue;
-        if (!only.empty() && only != (address.is_v4() ? "IPv4" : "IPv6")) continue;
+        if (address.is_unspecified() || !is_of_family(address, only)) continue;
         EndpointEntry entry;
         entry.address = address;
         entry.ready = endpoint.ready || all_ready;

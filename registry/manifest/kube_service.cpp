@@ -207,6 +207,15 @@ void read_external_addresses(const Object& object, const Field& spec, KubeServic
     for (const Node& each : *list) add_external_address(&each, service);
 }
 
+// Only workloads that the selector selects may have the other family.
+void read_only_family(const Field& spec, KubeService& service) {
+  const Node* const list = spec->find("ipFamilies");
+  if (service.selector.empty() || list == nullptr || !list->is_sequence() || list->size() != 1)
+    return;
+  const std::string_view family = list->begin()->as_string().value_or("");
+  if (family == "IPv4" || family == "IPv6") set_only_family(service, family);
+}
+
 }  // namespace
 
 Resource read_service(Object& object) {
@@ -227,6 +236,7 @@ Resource read_service(Object& object) {
     service.traffic_distribution = read_traffic_distribution(object);
   if (object.has_names_of_services) service.dns = read_dns_annotations(object);
   service.meta = std::move(object.meta);
+  if (spec) read_only_family(*spec, service);
   return service;
 }
 

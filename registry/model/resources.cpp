@@ -91,7 +91,9 @@ std::string_view only_family_of(const KubeService& service) {
 }
 
 void set_only_family(KubeService& service, std::string_view family) {
-  service.meta.labels = {{std::string(kOnlyFamily), std::string(family)}};
+  Labels& labels = service.meta.labels;
+  const auto at = std::ranges::lower_bound(labels, kOnlyFamily, {}, &Labels::value_type::first);
+  labels.emplace(at, kOnlyFamily, family);
 }
 
 bool is_older(const ObjectMeta& a, const ObjectMeta& b) {

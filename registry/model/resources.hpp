@@ -176,9 +176,8 @@ struct KubeService {
 
 // "IPv4" or "IPv6": the Service has that family, and its endpoints' addresses of the other one are
 // not its own; empty: all are.  The slices of Kubernetes have none of the other family, but the
-// workloads of istiod have.  A label that no object of Kubernetes can have, and no field: state
-// files stay as they were, so that the version before reads them, too.  Setting it replaces the
-// Service's labels.
+// workloads of istiod and WorkloadEntries have.  A label that no object of Kubernetes can have, and
+// no field: state files stay as they were, so that the version before reads them, too.
 std::string_view only_family_of(const KubeService& service);
 void set_only_family(KubeService& service, std::string_view family);
 
