@@ -150,6 +150,39 @@ TEST_F(LargeAnswersTest, AMissingPortOrEndpointIsANameError) {
     EXPECT_EQ(ask(question), "NXDOMAIN cluster.local.") << question;
 }
 
+// The clusters of more than 1,024 endpoints are not looked for: a name that may be one exists.
+TEST_F(LargeAnswersTest, EveryLabelMayBeAClusterOfAVeryLargeClusterSet) {
+  registry::MeshSettings settings;
+  settings.cluster_set_authoritative = true;
+  configure(settings);
+  for (const bool has_clusters : {true, false})
+    for (const std::size_t count : {1'024, 1'025}) {
+      std::string yaml = R"(
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: { name: db, namespace: shop }
+spec: { type: Headless, ports: [{ port: 80, name: http, protocol: TCP }] }
+)";
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i % 1'000 == 0)  // the most that a slice may have
+          yaml +=
+              "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: { name: db-" +
+              std::to_string(i) +
+              ", namespace: shop, labels: { multicluster.kubernetes.io/service-name: db" +
+              (has_clusters ? ", multicluster.kubernetes.io/source-cluster: one" : "") +
+              " } }\naddressType: IPv4\nendpoints:\n";
+        yaml += "- { addresses: [" + v4(i) + "] }\n";
+      }
+      load(yaml);
+      const std::string no_data = "NODATA clusterset.local.";
+      const std::string missing = "NXDOMAIN clusterset.local.";
+      const bool may_be_any = has_clusters && count > 1'024;
+      EXPECT_EQ(ask("one.db.shop.svc.clusterset.local. A"), has_clusters ? no_data : missing);
+      EXPECT_EQ(ask("other.db.shop.svc.clusterset.local. A"), may_be_any ? no_data : missing);
+      EXPECT_EQ(ask("x.one.db.shop.svc.clusterset.local. A"), missing);
+    }
+}
+
 TEST_F(LargeAnswersTest, EveryPortOfAServiceHasItsRecord) {
   std::string ports;
   for (int i = 1; i <= 300; ++i)
