@@ -395,6 +395,21 @@ void FakeUpstream::handle(std::span<const std::uint8_t> octets, std::uint16_t po
       }
       return send(message, connection, address);
     }
+    case Behaviour::NearlyBareFormErr: {
+      other.answer.clear();
+      other.has_edns = false;
+      other.rcode = wire::Rcode::FormErr;
+      Octets bare = to_wire(other);
+      bare.resize(wire::kHeaderSize);
+      bare[5] = 0;
+      // Another ID, a query, another opcode, another rcode, a question.
+      for (const auto& [at, bits] : {std::pair{1, 1}, {2, 0x80}, {2, 0x08}, {3, 3}, {5, 1}}) {
+        Octets near = bare;
+        near[static_cast<std::size_t>(at)] ^= static_cast<std::uint8_t>(bits);
+        send(near, connection, address);
+      }
+      return reply(truth);
+    }
     case Behaviour::FormErrWithOptOnEdns:
     case Behaviour::FormErrOnCookie:
     case Behaviour::NotImpOnCookie:

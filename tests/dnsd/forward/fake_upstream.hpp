@@ -51,6 +51,7 @@ enum class Behaviour {
   UpperCase,
   FormErrOnEdns,
   BareFormErrOnEdns,  // a header alone
+  NearlyBareFormErr,  // headers that are not quite that, then the answer
   FormErrWithOptOnEdns,
   FormErrOnCookie,  // with OPT, as the three that follow
   NotImpOnCookie,

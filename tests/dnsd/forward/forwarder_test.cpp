@@ -93,6 +93,15 @@ INSTANTIATE_TEST_SUITE_P(
         Conduct{"FormErr", Behaviour::FormErr, "FORMERR", 0}),
     [](const auto& conduct) { return conduct.param.name; });
 
+TEST_F(ForwarderTest, LeavesEdnsOutForNothingButAFormatErrorOfItsQuery) {
+  FakeUpstream& upstream = add(Behaviour::NearlyBareFormErr);
+  start();
+  EXPECT_EQ(ask().text, kTruth);
+  ASSERT_FALSE(upstream.received.empty());
+  for (const Received& each : upstream.received)
+    EXPECT_TRUE(each.edns || !each.name.ends_with("example.org")) << each.name;
+}
+
 TEST_F(ForwarderTest, AsksTcpForWhatIsTruncatedAndKeepsTheConnection) {
   FakeUpstream& upstream = add(Behaviour::Truncate);
   start();
