@@ -14,7 +14,7 @@ import pytest
 
 from harness.connect_proxy import ConnectProxy
 from harness.kube_api import Fault, endpoint_slice, make_certificates, service, service_entry
-from harness.kube_cluster import RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
+from harness.kube_cluster import RECOVERY, Asker, Cluster, addresses, collection, sources, wait_for, wait_for_rcode
 from harness.memory import MEBIBYTE, peak_resident
 from harness.namespaces import Node, available, inside
 from harness.ports import free_port
@@ -33,11 +33,11 @@ pytestmark = ONE_THREAD
 class Http2Front:
     """nghttpx speaks HTTP/2 and TLS with the daemon, and HTTP/1.1 with the API behind it."""
 
-    def __init__(self, workspace, api, certificates):
+    def __init__(self, workspace, api, certificates, requests_per_connection=100):
         certificate, key = certificates
         self.workspace, self.port, self.process = workspace, free_port(), None
         self.command = ["nghttpx", f"--frontend=127.0.0.1,{self.port}", f"--backend=127.0.0.1,{api.port}", "--workers=1",
-                        "--no-ocsp", "--conf=/dev/null", "--backend-read-timeout=1h", "--stream-read-timeout=1h",
+                        "--no-ocsp", "--conf=/dev/null", f"--frontend-http2-max-concurrent-streams={requests_per_connection}", "--backend-read-timeout=1h", "--stream-read-timeout=1h",
                         "--stream-write-timeout=1h", "--frontend-http2-read-timeout=1h", str(key), str(certificate)]
         self.cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority": str(certificate)}
         self.start()
@@ -335,6 +335,34 @@ def test_a_path_that_forwards_nothing_any_more_is_left_in_time(workspace):
         # Without a request over each connection it takes 100 s.  A slow machine needs some time for the new one.
         assert time.monotonic() - since < at_most(30)
         assert collection(daemon, "endpointslices.discovery.k8s.io[headless]")["lists"] == 1, "the watch goes on"
+
+
+def watches(daemon):
+    return {c["name"]: c["watches"] for c in sources(daemon)["collections"]}
+
+
+@pytest.mark.timing
+@needs_nghttpx
+def test_many_connections_of_http2_that_forward_nothing_are_left_together(workspace):
+    """A server that limits the requests of one connection has several, which die with the path."""
+    cluster = Cluster(workspace, bookmark_every=60)
+    for kind in ("serviceentries", "workloadentries", "sidecars", "virtualservices"):
+        cluster.api.serve(kind + ".networking.istio.io")
+    front = Http2Front(workspace, cluster.api, make_certificates(workspace.path), requests_per_connection=1)
+    relay = workspace.own(Relay(front.port))
+    daemon = cluster.daemon(QUICK, kubeconfig=through(relay, front.kubeconfig(workspace.path / "http2")))
+    wait_for(daemon, "db", ["10.0.0.1", "10.0.0.2"])
+    eventually(lambda: all(c["watching"] for c in sources(daemon)["collections"]), RECOVERY)
+    before = watches(daemon)
+    since = time.monotonic()
+    relay.freeze_connections()
+
+    def all_are_opened_again():
+        now = watches(daemon)
+        assert all(now[name] > count for name, count in before.items()), now
+    eventually(all_are_opened_again, 60)
+    print(f"all {len(before)} watches opened again after {time.monotonic() - since:.1f} s")
+    assert time.monotonic() - since < at_most(10), "one after the other it takes 5 s for each"
 
 
 # --- clocks ----------------------------------------------------------------------------------------------

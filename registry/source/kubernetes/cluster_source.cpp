@@ -60,7 +60,7 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
       probe_(transport_, scheduler_, options_.path,
              {.last_heard = [this] { return last_heard(); },
               .is_alive = [this](const PathProbe::Answer& answer) { leave_other_paths(answer); },
-              .is_dead = [this](Milliseconds since) { leave_path_silent_since(since); }}) {
+              .is_dead = [this](Milliseconds since) { leave_dead_paths(since); }}) {
   needs_.root_namespace = known_root_namespace(options_.needs, options_.known);
   for (const auto& label : options_.known) {
     if (label.starts_with(kSelectedPods))
@@ -461,19 +461,23 @@ std::optional<Milliseconds> ClusterSource::last_heard() {
 
 void ClusterSource::leave_other_paths(const PathProbe::Answer& answer) {
   server_.heard_at[answer.connection] = scheduler_.now();
-  for (const auto& [label, followed] : followed_)
-    followed->leave_other_path_silent_since(answer.silent_since, answer.connection);
-  kinds_.leave_other_path_silent_since(answer.silent_since, answer.connection);
+  leave_paths_silent_since(answer.silent_since, answer.connection);
 }
 
-void ClusterSource::leave_path_silent_since(Milliseconds when) {
+void ClusterSource::leave_dead_paths(Milliseconds silent_since) {
   notices_.push_back({true,
                       "the connection to the API server brings no answers any more; continuing "
                       "over a new one"});
   want_flush();
   transport_.distrust_connections();
-  for (const auto& [label, followed] : followed_) followed->leave_path_silent_since(when);
-  kinds_.leave_path_silent_since(when);
+  leave_paths_silent_since(silent_since, std::nullopt);
+}
+
+// All at once: a path that is dead is most often that of all connections.
+void ClusterSource::leave_paths_silent_since(Milliseconds when,
+                                             std::optional<std::uint64_t> working) {
+  for (const auto& [label, followed] : followed_) followed->leave_path_silent_since(when, working);
+  kinds_.leave_path_silent_since(when, working);
 }
 
 // --- is the server there -------------------------------------------------------------------------

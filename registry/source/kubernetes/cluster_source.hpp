@@ -89,7 +89,8 @@ class ClusterSource final : public Source, private CollectionListener {
 
   void note_failure(FollowedCollection& from);
   std::optional<Milliseconds> last_heard();
-  void leave_path_silent_since(Milliseconds when);
+  void leave_dead_paths(Milliseconds silent_since);
+  void leave_paths_silent_since(Milliseconds when, std::optional<std::uint64_t> working);
   void leave_other_paths(const PathProbe::Answer& answer);
   void note_reachability(const void* who, Trouble trouble, const std::string& error);
 

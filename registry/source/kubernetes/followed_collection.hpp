@@ -50,14 +50,12 @@ class FollowedCollection final : private ReflectorListener {
 
   void start() { reflector_.start(); }
   void retry_now() { reflector_.retry_now(); }
-  void leave_path_silent_since(Milliseconds when) { reflector_.leave_path_silent_since(when); }
+  void leave_path_silent_since(Milliseconds when, std::optional<std::uint64_t> working) {
+    reflector_.leave_path_silent_since(when, working);
+  }
 
   // Whether the server lists the kind no more, and may do so again.
   void set_unconfirmed(bool is_unconfirmed);
-
-  void leave_other_path_silent_since(Milliseconds when, std::uint64_t working) {
-    reflector_.leave_other_path_silent_since(when, working);
-  }
 
   const PlannedCollection& plan() const { return plan_; }
   const std::string& origin() const { return origin_; }

@@ -223,12 +223,9 @@ void KindDiscovery::retry_now(const void* who) {
   if (!discovery_) discover_in(kLooksAfterCrd.front());
 }
 
-void KindDiscovery::leave_path_silent_since(Milliseconds when) {
-  if (crds_) crds_->leave_path_silent_since(when);
-}
-
-void KindDiscovery::leave_other_path_silent_since(Milliseconds when, std::uint64_t working) {
-  if (crds_) crds_->leave_other_path_silent_since(when, working);
+void KindDiscovery::leave_path_silent_since(Milliseconds when,
+                                            std::optional<std::uint64_t> working) {
+  if (crds_) crds_->leave_path_silent_since(when, working);
 }
 
 // --- the CRDs' news ------------------------------------------------------------------------------

@@ -56,8 +56,7 @@ class KindDiscovery final : private ReflectorListener {
   void doubt();
   // The server answers again; not for `who` itself.
   void retry_now(const void* who);
-  void leave_path_silent_since(Milliseconds when);
-  void leave_other_path_silent_since(Milliseconds when, std::uint64_t working);
+  void leave_path_silent_since(Milliseconds when, std::optional<std::uint64_t> working);
 
   // With the unconfirmed ones.  nullopt: not known yet.
   const std::optional<ServedKinds>& served() const { return served_; }

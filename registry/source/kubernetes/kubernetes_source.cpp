@@ -21,6 +21,7 @@ void limit_silence(ReflectorOptions& options, Milliseconds timeout) {
   options.lone_silence_limit = timeout * 8 / 9;
   options.lone_watch_timeout = timeout * 5 / 9;
   options.answer_limit = timeout * 4 / 9;
+  options.watch_answer_limit = timeout / 3;
 }
 
 PathLimits path_limits(Milliseconds timeout) {

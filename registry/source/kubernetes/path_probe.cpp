@@ -8,7 +8,7 @@ namespace meshdns::registry::kubernetes {
 namespace {
 
 // Between two probes, whatever became of the first.
-constexpr Milliseconds kPause{5'000};
+constexpr Milliseconds kMaxPause{5'000};
 
 }  // namespace
 
@@ -22,6 +22,8 @@ void PathProbe::start() { look_in(limits_.silence); }
 void PathProbe::look_in(Milliseconds delay) {
   timer_ = scheduler_.after(delay, [this] { look(); });
 }
+
+void PathProbe::pause() { look_in(std::min(kMaxPause, limits_.answer)); }
 
 void PathProbe::look() {
   const auto heard = hooks_.last_heard();
@@ -37,24 +39,24 @@ void PathProbe::suspect() {
 }
 
 void PathProbe::probe(Milliseconds silent_since) {
-  silent_since_ = silent_since;
+  asked_at_ = scheduler_.now();
   exchange_ = transport_.get(kPath, Content::Objects, *this);
   timer_ = scheduler_.after(limits_.answer, [this, silent_since] {
     exchange_.reset();
-    look_in(limits_.silence);
+    pause();
     const auto heard = hooks_.last_heard();
-    if (heard && *heard <= silent_since) hooks_.is_dead(silent_since);
+    if (heard && *heard <= silent_since) hooks_.is_dead(asked_at_);
   });
 }
 
 void PathProbe::on_head(const ResponseHead& head) {
-  hooks_.is_alive({silent_since_, head.connection});
+  hooks_.is_alive({asked_at_ - limits_.answer, head.connection});
 }
 
 // A connection that has failed ends its own watches, too.
 void PathProbe::on_end(const Result<void>&) {
   exchange_.reset();
-  look_in(kPause);
+  pause();
 }
 
 }  // namespace meshdns::registry::kubernetes

@@ -24,8 +24,8 @@ class PathProbe final : private ResponseListener {
     Milliseconds answer{15'000};
   };
   struct Answer {
-    Milliseconds silent_since;     // what was asked for
-    std::uint64_t connection = 0;  // that the answer came over: maybe another one
+    Milliseconds silent_since;     // what is silent since then, and another connection, may be dead
+    std::uint64_t connection = 0;  // that the answer came over
   };
   // Answered without work, and not subject to the server's priority and fairness.  Any status shows
   // that the path works.
@@ -36,7 +36,7 @@ class PathProbe final : private ResponseListener {
     std::function<std::optional<Milliseconds>()> last_heard;
     // The probe was answered.
     std::function<void(const Answer& answer)> is_alive;
-    // Nothing has come over the connection since then.
+    // It was not: what has brought nothing since it was sent may be dead.
     std::function<void(Milliseconds since)> is_dead;
   };
   // REQUIRES: transport and scheduler outlive the probe.
@@ -57,12 +57,13 @@ class PathProbe final : private ResponseListener {
   void look();
   void probe(Milliseconds silent_since);
   void look_in(Milliseconds delay);
+  void pause();
 
   Transport& transport_;
   Scheduler& scheduler_;
   const Limits limits_;
   const Hooks hooks_;
-  Milliseconds silent_since_{0};
+  Milliseconds asked_at_{0};
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Timer> timer_;
 };

@@ -60,16 +60,14 @@ void Reflector::retry_now() {
   proceed();
 }
 
-void Reflector::leave_path_silent_since(Milliseconds when) {
-  if (!status_.watching || status_.heard_at > when) return;
-  status_.watching = false;
-  request_watch(Phase::Watch);
-}
-
-void Reflector::leave_other_path_silent_since(Milliseconds when, std::uint64_t working) {
+void Reflector::leave_path_silent_since(Milliseconds when, std::optional<std::uint64_t> working) {
   if (!status_.watching || status_.connection == working) return;
   const auto heard = env_.server.heard_at.find(status_.connection);
   if (heard != env_.server.heard_at.end() && heard->second > when) return;
+  open_watch_again();
+}
+
+void Reflector::open_watch_again() {
   status_.watching = false;
   request_watch(Phase::Watch);
 }
@@ -153,7 +151,8 @@ void Reflector::request(Phase phase, std::string query) {
 // --- silence -------------------------------------------------------------------------------------
 
 Milliseconds Reflector::allowed_silence() const {
-  if (!status_.watching) return options_.answer_limit;
+  if (!status_.watching)
+    return phase_ == Phase::Watch ? options_.watch_answer_limit : options_.answer_limit;
   return env_.server.multiplexes ? options_.silence_limit : options_.lone_silence_limit;
 }
 
@@ -167,7 +166,7 @@ void Reflector::look_for_silence() {
   const auto limit = allowed_silence();
   if (env_.scheduler.now() - status_.heard_at < limit) return guard();
   env_.transport.distrust_connections();
-  if (status_.watching) return leave_path_silent_since(status_.heard_at);
+  if (status_.watching) return open_watch_again();
   fail(Trouble::Unreachable,
        "silence for " +
            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) + " s");

@@ -49,6 +49,7 @@ struct ReflectorOptions {
   Milliseconds lone_silence_limit{40'000};
   Milliseconds lone_watch_timeout{25'000};  // up to a fifth more
   Milliseconds answer_limit{20'000};        // until an answer begins, and between its parts
+  Milliseconds watch_answer_limit{15'000};  // until a watch begins, for which a server does no work
   Milliseconds watch_timeout{300'000};      // asked of the server: between this and twice as long
   Milliseconds short_watch{1'000};          // a watch that ends sooner is not resumed at once
   Milliseconds first_retry{100};
@@ -137,11 +138,9 @@ class Reflector final : private ResponseListener {
   void resync();
   // Does not wait any longer, where it waits.
   void retry_now();
-  // The connection does not work: opens a watch that has brought nothing since `when` again.
-  void leave_path_silent_since(Milliseconds when);
-  // As before, if the watch is over another connection than `working`, and nothing has come over
-  // that since `when`.
-  void leave_other_path_silent_since(Milliseconds when, std::uint64_t working);
+  // Opens a watch again if nothing has come over its connection since `when`, and that is not the
+  // one that works.
+  void leave_path_silent_since(Milliseconds when, std::optional<std::uint64_t> working);
 
   const Collection& collection() const { return collection_; }
   const ReflectorStatus& status() const { return status_; }
@@ -165,6 +164,7 @@ class Reflector final : private ResponseListener {
   void request(Phase phase, std::string query);
   void request_page(std::string_view continue_token);
   void request_watch(Phase phase);
+  void open_watch_again();
   Milliseconds watch_length() const;
   Milliseconds allowed_silence() const;
   std::string selectors() const;

@@ -129,6 +129,16 @@ class ClusterSourceTest : public ::testing::Test {
     ASSERT_TRUE(sink_.complete);
   }
 
+  // Over connections 1, 2 and 3, the last of which brings something 4 s after the first.
+  void spread_watches() {
+    for (const std::string_view path : {kServices, kNamespaces}) {
+      pass(2'000);
+      ++transport_.connection;
+      ASSERT_TRUE(transport_.end(path));
+      ASSERT_TRUE(transport_.begin(path));
+    }
+  }
+
   ClusterSourceOptions options_;
   FakeScheduler scheduler_;
   FakeTransport transport_;
@@ -851,6 +861,36 @@ TEST_F(ClusterSourceTest, AConnectionThatWorksSaysNothingOfAnother) {
   ASSERT_TRUE(transport_.end("/livez"));
   EXPECT_EQ(transport_.open(), watches);
   EXPECT_EQ(transport_.distrusts, 0);
+}
+
+// Three connections of a server that limits the requests of one, as proxies do.  They are heard of
+// at different times, and die at the same one.
+TEST_F(ClusterSourceTest, ConnectionsThatDieTogetherAreLeftTogether) {
+  sync();
+  const std::size_t watches = transport_.open();
+  spread_watches();
+  pass(21'000);
+  ASSERT_NE(transport_.find("/livez"), nullptr);
+  const std::size_t before = transport_.paths.size();
+  pass(15'000);
+  EXPECT_EQ(transport_.paths.size() - before, watches);
+  EXPECT_EQ(transport_.distrusts, 1);
+}
+
+TEST_F(ClusterSourceTest, AnAnswerOverANewConnectionHasAllSilentOnesTried) {
+  sync();
+  const std::size_t watches = transport_.open();
+  spread_watches();
+  pass(21'000);
+  const std::size_t before = transport_.paths.size();
+  transport_.connection = 4;
+  ASSERT_TRUE(transport_.begin("/livez"));
+  EXPECT_EQ(transport_.paths.size() - before, watches);
+  // Some may be sent over a dead connection.
+  pass(14'000);
+  EXPECT_EQ(transport_.distrusts, 0);
+  pass(1'000);
+  EXPECT_EQ(transport_.distrusts, static_cast<int>(watches)) << "of which the transport heeds one";
 }
 
 // A request for /livez is under way over the old connection.
