@@ -69,8 +69,8 @@ class NamespaceTags {
 constexpr std::size_t kShareOfFirst = 32;
 constexpr std::size_t kShareOfOthers = 8;
 
-// The uses of an address that a client may see.  What its exports, its Sidecar or the claim rules
-// hide by the namespace alone is passed over: it costs nothing, however much it is.
+// Finds the uses of an address that a client may see.  Uses that their exports, its Sidecar or the
+// claim rules hide by the namespace alone cost nothing, however many they are.
 class SeenUses {
  public:
   SeenUses(const ReverseEntry& entry, const Client& client, const MeshSettings& settings)
@@ -105,7 +105,7 @@ class SeenUses {
   }
 
  private:
-  // The namespaces whose uses may be seen; none: those of any may.
+  // The namespaces of which uses may be seen; nullopt: any.
   std::optional<std::span<const std::uint32_t>> namespaces(UseKind kind, Audience audience) const {
     if (audience == Audience::Own) return own_.tags();
     if (kind == UseKind::Claim && claimants_) return claimants_->tags();
