@@ -3,7 +3,7 @@
 # `./dev test deep`: what the gate has no time for, in parts.
 
 # A part that passed leaves its summary in build/deep/TREE/PART, TREE being the hash of the tree; it does not run again.
-readonly deep_parts=(asan tsan chaos-asan chaos-tsan fuzz tidy includes mutants package budgets release coverage)
+readonly deep_parts=(asan tsan chaos-asan chaos-tsan fuzz tidy analyzer analyzer-tests includes mutants package budgets release coverage)
 readonly deep_limit=2400  # seconds for one part
 
 command_deep() {
@@ -51,7 +51,10 @@ chaos_of() {
   stage "$1: chaos" chaos "$1" 600
 }
 deep_fuzz() { stage "fuzz" command_fuzz 60; }
-deep_tidy() { stage "clang-tidy" tidy --all; }
+# The analyzer takes as long as all other checks: it has parts of its own.
+deep_tidy() { stage "clang-tidy" tidy_all '-clang-analyzer-*' .; }
+deep_analyzer() { stage "the analyzer, product" tidy_all "$analyzer_alone" '^(dnsd|kernel|loop|registry|resolver|wire)/'; }
+deep_analyzer_tests() { stage "the analyzer, tests" tidy_all "$analyzer_alone" '^(bench|tests)/'; }
 deep_mutants() { test_mutants; }
 deep_package() { stage "package" command_package check; }
 deep_budgets() { stage "instruction budgets" "$root/dev" bench --check; }

@@ -100,7 +100,7 @@ unused_code() {
 
 # By compile commands of its own: those of the builds name libraries in one piece.
 configure_tidy() {
-  (cd "$root" && cmake --preset release -B build/tidy -DMESHDNS_FILE_BY_FILE=ON --log-level=WARNING &&
+  (cd "$root" && cmake --preset release -B build/tidy -DMESHDNS_FILE_BY_FILE=ON --log-level=WARNING "$@" &&
     ninja -C build/tidy registry/source/istiod/module/{xds,workload}.pb.h) >/dev/null
 }
 
@@ -110,8 +110,16 @@ tidy() {
     xargs -r -P "$jobs" -n 1 clang-tidy-19 --quiet -p "$root/build/tidy" || die "lint: clang-tidy has findings"
 }
 
+# tidy_all CHECKS PATTERN: all files that match, with the checks of .clang-tidy as CHECKS changes them.
+tidy_all() {
+  configure_tidy -DMESHDNS_BENCH=ON
+  files_to_lint --all | grep -E "$2" | compiled |
+    xargs -r -P "$jobs" -n 1 clang-tidy-19 --quiet --checks="$1" -p "$root/build/tidy" || die "lint: clang-tidy has findings"
+}
+readonly analyzer_alone='-*,clang-analyzer-*,-clang-analyzer-optin.core.EnumCastOutOfRange,-clang-analyzer-optin.performance.Padding'
+
 # tidy_for SECONDS: as many files as there is time for, without the static analyzer, which takes as long as all other
-# checks.  `./dev test deep tidy` reads all files with it.
+# checks.  `./dev test deep analyzer` has it.
 tidy_for() {
   local until=$((SECONDS + $1)) file running=0 status=0
   configure_tidy

@@ -132,6 +132,7 @@ void run_tcp(const Options& options, Seen& seen, Meter& meter) {
   std::vector<std::unique_ptr<Connection>> connections;
   for (unsigned i = 0; i < options.sockets; ++i)
     connections.push_back(std::make_unique<Connection>(options));
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): main.cpp refuses 0
   const unsigned share = std::max(1U, options.window / options.sockets);
   std::vector<pollfd> fds(connections.size());
 

@@ -183,8 +183,10 @@ TEST_F(CredentialsTest, GivesAProgramNothingOfOurEnvironmentButPathAndHome) {
   ExecCommand command;
   command.program = "/usr/bin/env";
   command.environment = {{"FROM_FILE", "a"}, {"FROM_FILE", "b"}, {"HOME", "/home/plugin"}};
+  const char* const path = getenv("PATH");
+  ASSERT_NE(path, nullptr);
   EXPECT_EQ(output_of(&loop_, command),
-            "FROM_FILE=b\nHOME=/home/plugin\nPATH=" + std::string(getenv("PATH")) + "\n");
+            "FROM_FILE=b\nHOME=/home/plugin\nPATH=" + std::string(path) + "\n");
   for (const char* const name : {"NOTIFY_SOCKET", "AWS_SECRET_ACCESS_KEY", "LISTEN_FDS"})
     unsetenv(name);
 }
