@@ -16,9 +16,9 @@ build_packages=(
 unit_packages=(libgmock-dev libgtest-dev python3)
 test_packages=(
   "${unit_packages[@]}"
-  apparmor bind9-dnsutils curl dnsmasq-base dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime man-db musl-tools nftables
-  nghttp2-proxy nsd openssl procps python3-dnspython python3-grpcio python3-pytest python3-pytest-timeout python3-pytest-xdist
-  python3-yaml systemd unbound
+  apparmor bind9-dnsutils curl dbus-daemon dnsmasq-base dnsperf git groff-base hugo iproute2 knot knot-dnsutils libfaketime
+  man-db musl-tools nftables nghttp2-proxy nsd openssl procps python3-dbus python3-dnspython python3-gi python3-grpcio
+  python3-pytest python3-pytest-timeout python3-pytest-xdist python3-yaml systemd unbound
 )
 sanitizer_packages=(clang-19 libclang-rt-19-dev lld-19 llvm-19)  # of llvm, llvm-symbolizer and llvm-cov
 # For tests of pages in a browser, of the metrics and of packages.

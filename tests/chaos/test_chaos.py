@@ -6,9 +6,13 @@ the daemon does not end, registry names are answered right, forwarded names are 
 the daemon holds no more than before.
 """
 
+import importlib.util
 import itertools
+import os
 import pathlib
 import random
+import shutil
+import sys
 import time
 
 import pytest
@@ -23,12 +27,15 @@ from harness.load import Load
 from harness.memory import MEBIBYTE, resident
 from harness.ports import free_port
 from harness.preset import IS_DEEP, IS_RELEASE
+from harness.process import Process
 from harness.scenario import write_atomically
 from harness.seed import seed
 from harness.waiting import eventually, seconds
 from unruly_upstream import UnrulyUpstreams
 
 UPSTREAMS = 3
+LINK_SERVER = 2
+LINK_DOMAINS = ["wild.example.net", *(f"{kind}.wild.example.net" for kind in ("plain", "alias", "big", "short"))]
 WARM_SHARE = 0.4  # of the time, until memory is measured for the first time
 MAX_MORE_FILES = 8
 MAX_GROWTH = 24 * MEBIBYTE  # allocators never give back all
@@ -58,13 +65,34 @@ OPTIONS = {
     "strict": lambda upstreams, scratch: {"mesh": {"claims": "strict"}},
     "networks": lambda upstreams, scratch: {"mesh": {"networks": "gateways"}, "client": {"default": {"network": "n1"}}},
     "locality": lambda upstreams, scratch: {"mesh": {"locality": "only"}, "client": {"default": {"locality": "r/z"}}},
+    # The last one: links need an empty list of servers, also beside `tls`.
+    "links": lambda upstreams, scratch: {"upstream": {"servers": [], "zones": {
+        zone: [upstreams.plain(0), upstreams.tls(1)] for zone in ("net", "org")}}},
 }
 PAIRS = list(itertools.combinations(OPTIONS, 2))
 
 
 def pairs_of_this_run():
-    """All in `./dev test deep`; else a tenth, another one for another tree."""
-    return PAIRS if IS_DEEP else PAIRS[seed() % 10::10]
+    """All in `./dev test deep`; else a twelfth, another one for another tree."""
+    return PAIRS if IS_DEEP else PAIRS[seed() % 12::12]
+
+
+def start_links(workspace, scratch, seed, server):
+    """Network links with LINK_DOMAINS, and how a daemon is started that finds them, and none of this machine's servers."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a resolv.conf of its own")
+    if not (shutil.which("dbus-daemon") and importlib.util.find_spec("dbus") and importlib.util.find_spec("gi")):
+        pytest.skip("needs dbus-daemon, python3-dbus and python3-gi")
+    address, resolv_conf = f"unix:path={scratch / 'bus'}", scratch / "resolv.conf"
+    resolv_conf.write_text("nameserver 127.0.0.153\n")  # nobody
+    env = {"DBUS_SYSTEM_BUS_ADDRESS": address}
+    script = pathlib.Path(__file__).with_name("network_links.py")
+    for arguments, sign in ((["dbus-daemon", "--session", "--nofork", "--print-address", "--address", address], "^unix:path="),
+                            ([sys.executable, script, seed, server, *LINK_DOMAINS], "^ready")):
+        process = workspace.own_process(Process(arguments, pathlib.Path(arguments[0]).name, env={**os.environ, **env}))
+        process.wait_for_line(sign)
+    mount = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
+    return {"env": env, "prefix": ["unshare", "--mount", "sh", "-c", mount, "sh", str(resolv_conf)]}
 
 
 class Chaos:
@@ -87,7 +115,8 @@ class Chaos:
         self.fixed = {}
         for option in options:
             self.fixed = merge(self.fixed, OPTIONS[option](self.upstreams, scratch))
-        self.daemon = workspace.daemon(merge(self.base, self.fixed),
+        self.start = start_links(workspace, scratch, seed, self.upstreams.plain(LINK_SERVER)) if "links" in options else {}
+        self.daemon = workspace.daemon(merge(self.base, self.fixed), **self.start,
                                        upstreams=[self.upstreams.plain(i) for i in range(UPSTREAMS)])
         self.base = self.daemon.config
         self.loads = []
@@ -139,7 +168,7 @@ class Chaos:
         before, home = self.daemon, self.resources.parent / "next"
         home.mkdir()
         write_atomically(before.config_path, yaml.safe_dump(self.base))
-        self.daemon = self.workspace.own(Daemon(self.base, home))
+        self.daemon = self.workspace.own(Daemon(self.base, home, **self.start))
         before.wait_for_log("the next daemon answers; this one waits for SIGTERM", 20)
         self.workspace.forget(before)
         before.stop()
@@ -165,6 +194,19 @@ class Chaos:
     def _is_right(self, name):
         addresses = self.daemon.ask(name, timeout=6).addresses()
         assert addresses == [truth.address_of(name)], f"{name} at rest: {addresses}"
+
+    def check_links(self):
+        """The link's server is asked for names of its domains: at rest, nothing else leads to it."""
+        server, names = self.upstreams.plain(LINK_SERVER), (f"l{i}.plain.wild.example.net." for i in itertools.count())
+
+        def is_asked():
+            asked = self.queries_to(server)
+            self._is_right(next(names))
+            return self.queries_to(server) > asked
+        eventually(is_asked, 30, interval=0.1)
+
+    def queries_to(self, server):
+        return sum(upstream["queries"] for upstream in self.daemon.get_json("/upstreams") if upstream["server"] == server)
 
     @property
     def process_files(self):
@@ -215,5 +257,7 @@ def test_two_options_at_once(workspace, chaos_seconds, chaos_seed, tmp_path, pai
         chaos.begin("two")
         chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
         chaos.take_back()
+        if "links" in pair:
+            chaos.check_links()
     finally:
         chaos.end()

@@ -12,8 +12,8 @@ FORGED = "203.0.113.66"  # the address in every forged answer; no client may eve
 
 
 def address_of(name):
-    """The only address that the name may have: in 198.18.0.0/15."""
-    digest = zlib.crc32(name.lower().rstrip(".").encode())
+    """The only address that the name may have: in 198.18.0.0/15.  The target of an alias has that of the alias."""
+    digest = zlib.crc32(name.lower().rstrip(".").removeprefix("target.").encode())
     return socket.inet_ntoa(struct.pack("!I", 0xC6120000 | digest & 0x1FFFF))
 
 

@@ -83,8 +83,8 @@ class _Query:
             return self.response(authority=[_soa()])
         ttl = 1 if "short" in self.labels else 20
         address = socket.inet_aton(truth.address_of(self.name))
-        if "alias" in self.labels:
-            target = _wire_name("target.wild.example.net")
+        if "alias" in self.labels and self.labels[0] != "target":
+            target = _wire_name(f"target.{self.name}")
             return self.response(answers=[_record(b"\xc0\x0c", _CNAME, ttl, target), _record(target, _A, ttl, address)])
         if "big" not in self.labels:
             return self.response(answers=[_record(b"\xc0\x0c", _A, ttl, address)])
