@@ -47,7 +47,7 @@ deep_tsan() { test_sanitizer tsan; }
 deep_chaos_asan() { chaos_of asan-ubsan; }
 deep_chaos_tsan() { chaos_of tsan; }
 chaos_of() {
-  stage "$1: build" build_for_tests "$1" meshdnsd
+  stage "$1: build" build_for_tests "$1" meshdnsd meshdns-kernel
   stage "$1: chaos" chaos "$1" 600
 }
 deep_fuzz() { stage "fuzz" command_fuzz 60; }

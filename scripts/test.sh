@@ -329,7 +329,7 @@ command_chaos() {
   esac
   need "${build_packages[@]}" "${test_packages[@]}"
   begin_stages
-  stage "$preset: build" build_preset "$preset" meshdnsd
+  stage "$preset: build" build_for_tests "$preset" meshdnsd meshdns-kernel
   stage "$preset: chaos" chaos "$preset" "$seconds"
   finish_stages
 }

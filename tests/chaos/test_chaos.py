@@ -6,6 +6,7 @@ the daemon does not end, registry names are answered right, forwarded names are 
 the daemon holds no more than before.
 """
 
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -21,13 +22,20 @@ import yaml
 import clients
 import truth
 import turmoil
+from harness.bpf import AnswerMaps
 from harness.daemon import Daemon, merge
+from harness.dns_client import Question, ask
+from harness.kernel_fixture import made_or_skipped
+from harness.kernel_node import KernelNode, pod_objects
+from harness.kernel_program import LOADER
 from harness.kube_api import make_certificates
 from harness.load import Load
 from harness.memory import MEBIBYTE, resident
+from harness.namespaces import inside
 from harness.ports import free_port
 from harness.preset import IS_DEEP, IS_RELEASE
 from harness.process import Process
+from harness.routed_node import NODE_IPV4
 from harness.scenario import write_atomically
 from harness.seed import seed
 from harness.waiting import eventually, seconds
@@ -65,6 +73,8 @@ OPTIONS = {
     "strict": lambda upstreams, scratch: {"mesh": {"claims": "strict"}},
     "networks": lambda upstreams, scratch: {"mesh": {"networks": "gateways"}, "client": {"default": {"network": "n1"}}},
     "locality": lambda upstreams, scratch: {"mesh": {"locality": "only"}, "client": {"default": {"locality": "r/z"}}},
+    "kernel": lambda upstreams, scratch: {"server": {"kernel_answers": "auto", "kernel_maps": str(scratch / "bpf" / "meshdns")},
+                                          "client": {"by_source_address": True}},
     # The last one: links need an empty list of servers, also beside `tls`.
     "links": lambda upstreams, scratch: {"upstream": {"servers": [], "zones": {
         zone: [upstreams.plain(0), upstreams.tls(1)] for zone in ("net", "org")}}},
@@ -95,11 +105,25 @@ def start_links(workspace, scratch, seed, server):
     return {"env": env, "prefix": ["unshare", "--mount", "sh", "-c", mount, "sh", str(resolv_conf)]}
 
 
-class Chaos:
-    """The daemon, its upstreams, and the loads that run on them.  `options`: keys of OPTIONS that stay on all the time."""
+@contextlib.contextmanager
+def node_for(options, scratch):
+    """A node where the kernel answers, else None.  All servers and loads that are started meanwhile are on it."""
+    if "kernel" not in options:
+        yield None
+        return
+    if not LOADER.exists():
+        pytest.skip(f"needs {LOADER.name}")
+    with made_or_skipped(KernelNode, scratch) as made, inside(made.node.name):
+        yield made
 
-    def __init__(self, workspace, seed, scratch, options=()):
+
+class Chaos:
+    """The daemon, its upstreams, and the loads that run on them.  `options`: keys of OPTIONS that stay on all the time.
+    `node`: that of node_for(options)."""
+
+    def __init__(self, workspace, seed, scratch, options=(), node=None):
         self.workspace = workspace
+        self.node = node
         self.seed = seed
         self.chance = random.Random(seed)
         workspace.write("stable.yaml", *[truth.entry(name) for name in truth.stable_names()])
@@ -110,6 +134,9 @@ class Chaos:
         self.base = {"server": {"tcp": {"idle_timeout": "2s"}}, "log": {"level": "error"},
                      "admin": {"listen": f"127.0.0.1:{self.admin_port}"}, "cache": {"size": "8MiB"},
                      "upstream": {"tls": {"ca_file": str(certificate)}}}
+        if node:
+            workspace.write("pods.yaml", *pod_objects(shop="shop"))
+            self.base["server"]["listen"] = [f"127.0.0.1:{free_port()}", f"{NODE_IPV4}:53"]
         (scratch / "state").mkdir()
         self.base["state_dir"] = str(scratch / "state")
         self.fixed = {}
@@ -136,6 +163,11 @@ class Chaos:
             (turmoil.file_changes, 5, self.resources), (turmoil.moods, 1, self.upstreams),
         ]
         self.loads = [Load(step, rate, *arguments, seed=f"{self.seed}-{part}") for step, rate, *arguments in steps]
+        if self.node:
+            with self.inside_pod():
+                self.loads += [Load(step, 100, (NODE_IPV4, 53), names, seed=f"{self.seed}-{part}-pod") for step, names in
+                               ((clients.registry_names, truth.stable_names(20)),
+                                (clients.names_of_moving_files, truth.moving_names()))]
 
     def run_for(self, duration):
         """Lets it all happen for so long, and ends it early when something has gone wrong."""
@@ -205,6 +237,26 @@ class Chaos:
             return self.queries_to(server) > asked
         eventually(is_asked, 30, interval=0.1)
 
+    def inside_pod(self):
+        return inside(self.node.node.pods["shop"])
+
+    def check_kernel(self):
+        """The kernel answers, and has no answer of a file that is gone."""
+        def is_kernels():
+            before = self.kernel_answers()
+            return self.addresses_for_pod(truth.stable_names()[0]) and self.kernel_answers() > before
+        eventually(is_kernels, 30, interval=0.1)
+        for name in truth.moving_names():
+            eventually(lambda name=name: not self.addresses_for_pod(name), 10, interval=0.1)
+
+    def addresses_for_pod(self, name):
+        with self.inside_pod():
+            return ask((NODE_IPV4, 53), Question(name), timeout=6).addresses()
+
+    def kernel_answers(self):
+        with contextlib.closing(AnswerMaps(self.node.maps)) as maps:
+            return sum(count for name, count in maps.counters().items() if name.startswith("answered_ipv"))
+
     def queries_to(self, server):
         return sum(upstream["queries"] for upstream in self.daemon.get_json("/upstreams") if upstream["server"] == server)
 
@@ -247,17 +299,21 @@ def test_chaos(workspace, chaos_seconds, chaos_seed, tmp_path):
 def test_two_options_at_once(workspace, chaos_seconds, chaos_seed, tmp_path, pair):
     """Some seconds of the same for each two options that change how answers are made, kept or given."""
     tmp_path.chmod(0o755)  # a handover's directory
-    chaos = Chaos(workspace, chaos_seed, tmp_path, pair)
-    chaos.base = merge(chaos.base, chaos.fixed)
-    try:
-        chaos.begin("one")
-        chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
-        if "handover" in pair:
-            chaos.replace_daemon()
-        chaos.begin("two")
-        chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
-        chaos.take_back()
-        if "links" in pair:
-            chaos.check_links()
-    finally:
-        chaos.end()
+    with node_for(pair, tmp_path) as node:
+        chaos = Chaos(workspace, chaos_seed, tmp_path, pair, node)
+        chaos.base = merge(chaos.base, chaos.fixed)
+        try:
+            chaos.begin("one")
+            chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
+            if "handover" in pair:
+                chaos.replace_daemon()
+            chaos.begin("two")
+            chaos.check(chaos.run_for(min(2.5, chaos_seconds / 20)))
+            chaos.take_back()
+            if "links" in pair:
+                chaos.check_links()
+            if "kernel" in pair:
+                print(f"answers of the kernel under faults: {chaos.kernel_answers()}")
+                chaos.check_kernel()
+        finally:
+            chaos.end()
