@@ -24,9 +24,8 @@ class UsedAddresses {
   void add(const ServiceRecord& record) {
     // The address is that of the gateway's Service, which has a name.
     if (record.provider == Provider::Gateway) return;
-    if (record.answer == AnswerKind::Vips)
-      add_answers(record);
-    else if (record.answer == AnswerKind::Endpoints && !has_resolved(record))
+    if (record.answer == AnswerKind::Vips ||
+        (record.answer == AnswerKind::Endpoints && !has_resolved(record)))
       add_answers(record);
     // Of an alias, the addresses belong to its target.
     if (record.endpoints() == nullptr || record.answer == AnswerKind::Alias) return;
