@@ -104,7 +104,8 @@ Decision decide_addresses(const View& view, const Asked& asked, const Match& mat
   if (!found) return decide_no_address(view, asked, match);
   return {.verdict = Verdict::Addresses,
           .match = match,
-          .why = kind == AnswerKind::Vips ? "its virtual addresses" : "its endpoints"};
+          .why = kind == AnswerKind::Vips ? std::string_view("its virtual addresses")
+                                          : "its endpoints"};
 }
 
 // SRV at the service itself: an extension that peers of a StatefulSet look for.
