@@ -10,6 +10,7 @@ import pytest
 from harness.daemon import ROOT, binary
 from harness.machine import UPSTREAM, Machine, NameCount, has_mounted_root
 from harness.preset import IS_RELEASE, ONE_THREAD
+from harness.process import Process
 from harness.states import STATES, record
 from harness.waiting import eventually, seconds
 
@@ -241,6 +242,38 @@ def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, packages):
         count_names(vm, "resolved", may_lose=50)
         assert not (vm.root / "run/systemd/resolved.conf.d/50-meshdns.conf").exists()
     finally:
+        vm.close()
+
+
+_FLOOD = """
+import contextlib, socket, time
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print("asks", flush=True)
+while True:
+    with contextlib.suppress(OSError):  # nobody was there for the last one
+        client.sendto(bytes.fromhex("0001 0100 0001 0000 0000 0000 03") + b"one\\x07example\\x03net\\0\\0\\1\\0\\1", ("127.0.0.1", 53))
+    time.sleep(0.0001)
+"""
+
+
+@pytest.mark.slow("boots a machine")
+def test_stays_stopped_while_clients_ask(tmp_path, packages):
+    vm = Vm(tmp_path, packages)
+    flood = Process(vm.inside("/usr/bin/python3", "-c", _FLOOD), "flood")
+    try:
+        flood.wait_for_line("asks", 15)
+
+        def stop():
+            eventually(vm.asks_meshdns, 10)
+            assert vm.state("meshdnsd.socket") == "active"
+            vm.must("systemctl", "stop", "meshdnsd")
+            eventually(lambda: not vm.must("systemctl", "list-jobs", "--no-legend"), 20)
+            assert (vm.state(), vm.state("meshdnsd.socket")) == ("inactive", "inactive")
+        for _ in range(7):  # systemd's limit is five starts in ten seconds
+            stop()
+            vm.must("systemctl", "start", "meshdnsd")
+    finally:
+        flood.kill()
         vm.close()
 
 
