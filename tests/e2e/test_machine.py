@@ -84,6 +84,11 @@ class Vm(Machine):
     def state(self, unit="meshdnsd.service"):
         return self.show(unit, "ActiveState")
 
+    def ordering_cycle(self):
+        """The complaint of systemd if the order of the boot's units has a cycle; else empty."""
+        said = self.run("systemd-analyze", "--man=no", "verify", "multi-user.target").stderr
+        return said if "ordering cycle" in said else ""
+
     def ask_daemon(self):
         """A query to its address, by nobody's resolver."""
         self.run("/usr/bin/dig", "@127.0.0.1", "+time=1", "+tries=1", MESH_NAME)
@@ -116,7 +121,7 @@ def walk_through_states(vm, names, may_lose):
     """Each state, and the number of names that programs did not get meanwhile.  `may_lose`: while the settings change.
     States of the same name are one in the table of docs/operations.md."""
     # To break a cycle, systemd leaves out a service of the boot at random.
-    assert "ordering cycle" not in vm.run("systemd-analyze", "--man=no", "verify", "multi-user.target").stderr
+    assert not vm.ordering_cycle()
     eventually(vm.asks_meshdns, 10)
     names.note("start")
 
@@ -213,7 +218,8 @@ def count_names(vm, place, may_lose):
         walk_through_states(vm, names, may_lose)
     except AssertionError:
         print(vm.journal("--boot", "--lines=100"), vm.run("systemctl", "list-jobs").stdout, vm.console(),
-              vm.run("systemctl", "--no-pager", "status", "meshdns-resolver", "meshdnsd").stdout)
+              vm.run("systemctl", "--no-pager", "status", "meshdns-resolver", "meshdnsd").stdout,
+              vm.ordering_cycle())
         raise
     finally:
         names.close()
