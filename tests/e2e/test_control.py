@@ -122,7 +122,7 @@ def test_changes_over_tcp_need_the_token(workspace):
 
 def test_lines_for_the_journal_have_a_priority_and_no_time(workspace):
     """Without the journal's socket they go to the stream that systemd reads."""
-    daemon = workspace.daemon(prefix=["bash", "-c", 'JOURNAL_STREAM=$(stat -Lc %d:%i /dev/stderr) exec "$@"', "bash"])
+    daemon = workspace.daemon(prefix=["bash", "-c", 'JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$@"', "bash"])
     daemon.write_config(merge(daemon.config, MISTAKE))
     daemon.reload()
     line = daemon.wait_for_log("reload failed")
