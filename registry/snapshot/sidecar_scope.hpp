@@ -118,8 +118,8 @@ class SidecarScope final : public RefCounted {
   std::span<const std::uint16_t> ports() const { return ports_; }
   // Those for every port come first, then by port.
   std::span<const ListenerScope> listeners() const { return listeners_; }
-  // AddressUse::tag_of() of each namespace of which it may import a service, sorted; empty: it may
-  // of any, or of more than kMaxTags.
+  // AddressUse::tag_of() of each namespace that it may import services of, sorted; empty: of any
+  // namespace, or of more than kMaxTags.
   static constexpr std::size_t kMaxTags = 64;
   std::span<const std::uint32_t> namespace_tags() const { return namespace_tags_; }
   const StoredRef& source() const { return source_; }

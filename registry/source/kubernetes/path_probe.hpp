@@ -24,7 +24,7 @@ class PathProbe final : private ResponseListener {
     Milliseconds answer{15'000};
   };
   struct Answer {
-    Milliseconds silent_since;     // what is silent since then, and another connection, may be dead
+    Milliseconds silent_since;     // other connections that are silent since then may be dead
     std::uint64_t connection = 0;  // that the answer came over
   };
   // Answered without work, and not subject to the server's priority and fairness.  Any status shows
@@ -36,7 +36,7 @@ class PathProbe final : private ResponseListener {
     std::function<std::optional<Milliseconds>()> last_heard;
     // The probe was answered.
     std::function<void(const Answer& answer)> is_alive;
-    // It was not: what has brought nothing since it was sent may be dead.
+    // The probe was not answered: connections that are silent since it was sent may be dead.
     std::function<void(Milliseconds since)> is_dead;
   };
   // REQUIRES: transport and scheduler outlive the probe.
