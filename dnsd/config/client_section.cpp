@@ -77,7 +77,7 @@ Codec<ClientIdentityConfig> client_identity() {
 Codec<ClientConfig> client() {
   return section<ClientConfig>({
       field("by_source_address", &ClientConfig::by_source_address, boolean()),
-      field("unknown", &ClientConfig::unknown, enumeration<UnknownClient>()),
+      field("unknown", &ClientConfig::unknown, enumeration<registry::UnknownClient>()),
       field("workload_entry_namespaces", &ClientConfig::workload_entry_namespaces,
             list(namespace_or_all())),
       field("node_search", &ClientConfig::node_search, list(domain())),

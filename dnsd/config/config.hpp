@@ -155,12 +155,9 @@ struct ClientIdentityConfig {
   friend bool operator==(const ClientIdentityConfig&, const ClientIdentityConfig&) = default;
 };
 
-enum class UnknownClient : std::uint8_t { Public, Refuse, Default };
-std::string_view to_string(UnknownClient unknown);
-
 struct ClientConfig {
   bool by_source_address = false;
-  UnknownClient unknown = UnknownClient::Public;
+  registry::UnknownClient unknown = registry::UnknownClient::Public;
   std::vector<std::string> workload_entry_namespaces;  // "*" = all
   std::vector<std::string> node_search;                // canonical domains
   ClientIdentityConfig default_identity;               // key `default`

@@ -35,11 +35,12 @@ MESHDNS_ENUM_NAMES(IstiodTransport, {Delta, "delta"}, {StateOfTheWorld, "state_o
 MESHDNS_ENUM_NAMES(IstiodNodeType, {Sidecar, "sidecar"}, {Router, "router"}, {Waypoint, "waypoint"},
                    {Ztunnel, "ztunnel"});
 MESHDNS_ENUM_NAMES(IpFamily, {IPv4, "IPv4"}, {IPv6, "IPv6"});
-MESHDNS_ENUM_NAMES(UnknownClient, {Public, "public"}, {Refuse, "refuse"}, {Default, "default"});
 MESHDNS_ENUM_NAMES(LocallyServed, {Answer, "answer"}, {Forward, "forward"});
 MESHDNS_ENUM_NAMES(UpstreamCookieMode, {Auto, "auto"}, {Off, "off"});
 MESHDNS_ENUM_NAMES(UpstreamPolicy, {Fastest, "fastest"}, {Sequential, "sequential"},
                    {RoundRobin, "round_robin"}, {Random, "random"}, {Parallel, "parallel"});
+MESHDNS_ENUM_NAMES(registry::UnknownClient, {Public, "public"}, {Refuse, "refuse"},
+                   {Default, "default"});
 MESHDNS_ENUM_NAMES(registry::AutoAllocate, {Off, "off"}, {Hash, "hash"},
                    {Persistent, "persistent"});
 MESHDNS_ENUM_NAMES(registry::PodNames, {Disabled, "disabled"}, {Insecure, "insecure"},

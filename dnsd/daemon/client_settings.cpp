@@ -14,17 +14,7 @@ registry::ClientSettings client_settings(const Config& whole) {
   settings.by_source_address = config.by_source_address;
   settings.workload_entry_namespaces = config.workload_entry_namespaces;
   settings.node_search = config.node_search;
-  switch (config.unknown) {
-    case UnknownClient::Public:
-      settings.unknown = registry::UnknownClient::Public;
-      break;
-    case UnknownClient::Refuse:
-      settings.unknown = registry::UnknownClient::Refuse;
-      break;
-    case UnknownClient::Default:
-      settings.unknown = registry::UnknownClient::Default;
-      break;
-  }
+  settings.unknown = config.unknown;
   const auto has = [&](IpFamily family) {
     return std::ranges::find(from.ip_families, family) != from.ip_families.end();
   };

@@ -24,6 +24,9 @@ enum class PodNames : std::uint8_t { Disabled, Insecure, Verified };
 enum class SearchShortcut : std::uint8_t { Off, Known, All };
 enum class Authoritative : std::uint8_t { Auto, Yes, No };
 enum class Claims : std::uint8_t { Istio, Strict };
+// The view of a client that no object of the mesh identifies: public names, none, or that of
+// `client.default`.
+enum class UnknownClient : std::uint8_t { Public, Refuse, Default };
 // The clusters whose Services answer a client whose cluster is known (docs/kubernetes.md).
 enum class ClusterChoice : std::uint8_t { LocalFirst, Merge, LocalOnly };
 

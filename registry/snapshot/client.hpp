@@ -3,12 +3,12 @@
 // the configuration changes, never per query.  Immutable; any thread.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
+#include "registry/model/mesh_settings.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_place.hpp"
 #include "registry/snapshot/sidecar_scope.hpp"
@@ -32,8 +32,6 @@ struct ClientIdentity {
   std::string description = "client.default";  // "Pod shop/web-1"
   friend bool operator==(const ClientIdentity&, const ClientIdentity&) = default;
 };
-
-enum class UnknownClient : std::uint8_t { Public, Refuse, Default };
 
 // The part of the identity of clients that the configuration gives.
 struct ClientSettings {

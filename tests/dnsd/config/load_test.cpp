@@ -241,7 +241,7 @@ client:
     ip_families: [IPv6]
 )");
   EXPECT_TRUE(c.client.by_source_address);
-  EXPECT_EQ(c.client.unknown, UnknownClient::Refuse);
+  EXPECT_EQ(c.client.unknown, registry::UnknownClient::Refuse);
   EXPECT_THAT(c.client.workload_entry_namespaces, ElementsAre("*", "vms"));
   const ClientIdentityConfig& identity = c.client.default_identity;
   EXPECT_EQ(identity.ns, "shop");
