@@ -59,10 +59,10 @@ const registry::ServiceRecord* service_of(const View& view, std::string_view hos
 }
 
 // Adds the client to the change of that name that is equal to its own, or begins one.
-void add_change(std::vector<AnswerChange>& changes, std::size_t first, AnswerChange change,
+void add_change(std::vector<AnswerDifference>& changes, std::size_t first, AnswerDifference change,
                 const std::string& client) {
   for (std::size_t i = first; i < changes.size(); ++i) {
-    AnswerChange& known = changes[i];
+    AnswerDifference& known = changes[i];
     if (known.before != change.before || known.after != change.after ||
         known.source_before != change.source_before || known.source_after != change.source_after)
       continue;
@@ -125,7 +125,7 @@ AnswerDiff compare_answers(registry::Registry& before, registry::Registry& after
 std::string to_text(const AnswerDiff& diff) {
   std::string text;
   std::set<std::string_view> names;
-  for (const AnswerChange& change : diff.changes) {
+  for (const AnswerDifference& change : diff.changes) {
     names.insert(change.name);
     std::string line = change.name + ": " + change.before + " -> " + change.after;
     if (change.clients.size() == diff.clients.size())
@@ -151,7 +151,7 @@ std::string to_json(const AnswerDiff& diff) {
   json.StartObject();
   put(json, "names", diff.names);
   put(json, "clients", diff.clients);
-  put_list(json, "changes", diff.changes, [&](const AnswerChange& change) {
+  put_list(json, "changes", diff.changes, [&](const AnswerDifference& change) {
     json.StartObject();
     put(json, "name", change.name);
     put(json, "before", change.before);

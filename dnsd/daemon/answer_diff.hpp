@@ -11,7 +11,8 @@
 
 namespace meshdns::dnsd {
 
-struct AnswerChange {
+// A name and what the two sets answer for it.
+struct AnswerDifference {
   std::string name;    // "*.example.org" for a wildcard
   std::string before;  // "10.0.0.1, 10.0.0.2"; "not a name of the mesh"
   std::string after;
@@ -21,7 +22,7 @@ struct AnswerChange {
 };
 
 struct AnswerDiff {
-  std::vector<AnswerChange> changes;  // by name
+  std::vector<AnswerDifference> changes;  // by name
   std::size_t names = 0;              // that were compared
   std::vector<std::string> clients;   // that they were compared for, sorted
 };
