@@ -46,7 +46,7 @@ KernelSamples::KernelSamples() : top_(uv_hrtime(), reinterpret_cast<std::uintptr
 void KernelSamples::note(const meshdns_sample& sample, const registry::Snapshot& snapshot) {
   const std::string_view name(reinterpret_cast<const char*>(sample.name),
                               std::min<std::size_t>(sample.name_size, MESHDNS_MAX_NAME));
-  const Client from{address_of(sample.client), in_host_order(sample.client_port),
+  const Peer from{address_of(sample.client), in_host_order(sample.client_port),
                     address_of(sample.server), false};
   const registry::Client* const client = snapshot.client_at(from.address);
   const std::string_view ns =

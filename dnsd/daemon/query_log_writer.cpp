@@ -58,7 +58,7 @@ bool QueryLogWriter::is_sampled() {
 
 void QueryLogWriter::on_answer(const AnsweredQuery& answered) {
   if (!has_answer(config_.query_class, answered) || !is_sampled()) return;
-  const Client& client = answered.client;
+  const Peer& client = answered.client;
   log_.announce("query",
                 {{"client", SocketAddress{client.address, client.port, ""}.to_string()},
                  {"proto", client.tcp ? "tcp" : "udp"},

@@ -39,7 +39,7 @@ TimeParts parts_of(system_clock::time_point time) {
 // Points into `answered`.
 Dnstap__Message client_response(const AnsweredQuery& answered,
                                 system_clock::time_point answered_at) {
-  const Client& client = answered.client;
+  const Peer& client = answered.client;
   const auto took = std::chrono::duration_cast<system_clock::duration>(
       std::chrono::nanoseconds(answered.duration_ns));
   const TimeParts asked = parts_of(answered_at - took);

@@ -16,7 +16,8 @@ inline constexpr std::size_t kUdpBufferSize = 4096;
 // The same for a TCP query: RFC 1035, section 4.2.2.
 inline constexpr std::size_t kTcpBufferSize = 65535;
 
-struct Client {
+// The two ends of a query.
+struct Peer {
   IpAddress address;  // IPv4-mapped sources of a dual-stack socket are IPv4
   std::uint16_t port = 0;
   IpAddress local;  // the address that was asked
@@ -26,7 +27,7 @@ struct Client {
 // The destination of the answer to one query, now or seconds later.  A value; it stays safe to use
 // after its listener or connection is gone (the reply is dropped then).
 struct ReplyTo {
-  Client client;
+  Peer client;
   std::uint32_t slot = 0;        // of the worker's UDP socket or TCP connection
   std::uint32_t generation = 0;  // of that slot
   std::uint32_t scope = 0;       // UDP: IPv6 zone of a link-local client

@@ -23,7 +23,7 @@ struct TcpConnection {
   loop::Poll poll;
   FileDescriptor fd;
   int watched = 0;  // libuv events polled for
-  Client client;
+  Peer client;
   TcpBudget::Place place;
   std::uint32_t slot;
   std::uint32_t generation;

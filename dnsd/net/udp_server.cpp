@@ -316,7 +316,7 @@ bool UdpServer::accept_datagram(const Socket& socket, unsigned i, Datagram& data
   }
   const PeerName& peer = in_.names[i];
   ReplyTo& reply_to = datagram.reply_to;
-  Client& client = reply_to.client;
+  Peer& client = reply_to.client;
   if (socket.family == AF_INET) {
     client.address = v4_address(peer.v4.sin_addr);
     client.port = ntohs(peer.v4.sin_port);
@@ -341,7 +341,7 @@ bool UdpServer::accept_datagram(const Socket& socket, unsigned i, Datagram& data
   return true;
 }
 
-bool UdpServer::is_own_address(const Client& client) const {
+bool UdpServer::is_own_address(const Peer& client) const {
   for (const SocketAddress& own : own_addresses_) {
     if (own.port != client.port) continue;
     if (own.ip == client.address) return true;

@@ -98,7 +98,7 @@ class UdpServer {
   int receive_one(const Socket& socket);
   std::size_t accept_batch(const Socket& socket, unsigned received);
   bool accept_datagram(const Socket& socket, unsigned i, Datagram& datagram);
-  bool is_own_address(const Client& client) const;
+  bool is_own_address(const Peer& client) const;
   void answer_batch(Socket& socket, std::size_t accepted);
   std::size_t send(int fd, mmsghdr* messages, std::size_t count);
   static int send_some(int fd, mmsghdr* messages, std::size_t count);

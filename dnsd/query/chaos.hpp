@@ -20,7 +20,7 @@ bool may_ask_chaos(ChaosAccess access, const IpAddress& client);
 
 struct ChaosQuery {
   const wire::QueryMessage& query;
-  const Client& source;
+  const Peer& source;
   const registry::Snapshot& snapshot;
   const registry::Client& client;
   const QuerySettings& settings;

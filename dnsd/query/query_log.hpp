@@ -17,7 +17,7 @@
 namespace meshdns::dnsd {
 
 struct AnsweredQuery {
-  const Client& client;
+  const Peer& client;
   std::uint16_t id;
   std::string_view identity;  // "Pod shop/web-1"; empty: refused before it was known
   std::string_view qname;     // wire form, spelled as asked; empty: not readable

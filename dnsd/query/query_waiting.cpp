@@ -130,7 +130,7 @@ void QueryHandler::on_stop() {
 // --- counting ------------------------------------------------------------------------------------
 
 void QueryHandler::count_request(const QueryState& state) {
-  const Client& client = state.reply_to->client;
+  const Peer& client = state.reply_to->client;
   counters_
       .requests[client.tcp][client.address.is_v6()][QueryCounters::type_slot(state.query->qtype)]
       .add();

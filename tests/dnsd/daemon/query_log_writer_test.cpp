@@ -32,7 +32,7 @@ const std::string kName(
 
 // A query and its answer; tests change single fields.
 struct LoggedQuery {
-  Client client{*IpAddress::parse("10.60.1.6"), 41234, *IpAddress::parse("127.0.0.1"), false};
+  Peer client{*IpAddress::parse("10.60.1.6"), 41234, *IpAddress::parse("127.0.0.1"), false};
   std::string name = kName;
   wire::Rcode rcode = wire::Rcode::NoError;
   bool empty = false;

@@ -86,7 +86,7 @@ class EchoSink : public QuerySink {
     send(reply_to, reply);
   }
 
-  std::vector<Client> clients() const {
+  std::vector<Peer> clients() const {
     const std::scoped_lock lock(mutex_);
     return clients_;
   }
@@ -96,7 +96,7 @@ class EchoSink : public QuerySink {
     // In flight by the sender's books only once on_query has returned, as a forwarder's answer is.
     replies_.send(reply_to, {reinterpret_cast<const std::uint8_t*>(reply.data()), reply.size()});
   }
-  void note(const Client& client) {
+  void note(const Peer& client) {
     const std::scoped_lock lock(mutex_);
     if (clients_.size() < 1000) clients_.push_back(client);
   }
@@ -105,7 +105,7 @@ class EchoSink : public QuerySink {
   unsigned worker_;
   std::vector<std::pair<ReplyTo, std::string>> held_;
   mutable std::mutex mutex_;
-  std::vector<Client> clients_;  // guarded by mutex_
+  std::vector<Peer> clients_;  // guarded by mutex_
 };
 
 inline SocketAddress address_of(const std::string& text) {

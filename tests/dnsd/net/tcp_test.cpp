@@ -15,7 +15,7 @@ TEST(TcpTest, AnswersOneQuery) {
   const auto reply = client.ask(query_of(7));
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(id_of(*reply), 7u);
-  const Client seen = server.sinks[0]->clients().at(0);
+  const Peer seen = server.sinks[0]->clients().at(0);
   EXPECT_TRUE(seen.tcp);
   EXPECT_EQ(seen.local.to_string(), "127.0.0.1");
 }
@@ -24,7 +24,7 @@ TEST(TcpTest, KnowsTheAddressAskedOnWildcards) {
   Serving server({"[::]:0"});
   TcpClient client(server.address("127.0.0.2"));
   ASSERT_TRUE(client.ask(query_of(1)).has_value());
-  const Client seen = server.sinks[0]->clients().at(0);
+  const Peer seen = server.sinks[0]->clients().at(0);
   EXPECT_EQ(seen.local.to_string(), "127.0.0.2");
   EXPECT_EQ(seen.address.to_string(), "127.0.0.1");
 }

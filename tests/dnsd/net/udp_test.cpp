@@ -17,7 +17,7 @@ TEST(UdpTest, AnswersFromTheListener) {
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(id_of(*reply), 7u);
   EXPECT_EQ(from.to_string(), "127.0.0.1");
-  const Client seen = server.sinks[0]->clients().at(0);
+  const Peer seen = server.sinks[0]->clients().at(0);
   EXPECT_EQ(seen.address.to_string(), "127.0.0.1");
   EXPECT_EQ(seen.local.to_string(), "127.0.0.1");
   EXPECT_FALSE(seen.tcp);
@@ -72,7 +72,7 @@ TEST(UdpTest, AnswersFromTheAddressAskedOnWildcards) {
         IpAddress from;
         ASSERT_TRUE(client.ask(server.address(ip), query_of(1, text), &from).has_value());
         EXPECT_EQ(from.to_string(), ip) << wildcard << " " << text;
-        const Client seen = server.sinks[0]->clients().back();
+        const Peer seen = server.sinks[0]->clients().back();
         EXPECT_EQ(seen.local.to_string(), ip);
         EXPECT_TRUE(seen.address.is_v4());  // mapped or not
       }
