@@ -127,7 +127,7 @@ class HotPath {
     clients.by_source_address = true;
     clients.unknown = registry::UnknownClient::Default;
     registry_.set_clients(std::move(clients));
-    registry_.set_state(true, true, false);
+    registry_.set_sources({.authoritative = true});
     load(manifests(kNames));
     load(std::string(kClients));
     for (std::size_t i = 0; i < kNames; ++i)

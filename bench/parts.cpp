@@ -55,7 +55,7 @@ EndpointSlice slice(std::size_t i, std::size_t version) {
 
 std::unique_ptr<Registry> registry_of(std::size_t services) {
   auto registry = std::make_unique<Registry>(registry::MeshSettings());
-  registry->set_state(true, true, false);
+  registry->set_sources({.authoritative = true});
   Transaction transaction;
   const auto origin = registry->origin("services");
   for (std::size_t i = 0; i < services; ++i) {

@@ -15,9 +15,7 @@ namespace {
 // Whether the snapshots differ in what all answers depend on.
 bool may_answer_otherwise(const Snapshot& former, const Snapshot& now) {
   return former.settings != now.settings || former.serial != now.serial ||
-         former.authoritative != now.authoritative || former.synced != now.synced ||
-         former.from_state_dir != now.from_state_dir ||
-         former.endpoints_unknown != now.endpoints_unknown || former.gateways != now.gateways;
+         former.sources != now.sources || former.gateways != now.gateways;
 }
 
 }  // namespace
@@ -233,23 +231,9 @@ void Registry::set_serial(std::uint32_t serial) {
   finish(change);
 }
 
-void Registry::set_endpoints_unknown(bool unknown) {
-  if (state_->facts.endpoints_unknown == unknown) return;
-  state_->facts.endpoints_unknown = unknown;
-  Change change;
-  finish(change);
-}
-
-void Registry::set_state(bool authoritative, bool synced, bool from_state_dir,
-                         std::string awaited_source) {
-  Snapshot& facts = state_->facts;
-  if (facts.authoritative == authoritative && facts.synced == synced &&
-      facts.from_state_dir == from_state_dir && facts.awaited_source == awaited_source)
-    return;
-  facts.authoritative = authoritative;
-  facts.synced = synced;
-  facts.from_state_dir = from_state_dir;
-  facts.awaited_source = std::move(awaited_source);
+void Registry::set_sources(SourceState sources) {
+  if (state_->facts.sources == sources) return;
+  state_->facts.sources = std::move(sources);
   Change change;
   finish(change);
 }

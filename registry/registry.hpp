@@ -104,10 +104,7 @@ class Registry {
   // configuration; MeshConfig completes them (Snapshot::settings).
   CommitSummary set_settings(MeshSettings settings);
   void set_clients(ClientSettings clients);
-  // States of sources that change answers; see Snapshot.
-  void set_state(bool authoritative, bool synced, bool from_state_dir,
-                 std::string awaited_source = {});
-  void set_endpoints_unknown(bool unknown);
+  void set_sources(SourceState sources);
   // Sets the SOA serial (default 1); see Snapshot::serial.
   void set_serial(std::uint32_t serial);
 

@@ -135,7 +135,7 @@ class Search {
     clients.by_source_address = true;
     clients.unknown = registry::UnknownClient::Default;
     registry_.set_clients(std::move(clients));
-    registry_.set_state(true, true, false);
+    registry_.set_sources({.authoritative = true});
     registry::Transaction transaction;
     for (const Manifest& manifest : world())
       read_into(manifest.yaml, transaction, registry_.origin("world.yaml"), manifest.network);

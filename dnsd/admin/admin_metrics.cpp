@@ -34,7 +34,7 @@ void collect_registry(MetricCollection& to, const DaemonParts& daemon) {
   to.gauges("registry_generation", "Generation number of the snapshot in use.")
       .add(snapshot.generation);
   to.gauges("registry_from_snapshot", "1 while the saved state of an earlier run is in use.")
-      .add(snapshot.from_state_dir ? 1.0 : 0.0);
+      .add(snapshot.sources.from_state_dir ? 1.0 : 0.0);
   const StateStatus state = daemon.state();
   to.gauges("snapshot_write_timestamp_seconds",
             "Unix time of the last write of the registry to state_dir; 0 if there was none in this "

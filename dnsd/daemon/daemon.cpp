@@ -374,7 +374,7 @@ void Daemon::follow_state_dir() {
 // --- while it runs -------------------------------------------------------------------------------
 
 void Daemon::update_state() {
-  const bool was_restored = mesh_.registry.current()->from_state_dir;
+  const bool was_restored = mesh_.registry.current()->sources.from_state_dir;
   if (mesh_.update(config_, sources_)) resolution_.recheck_all();
   if (was_restored && !mesh_.feed.is_restored())
     log_.info("all sources have been read; dropped resources that were only in the saved state");

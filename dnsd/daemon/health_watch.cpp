@@ -24,7 +24,7 @@ Readiness HealthWatch::readiness() const {
   auto& degraded = readiness.degraded;
   if (watched_.phase != Phase::Serving) readiness.not_ready.emplace_back("stopping");
   add_sources(readiness);
-  if (watched_.mesh.registry.current()->from_state_dir)
+  if (watched_.mesh.registry.current()->sources.from_state_dir)
     degraded.emplace_back("snapshot: serving the state of state_dir");
   const KeptState& kept = watched_.kept;
   if (!kept.trouble().empty()) degraded.push_back(kept.trouble());

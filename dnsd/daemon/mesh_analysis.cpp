@@ -27,7 +27,7 @@ void MeshAnalysis::close() {
 bool MeshAnalysis::is_time(Time now) {
   const registry::Snapshot& snapshot = *registry_.current();
   const bool stands_still = std::exchange(seen_, snapshot.generation) == snapshot.generation;
-  if (snapshot.generation == analysed_ || !snapshot.synced) return false;
+  if (snapshot.generation == analysed_ || !snapshot.sources.synced) return false;
   changed_since_ = std::min(changed_since_, now);
   if (!stands_still && now - changed_since_ < kLongestDelay) return false;
   return now >= not_before_;

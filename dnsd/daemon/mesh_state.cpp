@@ -27,9 +27,11 @@ MeshState::MeshState(const Config& config, Log& log)
 
 bool MeshState::update(const Config& config, const RunningSources& sources) {
   const std::uint64_t before = registry.current()->generation;
-  registry.set_state(is_authority(config), sources.awaited().empty(), feed.is_restored(),
-                     sources.awaited());
-  registry.set_endpoints_unknown(feed.lacks_endpoints());
+  registry.set_sources({.authoritative = is_authority(config),
+                        .synced = sources.awaited().empty(),
+                        .from_state_dir = feed.is_restored(),
+                        .endpoints_unknown = feed.lacks_endpoints(),
+                        .awaited_source = sources.awaited()});
   return registry.current()->generation != before;
 }
 

@@ -77,7 +77,7 @@ State state_of(const View& view, const Decision& decision) {
     case Verdict::Wait:
       return State::Pending;
     case Verdict::NotReady:
-      return view.snapshot().synced ? State::Failed : State::Pending;
+      return view.snapshot().sources.synced ? State::Failed : State::Pending;
     case Verdict::Unresolvable:
       return State::Failed;
     default:

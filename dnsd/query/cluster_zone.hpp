@@ -26,7 +26,7 @@ inline bool is_in_own_cluster_set(const registry::View& view, std::string_view n
 // Of the cluster domain and the cluster set's zone, the one that has the name and for which meshdns
 // is authoritative; empty = none.
 inline std::string_view authoritative_zone_of(const registry::View& view, std::string_view name) {
-  if (view.snapshot().authoritative && is_in_cluster_domain(view, name))
+  if (view.snapshot().sources.authoritative && is_in_cluster_domain(view, name))
     return view.settings().cluster_domain;
   return is_in_own_cluster_set(view, name) ? registry::kClusterSetDomain : std::string_view();
 }

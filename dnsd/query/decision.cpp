@@ -43,7 +43,7 @@ bool is_fallthrough(const View& view, std::string_view name) {
 // A Service that exists only with a ready endpoint, and the names below it, when its endpoints may
 // not be read.
 bool is_unknown(const View& view, const Match& match) {
-  return view.snapshot().endpoints_unknown && match &&
+  return view.snapshot().sources.endpoints_unknown && match &&
          match.service->answer == AnswerKind::NoReadyEndpoints;
 }
 
@@ -57,7 +57,7 @@ Decision deny(const View& view, const Asked& asked, Decision decision) {
   }
   const bool ours =
       is_in_own_cluster_set(view, asked.name) ||
-      (is_in_cluster_domain(view, asked.name) ? view.snapshot().authoritative
+      (is_in_cluster_domain(view, asked.name) ? view.snapshot().sources.authoritative
                                               : !reverse_zone_of(view, asked.name).empty());
   decision.verdict =
       ours && !is_fallthrough(view, asked.name) ? Verdict::NxDomain : Verdict::Forward;
@@ -349,7 +349,7 @@ bool may_be_expansion(const View& view, const Asked& asked, std::string_view dom
   // "db.shop.svc" and "db.shop.svc.cluster.local" with a domain behind.
   if (rest.ends_with(".svc") || !zone_of(view, rest).empty()) return true;
   if (is_service_name(view, asked.name) || !has_several_labels(rest)) return false;
-  return is_first_domain(view, domain) || !view.snapshot().authoritative;
+  return is_first_domain(view, domain) || !view.snapshot().sources.authoritative;
 }
 
 bool is_same(const Match& a, const Match& b) { return a.entry == b.entry && a.below == b.below; }
@@ -446,7 +446,7 @@ std::optional<Decision> decide_not_ready(const View& view, const Asked& asked) {
 
 Decision decide_by_registry(const View& view, const Asked& asked) {
   if (is_special_name(asked.name)) return decide_special(asked);
-  if (!view.snapshot().synced) [[unlikely]] {
+  if (!view.snapshot().sources.synced) [[unlikely]] {
     const std::string_view zone = is_in_cluster_domain(view, asked.name)
                                       ? std::string_view(view.settings().cluster_domain)
                                       : authoritative_zone_of(view, asked.name);

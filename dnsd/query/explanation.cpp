@@ -178,7 +178,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
   AliasChain chain;
   const Decision decision = resolve_locally(view, asked, chain);
   if (first) {
-    if (!request.snapshot.synced) {
+    if (!request.snapshot.sources.synced) {
       explanation.facts.push_back({std::string(kNotSynced)});
       if (const std::string source = awaited_source(request.snapshot); !source.empty())
         explanation.facts.push_back({source, true});

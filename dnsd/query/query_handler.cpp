@@ -296,7 +296,7 @@ std::size_t QueryHandler::write_decision(QueryState& state, const View& view,
   writer.set_authoritative(state.authoritative && !failure);
   AnswerContext context = context_of(state, view, writer);
   write_resolution(decision, state.chain, context);
-  if (view.snapshot().from_state_dir && state.source == AnswerSource::Registry) [[unlikely]]
+  if (view.snapshot().sources.from_state_dir && state.source == AnswerSource::Registry) [[unlikely]]
     writer.set_extended_error(wire::Ede::StaleAnswer, kFromEarlierRun);
   if (state.walk.stopped_by) [[unlikely]]
     writer.set_extended_error(*state.walk.stopped_by, kWalkStopped);

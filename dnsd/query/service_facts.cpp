@@ -255,9 +255,10 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
       audience == Audience::Operator
           ? fmt::format("generation {}, {} hosts, ", snapshot.generation, snapshot.hosts.size())
           : "";
-  facts.push_back(fmt::format("registry: {}serial {}{}", counts, snapshot.serial,
-                              snapshot.from_state_dir ? ", from the state of an earlier run" : ""));
-  if (!snapshot.synced) facts.emplace_back(kNotSynced);
+  facts.push_back(
+      fmt::format("registry: {}serial {}{}", counts, snapshot.serial,
+                  snapshot.sources.from_state_dir ? ", from the state of an earlier run" : ""));
+  if (!snapshot.sources.synced) facts.emplace_back(kNotSynced);
   if (std::string source = awaited_source(snapshot);
       audience == Audience::Operator && !source.empty())
     facts.push_back(std::move(source));
@@ -265,8 +266,9 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
 }
 
 std::string awaited_source(const registry::Snapshot& snapshot) {
-  return snapshot.awaited_source.empty() ? std::string()
-                                         : "registry: waits for " + snapshot.awaited_source;
+  return snapshot.sources.awaited_source.empty()
+             ? std::string()
+             : "registry: waits for " + snapshot.sources.awaited_source;
 }
 
 }  // namespace meshdns::dnsd

@@ -59,22 +59,28 @@ struct OriginNames final : RefCounted {
   std::vector<std::shared_ptr<const Block>> blocks;
 };
 
+// The states of sources that change answers.
+struct SourceState {
+  // Whether missing names of the cluster domain are denied (`authoritative`).
+  bool authoritative = false;
+  // false: a required source has not delivered yet; cluster names get SERVFAIL with EDE 14.
+  bool synced = true;
+  // The state is the one from `state_dir`, not yet confirmed by its sources.
+  bool from_state_dir = false;
+  // A source has no permission to read endpoints: a headless Service without any may have some.
+  bool endpoints_unknown = false;
+  // The name of the first source that has not delivered; empty: none, or it is not known.
+  std::string awaited_source = {};
+  friend bool operator==(const SourceState&, const SourceState&) = default;
+};
+
 struct Snapshot {
   std::uint64_t generation = 0;
   // SOA serial: Unix seconds of the start.  It does not follow changes, because it would show
   // each client changes of hidden objects.  Serials are not compared, because there are no zone
   // transfers.
   std::uint32_t serial = 1;
-  // Whether missing names of the cluster domain are denied (`authoritative`).
-  bool authoritative = false;
-  // false: a required source has not delivered yet; cluster names get SERVFAIL with EDE 14.
-  bool synced = true;
-  // The name of the first such source; empty: none, or it is not known.
-  std::string awaited_source;
-  // The state is the one from `state_dir`, not yet confirmed by its sources.
-  bool from_state_dir = false;
-  // A source has no permission to read endpoints: a headless Service without any may have some.
-  bool endpoints_unknown = false;
+  SourceState sources;
 
   std::shared_ptr<const MeshSettings> settings;
   HashTrie<HostEntry> hosts;

@@ -132,7 +132,7 @@ class Server {
  public:
   explicit Server(std::string_view hidden) {
     registry_.registry().set_clients({{}, true, registry::UnknownClient::Public});
-    registry_.registry().set_state(true, true, false);
+    registry_.registry().set_sources({.authoritative = true});
     auto resources = read(kShown);
     for (auto& resource : read(hidden)) resources.push_back(std::move(resource));
     registry_.add(resources);

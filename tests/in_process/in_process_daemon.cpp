@@ -60,7 +60,7 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
     publisher_.publish(std::move(snapshot));
   });
   registry_.set_clients(client_settings(config_));
-  registry_.set_state(is_authority(config_), true, false);
+  registry_.set_sources({.authoritative = is_authority(config_)});
   local_names_.read(config_);
   QuerySettings settings = QuerySettings::from(config_);
   settings.local = local_names_.names();

@@ -217,7 +217,7 @@ TEST(RegistryNamesTest, FollowingTheChangesEqualsAskingAboutAllNames) {
   for (const bool is_authoritative : {false, true})
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
       registry::Registry registry({});
-      registry.set_state(is_authoritative, true, false);
+      registry.set_sources({.authoritative = is_authoritative});
       Follower follower(registry);
       RandomMesh mesh(registry, seed);
       for (int step = 0; step < 100; ++step) {
@@ -232,7 +232,6 @@ TEST(RegistryNamesTest, FollowingTheChangesEqualsAskingAboutAllNames) {
 
 TEST(RegistryNamesTest, TheClientOfLookupsIsAsNewAsTheLastFind) {
   registry::Registry registry({});
-  registry.set_state(false, true, false);
   const registry::OriginId origin = registry.origin("test.yaml");
   RegistryNames names(registry);
   const auto has_scope = [&](Millis now) {

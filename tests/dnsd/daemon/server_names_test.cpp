@@ -28,7 +28,6 @@ class ServerNamesTest : public testing::Test {
     upstream_ = std::make_unique<FakeUpstream>(&loop_);
     system_.servers = {upstream_->server()};
     system_.timeout = std::chrono::milliseconds(500);
-    registry_.set_state(false, true, false);
   }
   ~ServerNamesTest() override {
     names_.reset();

@@ -332,7 +332,9 @@ TEST_F(KernelAnswerTest, NeverGivesAnotherAnswerThanTheHandler) {
       else
         load(world.object());
       if (world.one_in(200))
-        registry_.registry().set_state(world.one_in(2), !world.one_in(4), world.one_in(2));
+        registry_.registry().set_sources({.authoritative = world.one_in(2),
+                                          .synced = !world.one_in(4),
+                                          .from_state_dir = world.one_in(2)});
       end_change();
     }
     const std::string from = world.pick(kKernelClients);

@@ -96,7 +96,7 @@ TEST_F(KubernetesTest, BeforeTheFirstSyncMissingNamesMayOnlyBeLate) {
   registry::MeshSettings settings;
   settings.reverse_zones = {"96.10.in-addr.arpa"};
   configure(settings);
-  registry_.registry().set_state(true, false, false);
+  registry_.registry().set_sources({.authoritative = true, .synced = false});
   expect_all("not aa, SERVFAIL, EDE 14",
              {"web.shop.svc.cluster.local. A", "missing.shop.svc.cluster.local. A",
               "shop.svc.cluster.local. A", "1.0.96.10.in-addr.arpa. PTR"});
@@ -120,7 +120,7 @@ TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
       "spec: { clusterIP: None, ports: [{ port: 80 }] }\n");
   expect({{"bare.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
           {"bare-0.bare.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."}});
-  registry_.registry().set_endpoints_unknown(true);
+  registry_.registry().set_sources({.authoritative = true, .endpoints_unknown = true});
   expect_all("not aa, SERVFAIL, EDE 14",
              {"bare.shop.svc.cluster.local. A", "bare-0.bare.shop.svc.cluster.local. A"});
   expect({{"missing.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
@@ -132,7 +132,7 @@ TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
   configure(settings);
   expect_all("not aa, SERVFAIL, EDE 14",
              {"web.shop.svc.cluster.local. A", "_http._tcp.web.shop.svc.cluster.local. SRV"});
-  registry_.registry().set_endpoints_unknown(false);
+  registry_.registry().set_sources({.authoritative = true});
   expect_all("NXDOMAIN cluster.local.",
              {"web.shop.svc.cluster.local. A", "_http._tcp.web.shop.svc.cluster.local. SRV"});
 }
@@ -190,7 +190,7 @@ TEST_F(KubernetesTest, ServicesOfTwoClustersHaveNeitherNamesNorNetworksOfCluster
 }
 
 TEST_F(KubernetesTest, StateOfAnEarlierRunSaysSo) {
-  registry_.registry().set_state(true, true, true);
+  registry_.registry().set_sources({.authoritative = true, .from_state_dir = true});
   EXPECT_EQ(ask("web.shop.svc.cluster.local. A"),
             "web.shop.svc.cluster.local. 5 A 10.96.0.1, EDE 3");
 }

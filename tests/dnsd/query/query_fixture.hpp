@@ -52,7 +52,7 @@ spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
   void configure(registry::MeshSettings settings) {
     registry_.registry().set_settings(std::move(settings));
   }
-  void be_authority() { registry_.registry().set_state(true, true, false); }
+  void be_authority() { registry_.registry().set_sources({.authoritative = true}); }
 
   // The reply's octets, or what stands for them.
   std::string ask_raw(std::string_view question, const AskOptions& options = {}) {

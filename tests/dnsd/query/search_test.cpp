@@ -63,7 +63,7 @@ TEST_F(SearchTest, WalkAsksAtMostEightQuestions) {
   std::vector<std::string> domains;
   for (int i = 0; i < 20; ++i) domains.push_back("d" + std::to_string(i) + ".example");
   domains.insert(domains.begin(), "shop.svc.cluster.local");
-  registry_.registry().set_state(false, true, false);
+  registry_.registry().set_sources({});
   walk(domains);
   EXPECT_EQ(ask_through("x.eu.shop.svc.cluster.local. A"), "not aa, NXDOMAIN, @ . SOA");
   EXPECT_EQ(upstream_.asked.size(), 8U);
