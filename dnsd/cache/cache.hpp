@@ -63,7 +63,7 @@ class Cache {
     // A hot entry near its end: ask Forwarder::refresh for it, after the reply.  Said once.
     bool refresh_due = false;
     // Set, and nothing written, when the answer goes through an alias: the caller checks that the
-    // chain does not reach the registry (forwarded_answer.hpp), then calls write_reply() itself.
+    // chain does not reach the registry (QueryHandler::use_alias), then calls write_reply() itself.
     MessageRef message;
   };
   // Answers `query` in `frame` if that can be done without asking anybody: from a fresh entry, or

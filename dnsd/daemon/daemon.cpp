@@ -120,6 +120,7 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
                     .admin = admin_,
                     .metrics = metrics_,
                     .log = log}) {
+  mesh_.registry.set_interrupt(is_end_asked);
   upstream_.use(server_names_);
   if (config_.server.watch_config) reloader_.remember_text();
 }

@@ -7,7 +7,6 @@
 
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/client_settings.hpp"
-#include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/state_file.hpp"
 
 namespace meshdns::dnsd {
@@ -22,7 +21,6 @@ MeshState::MeshState(const Config& config, Log& log)
   registry.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
   registry.set_clients(client_settings(config));
-  registry.set_interrupt(is_end_asked);
 }
 
 bool MeshState::update(const Config& config, const RunningSources& sources) {

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "dnsd/query/dns64.hpp"
-#include "dnsd/query/known_names.hpp"
 #include "registry/base/host_name.hpp"
 #include "wire/name_text.hpp"
 #include "wire/octets.hpp"
@@ -20,42 +19,6 @@ namespace {
 using wire::MessageWriter;
 using wire::Section;
 using wire::Type;
-
-// A link of a message's chain, and what follows from it.
-struct Exit {
-  Continuation how = Continuation::None;
-  std::size_t record = 0;  // that of the alias
-  std::string target;
-};
-
-Exit find_exit(const registry::View& view, Asked asked, const Upstreams& upstreams,
-               const CachedMessage& message) {
-  asked.is_target = true;
-  asked.has_odd_labels = false;
-  const bool is_denied = message.rcode() == wire::Rcode::NxDomain;
-  Exit exit;
-  std::string host;
-  std::size_t seen = 0;
-  message.for_each_alias([&](const CachedMessage::Alias& alias) {
-    const bool is_last = ++seen == message.alias_count();
-    if (!wire::host_from_wire(alias.target, host)) return true;
-    asked.name = host;
-    // A name error is one of the chain's last name.
-    if (decide(view, asked).verdict != Verdict::Forward ||
-        (is_last && is_denied && is_known_name(view, asked)))
-      exit.how = Continuation::Into;
-    else if (upstreams.has_other_servers(message.name(), alias.target,
-                                         is_last && message.kind() == MessageKind::Negative) ||
-             (is_last && message.leads_on()))
-      exit.how = Continuation::On;
-    else
-      return true;
-    exit.record = alias.record;
-    exit.target = host;
-    return false;
-  });
-  return exit;
-}
 
 // Returns the place in the reply of each octet of the name at `owner`.
 CachedMessage::NamePlaces places_of(std::span<const std::uint8_t> reply, std::size_t owner) {
@@ -247,18 +210,6 @@ void write_one_by_one(const ForwardedPart& part, MessageWriter& writer,
 }
 
 }  // namespace
-
-Continuation continue_chain(const registry::View& view, const Asked& asked,
-                            const Upstreams& upstreams, const CachedMessage& message,
-                            Freshness freshness, AliasChain& chain) {
-  const Exit exit = find_exit(view, asked, upstreams, message);
-  if (exit.how == Continuation::None) return Continuation::None;
-  // The alias's signatures belong to it.
-  std::size_t records = exit.record + 1;
-  while (records < message.answer_count() && message.record_type(records) == Type::Rrsig) ++records;
-  const RepliedAliases aliases{MessageRef(&message), records, freshness};
-  return chain.add(aliases, exit.target) ? exit.how : Continuation::Loop;
-}
 
 bool write_aliases(const RepliedAliases& aliases, Millis now, MessageWriter& writer,
                    MessageWriter::NameRef& owner) {

@@ -28,6 +28,67 @@ constexpr std::size_t kMaxRepliedAliases = 512;
 constexpr std::string_view kKnownName =
     "an upstream's NXDOMAIN or alias does not hold for a name that is known here";
 
+// The way on from an upstream's chain of aliases.
+enum class Continuation : std::uint8_t {
+  None,  // the message is the whole answer
+  Into,  // a name that is ours to answer
+  On,    // a name that is to be asked for: of other servers, or since the message ends there
+  Loop,  // the chain has no end, or goes through a name that is none
+};
+
+// A link of a message's chain, and what follows from it.
+struct Exit {
+  Continuation how = Continuation::None;
+  std::size_t record = 0;  // that of the alias
+  std::string target;
+};
+
+Exit find_exit(const registry::View& view, Asked asked, const Upstreams& upstreams,
+               const CachedMessage& message) {
+  asked.is_target = true;
+  asked.has_odd_labels = false;
+  const bool is_denied = message.rcode() == wire::Rcode::NxDomain;
+  Exit exit;
+  std::string host;
+  std::size_t seen = 0;
+  message.for_each_alias([&](const CachedMessage::Alias& alias) {
+    const bool is_last = ++seen == message.alias_count();
+    if (!wire::host_from_wire(alias.target, host)) return true;
+    asked.name = host;
+    // A name error is one of the chain's last name.
+    if (decide(view, asked).verdict != Verdict::Forward ||
+        (is_last && is_denied && is_known_name(view, asked)))
+      exit.how = Continuation::Into;
+    else if (upstreams.has_other_servers(message.name(), alias.target,
+                                         is_last && message.kind() == MessageKind::Negative) ||
+             (is_last && message.leads_on()))
+      exit.how = Continuation::On;
+    else
+      return true;
+    exit.record = alias.record;
+    exit.target = host;
+    return false;
+  });
+  return exit;
+}
+
+// RFC 1034, section 4.3.2, step 3a: the query goes on with the name that an alias leads to.  This
+// holds for the first one that the registry answers for this client, or that a zone of
+// upstream.zones or of a link has other servers for; and for the last one, where the message has an
+// alias alone, or denies a name that other servers know.  Then the message's aliases up to there
+// are added to `chain`.
+Continuation continue_chain(const registry::View& view, const Asked& asked,
+                            const Upstreams& upstreams, const CachedMessage& message,
+                            Freshness freshness, AliasChain& chain) {
+  const Exit exit = find_exit(view, asked, upstreams, message);
+  if (exit.how == Continuation::None) return Continuation::None;
+  // The alias's signatures belong to it.
+  std::size_t records = exit.record + 1;
+  while (records < message.answer_count() && message.record_type(records) == Type::Rrsig) ++records;
+  const RepliedAliases aliases{MessageRef(&message), records, freshness};
+  return chain.add(aliases, exit.target) ? exit.how : Continuation::Loop;
+}
+
 }  // namespace
 
 QueryHandler::Written QueryHandler::forward(QueryState& state, const View& view, Buffer buffer) {
