@@ -5,8 +5,8 @@
 #include <span>
 
 #include "dnsd/cli/arguments.hpp"
-#include "dnsd/control/control_commands.hpp"
-#include "dnsd/daemon/commands.hpp"
+#include "dnsd/cli/commands.hpp"
+#include "dnsd/cli/control_commands.hpp"
 #include "dnsd/daemon/signals.hpp"
 
 namespace {

@@ -25,7 +25,7 @@
 #include "registry/snapshot/snapshot.hpp"
 #include "registry/tables/endpoint_name_table.hpp"
 #include "registry/tables/status_address_table.hpp"
-#include "registry/vip/vip_allocator.hpp"
+#include "registry/tables/vip_allocator.hpp"
 
 namespace meshdns::registry {
 

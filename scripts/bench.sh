@@ -22,9 +22,9 @@ command_bench() {
   fi
   if [ "${1:-}" = --changes ]; then
     shift
-    exec "$root/bench/changes/run" "$@"
+    exec "$root/tests/bench/changes/run" "$@"
   fi
-  exec "$root/bench/run" "$@"
+  exec "$root/tests/bench/run" "$@"
 }
 
 # The targets are the programs build/fuzz/NAME_fuzz; the seeds are tests/fuzz/corpus/NAME/.

@@ -10,7 +10,7 @@ sources() {
       [ ! -f "$file" ] || echo "$file"
     done
   else
-    find dnsd kernel loop resolver registry tests bench -name '*.[ch]pp'
+    find dnsd resolver registry tests -name '*.[ch]pp'
   fi
 }
 

@@ -284,7 +284,7 @@ asan_files() { "$python" "$root/tests/lint/asan_files" "$1" "$(lint_base)"; }
 
 # A report, not a verdict: another compiler or library moves the instruction counts, too.
 instruction_budgets() {
-  "$root/dev" bench --check || say "instruction counts differ from bench/budgets.json: see above"
+  "$root/dev" bench --check || say "instruction counts differ from tests/bench/budgets.json: see above"
 }
 
 # The tests of one preset as the gate runs them, but all of them.

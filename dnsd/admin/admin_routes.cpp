@@ -16,13 +16,13 @@
 #include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/admin/status_page.hpp"
 #include "dnsd/admin/top_page.hpp"
-#include "dnsd/config/in_quotes.hpp"
+#include "dnsd/answer/explanation.hpp"
+#include "dnsd/answer/traffic_explanation.hpp"
 #include "dnsd/config/load.hpp"
-#include "dnsd/query/explanation.hpp"
-#include "dnsd/query/traffic_explanation.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
-#include "wire/name_text.hpp"
+#include "resolver/wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "dnsd/admin/daemon_parts.hpp"
-#include "dnsd/query/explanation.hpp"
+#include "dnsd/answer/explanation.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {

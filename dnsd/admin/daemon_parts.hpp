@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/admin/answer_history.hpp"
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
@@ -19,15 +18,16 @@
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/admin/upstream_history.hpp"
+#include "dnsd/answer/answer_history.hpp"
+#include "dnsd/answer/forwarding_facts.hpp"
+#include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/failing_names.hpp"
-#include "dnsd/query/forwarding_facts.hpp"
-#include "dnsd/query/query_settings.hpp"
 #include "dnsd/query/top_report.hpp"
 #include "registry/registry.hpp"
-#include "resolver/name_resolver.hpp"
+#include "resolver/names/name_resolver.hpp"
 
 namespace meshdns::dnsd {
 

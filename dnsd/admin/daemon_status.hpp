@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/forward/forwarder.hpp"
 #include "dnsd/net/worker.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "registry/analysis/analysis.hpp"
 #include "registry/source/source.hpp"
+#include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
 

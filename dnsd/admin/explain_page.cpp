@@ -6,11 +6,11 @@
 
 #include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/json.hpp"
-#include "dnsd/config/in_quotes.hpp"
-#include "dnsd/config/socket_address.hpp"
-#include "dnsd/query/traffic_explanation.hpp"
+#include "dnsd/answer/traffic_explanation.hpp"
+#include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
-#include "registry/view/traffic_match.hpp"
+#include "registry/base/socket_address.hpp"
+#include "registry/traffic/traffic_match.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {

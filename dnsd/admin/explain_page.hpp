@@ -6,7 +6,7 @@
 
 #include "dnsd/admin/daemon_parts.hpp"
 #include "dnsd/admin/http_message.hpp"
-#include "dnsd/query/explanation.hpp"
+#include "dnsd/answer/explanation.hpp"
 
 namespace meshdns::dnsd {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "dnsd/admin/http_server_impl.hpp"
-#include "loop/check_loop.hpp"
+#include "registry/base/check_loop.hpp"
 #include "registry/base/limit_key.hpp"
 
 namespace meshdns::dnsd {

@@ -16,10 +16,10 @@
 #include "dnsd/admin/http_stream.hpp"
 #include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/admin/password_gate.hpp"
-#include "loop/mailbox.hpp"
-#include "loop/poll.hpp"
-#include "loop/timer.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/mailbox.hpp"
+#include "registry/base/poll.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

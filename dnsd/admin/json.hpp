@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "dnsd/admin/http_message.hpp"
-#include "dnsd/query/json_members.hpp"
+#include "dnsd/answer/json_members.hpp"
 
 namespace meshdns::dnsd {
 

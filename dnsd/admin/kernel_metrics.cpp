@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "dnsd/admin/metric_groups.hpp"
-#include "kernel/answer_maps.h"
+#include "dnsd/kernel/program/answer_maps.h"
 
 namespace meshdns::dnsd {
 

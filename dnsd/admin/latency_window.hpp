@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/forward/upstream_state.hpp"
+#include "resolver/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
 

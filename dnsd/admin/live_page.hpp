@@ -14,7 +14,7 @@
 
 #include "dnsd/admin/http_message.hpp"
 #include "dnsd/admin/http_stream.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -8,8 +8,8 @@
 
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/metric_collection.hpp"
-#include "dnsd/cache/cache.hpp"
-#include "dnsd/forward/upstream_state.hpp"
+#include "resolver/cache/cache.hpp"
+#include "resolver/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string>
 
-#include "dnsd/config/in_quotes.hpp"
+#include "registry/base/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 

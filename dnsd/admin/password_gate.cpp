@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "loop/check_loop.hpp"
+#include "registry/base/check_loop.hpp"
 
 namespace meshdns::dnsd {
 

@@ -14,7 +14,7 @@
 #include "dnsd/admin/http_message.hpp"
 #include "dnsd/admin/http_stream.hpp"
 #include "dnsd/admin/service_feed.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
 #include "registry/registry.hpp"
 
 namespace meshdns::dnsd {

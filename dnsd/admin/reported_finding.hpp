@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/query/json_members.hpp"
+#include "dnsd/answer/json_members.hpp"
 #include "registry/analysis/mesh_finding.hpp"
 #include "registry/base/finding.hpp"
 

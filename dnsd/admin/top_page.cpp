@@ -7,7 +7,7 @@
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/number_argument.hpp"
-#include "dnsd/config/in_quotes.hpp"
+#include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {

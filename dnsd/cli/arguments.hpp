@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "dnsd/config/load.hpp"
-#include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <variant>
 
-#include "dnsd/config/socket_address.hpp"
 #include "registry/base/result.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

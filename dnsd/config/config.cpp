@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "dnsd/config/enum_names.hpp"
-#include "dnsd/config/in_quotes.hpp"
 #include "dnsd/config/values.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -17,9 +17,9 @@
 
 #include "dnsd/config/admin_address.hpp"
 #include "dnsd/config/dnstap_target.hpp"
-#include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
+#include "registry/base/socket_address.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resources.hpp"
 
@@ -236,8 +236,8 @@ Result<UpstreamServer> parse_upstream_server(std::string_view text);
 enum class UpstreamPolicy : std::uint8_t { Fastest, Sequential, RoundRobin, Random, Parallel };
 std::string_view to_string(UpstreamPolicy policy);
 
-// Reverse names of private addresses and their like (dnsd/query/locally_served.hpp): answered here,
-// or forwarded.
+// Reverse names of private addresses and their like (dnsd/answer/locally_served.hpp): answered
+// here, or forwarded.
 enum class LocallyServed : std::uint8_t { Answer, Forward };
 
 // Whether queries have a DNS cookie; Auto: to all servers that take it.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dnsd/config/in_quotes.hpp"
+#include "registry/base/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "dnsd/config/in_quotes.hpp"
 #include "dnsd/config/text_file.hpp"
 #include "dnsd/config/values.hpp"
 #include "dnsd/config/words.hpp"
+#include "registry/base/in_quotes.hpp"
 
 namespace meshdns::dnsd {
 namespace {

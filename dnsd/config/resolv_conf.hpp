@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/socket_address.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

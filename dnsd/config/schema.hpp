@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "dnsd/config/enum_names.hpp"
-#include "dnsd/config/in_quotes.hpp"
 #include "registry/base/finding_list.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/in_quotes.hpp"
 #include "registry/base/result.hpp"
 #include "registry/manifest/document.hpp"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/config/in_quotes.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/in_quotes.hpp"
 #include "registry/base/reverse_name.hpp"
 
 namespace meshdns::dnsd {

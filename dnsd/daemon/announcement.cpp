@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dnsd/daemon/first_steps.hpp"
-#include "dnsd/daemon/joined.hpp"
+#include "dnsd/mesh/joined.hpp"
 
 namespace meshdns::dnsd {
 

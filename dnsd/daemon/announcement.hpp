@@ -7,12 +7,12 @@
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/health_watch.hpp"
-#include "dnsd/daemon/mesh_state.hpp"
-#include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/running_sources.hpp"
 
 namespace meshdns::dnsd {
 

@@ -14,7 +14,7 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/log/log.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

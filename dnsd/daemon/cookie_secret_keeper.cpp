@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 
-#include "dnsd/forward/random_pool.hpp"
+#include "resolver/forward/random_pool.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -10,12 +10,12 @@
 
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/config/values.hpp"
-#include "dnsd/daemon/client_settings.hpp"
 #include "dnsd/daemon/core_dumps.hpp"
-#include "dnsd/daemon/state_file.hpp"
 #include "dnsd/daemon/tcp_limits.hpp"
-#include "dnsd/daemon/upstream_servers.hpp"
-#include "loop/check_loop.hpp"
+#include "dnsd/mesh/client_settings.hpp"
+#include "dnsd/mesh/state_file.hpp"
+#include "dnsd/mesh/upstream_servers.hpp"
+#include "registry/base/check_loop.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -12,9 +12,9 @@
 #include <tuple>
 
 #include "dnsd/log/log.hpp"
-#include "loop/handle.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/result.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/config/socket_address.hpp"
+#include "registry/base/socket_address.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::dnsd {

@@ -2,8 +2,8 @@
 // Writes what the forwarder has to say into the log.
 #pragma once
 
-#include "dnsd/forward/forward_listener.hpp"
 #include "dnsd/log/log.hpp"
+#include "resolver/forward/forward_listener.hpp"
 
 namespace meshdns::dnsd {
 

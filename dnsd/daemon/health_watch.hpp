@@ -11,17 +11,17 @@
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
-#include "dnsd/daemon/kept_state.hpp"
 #include "dnsd/daemon/kernel_answers.hpp"
-#include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/phase.hpp"
 #include "dnsd/daemon/reach_watch.hpp"
 #include "dnsd/daemon/refused_pods.hpp"
-#include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/upgrade.hpp"
 #include "dnsd/daemon/upstream_follower.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
+#include "dnsd/mesh/kept_state.hpp"
+#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/running_sources.hpp"
 
 namespace meshdns::dnsd {
 

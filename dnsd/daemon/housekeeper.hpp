@@ -10,14 +10,14 @@
 #include "dnsd/admin/latency_window.hpp"
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/admin/upstream_history.hpp"
-#include "dnsd/daemon/kept_state.hpp"
-#include "dnsd/daemon/mesh_state.hpp"
 #include "dnsd/daemon/overload_watch.hpp"
 #include "dnsd/daemon/query_logging.hpp"
-#include "dnsd/daemon/running_sources.hpp"
 #include "dnsd/daemon/start_memory.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/kept_state.hpp"
+#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/running_sources.hpp"
 
 namespace meshdns::dnsd {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "dnsd/daemon/joined.hpp"
+#include "dnsd/mesh/joined.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -21,7 +21,7 @@
 #include "dnsd/kernel/kernel_maps.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/query_counters.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
 #include "registry/registry.hpp"
 
 namespace meshdns::dnsd {

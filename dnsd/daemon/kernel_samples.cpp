@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "registry/base/host_name.hpp"
-#include "wire/octets.hpp"
-#include "wire/types.hpp"
+#include "resolver/wire/octets.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -47,7 +47,7 @@ void KernelSamples::note(const meshdns_sample& sample, const registry::Snapshot&
   const std::string_view name(reinterpret_cast<const char*>(sample.name),
                               std::min<std::size_t>(sample.name_size, MESHDNS_MAX_NAME));
   const Peer from{address_of(sample.client), in_host_order(sample.client_port),
-                    address_of(sample.server), false};
+                  address_of(sample.server), false};
   const registry::Client* const client = snapshot.client_at(from.address);
   const std::string_view ns =
       client != nullptr && client->ns ? client->ns->text() : std::string_view();

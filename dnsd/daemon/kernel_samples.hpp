@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "dnsd/kernel/program/answer_maps.h"
 #include "dnsd/query/query_log.hpp"
 #include "dnsd/query/top_queries.hpp"
-#include "kernel/answer_maps.h"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::dnsd {

@@ -5,11 +5,11 @@
 #include <functional>
 #include <memory>
 
+#include "dnsd/answer/local_names.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/hosts_file.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/query/local_names.hpp"
 
 namespace meshdns::dnsd {
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/cache/cache.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
+#include "resolver/cache/cache.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the daemon that the admin endpoint shows.  A part of daemon.hpp.
 #include "dnsd/daemon/daemon.hpp"
-#include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/mesh/upstream_servers.hpp"
 
 namespace meshdns::dnsd {
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "dnsd/daemon/query_log_writer.hpp"
+#include "dnsd/query_log/query_log_writer.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -9,8 +9,8 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
-#include "dnsd/dnstap/dnstap_log.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/query_log/dnstap_log.hpp"
 
 namespace meshdns::dnsd {
 

@@ -9,11 +9,11 @@
 #include <functional>
 #include <memory>
 
+#include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/cookie_secret_keeper.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/query/query_settings.hpp"
 
 namespace meshdns::dnsd {
 

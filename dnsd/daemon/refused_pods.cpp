@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "dnsd/query/query_settings.hpp"
+#include "dnsd/answer/query_settings.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "dnsd/admin/listening_socket.hpp"
-#include "dnsd/daemon/joined.hpp"
 #include "dnsd/daemon/signals.hpp"
+#include "dnsd/mesh/joined.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -10,7 +10,7 @@
 #include <array>
 #include <functional>
 
-#include "loop/handle.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {

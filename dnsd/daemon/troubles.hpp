@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/forward/upstream_state.hpp"
 #include "registry/base/finding.hpp"
+#include "resolver/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
 

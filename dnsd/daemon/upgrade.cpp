@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dnsd/daemon/joined.hpp"
+#include "dnsd/mesh/joined.hpp"
 
 namespace meshdns::dnsd {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "dnsd/config/resolv_conf.hpp"
-#include "dnsd/daemon/server_names.hpp"
+#include "dnsd/mesh/server_names.hpp"
 
 namespace meshdns::dnsd {
 namespace {

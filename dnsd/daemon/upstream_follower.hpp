@@ -13,9 +13,9 @@
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/file_poll.hpp"
-#include "dnsd/daemon/upstream_servers.hpp"
 #include "dnsd/links/link_follower.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/upstream_servers.hpp"
 
 namespace meshdns::dnsd {
 

@@ -11,13 +11,13 @@
 
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/load_history.hpp"
+#include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/liveness.hpp"
 #include "dnsd/daemon/worker_unit.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/query/failing_names.hpp"
-#include "dnsd/query/query_settings.hpp"
 #include "dnsd/query/top_report.hpp"
 #include "registry/snapshot/publisher.hpp"
 

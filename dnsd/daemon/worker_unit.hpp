@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/forward/forwarder.hpp"
 #include "dnsd/net/worker.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
+#include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The counters that tell the program in the kernel whether an answer still holds
-// (kernel/answer_maps.h): what an answer depends on, and what a change moves.
+// (dnsd/kernel/program/answer_maps.h): what an answer depends on, and what a change moves.
 //
 // An answer depends on the hosts that were looked for to find it, whether there were any or not,
 // and a change of a host moves the slot of that host.
@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernel/answer_maps.h"
+#include "dnsd/kernel/program/answer_maps.h"
 #include "registry/answer_change.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/view/view.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "registry/base/host_name.hpp"
-#include "wire/octets.hpp"
-#include "wire/types.hpp"
+#include "resolver/wire/octets.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -22,7 +22,7 @@
 #include "registry/base/ip_address.hpp"
 #include "registry/snapshot/client.hpp"
 #include "registry/view/view.hpp"
-#include "wire/query_message.hpp"
+#include "resolver/wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The maps that the program in the kernel answers from (kernel/answer_maps.h), as the loader has
-// pinned them.
+// The maps that the program in the kernel answers from (dnsd/kernel/program/answer_maps.h), as the
+// loader has pinned them.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 #include "dnsd/kernel/bpf_map.hpp"
 #include "dnsd/kernel/kernel_store.hpp"
+#include "dnsd/kernel/program/answer_maps.h"
 #include "dnsd/kernel/sample_ring.hpp"
-#include "kernel/answer_maps.h"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {

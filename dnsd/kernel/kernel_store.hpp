@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <span>
 
-#include "kernel/answer_maps.h"
+#include "dnsd/kernel/program/answer_maps.h"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 
-// As kernel/answer_maps.h has it.
+// As dnsd/kernel/program/answer_maps.h has it.
 meshdns_address address_in_maps(const IpAddress& address);
 
 // Any thread.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "kernel/answer_maps.h"
+#include "dnsd/kernel/program/answer_maps.h"
 
 namespace meshdns::dnsd {
 namespace {

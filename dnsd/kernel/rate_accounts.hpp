@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The accounts of server.rate_limit that the workers and the program in the kernel count on
-// together (kernel/answer_maps.h).
+// together (dnsd/kernel/program/answer_maps.h).
 #pragma once
 
 #include <cstdint>

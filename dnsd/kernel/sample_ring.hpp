@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "dnsd/kernel/bpf_map.hpp"
-#include "kernel/answer_maps.h"
+#include "dnsd/kernel/program/answer_maps.h"
 
 namespace meshdns::dnsd {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/socket_address.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

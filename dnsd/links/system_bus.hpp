@@ -7,8 +7,8 @@
 #include <functional>
 #include <memory>
 
-#include "loop/poll.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/poll.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -35,8 +35,8 @@
 #include <vector>
 
 #include "dnsd/net/listeners.hpp"
-#include "loop/poll.hpp"
 #include "registry/base/file_descriptor.hpp"
+#include "registry/base/poll.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/config/socket_address.hpp"
 #include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

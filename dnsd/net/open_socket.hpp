@@ -7,11 +7,11 @@
 #include <memory>
 #include <optional>
 
-#include "dnsd/config/socket_address.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/port_owner.hpp"
 #include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

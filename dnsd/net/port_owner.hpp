@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/config/socket_address.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "loop/poll.hpp"
 #include "registry/base/descriptor_limit.hpp"
+#include "registry/base/poll.hpp"
 
 namespace meshdns::dnsd {
 namespace {

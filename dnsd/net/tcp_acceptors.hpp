@@ -11,9 +11,9 @@
 
 #include "dnsd/net/counters.hpp"
 #include "dnsd/net/listeners.hpp"
-#include "loop/timer.hpp"
 #include "registry/base/file_descriptor.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -10,8 +10,8 @@
 
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/net/tcp_budget.hpp"
-#include "loop/poll.hpp"
 #include "registry/base/file_descriptor.hpp"
+#include "registry/base/poll.hpp"
 
 namespace meshdns::dnsd {
 

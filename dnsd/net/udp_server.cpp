@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "loop/poll.hpp"
+#include "registry/base/poll.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "dnsd/query/explanation.hpp"
-#include "wire/name_text.hpp"
+#include "dnsd/answer/explanation.hpp"
+#include "resolver/wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

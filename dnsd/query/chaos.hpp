@@ -6,13 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "dnsd/answer/forwarding_facts.hpp"
+#include "dnsd/answer/query_settings.hpp"
 #include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/net/query_sink.hpp"
-#include "dnsd/query/forwarding_facts.hpp"
-#include "dnsd/query/query_settings.hpp"
 #include "registry/snapshot/snapshot.hpp"
-#include "wire/message_writer.hpp"
-#include "wire/query_message.hpp"
+#include "resolver/wire/message_writer.hpp"
+#include "resolver/wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/message_writer.hpp"
-#include "wire/types.hpp"
+#include "resolver/wire/message_writer.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answers that the program in the kernel may give: those for hosts of the registry, by name
-// alone.  Everything else depends on more than kernel/answer_maps.h has counters for.
+// alone.  Everything else depends on more than dnsd/kernel/program/answer_maps.h has counters for.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "dnsd/answer/decision.hpp"
 #include "dnsd/kernel/kernel_feed.hpp"
-#include "dnsd/query/decision.hpp"
 #include "dnsd/query/query_state.hpp"
 #include "registry/view/view.hpp"
 

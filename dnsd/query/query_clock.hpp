@@ -6,8 +6,8 @@
 
 #include <functional>
 
-#include "dnsd/cache/cached_message.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
+#include "resolver/cache/cached_message.hpp"
 
 namespace meshdns::dnsd {
 

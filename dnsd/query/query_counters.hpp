@@ -10,7 +10,7 @@
 
 #include "dnsd/net/counter.hpp"
 #include "dnsd/query/server_cookies.hpp"
-#include "wire/types.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
-#include "dnsd/query/answer.hpp"
-#include "dnsd/query/dns64.hpp"
-#include "dnsd/query/forwarded_answer.hpp"
-#include "dnsd/query/known_names.hpp"
-#include "dnsd/query/local_resolution.hpp"
+#include "dnsd/answer/answer.hpp"
+#include "dnsd/answer/dns64.hpp"
+#include "dnsd/answer/forwarded_answer.hpp"
+#include "dnsd/answer/known_names.hpp"
+#include "dnsd/answer/local_resolution.hpp"
 #include "dnsd/query/query_handler.hpp"
-#include "wire/name_text.hpp"
+#include "resolver/wire/name_text.hpp"
 
 namespace meshdns::dnsd {
 namespace {

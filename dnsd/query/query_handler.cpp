@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dnsd/query/answer.hpp"
+#include "dnsd/answer/answer.hpp"
+#include "dnsd/answer/local_resolution.hpp"
+#include "dnsd/answer/special_names.hpp"
 #include "dnsd/query/chaos.hpp"
 #include "dnsd/query/kernel_answer.hpp"
-#include "dnsd/query/local_resolution.hpp"
-#include "dnsd/query/special_names.hpp"
 
 namespace meshdns::dnsd {
 namespace {

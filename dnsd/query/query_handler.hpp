@@ -18,24 +18,24 @@
 #include <string_view>
 #include <vector>
 
+#include "dnsd/answer/answer.hpp"
+#include "dnsd/answer/decision.hpp"
+#include "dnsd/answer/query_settings.hpp"
+#include "dnsd/answer/rotation.hpp"
 #include "dnsd/kernel/kernel_offers.hpp"
 #include "dnsd/net/query_sink.hpp"
-#include "dnsd/query/answer.hpp"
-#include "dnsd/query/decision.hpp"
 #include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_log.hpp"
-#include "dnsd/query/query_settings.hpp"
 #include "dnsd/query/query_state.hpp"
 #include "dnsd/query/rate_limiter.hpp"
 #include "dnsd/query/reply_options.hpp"
-#include "dnsd/query/rotation.hpp"
 #include "dnsd/query/top_queries.hpp"
 #include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "registry/view/view.hpp"
-#include "wire/message_writer.hpp"
+#include "resolver/wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 

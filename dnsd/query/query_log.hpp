@@ -11,8 +11,8 @@
 
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_counters.hpp"
-#include "wire/query_message.hpp"
-#include "wire/types.hpp"
+#include "resolver/wire/query_message.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -11,14 +11,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dnsd/cache/cached_message.hpp"
-#include "dnsd/forward/recycled.hpp"
+#include "dnsd/answer/alias_chain.hpp"
 #include "dnsd/net/query_sink.hpp"
-#include "dnsd/query/alias_chain.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/search_walk.hpp"
 #include "dnsd/query/server_cookies.hpp"
-#include "wire/query_message.hpp"
+#include "resolver/cache/cached_message.hpp"
+#include "resolver/forward/recycled.hpp"
+#include "resolver/wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dnsd/query/query_handler.hpp"
-#include "wire/octets.hpp"
+#include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "wire/octets.hpp"
+#include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

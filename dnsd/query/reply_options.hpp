@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "dnsd/query/server_cookies.hpp"
-#include "wire/message_writer.hpp"
+#include "resolver/wire/message_writer.hpp"
 
 namespace meshdns::dnsd {
 

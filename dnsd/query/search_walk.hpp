@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/cache/cached_message.hpp"
-#include "wire/types.hpp"
+#include "resolver/cache/cached_message.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstring>
 
-#include "wire/octets.hpp"
+#include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {

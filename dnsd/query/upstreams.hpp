@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/cache/cache.hpp"
-#include "dnsd/cache/cached_message.hpp"
-#include "dnsd/forward/forwarder.hpp"
-#include "dnsd/query/forwarding_facts.hpp"
+#include "dnsd/answer/forwarding_facts.hpp"
+#include "resolver/cache/cache.hpp"
+#include "resolver/cache/cached_message.hpp"
+#include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
 

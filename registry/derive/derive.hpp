@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/claims/name_owners.hpp"
 #include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/endpoint_lists.hpp"
+#include "registry/derive/name_owners.hpp"
 #include "registry/derive/place_table.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"

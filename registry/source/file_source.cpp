@@ -15,9 +15,9 @@
 #include <stop_token>
 #include <utility>
 
-#include "loop/check_loop.hpp"
-#include "loop/poll.hpp"
-#include "loop/timer.hpp"
+#include "registry/base/check_loop.hpp"
+#include "registry/base/poll.hpp"
+#include "registry/base/timer.hpp"
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/file_index.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
 #include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry {

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "registry/claims/name_owners.hpp"
+#include "registry/derive/name_owners.hpp"
 #include "registry/tables/host_key.hpp"
 
 namespace meshdns::registry {

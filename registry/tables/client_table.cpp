@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "registry/base/host_name.hpp"
-#include "registry/claims/address_speaker.hpp"
+#include "registry/derive/address_speaker.hpp"
 #include "registry/derive/place_table.hpp"
 
 namespace meshdns::registry {

@@ -2,7 +2,7 @@
 #include "registry/tables/vip_table.hpp"
 
 #include "registry/base/hash.hpp"
-#include "registry/claims/claim_rules.hpp"
+#include "registry/derive/claim_rules.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/snapshot/snapshot.hpp"
 

@@ -18,7 +18,7 @@
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/tables/host_key.hpp"
-#include "registry/vip/vip_allocator.hpp"
+#include "registry/tables/vip_allocator.hpp"
 
 namespace meshdns::registry {
 

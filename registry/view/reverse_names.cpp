@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "registry/base/hash.hpp"
-#include "registry/claims/claim_rules.hpp"
+#include "registry/derive/claim_rules.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::registry {

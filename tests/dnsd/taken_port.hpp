@@ -6,8 +6,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "dnsd/config/socket_address.hpp"
 #include "registry/base/file_descriptor.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd::test {
 

@@ -26,7 +26,7 @@ TEST = re.compile(r"\b[A-Z]\w*Test\.[A-Z]\w+|\btest_[a-z0-9_]+::test_[a-z0-9_]+"
 QUALIFIED = re.compile(r"(?<![\w:])(?![0-9a-f:]+\b)([A-Za-z]\w*(?:::~?[A-Za-z]\w*)+)")
 FUNCTION = re.compile(r"(?<![\w:.>/-])([a-z]\w*_\w+)\(\)")
 PLACEHOLDER = re.compile(r"(?:^|/)(?:CONFIGURATION|FILE|NAME|PAGE)\b|NAME_|_FILE\b")
-NOT_IN_GIT = {"report.md"}  # bench/run writes it
+NOT_IN_GIT = {"report.md"}  # tests/bench/run writes it
 OTHERS = {"std", "testing", "YAML", "Event", "absl", "base", "folly"}  # namespaces of other projects
 
 # Documents that are not in the repository: a number of a requirement, or a section of something without a name.

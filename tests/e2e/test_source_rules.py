@@ -12,7 +12,7 @@ from harness.references import CPP, files, is_script
 
 pytestmark = [ONCE, TREE]
 
-SOURCES = sorted(path for folder in ("dnsd", "kernel", "loop", "registry", "resolver", "wire") for path in (ROOT / folder).rglob("*.[ch]pp"))
+SOURCES = sorted(path for folder in ("dnsd", "registry", "resolver") for path in (ROOT / folder).rglob("*.[ch]pp"))
 LOOP_CALL = re.compile(r"(?<![\w:.>])(?:::)?((?:uv|epoll|inotify|eventfd|timerfd|signalfd)_?[a-z0-9_]*)\s*\(")
 # Those without a result, and those that libuv documents or implements as never failing.
 NEVER_FAIL = {

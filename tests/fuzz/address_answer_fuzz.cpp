@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "resolver/address_answer.hpp"
+#include "resolver/names/address_answer.hpp"
 
 using meshdns::resolver::Answer;
 using meshdns::resolver::Family;

@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "dnsd/query/query_handler.hpp"
+#include "resolver/wire/message_writer.hpp"
+#include "resolver/wire/record_text.hpp"
+#include "resolver/wire/response_message.hpp"
+#include "resolver/wire/upstream_query.hpp"
 #include "tests/dnsd/query/fake_parts.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/registry/core/fixture.hpp"
-#include "wire/message_writer.hpp"
-#include "wire/record_text.hpp"
-#include "wire/response_message.hpp"
-#include "wire/upstream_query.hpp"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "dnsd/cache/cache.hpp"
 #include "registry/base/checksum.hpp"
+#include "resolver/cache/cache.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace {

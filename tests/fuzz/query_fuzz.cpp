@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "dnsd/query/server_cookies.hpp"
+#include "resolver/wire/message_writer.hpp"
+#include "resolver/wire/query_message.hpp"
+#include "resolver/wire/response_message.hpp"
 #include "tests/fuzz/require.hpp"
-#include "wire/message_writer.hpp"
-#include "wire/query_message.hpp"
-#include "wire/response_message.hpp"
 
 namespace {
 

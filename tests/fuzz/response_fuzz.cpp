@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "resolver/wire/name_text.hpp"
+#include "resolver/wire/record_text.hpp"
+#include "resolver/wire/response_message.hpp"
 #include "tests/fuzz/require.hpp"
-#include "wire/name_text.hpp"
-#include "wire/record_text.hpp"
-#include "wire/response_message.hpp"
 
 namespace {
 

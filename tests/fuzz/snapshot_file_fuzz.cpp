@@ -14,8 +14,8 @@
 
 #include "registry/base/checksum.hpp"
 #include "registry/registry.hpp"
-#include "registry/saved/snapshot_file.hpp"
 #include "registry/snapshot/octets.hpp"
+#include "registry/snapshot/snapshot_file.hpp"
 #include "registry/view/view.hpp"
 #include "tests/fuzz/require.hpp"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/forward/forward_listener.hpp"
-#include "dnsd/forward/forwarder.hpp"
+#include "resolver/forward/forward_listener.hpp"
+#include "resolver/forward/forwarder.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/fuzz/scripted_network.hpp"
 #include "tests/fuzz/scripted_upstream.hpp"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maps that meshdnsd shares with the kernel program (kernel/answer_maps.h), by bpf(2) without a library."""
+"""The maps that meshdnsd shares with the kernel program (dnsd/kernel/program/answer_maps.h), by bpf(2) without a library."""
 
 import ctypes
 import mmap

@@ -13,7 +13,7 @@ import yaml
 
 from harness.daemon import ROOT
 
-FOLDERS = (".ci", "bench", "conf", "dnsd", "docs", "loop", "registry", "resolver", "schemas", "scripts", "systemd", "tests", "wire")
+FOLDERS = (".ci", "conf", "dnsd", "docs", "registry", "resolver", "scripts", "systemd", "tests")
 # Parts of paths that are no source: what fuzzers begin with, and what a build or an editor leaves.
 NO_SOURCE = {"build", "corpus", "__pycache__", ".git"}
 CPP = {".cpp", ".hpp"}

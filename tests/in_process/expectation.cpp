@@ -13,11 +13,11 @@
 #include <string_view>
 #include <utility>
 
+#include "resolver/wire/name_text.hpp"
+#include "resolver/wire/octets.hpp"
+#include "resolver/wire/upstream_query.hpp"
 #include "tests/in_process/records.hpp"
 #include "tests/in_process/yaml_text.hpp"
-#include "wire/name_text.hpp"
-#include "wire/octets.hpp"
-#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "resolver/wire/query_message.hpp"
+#include "resolver/wire/response_message.hpp"
 #include "tests/in_process/scripted_upstream.hpp"
-#include "wire/query_message.hpp"
-#include "wire/response_message.hpp"
 
 namespace meshdns::dnsd::test {
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-#include "dnsd/cache/cached_message.hpp"
+#include "resolver/cache/cached_message.hpp"
 #include "tests/in_process/fake_time.hpp"
 
 namespace meshdns::dnsd::test {

@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "dnsd/daemon/client_settings.hpp"
-#include "dnsd/daemon/configured_sources.hpp"
-#include "dnsd/daemon/upstream_servers.hpp"
+#include "dnsd/mesh/client_settings.hpp"
+#include "dnsd/mesh/configured_sources.hpp"
+#include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/manifest/manifest.hpp"
 #include "registry/model/effective_settings.hpp"
 

@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/endpoint_resolution.hpp"
 #include "dnsd/daemon/local_names_follower.hpp"
-#include "dnsd/daemon/registry_feed.hpp"
-#include "dnsd/forward/forward_listener.hpp"
-#include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/endpoint_resolution.hpp"
+#include "dnsd/mesh/registry_feed.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "dnsd/query/upstreams.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
+#include "resolver/forward/forward_listener.hpp"
+#include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
 
 namespace meshdns::dnsd::test {

@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/daemon/endpoint_resolution.hpp"
-#include "dnsd/daemon/registry_feed.hpp"
-#include "dnsd/forward/forwarder.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/endpoint_resolution.hpp"
+#include "dnsd/mesh/registry_feed.hpp"
 #include "dnsd/query/upstreams.hpp"
 #include "registry/registry.hpp"
 #include "registry/view/view.hpp"
-#include "tests/dnsd/cache/messages.hpp"
+#include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
 #include "tests/in_process/scripted_upstream.hpp"
+#include "tests/resolver/cache/messages.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

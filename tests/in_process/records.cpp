@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "wire/octets.hpp"
+#include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

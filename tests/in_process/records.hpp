@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "wire/ldns.hpp"
-#include "wire/response_message.hpp"
+#include "resolver/wire/ldns.hpp"
+#include "resolver/wire/response_message.hpp"
 
 namespace meshdns::dnsd::test {
 

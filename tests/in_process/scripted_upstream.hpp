@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "resolver/wire/ldns.hpp"
 #include "tests/in_process/fake_loop.hpp"
 #include "tests/in_process/records.hpp"
-#include "wire/ldns.hpp"
 
 namespace meshdns::dnsd::test {
 

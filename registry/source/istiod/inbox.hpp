@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "loop/mailbox.hpp"
+#include "registry/base/mailbox.hpp"
 #include "registry/source/istiod/ads.hpp"
 #include "registry/source/istiod/held_names.hpp"
 #include "registry/source/istiod/held_workloads.hpp"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "loop/check_loop.hpp"
+#include "registry/base/check_loop.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/source/backoff.hpp"

@@ -12,7 +12,7 @@
 #include <map>
 #include <utility>
 
-#include "loop/timer.hpp"
+#include "registry/base/timer.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "loop/check_loop.hpp"
-#include "loop/poll.hpp"
+#include "registry/base/check_loop.hpp"
+#include "registry/base/poll.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

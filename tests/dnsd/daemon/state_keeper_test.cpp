@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/state_keeper.hpp"
+#include "dnsd/mesh/state_keeper.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program in the kernel as a model: it has the entries that a daemon gives it, and answers with
-// them by the rules of kernel/answer_maps.h.
+// them by the rules of dnsd/kernel/program/answer_maps.h.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "dnsd/kernel/kernel_store.hpp"
-#include "wire/octets.hpp"
-#include "wire/query_message.hpp"
+#include "resolver/wire/octets.hpp"
+#include "resolver/wire/query_message.hpp"
 
 namespace meshdns::dnsd {
 

@@ -10,9 +10,9 @@
 
 #include "dnsd/kernel/kernel_offers.hpp"
 #include "registry/snapshot/sidecar_scope.hpp"
+#include "resolver/wire/name_text.hpp"
+#include "resolver/wire/upstream_query.hpp"
 #include "tests/dnsd/kernel/fake_kernel.hpp"
-#include "wire/name_text.hpp"
-#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queries of class CH, and explanations.
-#include "dnsd/query/explanation.hpp"
+#include "dnsd/answer/explanation.hpp"
 #include "tests/dnsd/query/query_fixture.hpp"
 
 namespace meshdns::dnsd {

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/cache/answer_builder.hpp"
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/upstreams.hpp"
-#include "wire/name_text.hpp"
-#include "wire/octets.hpp"
+#include "resolver/cache/answer_builder.hpp"
+#include "resolver/wire/name_text.hpp"
+#include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of the cache behind an alias, held to what the cache says that they are.
-#include "dnsd/query/forwarded_answer.hpp"
+#include "dnsd/answer/forwarded_answer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/cache/answer_builder.hpp"
 #include "registry/base/host_name.hpp"
-#include "wire/name_text.hpp"
-#include "wire/response_message.hpp"
-#include "wire/upstream_query.hpp"
+#include "resolver/cache/answer_builder.hpp"
+#include "resolver/wire/name_text.hpp"
+#include "resolver/wire/response_message.hpp"
+#include "resolver/wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/query/forwarding_facts.hpp"
+#include "dnsd/answer/forwarding_facts.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hosts file, and the translation of addresses; tests/scenarios/forwarding/03-operator.yaml has
 // overrides and DNS64.
-#include "dnsd/query/local_names.hpp"
+#include "dnsd/answer/local_names.hpp"
 
-#include "dnsd/query/dns64.hpp"
-#include "tests/dnsd/cache/messages.hpp"
+#include "dnsd/answer/dns64.hpp"
 #include "tests/dnsd/query/query_fixture.hpp"
+#include "tests/resolver/cache/messages.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The zones against the addresses that they stand for; tests/scenarios/reverse has the answers.
-#include "dnsd/query/locally_served.hpp"
+#include "dnsd/answer/locally_served.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/query/alias_chain.hpp"
-#include "dnsd/query/decision.hpp"
-#include "dnsd/query/local_resolution.hpp"
+#include "dnsd/answer/alias_chain.hpp"
+#include "dnsd/answer/decision.hpp"
+#include "dnsd/answer/local_resolution.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "registry/registry.hpp"
 #include "registry/view/view.hpp"
+#include "resolver/wire/upstream_query.hpp"
 #include "tests/dnsd/kernel/fake_kernel.hpp"
 #include "tests/dnsd/query/fake_parts.hpp"
 #include "tests/registry/core/mesh_model.hpp"
-#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -17,11 +17,11 @@
 
 #include "dnsd/query/query_handler.hpp"
 #include "registry/base/host_name.hpp"
+#include "resolver/wire/record_text.hpp"
+#include "resolver/wire/response_message.hpp"
+#include "resolver/wire/upstream_query.hpp"
 #include "tests/dnsd/query/fake_parts.hpp"
 #include "tests/registry/core/fixture.hpp"
-#include "wire/record_text.hpp"
-#include "wire/response_message.hpp"
-#include "wire/upstream_query.hpp"
 
 namespace meshdns::dnsd {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/answer_maps.h"
+#include "dnsd/kernel/program/answer_maps.h"
 
 namespace meshdns::dnsd {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parser of reverse names; tests/scenarios/reverse has the answers.
-#include "dnsd/query/reverse_zone.hpp"
+#include "dnsd/answer/reverse_zone.hpp"
 
 #include <gtest/gtest.h>
 

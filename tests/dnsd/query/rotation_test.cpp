@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/query/rotation.hpp"
+#include "dnsd/answer/rotation.hpp"
 
 #include <gtest/gtest.h>
 

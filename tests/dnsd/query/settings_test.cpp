@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dnsd/answer/query_settings.hpp"
 #include "dnsd/query/query_counters.hpp"
-#include "dnsd/query/query_settings.hpp"
 
 #include <gtest/gtest.h>
 

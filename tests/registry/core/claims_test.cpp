@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
-#include "registry/claims/name_owners.hpp"
-#include "registry/view/traffic_match.hpp"
+#include "registry/derive/name_owners.hpp"
+#include "registry/traffic/traffic_match.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {

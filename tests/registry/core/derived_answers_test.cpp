@@ -9,10 +9,10 @@
 #include <random>
 #include <set>
 
-#include "registry/claims/name_owners.hpp"
 #include "registry/derive/exported_services.hpp"
+#include "registry/derive/name_owners.hpp"
 #include "registry/snapshot/publisher.hpp"
-#include "registry/vip/persistent_vips.hpp"
+#include "registry/tables/persistent_vips.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "registry/view/traffic_match.hpp"
+#include "registry/traffic/traffic_match.hpp"
 #include "tests/fewer.hpp"
 #include "tests/registry/core/cost.hpp"
 #include "tests/registry/core/fixture.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocator of `auto_allocate: persistent` beside a simple model, and the parts that it is made
 // of.
-#include "registry/vip/persistent_vips.hpp"
+#include "registry/tables/persistent_vips.hpp"
 #include "tests/fewer.hpp"
 
 #include <gtest/gtest.h>

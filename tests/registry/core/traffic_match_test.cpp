@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/view/traffic_match.hpp"
+#include "registry/traffic/traffic_match.hpp"
 
 #include <gtest/gtest.h>
 

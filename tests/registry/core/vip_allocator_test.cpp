@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/vip/vip_allocator.hpp"
+#include "registry/tables/vip_allocator.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <random>
 #include <set>
 
-#include "registry/vip/persistent_vips.hpp"
+#include "registry/tables/persistent_vips.hpp"
 #include "tests/fewer.hpp"
 
 namespace meshdns::registry {

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/answer/answer_history.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace meshdns::dnsd {
+namespace {
+
+using registry::AnswerKind;
+using registry::HostEntry;
+using registry::ServiceRecord;
+using registry::StoredRef;
+using Kind = AnswerEvent::Kind;
+using Records = std::vector<const ServiceRecord*>;
+
+// A text has the first of many addresses, names or namespaces.
+constexpr std::size_t kMaxListed = 4;
+constexpr std::size_t kHeapOverhead = 16;  // of one allocation
+
+// --- texts ---------------------------------------------------------------------------------------
+
+std::string first_of(std::vector<std::string> words) {
+  const std::size_t count = words.size();
+  std::ranges::sort(words);
+  words.resize(std::min(count, kMaxListed));
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return count > kMaxListed ? text + fmt::format(" and {} more", count - kMaxListed) : text;
+}
+
+std::vector<std::string> words_of(const registry::AddressView& addresses) {
+  std::vector<std::string> words;
+  for (const auto& octets : addresses.v4) words.push_back(IpAddress::v4(octets).to_string());
+  for (const auto& octets : addresses.v6) words.push_back(IpAddress::v6(octets).to_string());
+  return words;
+}
+
+std::vector<std::string> namespaces_of(const registry::ExportSet& exports) {
+  std::vector<std::string> names;
+  for (const auto& ns : exports.namespaces) names.emplace_back(ns->text());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> names_behind(const ServiceRecord& service) {
+  return service.details ? service.details->resolved_names : std::vector<std::string>();
+}
+
+std::string answer_of(const ServiceRecord& service) {
+  switch (service.answer) {
+    case AnswerKind::Vips:
+    case AnswerKind::Endpoints:
+      return first_of(words_of(service.addresses(nullptr, nullptr)));
+    case AnswerKind::Alias:
+      return "CNAME " + std::string(service.alias());
+    case AnswerKind::NoAddress:
+      return "no address";
+    case AnswerKind::NoReadyEndpoints:
+      return "no ready endpoints";
+    case AnswerKind::Forward:
+      return "forwarded";
+    case AnswerKind::Pending:
+      return "waits for the addresses of " + first_of(names_behind(service));
+    case AnswerKind::Unresolvable:
+      return "SERVFAIL: no address of " + first_of(names_behind(service));
+  }
+  return {};
+}
+
+std::string described(const ServiceRecord& service) {
+  std::string text = answer_of(service);
+  if (!service.exports) return text;
+  const auto names = namespaces_of(*service.exports);
+  if (names.empty()) return text + " for nobody";
+  return text + (names.size() == 1 ? " for namespace " : " for namespaces ") + first_of(names);
+}
+
+// --- comparison ----------------------------------------------------------------------------------
+
+bool same_addresses(const registry::AddressView& a, const registry::AddressView& b) {
+  return std::ranges::equal(a.v4, b.v4) && std::ranges::equal(a.v6, b.v6);
+}
+
+// By text: after a change of the settings, all symbols are others.
+std::string_view text_of(const registry::SymbolRef& symbol) {
+  return symbol ? symbol->text() : std::string_view();
+}
+
+bool same_scopes(std::span<const registry::ScopedAddresses> a,
+                 std::span<const registry::ScopedAddresses> b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return text_of(x.network) == text_of(y.network) && text_of(x.cluster) == text_of(y.cluster) &&
+           x.addresses.v4 == y.addresses.v4 && x.addresses.v6 == y.addresses.v6;
+  });
+}
+
+bool same_exports(const ServiceRecord& a, const ServiceRecord& b) {
+  if (!a.exports || !b.exports) return !a.exports == !b.exports;
+  return a.exports == b.exports || namespaces_of(*a.exports) == namespaces_of(*b.exports);
+}
+
+// SRV records have the ports.
+bool same_ports(const ServiceRecord& a, const ServiceRecord& b) {
+  static const std::vector<registry::ServicePort> kNone;
+  return a.ports == b.ports ||
+         (a.ports ? a.ports->ports : kNone) == (b.ports ? b.ports->ports : kNone);
+}
+
+// The endpoints of headless Services have names.
+bool same_members(const ServiceRecord& a, const ServiceRecord& b) {
+  if (!a.headless || a.endpoints() == b.endpoints()) return true;
+  if (a.endpoints() == nullptr || b.endpoints() == nullptr) return false;
+  return std::ranges::equal(a.endpoints()->entries, b.endpoints()->entries,
+                            [](const auto& x, const auto& y) {
+                              return x.address == y.address && x.ready == y.ready &&
+                                     x.hostname == y.hostname && x.pod_name == y.pod_name;
+                            });
+}
+
+bool same_sources(const ServiceRecord& a, const ServiceRecord& b) {
+  return a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources());
+}
+
+// Whether nothing but the result of look-ups differs.
+bool is_looked_up_again(const ServiceRecord& a, const ServiceRecord& b) {
+  if (names_behind(a).empty() || names_behind(a) != names_behind(b) || !same_sources(a, b))
+    return false;
+  return a.answer == AnswerKind::Pending || a.answer == b.answer;
+}
+
+bool same_answers(const ServiceRecord& a, const ServiceRecord& b) {
+  if (is_looked_up_again(a, b)) return true;
+  if (a.answer != b.answer || a.headless != b.headless || a.alias() != b.alias()) return false;
+  if (!same_addresses(a.addresses(nullptr, nullptr), b.addresses(nullptr, nullptr))) return false;
+  static const std::vector<registry::ScopedAddresses> kNone;
+  const auto networks = [](const ServiceRecord& s) -> const auto& {
+    return s.details ? s.details->by_network : kNone;
+  };
+  return same_scopes(networks(a), networks(b)) &&
+         same_scopes(a.addresses_by_cluster(), b.addresses_by_cluster()) && same_exports(a, b) &&
+         same_ports(a, b) && same_members(a, b) &&
+         (a.answer != AnswerKind::Pending && a.answer != AnswerKind::Unresolvable
+              ? true
+              : names_behind(a) == names_behind(b));
+}
+
+// The services of a host, by namespace.
+Records services_of(const HostEntry* host) {
+  Records records;
+  if (host != nullptr)
+    for (const ServiceRecord* record : host->records())
+      if (!record->placeholder) records.push_back(record);
+  std::ranges::sort(records, {}, [](const ServiceRecord* r) { return r->ns->text(); });
+  return records;
+}
+
+// The object that is new in `after`, or was in `before` and is no more, or the first of the
+// service.
+StoredRef changed_object(const ServiceRecord* before, const ServiceRecord* after) {
+  const auto has = [](const ServiceRecord* service, const StoredRef& object) {
+    bool found = false;
+    if (service != nullptr)
+      service->for_each_source([&](const StoredRef& source) { found |= source == object; });
+    return found;
+  };
+  StoredRef changed;
+  const auto look_for = [&](const ServiceRecord* in, const ServiceRecord* not_in) {
+    if (in == nullptr || changed) return;
+    in->for_each_source([&](const StoredRef& source) {
+      if (!changed && !has(not_in, source)) changed = source;
+    });
+  };
+  look_for(after, before);
+  look_for(before, after);
+  return changed ? changed : (after != nullptr ? after : before)->source;
+}
+
+std::size_t size_of(const AnswerEvent& event) {
+  std::size_t size = sizeof event;
+  for (const std::string* text :
+       {&event.name, &event.ns, &event.before, &event.after, &event.object, &event.source})
+    if (text->capacity() > std::string().capacity()) size += text->capacity() + kHeapOverhead;
+  return size;
+}
+
+bool same_host(const HostEntry& a, const HostEntry& b) { return a.host() == b.host(); }
+
+}  // namespace
+
+std::string_view to_string(AnswerEvent::Kind kind) {
+  switch (kind) {
+    case Kind::Appeared:
+      return "appeared";
+    case Kind::Vanished:
+      return "vanished";
+    case Kind::Different:
+      return "different";
+  }
+  return "";
+}
+
+std::string time_text(std::int64_t unix_seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+std::string answers_text(const AnswerEvent& event) {
+  if (event.kind == Kind::Appeared) return event.after;
+  if (event.kind == Kind::Vanished) return event.before;
+  if (event.before == event.after) return event.after;
+  return "from " + event.before + " to " + event.after;
+}
+
+AnswerHistory::Generation AnswerHistory::generation_of(const registry::Snapshot& snapshot) {
+  return {snapshot.generation, snapshot.hosts, snapshot.wildcards, snapshot.origins};
+}
+
+void AnswerHistory::begin(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
+  seen_ = generation_of(snapshot);
+  known_since_ = unix_seconds;
+}
+
+void AnswerHistory::look(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
+  if (!known_since_ || snapshot.generation == seen_.number) return;
+  Generation now = generation_of(snapshot);
+  const auto visit = [&](const HostEntry* before, const HostEntry* after) {
+    compare(before, after, now, unix_seconds);
+  };
+  Hosts::for_each_difference(seen_.hosts, now.hosts, same_host, visit);
+  Hosts::for_each_difference(seen_.wildcards, now.wildcards, same_host, visit);
+  seen_ = std::move(now);
+}
+
+void AnswerHistory::compare(const HostEntry* before, const HostEntry* after, const Generation& now,
+                            std::int64_t unix_seconds) {
+  const Records old_services = services_of(before);
+  const Records new_services = services_of(after);
+  const std::string_view name = (after != nullptr ? after : before)->host();
+  auto old_at = old_services.begin();
+  auto new_at = new_services.begin();
+  while (old_at != old_services.end() || new_at != new_services.end()) {
+    const bool has_old = old_at != old_services.end();
+    const bool has_new = new_at != new_services.end();
+    const int order = !has_old   ? 1
+                      : !has_new ? -1
+                                 : (*old_at)->ns->text().compare((*new_at)->ns->text());
+    const ServiceRecord* was = order <= 0 ? *old_at++ : nullptr;
+    const ServiceRecord* is = order >= 0 ? *new_at++ : nullptr;
+    if (was == is || (was != nullptr && is != nullptr && same_answers(*was, *is))) continue;
+    note(was, is, name, now, unix_seconds);
+  }
+}
+
+void AnswerHistory::note(const ServiceRecord* before, const ServiceRecord* after,
+                         std::string_view name, const Generation& now, std::int64_t unix_seconds) {
+  AnswerEvent event;
+  event.unix_seconds = unix_seconds;
+  event.name = name;
+  event.ns = (after != nullptr ? after : before)->ns->text();
+  if (before != nullptr) event.before = described(*before);
+  if (after != nullptr) event.after = described(*after);
+  event.kind = before == nullptr  ? Kind::Appeared
+               : after == nullptr ? Kind::Vanished
+                                  : Kind::Different;
+  ++(event.kind == Kind::Appeared   ? counts_.appeared
+     : event.kind == Kind::Vanished ? counts_.vanished
+                                    : counts_.different);
+  if (const StoredRef object = changed_object(before, after)) {
+    event.object = object->label();
+    // A file that has gone has left its name to the generation before.
+    std::string_view origin = now.origins->of(object->origin());
+    if (after == nullptr) origin = seen_.origins->of(object->origin());
+    event.source = origin;
+    if (!origin.empty() && object->line() != 0)
+      event.source += ":" + std::to_string(object->line());
+  }
+  bytes_ += size_of(event);
+  events_.push_back(std::move(event));
+  while (events_.size() > kMaxEvents || bytes_ > kMaxBytes) forget_oldest();
+}
+
+void AnswerHistory::forget_oldest() {
+  bytes_ -= size_of(events_.front());
+  known_since_ = events_.front().unix_seconds;
+  has_forgotten_ = true;
+  events_.pop_front();
+}
+
+const AnswerEvent* AnswerHistory::last_of(std::string_view name) const {
+  const auto found = std::find_if(events_.rbegin(), events_.rend(),
+                                  [&](const AnswerEvent& event) { return event.name == name; });
+  return found == events_.rend() ? nullptr : &*found;
+}
+
+}  // namespace meshdns::dnsd

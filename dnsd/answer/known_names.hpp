@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a name exists for a client, whatever an upstream server says of it.  A denial of such a
+// name would be wrong for all types and for all names below it (RFC 2308, section 5; RFC 8020): a
+// cache in front of us would lose the addresses that we answer.
+#pragma once
+
+#include "dnsd/answer/decision.hpp"
+
+namespace meshdns::dnsd {
+
+// Returns whether some type of the name is answered here, or a name below it is known.  A host that
+// is left to the upstream as a whole (without addresses of ours) is not known here.
+// REQUIRES: the name is not the root.
+bool is_known_name(const registry::View& view, const Asked& asked);
+
+// The same for a question that decide() leaves to the upstream: its own type is not looked at
+// again.
+bool is_known_by_other_types(const registry::View& view, const Asked& asked);
+
+// Whether the name is answered here for its addresses, so that it is no alias.
+bool has_own_addresses(const registry::View& view, const Asked& asked);
+
+// Whether the client knows a name below this one, or the name is that of a translated address.
+bool has_known_name_below(const registry::View& view, const Asked& asked);
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/cli/admin_client.hpp"
+
+#include <curl/curl.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr long kConnectMs = 3'000;
+constexpr long kReplyMs = 15'000;
+constexpr std::size_t kMaxReply = std::size_t{64} << 20;
+
+struct EndTransfer {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+};
+struct FreeHeaders {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+std::size_t append_reply(char* data, std::size_t /*one*/, std::size_t size, void* to) {
+  auto& body = *static_cast<std::string*>(to);
+  if (body.size() + size > kMaxReply) return 0;  // ends the transfer
+  body.append(data, size);
+  return size;
+}
+
+}  // namespace
+
+Result<AdminReply> AdminClient::send(const std::string& target, bool is_post) const {
+  const std::unique_ptr<CURL, EndTransfer> easy(curl_easy_init());
+  if (!easy) return fail("cannot start an HTTP request");
+  std::string host = "localhost";
+  if (const auto* ip = std::get_if<SocketAddress>(&address_)) host = ip->to_string();
+  const std::string url = "http://" + host + target;
+  AdminReply reply;
+  std::array<char, CURL_ERROR_SIZE> problem{};
+  std::unique_ptr<curl_slist, FreeHeaders> headers;
+  curl_easy_setopt(easy.get(), CURLOPT_URL, url.c_str());
+  curl_easy_setopt(easy.get(), CURLOPT_NOPROXY, "*");
+  curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
+  curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, kReplyMs);
+  curl_easy_setopt(easy.get(), CURLOPT_ERRORBUFFER, problem.data());
+  curl_easy_setopt(easy.get(), CURLOPT_WRITEFUNCTION, append_reply);
+  curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &reply.body);
+  if (const auto* unix_socket = std::get_if<UnixAddress>(&address_))
+    curl_easy_setopt(easy.get(), CURLOPT_UNIX_SOCKET_PATH, unix_socket->path.c_str());
+  if (is_post) {
+    curl_easy_setopt(easy.get(), CURLOPT_POST, 1L);
+    curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDSIZE, 0L);
+    curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDS, "");
+  }
+  if (!token_.empty()) {
+    headers.reset(curl_slist_append(nullptr, ("Authorization: Bearer " + token_).c_str()));
+    curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
+  }
+  if (const CURLcode code = curl_easy_perform(easy.get()); code != CURLE_OK)
+    return fail(to_string(address_) + ": " +
+                (problem[0] != '\0' ? problem.data() : curl_easy_strerror(code)));
+  curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &reply.status);
+  return reply;
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/cli/commands.hpp"
+
+#include <unistd.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <expected>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dnsd/answer/decision.hpp"
+#include "dnsd/answer/explanation.hpp"
+#include "dnsd/answer/traffic_explanation.hpp"
+#include "dnsd/cli/answer_diff.hpp"
+#include "dnsd/cli/check_report.hpp"
+#include "dnsd/cli/daemon_question.hpp"
+#include "dnsd/cli/printed_lines.hpp"
+#include "dnsd/config/load.hpp"
+#include "dnsd/daemon/core_dumps.hpp"
+#include "dnsd/daemon/daemon.hpp"
+#include "dnsd/daemon/signals.hpp"
+#include "dnsd/log/journal.hpp"
+#include "dnsd/mesh/client_settings.hpp"
+#include "dnsd/mesh/upstream_servers.hpp"
+#include "registry/analysis/analysis.hpp"
+#include "registry/base/check_loop.hpp"
+#include "registry/base/printable.hpp"
+#include "registry/manifest/name_table.hpp"
+#include "registry/model/effective_settings.hpp"
+#include "registry/source/advice.hpp"
+#include "registry/source/check.hpp"
+#include "registry/source/file_source.hpp"
+#include "resolver/wire/name_text.hpp"
+
+namespace meshdns::dnsd {
+namespace {
+
+constexpr const char* kJournalStream = "JOURNAL_STREAM";
+
+// The configuration, with its findings printed; the exit status when it cannot be used.  Files that
+// are not there may come later: only a configuration with errors stays as it is.
+std::expected<Config, int> load_or_say(const ConfigFiles& files, std::ostream& err) {
+  PrintedLines lines(err, is_journal_stream(STDERR_FILENO, std::getenv(kJournalStream)));
+  auto loaded = load_config(files);
+  if (!loaded) {
+    lines.print(loaded.error().message);
+    return std::unexpected(1);
+  }
+  for (const auto& finding : loaded->findings) lines.print(finding);
+  if (!loaded->valid()) return std::unexpected(files.istio_vm.empty() ? kExitConfig : 1);
+  return std::move(loaded->config);
+}
+
+// One file source, read through the very source that the daemon uses, until it is complete.
+class OneRead final : public registry::SourceSink {
+ public:
+  explicit OneRead(registry::Registry& registry) : registry_(registry) {}
+  void apply(registry::SourceBatch&& batch) override {
+    registry::Transaction transaction;
+    for (auto& change : batch.changes) {
+      const auto origin = registry_.origin(change.origin);
+      change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
+        transaction.upsert(encoded, origin, line);
+      });
+    }
+    registry_.commit(std::move(transaction));
+    complete_ = batch.complete;
+  }
+  bool complete() const { return complete_; }
+
+ private:
+  registry::Registry& registry_;
+  bool complete_ = false;
+};
+
+// Reads the file sources once, without following them.
+void read_sources(const Config& config, registry::Registry& registry, std::ostream& err) {
+  uv_loop_t loop;
+  check_loop(uv_loop_init(&loop), "be made");
+  for (const auto& source : config.sources) {
+    registry::FileSourceOptions options;
+    OneRead sink(registry);
+    std::unique_ptr<registry::Source> reader;
+    if (const auto* files = std::get_if<FilesSource>(&source)) {
+      options.path = files->path;
+      options.manifest.cluster = files->cluster;
+      options.manifest.network = files->network;
+      options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
+      reader = registry::make_manifest_source(&loop, options, sink);
+    } else if (const auto* table = std::get_if<NameTableSource>(&source)) {
+      options.path = table->path;
+      reader = registry::make_name_table_source(&loop, options, sink);
+    } else {
+      err << "this command does not read the source " << source_name(source)
+          << "; use /explain of the running daemon\n";
+      continue;
+    }
+    reader->start();
+    for (int i = 0; i < 1000 && !sink.complete() && reader->status().last_error.empty(); ++i)
+      uv_run(&loop, UV_RUN_ONCE);
+    if (!reader->status().last_error.empty()) PrintedLines(err).print(reader->status().last_error);
+    reader.reset();
+    uv_run(&loop, UV_RUN_DEFAULT);
+  }
+  check_loop(uv_loop_close(&loop), "close: a handle is open");
+}
+
+bool waits_for_names(const Explanation& explanation) {
+  return std::ranges::any_of(explanation.answers, [](const Explanation::Answer& answer) {
+    return answer.verdict == to_string(Verdict::Wait);
+  });
+}
+
+}  // namespace
+
+int run_daemon(const Arguments& arguments, std::ostream& err) {
+  allow_core_dumps(false);  // until the configuration says otherwise
+  ignore_harmless_signals();
+  auto config = load_or_say(arguments.config, err);
+  if (!config) return config.error();
+  allow_core_dumps(config->server.core_dumps);
+  Log log({.level = config->log.level,
+           .format = config->log.format,
+           .journal_stream = std::getenv(kJournalStream)});
+  auto daemon = Daemon::start(arguments.config, std::move(*config), log);
+  if (!daemon) {
+    const bool is_ended = is_end_asked();
+    is_ended ? log.info("stopped during the start") : log.error(daemon.error().message);
+    log.flush();
+    return is_ended ? 0 : 1;
+  }
+  const int status = (*daemon)->run();
+  log.info("stopped");
+  log.flush();
+  return status;
+}
+
+void check_sources(const Config& config, registry::Checker& checker) {
+  for (const auto& source : config.sources) {
+    if (const auto* files = std::get_if<FilesSource>(&source)) {
+      registry::ManifestOptions of_source;
+      of_source.cluster = files->cluster;
+      of_source.network = files->network;
+      of_source.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
+      checker.check(files->path, registry::read_manifest, of_source);
+    }
+    if (const auto* table = std::get_if<NameTableSource>(&source))
+      checker.check(table->path, registry::read_name_table);
+  }
+}
+
+// The lines of the hosts file that cannot be understood, and its names that special-use names come
+// before.
+void check_hosts_file(const std::string& path, registry::Checker& checker) {
+  if (path.empty()) return;
+  const auto hosts = read_hosts_file(path);
+  if (!hosts)
+    return checker.add({registry::Severity::Warning, path, 0, {}, {}, {}, hosts.error().message});
+  for (const auto& problem : hosts->problems)
+    checker.add({registry::Severity::Warning, path, problem.line, {}, {}, {}, problem.message});
+  if (hosts->skipped > hosts->problems.size())
+    checker.add({registry::Severity::Warning,
+                 path,
+                 0,
+                 {},
+                 {},
+                 {},
+                 "and " + std::to_string(hosts->skipped - hosts->problems.size()) +
+                     " more lines that cannot be understood"});
+  for (const auto& entry : hosts->entries) {
+    if (entry.address.is_loopback()) continue;
+    for (const auto& name : entry.names)
+      if (std::string reason = registry::why_never_answered(name); !reason.empty())
+        checker.add({registry::Severity::Warning, path, entry.line, {}, {}, {}, std::move(reason)});
+  }
+}
+
+namespace {
+
+// The objects of a check on their way into a registry.
+class CheckedObjects {
+ public:
+  explicit CheckedObjects(registry::Registry& registry) : registry_(registry) {}
+  void add(const registry::Resource& resource, const std::string& path, std::uint32_t line) {
+    if (path != path_ || !has_origin_) origin_ = registry_.origin(path);
+    has_origin_ = true;
+    path_ = path;
+    transaction_.upsert(resource, origin_, line);
+  }
+  registry::CommitSummary commit() { return registry_.commit(std::move(transaction_)); }
+
+ private:
+  registry::Registry& registry_;
+  registry::Transaction transaction_;
+  std::string path_;
+  registry::OriginId origin_ = 0;
+  bool has_origin_ = false;
+};
+
+// Reads the files below `path` into the registry; false, with a message, if that is impossible.
+// Invalid objects are left out.
+bool read_for_diff(const std::string& path, registry::Registry& registry, std::ostream& err) {
+  PrintedLines lines(err);
+  registry::Checker checker(registry::Strictness::Usual, [&](const registry::Finding& finding) {
+    if (finding.severity == registry::Severity::Error) lines.print(finding);
+  });
+  CheckedObjects objects(registry);
+  checker.set_resource_listener([&](const auto& resource, const std::string& origin,
+                                    std::uint32_t line) { objects.add(resource, origin, line); });
+  registry::ManifestOptions options;
+  options.gateway_kinds = registry::gateway_kinds_to_read(*registry.current()->settings);
+  checker.check(path, registry::read_manifest, options);
+  objects.commit();
+  return !checker.summary().cannot_run;
+}
+
+// Of the names that objects give to gateways, those that they may not have.  Other refusals are
+// Checker::check_claims().
+void warn_of_gateway_names(const registry::CommitSummary& summary,
+                           const registry::Snapshot& snapshot, registry::Checker& checker) {
+  for (const auto& claim : summary.refused) {
+    const registry::StoredResource& source = *claim.source;
+    if (source.kind() != registry::Kind::Service && !registry::is_gateway_kind(source.kind()))
+      continue;
+    checker.add({registry::Severity::Warning,
+                 std::string(snapshot.origins->of(source.origin())),
+                 source.line(),
+                 std::string(to_string(source.kind())),
+                 std::string(source.ns()) + "/" + std::string(source.name()),
+                 {},
+                 registry::in_quotes(claim.host) + " is not served: " + claim.reason});
+  }
+}
+
+int run_check_diff(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  registry::MeshSettings settings;
+  if (!arguments.config.name().empty()) {
+    const auto config = load_or_say(arguments.config, err);
+    if (!config) return kExitUsage;
+    settings = config->mesh;
+  }
+  registry::Registry before(settings);
+  registry::Registry after(settings);
+  if (!read_for_diff(arguments.check.diff[0], before, err) ||
+      !read_for_diff(arguments.check.diff[1], after, err))
+    return kExitUsage;
+  const AnswerDiff diff = compare_answers(before, after, arguments.check.clients);
+  out << (arguments.check.format == CheckFormat::Json ? to_json(diff) : to_text(diff));
+  return diff.changes.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!arguments.check.diff.empty()) return run_check_diff(arguments, out, err);
+  const bool is_strict = arguments.check.strict;
+  const auto report = make_check_report(arguments.check.format, out);
+  registry::Checker checker(
+      is_strict ? registry::Strictness::WarningsAreErrors : registry::Strictness::Usual,
+      [&](const registry::Finding& finding) { report->add(finding); });
+  LoadedConfig loaded;
+  if (!arguments.config.name().empty()) {
+    auto read = load_config(arguments.config);
+    if (!read) {
+      PrintedLines(err).print(read.error().message);
+      return kExitUsage;
+    }
+    loaded = *std::move(read);
+    for (const auto& finding : loaded.findings) checker.add(finding);
+  }
+  registry::Registry registry(loaded.config.mesh);
+  CheckedObjects objects(registry);
+  checker.set_resource_listener([&](const auto& resource, const std::string& path,
+                                    std::uint32_t line) { objects.add(resource, path, line); });
+  registry::ManifestOptions of_paths;
+  of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh);
+  for (const auto& path : arguments.paths) checker.check(path, registry::read_manifest, of_paths);
+  if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
+  if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
+  const registry::CommitSummary committed = objects.commit();
+  warn_of_gateway_names(committed, *registry.current(), checker);
+  // With those of MeshConfig: the root namespace is exempt from some of the rules.
+  checker.check_claims(*registry.current()->settings);
+  registry::CheckSummary summary = checker.summary();
+  for (auto& finding : registry::analyse(*registry.current()).findings) {
+    using registry::Weight;
+    if (is_strict && finding.weight == Weight::Warning) finding.weight = Weight::Error;
+    ++(finding.weight == Weight::Error     ? summary.errors
+       : finding.weight == Weight::Warning ? summary.warnings
+                                           : summary.notes);
+    report->add(finding);
+  }
+  report->end(summary);
+  return summary.exit_status();
+}
+
+// Returns the client that `from` names: an IP address (its Pod, or a client of that address), or a
+// namespace.
+registry::ClientSettings explained_client(const Config& config, const std::string& from) {
+  registry::ClientSettings settings = client_settings(config);
+  if (!from.empty() && !IpAddress::parse(from)) {
+    settings.default_identity = {};
+    settings.default_identity.ns = from;
+    settings.default_identity.description = "any client";
+  }
+  return settings;
+}
+
+std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream& err) {
+  HostsFile hosts;
+  if (!config.hosts.file.empty()) {
+    auto read = read_hosts_file(config.hosts.file);
+    if (read)
+      hosts = *std::move(read);
+    else
+      PrintedLines(err).print(read.error().message);
+  }
+  return std::make_shared<const LocalNames>(hosts, config.overrides, config.dns64.prefix);
+}
+
+int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  auto config = load_or_say(arguments.config, err);
+  if (!config) return kExitUsage;
+  const ExplainArguments& asked = arguments.explain;
+  std::vector<wire::Type> types;
+  if (!asked.type.empty()) {
+    wire::Type type = wire::Type::A;
+    if (!wire::type_from_string(asked.type, type)) {
+      err << registry::in_quotes(asked.type) << " is not a record type\n";
+      return kExitUsage;
+    }
+    types.push_back(type);
+  }
+  if (!asked.connect && !asked.offline) {
+    const auto lines = explanation_of_daemon(*config, asked.name, asked.type, asked.from);
+    if (lines) {
+      out << *lines;
+      err << "explained by the running daemon\n";
+      return 0;
+    }
+    PrintedLines(err).print("explained from the files; " + lines.error().message);
+  }
+  registry::Registry registry(config->mesh);
+  const auto address = IpAddress::parse(asked.from);
+  registry.set_clients(explained_client(*config, asked.from));
+  read_sources(*config, registry, err);
+  const auto snapshot = registry.current();
+  const registry::Client* client =
+      address ? snapshot->client_at(*address) : snapshot->default_client.get();
+  if (client == nullptr && asked.connect) {
+    out << registry::printable(asked.from)
+        << " is not a known client, and client.unknown is refuse: REFUSED\n";
+    return 0;
+  }
+  std::string warning;
+  const UpstreamConfig upstream = effective_upstream(*config, config->server.listen, &warning);
+  QuerySettings settings = QuerySettings::from(*config);
+  settings.local = local_names(*config, err);
+  // Cache and health are the running daemon's to know.
+  const auto forwarding = [&](std::string_view wire_name, wire::Type) {
+    return ForwardingFacts{describe_route(route_for(upstream, wire_name)), {}, {}};
+  };
+  if (asked.connect) {
+    const registry::View view(*snapshot, *client);
+    const registry::Connection connection{asked.connect->ip, asked.connect->port, asked.sni,
+                                          asked.host};
+    for (const auto& line : traffic_lines(view, connection, match_traffic(view, connection)))
+      out << registry::printable(line, line.size()) << '\n';
+    return 0;
+  }
+  auto explanation =
+      client == nullptr && address
+          ? explain_unknown_client(asked.name, *address)
+          : explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
+  if (explanation && address) add_client_facts(*explanation, *snapshot, settings.allow, *address);
+  if (!explanation) {
+    PrintedLines(err).print(explanation.error().message);
+    return kExitUsage;
+  }
+  for (const auto& line : to_lines(*explanation, Audience::Operator))
+    out << registry::printable(line, line.size()) << '\n';
+  if (waits_for_names(*explanation))
+    out << "note: this command does not look up the names of endpoints; /explain of the running "
+           "daemon has their addresses\n";
+  return 0;
+}
+
+}  // namespace meshdns::dnsd

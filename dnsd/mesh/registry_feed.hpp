@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the sources, the resolver engine and the registry: what sources deliver becomes a
+// transaction, what the registry then needs resolved becomes the engine's work, and what is wrong
+// becomes a line of the log.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/admin/daemon_status.hpp"
+#include "dnsd/config/config.hpp"
+#include "dnsd/log/log.hpp"
+#include "registry/registry.hpp"
+#include "registry/snapshot/snapshot_file.hpp"
+#include "registry/source/source.hpp"
+#include "resolver/names/name_resolver.hpp"
+
+namespace meshdns::dnsd {
+
+// Control thread.
+class RegistryFeed final : public registry::SourceSink, public resolver::ResolverListener {
+ public:
+  // REQUIRES: both outlive the feed.
+  RegistryFeed(registry::Registry& registry, Log& log);
+
+  // Names go to `resolver` from now on.
+  void set_resolver(resolver::NameResolver* resolver);
+  // The sources there are from now on: what others delivered is taken out of the registry.
+  void set_sources(std::set<std::string> sources);
+  // Takes up what an earlier run knew.  It is served until its sources say otherwise, origin by
+  // origin; what a source has not mentioned by the time that it is complete goes then. REQUIRES: no
+  // source has delivered yet.
+  void restore(registry::SavedSnapshot&& saved);
+  // The origins of `source` that only an earlier run knew of so far.
+  std::set<std::string> restored_origins(const std::string& source) const;
+  // The origins of `source` whose objects the registry has.
+  std::set<std::string> origins_of(const std::string& source) const;
+  // Returns the resources of the registry by source, for a later run to restore.
+  registry::SavedSources saved_sources(std::vector<registry::SavedSource> sources);
+  // Handles a commit that no source caused, for example after a change of settings.
+  void follow(registry::CommitSummary&& summary);
+
+  void apply(registry::SourceBatch&& batch) override;
+  void on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) override;
+
+  bool is_complete(const std::string& source) const { return complete_.contains(source); }
+  // Whether all of the source is known: it is complete, or was in an earlier run.
+  bool is_known(const std::string& source) const;
+  // Whether anything that an earlier run knew still waits to be confirmed.
+  bool is_restored() const { return !restored_.empty(); }
+  // Whether a source may not read the endpoints of headless Services.
+  bool lacks_endpoints() const { return !without_endpoints_.empty(); }
+  std::size_t complete_sources() const { return complete_.size(); }
+  // Whether a commit was given up, because the process is to end.
+  bool is_interrupted() const { return interrupted_; }
+  // Called after each batch.
+  void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
+
+  // Findings that stand now, by origin.
+  const std::map<std::string, std::vector<registry::Finding>>& findings() const {
+    return findings_;
+  }
+  // The origins that could not be read when they were last looked at: what they gave before stays.
+  const std::set<std::string>& held_origins() const { return held_origins_; }
+  const FeedCounters& counters() const { return counters_; }
+
+ private:
+  // The saved state of a source that has not been read completely yet.
+  struct Restored {
+    bool complete = false;
+    std::set<std::string> origins;  // that the source has not mentioned
+  };
+
+  void forget_others(std::set<std::string>& origins, const std::vector<std::string>& held,
+                     registry::Transaction& transaction);
+  void report(const registry::OriginChange& change);
+  void note_held(const registry::OriginChange& change);
+  void forget_findings(const std::string& origin);
+  void tell_of_mesh_config();
+  void confirm(const registry::SourceBatch& batch, registry::Transaction& transaction);
+
+  registry::Registry& registry_;
+  Log& log_;
+  resolver::NameResolver* resolver_ = nullptr;
+  std::map<std::string, std::set<std::string>> origins_by_source_;
+  std::set<std::string> complete_;
+  std::set<std::string> without_endpoints_;
+  std::size_t unreturned_ = 0;  // resources parsed since memory was last given back
+  bool interrupted_ = false;
+  std::map<std::string, Restored> restored_;  // by source
+  std::map<std::string, std::vector<registry::Finding>> findings_;
+  std::set<std::string> held_origins_;
+  std::function<void()> listener_;
+  FeedCounters counters_;
+};
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// One part of the cache: a hash table and, for each kind of message, the two queues of S3-FIFO.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "resolver/cache/cache.hpp"
+#include "resolver/cache/cached_message.hpp"
+#include "resolver/cache/zeroed_array.hpp"
+
+namespace meshdns::dnsd {
+
+// Messages in the order in which they came.  Holds no references.
+class CacheQueue {
+ public:
+  void push(const CachedMessage* message);
+  void remove(const CachedMessage* message);
+  // Puts `fresh` where `old` is.
+  void replace(const CachedMessage* old, const CachedMessage* fresh);
+  const CachedMessage* oldest() const { return oldest_; }
+  std::size_t bytes() const { return bytes_; }
+  std::size_t count() const { return count_; }
+
+ private:
+  const CachedMessage* oldest_ = nullptr;
+  const CachedMessage* newest_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t count_ = 0;
+};
+
+// The settings and the state of the cache that a lookup needs.
+struct CacheMoment {
+  Millis now = 0;
+  Millis serve_stale = 0;
+  Millis recovered_at = 0;
+  bool prefetch = false;
+};
+
+// Any thread: every public function takes the lock.
+class alignas(64) CacheShard {
+ public:
+  explicit CacheShard(std::size_t capacity);
+  ~CacheShard();
+  CacheShard(const CacheShard&) = delete;
+  CacheShard& operator=(const CacheShard&) = delete;
+
+  // The lock is held while the reply is written: it takes less time than counting a reference that
+  // all workers count.
+  // False: nothing usable.
+  bool answer(const CacheKey& key, const wire::QueryMessage& query, const ReplyFrame& frame,
+              const CacheMoment& moment, std::uint32_t rotation, Cache::Hit& hit);
+  MessageRef find(const CacheKey& key, const CacheMoment& moment);
+  MessageRef find_stale(const CacheKey& key, const CacheMoment& moment);
+  bool is_refresh_paused(const CacheKey& key, const CacheMoment& moment);
+  Cache::Entry peek(const CacheKey& key, const CacheMoment& moment);
+
+  void store(const MessageRef& message, const CacheMoment& moment);
+  void store_failure(const MessageRef& failure, const CacheMoment& moment);
+  void remove(const CacheKey& key);
+  void deny(const std::shared_ptr<const DeniedAnswers>& denied);
+  void use_servers(const std::shared_ptr<const AskedServers>& servers);
+  std::shared_ptr<const AskedServers> servers() const;
+  void set_capacity(std::size_t capacity, const CacheMoment& moment);
+  void add_to(CacheStatistics& statistics) const;
+
+  template <typename Matches>
+  std::size_t remove_if(const Matches& matches);
+  template <typename Visit>
+  void for_each(const Visit& visit) const;
+
+ private:
+  struct Share {
+    CacheQueue small;
+    CacheQueue main;
+    std::uint64_t hits = 0;
+    std::uint64_t evictions = 0;
+    std::size_t bytes() const { return small.bytes() + main.bytes(); }
+  };
+  enum class Use : std::uint8_t { No, Fresh, Stale };
+
+  // Messages by their keys.  A bucket is one line of the core's cache and has an octet of each
+  // message's hash: most questions that are not there are found not to be without a look at any
+  // message, which would be a read from memory each.  Holds no references.
+  class Table {
+   public:
+    // REQUIRES: a power of two.
+    void resize(std::size_t buckets);
+    const CachedMessage* find(std::string_view key, std::uint64_t hash) const;
+    void insert(const CachedMessage* message);
+    // REQUIRES: it is there.
+    void remove(const CachedMessage* message);
+    // `visit` may remove the message that it is given.
+    template <typename Visit>
+    void for_each(const Visit& visit) const;
+    std::size_t bytes() const { return buckets_.size() * sizeof(Bucket); }
+
+   private:
+    static constexpr std::size_t kSlots = 7;
+    static constexpr std::uint8_t kAnyTag = 0;  // of a slot that is empty, or has several
+    struct alignas(64) Bucket {
+      std::array<std::uint8_t, kSlots + 1> tags{};
+      std::array<const CachedMessage*, kSlots> slots{};  // each the begin of a chain
+    };
+    static std::uint8_t tag_of(std::uint64_t hash);
+    std::size_t index_of(std::uint64_t hash) const { return hash & (buckets_.size() - 1); }
+
+    ZeroedArray<Bucket> buckets_;
+  };
+
+  Use usable(const CachedMessage& message, const CacheMoment& moment) const;
+  // Failures get longer lives the more of them come in a row.
+  static Millis fresh_until(const CachedMessage& message);
+  bool is_paused(const CachedMessage& message, const CacheMoment& moment) const;
+  bool is_dead(const CachedMessage& message, const CacheMoment& moment) const;
+  void note_hit(const CachedMessage& message, Cache::Hit& hit, const CacheMoment& moment);
+
+  // The message of that key, if there is one, its server is asked and its addresses are not denied.
+  const CachedMessage* look_up(const CacheKey& key) {
+    const CachedMessage* const message = table_.find(key.bytes(), key.hash());
+    if (message == nullptr || message->links_.judged_by == rule_) [[likely]]
+      return message;
+    return judge(message);
+  }
+  const CachedMessage* judge(const CachedMessage* message);
+  Share& share_of(const CachedMessage& message) {
+    return shares_[static_cast<std::size_t>(message.kind())];
+  }
+  CacheQueue& queue_of(const CachedMessage& message) {
+    Share& share = share_of(message);
+    return message.links_.in_main ? share.main : share.small;
+  }
+  void insert(const MessageRef& message);
+  void replace(const CachedMessage* old, const MessageRef& fresh);
+  void erase(const CachedMessage* message);
+
+  std::size_t total_bytes() const;
+  std::size_t room() const;
+  void make_room(std::size_t bytes, MessageKind kind, const CacheMoment& moment);
+  void evict_from(Share& share, const CacheMoment& moment);
+  void resize_tables();
+  bool take_ghost(std::uint64_t hash);
+  void leave_ghost(std::uint64_t hash);
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::size_t capacity_;
+  Table table_;
+  ZeroedArray<std::uint32_t> ghosts_;  // a power of two: fingerprints of what left the small queues
+  std::array<Share, 3> shares_;
+  std::shared_ptr<const DeniedAnswers> denied_ = std::make_shared<const DeniedAnswers>();
+  std::shared_ptr<const AskedServers> servers_ = std::make_shared<const AskedServers>();
+  std::uint32_t rule_ = 1;  // the number of what these two say, for CacheLinks::judged_by
+  std::uint64_t stale_hits_ = 0;
+  std::uint64_t insertions_ = 0;
+  std::uint64_t refreshes_ = 0;
+};
+
+template <typename Visit>
+void CacheShard::Table::for_each(const Visit& visit) const {
+  for (const Bucket& bucket : buckets_) {
+    for (const CachedMessage* message : bucket.slots) {
+      while (message != nullptr) {
+        const CachedMessage* const next = message->links_.chain;
+        visit(*message);
+        message = next;
+      }
+    }
+  }
+}
+
+template <typename Matches>
+std::size_t CacheShard::remove_if(const Matches& matches) {
+  const std::lock_guard lock(mutex_);
+  std::size_t removed = 0;
+  table_.for_each([&](const CachedMessage& message) {
+    if (!matches(message)) return;
+    erase(&message);
+    ++removed;
+  });
+  return removed;
+}
+
+template <typename Visit>
+void CacheShard::for_each(const Visit& visit) const {
+  const std::lock_guard lock(mutex_);
+  table_.for_each(visit);
+}
+
+}  // namespace meshdns::dnsd

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The upstreams of one worker: selects the servers for a name and their order, and probes doubtful
+// servers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dnsd/config/config.hpp"
+#include "resolver/forward/flight.hpp"
+#include "resolver/forward/probe.hpp"
+#include "resolver/forward/random_pool.hpp"
+#include "resolver/forward/reactor.hpp"
+#include "resolver/forward/upstream.hpp"
+
+namespace meshdns::dnsd {
+
+using UpstreamList = std::vector<std::shared_ptr<Upstream>>;
+
+// Servers that are asked for the same names.
+struct UpstreamGroup {
+  std::string zone;  // as configured; empty = upstream.servers
+  bool is_of_link = false;
+  UpstreamList upstreams;
+  std::uint64_t identity = 0;  // a hash of its servers' names, whatever their order
+  std::uint32_t turn = 0;      // round robin
+};
+
+class UpstreamGroupsListener {
+ public:
+  virtual void on_upstream_recovered() = 0;
+
+ protected:
+  ~UpstreamGroupsListener() = default;
+};
+
+// The reactor's thread.
+class UpstreamGroups final : private ProbeListener, private TimerListener {
+ public:
+  // REQUIRES: all outlive it.
+  UpstreamGroups(Reactor& reactor, UpstreamStates& states, UpstreamGroupsListener& listener);
+
+  // Servers that stay keep their connections.
+  void reconfigure(const UpstreamConfig& config);
+  void close();
+
+  // The group of a name: the longest zone's, or that of upstream.servers.
+  UpstreamGroup& group_of(std::string_view wire_name);
+  const UpstreamGroup& group_of(std::string_view wire_name) const;
+  bool has_no_zones() const { return zones_.empty(); }
+  // Whether the same group answers for both names.
+  bool is_same_group(std::string_view wire_name, std::string_view other) const {
+    return &group_of(wire_name) == &group_of(other);
+  }
+  // Whether nobody of the group answers at present.
+  static bool is_hopeless(const UpstreamGroup& group);
+  // Returns the servers in the order in which to ask them: servers that are up first, ordered by
+  // the policy.
+  FlightPlan plan_for(UpstreamGroup& group);
+  // A question got no reply: probe soon.
+  void note_doubt();
+
+ private:
+  void on_probe_over(Probe& probe) override;
+  void on_upstream_recovered() override { listener_.on_upstream_recovered(); }
+  void on_timer(Timer& timer) override;
+
+  std::shared_ptr<Upstream> upstream_of(const UpstreamServer& server,
+                                        const UpstreamOptions& options, UpstreamList& kept);
+  void order(UpstreamGroup& group, UpstreamList& upstreams);
+  void explore(const UpstreamList& upstreams);
+  void probe(const std::shared_ptr<Upstream>& upstream, ProbePurpose purpose);
+
+  Reactor& reactor_;
+  UpstreamStates& states_;
+  UpstreamGroupsListener& listener_;
+  RandomPool random_;
+  UpstreamPolicy policy_ = UpstreamPolicy::Fastest;
+  UpstreamGroup default_group_;
+  std::map<std::string, std::unique_ptr<UpstreamGroup>, std::less<>> zones_;  // by wire form
+  UpstreamList all_;                                                          // each once
+  std::vector<Owned<Probe>> probes_;
+  Timer tick_;
+  Millis explored_at_ = 0;
+};
+
+}  // namespace meshdns::dnsd
