@@ -6,7 +6,6 @@
 
 #include "dnsd/cli/arguments.hpp"
 #include "dnsd/cli/commands.hpp"
-#include "dnsd/cli/control_commands.hpp"
 #include "dnsd/daemon/signals.hpp"
 
 namespace {

@@ -2,19 +2,90 @@
 // The metrics, collected when they are asked for: nothing is counted twice, and what is counted
 // costs a query nothing but its worker's own counters.
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/metric_collection.hpp"
 #include "dnsd/admin/metric_groups.hpp"
-#include "dnsd/admin/process_metrics.hpp"
 #include "dnsd/config/load.hpp"
-#include "registry/base/checksum.hpp"
+#include "dnsd/kernel/program/answer_maps.h"
+#include "registry/base/durable_file.hpp"
 
 namespace meshdns::dnsd {
+namespace {
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+void add_memory(MetricCollection& to) {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t virtual_pages = 0;
+  std::uint64_t resident_pages = 0;
+  if (!(statm >> virtual_pages >> resident_pages)) return;
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  to.gauges("process_virtual_memory_bytes", "Size of the virtual memory.")
+      .add(virtual_pages * page);
+  to.gauges("process_resident_memory_bytes", "Size of the resident memory.")
+      .add(resident_pages * page);
+}
+
+void add_descriptors(MetricCollection& to) {
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  if (error) return;
+  // One is that of the directory.
+  to.gauges("process_open_fds", "Number of open file descriptors.")
+      .add(static_cast<double>(std::distance(begin(open), end(open)) - 1));
+}
+
+// The metrics of the process that Prometheus' client libraries have, under the same names.
+// Adds the metrics that /proc has.  `started`: Unix time of the start.
+void collect_process(MetricCollection& to, double started) {
+  to.gauges("process_start_time_seconds", "Unix time of the start of the process.").add(started);
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) == 0) {
+    to.counters("process_cpu_seconds_total", "CPU time of the process in user and kernel mode.")
+        .add(seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
+    to.gauges("process_resident_memory_max_bytes", "Largest size of the resident memory so far.")
+        .add(1024.0 * static_cast<double>(usage.ru_maxrss));
+  }
+  add_memory(to);
+  add_descriptors(to);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    to.gauges("process_max_fds", "Limit of open file descriptors.")
+        .add(static_cast<double>(limit.rlim_cur));
+}
+
+}  // namespace
+
+void collect_kernel_answers(MetricCollection& to, const KernelAnswersStatus& kernel) {
+  to.gauges("kernel_answers", "1 while the kernel may answer queries (server.kernel_answers).")
+      .add(kernel.is_open ? 1.0 : 0.0);
+  to.counters("kernel_passed_total",
+              "Number of queries that the program in the kernel left to the daemon, by reason.");
+  constexpr std::pair<meshdns_counter, std::string_view> kReasons[] = {
+      {MESHDNS_PASSED_OTHER, "form"},    {MESHDNS_PASSED_CLIENT, "client"},
+      {MESHDNS_PASSED_ROUTE, "route"},   {MESHDNS_PASSED_ABSENT, "absent"},
+      {MESHDNS_PASSED_OLD, "changed"},   {MESHDNS_PASSED_SIZE, "size"},
+      {MESHDNS_PASSED_ASLEEP, "asleep"}, {MESHDNS_PASSED_LIMIT, "limit"}};
+  for (const auto& [counter, reason] : kReasons)
+    to.add(kernel.counters.empty() ? 0 : kernel.counters[counter],
+           {{"reason", std::string(reason)}});
+}
 
 double unix_time(std::chrono::steady_clock::time_point then) {
   const auto age = std::chrono::steady_clock::now() - then;

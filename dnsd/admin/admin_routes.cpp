@@ -17,7 +17,6 @@
 #include "dnsd/admin/status_page.hpp"
 #include "dnsd/admin/top_page.hpp"
 #include "dnsd/answer/explanation.hpp"
-#include "dnsd/answer/traffic_explanation.hpp"
 #include "dnsd/config/load.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/in_quotes.hpp"

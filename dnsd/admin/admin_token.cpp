@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dnsd/config/text_file.hpp"
+#include "dnsd/config/values.hpp"
 
 namespace meshdns::dnsd {
 namespace {

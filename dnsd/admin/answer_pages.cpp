@@ -5,8 +5,8 @@
 #include <ranges>
 #include <string>
 
+#include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
-#include "dnsd/admin/number_argument.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {

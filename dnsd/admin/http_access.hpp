@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "dnsd/admin/password_file.hpp"
+#include "dnsd/admin/password_gate.hpp"
 #include "dnsd/admin/tls_certificate.hpp"
 
 namespace meshdns::dnsd {

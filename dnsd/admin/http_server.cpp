@@ -14,7 +14,7 @@
 
 #include "dnsd/admin/http_server_impl.hpp"
 #include "registry/base/check_loop.hpp"
-#include "registry/base/limit_key.hpp"
+#include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -16,10 +16,9 @@
 #include "dnsd/admin/http_stream.hpp"
 #include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/admin/password_gate.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/mailbox.hpp"
-#include "registry/base/poll.hpp"
-#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -14,7 +14,7 @@
 
 #include "dnsd/admin/http_message.hpp"
 #include "dnsd/admin/http_stream.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 

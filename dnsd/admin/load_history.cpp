@@ -2,8 +2,55 @@
 #include "dnsd/admin/load_history.hpp"
 
 #include <numeric>
+#include <utility>
 
 namespace meshdns::dnsd {
+
+void UpstreamHistory::observe(const std::vector<UpstreamStatus>& upstreams, Time now) {
+  const double seconds = std::chrono::duration<double>(now - std::exchange(observed_, now)).count();
+  auto before = std::exchange(servers_, {});
+  for (const UpstreamStatus& upstream : upstreams) {
+    const std::uint64_t replies = upstream.answers + upstream.other_rcodes;
+    const std::uint64_t failures = upstream.timeouts + upstream.unreachable + upstream.malformed +
+                                   upstream.servfail + upstream.refused;
+    const auto known = before.find(upstream.name);
+    Server& server = servers_[upstream.name];
+    // A server that was away for a while counts from 0 again.
+    if (known != before.end() && replies >= known->second.replies &&
+        failures >= known->second.failures) {
+      server = std::move(known->second);
+      server.points.push_back({static_cast<double>(replies - server.replies) / seconds,
+                               static_cast<double>(failures - server.failures) / seconds});
+      if (server.points.size() > kPoints) server.points.pop_front();
+    }
+    server.replies = replies;
+    server.failures = failures;
+  }
+}
+
+const std::deque<UpstreamHistory::Point>& UpstreamHistory::points(const std::string& name) const {
+  static const std::deque<Point> kNone;
+  const auto found = servers_.find(name);
+  return found == servers_.end() ? kNone : found->second.points;
+}
+
+void LatencyWindow::observe(const std::vector<UpstreamStatus>& upstreams, Time now) {
+  older_ = std::exchange(newer_, {});
+  for (const auto& upstream : upstreams) newer_[upstream.name] = upstream.latency;
+  observed_ = now;
+}
+
+// The counters of a server that a reload removed and another one added again begin at 0.
+LatencyWindow::Buckets LatencyWindow::recent(const UpstreamStatus& upstream) const {
+  Buckets recent = upstream.latency;
+  const auto before = older_.find(upstream.name);
+  if (before == older_.end()) return recent;
+  for (std::size_t i = 0; i < recent.size(); ++i) {
+    if (before->second[i] > recent[i]) return upstream.latency;
+    recent[i] -= before->second[i];
+  }
+  return recent;
+}
 
 double quantile_ms(const std::array<std::uint64_t, QueryCounters::kDurationBuckets>& buckets,
                    double share) {

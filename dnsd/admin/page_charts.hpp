@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "dnsd/admin/load_history.hpp"
-#include "dnsd/admin/upstream_history.hpp"
 
 namespace meshdns::dnsd {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "dnsd/config/text_file.hpp"
+#include "dnsd/config/values.hpp"
 
 namespace meshdns::dnsd {
 namespace {

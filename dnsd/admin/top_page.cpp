@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
-#include "dnsd/admin/number_argument.hpp"
 #include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
 

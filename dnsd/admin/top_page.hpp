@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dnsd/admin/daemon_parts.hpp"
-#include "dnsd/query/top_report.hpp"
+#include "dnsd/query/top_queries.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {

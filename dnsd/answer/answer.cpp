@@ -11,7 +11,6 @@
 #include "dnsd/answer/endpoint_answer.hpp"
 #include "dnsd/answer/local_names.hpp"
 #include "dnsd/answer/name_buffer.hpp"
-#include "dnsd/answer/near_answer.hpp"
 #include "dnsd/answer/unreached.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/wire/octets.hpp"

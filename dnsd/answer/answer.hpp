@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "dnsd/answer/decision.hpp"
-#include "dnsd/answer/rotation.hpp"
+#include "dnsd/answer/endpoint_answer.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/wire/message_writer.hpp"
 

@@ -5,12 +5,10 @@
 #include <optional>
 
 #include "dnsd/answer/cluster_zone.hpp"
-#include "dnsd/answer/found_names.hpp"
 #include "dnsd/answer/local_names.hpp"
 #include "dnsd/answer/locally_served.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
 #include "dnsd/answer/service_names.hpp"
-#include "dnsd/answer/special_names.hpp"
 #include "dnsd/answer/unreached.hpp"
 #include "registry/base/host_name.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dnsd/answer/reverse_zone.hpp"
-#include "resolver/cache/embedded_ipv4.hpp"
+#include "resolver/cache/denied_answers.hpp"
 #include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {

@@ -7,11 +7,10 @@
 #include <array>
 #include <optional>
 
-#include "dnsd/answer/found_names.hpp"
+#include "dnsd/answer/decision.hpp"
 #include "dnsd/answer/known_names.hpp"
 #include "dnsd/answer/local_resolution.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
-#include "dnsd/answer/service_facts.hpp"
 #include "dnsd/answer/unreached.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/wire/name_text.hpp"

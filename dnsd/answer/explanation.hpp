@@ -12,9 +12,40 @@
 #include "dnsd/kernel/kernel_feed.hpp"
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "registry/traffic/traffic_match.hpp"
+#include "registry/view/view.hpp"
 #include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
+
+// Facts about a service and a client for operators, one per line.
+
+// Said of a snapshot that is not synced.
+inline constexpr std::string_view kNotSynced =
+    "registry: not complete, a source has not been read as a whole yet (/readyz says which)";
+
+// "registry: waits for files:/etc/meshdns/resources", for operators; empty: for nothing known.
+std::string awaited_source(const registry::Snapshot& snapshot);
+
+// "ServiceEntry shop/api (shop.yaml:14)".
+std::string place_of(const registry::Snapshot& snapshot, const registry::StoredRef& source);
+
+// The match, the source, the visibility, the addresses, the TTL and the endpoints.
+// REQUIRES: the match is visible to the view's client.
+std::vector<std::string> service_facts(const registry::View& view, const registry::Match& match);
+
+// "client.default, namespace shop"
+std::string identity_of(const registry::Client& client);
+
+// The service that is selected for a connection, as text (`meshdnsd explain --connect`) and as JSON
+// (/explain?connect=).
+// One fact a line: the connection and client, the service and the rule that chose it, its sources,
+// the endpoints, what else was considered.
+std::vector<std::string> traffic_lines(const registry::View& view,
+                                       const registry::Connection& connection,
+                                       const registry::TrafficMatch& match);
+std::string traffic_json(const registry::View& view, const registry::Connection& connection,
+                         const registry::TrafficMatch& match);
 
 struct Explanation {
   struct Fact {

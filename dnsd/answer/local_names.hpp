@@ -18,6 +18,11 @@
 
 namespace meshdns::dnsd {
 
+// Answers to the names that never leave this host (registry/base/host_name.hpp).
+bool is_special_name(std::string_view name);
+// REQUIRES: is_special_name(asked.name).
+Decision decide_special(const Asked& asked);
+
 struct LocalEntry {
   std::vector<IpAddress> addresses;  // of a name, in the order of the file
   std::vector<std::string> names;    // of an address

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "registry/base/host_name.hpp"
-#include "registry/base/reverse_name.hpp"
+#include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/answer/service_facts.hpp"
+#include "dnsd/answer/explanation.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-
-#include "dnsd/answer/explanation.hpp"
 
 namespace meshdns::dnsd {
 namespace {

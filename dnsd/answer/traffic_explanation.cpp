@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/answer/traffic_explanation.hpp"
+#include "dnsd/answer/explanation.hpp"
 
 #include <fmt/format.h>
 
 #include "dnsd/answer/json_members.hpp"
-#include "dnsd/answer/service_facts.hpp"
 
 namespace meshdns::dnsd {
 namespace {

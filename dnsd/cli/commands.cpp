@@ -9,27 +9,28 @@
 #include <expected>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dnsd/answer/decision.hpp"
 #include "dnsd/answer/explanation.hpp"
-#include "dnsd/answer/traffic_explanation.hpp"
+#include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/answer_diff.hpp"
 #include "dnsd/cli/check_report.hpp"
-#include "dnsd/cli/daemon_question.hpp"
 #include "dnsd/cli/printed_lines.hpp"
+#include "dnsd/config/config.hpp"
 #include "dnsd/config/load.hpp"
-#include "dnsd/daemon/core_dumps.hpp"
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/log/journal.hpp"
-#include "dnsd/mesh/client_settings.hpp"
+#include "dnsd/mesh/mesh_state.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/analysis/analysis.hpp"
 #include "registry/base/check_loop.hpp"
 #include "registry/base/printable.hpp"
+#include "registry/base/result.hpp"
 #include "registry/manifest/name_table.hpp"
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 #include "registry/source/advice.hpp"
 #include "registry/source/check.hpp"
 #include "registry/source/file_source.hpp"
@@ -37,6 +38,30 @@
 
 namespace meshdns::dnsd {
 namespace {
+
+Result<std::string> body_of(Result<AdminReply>&& reply) {
+  if (!reply) return std::unexpected(reply.error());
+  if (reply->status != 200) return fail("status " + std::to_string(reply->status));
+  return std::move(reply->body);
+}
+
+// The explanation of a running daemon, as lines.  An Error says why there is none: the admin
+// endpoint is off, nobody answers there, or a daemon with another configuration does.
+Result<std::string> explanation_of_daemon(const Config& config, std::string_view name,
+                                          std::string_view type, std::string_view from) {
+  if (!config.admin.listen) return fail("admin.listen is off");
+  const AdminClient daemon(*config.admin.listen, "");
+  const auto none = [&](const std::string& reason) {
+    return fail("no daemon to ask at " + to_string(daemon.address()) + ": " + reason);
+  };
+  const auto running = body_of(daemon.get("/config"));
+  if (!running) return none(running.error().message);
+  if (!is_json_of(config, *running)) return none("it has another configuration");
+  auto lines = body_of(daemon.get("/explain?format=text&name=" + percent_encoded(name) + "&type=" +
+                                  percent_encoded(type) + "&from=" + percent_encoded(from)));
+  if (!lines) return none(lines.error().message);
+  return lines;
+}
 
 constexpr const char* kJournalStream = "JOURNAL_STREAM";
 

@@ -3,7 +3,7 @@
 // The daemon is looked for at `--admin`, or at the address of the configuration.  A reload must
 // also work when the configuration on disk cannot be read, or names another address than the one in
 // use: then the address of the package is asked.
-#include "dnsd/cli/control_commands.hpp"
+#include "dnsd/cli/commands.hpp"
 
 #include <rapidjson/document.h>
 #include <sys/ioctl.h>
@@ -24,7 +24,6 @@
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/status_text.hpp"
-#include "dnsd/cli/top_text.hpp"
 #include "dnsd/config/load.hpp"
 #include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"

@@ -7,6 +7,10 @@
 
 namespace meshdns::dnsd {
 
+// The page /top as a table for a terminal.
+// A list for each member that is not empty.  Text that is not the expected JSON gives no lines.
+std::string top_text(const std::string& page);
+
 // Bodies of /readyz, /sources, /upstreams and /cache.
 struct StatusPages {
   std::string readiness;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "dnsd/config/text_file.hpp"
+#include "dnsd/config/values.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "dnsd/config/text_file.hpp"
 #include "dnsd/config/values.hpp"
-#include "dnsd/config/words.hpp"
 #include "registry/base/in_quotes.hpp"
 
 namespace meshdns::dnsd {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "dnsd/config/value_codecs.hpp"
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::dnsd::schema {
 namespace {

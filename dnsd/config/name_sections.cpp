@@ -5,7 +5,7 @@
 
 #include "dnsd/config/value_codecs.hpp"
 #include "dnsd/config/values.hpp"
-#include "registry/base/special_names.hpp"
+#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd::schema {
 namespace {

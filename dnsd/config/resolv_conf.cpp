@@ -7,9 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "dnsd/config/text_file.hpp"
 #include "dnsd/config/values.hpp"
-#include "dnsd/config/words.hpp"
 
 namespace meshdns::dnsd {
 namespace {

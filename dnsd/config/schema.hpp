@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types to describe the format of a configuration (config_schema.cpp).  A Codec reads and prints
+// Types to describe the format of a configuration (config_codec() in load.cpp).  A Codec reads and prints
 // one kind of value; a section is a list of fields, each a key, a member and a codec.  Reading,
 // printing, the list of known keys and the remedy for a misspelt one all come from that one table.
 #pragma once
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "dnsd/config/enum_names.hpp"
-#include "registry/base/finding_list.hpp"
+#include "registry/base/finding.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/in_quotes.hpp"
 #include "registry/base/result.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "dnsd/config/values.hpp"
-#include "registry/base/special_names.hpp"
+#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd::schema {
 namespace {

@@ -3,7 +3,9 @@
 // without place or key, which the caller knows.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +15,24 @@
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {
+
+// The words of a line, as resolv.conf(5) and hosts(5) part them.
+// Takes the next word of `line`; empty at its end.
+inline std::string_view take_word(std::string_view& line) {
+  constexpr std::string_view blank = " \t\r\v\f";
+  line.remove_prefix(std::min(line.find_first_not_of(blank), line.size()));
+  const std::string_view word = line.substr(0, line.find_first_of(blank));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+// A small file, read as a whole.
+
+inline constexpr std::size_t kMaxTextSize = std::size_t{1} << 20;
+
+// An Error ("PATH: reason") where `path` cannot be opened, is a directory, or is larger than
+// `max_size`.  A byte order mark at its beginning is left out.
+Result<std::string> read_text_file(const std::string& path, std::size_t max_size = kMaxTextSize);
 
 // "500ms", "2s", "5m", "1h", "1h30m"; "0" needs no unit, everything else does.  At most 10 years.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);

@@ -4,17 +4,59 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/health_watch.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
-#include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/mesh_state.hpp"
 #include "dnsd/mesh/running_sources.hpp"
+#include "registry/base/socket_address.hpp"
+#include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::dnsd {
+
+// Reports readiness, status and heartbeats to systemd (sd_notify(3)).  Without a supervisor it does
+// nothing.
+// Control thread.
+class Supervisor {
+ public:
+  void ready(const std::string& status);
+  // Between both, a reload goes on (Type=notify-reload; `systemctl reload` waits for the end).
+  void reloading();
+  void reloaded();
+  void stopping();
+  // The line of `systemctl status`.  Sent when it differs from the last one.
+  void set_status(const std::string& status);
+  // How often feed_watchdog() wants to be called; nullopt: nobody waits for it.
+  static std::optional<std::chrono::milliseconds> watchdog_interval();
+  // While all is well; sends no more than WATCHDOG_USEC asks for.
+  void feed_watchdog();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_ready_ = false;
+  std::string status_;
+  Clock::time_point fed_;
+};
+
+// The end of a start for a person at a terminal: a question to ask, where the page is, how to stop.
+// Returns three lines.  The question is for the shortest name with an address that a client of this
+// machine sees, or, if there is none, for a name that is forwarded.  `admin`: the address of the
+// admin endpoint, or "off".  REQUIRES: `listen` is not empty.
+std::string first_steps(const registry::Snapshot& snapshot, std::span<const SocketAddress> listen,
+                        std::string_view admin);
+
+// Whether standard error is a terminal.
+bool is_at_terminal();
+// Writes the text to standard error; not at all if the terminal takes no text now.
+void show_at_terminal(std::string_view text);
 
 // Control thread.
 class Announcement {

@@ -5,8 +5,8 @@
 #include <ctime>
 #include <utility>
 
-#include "dnsd/config/text_file.hpp"
-#include "registry/base/checksum.hpp"
+#include "dnsd/config/values.hpp"
+#include "registry/base/durable_file.hpp"
 
 namespace meshdns::dnsd {
 namespace {

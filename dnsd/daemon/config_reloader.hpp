@@ -14,7 +14,7 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/log/log.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 

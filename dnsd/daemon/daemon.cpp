@@ -9,16 +9,38 @@
 #include <utility>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/config/config.hpp"
 #include "dnsd/config/values.hpp"
-#include "dnsd/daemon/core_dumps.hpp"
-#include "dnsd/daemon/tcp_limits.hpp"
-#include "dnsd/mesh/client_settings.hpp"
-#include "dnsd/mesh/state_file.hpp"
+#include "dnsd/daemon/signals.hpp"
+#include "dnsd/daemon/worker_pool.hpp"
+#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/state_directory.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
+#include "dnsd/net/tcp_budget.hpp"
 #include "registry/base/check_loop.hpp"
+#include "registry/base/file_descriptor.hpp"
 
 namespace meshdns::dnsd {
 namespace {
+
+// Bytes that unfinished queries and unread answers of all TCP clients may take, and the share that
+// one worker has in any case.
+constexpr std::size_t kHeldByTcp = 32 << 20;
+constexpr std::size_t kLeastHeldByTcp = 1 << 20;
+
+// The limits of clients' TCP connections.  A part of the file descriptors that this process may
+// have now is kept for other uses.
+TcpLimits tcp_limits(const ServerConfig& server) {
+  const TcpConfig& config = server.tcp;
+  TcpLimits limits;
+  limits.max_held = std::max(kHeldByTcp / worker_count(server), kLeastHeldByTcp);
+  limits.max_connections = config.max_connections;
+  limits.max_connections_per_client = config.max_connections_per_client;
+  limits.idle_timeout = config.idle_timeout;
+  // Clients hold descriptors for minutes; questions to upstreams need some for milliseconds.
+  limits.reserved_files = std::max(limits.reserved_files, descriptor_limit() / 4);
+  return limits;
+}
 
 constexpr std::chrono::milliseconds kHousekeeping{1'000};
 // The interval at which a start looks whether the daemon that it replaces still lives.

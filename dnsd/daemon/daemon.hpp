@@ -21,18 +21,15 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/announcement.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
-#include "dnsd/daemon/forward_log.hpp"
 #include "dnsd/daemon/health_watch.hpp"
 #include "dnsd/daemon/housekeeper.hpp"
 #include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/memory_limit.hpp"
-#include "dnsd/daemon/phase.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/query_settings_keeper.hpp"
 #include "dnsd/daemon/reach_watch.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/signals.hpp"
-#include "dnsd/daemon/supervisor.hpp"
 #include "dnsd/daemon/upgrade.hpp"
 #include "dnsd/daemon/upstream_follower.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
@@ -42,8 +39,8 @@
 #include "dnsd/mesh/mesh_state.hpp"
 #include "dnsd/mesh/running_sources.hpp"
 #include "dnsd/mesh/server_names.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/mailbox.hpp"
-#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

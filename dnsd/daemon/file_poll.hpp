@@ -14,7 +14,6 @@
 #include "dnsd/log/log.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/result.hpp"
-#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,17 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/health_watch.hpp"
 
+#include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "dnsd/admin/admin_routes.hpp"
-#include "dnsd/daemon/troubles.hpp"
+#include "dnsd/answer/query_settings.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
+namespace {
+
+void note_unreadable(std::vector<std::string>& troubles, const char* key, const std::string& file) {
+  if (!file.empty() && access(file.c_str(), R_OK) != 0)
+    troubles.push_back(std::string(key) + ": cannot read " + file + ": " + std::strerror(errno));
+}
+
+// Why the server is of no use now; empty: it may answer.
+std::string why_useless(const UpstreamServer& server, std::span<const UpstreamStatus> statuses) {
+  const std::string name = server.to_string();
+  const auto status = std::ranges::find(statuses, name, &UpstreamStatus::name);
+  if (status == statuses.end()) return {};
+  if (status->looped) return name + " sends our own queries back";
+  if (status->health == Health::Down) return name + " is down: " + status->last_error;
+  if (status->health == Health::Up && !status->failing_with.empty())
+    return name + " answers nothing but " + std::string(status->failing_with);
+  return {};
+}
+
+void note_useless(std::vector<std::string>& troubles, const std::string& zone,
+                  const std::vector<UpstreamServer>& servers,
+                  std::span<const UpstreamStatus> statuses) {
+  std::string reasons;
+  for (const UpstreamServer& server : servers) {
+    const std::string why = why_useless(server, statuses);
+    if (why.empty()) return;
+    reasons += (reasons.empty() ? "" : "; ") + why;
+  }
+  if (!reasons.empty()) troubles.push_back(zone + ": no server answers: " + reasons);
+}
+
+}  // namespace
+
+std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
+                                       const std::string& state_dir) {
+  std::vector<std::string> troubles;
+  if (config.server.watch_config) note_unreadable(troubles, "config", config_file);
+  note_unreadable(troubles, "hosts.file", config.hosts.file);
+  note_unreadable(troubles, "server.cookies.secret_file", config.server.cookies.secret_file);
+  note_unreadable(troubles, "admin.token_file", config.admin.token_file);
+  note_unreadable(troubles, "upstream.tls.ca_file", config.upstream.tls_ca_file);
+  if (!state_dir.empty() && access(state_dir.c_str(), W_OK | X_OK) != 0)
+    troubles.push_back("state_dir: cannot write to " + state_dir + ": " + std::strerror(errno));
+  return troubles;
+}
+
+std::vector<std::string> upstream_troubles(const UpstreamConfig& upstream,
+                                           std::span<const UpstreamStatus> statuses) {
+  std::vector<std::string> troubles;
+  if (upstream.servers.empty() && !upstream.zones.contains(""))
+    troubles.emplace_back(
+        "upstream: neither upstream.servers nor /etc/resolv.conf names a server whose address is "
+        "known");
+  note_useless(troubles, "upstream", upstream.servers, statuses);
+  for (const auto& [zone, servers] : upstream.zones)
+    note_useless(troubles, "upstream.zones " + (zone.empty() ? "." : zone), servers, statuses);
+  return troubles;
+}
+
+std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings) {
+  std::size_t count = 0;
+  const registry::Finding* first = nullptr;
+  for (const auto& [origin, of_origin] : findings)
+    for (const registry::Finding& finding : of_origin) {
+      if (finding.severity != registry::Severity::Error) continue;
+      if (first == nullptr) first = &finding;
+      ++count;
+    }
+  if (first == nullptr) return {};
+  return std::to_string(count) + (count == 1 ? " error" : " errors") +
+         " in resources (/registry/findings); the first: " + first->to_string();
+}
+
+namespace {
+
+// So many take no time.
+constexpr std::size_t kFew = 1'000;
+// The largest range that is named: more than one Pod network has little in common.
+constexpr std::uint8_t kShortest = 8;
+// The range of one Pod: what a node usually has.
+constexpr std::uint8_t kOfOneIpv4 = 24;
+constexpr std::uint8_t kOfOneIpv6 = 64;
+
+std::uint8_t common_length(const IpAddress& a, const IpAddress& b) {
+  int bits = 0;
+  for (std::size_t i = 0; i < a.octets().size(); ++i) {
+    const int same = std::countl_zero(static_cast<std::uint8_t>(a.octets()[i] ^ b.octets()[i]));
+    bits += same;
+    if (same < 8) break;
+  }
+  return static_cast<std::uint8_t>(a.is_v4() ? bits - 96 : bits);
+}
+
+void widen(IpPrefix& range, const IpAddress& address) {
+  if (range.address.is_v4() != address.is_v4()) return;
+  const std::uint8_t length = std::min(range.length, common_length(range.address, address));
+  if (length >= kShortest) range.length = length;
+}
+
+}  // namespace
+
+RefusedPods::Found RefusedPods::find(const registry::Snapshot& snapshot,
+                                     const std::vector<IpPrefix>& allow) {
+  const AccessList allowed(allow);
+  Found found;
+  snapshot.clients.for_each([&](const registry::ClientEntry& entry) {
+    if (!entry.client || allowed.contains(entry.address)) return;
+    const std::string& description = entry.client->identity.description;
+    if (!description.starts_with("Pod ")) return;
+    if (found.count++ == 0) {
+      found.first = description + " at " + entry.address.to_string();
+      found.range = {entry.address, entry.address.is_v4() ? kOfOneIpv4 : kOfOneIpv6};
+    }
+    widen(found.range, entry.address);
+  });
+  found.range = found.range.network();
+  return found;
+}
+
+std::string RefusedPods::describe(const Found& found) {
+  if (found.count == 0) return {};
+  return "server.allow: refuses the queries of " + std::to_string(found.count) +
+         (found.count == 1 ? " Pod: " : " Pods; one of them: ") + found.first + "; add " +
+         found.range.to_string() + ", or the range of the Pods";
+}
+
+void RefusedPods::observe(const registry::Snapshot& snapshot, const std::vector<IpPrefix>& allow,
+                          Time now) {
+  if (allow == allow_ && (snapshot.generation == generation_ || now < look_again_at_)) return;
+  generation_ = snapshot.generation;
+  allow_ = allow;
+  if (snapshot.clients.size() > kFew) look_again_at_ = now + kPause;
+  trouble_ = describe(find(snapshot, allow));
+}
 
 std::string_view first_reason(const Readiness& readiness) {
   for (const auto* reasons : {&readiness.not_ready, &readiness.degraded})

@@ -3,6 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +17,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/kernel_answers.hpp"
-#include "dnsd/daemon/phase.hpp"
 #include "dnsd/daemon/reach_watch.hpp"
-#include "dnsd/daemon/refused_pods.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/upgrade.hpp"
 #include "dnsd/daemon/upstream_follower.hpp"
@@ -22,8 +25,57 @@
 #include "dnsd/mesh/kept_state.hpp"
 #include "dnsd/mesh/mesh_state.hpp"
 #include "dnsd/mesh/running_sources.hpp"
+#include "registry/base/finding.hpp"
+#include "registry/base/ip_address.hpp"
+#include "registry/snapshot/snapshot.hpp"
+#include "resolver/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
+
+// Problems that do not stop answers, in words, for /readyz and the status page.
+// The files of the configuration that cannot be read now, `config_file` itself if it is watched,
+// and `state_dir` if it cannot be written.  `state_dir`: as it is in use; empty = none.
+std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
+                                       const std::string& state_dir);
+
+// The zones that no upstream server answers: each one is down, loops, or answers nothing but
+// errors.  `statuses`: of the servers in use.
+std::vector<std::string> upstream_troubles(const UpstreamConfig& upstream,
+                                           std::span<const UpstreamStatus> statuses);
+
+// The objects that are not in use because of an error, or in an older version; empty = none.
+std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings);
+
+// Finds Pods whose queries server.allow refuses.  By default it has no public addresses, and Pods
+// of some clusters have such addresses.
+// Control thread.
+class RefusedPods {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // The pause between two looks at many clients: one at 100,000 takes 20 ms.
+  static constexpr std::chrono::seconds kPause{60};
+
+  // Call every second or so.  Looks at the Pods of `snapshot` if they or `allow` have changed.
+  void observe(const registry::Snapshot& snapshot, const std::vector<IpPrefix>& allow, Time now);
+
+  // How many are refused, the first of them, and a range that has it and its neighbours; empty:
+  // none.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  struct Found {
+    std::size_t count = 0;
+    std::string first;  // "Pod shop/web-1 at 203.0.113.7"
+    IpPrefix range;
+  };
+  static std::string describe(const Found& found);
+  static Found find(const registry::Snapshot& snapshot, const std::vector<IpPrefix>& allow);
+
+  std::string trouble_;
+  std::optional<std::uint64_t> generation_;  // of the last snapshot that was looked at
+  std::vector<IpPrefix> allow_;              // as of then
+  Time look_again_at_{};
+};
 
 // The reason that matters most; empty: there is none.  Valid as long as `readiness` is.
 std::string_view first_reason(const Readiness& readiness);

@@ -5,21 +5,58 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "dnsd/admin/admin_endpoint.hpp"
-#include "dnsd/admin/latency_window.hpp"
 #include "dnsd/admin/load_history.hpp"
-#include "dnsd/admin/upstream_history.hpp"
-#include "dnsd/daemon/overload_watch.hpp"
+#include "dnsd/daemon/memory_limit.hpp"
 #include "dnsd/daemon/query_logging.hpp"
-#include "dnsd/daemon/start_memory.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/kept_state.hpp"
 #include "dnsd/mesh/mesh_state.hpp"
 #include "dnsd/mesh/running_sources.hpp"
+#include "resolver/cache/cache.hpp"
 
 namespace meshdns::dnsd {
+
+// Says what is dropped, refused or cut short for want of room.  The places where that happens only
+// count; who looks at the counts each second warns of those that have moved.
+// One way in which the daemon does less than it was asked for.
+struct Degradation {
+  std::string_view what;  // for the log: what happens, and which setting decides; lives for ever
+  std::uint64_t total = 0;
+  std::uint64_t tolerated = 0;  // so many within OverloadWatch::kPause are nothing to speak of
+};
+
+// All there are, always in the same order.  Control thread.
+std::vector<Degradation> degradations_of(const WorkerPool& pool, const QueryLogging& query_logging,
+                                         const Cache& cache, const Log& log);
+
+// One thread.
+class OverloadWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kPause{10};  // between two warnings of a kind
+
+  struct Warning {
+    std::string_view what;
+    std::uint64_t count;  // since the last warning of this kind
+  };
+  // Returns the warnings that are due: at once when an overload begins, then the sum every kPause
+  // while it lasts. REQUIRES: the same kinds in the same order, from zero on; to be called every
+  // second.
+  std::vector<Warning> observe(std::span<const Degradation> kinds, Time now);
+
+ private:
+  struct Kind {
+    std::uint64_t counted = 0;  // up to here it has been said, or was tolerated
+    Time since{};               // the epoch: never
+  };
+  std::vector<Kind> kinds_;
+};
 
 // Control thread.
 class Housekeeper {

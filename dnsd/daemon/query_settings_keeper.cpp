@@ -1,9 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/daemon/query_settings_keeper.hpp"
 
+#include <chrono>
+#include <string>
 #include <utility>
 
+#include "resolver/forward/random_pool.hpp"
+
 namespace meshdns::dnsd {
+namespace {
+
+constexpr std::chrono::milliseconds kPoll{500};
+
+}  // namespace
+
+void LocalNamesFollower::read(const Config& config) {
+  version_ = FileVersion::of(config.hosts.file);
+  read_hosts(config.hosts.file);
+  const auto names =
+      std::make_shared<const LocalNames>(hosts_, config.overrides, config.dns64.prefix);
+  names_ = names->empty() ? nullptr : names;
+}
+
+void LocalNamesFollower::watch(uv_loop_t* loop, const Config& config,
+                               std::function<void()> on_change) {
+  poll_.close();
+  if (config.hosts.file.empty()) return;
+  auto read_again = [this, &config, on_change = std::move(on_change)] {
+    read(config);
+    on_change();
+  };
+  start_or_log(poll_, loop, config.hosts.file, kPoll, version_, std::move(read_again), log_);
+}
+
+void LocalNamesFollower::read_hosts(const std::string& path) {
+  if (path.empty()) {
+    hosts_ = {};
+    return;
+  }
+  auto hosts = read_hosts_file(path);
+  if (!hosts) {
+    log_.warn("cannot read the hosts file", {{"reason", std::string_view(hosts.error().message)}});
+    return;
+  }
+  if (hosts->skipped > 0)
+    log_.warn("ignored invalid lines of the hosts file",
+              {{"file", std::string_view(path)},
+               {"lines", std::to_string(hosts->skipped)},
+               {"first", std::to_string(hosts->problems.front().line)},
+               {"reason", std::string_view(hosts->problems.front().message)}});
+  hosts_ = *std::move(hosts);
+}
+
+namespace {
+
+CookieSecret random_secret() {
+  CookieSecret secret;
+  RandomPool().fill(secret.data(), secret.size());
+  return secret;
+}
+
+}  // namespace
+
+CookieSecretKeeper::CookieSecretKeeper(Log& log, Time now)
+    : log_(log), secrets_{random_secret(), std::nullopt}, renewed_at_(now) {}
+
+void CookieSecretKeeper::follow(const std::string& file, Time now) {
+  if (file.empty()) {
+    if (is_from_file_) renew(now);
+    is_from_file_ = false;
+    return;
+  }
+  const auto read = read_cookie_secrets(file);
+  if (!read) {
+    log_.error("cannot use server.cookies.secret_file",
+               {{"reason", std::string_view(read.error().message)}});
+    return;
+  }
+  secrets_ = *read;
+  is_from_file_ = true;
+}
+
+bool CookieSecretKeeper::tick(Time now) {
+  if (is_from_file_ || now < renewed_at_ + kLifetime) return false;
+  renew(now);
+  return true;
+}
+
+// Cookies of the current secret stay valid until clients have asked again.
+void CookieSecretKeeper::renew(Time now) {
+  secrets_ = {random_secret(), secrets_.current};
+  renewed_at_ = now;
+}
 
 void QuerySettingsKeeper::read_files() {
   local_names_.read(config_);

@@ -8,14 +8,71 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "dnsd/answer/local_names.hpp"
 #include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/cookie_secret_keeper.hpp"
-#include "dnsd/daemon/local_names_follower.hpp"
+#include "dnsd/config/cookie_secrets.hpp"
+#include "dnsd/config/hosts_file.hpp"
+#include "dnsd/daemon/file_poll.hpp"
 #include "dnsd/log/log.hpp"
 
 namespace meshdns::dnsd {
+
+// The names of the hosts file and of the overrides, through changes of both.
+// Control thread.
+class LocalNamesFollower {
+ public:
+  explicit LocalNamesFollower(Log& log) : log_(log) {}
+
+  // Reads the hosts file.  One that cannot be read leaves what was known of it.
+  void read(const Config& config);
+  // Reads the file again when it has changed, and calls `on_change` then.  Stops watching the
+  // file before.  REQUIRES: `config` lives, and may change only with another call.
+  void watch(uv_loop_t* loop, const Config& config, std::function<void()> on_change);
+  void stop() { poll_.close(); }
+
+  // Null: there are none.
+  const std::shared_ptr<const LocalNames>& names() const { return names_; }
+
+ private:
+  void read_hosts(const std::string& path);
+
+  Log& log_;
+  FilePoll poll_;
+  FileVersion version_;  // that was read
+  HostsFile hosts_;
+  std::shared_ptr<const LocalNames> names_;
+};
+
+// The secrets of our cookies: those of a file, or random ones of our own, another one every day.
+// The control thread.
+class CookieSecretKeeper {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Time for which a random secret is the current one; it is accepted for the same time afterwards.
+  static constexpr std::chrono::hours kLifetime{24};
+
+  // Has random secrets.  REQUIRES: `log` outlives it.
+  CookieSecretKeeper(Log& log, Time now);
+
+  // Takes the secrets of `file`, read anew; empty = random ones.  An error in the file is
+  // logged and leaves the secrets as they are.
+  void follow(const std::string& file, Time now);
+  // Call every second or so.  True: the secrets are others now.
+  bool tick(Time now);
+
+  const CookieSecrets& secrets() const { return secrets_; }
+
+ private:
+  void renew(Time now);
+
+  Log& log_;
+  CookieSecrets secrets_;
+  bool is_from_file_ = false;
+  Time renewed_at_;  // only while they are random
+};
 
 // Control thread.
 class QuerySettingsKeeper {

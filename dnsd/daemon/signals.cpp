@@ -2,6 +2,7 @@
 #include "dnsd/daemon/signals.hpp"
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <atomic>
 #include <csignal>
@@ -10,6 +11,12 @@
 #include <utility>
 
 namespace meshdns::dnsd {
+
+void allow_core_dumps(bool allowed) {
+  // It fails for other values only.
+  (void)::prctl(PR_SET_DUMPABLE, allowed ? 1 : 0, 0, 0, 0);
+}
+
 namespace {
 
 sigset_t held_signals() {

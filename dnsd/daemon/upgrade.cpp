@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dnsd/mesh/joined.hpp"
+#include "dnsd/mesh/configured_sources.hpp"
 
 namespace meshdns::dnsd {
 

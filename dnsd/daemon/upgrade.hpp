@@ -5,19 +5,23 @@
 
 #include <uv.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/phase.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/handover.hpp"
 
 namespace meshdns::dnsd {
+
+// The daemon's life after its start.  Lameduck: it has been told to stop, says so to health checks,
+// and still answers new queries.  Draining: it answers only the queries that it has.
+enum class Phase : std::uint8_t { Serving, Lameduck, Draining };
 
 // Control thread.
 class Upgrade {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,15 +15,85 @@
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/liveness.hpp"
-#include "dnsd/daemon/worker_unit.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/listeners.hpp"
-#include "dnsd/query/failing_names.hpp"
-#include "dnsd/query/top_report.hpp"
+#include "dnsd/net/worker.hpp"
+#include "dnsd/query/query_clock.hpp"
+#include "dnsd/query/query_handler.hpp"
+#include "dnsd/query/top_queries.hpp"
+#include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
+#include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
+
+// One worker with all that answers on it, built and torn down in the one order that works.
+// Control thread.
+class WorkerUnit {
+ public:
+  // REQUIRES: `publisher` outlives it.
+  static Result<std::unique_ptr<WorkerUnit>> create(
+      const WorkerOptions& options, std::shared_ptr<TcpBudget> budget,
+      std::shared_ptr<ForwardShared> forwarding, registry::Publisher& publisher,
+      const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings);
+
+  Result<void> start(const ListenerSet& listeners) { return worker_->start(listeners, *handler_); }
+  Worker& worker() { return *worker_; }
+  // Each takes effect on the worker's thread, soon.
+  void on_snapshot();
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
+  void reconfigure(const QuerySettings& settings);
+  void log_queries(std::shared_ptr<QueryLog> log);           // null = none
+  void feed_kernel(std::shared_ptr<const KernelFeed> feed);  // null = none
+
+  const WorkerCounters& net() const { return worker_->counters(); }
+  const QueryCounters& query() const { return handler_->counters(); }
+  FailingNames& failing_names() { return handler_->failing_names(); }
+  TopQueries& top() { return handler_->top(); }
+  std::optional<IpAddress> take_limited() { return handler_->take_limited(); }
+  const ForwardCounters& forward() const { return forwarder_->counters(); }
+  const Forwarder& forwarder() const { return *forwarder_; }
+
+ private:
+  WorkerUnit() = default;
+
+  // In the order of construction; destroyed the other way round, after the worker has been joined.
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<LoopClock> clock_;
+  std::unique_ptr<Forwarder> forwarder_;
+  std::unique_ptr<ForwarderUpstreams> upstream_;
+  std::shared_ptr<QueryLog> log_;  // the worker's thread
+  std::unique_ptr<QueryHandler> handler_;
+};
+
+// Whether every worker's loop turns.  Each counts a heartbeat a second; one whose count stands
+// still hangs: in a system call, in an endless loop, or because its core is taken from it.
+// One thread.
+class Liveness {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kAvoidAfter{2};
+  static constexpr std::chrono::seconds kStuckAfter{5};
+
+  // The workers' counts, always in the same order; to be called every second.
+  void observe(std::span<const std::uint64_t> heartbeats, Time now);
+  // By index, those that had not moved for kStuckAfter at the last observation.
+  std::vector<std::size_t> stuck() const { return still_for(kStuckAfter); }
+  // The same for kAvoidAfter: perhaps they are only slow, but others answer sooner.
+  std::vector<std::size_t> to_avoid() const { return still_for(kAvoidAfter); }
+  // "worker 1 hangs"; empty when all turn.
+  std::string complaint() const;
+
+ private:
+  std::vector<std::size_t> still_for(std::chrono::seconds time) const;
+
+  struct Worker {
+    std::uint64_t heartbeat = 0;
+    Time moved;
+  };
+  std::vector<Worker> workers_;
+  Time observed_;
+};
 
 // The number of workers that the configuration asks for.
 unsigned worker_count(const ServerConfig& server);

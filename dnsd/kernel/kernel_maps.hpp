@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,12 +14,30 @@
 #include <vector>
 
 #include "dnsd/kernel/bpf_map.hpp"
-#include "dnsd/kernel/kernel_store.hpp"
+#include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/kernel/program/answer_maps.h"
-#include "dnsd/kernel/sample_ring.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {
+
+// The answers of the program in the kernel that it tells about: a ring buffer of the kernel
+// (BPF_MAP_TYPE_RINGBUF) with one reader.
+// One thread, and one process at a time.
+class SampleRing {
+ public:
+  static Result<SampleRing> open(const BpfMap& map);
+
+  // Calls `visit` for what has come since the last call, the oldest first, at most `limit` times.
+  void take(std::size_t limit, const std::function<void(const meshdns_sample&)>& visit);
+
+ private:
+  SampleRing(BpfMemory consumer, BpfMemory producer, std::size_t size)
+      : consumer_(std::move(consumer)), producer_(std::move(producer)), size_(size) {}
+
+  BpfMemory consumer_;  // a page: the place of the reader
+  BpfMemory producer_;  // a page: that of the program; then the data, twice in a row
+  std::size_t size_;    // of the data, a power of two
+};
 
 class KernelMaps final : public KernelStore {
  public:

@@ -8,7 +8,7 @@
 #include "dnsd/links/networkmanager_dns.hpp"
 #include "dnsd/links/resolved_dns.hpp"
 #include "dnsd/links/system_bus.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -7,8 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "registry/base/poll.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 

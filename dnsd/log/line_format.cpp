@@ -11,7 +11,6 @@
 #include <iterator>
 #include <optional>
 
-#include "dnsd/log/levels.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {

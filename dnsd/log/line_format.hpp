@@ -3,6 +3,7 @@
 // fields.  The log's thread adds the time and the level.
 #pragma once
 
+#include <spdlog/common.h>
 #include <spdlog/fwd.h>
 
 #include <cstdint>
@@ -14,6 +15,21 @@
 #include "dnsd/log/log_field.hpp"
 
 namespace meshdns::dnsd {
+
+// The levels of the configuration as those of spdlog.
+// Off is the only level with another number: spdlog has one above "error", which the log never
+// uses.
+inline spdlog::level::level_enum to_spdlog(LogLevel level) {
+  return level == LogLevel::Off ? spdlog::level::off
+                                : static_cast<spdlog::level::level_enum>(level);
+}
+
+inline LogLevel from_spdlog(spdlog::level::level_enum level) {
+  return level > spdlog::level::err ? LogLevel::Off : static_cast<LogLevel>(level);
+}
+
+static_assert(static_cast<int>(LogLevel::Trace) == spdlog::level::trace);
+static_assert(static_cast<int>(LogLevel::Error) == spdlog::level::err);
 
 // `message key=value...`, or the members of a JSON object behind its first brace.  At most 3,900
 // octets.  Any text is safe.

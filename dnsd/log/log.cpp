@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "dnsd/log/journal.hpp"
-#include "dnsd/log/levels.hpp"
 #include "dnsd/log/line_format.hpp"
 #include "dnsd/log/line_writer.hpp"
 

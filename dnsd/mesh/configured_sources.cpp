@@ -5,8 +5,7 @@
 #include <cstdlib>
 
 #include "dnsd/config/enum_names.hpp"
-#include "dnsd/mesh/joined.hpp"
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 #include "registry/source/file_source.hpp"
 #include "registry/source/istiod/istiod_source.hpp"
 #include "registry/source/kubernetes/kubernetes_source.hpp"

@@ -17,6 +17,14 @@ struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 
 namespace meshdns::dnsd {
 
+// The addresses, with a comma between two.
+template <typename Addresses>
+std::string joined(const Addresses& addresses) {
+  std::string text;
+  for (const auto& address : addresses) text += (text.empty() ? "" : ",") + address.to_string();
+  return text;
+}
+
 // "files:PATH", "name_table:PATH", "kubernetes:CLUSTER", "istiod:ADDRESS": what a source is called
 // in the log, in metrics and in the registry.
 std::string source_name(const SourceConfig& source);

@@ -1,15 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/mesh/mesh_state.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "dnsd/config/values.hpp"
-#include "dnsd/mesh/client_settings.hpp"
-#include "dnsd/mesh/state_file.hpp"
+#include "dnsd/mesh/configured_sources.hpp"
+#include "dnsd/mesh/state_directory.hpp"
+#include "registry/base/cpu_time.hpp"
 
 namespace meshdns::dnsd {
+
+void MeshAnalysis::tick(Time now) {
+  if (job_ && job_->is_done) conclude();
+  if (job_ || !is_time(now)) return;
+  job_ = std::make_unique<Job>();
+  job_->snapshot = registry_.current();
+  job_->begun = now;
+  work_ = std::jthread([job = job_.get()] { run(*job); });
+}
+
+void MeshAnalysis::close() {
+  if (job_) job_->is_to_end = true;
+  if (work_.joinable()) work_.join();
+  job_.reset();
+}
+
+bool MeshAnalysis::is_time(Time now) {
+  const registry::Snapshot& snapshot = *registry_.current();
+  const bool stands_still = std::exchange(seen_, snapshot.generation) == snapshot.generation;
+  if (snapshot.generation == analysed_ || !snapshot.sources.synced) return false;
+  changed_since_ = std::min(changed_since_, now);
+  if (!stands_still && now - changed_since_ < kLongestDelay) return false;
+  return now >= not_before_;
+}
+
+void MeshAnalysis::run(Job& job) {
+  const auto begun = thread_cpu_time();
+  job.report = registry::analyse(*job.snapshot, [&] { return job.is_to_end.load(); });
+  job.took = thread_cpu_time() - begun;
+  job.is_done = true;
+}
+
+// The snapshot is released here, because only the control thread may free its parts.
+void MeshAnalysis::conclude() {
+  work_.join();
+  const auto counts = status_.report.counts;
+  status_.report = std::move(job_->report);
+  status_.seconds = std::chrono::duration<double>(job_->took).count();
+  analysed_ = job_->snapshot->generation;
+  changed_since_ = Time::max();
+  not_before_ = std::chrono::steady_clock::now() +
+                std::max<std::chrono::steady_clock::duration>(kMinPause, kPauseFactor * job_->took);
+  job_.reset();
+  tell(counts);
+}
+
+void MeshAnalysis::tell(const registry::FindingCounts& before) const {
+  const auto& counts = status_.report.counts;
+  if (counts == before) return;
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  log_.info("findings across resources have changed",
+            {{"findings", all}, {"see", std::string_view("/registry/findings")}});
+}
+
+registry::ClientSettings client_settings(const Config& whole) {
+  const ClientConfig& config = whole.client;
+  const ClientIdentityConfig& from = config.default_identity;
+  registry::ClientSettings settings;
+  settings.by_source_address = config.by_source_address;
+  settings.workload_entry_namespaces = config.workload_entry_namespaces;
+  settings.node_search = config.node_search;
+  settings.unknown = config.unknown;
+  const auto has = [&](IpFamily family) {
+    return std::ranges::find(from.ip_families, family) != from.ip_families.end();
+  };
+  auto& identity = settings.default_identity;
+  identity.ns = from.ns;
+  identity.labels = from.labels;
+  identity.network = from.network;
+  identity.cluster = from.cluster;
+  identity.node = from.node.empty() ? own_node(whole) : from.node;
+  identity.locality = from.locality;
+  identity.search = from.search;
+  identity.ipv4 = has(IpFamily::IPv4);
+  identity.ipv6 = has(IpFamily::IPv6);
+  if (!from.node_id) return settings;
+  identity.narrowed_by_sidecars = from.node_id->type == "sidecar";
+  if (!identity.search.empty()) return settings;
+  identity.search = from.node_id->search();
+  if (!identity.search.empty())
+    identity.search.insert(identity.search.end(), config.node_search.begin(),
+                           config.node_search.end());
+  return settings;
+}
+
+namespace {
+
+constexpr std::size_t kNamesShown = 5;
+
+std::string names_of(const std::deque<AnswerEvent>& events, std::size_t newest) {
+  std::string names;
+  const std::size_t first = events.size() - std::min(newest, events.size());
+  for (std::size_t i = first; i < std::min(first + kNamesShown, events.size()); ++i)
+    names += (names.empty() ? "" : ",") + events[i].name;
+  return names;
+}
+
+}  // namespace
+
+void AnswerWatch::begin() { history_.begin(*registry_.current(), unix_now()); }
+
+const AnswerHistory& AnswerWatch::history() {
+  history_.look(*registry_.current(), unix_now());
+  return history_;
+}
+
+void AnswerWatch::tick() {
+  const AnswerHistory::Counts counts = history().counts();
+  const AnswerHistory::Counts before = std::exchange(said_, counts);
+  const std::uint64_t changes = counts.all() - before.all();
+  if (changes == 0 || !log_.enabled(LogLevel::Info)) return;
+  const std::string names = names_of(history_.events(), changes);
+  const AnswerEvent& last = history_.events().back();
+  const std::string answers = changes == 1 ? answers_text(last) : std::string("see /changes");
+  log_.info("answers changed", {{"appeared", counts.appeared - before.appeared},
+                                {"vanished", counts.vanished - before.vanished},
+                                {"different", counts.different - before.different},
+                                {"names", names},
+                                {"answers", answers},
+                                {"object", last.object},
+                                {"source", last.source}});
+}
 
 MeshState::MeshState(const Config& config, Log& log)
     : registry(config.mesh),

@@ -14,7 +14,7 @@
 #include "dnsd/answer/local_names.hpp"
 #include "registry/registry.hpp"
 #include "resolver/cache/cached_message.hpp"
-#include "resolver/names/mesh_names.hpp"
+#include "resolver/names/lookup.hpp"
 
 namespace meshdns::dnsd {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/mesh/running_sources.hpp"
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 
 #include <algorithm>
 #include <set>

@@ -9,7 +9,6 @@
 
 #include "registry/base/durable_file.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/base/special_names.hpp"
 #include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "resolver/wire/octets.hpp"

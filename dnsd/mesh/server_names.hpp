@@ -24,7 +24,7 @@
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/registry_names.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/registry.hpp"
 #include "registry/source/server_lookup.hpp"
 #include "resolver/names/cares_lookup.hpp"

@@ -5,9 +5,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "dnsd/mesh/state_file.hpp"
+#include "dnsd/mesh/state_directory.hpp"
 #include "registry/base/durable_file.hpp"
-#include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -36,7 +36,7 @@
 
 #include "dnsd/net/listeners.hpp"
 #include "registry/base/file_descriptor.hpp"
-#include "registry/base/poll.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/result.hpp"
 
 namespace meshdns::dnsd {

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "registry/base/descriptor_limit.hpp"
-#include "registry/base/poll.hpp"
+#include "registry/base/file_descriptor.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

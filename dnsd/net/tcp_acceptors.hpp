@@ -12,8 +12,8 @@
 #include "dnsd/net/counters.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "registry/base/file_descriptor.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
-#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

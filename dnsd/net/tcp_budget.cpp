@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "registry/base/limit_key.hpp"
+#include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "registry/base/poll.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

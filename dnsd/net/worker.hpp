@@ -18,9 +18,9 @@
 #include "dnsd/net/query_sink.hpp"
 #include "dnsd/net/reach_probes.hpp"
 #include "dnsd/net/tcp_budget.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/mailbox.hpp"
 #include "registry/base/result.hpp"
-#include "registry/base/timer.hpp"
 
 namespace meshdns::dnsd {
 

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "resolver/cache/cached_message.hpp"
 
 namespace meshdns::dnsd {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "dnsd/net/counter.hpp"
+#include "dnsd/net/counters.hpp"
 #include "dnsd/query/server_cookies.hpp"
 #include "resolver/wire/types.hpp"
 

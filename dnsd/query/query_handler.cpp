@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "dnsd/answer/answer.hpp"
+#include "dnsd/answer/local_names.hpp"
 #include "dnsd/answer/local_resolution.hpp"
-#include "dnsd/answer/special_names.hpp"
 #include "dnsd/query/chaos.hpp"
 #include "dnsd/query/kernel_answer.hpp"
 

@@ -20,11 +20,10 @@
 
 #include "dnsd/answer/answer.hpp"
 #include "dnsd/answer/decision.hpp"
+#include "dnsd/answer/endpoint_answer.hpp"
 #include "dnsd/answer/query_settings.hpp"
-#include "dnsd/answer/rotation.hpp"
 #include "dnsd/kernel/kernel_offers.hpp"
 #include "dnsd/net/query_sink.hpp"
-#include "dnsd/query/failing_names.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_log.hpp"

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <utility>
 
+#include "registry/base/durable_file.hpp"
 #include "registry/base/file_descriptor.hpp"
 #include "registry/base/unix_socket_name.hpp"
-#include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

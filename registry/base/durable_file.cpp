@@ -4,14 +4,62 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-
-#include "registry/base/whole_io.hpp"
+#include <string>
 
 namespace meshdns {
+
+FileDescriptor open_for_reading(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+bool write_all(int fd, std::span<const std::uint8_t> octets) {
+  while (!octets.empty()) {
+    const ssize_t written = ::write(fd, octets.data(), octets.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    octets = octets.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets) {
+  std::size_t filled = 0;
+  while (filled < octets.size()) {
+    const ssize_t got = ::read(fd, octets.data() + filled, octets.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(std::string("cannot read: ") + std::strerror(errno));
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  return filled;
+}
+
+Result<std::string> read_to_end(int fd, std::size_t limit) {
+  std::string text;
+  std::array<std::uint8_t, 65'536> piece;
+  for (;;) {
+    const auto count = read_fully(fd, piece);
+    if (!count) return std::unexpected(count.error());
+    text.append(reinterpret_cast<const char*>(piece.data()), *count);
+    if (text.size() > limit || *count < piece.size()) return text;
+  }
+}
+
+std::uint32_t checksum(std::span<const std::uint8_t> octets, std::uint32_t before) {
+  if (octets.empty()) return before;  // for a null pointer zlib begins anew
+  return static_cast<std::uint32_t>(crc32_z(before, octets.data(), octets.size()));
+}
+
+std::uint32_t checksum(std::string_view text, std::uint32_t before) {
+  return checksum({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, before);
+}
+
 namespace {
 
 std::unexpected<Error> fail_with_errno(const std::string& what) {

@@ -2,11 +2,23 @@
 // A file descriptor and who closes it.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace meshdns {
+
+// The number of file descriptors that this process may have.
+// The soft limit, 2^30 where it is higher or there is none.  Any thread.
+inline std::uint32_t descriptor_limit() {
+  constexpr rlim_t most = 1U << 30;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  return static_cast<std::uint32_t>(std::min(limit.rlim_cur, most));
+}
 
 class FileDescriptor {
  public:

@@ -2,9 +2,11 @@
 // One thing that is wrong or doubtful about one object, with the place where a person can mend it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace meshdns::registry {
 
@@ -25,6 +27,26 @@ struct Finding {
 
   std::string to_string() const;
   friend bool operator==(const Finding&, const Finding&) = default;
+};
+
+// The findings of one text: the first `max` of them, and how many more there were.  A text may be
+// wrong in every byte; more findings are not useful and use memory.
+class FindingList {
+ public:
+  explicit FindingList(std::size_t max) : max_(max) {}
+
+  void add(Finding finding);
+  bool empty() const { return kept_.empty(); }
+
+  // Those that were kept and, where there were more, one that counts them: an Error if one of them
+  // is.
+  std::vector<Finding> take() &&;
+
+ private:
+  std::size_t max_;
+  std::vector<Finding> kept_;
+  std::size_t left_out_ = 0;
+  bool left_out_errors_ = false;
 };
 
 }  // namespace meshdns::registry

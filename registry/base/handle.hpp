@@ -4,6 +4,7 @@
 
 #include <uv.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -71,6 +72,54 @@ class Handle {
     }
   };
   std::unique_ptr<State, Close> state_;
+};
+
+// A timer of a libuv loop.
+// The loop's thread only.  The callback may stop, start, close or destroy the timer (handle.hpp).
+class Timer : public Handle<uv_timer_t, void()> {
+ public:
+  // Without a loop: open() comes first.
+  Timer() = default;
+  Timer(uv_loop_t* loop, Callback callback) { open(loop, std::move(callback)); }
+
+  // Sets the callback.  A timer that was open is closed first.
+  void open(uv_loop_t* loop, Callback callback);
+
+  // REQUIRES for start() and repeat(): is_open().
+
+  // Calls back once after `delay`, and forgets what was started before.  A negative delay is none.
+  void start(std::chrono::milliseconds delay);
+  // Calls back every `interval`, and forgets what was started before.
+  void repeat(std::chrono::milliseconds interval);
+  // Forgets what was started.  The timer may be started again.
+  void stop();
+};
+
+// A file descriptor that a libuv loop watches.
+// The loop's thread only.  Does not own the descriptor.  The callback gets libuv's status and
+// events; a negative status is an error, after which nothing is watched until the next watch().
+// The callback may close or destroy the poll (handle.hpp).
+class Poll : public Handle<uv_poll_t, void(int status, int events)> {
+ public:
+  // Returns libuv's error: the descriptor cannot be watched, or the system has no room for it.
+  // REQUIRES: `fd` stays open until close().
+  [[nodiscard]] int open(uv_loop_t* loop, int fd, Callback callback);
+  // Watches for `events` (UV_READABLE, UV_WRITABLE) instead of those before; 0: for none.
+  // REQUIRES: is_open().
+  void watch(int events);
+};
+
+// Work that is left for the next turns of a libuv loop.
+// The loop's thread only.  The callback may stop, close or destroy this (handle.hpp).
+class Idle : public Handle<uv_idle_t, void()> {
+ public:
+  Idle(uv_loop_t* loop, Callback callback);
+
+  // REQUIRES for both: is_open().
+
+  // Calls back once in each turn, before the loop looks at descriptors.  It does not sleep then.
+  void start();
+  void stop();
 };
 
 }  // namespace meshdns::loop

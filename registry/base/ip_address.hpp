@@ -85,6 +85,41 @@ struct IpPrefix {
   friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default;
 };
 
+// Names of addresses in the reverse zones: a label for each octet in decimal under in-addr.arpa
+// (RFC 1035, section 3.5), and for each four bits in hexadecimal under ip6.arpa (RFC 3596, section
+// 2.5).
+// Number of bits of a label: 8 or 4.
+unsigned bits_of_reverse_label(const IpAddress& address);
+// Of the label for bits of the address, counted from its front.
+unsigned reverse_label_value(const IpAddress& address, std::size_t index);
+// The label of that value in the address's family: "10", or "f".
+std::string reverse_label(const IpAddress& address, unsigned value);
+
+// Of the first `labels` labels: "4.10.in-addr.arpa" of two; the root of the tree of none.
+std::string reverse_name(const IpAddress& address, std::size_t labels);
+// Of the whole address.
+std::string reverse_name(const IpAddress& address);
+
+// The prefixes of IPv6 addresses, in nibbles, whose names the registry counts in the declared
+// reverse zones: all of the first 64 bits, then every third, so that a name between two of them has
+// at most 256 counted names below it.
+constexpr bool is_counted_prefix(std::size_t nibbles) {
+  return nibbles <= 16 || (nibbles <= 30 && nibbles % 3 == 0);
+}
+
+// Limits per client count networks, not addresses.
+
+// Returns the address under which limits per client count `client`: an IPv4 address itself, of an
+// IPv6 address its /64.  One host can send from every address of its /64 (RFC 7217, RFC 8981), so
+// that a limit per address would be none.
+constexpr IpAddress limit_key_of(const IpAddress& client) {
+  if (client.is_v4()) return client;
+  constexpr std::size_t kNetworkOctets = 8;
+  std::array<std::uint8_t, 16> network{};
+  for (std::size_t i = 0; i < kNetworkOctets; ++i) network[i] = client.octets()[i];
+  return IpAddress::v6(network);
+}
+
 }  // namespace meshdns
 
 template <>

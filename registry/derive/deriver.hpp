@@ -18,7 +18,7 @@
 #include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/model/entry_endpoints.hpp"
-#include "registry/snapshot/address_set_builder.hpp"
+#include "registry/snapshot/endpoint_addresses.hpp"
 
 namespace meshdns::registry {
 

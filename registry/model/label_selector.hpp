@@ -4,11 +4,17 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "registry/model/labels.hpp"
-
 namespace meshdns::registry {
+
+// Labels of objects.
+
+// Sorted by key, keys unique.
+using Labels = std::vector<std::pair<std::string, std::string>>;
+// Whether every pair of `selector` is in `labels`; an empty selector matches everything.
+bool selects(const Labels& selector, const Labels& labels);
 
 struct LabelRequirement {
   enum class Operator : std::uint8_t { In, NotIn, Exists, DoesNotExist };

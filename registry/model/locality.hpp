@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "registry/model/labels.hpp"
+#include "registry/model/label_selector.hpp"
 
 namespace meshdns::registry {
 

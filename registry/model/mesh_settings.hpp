@@ -12,7 +12,6 @@
 #include "registry/base/ip_address.hpp"
 #include "registry/model/networks.hpp"
 #include "registry/model/resources.hpp"
-#include "registry/model/service_entry_visibility.hpp"
 
 namespace meshdns::registry {
 
@@ -102,5 +101,21 @@ struct MeshSettings {
   SettingOrigins origins;
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
+
+// The settings of the mesh that are in force: those of the configuration, then those of Istio's
+// MeshConfig, then the defaults.
+// Returns `configured` with the settings that `config` has and the configuration does not set.
+// `config` may be null.
+MeshSettings effective_settings(MeshSettings configured, const MeshConfig* config);
+
+// The kinds to read for DecodeOptions::gateway_kinds: a route needs its Gateway, and Gateways may
+// be those of networks.
+std::vector<Kind> gateway_kinds_to_read(const MeshSettings& settings);
+
+// Whether `ns` and `name` are those of MeshSettings::istio_config_map.
+bool is_istio_config_map(const MeshSettings& settings, std::string_view ns, std::string_view name);
+
+// For messages: "default", "the configuration" or "ConfigMap istio-system/istio".
+std::string describe_origin(const MeshSettings& settings, SettingOrigin origin);
 
 }  // namespace meshdns::registry

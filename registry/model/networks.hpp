@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
-#include "registry/model/labels.hpp"
+#include "registry/model/label_selector.hpp"
 
 namespace meshdns::registry {
 

@@ -17,12 +17,25 @@
 
 #include "registry/base/ip_address.hpp"
 #include "registry/model/label_selector.hpp"
-#include "registry/model/labels.hpp"
 #include "registry/model/locality.hpp"
 #include "registry/model/networks.hpp"
-#include "registry/model/service_entry_visibility.hpp"
 
 namespace meshdns::registry {
+
+// MeshConfig.serviceEntryVisibility: a limit to the visibility that exportTo gives.
+enum class Visibility : std::uint8_t { Public, Namespace, None };
+
+// The first policy whose rules all match decides.
+struct VisibilityPolicy {
+  Visibility visibility = Visibility::Public;
+  std::vector<LabelSelector> namespace_selectors;  // of each matching rule
+  friend bool operator==(const VisibilityPolicy&, const VisibilityPolicy&) = default;
+};
+struct ServiceEntryVisibility {
+  Visibility default_visibility = Visibility::Public;
+  std::vector<VisibilityPolicy> policies;
+  friend bool operator==(const ServiceEntryVisibility&, const ServiceEntryVisibility&) = default;
+};
 
 enum class Kind : std::uint8_t {
   ServiceEntry = 1,

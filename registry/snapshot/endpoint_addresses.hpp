@@ -2,12 +2,33 @@
 // The answers that ready endpoints make.
 #pragma once
 
+#include <cstdint>
+#include <unordered_set>
 #include <vector>
 
+#include "registry/base/ip_address.hpp"
 #include "registry/snapshot/network_gateways.hpp"
 #include "registry/snapshot/service_record.hpp"
 
 namespace meshdns::registry {
+
+// Collects addresses into an AddressSet: unique, in the order of their first appearance.
+class AddressSetBuilder {
+ public:
+  // A duplicate address keeps its first weight: an answer has each address once
+  // (docs/semantics-istio.md, "Addresses in answers").  The unspecified address is none.
+  // False: it was there already, or is no address.
+  bool add(const IpAddress& address, std::uint32_t weight = 1);
+  bool empty() const { return set_.empty(); }
+  AddressSet take();
+
+ private:
+  AddressSet set_;
+  std::vector<std::uint32_t> v4_weights_;
+  std::vector<std::uint32_t> v6_weights_;
+  std::unordered_set<IpAddress> seen_;
+  bool weighted_ = false;
+};
 
 struct EndpointAddresses {
   // Each network has a copy of the addresses without a network, and of the gateways to others.  The

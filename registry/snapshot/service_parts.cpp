@@ -5,7 +5,6 @@
 #include <cassert>
 #include <utility>
 
-#include "registry/snapshot/address_set_builder.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
 #include "registry/snapshot/service_record.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/snapshot/reverse_entry.hpp"
+#include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::registry {
 namespace {

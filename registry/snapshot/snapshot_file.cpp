@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/snapshot/octets.hpp"
 
 namespace meshdns::registry {

@@ -10,7 +10,7 @@
 #include <new>
 #include <type_traits>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/snapshot/octets.hpp"
 

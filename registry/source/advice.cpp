@@ -3,8 +3,8 @@
 
 #include <span>
 
+#include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
-#include "registry/base/special_names.hpp"
 
 namespace meshdns::registry {
 

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "registry/base/whole_io.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/derive/name_owners.hpp"
 #include "registry/source/advice.hpp"
 #include "registry/source/file_source.hpp"

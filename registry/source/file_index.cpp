@@ -9,9 +9,9 @@
 #include <cstring>
 #include <utility>
 
-#include "registry/base/finding_list.hpp"
+#include "registry/base/durable_file.hpp"
+#include "registry/base/finding.hpp"
 #include "registry/base/hash.hpp"
-#include "registry/base/whole_io.hpp"
 
 namespace meshdns::registry {
 namespace {

@@ -16,8 +16,7 @@
 #include <utility>
 
 #include "registry/base/check_loop.hpp"
-#include "registry/base/poll.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/file_index.hpp"
 

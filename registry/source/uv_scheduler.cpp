@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/source/scheduler.hpp"
 
 namespace meshdns::registry {

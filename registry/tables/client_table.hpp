@@ -7,7 +7,9 @@
 
 #include <functional>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
@@ -15,12 +17,43 @@
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
+#include "registry/snapshot/stored_resource.hpp"
+#include "registry/snapshot/symbol.hpp"
+#include "registry/tables/namespace_table.hpp"
 #include "registry/tables/network_table.hpp"
-#include "registry/tables/node_table.hpp"
-#include "registry/tables/sidecar_table.hpp"
 #include "registry/tables/workload_table.hpp"
 
 namespace meshdns::registry {
+
+// The Sidecars of each namespace, and the scopes that they give to clients.
+//
+// Control thread.
+class SidecarTable {
+ public:
+  void add(const SymbolRef& ns, const StoredRef& sidecar);
+  void remove(const SymbolRef& ns, const StoredRef& sidecar);
+
+  // The Sidecar that applies to a client of `ns`: of its namespace, those with a matching
+  // workloadSelector before those without one, each group by age; else one without a selector of
+  // `root`, the root namespace.  Null: none applies.
+  StoredRef find(const Labels& client_labels, const SymbolRef& ns, const SymbolRef& root) const;
+
+  // The compiled form of `sidecar` for clients of `ns`; clients with equal forms share one
+  // object.
+  Ref<const SidecarScope> scope_of(const StoredRef& sidecar, const SymbolRef& ns,
+                                   SymbolTable& symbols);
+  // Removes scopes without clients.
+  void sweep();
+  // Number of scopes.
+  std::size_t scopes() const { return scopes_.size(); }
+
+ private:
+  StoredRef choose(const SymbolRef& ns, const Labels* client_labels) const;
+
+  std::unordered_map<SymbolRef, std::vector<StoredRef>, SymbolHash> sidecars_;
+  // By Sidecar and, if it has ".", the namespace of the client.
+  std::map<std::pair<const StoredResource*, const Symbol*>, Ref<const SidecarScope>> scopes_;
+};
 
 class ClientTable {
  public:

@@ -24,7 +24,7 @@
 #include "registry/base/hash.hpp"
 #include "registry/model/resolved_name.hpp"
 #include "registry/snapshot/service_record.hpp"
-#include "registry/tables/host_key.hpp"
+#include "registry/tables/host_table.hpp"
 
 namespace meshdns::registry {
 

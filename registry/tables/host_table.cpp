@@ -2,9 +2,152 @@
 #include "registry/tables/host_table.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "registry/base/host_name.hpp"
+#include "registry/model/mesh_settings.hpp"
+
 namespace meshdns::registry {
+
+void SourceChange::note(const StoredRef& source, bool is_added) {
+  auto& other = is_added ? removed : added;
+  std::erase(other, source);
+  (is_added ? added : removed).push_back(source);
+}
+
+void HostMarks::mark(const SymbolRef& ns, std::string_view host, StoredRef source, bool added) {
+  auto* text = static_cast<char*>(texts_.allocate(host.size(), 1));
+  host.copy(text, host.size());
+  marks_.push_back({ns, {text, host.size()}, std::move(source), added});
+}
+
+void HostMarks::take(const std::function<void(const HostKey&, const SourceChange&)>& visit) {
+  const auto marks = std::exchange(marks_, {});
+  std::vector<const Mark*> order;
+  order.reserve(marks.size());
+  for (const auto& mark : marks) order.push_back(&mark);
+  std::ranges::stable_sort(order, [](const auto* a, const auto* b) {
+    return a->host != b->host ? a->host < b->host : a->ns.get() < b->ns.get();
+  });
+  std::ranges::stable_partition(
+      order, [](const auto* mark) { return !is_below(mark->host, kClusterSetDomain); });
+  for (std::size_t i = 0; i < order.size();) {
+    const Mark& first = *order[i];
+    SourceChange sources;
+    for (; i < order.size() && order[i]->ns == first.ns && order[i]->host == first.host; ++i)
+      if (order[i]->source) sources.note(order[i]->source, order[i]->added);
+    visit({first.ns, std::string(first.host)}, sources);
+  }
+}
+
+namespace {
+
+bool has_member_shape(std::string_view host) {
+  return !is_wildcard(host) && count_labels(host) == 3;
+}
+
+std::string_view tail_of(std::string_view host) { return parent_of(parent_of(host)); }
+
+bool has_label(const EndpointList& endpoints, std::string_view label, bool pod_names) {
+  if (endpoints.index.is_made() && !endpoints.index.named(label).empty()) return true;
+  return std::ranges::any_of(endpoints.entries, [&](const EndpointEntry& entry) {
+    return EndpointList::label_of(entry, pod_names) == label;
+  });
+}
+
+}  // namespace
+
+bool MemberTable::is_member(std::string_view host) const {
+  if (!has_member_shape(host)) return false;
+  if (const auto* const own = hosts_.find(std::string(host) + ".svc." + settings_.cluster_domain);
+      own != nullptr &&
+      std::ranges::any_of(own->records(), [](const auto* record) { return !record->is_claim(); }))
+    return true;
+  const HostEntry* const entry =
+      hosts_.find(std::string(parent_of(host)) + ".svc." + settings_.cluster_domain);
+  if (entry == nullptr) return false;
+  const std::string_view label = host.substr(0, host.find('.'));
+  return std::ranges::any_of(entry->records(), [&](const ServiceRecord* record) {
+    return !record->is_claim() && record->endpoints() != nullptr &&
+           has_label(*record->endpoints(), label, settings_.endpoint_pod_names);
+  });
+}
+
+void MemberTable::count(const ServiceRecord* record, std::string_view host, int difference) {
+  if (record == nullptr || !record->is_claim()) return;
+  const auto it = tails_.try_emplace(std::string(tail_of(host))).first;
+  it->second += static_cast<std::uint32_t>(difference);
+  if (it->second == 0) tails_.erase(it);
+}
+
+void MemberTable::visit_members(std::string_view service, const ServiceRecord* record,
+                                const std::function<void(const HostKey&)>& visit) const {
+  if (record == nullptr || record->is_claim() || record->endpoints() == nullptr) return;
+  for (const EndpointEntry& entry : record->endpoints()->entries) {
+    const HostEntry* const claimed = hosts_.find(
+        EndpointList::label_of(entry, settings_.endpoint_pod_names) + "." + std::string(service));
+    if (claimed == nullptr) continue;
+    for (const ServiceRecord* other : claimed->records())
+      visit({other->ns, std::string(claimed->host())});
+  }
+}
+
+void MemberTable::exchange(const HostKey& key, const ServiceRecord* before,
+                           const ServiceRecord* after,
+                           const std::function<void(const HostKey&)>& visit) {
+  // With strict claims the entries of other namespaces are refused.
+  if (settings_.claims != Claims::Istio) return;
+  if (has_member_shape(key.host)) {
+    count(before, key.host, -1);
+    count(after, key.host, 1);
+  }
+  const std::string_view host = key.host;
+  const std::size_t zone = settings_.cluster_domain.size() + std::string_view(".svc.").size();
+  if (tails_.empty() || host.size() <= zone || !host.ends_with(settings_.cluster_domain) ||
+      !host.substr(host.size() - zone).starts_with(".svc."))
+    return;
+  const std::string_view service = host.substr(0, host.size() - zone);
+  const auto visit_claimed = [&](std::string_view name) {
+    const HostEntry* const claimed = hosts_.find(name);
+    if (claimed == nullptr) return;
+    for (const ServiceRecord* other : claimed->records()) visit({other->ns, std::string(name)});
+  };
+  // A member that is a host of its own, as in a name table.
+  if (has_member_shape(service) && tails_.contains(std::string(tail_of(service))))
+    return visit_claimed(service);
+  if (count_labels(service) != 2 || !tails_.contains(std::string(parent_of(service)))) return;
+  visit_members(service, before, visit);
+  visit_members(service, after, visit);
+}
+
+void ClaimantTable::note_owner(const Resource& resource, bool add,
+                               const std::function<void(const HostKey&)>& changed) {
+  const auto visit_claimants = [&](std::string_view key) {
+    if (const auto it = claimants_.find(key); it != claimants_.end())
+      for (const auto& [host, objects] : it->second) changed(host);
+  };
+  if (add)
+    owners_.add(resource, visit_claimants);
+  else
+    owners_.remove(resource, visit_claimants);
+}
+
+void ClaimantTable::note_claimant(const HostKey& host, bool add) {
+  for (const std::string_view key : owner_keys_of(host.host)) {
+    if (add) {
+      ++claimants_[std::string(key)][host];
+      continue;
+    }
+    const auto hosts = claimants_.find(key);
+    if (hosts == claimants_.end()) continue;
+    if (const auto it = hosts->second.find(host); it != hosts->second.end() && --it->second == 0)
+      hosts->second.erase(it);
+    if (hosts->second.empty()) claimants_.erase(hosts);
+  }
+}
+
 namespace {
 
 std::uint64_t hash_of_host(std::string_view host) {

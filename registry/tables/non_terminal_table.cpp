@@ -8,7 +8,7 @@
 #include <span>
 
 #include "registry/base/host_name.hpp"
-#include "registry/base/reverse_name.hpp"
+#include "registry/base/ip_address.hpp"
 #include "registry/tables/reverse_table.hpp"
 
 namespace meshdns::registry {

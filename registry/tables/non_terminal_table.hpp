@@ -17,7 +17,7 @@
 #include "registry/base/hash.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
-#include "registry/tables/host_key.hpp"
+#include "registry/tables/host_table.hpp"
 
 namespace meshdns::registry {
 

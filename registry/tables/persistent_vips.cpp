@@ -2,14 +2,107 @@
 #include "registry/tables/persistent_vips.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
 #include <optional>
 #include <sstream>
 
-#include "registry/base/checksum.hpp"
 #include "registry/base/durable_file.hpp"
 #include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
+namespace {
+
+// More slots than any mesh has hosts; keeps a /8 from costing memory.
+constexpr std::uint32_t kMaxCapacity = 1U << 24;
+
+// Addresses between the network's own and its last.
+std::uint32_t capacity_of(const IpPrefix& prefix) {
+  const unsigned bits = prefix.address.is_v4() ? 32 : 128;
+  const unsigned host_bits = bits - std::min<unsigned>(prefix.length, bits);
+  if (host_bits < 2) return 0;
+  if (host_bits > 24) return kMaxCapacity;
+  return (1U << host_bits) - 2;
+}
+
+}  // namespace
+
+VipRange::VipRange(const IpPrefix& v4, const IpPrefix& v6)
+    : v4_(v4.network()), v6_(v6.network()), capacity_(std::min(capacity_of(v4), capacity_of(v6))) {}
+
+IpAddress VipRange::address_of(const IpPrefix& network, std::uint32_t slot) {
+  // The capacity keeps slot + 1 within the host bits, which are zero.
+  std::array<std::uint8_t, 16> octets = network.address.octets();
+  const std::uint32_t value = slot + 1;
+  for (std::size_t i = 0; i < 4; ++i) octets[15 - i] |= static_cast<std::uint8_t>(value >> (8 * i));
+  return IpAddress::v6(octets);
+}
+
+std::optional<std::uint32_t> VipRange::slot_of(const IpAddress& address) const {
+  const IpPrefix& network = address.is_v4() ? v4_ : v6_;
+  if (!network.contains(address)) return std::nullopt;
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < 16; ++i) {
+    const auto host = static_cast<std::uint8_t>(address.octets()[i] ^ network.address.octets()[i]);
+    if (value >> 32 != 0) return std::nullopt;
+    value = value << 8 | host;
+  }
+  if (value == 0 || value > capacity_) return std::nullopt;
+  return static_cast<std::uint32_t>(value - 1);
+}
+
+namespace {
+
+constexpr std::uint32_t kBits = 64;
+
+std::uint64_t bit_of(std::uint32_t index) { return std::uint64_t{1} << (index % kBits); }
+
+}  // namespace
+
+SlotSet::SlotSet(std::uint32_t bound) {
+  std::size_t words = bound;
+  do {
+    words = (words + kBits - 1) / kBits;
+    levels_.emplace_back(words, 0);
+  } while (words > 1);
+}
+
+void SlotSet::insert(std::uint32_t slot) {
+  for (Words& level : levels_) {
+    level[slot / kBits] |= bit_of(slot);
+    slot /= kBits;
+  }
+}
+
+void SlotSet::erase(std::uint32_t slot) {
+  for (Words& level : levels_) {
+    std::uint64_t& word = level[slot / kBits];
+    word &= ~bit_of(slot);
+    if (word != 0) return;
+    slot /= kBits;
+  }
+}
+
+// The least member of a level that is not below `from`.
+std::optional<std::uint32_t> SlotSet::next(std::size_t level, std::uint32_t from) const {
+  const Words& words = levels_[level];
+  const std::uint32_t index = from / kBits;
+  if (index >= words.size()) return std::nullopt;
+  if (const std::uint64_t rest = words[index] & (~std::uint64_t{0} << (from % kBits)); rest != 0)
+    return index * kBits + static_cast<std::uint32_t>(std::countr_zero(rest));
+  if (level + 1 == levels_.size()) return std::nullopt;
+  const auto word = next(level + 1, index + 1);
+  if (!word) return std::nullopt;
+  assert(words[*word] != 0);
+  return *word * kBits + static_cast<std::uint32_t>(std::countr_zero(words[*word]));
+}
+
+std::optional<std::uint32_t> SlotSet::next_cyclic(std::uint32_t slot) const {
+  if (const auto found = next(0, slot)) return found;
+  return next(0, 0);
+}
+
 namespace {
 
 // Version 1 has no line with the range: its slots are those of the configured range.

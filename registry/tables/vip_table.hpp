@@ -17,7 +17,7 @@
 #include "registry/base/ip_address.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resources.hpp"
-#include "registry/tables/host_key.hpp"
+#include "registry/tables/host_table.hpp"
 #include "registry/tables/vip_allocator.hpp"
 
 namespace meshdns::registry {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::registry {
 namespace {

@@ -7,7 +7,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/cache/answer_builder.hpp"
 #include "resolver/cache/cache_shard.hpp"

@@ -9,7 +9,6 @@
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/cache/denied_answers.hpp"
-#include "resolver/cache/message_parts.hpp"
 #include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {

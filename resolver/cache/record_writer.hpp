@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "resolver/cache/message_parts.hpp"
+#include "resolver/cache/cached_message.hpp"
 #include "resolver/wire/response_message.hpp"
 
 namespace meshdns::dnsd {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "registry/base/hash.hpp"
-#include "registry/base/limit_key.hpp"
+#include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "registry/base/check_loop.hpp"
-#include "registry/base/limit_key.hpp"
+#include "registry/base/ip_address.hpp"
 #include "registry/base/mailbox.hpp"
+#include "resolver/forward/datagram_sockets.hpp"
 #include "resolver/forward/flight.hpp"
-#include "resolver/forward/recycled.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -20,16 +21,17 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/hash.hpp"
-#include "registry/base/idle.hpp"
+#include "registry/base/ip_address.hpp"
 #include "resolver/cache/answer_builder.hpp"
 #include "resolver/cache/cache.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/cache/denied_answers.hpp"
-#include "resolver/forward/fair_queue.hpp"
 #include "resolver/forward/flight_table.hpp"
 #include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/lifetime.hpp"
@@ -38,6 +40,43 @@
 #include "resolver/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
+
+// A queue of work for clients, in which they take turns: one with a thousand items delays another
+// one's first item by one.
+
+// One thread only.
+template <typename Item>
+class FairQueue {
+ public:
+  // `client`: see limit_key_of().
+  void push(const IpAddress& client, Item item) {
+    std::deque<Item>& items = items_[client];
+    if (items.empty()) turns_.push_back(client);
+    items.push_back(std::move(item));
+    ++size_;
+  }
+
+  // The oldest item of the client whose turn it is.  REQUIRES: size() > 0.
+  Item pop() {
+    const auto of_client = items_.find(turns_.front());
+    Item item = std::move(of_client->second.front());
+    of_client->second.pop_front();
+    --size_;
+    if (of_client->second.empty())
+      items_.erase(of_client);
+    else
+      turns_.push_back(turns_.front());
+    turns_.pop_front();
+    return item;
+  }
+
+  std::size_t size() const { return size_; }
+
+ private:
+  std::unordered_map<IpAddress, std::deque<Item>> items_;  // of clients that have some
+  std::deque<IpAddress> turns_;                            // these clients, the next one first
+  std::size_t size_ = 0;
+};
 
 // State that the forwarders of all workers share.  REQUIRES: outlives them (held by shared_ptr).
 struct ForwardShared {

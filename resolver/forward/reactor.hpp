@@ -13,8 +13,7 @@
 #include <map>
 #include <vector>
 
-#include "registry/base/poll.hpp"
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/forward/lifetime.hpp"
 

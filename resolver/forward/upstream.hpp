@@ -3,27 +3,134 @@
 // that nobody can guess, over TCP where that is needed, or over TLS.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "resolver/forward/client_shares.hpp"
+#include "registry/base/ip_address.hpp"
+#include "resolver/cache/cached_message.hpp"
 #include "resolver/forward/datagram_sockets.hpp"
 #include "resolver/forward/lifetime.hpp"
 #include "resolver/forward/random_pool.hpp"
 #include "resolver/forward/reactor.hpp"
-#include "resolver/forward/recycled.hpp"
 #include "resolver/forward/stream_connection.hpp"
-#include "resolver/forward/upstream_cookies.hpp"
 #include "resolver/forward/upstream_state.hpp"
 #include "resolver/wire/response_message.hpp"
 
 namespace meshdns::dnsd {
+
+// The cookies between one worker and one upstream (RFC 7873): whoever forges a reply over UDP does
+// not see the query, and so does not know the cookie in it.
+//
+// Once the upstream has shown that it knows cookies, a reply over UDP without ours is not believed
+// (section 5.3): the question is asked over TCP, where a forger has no chance and the upstream
+// shows whether it still knows them.  Where it does not, or where it has no TCP either, replies
+// without are believed again for a while, so that an upstream that has lost its cookies is not
+// lost.
+// The reactor's thread.
+class UpstreamCookies {
+ public:
+  static constexpr std::size_t kClientSize = 8;
+  static constexpr std::size_t kMaxSize = 40;
+  // Time for which replies without a cookie are accepted after the upstream lost its cookies.
+  static constexpr Millis kTrustTime = 900'000;  // 15 min
+  // Questions in a row with replies without a cookie and failed TCP, before the cookies count as
+  // lost.
+  static constexpr unsigned kMaxFailures = 3;
+
+  explicit UpstreamCookies(RandomPool& random);
+
+  // The option for a query: ours, fixed, and the upstream's as last learned.
+  std::string option() const { return client_ + server_; }
+
+  enum class Verdict : std::uint8_t {
+    Ours,     // it echoes our cookie
+    Foreign,  // it has another client's: to be ignored (section 5.3)
+    Absent,   // it has none, and none was to be expected
+    Missing,  // it has none where one was to be expected: not to be believed over UDP
+  };
+  // `option`: of a reply to a query that had our option; empty = it has none.
+  Verdict judge(std::string_view option, Millis now) const;
+  bool is_expected(Millis now) const { return !server_.empty() && now >= trusting_until_; }
+
+  // A reply whose option is Ours.
+  void learn(std::string_view option);
+  // After a reply over UDP that lacked a cookie: the reply over TCP.  True: the upstream has lost
+  // its cookies, which is news.
+  bool note_stream_reply(std::string_view option, Millis now);
+  // After a reply over UDP that lacked a cookie: TCP failed.  As above.
+  bool note_stream_failure(Millis now);
+
+ private:
+  bool lose(Millis now);
+
+  std::string client_;
+  std::string server_;  // empty = not known
+  Millis trusting_until_ = 0;
+  unsigned failures_ = 0;
+};
+
+// Divides the places on the connections to an upstream among clients, so that none can take them
+// all: a client gets another place only while it holds fewer than are free.  One client alone gets
+// half of all places, each of two a third, and a new client always finds some.
+// The reactor's thread.
+class ClientShares {
+ public:
+  explicit ClientShares(std::size_t places) : free_(places) {}
+
+  // A place, given back at the end.  REQUIRES: the ClientShares outlives it.
+  class Place {
+   public:
+    Place() = default;  // none
+    Place(Place&& other) noexcept { swap(other); }
+    Place& operator=(Place&& other) noexcept {
+      Place(std::move(other)).swap(*this);
+      return *this;
+    }
+    ~Place() {
+      if (shares_ != nullptr) shares_->give_back(client_);
+    }
+    explicit operator bool() const { return shares_ != nullptr; }
+
+   private:
+    friend class ClientShares;
+    Place(ClientShares& shares, const IpAddress& client) : shares_(&shares), client_(client) {}
+    void swap(Place& other) noexcept {
+      std::swap(shares_, other.shares_);
+      std::swap(client_, other.client_);
+    }
+    ClientShares* shares_ = nullptr;
+    IpAddress client_;
+  };
+
+  // `client`: see limit_key_of().  None where its share is in use.
+  Place take(const IpAddress& client) {
+    const auto held = held_.find(client);
+    if ((held == held_.end() ? 0 : held->second) >= free_) return {};
+    --free_;
+    held == held_.end() ? void(held_.emplace(client, 1)) : void(++held->second);
+    return {*this, client};
+  }
+  std::size_t free() const { return free_; }
+
+ private:
+  void give_back(const IpAddress& client) {
+    ++free_;
+    const auto held = held_.find(client);
+    if (--held->second == 0) held_.erase(held);
+  }
+
+  std::size_t free_;
+  std::unordered_map<IpAddress, std::size_t> held_;
+};
 
 struct UpstreamOptions {
   bool case_randomization = true;

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "resolver/names/address_answer.hpp"
 #include "resolver/wire/name_text.hpp"
 #include "resolver/wire/octets.hpp"

@@ -14,7 +14,6 @@
 
 #include "registry/base/result.hpp"
 #include "resolver/names/lookup.hpp"
-#include "resolver/names/query_path.hpp"
 
 struct uv_loop_s;  // NOLINT(readability-identifier-naming): libuv's name
 

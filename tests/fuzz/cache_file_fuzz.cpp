@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "resolver/cache/cache.hpp"
 #include "tests/fuzz/require.hpp"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/octets.hpp"
 #include "registry/snapshot/snapshot_file.hpp"

@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "dnsd/mesh/client_settings.hpp"
 #include "dnsd/mesh/configured_sources.hpp"
+#include "dnsd/mesh/mesh_state.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/manifest/manifest.hpp"
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/local_names_follower.hpp"
+#include "dnsd/daemon/query_settings_keeper.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/endpoint_resolution.hpp"
 #include "dnsd/mesh/registry_feed.hpp"

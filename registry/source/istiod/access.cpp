@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "registry/base/whole_io.hpp"
+#include "registry/base/durable_file.hpp"
 
 namespace meshdns::registry::istiod {
 namespace {

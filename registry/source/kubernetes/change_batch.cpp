@@ -2,9 +2,65 @@
 #include "registry/source/kubernetes/change_batch.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace meshdns::registry::kubernetes {
+
+bool ServerReach::may_ask(const void* who) {
+  if (state_ != State::Lost || prober_ == who) return true;
+  if (prober_ != nullptr) return false;
+  prober_ = who;
+  return true;
+}
+
+ServerReach::Change ServerReach::note(const void* who, ReflectorStatus::Trouble trouble,
+                                      const std::string& error, Milliseconds now) {
+  const bool is_lost = trouble == ReflectorStatus::Trouble::Unreachable;
+  const State before = std::exchange(state_, is_lost ? State::Lost : State::Reached);
+  if (state_ == before) return Change::None;
+  prober_ = is_lost ? who : nullptr;
+  if (!is_lost) return before == State::Unknown ? Change::Found : Change::Regained;
+  why_ = error;
+  lost_at_ = now;
+  return Change::Lost;
+}
+
+void ServerReach::forget(const void* who) {
+  if (prober_ == who) prober_ = nullptr;
+}
+
+std::string ServerReach::error(Milliseconds now) const {
+  if (state_ != State::Lost) return {};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - lost_at_);
+  return "the API server has not answered for " + std::to_string(seconds.count()) + " s: " + why_;
+}
+
+namespace {
+
+std::int64_t unix_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+void ChangeDelays::note_arrival(std::int64_t trigger_time_ms) {
+  arrivals_.push_back({std::chrono::steady_clock::now(), trigger_time_ms});
+}
+
+void ChangeDelays::note_applied(const std::vector<Arrival>& arrivals) {
+  const auto applied = std::chrono::steady_clock::now();
+  const std::int64_t applied_unix_ms = arrivals.empty() ? 0 : unix_ms();
+  for (const Arrival& arrival : arrivals) {
+    from_arrival_.observe(std::chrono::duration<double>(applied - arrival.at).count());
+    if (arrival.trigger_time_ms != 0)
+      // Two clocks, of which either may be wrong or set anew.
+      from_trigger_.observe(1e-3 * static_cast<double>(std::max<std::int64_t>(
+                                       applied_unix_ms - arrival.trigger_time_ms, 0)));
+  }
+}
 
 void ChangeBatch::upsert(const std::string& origin, Resource&& resource) {
   OriginChange& update = updates_[origin];

@@ -3,14 +3,71 @@
 // came before it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "registry/source/kubernetes/reflector.hpp"
 #include "registry/source/source.hpp"
 
 namespace meshdns::registry::kubernetes {
+
+// Whether the API server answers.  While it does not, one of those who ask goes on, and the others
+// wait.
+class ServerReach {
+ public:
+  // The first answer of all is `Found`, not `Regained`.
+  enum class Change : std::uint8_t { None, Found, Lost, Regained };
+
+  // Returns whether `who` may ask now.  Of a server that does not answer, the first who calls
+  // becomes the one that asks.
+  bool may_ask(const void* who);
+  // Notes how a request of `who` ended; `error` says why, in words.
+  Change note(const void* who, ReflectorStatus::Trouble trouble, const std::string& error,
+              Milliseconds now);
+  // `who` ends: another one may ask in its place.
+  void forget(const void* who);
+
+  bool is_reached() const { return state_ == State::Reached; }
+  // Since when the server has not answered, and why; empty if it answers or was not asked.
+  std::string error(Milliseconds now) const;
+
+ private:
+  enum class State : std::uint8_t { Unknown, Reached, Lost };
+
+  State state_ = State::Unknown;
+  const void* prober_ = nullptr;  // asks while the server does not answer
+  std::string why_;
+  Milliseconds lost_at_{0};
+};
+
+// How long changes of the cluster take until they are applied.
+class ChangeDelays {
+ public:
+  // A change has arrived.  `trigger_time_ms`: when it happened, by the cluster's clock (Unix time);
+  // 0 = not known.
+  void note_arrival(std::int64_t trigger_time_ms);
+
+  // Returns the changes that are about to be applied, for note_applied() afterwards.
+  struct Arrival {
+    std::chrono::steady_clock::time_point at;
+    std::int64_t trigger_time_ms = 0;
+  };
+  std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
+  void note_applied(const std::vector<Arrival>& arrivals);
+
+  const DelayHistogram& from_arrival() const { return from_arrival_; }
+  const DelayHistogram& from_trigger() const { return from_trigger_; }
+
+ private:
+  std::vector<Arrival> arrivals_;
+  DelayHistogram from_arrival_;
+  DelayHistogram from_trigger_;
+};
 
 class ChangeBatch {
  public:

@@ -10,12 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "registry/source/kubernetes/api_client.hpp"
 #include "registry/source/kubernetes/change_batch.hpp"
-#include "registry/source/kubernetes/change_delays.hpp"
 #include "registry/source/kubernetes/followed_collection.hpp"
 #include "registry/source/kubernetes/kind_discovery.hpp"
-#include "registry/source/kubernetes/path_probe.hpp"
-#include "registry/source/kubernetes/server_reach.hpp"
 #include "registry/source/kubernetes/slice_search.hpp"
 #include "registry/source/kubernetes/watch_plan.hpp"
 #include "registry/source/source.hpp"

@@ -12,7 +12,7 @@
 #include <map>
 #include <utility>
 
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

@@ -6,13 +6,68 @@
 // that gets it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "registry/manifest/document.hpp"
+
 namespace meshdns::registry::kubernetes {
+
+// The identity of an object, for messages about objects that cannot be read and for deletions.
+// Views into the text or the tree that they were taken from.
+struct ObjectRef {
+  std::string_view ns;
+  std::string_view name;  // empty: not to be found
+};
+
+struct ObjectOutline {
+  std::string_view event;  // "ADDED"; of an event only
+  ObjectRef object;
+  std::string_view resource_version;
+};
+
+ObjectRef ref_of(const Node& object);
+
+// Of text that is no JSON, nests too deep or is the beginning of one that is too long: what its
+// metadata says as far as strings and brackets can be followed.  Any text is safe; one pass,
+// nothing recurses.  Escapes stay as they are: no name that the API knows has any.
+ObjectOutline outline_of_object(std::string_view text);
+// Of an event of a watch, which holds its object.
+ObjectOutline outline_of_event(std::string_view text);
+
+// The messages of the API beside objects: meta/v1 Status and ListMeta.
+struct ApiStatus {
+  std::int64_t code = 0;  // as of HTTP
+  std::string reason;     // "Expired", "Forbidden"
+  std::string message;
+  std::optional<std::chrono::seconds> retry_after;
+
+  // The version that was asked for is no longer there (or the continue token): list anew.
+  bool is_gone() const { return code == 410 || reason == "Expired" || reason == "Gone"; }
+};
+
+// Of a Status object; empty parts where it does not say.
+ApiStatus read_status(const Node& object);
+
+struct ListMeta {
+  std::string kind;
+  std::string resource_version;
+  std::string continue_token;
+};
+ListMeta read_list_meta(const Node& list);
+
+// metadata.resourceVersion
+std::string_view resource_version_of(const Node& object);
+// metadata.annotations[name]; empty when absent
+std::string_view annotation_of(const Node& object, std::string_view name);
+
+// Versions are numbers that grow (KEP-5504); nullopt for one that is not.
+std::optional<std::uint64_t> version_number(std::string_view resource_version);
 
 struct CutterLimits {
   std::size_t object_bytes = std::size_t{4} << 20;  // etcd's own limit is 1.5 MiB

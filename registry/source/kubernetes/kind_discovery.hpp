@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "registry/source/kubernetes/change_batch.hpp"
 #include "registry/source/kubernetes/discovery.hpp"
 #include "registry/source/kubernetes/reflector.hpp"
-#include "registry/source/kubernetes/server_reach.hpp"
 #include "registry/source/kubernetes/watch_plan.hpp"
 #include "registry/source/source.hpp"
 

@@ -20,9 +20,7 @@
 
 #include "registry/manifest/document.hpp"
 #include "registry/source/backoff.hpp"
-#include "registry/source/kubernetes/api_status.hpp"
 #include "registry/source/kubernetes/json_cutter.hpp"
-#include "registry/source/kubernetes/object_outline.hpp"
 #include "registry/source/kubernetes/transport.hpp"
 #include "registry/source/scheduler.hpp"
 
@@ -44,7 +42,7 @@ struct ReflectorOptions {
   // Servers send bookmarks every minute: what is silent for longer is asked anew.
   Milliseconds silence_limit{100'000};
   // Without HTTP/2 nothing but its own events shows that the connection of a watch still works
-  // (path_probe.hpp).  Such watches are short, and nearly always followed by the next one over the
+  // (PathProbe).  Such watches are short, and nearly always followed by the next one over the
   // same connection.
   Milliseconds lone_silence_limit{40'000};
   Milliseconds lone_watch_timeout{25'000};  // up to a fifth more

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "registry/base/check_loop.hpp"
-#include "registry/base/poll.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

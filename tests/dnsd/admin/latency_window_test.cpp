@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/latency_window.hpp"
+#include "dnsd/admin/load_history.hpp"
 
 #include <gtest/gtest.h>
 

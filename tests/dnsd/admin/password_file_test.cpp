@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/password_file.hpp"
+#include "dnsd/admin/password_gate.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/request_origin.hpp"
+#include "dnsd/admin/http_request.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/service_feed.hpp"
+#include "dnsd/admin/registry_streams.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/upstream_history.hpp"
+#include "dnsd/admin/load_history.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

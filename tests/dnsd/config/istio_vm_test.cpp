@@ -8,8 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dnsd/config/env_file.hpp"
-
 namespace meshdns::dnsd {
 namespace {
 

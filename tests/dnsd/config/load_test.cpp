@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::dnsd {
 namespace {

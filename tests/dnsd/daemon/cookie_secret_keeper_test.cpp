@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/cookie_secret_keeper.hpp"
+#include "dnsd/daemon/query_settings_keeper.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

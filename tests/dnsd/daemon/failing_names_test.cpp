@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/query/failing_names.hpp"
+#include "dnsd/query/top_queries.hpp"
 
 #include <gtest/gtest.h>
 

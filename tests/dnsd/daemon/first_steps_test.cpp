@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/first_steps.hpp"
+#include "dnsd/daemon/announcement.hpp"
 
 #include <gtest/gtest.h>
 

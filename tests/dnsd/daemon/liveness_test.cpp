@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/liveness.hpp"
+#include "dnsd/daemon/worker_pool.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/overload_watch.hpp"
+#include "dnsd/daemon/housekeeper.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/start_memory.hpp"
+#include "dnsd/daemon/memory_limit.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "dnsd/kernel/kernel_store.hpp"
+#include "dnsd/kernel/kernel_feed.hpp"
 #include "resolver/wire/octets.hpp"
 #include "resolver/wire/query_message.hpp"
 

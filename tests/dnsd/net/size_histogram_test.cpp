@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/net/size_histogram.hpp"
+#include "dnsd/net/counters.hpp"
 
 #include <gtest/gtest.h>
 

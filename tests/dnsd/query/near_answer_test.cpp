@@ -2,7 +2,7 @@
 // Near endpoints: random worlds of two clusters, two networks and three zones against a simple
 // model of the rules in docs/kubernetes.md, "Near endpoints" and "Several clusters", and
 // docs/networks.md.
-#include "dnsd/answer/near_answer.hpp"
+#include "dnsd/answer/endpoint_answer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/answer/rotation.hpp"
 #include "registry/registry.hpp"
 #include "registry/view/view.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/answer/rotation.hpp"
+#include "dnsd/answer/endpoint_answer.hpp"
 
 #include <gtest/gtest.h>
 

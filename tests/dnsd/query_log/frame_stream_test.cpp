@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "registry/base/durable_file.hpp"
 #include "registry/base/file_descriptor.hpp"
-#include "registry/base/whole_io.hpp"
 
 namespace meshdns::dnsd {
 namespace {

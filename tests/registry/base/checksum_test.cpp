@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 
 #include <gtest/gtest.h>
 

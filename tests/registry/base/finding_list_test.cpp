@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/finding_list.hpp"
+#include "registry/base/finding.hpp"
 
 #include <gtest/gtest.h>
 

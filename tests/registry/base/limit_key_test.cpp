@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/limit_key.hpp"
+#include "registry/base/ip_address.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 #include "tests/registry/base/loop_fixture.hpp"
 
 namespace meshdns::loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/poll.hpp"
+#include "registry/base/handle.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/reverse_name.hpp"
+#include "registry/base/ip_address.hpp"
 
 #include <gtest/gtest.h>
 

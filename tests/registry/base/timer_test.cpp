@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 #include <chrono>
 #include <memory>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "registry/model/effective_settings.hpp"
+#include "registry/model/mesh_settings.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {

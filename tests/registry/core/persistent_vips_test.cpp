@@ -14,7 +14,7 @@
 #include <random>
 #include <set>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 
 namespace meshdns::registry {
 namespace {

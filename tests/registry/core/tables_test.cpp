@@ -7,17 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "registry/base/reverse_name.hpp"
-#include "registry/tables/claimant_table.hpp"
+#include "registry/base/ip_address.hpp"
 #include "registry/tables/client_table.hpp"
 #include "registry/tables/endpoint_name_table.hpp"
-#include "registry/tables/host_marks.hpp"
 #include "registry/tables/host_table.hpp"
 #include "registry/tables/namespace_table.hpp"
 #include "registry/tables/non_terminal_table.hpp"
 #include "registry/tables/origin_table.hpp"
 #include "registry/tables/reverse_table.hpp"
-#include "registry/tables/sidecar_table.hpp"
 #include "registry/tables/vip_table.hpp"
 
 namespace meshdns::registry {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "resolver/cache/cache.hpp"
 
 namespace meshdns::dnsd {

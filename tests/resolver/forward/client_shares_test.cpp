@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolver/forward/client_shares.hpp"
+#include "resolver/forward/upstream.hpp"
 
 #include <gtest/gtest.h>
 

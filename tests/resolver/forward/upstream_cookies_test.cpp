@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RFC 7873, section 5.3, towards upstreams.
-#include "resolver/forward/upstream_cookies.hpp"
+#include "resolver/forward/upstream.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolver/names/result_batches.hpp"
+#include "resolver/names/name_resolver.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/kubernetes/server_reach.hpp"
+#include "registry/source/kubernetes/change_batch.hpp"
 
 #include <gtest/gtest.h>
 

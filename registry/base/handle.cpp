@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/timer.hpp"
+#include "registry/base/handle.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,6 +7,26 @@
 #include "registry/base/check_loop.hpp"
 
 namespace meshdns::loop {
+
+Idle::Idle(uv_loop_t* loop, Callback callback) {
+  check_loop(
+      begin(std::move(callback), [loop](uv_idle_t* idle) { return uv_idle_init(loop, idle); }),
+      "have work for each turn");
+}
+
+void Idle::start() { check_loop(uv_idle_start(get(), call), "have work for each turn"); }
+
+void Idle::stop() { check_loop(uv_idle_stop(get()), "have no more work"); }
+
+int Poll::open(uv_loop_t* loop, int fd, Callback callback) {
+  return begin(std::move(callback),
+               [loop, fd](uv_poll_t* poll) { return uv_poll_init(loop, poll, fd); });
+}
+
+void Poll::watch(int events) {
+  check_loop(events == 0 ? uv_poll_stop(get()) : uv_poll_start(get(), events, call),
+             "watch a descriptor");
+}
 
 void Timer::open(uv_loop_t* loop, Callback callback) {
   check_loop(

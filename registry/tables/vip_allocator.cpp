@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "registry/base/checksum.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/tables/vip_allocator.hpp"
 
