@@ -22,8 +22,9 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/signals.hpp"
+#include "dnsd/daemon/upstream_follower.hpp"
 #include "dnsd/log/journal.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/analysis/analysis.hpp"
 #include "registry/base/check_loop.hpp"
@@ -79,59 +80,58 @@ std::expected<Config, int> load_or_say(const ConfigFiles& files, std::ostream& e
   return std::move(loaded->config);
 }
 
-// One file source, read through the very source that the daemon uses, until it is complete.
-class OneRead final : public registry::SourceSink {
+// The engine of a command, which reads the files of the configuration once and follows nothing.
+class OfflineEngine {
  public:
-  explicit OneRead(registry::Registry& registry) : registry_(registry) {}
-  void apply(registry::SourceBatch&& batch) override {
-    registry::Transaction transaction;
-    for (auto& change : batch.changes) {
-      const auto origin = registry_.origin(change.origin);
-      change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
-        transaction.upsert(encoded, origin, line);
-      });
-    }
-    registry_.commit(std::move(transaction));
-    complete_ = batch.complete;
+  OfflineEngine(const Config& config, std::ostream& err) : config_(of_files(config, err)) {
+    check_loop(uv_loop_init(&loop_), "be made");
+    engine_.emplace(&loop_, config_, forward_log_, log_, Engine::Time{});
   }
-  bool complete() const { return complete_; }
+  ~OfflineEngine() {
+    engine_->close();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    engine_.reset();
+    check_loop(uv_loop_close(&loop_), "close: a handle is open");
+  }
+  OfflineEngine(const OfflineEngine&) = delete;
+  OfflineEngine& operator=(const OfflineEngine&) = delete;
+
+  registry::Registry& registry() { return engine_->registry; }
+
+  // Prints why a source cannot be read.
+  void read_sources(std::ostream& err) {
+    engine_->sources.follow(config_);
+    for (int i = 0; i < kMostTurns && !are_read(); ++i) uv_run(&loop_, UV_RUN_ONCE);
+    for (const SourceReport& report : engine_->sources.reports())
+      if (!report.status.last_error.empty()) PrintedLines(err).print(report.status.last_error);
+  }
 
  private:
-  registry::Registry& registry_;
-  bool complete_ = false;
-};
+  static constexpr int kMostTurns = 1000;
 
-// Reads the file sources once, without following them.
-void read_sources(const Config& config, registry::Registry& registry, std::ostream& err) {
-  uv_loop_t loop;
-  check_loop(uv_loop_init(&loop), "be made");
-  for (const auto& source : config.sources) {
-    registry::FileSourceOptions options;
-    OneRead sink(registry);
-    std::unique_ptr<registry::Source> reader;
-    if (const auto* files = std::get_if<FilesSource>(&source)) {
-      options.path = files->path;
-      options.manifest.cluster = files->cluster;
-      options.manifest.network = files->network;
-      options.manifest.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);
-      reader = registry::make_manifest_source(&loop, options, sink);
-    } else if (const auto* table = std::get_if<NameTableSource>(&source)) {
-      options.path = table->path;
-      reader = registry::make_name_table_source(&loop, options, sink);
-    } else {
+  static Config of_files(Config config, std::ostream& err) {
+    std::erase_if(config.sources, [&](const SourceConfig& source) {
+      if (std::holds_alternative<FilesSource>(source) ||
+          std::holds_alternative<NameTableSource>(source))
+        return false;
       err << "this command does not read the source " << source_name(source)
           << "; use /explain of the running daemon\n";
-      continue;
-    }
-    reader->start();
-    for (int i = 0; i < 1000 && !sink.complete() && reader->status().last_error.empty(); ++i)
-      uv_run(&loop, UV_RUN_ONCE);
-    if (!reader->status().last_error.empty()) PrintedLines(err).print(reader->status().last_error);
-    reader.reset();
-    uv_run(&loop, UV_RUN_DEFAULT);
+      return true;
+    });
+    return config;
   }
-  check_loop(uv_loop_close(&loop), "close: a handle is open");
-}
+  bool are_read() const {
+    return std::ranges::all_of(engine_->sources.reports(), [](const SourceReport& report) {
+      return report.status.complete || !report.status.last_error.empty();
+    });
+  }
+
+  const Config config_;
+  Log log_{{.level = LogLevel::Off}};
+  ForwardLog forward_log_{log_};
+  uv_loop_t loop_{};
+  std::optional<Engine> engine_;
+};
 
 bool waits_for_names(const Explanation& explanation) {
   return std::ranges::any_of(explanation.answers, [](const Explanation::Answer& answer) {
@@ -368,11 +368,11 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     }
     PrintedLines(err).print("explained from the files; " + lines.error().message);
   }
-  registry::Registry registry(config->mesh);
+  OfflineEngine engine(*config, err);
   const auto address = IpAddress::parse(asked.from);
-  registry.set_clients(explained_client(*config, asked.from));
-  read_sources(*config, registry, err);
-  const auto snapshot = registry.current();
+  engine.registry().set_clients(explained_client(*config, asked.from));
+  engine.read_sources(err);
+  const auto snapshot = engine.registry().current();
   const registry::Client* client =
       address ? snapshot->client_at(*address) : snapshot->default_client.get();
   if (client == nullptr && asked.connect) {

@@ -151,7 +151,7 @@ void show_at_terminal(std::string_view text) {
 
 void Announcement::make_when_due() {
   if (announced_ == Announced::Ready || parts_.workers.size() == 0) return;
-  const bool is_ready = parts_.sources.are_known();
+  const bool is_ready = parts_.engine.sources.are_known();
   if (!is_ready && (announced_ == Announced::Serving ||
                     std::chrono::steady_clock::now() - started_ < kServingAnyway))
     return;
@@ -164,12 +164,12 @@ void Announcement::make_when_due() {
     parts_.log.warn("not ready yet: " + facts(),
                     {{"reason", first_reason(parts_.health.readiness())}});
   if (!is_first) return;
-  parts_.mesh.answers.begin();
+  parts_.engine.answers.begin();
   show_first_steps();
 }
 
 std::string Announcement::facts() const {
-  const auto& snapshot = *parts_.mesh.registry.current();
+  const auto& snapshot = *parts_.engine.registry.current();
   return "listen=" + joined(parts_.addresses.addresses()) +
          " workers=" + std::to_string(parts_.workers.size()) +
          " resources=" + std::to_string(snapshot.resources.size()) +
@@ -182,7 +182,7 @@ void Announcement::show_first_steps() const {
   if (!is_at_terminal() || parts_.config.log.format != LogFormat::Text || listen.empty()) return;
   parts_.log.flush();
   show_at_terminal(
-      first_steps(*parts_.mesh.registry.current(), listen, parts_.addresses.admin_address()));
+      first_steps(*parts_.engine.registry.current(), listen, parts_.addresses.admin_address()));
 }
 
 }  // namespace meshdns::dnsd

@@ -14,8 +14,7 @@
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
-#include "dnsd/mesh/running_sources.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "registry/base/socket_address.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
@@ -68,8 +67,7 @@ class Announcement {
 
   struct Parts {
     const Config& config;
-    MeshState& mesh;
-    const RunningSources& sources;
+    Engine& engine;
     const ServedAddresses& addresses;
     const WorkerPool& workers;
     const HealthWatch& health;

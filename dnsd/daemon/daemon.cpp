@@ -13,7 +13,7 @@
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/state_directory.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "dnsd/net/tcp_budget.hpp"
@@ -91,19 +91,14 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       upgrade_(&loop_, config_, phase_, addresses_, workers_, log,
                {.on_alone = [this] { follow_state_dir(); },
                 .on_successor_changed = [this] { on_successor_changed(); }}),
-      mesh_(config_, log),
-      kept_(config_, mesh_.registry, mesh_.feed, log),
+      engine_(&loop_, config_, forward_log_, log, started_),
       query_settings_(config_, log, started_),
-      forwarding_(std::make_shared<ForwardShared>(config_.cache, forward_log_)),
       upstream_(config_, log),
       reach_(log),
-      resolution_(mesh_.registry, mesh_.publisher, mesh_.feed),
-      server_names_(mesh_.registry, log),
       query_logging_(log),
       workers_(log),
-      kernel_(config_, mesh_.registry, workers_, log),
-      sources_(&loop_, mesh_.feed, server_names_, started_),
-      registry_streams_(&loop_, mesh_.registry),
+      kernel_(config_, engine_.registry, workers_, log),
+      registry_streams_(&loop_, engine_.registry),
       live_page_(&loop_),
       admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),
       metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
@@ -111,39 +106,32 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       reloader_(std::move(files), log),
       health_({.config = config_,
                .phase = phase_,
-               .mesh = mesh_,
-               .sources = sources_,
-               .kept = kept_,
+               .engine = engine_,
                .addresses = addresses_,
                .upgrade = upgrade_,
                .reach = reach_,
                .reloader = reloader_,
                .upstream = upstream_,
-               .forwarding = *forwarding_,
                .workers = workers_,
                .kernel = kernel_,
                .log = log},
               started_),
       announcement_({.config = config_,
-                     .mesh = mesh_,
-                     .sources = sources_,
+                     .engine = engine_,
                      .addresses = addresses_,
                      .workers = workers_,
                      .health = health_,
                      .supervisor = supervisor_,
                      .log = log},
                     started_),
-      housekeeper_({.mesh = mesh_,
-                    .kept = kept_,
-                    .sources = sources_,
+      housekeeper_({.engine = engine_,
                     .workers = workers_,
                     .query_logging = query_logging_,
-                    .forwarding = *forwarding_,
                     .admin = admin_,
                     .metrics = metrics_,
                     .log = log}) {
-  mesh_.registry.set_interrupt(is_end_asked);
-  upstream_.use(server_names_);
+  engine_.registry.set_interrupt(is_end_asked);
+  upstream_.use(engine_.server_names);
   if (config_.server.watch_config) reloader_.remember_text();
 }
 
@@ -159,28 +147,19 @@ Result<void> Daemon::start() {
   addresses_.inherit(sockets_from_systemd());
   upgrade_.find_predecessor();
   // A daemon that this one replaces has it until it ends.
-  if (!upgrade_.has_predecessor()) kept_.take();
-  kept_.choose_vip_allocator();
-  mesh_.feed.set_listener([this] { update_state(); });
+  if (!upgrade_.has_predecessor()) engine_.kept.take();
+  engine_.kept.choose_vip_allocator();
+  engine_.feed.set_listener([this] { update_state(); });
   tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
   query_settings_.read_files();
   query_settings_.renew();
   update_state();
   if (auto opened = open_addresses(); !opened) return opened;
-  if (auto started = resolution_.start(&loop_, forwarding_, upstream_.current(), config_.cache,
-                                       query_settings_.settings());
-      !started)
+  if (auto started = engine_.start(upstream_.current(), query_settings_.settings()); !started)
     return started;
   look_up_servers();
-  // The cache knows by now which servers are asked.
-  kept_.open_cache(forwarding_);
-  mesh_.publisher.set_listener([this] {
-    resolution_.on_snapshot();
-    server_names_.recheck();
-  });
-  kept_.open_registry();
-  sources_.follow(config_);
+  engine_.open();
   if (upgrade_.has_predecessor()) {
     wait_beside_predecessor();
     if (auto opened = take_over_addresses(); !opened) return opened;
@@ -193,11 +172,9 @@ Result<void> Daemon::start() {
   if (auto started = start_workers(); !started) return started;
   if (upgrade_.has_predecessor()) upgrade_.replace_predecessor();
   if (auto opened = addresses_.open_admin(); !opened) return opened;
-  mesh_.publisher.set_listener([this] {
+  engine_.set_listener([this] {
     kernel_.on_published();
     workers_.on_snapshot();
-    resolution_.on_snapshot();
-    server_names_.recheck();
   });
   if (auto started = start_timers(); !started) return started;
   if (!upgrade_.has_predecessor()) upgrade_.listen_for_successor();
@@ -218,7 +195,8 @@ void Daemon::wait_beside_predecessor() {
   bool is_told = false;
   loop::Timer timer(&loop_, [] {});
   timer.repeat(kPredecessorPoll);
-  while (!sources_.are_complete() && !upgrade_.has_predecessor_ended() && !is_end_pending()) {
+  while (!engine_.sources.are_complete() && !upgrade_.has_predecessor_ended() &&
+         !is_end_pending()) {
     uv_run(&loop_, UV_RUN_ONCE);
     if (is_told || std::chrono::steady_clock::now() - started_ < Announcement::kServingAnyway)
       continue;
@@ -241,20 +219,20 @@ void Daemon::wait_for_sources() {
   const auto since_start = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - started_);
   const auto limit =
-      mesh_.feed.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
+      engine_.feed.is_restored() ? kFirstReadLimitRestored - since_start : kFirstReadLimit;
   if (limit.count() <= 0) return;
   uv_update_time(&loop_);  // the start may have waited for another process
   bool over = false;
   loop::Timer timer(&loop_, [&over] { over = true; });
   timer.start(limit);
-  while (!over && !sources_.are_complete() && !is_end_pending()) uv_run(&loop_, UV_RUN_ONCE);
+  while (!over && !engine_.sources.are_complete() && !is_end_pending()) uv_run(&loop_, UV_RUN_ONCE);
 }
 
 Result<void> Daemon::start_workers() {
   query_settings_.renew();
   auto started = workers_.start(config_, upstream_.current(), query_settings_.settings(),
                                 addresses_.listeners(),
-                                {budget_, forwarding_, mesh_.publisher, reach_.probes()});
+                                {budget_, engine_.forwarding, engine_.publisher, reach_.probes()});
   if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_, kernel_);
   return started;
 }
@@ -306,7 +284,7 @@ void Daemon::reload() {
   log_.info("reloading", {{"config", std::string_view(reloader_.name())}});
   supervisor_.reloading();
   if (auto next = reloader_.read()) apply_config(*std::move(next));
-  sources_.rescan();
+  engine_.sources.rescan();
   health_.publish();
   supervisor_.reloaded();
 }
@@ -330,15 +308,10 @@ void Daemon::apply_config(Config next) {
   if (config_.server.watch_config != before.server.watch_config) watch_config();
   if (config_.server.handover != before.server.handover) upgrade_.listen_for_successor();
   apply_query_settings();
-  if (config_.mesh != before.mesh) {
-    mesh_.feed.follow(mesh_.registry.set_settings(config_.mesh));
-    kept_.choose_vip_allocator();
-  }
-  if (config_.client != before.client) mesh_.registry.set_clients(client_settings(config_));
-  forwarding_->cache.reconfigure(config_.cache);
+  engine_.apply(before);
   follow_state_dir();
   apply_upstream();
-  sources_.follow(config_);
+  engine_.sources.follow(config_);
   update_state();
   for (const auto& section : changed_sections(before, config_))
     log_.info("configuration changed", {{"section", section}});
@@ -347,14 +320,13 @@ void Daemon::apply_config(Config next) {
 // Names that an earlier run has looked up are used at once.
 void Daemon::look_up_servers() {
   follow_server_names();
-  if (!server_names_.has_any()) return;
+  if (!engine_.server_names.has_any()) return;
   choose_upstream(own_addresses());
-  resolution_.reconfigure(upstream_.current(), config_.cache);
 }
 
 void Daemon::choose_upstream(const std::vector<SocketAddress>& listening) {
   upstream_.choose(listening);
-  forwarding_->reconfigure(upstream_.current());
+  engine_.use(upstream_.current());
 }
 
 // The predecessor still has the configured addresses, which this daemon will take over.
@@ -363,23 +335,23 @@ std::vector<SocketAddress> Daemon::own_addresses() const {
 }
 
 void Daemon::follow_server_names() {
-  server_names_.follow(&loop_, config_.upstream, upstream_.system(own_addresses()),
-                       state_file(kept_.path(), "servers"), [this] { apply_upstream(); });
+  engine_.server_names.follow(&loop_, config_.upstream, upstream_.system(own_addresses()),
+                              state_file(engine_.kept.path(), "servers"),
+                              [this] { apply_upstream(); });
 }
 
 void Daemon::apply_upstream() {
   follow_server_names();
   upstream_.follow(addresses_.addresses());
-  forwarding_->reconfigure(upstream_.current());
+  engine_.use(upstream_.current());
   workers_.reconfigure(upstream_.current(), config_.cache);
-  resolution_.reconfigure(upstream_.current(), config_.cache);
 }
 
 void Daemon::apply_query_settings() {
   query_settings_.renew();
   workers_.reconfigure(query_settings_.settings());
   kernel_.on_settings();
-  resolution_.reconfigure(query_settings_.settings());
+  engine_.resolution.reconfigure(query_settings_.settings());
 }
 
 // A next daemon that serves has the addresses.
@@ -391,15 +363,15 @@ void Daemon::bind() {
 
 // A daemon before this one that still lives has the directory.
 void Daemon::follow_state_dir() {
-  if (!upgrade_.has_predecessor()) kept_.follow();
+  if (!upgrade_.has_predecessor()) engine_.kept.follow();
 }
 
 // --- while it runs -------------------------------------------------------------------------------
 
 void Daemon::update_state() {
-  const bool was_restored = mesh_.registry.current()->sources.from_state_dir;
-  if (mesh_.update(config_, sources_)) resolution_.recheck_all();
-  if (was_restored && !mesh_.feed.is_restored())
+  const bool was_restored = engine_.registry.current()->sources.from_state_dir;
+  engine_.update();
+  if (was_restored && !engine_.feed.is_restored())
     log_.info("all sources have been read; dropped resources that were only in the saved state");
   announcement_.make_when_due();
   health_.publish();
@@ -408,7 +380,7 @@ void Daemon::update_state() {
 void Daemon::housekeep() {
   const Time now = std::chrono::steady_clock::now();
   announcement_.make_when_due();
-  if (!kept_.trouble().empty()) follow_state_dir();
+  if (!engine_.kept.trouble().empty()) follow_state_dir();
   if (addresses_.is_due(now) || addresses_.have_metrics_files_changed()) bind();
   if (!upgrade_.successor_serves())  // which deals the sockets out
     workers_.watch(addresses_.listeners(), now);
@@ -468,7 +440,7 @@ void Daemon::drain_workers() {
   registry_streams_.close();
   live_page_.close();
   kernel_.stop();
-  mesh_.publisher.set_listener({});
+  engine_.set_listener({});
   const bool is_shared = upgrade_.has_predecessor() || upgrade_.successor_serves();
   upgrade_.stop();
   workers_.drain(is_shared ? Waiting::LeftToOthers : Waiting::Answered,
@@ -499,7 +471,7 @@ void Daemon::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
   kernel_.stop();
-  mesh_.publisher.set_listener({});
+  engine_.set_listener({});
   workers_.end();
   registry_streams_.close();
   live_page_.close();
@@ -507,11 +479,7 @@ void Daemon::shut_down() {
   upgrade_.stop();
   upgrade_.leave_to_predecessor();
   query_logging_.close();
-  mesh_.analysis.close();
-  kept_.close();
-  sources_.clear();
-  resolution_.close();
-  server_names_.close();
+  engine_.close();
   stop_timers();
   from_workers_.close();
   signals_.close();

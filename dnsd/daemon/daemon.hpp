@@ -34,11 +34,7 @@
 #include "dnsd/daemon/upstream_follower.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/mesh/endpoint_resolution.hpp"
-#include "dnsd/mesh/kept_state.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
-#include "dnsd/mesh/running_sources.hpp"
-#include "dnsd/mesh/server_names.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/mailbox.hpp"
 
@@ -111,20 +107,15 @@ class Daemon {
   Phase phase_ = Phase::Serving;
   // Before the state directory and its lock: its connections tell another process of their end.
   Upgrade upgrade_;
-  MeshState mesh_;
-  KeptState kept_;
+  Engine engine_;
   QuerySettingsKeeper query_settings_;
   std::shared_ptr<TcpBudget> budget_;
-  const std::shared_ptr<ForwardShared> forwarding_;
   UpstreamFollower upstream_;
   ReachWatch reach_;
   std::uint64_t dropped_queries_ = 0;  // as of the last second
-  EndpointResolution resolution_;
-  ServerNames server_names_;
   QueryLogging query_logging_;
   WorkerPool workers_;
   KernelAnswers kernel_;
-  RunningSources sources_;
   RegistryStreams registry_streams_;
   LivePage live_page_;
   AdminEndpoint admin_;

@@ -163,9 +163,9 @@ Readiness HealthWatch::readiness() const {
   auto& degraded = readiness.degraded;
   if (watched_.phase != Phase::Serving) readiness.not_ready.emplace_back("stopping");
   add_sources(readiness);
-  if (watched_.mesh.registry.current()->sources.from_state_dir)
+  if (watched_.engine.registry.current()->sources.from_state_dir)
     degraded.emplace_back("snapshot: serving the state of state_dir");
-  const KeptState& kept = watched_.kept;
+  const KeptState& kept = watched_.engine.kept;
   if (!kept.trouble().empty()) degraded.push_back(kept.trouble());
   if (!kept.vip_trouble().empty()) degraded.push_back("persistent VIPs: " + kept.vip_trouble());
   for (const auto& failure : watched_.addresses.unbound())
@@ -182,8 +182,8 @@ Readiness HealthWatch::readiness() const {
 }
 
 void HealthWatch::add_sources(Readiness& readiness) const {
-  const RegistryFeed& feed = watched_.mesh.feed;
-  for (const auto& [status, changed] : watched_.sources.reports()) {
+  const RegistryFeed& feed = watched_.engine.feed;
+  for (const auto& [status, changed] : watched_.engine.sources.reports()) {
     if (feed.is_complete(status.name)) {
       if (!status.last_error.empty())
         readiness.degraded.push_back(status.name + ": " + status.last_error);
@@ -197,13 +197,13 @@ void HealthWatch::add_sources(Readiness& readiness) const {
 
 std::vector<std::string> HealthWatch::find_troubles() const {
   std::vector<std::string> troubles =
-      file_troubles(watched_.config, watched_.reloader.path(), watched_.kept.path());
-  if (const std::string trouble = watched_.kept.status().trouble; !trouble.empty())
+      file_troubles(watched_.config, watched_.reloader.path(), watched_.engine.kept.path());
+  if (const std::string trouble = watched_.engine.kept.status().trouble; !trouble.empty())
     troubles.push_back("state_dir: the state was not saved: " + trouble);
-  const auto upstreams = watched_.forwarding.upstreams.status(uv_hrtime() / 1'000'000);
+  const auto upstreams = watched_.engine.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
   std::ranges::move(upstream_troubles(watched_.upstream.current(), upstreams),
                     std::back_inserter(troubles));
-  if (std::string refused = refused_objects(watched_.mesh.feed.findings()); !refused.empty())
+  if (std::string refused = refused_objects(watched_.engine.feed.findings()); !refused.empty())
     troubles.push_back(std::move(refused));
   if (const std::string& trouble = watched_.kernel.trouble();
       !trouble.empty() && watched_.config.server.kernel_answers == KernelAnswersMode::On)
@@ -213,8 +213,8 @@ std::vector<std::string> HealthWatch::find_troubles() const {
 }
 
 std::string HealthWatch::status_line() const {
-  const auto& snapshot = *watched_.mesh.registry.current();
-  const std::size_t sources = watched_.sources.size();
+  const auto& snapshot = *watched_.engine.registry.current();
+  const std::size_t sources = watched_.engine.sources.size();
   const Readiness state = readiness();
   std::string line = state.is_ready() ? "answering for " : "not ready; knows ";
   line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
@@ -230,7 +230,7 @@ void HealthWatch::publish() {
 
 void HealthWatch::look_for_refused_pods(Time now) {
   const bool was_well = refused_pods_.trouble().empty();
-  refused_pods_.observe(*watched_.mesh.registry.current(), watched_.config.server.allow, now);
+  refused_pods_.observe(*watched_.engine.registry.current(), watched_.config.server.allow, now);
   if (was_well && !refused_pods_.trouble().empty())
     watched_.log.warn("server.allow refuses Pods",
                       {{"reason", std::string_view(refused_pods_.trouble())}});

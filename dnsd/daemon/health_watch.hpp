@@ -22,9 +22,7 @@
 #include "dnsd/daemon/upgrade.hpp"
 #include "dnsd/daemon/upstream_follower.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
-#include "dnsd/mesh/kept_state.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
-#include "dnsd/mesh/running_sources.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/snapshot/snapshot.hpp"
@@ -88,15 +86,12 @@ class HealthWatch {
   struct Watched {
     const Config& config;
     const Phase& phase;
-    const MeshState& mesh;
-    const RunningSources& sources;
-    const KeptState& kept;
+    const Engine& engine;
     const ServedAddresses& addresses;
     const Upgrade& upgrade;
     const ReachWatch& reach;
     const ConfigReloader& reloader;
     const UpstreamFollower& upstream;
-    const ForwardShared& forwarding;
     const WorkerPool& workers;
     const KernelAnswers& kernel;
     Log& log;

@@ -101,12 +101,9 @@ std::vector<OverloadWatch::Warning> OverloadWatch::observe(std::span<const Degra
 }
 
 void Housekeeper::tick(Time now) {
-  parts_.mesh.publisher.collect();
+  parts_.engine.tick(now);
   start_memory_.tick();
   parts_.log.write_fold_counts();
-  parts_.kept.tick(now);
-  parts_.mesh.analysis.tick(now);
-  parts_.mesh.answers.tick();
   tell_of_overload(now);
   parts_.workers.tell_of_limited_clients();
   tell_of_admin_clients(parts_.admin, admin_counts_);
@@ -115,8 +112,8 @@ void Housekeeper::tick(Time now) {
 }
 
 void Housekeeper::tell_of_overload(Time now) {
-  const auto degradations =
-      degradations_of(parts_.workers, parts_.query_logging, parts_.forwarding.cache, parts_.log);
+  const auto degradations = degradations_of(parts_.workers, parts_.query_logging,
+                                            parts_.engine.forwarding->cache, parts_.log);
   for (const auto& warning : overload_.observe(degradations, now))
     parts_.log.warn(warning.what, {{"count", warning.count}});
 }
@@ -143,11 +140,10 @@ void Housekeeper::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCoun
 void Housekeeper::keep_history(Time now) {
   load_.observe(parts_.workers.totals(), now);
   const auto upstreams = [this] {
-    return parts_.forwarding.upstreams.status(uv_hrtime() / 1'000'000);
+    return parts_.engine.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
   };
   if (latency_.is_due(now)) latency_.observe(upstreams(), now);
   if (upstreams_.is_due(now)) upstreams_.observe(upstreams(), now);
-  parts_.sources.note_changes(now);
   if (--seconds_to_fade_ > 0) return;
   seconds_to_fade_ = kFadeSeconds;
   parts_.workers.fade_failing_names();

@@ -15,9 +15,7 @@
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/mesh/kept_state.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
-#include "dnsd/mesh/running_sources.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "resolver/cache/cache.hpp"
 
 namespace meshdns::dnsd {
@@ -64,12 +62,9 @@ class Housekeeper {
   using Time = std::chrono::steady_clock::time_point;
 
   struct Parts {
-    MeshState& mesh;
-    KeptState& kept;
-    RunningSources& sources;
+    Engine& engine;
     WorkerPool& workers;
     const QueryLogging& query_logging;
-    const ForwardShared& forwarding;
     const AdminEndpoint& admin;
     const AdminEndpoint& metrics;
     Log& log;

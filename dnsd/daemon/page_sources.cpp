@@ -6,23 +6,23 @@
 namespace meshdns::dnsd {
 
 ForwardingFacts Daemon::describe_forwarding(std::string_view wire_name, wire::Type type) const {
-  return forwarding_facts(route_for(upstream_.current(), wire_name), *forwarding_, wire_name, type,
-                          uv_hrtime() / 1'000'000);
+  return forwarding_facts(route_for(upstream_.current(), wire_name), *engine_.forwarding, wire_name,
+                          type, uv_hrtime() / 1'000'000);
 }
 
 DaemonParts Daemon::parts() {
   return {.started = started_,
           .config = config_,
           .query_settings = query_settings_.settings(),
-          .registry = mesh_.registry,
+          .registry = engine_.registry,
           .streams = registry_streams_,
           .live = live_page_,
-          .findings = mesh_.feed.findings(),
-          .analysis = mesh_.analysis.status(),
-          .held_origins = mesh_.feed.held_origins(),
-          .feed = mesh_.feed.counters(),
-          .resolver = resolution_.resolver(),
-          .forwarding = *forwarding_,
+          .findings = engine_.feed.findings(),
+          .analysis = engine_.analysis.status(),
+          .held_origins = engine_.feed.held_origins(),
+          .feed = engine_.feed.counters(),
+          .resolver = engine_.resolution.resolver(),
+          .forwarding = *engine_.forwarding,
           .log = log_,
           .health = health_.board(),
           .load = housekeeper_.load(),
@@ -30,13 +30,13 @@ DaemonParts Daemon::parts() {
           .upstream_history = housekeeper_.upstreams(),
           .reloads = reloader_.status(),
           .http = admin_.counters(),
-          .answers = [this]() -> const AnswerHistory& { return mesh_.answers.history(); },
+          .answers = [this]() -> const AnswerHistory& { return engine_.answers.history(); },
           .readiness = [this] { return health_.readiness(); },
           .workers = [this] { return workers_.status(); },
           .failing_names = [this](std::size_t limit) { return workers_.failing_names(limit); },
           .top = [this](std::size_t limit) { return workers_.top(limit); },
-          .sources = [this] { return sources_.reports(); },
-          .state = [this] { return kept_.status(); },
+          .sources = [this] { return engine_.sources.reports(); },
+          .state = [this] { return engine_.kept.status(); },
           .kernel = [this] { return kernel_.feed(); },
           .kernel_answers = [this] { return kernel_.status(); },
           .query_logs = [this] { return query_logging_.counts(); },

@@ -111,6 +111,7 @@ Result<void> EndpointResolution::start(uv_loop_t* loop, std::shared_ptr<ForwardS
 }
 
 void EndpointResolution::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+  if (!queries_) return;
   const bool has_changed = std::exchange(upstream_, upstream) != upstream;
   queries_->reconfigure(upstream, cache);
   lookups_->set_timeout(timeout_of_lookups(upstream));

@@ -96,7 +96,7 @@ class EndpointResolution {
                      const UpstreamConfig& upstream, const CacheConfig& cache,
                      const QuerySettings& settings);
   // For lookups from now on; those that failed are tried again, and all of them when the servers
-  // are others.
+  // are others.  Nothing before start().
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
   // All names may have other answers now.
   void reconfigure(const QuerySettings& settings);

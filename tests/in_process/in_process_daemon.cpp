@@ -5,8 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "dnsd/mesh/configured_sources.hpp"
-#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/manifest/manifest.hpp"
 #include "registry/model/mesh_settings.hpp"
@@ -46,48 +45,34 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
       config_(std::move(config)),
       upstream_config_(upstream_of(config_)),
       log_({.level = LogLevel::Off}),
-      registry_(config_.mesh),
-      publisher_(registry_.current()),
-      feed_(registry_, log_),
+      engine_(loop.get(), config_, *this, log_, {}),
       local_names_(log_),
-      resolution_(registry_, publisher_, feed_),
-      forwarding_(
-          std::make_shared<ForwardShared>(config_.cache, static_cast<ForwardListener&>(*this))),
       clock_(loop.get()),
-      forwarder_(loop.get(), forwarding_, upstream_config_, config_.cache),
-      upstream_(forwarder_, forwarding_) {
-  registry_.set_publish([this](std::shared_ptr<const registry::Snapshot> snapshot) {
-    publisher_.publish(std::move(snapshot));
-  });
-  registry_.set_clients(client_settings(config_));
-  registry_.set_sources({.authoritative = is_authority(config_)});
+      forwarder_(loop.get(), engine_.forwarding, upstream_config_, config_.cache),
+      upstream_(forwarder_, engine_.forwarding) {
+  engine_.update();
   local_names_.read(config_);
   QuerySettings settings = QuerySettings::from(config_);
   settings.local = local_names_.names();
-  forwarding_->reconfigure(upstream_config_);
-  if (auto started =
-          resolution_.start(loop.get(), forwarding_, upstream_config_, config_.cache, settings);
-      !started)
+  engine_.use(upstream_config_);
+  if (auto started = engine_.start(upstream_config_, settings); !started)
     throw std::runtime_error(started.error().message);
-  handler_.emplace(QueryHandlerParts{publisher_, upstream_, *this, clock_, nullptr, {}},
+  handler_.emplace(QueryHandlerParts{engine_.publisher, upstream_, *this, clock_, nullptr, {}},
                    std::move(settings));
-  publisher_.set_listener([this] {
-    is_snapshot_new_ = true;
-    resolution_.on_snapshot();
-  });
+  engine_.set_listener([this] { is_snapshot_new_ = true; });
 }
 
 InProcessDaemon::~InProcessDaemon() {
-  publisher_.set_listener({});
+  engine_.set_listener({});
   handler_->on_stop();
-  resolution_.close();
+  engine_.close();
   loop_.run_for({});
 }
 
 void InProcessDaemon::apply(registry::OriginChange&& change) {
   registry::SourceBatch batch{.source = kSource, .changes = {}, .complete = true};
   batch.changes.push_back(std::move(change));
-  feed_.apply(std::move(batch));
+  engine_.feed.apply(std::move(batch));
   settle();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the daemon that answer queries, on one loop and without its threads, listeners and
-// files: the registry, the name resolver, the forwarder with its cache, and the query handler.
-// They are joined as in Daemon and WorkerUnit.
+// files: the engine, a forwarder and the query handler, as a worker has them.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,10 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/query_settings_keeper.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/mesh/endpoint_resolution.hpp"
-#include "dnsd/mesh/registry_feed.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "dnsd/query/upstreams.hpp"
-#include "registry/registry.hpp"
-#include "registry/snapshot/publisher.hpp"
 #include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
@@ -53,12 +49,8 @@ class InProcessDaemon final : private ReplySender, private SilentListener {
   Config config_;
   UpstreamConfig upstream_config_;
   Log log_;
-  registry::Registry registry_;
-  registry::Publisher publisher_;
-  RegistryFeed feed_;
+  Engine engine_;
   LocalNamesFollower local_names_;
-  EndpointResolution resolution_;
-  std::shared_ptr<ForwardShared> forwarding_;
   LoopClock clock_;
   Forwarder forwarder_;
   ForwarderUpstreams upstream_;

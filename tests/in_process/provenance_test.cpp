@@ -16,10 +16,8 @@
 #include <vector>
 
 #include "dnsd/log/log.hpp"
-#include "dnsd/mesh/endpoint_resolution.hpp"
-#include "dnsd/mesh/registry_feed.hpp"
+#include "dnsd/mesh/engine.hpp"
 #include "dnsd/query/upstreams.hpp"
-#include "registry/registry.hpp"
 #include "registry/view/view.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
@@ -50,54 +48,45 @@ int sequences() {
   return text == nullptr ? 8 : std::atoi(text);
 }
 
-// Two workers with one cache, on one loop.
-class Workers {
+// The engine with two workers on one loop, and for each name a ServiceEntry whose endpoint it is.
+class Process {
  public:
-  Workers(FakeLoop& loop, ForwardListener& listener, const UpstreamConfig& upstream,
+  Process(FakeLoop& loop, ForwardListener& listener, const UpstreamConfig& upstream,
           const CacheConfig& cache)
-      : shared(std::make_shared<ForwardShared>(cache, listener)) {
-    shared->reconfigure(upstream);
+      : loop_(loop),
+        config_(config_with(cache)),
+        engine_(loop.get(), config_, listener, log_, {}),
+        cache(engine_.forwarding->cache) {
+    engine_.use(upstream);
     for (int i = 0; i < 2; ++i) {
-      forwarders.push_back(std::make_unique<Forwarder>(loop.get(), shared, upstream, cache));
-      upstreams.push_back(std::make_unique<ForwarderUpstreams>(*forwarders.back(), shared));
+      forwarders_.push_back(
+          std::make_unique<Forwarder>(loop.get(), engine_.forwarding, upstream, cache));
+      upstreams.push_back(
+          std::make_unique<ForwarderUpstreams>(*forwarders_.back(), engine_.forwarding));
     }
   }
+  ~Process() {
+    engine_.close();
+    loop_.run_for({});
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
 
-  std::shared_ptr<ForwardShared> shared;
-  std::vector<std::unique_ptr<Forwarder>> forwarders;
-  std::vector<std::unique_ptr<ForwarderUpstreams>> upstreams;
-};
-
-// The resolver engine, and for each name a ServiceEntry whose endpoint it is.
-class EndpointSets {
- public:
-  EndpointSets(FakeLoop& loop, std::shared_ptr<ForwardShared> forwarding,
-               const UpstreamConfig& upstream, const CacheConfig& cache)
-      : loop_(loop) {
-    registry_.set_publish([this](std::shared_ptr<const registry::Snapshot> snapshot) {
-      publisher_.publish(std::move(snapshot));
-    });
-    publisher_.set_listener([this] { resolution_.on_snapshot(); });
-    EXPECT_TRUE(resolution_.start(loop.get(), std::move(forwarding), upstream, cache,
-                                  QuerySettings::from(Config{})));
+  void begin_endpoint_sets(const UpstreamConfig& upstream) {
+    EXPECT_TRUE(engine_.start(upstream, QuerySettings::from(Config{})));
     registry::SourceBatch batch{.source = "test", .changes = {}, .complete = true};
     registry::OriginChange& change = batch.changes.emplace_back();
     change.origin = "test.yaml";
     for (std::size_t name = 0; name < kNames.size(); ++name)
       change.resources.push_back({entry(name), 1});
-    feed_.apply(std::move(batch));
+    engine_.feed.apply(std::move(batch));
   }
-  ~EndpointSets() {
-    publisher_.set_listener({});
-    resolution_.close();
-    loop_.run_for({});
-  }
-
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
-    resolution_.reconfigure(upstream, cache);
+    engine_.use(upstream);
+    for (const auto& forwarder : forwarders_) forwarder->reconfigure(upstream, cache);
   }
   std::vector<IpAddress> addresses(std::size_t name) const {
-    const auto snapshot = registry_.current();
+    const auto snapshot = engine_.registry.current();
     const registry::View view(*snapshot, *snapshot->default_client);
     const registry::Match match = view.lookup(host_of(name));
     std::vector<IpAddress> found;
@@ -107,7 +96,7 @@ class EndpointSets {
   }
   // Whether the last lookup of the name has failed, or another one is under way.
   bool is_being_resolved(std::size_t name) const {
-    for (const resolver::NameStatus& status : resolution_.resolver().status())
+    for (const resolver::NameStatus& status : engine_.resolution.resolver().status())
       if (status.name.host + "." == kNames[name])
         return status.families[0].in_flight ||
                status.families[0].last == resolver::Answer::Status::Failed;
@@ -115,6 +104,11 @@ class EndpointSets {
   }
 
  private:
+  static Config config_with(const CacheConfig& cache) {
+    Config config;
+    config.cache = cache;
+    return config;
+  }
   static std::string host_of(std::size_t name) {
     return "set" + std::to_string(name) + ".mesh.example";
   }
@@ -131,11 +125,14 @@ class EndpointSets {
   }
 
   FakeLoop& loop_;
+  const Config config_;
   Log log_{{.level = LogLevel::Off}};
-  registry::Registry registry_{registry::MeshSettings{}};
-  registry::Publisher publisher_{registry_.current()};
-  RegistryFeed feed_{registry_, log_};
-  EndpointResolution resolution_{registry_, publisher_, feed_};
+  Engine engine_;
+  std::vector<std::unique_ptr<Forwarder>> forwarders_;
+
+ public:
+  Cache& cache;
+  std::vector<std::unique_ptr<ForwarderUpstreams>> upstreams;
 };
 
 class Provenance {
@@ -150,8 +147,7 @@ class Provenance {
     restart();
   }
   ~Provenance() {
-    sets_.reset();
-    workers_.reset();
+    process_.reset();
     loop_.run_for(std::chrono::seconds(10));
   }
 
@@ -200,15 +196,14 @@ class Provenance {
   }
   void restart() {
     std::vector<std::uint8_t> saved;
-    if (workers_) saved = workers_->shared->cache.save(unix_now(), loop_.now());
-    sets_.reset();
-    workers_.reset();
+    if (process_) saved = process_->cache.save(unix_now(), loop_.now());
+    process_.reset();
     loop_.run_for(std::chrono::seconds(2));
-    workers_ = std::make_unique<Workers>(loop_, listener_, upstream_, cache_);
+    process_ = std::make_unique<Process>(loop_, listener_, upstream_, cache_);
     if (!saved.empty()) {
-      EXPECT_TRUE(workers_->shared->cache.load(saved, unix_now(), loop_.now()).has_value());
+      EXPECT_TRUE(process_->cache.load(saved, unix_now(), loop_.now()).has_value());
     }
-    sets_ = std::make_unique<EndpointSets>(loop_, workers_->shared, upstream_, cache_);
+    process_->begin_endpoint_sets(upstream_);
     reloaded_at_ = loop_.now();
   }
   std::int64_t unix_now() const {
@@ -247,9 +242,7 @@ class Provenance {
     script(server);
   }
   void reload() {
-    workers_->shared->reconfigure(upstream_);
-    for (const auto& forwarder : workers_->forwarders) forwarder->reconfigure(upstream_, cache_);
-    sets_->reconfigure(upstream_, cache_);
+    process_->reconfigure(upstream_, cache_);
     note_groups();
     reloaded_at_ = loop_.now();
   }
@@ -257,7 +250,7 @@ class Provenance {
   // As the query path does: the cache first, then the forwarder.  Some questions are left alone, so
   // that a reload comes while they wait.
   void ask(std::size_t name, std::size_t worker) {
-    ForwarderUpstreams& upstreams = *workers_->upstreams[worker];
+    ForwarderUpstreams& upstreams = *process_->upstreams[worker];
     ClientQuery client(kNames[name]);
     const Cache::Hit hit = upstreams.answer(client.query, client.frame(), loop_.now(), 0);
     if (hit.refresh_due) upstreams.refresh(request(name));
@@ -322,7 +315,7 @@ class Provenance {
   }
   void check_sets() {
     for (std::size_t name = 0; name < kNames.size(); ++name)
-      for (const IpAddress& address : sets_->addresses(name)) {
+      for (const IpAddress& address : process_->addresses(name)) {
         const std::size_t server = address.octets()[13];
         const int given = address.octets()[14];
         SCOPED_TRACE(kNames[name] + ": " + address.to_string() + ", step " + std::to_string(step_));
@@ -334,7 +327,7 @@ class Provenance {
         const bool is_last_good = !is_in_life || !is_present;
         ++seen[is_last_good ? "set, last good" : "set"];
         if (!is_last_good || loop_.now() <= reloaded_at_ + kRetrySpread) continue;
-        EXPECT_TRUE(sets_->is_being_resolved(name))
+        EXPECT_TRUE(process_->is_being_resolved(name))
             << (is_present ? "its life is over" : "the server is not asked any more");
       }
   }
@@ -364,8 +357,7 @@ class Provenance {
   std::set<std::size_t> slow_;
   std::map<int, Millis> began_;
   int step_ = 0;
-  std::unique_ptr<Workers> workers_;
-  std::unique_ptr<EndpointSets> sets_;
+  std::unique_ptr<Process> process_;
   std::map<int, std::vector<UpstreamConfig>> configs_;
   Millis reloaded_at_ = 0;
 };

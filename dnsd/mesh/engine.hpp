@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of the daemon, and all that hangs on it alone: how it is published, fed, analysed,
-// and what its changes did to answers.
+// The registry and all that hangs on it: its sources and publication, the lookups of endpoint
+// names, the analysis, the changes of answers, and the state that is kept over restarts.
 #pragma once
+
+#include <uv.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -13,11 +16,16 @@
 #include "dnsd/answer/answer_history.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/endpoint_resolution.hpp"
+#include "dnsd/mesh/kept_state.hpp"
 #include "dnsd/mesh/registry_feed.hpp"
 #include "dnsd/mesh/running_sources.hpp"
+#include "dnsd/mesh/server_names.hpp"
 #include "registry/analysis/analysis.hpp"
+#include "registry/base/result.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
+#include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
 
@@ -93,21 +101,54 @@ class AnswerWatch {
   AnswerHistory::Counts said_;
 };
 
-// Control thread.
-struct MeshState {
-  // REQUIRES: `log` outlives it.
-  MeshState(const Config& config, Log& log);
-  MeshState(const MeshState&) = delete;
-  MeshState& operator=(const MeshState&) = delete;
+// The running mesh, without sockets and workers.  The daemon has one, and so do `explain` and the
+// tests that need no process.  Control thread.
+//
+//     Engine engine(&loop, config, listener, log, now);
+//     engine.use(upstream);
+//     engine.start(upstream, settings);  // endpoint names have addresses from now on
+//     engine.open();                     // the state of an earlier run, then the sources
+class Engine {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
 
-  // Tells the registry how much `sources` have delivered.  True: answers may be others now.
-  bool update(const Config& config, const RunningSources& sources);
+  // REQUIRES: all outlive it.  `config` may change; each call uses it as it is then.
+  Engine(uv_loop_t* loop, const Config& config, ForwardListener& listener, Log& log, Time started);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
+  // Upstream servers for queries from now on.
+  void use(const UpstreamConfig& upstream);
+  // Begins to look up endpoint names.  `settings`: as those of the workers.
+  Result<void> start(const UpstreamConfig& upstream, const QuerySettings& settings);
+  // Restores the cache and the registry of an earlier run, then starts the sources.
+  void open();
+  // Follows a change of the configuration, but for its upstream servers, state_dir and sources.
+  void apply(const Config& before);
+  // Calls `listener` when a snapshot was published, maybe by the commit that is under way.
+  void set_listener(std::function<void()> listener);
+  // Tells the registry how much the sources have delivered.
+  void update();
+  // Call every second: frees snapshots, saves what is to be kept, analyses, logs changed answers.
+  void tick(Time now);
+  // Ends all lookups and sources, and saves; the loop has to run on for the handles to close.
+  void close();
+
+ private:
+  uv_loop_t* loop_;
+  const Config& config_;
+
+ public:
   registry::Registry registry;
   registry::Publisher publisher;
   RegistryFeed feed;
   MeshAnalysis analysis;
   AnswerWatch answers;
+  const std::shared_ptr<ForwardShared> forwarding;
+  KeptState kept;
+  EndpointResolution resolution;
+  ServerNames server_names;
+  RunningSources sources;
 };
 
 }  // namespace meshdns::dnsd

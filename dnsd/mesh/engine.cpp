@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/mesh/mesh_state.hpp"
+#include "dnsd/mesh/engine.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -137,26 +137,85 @@ void AnswerWatch::tick() {
                                 {"source", last.source}});
 }
 
-MeshState::MeshState(const Config& config, Log& log)
-    : registry(config.mesh),
+Engine::Engine(uv_loop_t* loop, const Config& config, ForwardListener& listener, Log& log,
+               Time started)
+    : loop_(loop),
+      config_(config),
+      registry(config.mesh),
       publisher(registry.current()),
       feed(registry, log),
       analysis(registry, log),
-      answers(registry, log) {
+      answers(registry, log),
+      forwarding(std::make_shared<ForwardShared>(config.cache, listener)),
+      kept(config, registry, feed, log),
+      resolution(registry, publisher, feed),
+      server_names(registry, log),
+      sources(loop, feed, server_names, started) {
   registry.set_serial(static_cast<std::uint32_t>(unix_now()));
   registry.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
   registry.set_clients(client_settings(config));
+  set_listener({});
 }
 
-bool MeshState::update(const Config& config, const RunningSources& sources) {
+void Engine::use(const UpstreamConfig& upstream) {
+  forwarding->reconfigure(upstream);
+  resolution.reconfigure(upstream, config_.cache);
+}
+
+Result<void> Engine::start(const UpstreamConfig& upstream, const QuerySettings& settings) {
+  return resolution.start(loop_, forwarding, upstream, config_.cache, settings);
+}
+
+// The cache must know which servers are asked.
+void Engine::open() {
+  kept.open_cache(forwarding);
+  kept.open_registry();
+  sources.follow(config_);
+}
+
+void Engine::apply(const Config& before) {
+  if (config_.mesh != before.mesh) {
+    feed.follow(registry.set_settings(config_.mesh));
+    kept.choose_vip_allocator();
+  }
+  if (config_.client != before.client) registry.set_clients(client_settings(config_));
+  forwarding->cache.reconfigure(config_.cache);
+}
+
+void Engine::set_listener(std::function<void()> listener) {
+  publisher.set_listener([this, listener = std::move(listener)] {
+    if (listener) listener();
+    resolution.on_snapshot();
+    server_names.recheck();
+  });
+}
+
+void Engine::update() {
   const std::uint64_t before = registry.current()->generation;
-  registry.set_sources({.authoritative = is_authority(config),
+  registry.set_sources({.authoritative = is_authority(config_),
                         .synced = sources.awaited().empty(),
                         .from_state_dir = feed.is_restored(),
                         .endpoints_unknown = feed.lacks_endpoints(),
                         .awaited_source = sources.awaited()});
-  return registry.current()->generation != before;
+  if (registry.current()->generation != before) resolution.recheck_all();
+}
+
+void Engine::tick(Time now) {
+  publisher.collect();
+  kept.tick(now);
+  analysis.tick(now);
+  answers.tick();
+  sources.note_changes(now);
+}
+
+void Engine::close() {
+  publisher.set_listener({});
+  analysis.close();
+  kept.close();
+  sources.clear();
+  resolution.close();
+  server_names.close();
 }
 
 }  // namespace meshdns::dnsd
