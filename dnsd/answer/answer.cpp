@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dnsd/answer/endpoint_answer.hpp"
+#include "dnsd/answer/known_names.hpp"
 #include "dnsd/answer/local_names.hpp"
-#include "dnsd/answer/name_buffer.hpp"
 #include "dnsd/answer/unreached.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/wire/octets.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dnsd/answer/answer.hpp"
-#include "dnsd/answer/name_buffer.hpp"
+#include "dnsd/answer/known_names.hpp"
 #include "dnsd/answer/service_names.hpp"
 #include "dnsd/answer/unreached.hpp"
 #include "resolver/wire/name_text.hpp"

@@ -3,7 +3,6 @@
 
 #include "dnsd/answer/dns64.hpp"
 #include "dnsd/answer/local_names.hpp"
-#include "dnsd/answer/name_buffer.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
 #include "dnsd/answer/service_names.hpp"
 #include "registry/base/host_name.hpp"

@@ -4,9 +4,32 @@
 // cache in front of us would lose the addresses that we answer.
 #pragma once
 
+#include <array>
+#include <cstring>
+#include <string_view>
+
 #include "dnsd/answer/decision.hpp"
+#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
+
+// A name put together from parts, without memory of its own on the heap.
+// Text too long for a name becomes empty, which no record takes.
+class NameBuffer {
+ public:
+  std::string_view join(std::string_view front, std::string_view zone) {
+    if (front.empty()) return zone;
+    const std::size_t size = front.size() + 1 + zone.size();
+    if (size > text_.size()) return {};
+    std::memcpy(text_.data(), front.data(), front.size());
+    text_[front.size()] = '.';
+    std::memcpy(text_.data() + front.size() + 1, zone.data(), zone.size());
+    return {text_.data(), size};
+  }
+
+ private:
+  std::array<char, kMaxHostLength> text_;
+};
 
 // Returns whether some type of the name is answered here, or a name below it is known.  A host that
 // is left to the upstream as a whole (without addresses of ours) is not known here.
