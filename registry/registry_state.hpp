@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/host_changes.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/registry.hpp"
 #include "registry/tables/client_table.hpp"
+#include "registry/tables/decoded_resources.hpp"
 #include "registry/tables/gateway_table.hpp"
 #include "registry/tables/host_table.hpp"
 #include "registry/tables/namespace_table.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "registry/derive/derive.hpp"
+#include "registry/model/resources.hpp"
 
 namespace meshdns::registry {
 namespace {

@@ -15,16 +15,16 @@
 #include <vector>
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/decoded_resources.hpp"
-#include "registry/derive/name_owners.hpp"
-#include "registry/derive/place_table.hpp"
 #include "registry/model/mesh_settings.hpp"
+#include "registry/model/name_owners.hpp"
 #include "registry/model/resolved_name.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
+#include "registry/snapshot/endpoint_place.hpp"
 #include "registry/snapshot/port_table.hpp"
 #include "registry/snapshot/service_record.hpp"
 #include "registry/snapshot/symbol.hpp"
+#include "registry/tables/decoded_resources.hpp"
 
 namespace meshdns::registry {
 
@@ -118,23 +118,10 @@ struct DeriveContext {
       for_each_source;
 };
 
-// The hosts to which a resource contributes, with their namespaces' records: a ServiceEntry's
-// hosts, a Service's full name, the full name of a slice's Service, ...
-std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& settings);
-
 // `sources`: all resources that contribute to (ns, host), winners only, in any order.  REQUIRES:
 // not empty.
 Ref<const ServiceRecord> derive_record(const SymbolRef& ns, std::string_view host,
                                        std::span<const StoredRef> sources,
                                        const DeriveContext& context);
-
-// Whether the addresses of the entry's status are those of its hosts, wildcards among them.
-bool has_status_vips(const ServiceEntry& entry);
-// Whether the entry's host takes an address of the allocator (docs/semantics-istio.md, "VIPs").
-bool wants_vip(const ServiceEntry& entry, std::string_view host);
-
-// The full name of a Kubernetes Service.
-std::string service_host(std::string_view name, std::string_view ns,
-                         std::string_view cluster_domain);
 
 }  // namespace meshdns::registry

@@ -5,7 +5,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
-#include "registry/derive/gateway_names.hpp"
+#include "registry/tables/gateway_names.hpp"
 
 namespace meshdns::registry {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/decoded_resources.hpp"
 #include "registry/derive/derive.hpp"
 #include "registry/model/entry_endpoints.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
+#include "registry/tables/decoded_resources.hpp"
 
 namespace meshdns::registry {
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "registry/base/host_name.hpp"
+#include "registry/model/mesh_settings.hpp"
+
 namespace meshdns::registry {
 
 std::string_view to_string(Kind kind) {
@@ -142,6 +145,54 @@ std::string ResourceKey::to_string() const {
   if (!cluster.empty()) out += cluster + ":";
   if (!ns.empty()) out += ns + "/";
   return out + name;
+}
+
+std::string service_host(std::string_view name, std::string_view ns,
+                         std::string_view cluster_domain) {
+  std::string host;
+  host.reserve(name.size() + ns.size() + cluster_domain.size() + 6);
+  host.append(name).append(1, '.').append(ns).append(".svc.").append(cluster_domain);
+  return to_lower(host);
+}
+
+bool has_status_vips(const ServiceEntry& entry) {
+  return entry.auto_allocate && entry.addresses.empty() && entry.resolution != Resolution::None;
+}
+
+bool wants_vip(const ServiceEntry& entry, std::string_view host) {
+  return has_status_vips(entry) &&
+         (!host.starts_with("*") || entry.resolution == Resolution::DynamicDns);
+}
+
+std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& settings) {
+  const std::string& domain = settings.cluster_domain;
+  if (const auto* entry = std::get_if<ServiceEntry>(&resource)) {
+    std::vector<std::string> hosts = entry->hosts;
+    std::ranges::sort(hosts);
+    const auto duplicates = std::ranges::unique(hosts);
+    hosts.erase(duplicates.begin(), duplicates.end());
+    return hosts;
+  }
+  if (const auto* service = std::get_if<KubeService>(&resource))
+    return {service_host(service->meta.name, service->meta.ns, domain)};
+  if (const auto* slice = std::get_if<EndpointSlice>(&resource)) {
+    std::vector<std::string> hosts;
+    if (!slice->service.empty())
+      hosts.push_back(service_host(slice->service, slice->meta.ns, domain));
+    if (!slice->imported_service.empty())
+      hosts.push_back(service_host(slice->imported_service, slice->meta.ns, kClusterSetDomain));
+    return hosts;
+  }
+  if (const auto* import = std::get_if<ServiceImport>(&resource))
+    return {service_host(import->meta.name, import->meta.ns, kClusterSetDomain)};
+  if (const auto* exported = std::get_if<ServiceExport>(&resource))
+    return {service_host(exported->meta.name, exported->meta.ns, kClusterSetDomain)};
+  if (const auto* name = std::get_if<NameTableEntry>(&resource)) {
+    std::vector<std::string> hosts{name->meta.name};
+    hosts.insert(hosts.end(), name->alt_hosts.begin(), name->alt_hosts.end());
+    return hosts;
+  }
+  return {};
 }
 
 }  // namespace meshdns::registry

@@ -419,4 +419,19 @@ const ObjectMeta& meta_of(const Resource& resource);
 ObjectMeta& meta_of(Resource& resource);
 ResourceKey key_of(const Resource& resource);
 
+struct MeshSettings;
+
+// The hosts to which a resource contributes, with their namespaces' records: a ServiceEntry's
+// hosts, a Service's full name, the full name of a slice's Service, ...
+std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& settings);
+
+// Whether the addresses of the entry's status are those of its hosts, wildcards among them.
+bool has_status_vips(const ServiceEntry& entry);
+// Whether the entry's host takes an address of the allocator (docs/semantics-istio.md, "VIPs").
+bool wants_vip(const ServiceEntry& entry, std::string_view host);
+
+// The full name of a Kubernetes Service.
+std::string service_host(std::string_view name, std::string_view ns,
+                         std::string_view cluster_domain);
+
 }  // namespace meshdns::registry

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places of endpoints and clients, and how near one is to the other.  Immutable; any thread.
+// The places of endpoints and clients, and how near one is to the other.
+// Immutable and for any thread, but for PlaceTable.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "registry/base/hash.hpp"
 #include "registry/base/ref.hpp"
 #include "registry/model/locality.hpp"
 #include "registry/snapshot/symbol.hpp"
@@ -20,6 +24,9 @@ struct Place {
   SymbolRef subzone;
   bool is_known() const { return node || region || zone || subzone; }
 };
+
+// Null parts for empty ones.
+Place place_of(const Locality& locality, const std::string& node, SymbolTable& symbols);
 
 struct EndpointPlace final : RefCounted {
   Place place;
@@ -59,6 +66,21 @@ struct AddressPlaces final : RefCounted {
   std::vector<Ref<const EndpointPlace>> places;  // each once; the first is null: unknown
   std::vector<std::uint16_t> v4;                 // in `places`, one for each address
   std::vector<std::uint16_t> v6;
+};
+
+// The places of the endpoints that one commit derives, each stored once: lists that are alike stay
+// alike.
+// Control thread.
+class PlaceTable {
+ public:
+  // Null: nothing of it is known.
+  Ref<const EndpointPlace> place(const Locality& locality, const std::string& node,
+                                 const std::vector<std::string>& hinted_zones,
+                                 const std::vector<std::string>& hinted_nodes,
+                                 SymbolTable& symbols);
+
+ private:
+  TextMap<Ref<const EndpointPlace>> places_;
 };
 
 }  // namespace meshdns::registry

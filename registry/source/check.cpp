@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "registry/base/durable_file.hpp"
-#include "registry/derive/name_owners.hpp"
+#include "registry/model/name_owners.hpp"
 #include "registry/source/advice.hpp"
 #include "registry/source/file_source.hpp"
 #include "registry/source/tree_walk.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "registry/base/host_name.hpp"
-#include "registry/derive/address_speaker.hpp"
-#include "registry/derive/place_table.hpp"
+#include "registry/snapshot/endpoint_place.hpp"
+#include "registry/tables/address_speaker.hpp"
 
 namespace meshdns::registry {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "registry/derive/name_owners.hpp"
+#include "registry/model/name_owners.hpp"
 
 namespace meshdns::registry {
 namespace {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/derive/gateway_names.hpp"
 #include "registry/snapshot/stored_resource.hpp"
+#include "registry/tables/gateway_names.hpp"
 #include "registry/tables/namespace_table.hpp"
 #include "registry/tables/origin_table.hpp"
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/name_owners.hpp"
 #include "registry/model/mesh_settings.hpp"
+#include "registry/model/name_owners.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"
 #include "registry/snapshot/stored_resource.hpp"

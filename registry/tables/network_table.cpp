@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/derive.hpp"
 #include "registry/model/networks.hpp"
 
 namespace meshdns::registry {

@@ -6,8 +6,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "registry/derive/derive.hpp"
-
 namespace meshdns::registry {
 namespace {
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
-#include "registry/derive/decoded_resources.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/stored_resource.hpp"
+#include "registry/tables/decoded_resources.hpp"
 
 namespace meshdns::registry {
 

@@ -2,8 +2,7 @@
 #include "registry/tables/vip_table.hpp"
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/claim_rules.hpp"
-#include "registry/derive/derive.hpp"
+#include "registry/model/claim_rules.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::registry {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/derive.hpp"
 #include "registry/model/entry_endpoints.hpp"
 
 namespace meshdns::registry {

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "registry/derive/decoded_resources.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 #include "registry/snapshot/symbol.hpp"
+#include "registry/tables/decoded_resources.hpp"
 
 namespace meshdns::registry {
 

@@ -14,7 +14,7 @@
 
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/derive/claim_rules.hpp"
+#include "registry/model/claim_rules.hpp"
 #include "registry/model/entry_endpoints.hpp"
 
 namespace meshdns::registry {

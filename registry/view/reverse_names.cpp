@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "registry/base/hash.hpp"
-#include "registry/derive/claim_rules.hpp"
+#include "registry/model/claim_rules.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::registry {

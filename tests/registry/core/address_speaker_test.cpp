@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client of a source address: the rules, and their independence of the order of arrival.
-#include "registry/derive/address_speaker.hpp"
+#include "registry/tables/address_speaker.hpp"
 
 #include <algorithm>
 #include <random>

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "registry/derive/name_owners.hpp"
+#include "registry/model/name_owners.hpp"
 #include "registry/traffic/traffic_match.hpp"
 #include "tests/registry/core/fixture.hpp"
 

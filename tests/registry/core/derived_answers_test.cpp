@@ -10,7 +10,7 @@
 #include <set>
 
 #include "registry/derive/exported_services.hpp"
-#include "registry/derive/name_owners.hpp"
+#include "registry/model/name_owners.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "registry/tables/persistent_vips.hpp"
 #include "tests/registry/core/fixture.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of gateways: the name that a listener and a route have in common, and the dependence of
 // answers on several objects.
-#include "registry/derive/gateway_names.hpp"
+#include "registry/tables/gateway_names.hpp"
 
 #include <random>
 

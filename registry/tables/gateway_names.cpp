@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/gateway_names.hpp"
+#include "registry/tables/gateway_names.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 #include "registry/base/host_name.hpp"
-#include "registry/derive/derive.hpp"
 
 namespace meshdns::registry {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/derive/claim_rules.hpp"
+#include "registry/model/claim_rules.hpp"
 #include "registry/model/resources.hpp"
 
 namespace meshdns::registry {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/address_speaker.hpp"
+#include "registry/tables/address_speaker.hpp"
 
 #include <algorithm>
 

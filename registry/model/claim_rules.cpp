@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/claim_rules.hpp"
+#include "registry/model/claim_rules.hpp"
 
 #include <array>
 #include <cassert>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/name_owners.hpp"
+#include "registry/model/name_owners.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/decoded_resources.hpp"
+#include "registry/tables/decoded_resources.hpp"
 
 #include <algorithm>
 #include <numeric>
