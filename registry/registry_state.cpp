@@ -197,65 +197,8 @@ void Registry::State::follow_nodes(Change& change) {
   clients.refresh_default();
 }
 
-DeriveContext Registry::State::derive_context() {
-  DeriveContext context;
-  context.settings = settings.get();
-  context.decoded = &decoded;
-  context.owners = &claimants.owners();
-  context.symbols = &symbols;
-  context.ports = &ports;
-  context.for_each_selected = [this](const SymbolRef& ns, const Labels& selector,
-                                     const std::function<void(const Resource&)>& visit) {
-    for (const DecodedRef& workload : selections.of(ns, selector)) visit(workload->resource());
-  };
-  context.for_each_selected_by_service = [this](const SymbolRef& ns, const Labels& selector,
-                                                const std::function<void(const Resource&)>& visit) {
-    if (!service_selectors.has_workloads(ns)) return;
-    for (const DecodedRef& workload : selections_of_services.of(ns, selector))
-      visit(workload->resource());
-  };
-  context.resolved = [this](std::string_view ns, std::string_view name) {
-    return endpoint_names.find(ns, name);
-  };
-  context.default_network = [this](std::string_view cluster, const IpAddress& address) {
-    return networks.default_of(cluster, address);
-  };
-  context.network_of_pod = [this](std::string_view cluster, std::string_view ns,
-                                  std::string_view pod, const IpAddress& address) {
-    return networks.of_pod(cluster, ns, pod, address);
-  };
-  context.namespace_labels = [this](std::string_view ns) { return namespaces.labels_of(ns); };
-  context.namespace_distribution = [this](std::string_view ns) {
-    return namespaces.distribution_of(ns);
-  };
-  context.locality_of_node = [this](std::string_view cluster, std::string_view node) {
-    return nodes.locality_of(cluster, node);
-  };
-  context.vips = [this](std::string_view ns, std::string_view host) {
-    return vips.addresses_of({symbols.intern(ns), std::string(host)});
-  };
-  context.has_status_address = [this](const IpAddress& address, const StoredRef& entry,
-                                      std::string_view host) {
-    return status_addresses.has(address, entry, host);
-  };
-  context.is_member = [this](std::string_view host) { return members.is_member(host); };
-  context.gateway_answer = [this](const StoredResource& source, std::string_view host) {
-    return gateways.find(source, host);
-  };
-  context.for_each_source = [this](std::string_view host, std::string_view ns,
-                                   const std::function<void(const StoredRef&)>& visit) {
-    if (const auto record = hosts.find({symbols.intern(ns), std::string(host)}))
-      record->for_each_source(visit);
-  };
-  return context;
-}
-
 void Registry::State::rederive_marked(Change& change) {
-  EndpointLists lists(networks.gateways());
-  PlaceTable places;
-  DeriveContext context = derive_context();
-  context.lists = &lists;
-  context.places = &places;
+  DeriveContext context(*this);
   // A Service's members may mark hosts that are derived already.
   while (!change.hosts.empty()) {
     change.hosts.take([&](const HostKey& key, const SourceChange& sources) {

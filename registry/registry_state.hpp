@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables that the registry keeps between commits, and the effects of one commit.  Private to
+// The state that the registry keeps between commits, and the effects of one commit.  Private to
 // registry.cpp and registry_state.cpp.
 #pragma once
 
@@ -17,18 +17,7 @@
 #include "registry/host_changes.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/registry.hpp"
-#include "registry/tables/client_table.hpp"
-#include "registry/tables/decoded_resources.hpp"
-#include "registry/tables/gateway_table.hpp"
-#include "registry/tables/host_table.hpp"
-#include "registry/tables/namespace_table.hpp"
-#include "registry/tables/network_table.hpp"
-#include "registry/tables/non_terminal_table.hpp"
-#include "registry/tables/origin_table.hpp"
-#include "registry/tables/reverse_table.hpp"
-#include "registry/tables/status_address_table.hpp"
-#include "registry/tables/vip_table.hpp"
-#include "registry/tables/workload_table.hpp"
+#include "registry/tables/tables.hpp"
 
 namespace meshdns::registry {
 
@@ -50,11 +39,12 @@ struct Registry::Change {
 };
 
 // The tables, and how a resource of each kind goes into them.
-struct Registry::State {
+struct Registry::State : Tables {
   using Change = Registry::Change;
   State(MeshSettings from_configuration, const MeshConfig* config)
-      : configured(std::move(from_configuration)),
-        settings(std::make_shared<const MeshSettings>(effective_settings(configured, config))) {}
+      : Tables(
+            std::make_shared<const MeshSettings>(effective_settings(from_configuration, config))),
+        configured(std::move(from_configuration)) {}
 
   bool is_served(const StoredResource& resource) const {
     const Kind kind = resource.kind();
@@ -95,7 +85,6 @@ struct Registry::State {
   void note_pod_names(std::string_view ns);
   void link_hosts(const Resource& resource, const StoredRef& stored, bool add, Change& change);
 
-  DeriveContext derive_context();
   void rederive_marked(Change& change);
   void rederive(const HostKey& key, const SourceChange& sources, DeriveContext& context,
                 Change& change);
@@ -115,31 +104,9 @@ struct Registry::State {
   bool take_settings_change();
 
   const MeshSettings configured;
-  const std::shared_ptr<const MeshSettings> settings;  // with those of MeshConfig
   std::map<ResourceKey, StoredRef> config_maps;
   bool config_maps_changed = false;
   Snapshot facts;  // generation, serial and the state of the sources; without tables
-  SymbolTable symbols;
-  PortTable ports;
-  OriginTable origins;
-  HostTable hosts;
-  MemberTable members{hosts, *settings};
-  ReverseTable reverse;
-  NonTerminalTable non_terminals;
-  NamespaceTable namespaces;
-  NodeTable nodes;
-  WorkloadTable workloads;
-  ServiceSelectors service_selectors{settings->cluster_domain};
-  NetworkTable networks{*settings, symbols};
-  ClientTable clients{*settings, symbols, workloads, nodes, networks};
-  ClaimantTable claimants;  // only with claims: strict
-  EndpointNameTable endpoint_names;
-  VipTable vips{*settings};
-  DecodedResources decoded;
-  Selections selections{workloads, decoded};
-  Selections selections_of_services{service_selectors.workloads(), decoded};
-  StatusAddressTable status_addresses{decoded};
-  GatewayTable gateways{*settings, origins, namespaces};
   std::function<void(const AnswerChange&)> before_publish;
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
   std::function<bool()> interrupt;

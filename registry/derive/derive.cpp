@@ -104,7 +104,7 @@ Sources decode_sources(std::span<const StoredRef> stored, DecodedResources& deco
 }
 
 Ref<const ServiceRecord> Deriver::run(std::span<const StoredRef> stored) {
-  const Sources sources = decode_sources(stored, *context_.decoded);
+  const Sources sources = decode_sources(stored, tables_.decoded);
   if (const PartList parts = parts_of(sources); parts.parts.size() > 1)
     return merge_parts(sources, parts);
   return derive(sources);
@@ -214,7 +214,7 @@ void Deriver::set_addresses(AddressSet set) {
 
 void Deriver::set_ports(const std::vector<ServicePort>& ports) {
   if (ports.empty()) return;
-  record_->ports = context_.ports->intern(ports);
+  record_->ports = tables_.ports.intern(ports);
 }
 
 Ref<const ExportSet> Deriver::exports_of(const ExportTo& declared, Visibility narrowed) const {
@@ -236,7 +236,7 @@ Ref<const ExportSet> Deriver::exports_of(const ExportTo& declared, Visibility na
   for (const auto& word : effective) {
     const std::string_view name = word == "." ? own : std::string_view(word);
     if (narrowed == Visibility::Namespace && name != own) continue;
-    set->namespaces.push_back(context_.symbols->intern(name));
+    set->namespaces.push_back(tables_.symbols.intern(name));
   }
   std::ranges::sort(set->namespaces, {}, [](const SymbolRef& s) { return s.get(); });
   const auto duplicates = std::ranges::unique(set->namespaces);
@@ -248,7 +248,7 @@ Visibility Deriver::entry_visibility() const {
   const auto& policy_list = settings_.service_entry_visibility;
   if (policy_list.policies.empty() && policy_list.default_visibility == Visibility::Public)
     return Visibility::Public;
-  const Labels* labels = context_.namespace_labels(ns_->text());
+  const Labels* labels = tables_.namespaces.labels_of(ns_->text());
   static const Labels kNone;
   for (const auto& policy : policy_list.policies)
     if (std::ranges::all_of(policy.namespace_selectors, [&](const LabelSelector& selector) {
@@ -260,7 +260,7 @@ Visibility Deriver::entry_visibility() const {
 
 void Deriver::answer_endpoints() {
   if (!details_.endpoints) return;
-  EndpointAddresses addresses = context_.lists->addresses(*details_.endpoints);
+  EndpointAddresses addresses = context_.lists.addresses(*details_.endpoints);
   if (!addresses.by_network.empty()) details().by_network = std::move(addresses.by_network);
   if (addresses.networks_left_out != 0)
     details().notes.push_back("endpoints of " + std::to_string(addresses.networks_left_out) +
@@ -271,8 +271,7 @@ void Deriver::answer_endpoints() {
 }
 
 Ref<const ServiceRecord> derive_record(const SymbolRef& ns, std::string_view host,
-                                       std::span<const StoredRef> sources,
-                                       const DeriveContext& context) {
+                                       std::span<const StoredRef> sources, DeriveContext& context) {
   assert(!sources.empty());
   return Deriver(ns, host, context).run(sources);
 }

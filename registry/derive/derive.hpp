@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derives a ServiceRecord from resources: the answer for one host in one namespace, with reasons.
-//
-// Pure functions of their arguments; the Registry decides when to call them.
+// Control thread, during a commit.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "registry/base/hash.hpp"
-#include "registry/model/mesh_settings.hpp"
-#include "registry/model/name_owners.hpp"
-#include "registry/model/resolved_name.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
 #include "registry/snapshot/endpoint_place.hpp"
-#include "registry/snapshot/port_table.hpp"
 #include "registry/snapshot/service_record.hpp"
-#include "registry/snapshot/symbol.hpp"
-#include "registry/tables/decoded_resources.hpp"
+#include "registry/tables/tables.hpp"
 
 namespace meshdns::registry {
 
@@ -65,63 +58,22 @@ class EndpointLists {
   std::unordered_multimap<std::uint64_t, Ref<const EndpointList>> lists_;
 };
 
-struct GatewayAnswer;
-
-// The parts of the registry that derive() uses.
+// The tables that derive_record() reads, and what the records of one commit share.
 struct DeriveContext {
-  const MeshSettings* settings = nullptr;
-  SymbolTable* symbols = nullptr;
-  PortTable* ports = nullptr;
-  EndpointLists* lists = nullptr;
-  PlaceTable* places = nullptr;
-  DecodedResources* decoded = nullptr;
-  const NameOwners* owners = nullptr;  // filled with claims: strict only
+  // REQUIRES: the tables outlive it.
+  explicit DeriveContext(Tables& all) : tables(all), lists(all.networks.gateways()) {}
+
+  Tables& tables;
+  EndpointLists lists;
+  PlaceTable places;
   // The host has been answered with endpoints before: names that are new to the set then join when
   // they resolve.  Otherwise the first answer waits for all of them.
   bool was_answered = false;
-  // The winning WorkloadEntries and Pods of a namespace that a workloadSelector selects, in an
-  // order that does not depend on their arrival.
-  std::function<void(const SymbolRef& ns, const Labels& selector,
-                     const std::function<void(const Resource&)>&)>
-      for_each_selected;
-  // The WorkloadEntries of a namespace that the selector of a Service selects; Pods have slices.
-  std::function<void(const SymbolRef& ns, const Labels& selector,
-                     const std::function<void(const Resource&)>&)>
-      for_each_selected_by_service;
-  // The result for an endpoint name of the namespace; null when it is not resolved yet.
-  std::function<const ResolvedName*(std::string_view ns, std::string_view name)> resolved;
-  // The network of an address whose object and source name none; null: none.
-  std::function<SymbolRef(std::string_view cluster, const IpAddress& address)> default_network;
-  // The network that the label of the Pod with that name and address names; null: none.
-  std::function<SymbolRef(std::string_view cluster, std::string_view ns, std::string_view pod,
-                          const IpAddress& address)>
-      network_of_pod;
-  // Labels of a namespace, for serviceEntryVisibility; null when unknown.
-  std::function<const Labels*(std::string_view ns)> namespace_labels;
-  // The annotation of a Namespace; Unset without one.
-  std::function<TrafficDistribution(std::string_view ns)> namespace_distribution;
-  // Of a Node; empty when unknown.
-  std::function<Locality(std::string_view cluster, std::string_view node)> locality_of_node;
-  // The allocator's addresses for a host; empty when it has none.
-  std::function<std::vector<IpAddress>(std::string_view ns, std::string_view host)> vips;
-  // Whether the entry's host has an address of the entry's status, rather than an older entry.
-  std::function<bool(const IpAddress& address, const StoredRef& entry, std::string_view host)>
-      has_status_address;
-  // Whether the host is the short name of a Service's member.
-  std::function<bool(std::string_view host)> is_member;
-  // The answer for a host that a source gives to a gateway; null: it does not.
-  std::function<const GatewayAnswer*(const StoredResource& source, std::string_view host)>
-      gateway_answer;
-  // The sources of another host's record: a Service with its slices.
-  std::function<void(std::string_view host, std::string_view ns,
-                     const std::function<void(const StoredRef&)>&)>
-      for_each_source;
 };
 
 // `sources`: all resources that contribute to (ns, host), winners only, in any order.  REQUIRES:
 // not empty.
 Ref<const ServiceRecord> derive_record(const SymbolRef& ns, std::string_view host,
-                                       std::span<const StoredRef> sources,
-                                       const DeriveContext& context);
+                                       std::span<const StoredRef> sources, DeriveContext& context);
 
 }  // namespace meshdns::registry

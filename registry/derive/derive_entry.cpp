@@ -49,13 +49,13 @@ void Deriver::from_service_entries(const Entries& entries) {
 }
 
 std::optional<Claim> Deriver::refused_claim() const {
-  const Claim claim = claim_of(host_, ns_->text(), settings_, *context_.owners);
+  const Claim claim = claim_of(host_, ns_->text(), settings_, tables_.claimants.owners());
   if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return std::nullopt;
   return claim;
 }
 
 bool Deriver::is_refused_claim() {
-  record_->can_shadow = can_be_short_name(host_, settings_) || context_.is_member(host_);
+  record_->can_shadow = can_be_short_name(host_, settings_) || tables_.members.is_member(host_);
   const std::optional<Claim> claim = refused_claim();
   if (!claim) return false;
   record_->placeholder = true;
@@ -85,7 +85,7 @@ bool Deriver::may_have(const IpAddress& address) {
 }
 
 bool Deriver::keeps(const IpAddress& address, const StoredRef& entry) {
-  if (context_.has_status_address(address, entry, host_)) return true;
+  if (tables_.status_addresses.has(address, entry, host_)) return true;
   // Not which: the client may not see it.
   note_left_out(address.to_string() + " ignored: an older entry has it");
   return false;
@@ -125,7 +125,7 @@ bool Deriver::answer_vips(const Entries& entries) {
     missing.v6 |= of_entry.v6;
   }
   if (missing.v4 || missing.v6)
-    for (const auto& ip : context_.vips(ns_->text(), host_))
+    for (const auto& ip : tables_.vips.addresses_of({ns_, std::string(host_)}))
       if (ip.is_v4() ? missing.v4 : missing.v6) addresses.add(ip);
   if (addresses.empty()) return false;
   record_->answer = AnswerKind::Vips;
@@ -173,7 +173,7 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   std::string key;
   if (entries.size() == 1 && EndpointLists::may_keep(*entries.front().first)) {
     key = EndpointLists::key_of(*entries.front().first, distribution_);
-    details_.endpoints = context_.lists->kept(key);
+    details_.endpoints = context_.lists.kept(key);
     has_details_ |= !!details_.endpoints;
     if (details_.endpoints) return note_limits();
   }
@@ -185,9 +185,9 @@ void Deriver::add_entry_endpoints(const Entries& entries, bool with_names) {
   note_limits();
   if (list->entries.empty()) return;
   list->near = near_rule(*list);
-  details().endpoints = context_.lists->complete(std::move(list), settings_.endpoint_pod_names);
+  details().endpoints = context_.lists.complete(std::move(list), settings_.endpoint_pod_names);
   if (!key.empty() && left_out_ == left_out && own_ports_ <= kMaxOwnPorts)
-    context_.lists->keep(std::move(key), details_.endpoints);
+    context_.lists.keep(std::move(key), details_.endpoints);
 }
 
 void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
@@ -195,7 +195,8 @@ void Deriver::add_endpoints_of(const ServiceEntry& entry, EndpointList& list) {
   own_subsets_.clear();
   subset_ = entry_subset_ = subset_of(entry, {}, list);
   const auto for_each_selected = [&](const Labels& selector, const auto& visit) {
-    context_.for_each_selected(ns_, selector, visit);
+    for (const DecodedRef& workload : tables_.selections.of(ns_, selector))
+      visit(workload->resource());
   };
   for_each_endpoint(entry, host_, for_each_selected, [&](const EntryEndpoint& endpoint) {
     if (endpoint.pod != nullptr)
@@ -250,7 +251,7 @@ std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& o
       port.number = port.target_port;
     port.target_port = 0;
   }
-  const Ref<const PortList> interned = context_.ports->intern(ports);
+  const Ref<const PortList> interned = tables_.ports.intern(ports);
   const auto [it, is_new] =
       subsets_.try_emplace(interned.get(), static_cast<std::uint16_t>(list.ports.size()));
   // More lists than an index counts: the rest has the ports of the first.
@@ -318,7 +319,7 @@ void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::ui
   if (!with_names_) return;
   if (seen_names_.emplace(name).second) details().resolved_names.emplace_back(name);
   details().has_ordered_names |= entry.resolution == Resolution::DnsRoundRobin;
-  const ResolvedName* resolved = context_.resolved(ns_->text(), name);
+  const ResolvedName* resolved = tables_.endpoint_names.find(ns_->text(), name);
   if (resolved != nullptr) note_resolved(*resolved);
   if (resolved == nullptr || resolved->state == ResolvedName::State::Pending) {
     pending_ = true;

@@ -23,7 +23,7 @@ std::vector<DecodedRef> Deriver::gateway_claims(const Sources& sources) const {
 }
 
 bool Deriver::is_refused_gateway_name() {
-  const Claim claim = gateway_claim_of(host_, ns_->text(), settings_, *context_.owners);
+  const Claim claim = gateway_claim_of(host_, ns_->text(), settings_, tables_.claimants.owners());
   if (ruling_of(claim, ns_->text(), settings_) != Ruling::Refused) return false;
   record_->placeholder = true;
   record_->refused = true;
@@ -37,13 +37,13 @@ void Deriver::from_gateways(const std::vector<DecodedRef>& claims) {
   record_->ttl_class = TtlClass::Kubernetes;
   record_->resolution = Resolution::Static;
   record_->creation_time = meta_of(claims.front()->resource()).creation_time;
-  record_->can_shadow = can_be_short_name(host_, settings_) || context_.is_member(host_);
+  record_->can_shadow = can_be_short_name(host_, settings_) || tables_.members.is_member(host_);
   if (is_refused_gateway_name()) return;
   std::map<std::string_view, const GatewayAnswer*> of_cluster;
   const GatewayAnswer* chosen = nullptr;
   std::string_view missing;
   for (const auto& claim : claims) {
-    const GatewayAnswer* const answer = context_.gateway_answer(*claim->stored(), host_);
+    const GatewayAnswer* const answer = tables_.gateways.find(*claim->stored(), host_);
     if (answer == nullptr) continue;
     if (answer->rank == GatewayAnswer::Rank::None || answer->alias == host_) {
       missing = answer->via;
@@ -85,7 +85,7 @@ void Deriver::answer_gateway_addresses(
       own.add(address);
     }
     if (of_cluster.size() > 1 && !own.empty())
-      details().by_cluster.push_back({nullptr, context_.symbols->intern(cluster), own.take()});
+      details().by_cluster.push_back({nullptr, tables_.symbols.intern(cluster), own.take()});
   }
   set_addresses(all.take());
 }

@@ -200,12 +200,12 @@ Ref<const ServiceRecord> Deriver::merge_parts(const Sources& sources, const Part
     Ref<const ServiceRecord> record = deriver.derive(own);
     if (part != 0 && part <= parts.clusters.size()) {
       if (settings_.clusters != ClusterChoice::LocalOnly && !has_answer(*record)) continue;
-      clusters.push_back(context_.symbols->intern(parts.clusters[part - 1]));
+      clusters.push_back(tables_.symbols.intern(parts.clusters[part - 1]));
     }
     records.push_back(std::move(record));
   }
   if (records.size() == 1) return derive(sources);
-  const Ref<const NetworkGateways>& gateways = context_.lists->gateways();
+  const Ref<const NetworkGateways>& gateways = context_.lists.gateways();
   record_ = merge_services(records, settings_.endpoint_pod_names, gateways.get());
   record_->partial = false;
   record_->split = true;

@@ -12,14 +12,14 @@ void Deriver::set_distribution(TrafficDistribution own) {
   if (settings_.locality == LocalityChoice::Off) return;
   distribution_ = own;
   if (distribution_ == TrafficDistribution::Unset)
-    distribution_ = context_.namespace_distribution(ns_->text());
+    distribution_ = tables_.namespaces.distribution_of(ns_->text());
   if (distribution_ == TrafficDistribution::Unset) distribution_ = settings_.traffic_distribution;
 }
 
 Ref<const EndpointPlace> Deriver::place_of_endpoint(const Endpoint& endpoint) {
   if (distribution_ == TrafficDistribution::Any) return {};
-  return context_.places->place({{}, endpoint.zone, {}}, endpoint.node_name, endpoint.hinted_zones,
-                                endpoint.hinted_nodes, *context_.symbols);
+  return context_.places.place({{}, endpoint.zone, {}}, endpoint.node_name, endpoint.hinted_zones,
+                               endpoint.hinted_nodes, tables_.symbols);
 }
 
 Ref<const EndpointPlace> Deriver::place_of_spec(const WorkloadSpec& spec) {
@@ -27,15 +27,15 @@ Ref<const EndpointPlace> Deriver::place_of_spec(const WorkloadSpec& spec) {
   const Locality locality = spec.locality.empty()
                                 ? locality_of_label(spec.labels).value_or(Locality())
                                 : parse_locality(spec.locality);
-  return context_.places->place(locality, {}, {}, {}, *context_.symbols);
+  return context_.places.place(locality, {}, {}, {}, tables_.symbols);
 }
 
 Ref<const EndpointPlace> Deriver::place_of_pod(const Pod& pod) {
   if (distribution_ == TrafficDistribution::Any) return {};
   const auto labelled = locality_of_label(pod.meta.labels);
-  return context_.places->place(
-      labelled ? *labelled : context_.locality_of_node(pod.meta.cluster, pod.node_name),
-      pod.node_name, {}, {}, *context_.symbols);
+  return context_.places.place(
+      labelled ? *labelled : tables_.nodes.locality_of(pod.meta.cluster, pod.node_name),
+      pod.node_name, {}, {}, tables_.symbols);
 }
 
 // Hints count as in kube-proxy: only if every ready endpoint has some.

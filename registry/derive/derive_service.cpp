@@ -139,7 +139,7 @@ void Deriver::add_alias_target(const KubeService& service) {
   entry.meta = service.meta;
   entry.resolution = Resolution::Dns;
   auto list = std::make_unique<EndpointList>();
-  list->ports.push_back(context_.ports->intern(service.ports));
+  list->ports.push_back(tables_.ports.intern(service.ports));
   add_name(service.external_name, entry, 1,
            {.network = {}, .cluster = service.meta.cluster, .is_inside = false}, *list);
   if (!list->entries.empty()) details().endpoints = Ref<const EndpointList>(list.release());
@@ -158,7 +158,7 @@ void Deriver::answer_cluster_ips(const Stored<KubeService>& services) {
     }
     if (several_clusters && !own.empty())
       details().by_cluster.push_back(
-          {nullptr, context_.symbols->intern(service->meta.cluster), own.take()});
+          {nullptr, tables_.symbols.intern(service->meta.cluster), own.take()});
   }
   record_->answer = all.empty() ? AnswerKind::NoAddress : AnswerKind::Vips;
   if (settings_.ignore_empty_service && !has_ready_endpoint())
@@ -203,17 +203,17 @@ void Deriver::add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeS
 // As istiod does: a WorkloadEntry whose address is a name, or that a slice or another Service has
 // added, adds nothing.
 void Deriver::add_selected_workloads(const KubeService& service, EndpointList& list) {
-  if (service.selector.empty()) return;
+  if (service.selector.empty() || !tables_.service_selectors.has_workloads(ns_)) return;
   const std::string_view only = only_family_of(service);
   std::unordered_set<IpAddress> known;
   for (const EndpointEntry& entry : list.entries) known.insert(entry.address);
-  context_.for_each_selected_by_service(ns_, service.selector, [&](const Resource& resource) {
-    const auto& workload = std::get<WorkloadEntry>(resource);
+  for (const DecodedRef& decoded : tables_.selections_of_services.of(ns_, service.selector)) {
+    const auto& workload = std::get<WorkloadEntry>(decoded->resource());
     const WorkloadSpec& spec = workload.spec;
     const auto address = IpAddress::parse(spec.address);
     if (!address || address->is_unspecified() || !is_of_family(*address, only) ||
         !known.insert(*address).second)
-      return;
+      continue;
     const ObjectMeta& meta = workload.meta;
     const NetworkScope scope{.network = spec.network.empty() ? meta.network : spec.network,
                              .cluster = meta.cluster};
@@ -224,10 +224,10 @@ void Deriver::add_selected_workloads(const KubeService& service, EndpointList& l
     entry.cluster = symbol_or_null(meta.cluster);
     entry.place = place_of_spec(spec);
     entry.subset = static_cast<std::uint16_t>(list.ports.size());
-    list.ports.push_back(context_.ports->intern(ports_of_workload(service, spec)));
+    list.ports.push_back(tables_.ports.intern(ports_of_workload(service, spec)));
     if (record_->provider == Provider::MultiCluster) append_cluster_id(meta.cluster, entry);
     list.entries.push_back(std::move(entry));
-  });
+  }
 }
 
 std::vector<ServicePort> Deriver::ports_of_workload(const KubeService& service,
@@ -259,7 +259,7 @@ void Deriver::add_slice(const EndpointSlice& slice, const KubeService* service,
   const SymbolRef cluster = symbol_or_null(id);
   for (const auto& subset : slice.subsets) {
     const auto index = static_cast<std::uint16_t>(list.ports.size());
-    list.ports.push_back(context_.ports->intern(subset.ports));
+    list.ports.push_back(tables_.ports.intern(subset.ports));
     for (const auto& endpoint : subset.endpoints) {
       const Ref<const EndpointPlace> place = place_of_endpoint(endpoint);
       for (const auto& address : endpoint.addresses) {
@@ -268,7 +268,7 @@ void Deriver::add_slice(const EndpointSlice& slice, const KubeService* service,
         entry.address = address;
         entry.ready = endpoint.ready || all_ready;
         if (is_own)
-          entry.network = context_.network_of_pod(id, slice.meta.ns, endpoint.target_name, address);
+          entry.network = tables_.networks.of_pod(id, slice.meta.ns, endpoint.target_name, address);
         if (!entry.network) entry.network = network_at(scope, address);
         entry.cluster = cluster;
         entry.hostname = to_lower(endpoint.hostname);
@@ -342,9 +342,10 @@ void Deriver::from_exports(const Stored<ServiceExport>& exports) {
 
 Sources Deriver::sources_of_service(const ObjectMeta& meta) const {
   std::vector<StoredRef> stored;
-  context_.for_each_source(service_host(meta.name, meta.ns, settings_.cluster_domain), meta.ns,
-                           [&](const StoredRef& s) { stored.push_back(s); });
-  return decode_sources(stored, *context_.decoded);
+  const HostKey key{ns_, service_host(meta.name, meta.ns, settings_.cluster_domain)};
+  if (const auto record = tables_.hosts.find(key))
+    record->for_each_source([&](const StoredRef& s) { stored.push_back(s); });
+  return decode_sources(stored, tables_.decoded);
 }
 
 }  // namespace meshdns::registry

@@ -40,8 +40,12 @@ Sources decode_sources(std::span<const StoredRef> stored, DecodedResources& deco
 // Builds one record, once: REQUIRES one call of run().
 class Deriver {
  public:
-  Deriver(const SymbolRef& ns, std::string_view host, const DeriveContext& context)
-      : ns_(ns), host_(host), context_(context), settings_(*context.settings) {
+  Deriver(const SymbolRef& ns, std::string_view host, DeriveContext& context)
+      : ns_(ns),
+        host_(host),
+        context_(context),
+        tables_(context.tables),
+        settings_(*tables_.settings) {
     record_->ns = ns;
   }
 
@@ -149,12 +153,12 @@ class Deriver {
     bool is_inside = true;  // false: of no network of the mesh
   };
   SymbolRef network_at(const NetworkScope& scope, const IpAddress& address) const {
-    if (!scope.network.empty()) return context_.symbols->intern(scope.network);
-    return scope.is_inside ? context_.default_network(scope.cluster, address) : SymbolRef();
+    if (!scope.network.empty()) return tables_.symbols.intern(scope.network);
+    return scope.is_inside ? tables_.networks.default_of(scope.cluster, address) : SymbolRef();
   }
 
   SymbolRef symbol_or_null(std::string_view text) const {
-    return text.empty() ? SymbolRef() : context_.symbols->intern(text);
+    return text.empty() ? SymbolRef() : tables_.symbols.intern(text);
   }
 
   // --- Near endpoints (derive_places.cpp) --------------------------------------------------------
@@ -263,7 +267,8 @@ class Deriver {
 
   const SymbolRef& ns_;
   const std::string_view host_;
-  const DeriveContext& context_;
+  DeriveContext& context_;
+  Tables& tables_;  // those of the context
   const MeshSettings& settings_;
   Ref<ServiceRecord> record_{new ServiceRecord};
   Details details_;
