@@ -19,7 +19,6 @@
 #include "dnsd/answer/explanation.hpp"
 #include "dnsd/config/load.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
 #include "resolver/wire/name_text.hpp"
 

@@ -7,7 +7,6 @@
 #include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/answer/explanation.hpp"
-#include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/socket_address.hpp"
 #include "registry/traffic/traffic_match.hpp"

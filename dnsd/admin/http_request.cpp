@@ -10,8 +10,8 @@
 #include <string>
 
 #include "registry/base/host_name.hpp"
-#include "registry/base/in_quotes.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

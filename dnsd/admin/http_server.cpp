@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "dnsd/admin/http_server_impl.hpp"
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
 
 namespace meshdns::dnsd {

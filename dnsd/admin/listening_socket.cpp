@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "dnsd/net/port_owner.hpp"
-#include "registry/base/unix_socket_name.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "registry/base/printable.hpp"
-#include "registry/base/utf8.hpp"
 
 namespace meshdns::dnsd {
 

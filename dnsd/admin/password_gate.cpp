@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "dnsd/config/values.hpp"
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -17,7 +17,6 @@
 #include "dnsd/admin/page_html.hpp"
 #include "dnsd/admin/page_style.hpp"
 #include "dnsd/admin/top_page.hpp"
-#include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {

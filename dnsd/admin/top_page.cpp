@@ -7,7 +7,6 @@
 #include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
-#include "registry/base/in_quotes.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {

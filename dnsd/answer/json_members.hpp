@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "registry/base/printable.hpp"
-#include "registry/base/utf8.hpp"
 
 namespace meshdns::dnsd {
 

@@ -11,7 +11,7 @@
 #include "dnsd/answer/json_members.hpp"
 #include "dnsd/cli/printed_lines.hpp"
 #include "registry/base/hash.hpp"
-#include "registry/base/percent_encoding.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -27,7 +27,7 @@
 #include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/analysis/analysis.hpp"
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/result.hpp"
 #include "registry/manifest/name_table.hpp"

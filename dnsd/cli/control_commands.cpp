@@ -30,7 +30,6 @@
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/commands.hpp"
 #include "dnsd/config/load.hpp"
-#include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {

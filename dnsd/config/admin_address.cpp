@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/admin_address.hpp"
 
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

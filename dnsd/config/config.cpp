@@ -10,7 +10,7 @@
 #include "dnsd/config/enum_names.hpp"
 #include "dnsd/config/values.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -2,7 +2,7 @@
 #include "dnsd/config/dnstap_target.hpp"
 
 #include "dnsd/config/admin_address.hpp"
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

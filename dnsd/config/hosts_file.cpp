@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "dnsd/config/values.hpp"
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -16,7 +16,7 @@
 #include "dnsd/config/schema.hpp"
 #include "dnsd/config/values.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/manifest/document.hpp"
 
 namespace meshdns::dnsd {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types to describe the format of a configuration (config_codec() in load.cpp).  A Codec reads and prints
-// one kind of value; a section is a list of fields, each a key, a member and a codec.  Reading,
-// printing, the list of known keys and the remedy for a misspelt one all come from that one table.
+// Types to describe the format of a configuration (config_codec() in load.cpp).  A Codec reads and
+// prints one kind of value; a section is a list of fields, each a key, a member and a codec.
+// Reading, printing, the list of known keys and the remedy for a misspelt one all come from that
+// one table.
 #pragma once
 
 #include <rapidjson/prettywriter.h>
@@ -21,7 +22,7 @@
 #include "dnsd/config/enum_names.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/base/result.hpp"
 #include "registry/manifest/document.hpp"
 

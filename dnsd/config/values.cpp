@@ -15,8 +15,8 @@
 
 #include "registry/base/durable_file.hpp"
 #include "registry/base/host_name.hpp"
-#include "registry/base/in_quotes.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {

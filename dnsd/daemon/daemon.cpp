@@ -17,8 +17,8 @@
 #include "dnsd/mesh/state_directory.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "dnsd/net/tcp_budget.hpp"
-#include "registry/base/check_loop.hpp"
 #include "registry/base/file_descriptor.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

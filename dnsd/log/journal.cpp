@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "registry/base/unix_socket_name.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "registry/base/unix_socket_name.hpp"
+#include "registry/base/socket_address.hpp"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71

@@ -12,7 +12,7 @@
 
 #include "dnsd/net/tcp_server.hpp"
 #include "dnsd/net/udp_server.hpp"
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

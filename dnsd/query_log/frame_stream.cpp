@@ -19,7 +19,7 @@
 
 #include "registry/base/durable_file.hpp"
 #include "registry/base/file_descriptor.hpp"
-#include "registry/base/unix_socket_name.hpp"
+#include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
 namespace {

@@ -3,8 +3,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
-#include "registry/base/check_loop.hpp"
+namespace meshdns {
+
+void check_loop(int status, const char* what) {
+  if (status >= 0) [[likely]]
+    return;
+  (void)std::fprintf(stderr, "meshdnsd: the event loop fails to %s: %s\n", what,
+                     std::strerror(-status));
+  std::abort();
+}
+
+}  // namespace meshdns
 
 namespace meshdns::loop {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ownership of a handle of a libuv loop, which is the same for every kind of handle.
+// The ownership of a handle of a libuv loop, which is the same for every kind of handle, and the
+// check of calls of the loop.
 #pragma once
 
 #include <uv.h>
@@ -8,6 +9,19 @@
 #include <functional>
 #include <memory>
 #include <utility>
+
+namespace meshdns {
+
+// The rule for calls of the event loop: no result is ignored.  A call that can fail for want of
+// something (descriptors, memory) is handled where it stands.  A call that fails only when we break
+// the loop's rules goes through check_loop(), because a timer that never fires or a socket that
+// nobody hears leaves a daemon that runs and does not work.
+//
+// Ends the process by SIGABRT, with a line on standard error, when `status` is an error: libuv's,
+// which is a negative errno.  `what`: what could not be done, "start a timer".
+void check_loop(int status, const char* what);
+
+}  // namespace meshdns
 
 namespace meshdns::loop {
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "registry/base/in_quotes.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -147,6 +147,14 @@ Result<SocketAddress> parse_socket_address(std::string_view text) {
 
 Result<SocketAddress> parse_socket_address(std::string_view text, std::uint16_t default_port) {
   return parse(text, default_port);
+}
+
+std::optional<sockaddr_un> unix_socket_name(std::string_view path) {
+  sockaddr_un name{};
+  if (path.empty() || path.size() >= sizeof name.sun_path) return std::nullopt;
+  name.sun_family = AF_UNIX;
+  std::ranges::copy(path, name.sun_path);
+  return name;
 }
 
 }  // namespace meshdns::dnsd

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// An address with a port, as the configuration and resolv.conf write it.
+// Addresses of sockets: IP addresses with a port, as the configuration and resolv.conf write them,
+// and names of Unix sockets.
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,5 +35,9 @@ struct SocketAddress {
 Result<SocketAddress> parse_socket_address(std::string_view text);
 // As above, and "IP" or "[IP]" alone (IPv6 without brackets, too), which get `default_port`.
 Result<SocketAddress> parse_socket_address(std::string_view text, std::uint16_t default_port);
+
+// The name of a Unix socket in the file system (unix(7)).  nullopt: the path is empty, or longer
+// than the kernel allows (107 bytes).
+std::optional<sockaddr_un> unix_socket_name(std::string_view path);
 
 }  // namespace meshdns::dnsd

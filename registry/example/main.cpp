@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/registry.hpp"
 #include "registry/service_model.hpp"

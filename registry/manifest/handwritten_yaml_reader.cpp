@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "registry/base/printable.hpp"
-#include "registry/base/utf8.hpp"
 #include "registry/manifest/plain_colons.hpp"
 #include "registry/manifest/tree_builder.hpp"
 #include "registry/manifest/yaml_tags.hpp"

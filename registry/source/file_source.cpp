@@ -15,7 +15,6 @@
 #include <stop_token>
 #include <utility>
 
-#include "registry/base/check_loop.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/manifest/name_table.hpp"
 #include "registry/source/file_index.hpp"

@@ -9,7 +9,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/base/ip_address.hpp"
-#include "registry/base/utf8.hpp"
+#include "registry/base/printable.hpp"
 #include "resolver/cache/record_writer.hpp"
 #include "resolver/wire/octets.hpp"
 

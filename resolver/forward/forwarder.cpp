@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/mailbox.hpp"
 #include "resolver/forward/datagram_sockets.hpp"

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {

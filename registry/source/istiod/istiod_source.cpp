@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/source/backoff.hpp"

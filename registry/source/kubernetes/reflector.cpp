@@ -5,7 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "registry/base/percent_encoding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::registry::kubernetes {

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "registry/base/check_loop.hpp"
 #include "registry/base/handle.hpp"
 
 namespace meshdns::registry::kubernetes {

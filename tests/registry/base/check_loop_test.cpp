@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/check_loop.hpp"
+#include "registry/base/handle.hpp"
 
 #include <gtest/gtest.h>
 

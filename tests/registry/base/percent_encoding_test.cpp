@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/base/percent_encoding.hpp"
+#include "registry/base/printable.hpp"
 
 #include <gtest/gtest.h>
 
