@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -341,6 +342,23 @@ class HostEntry final : public RefCounted {
   // In one word, which has room for more than 65,535 namespaces of one host.
   const std::uint32_t count_ : 20;
   const std::uint32_t length_ : 12;
+};
+
+// The port lists of services, each stored once: most services of a mesh have the same one or two
+// ports, and a list of one's own would cost as much as the rest of a record.
+//
+// Equal lists give the same PortList.  Control thread.
+class PortTable {
+ public:
+  Ref<const PortList> intern(const std::vector<ServicePort>& ports);
+  // Number of lists, including those without other users.
+  std::size_t size() const { return lists_.size(); }
+
+ private:
+  void sweep();
+
+  std::unordered_multimap<std::uint64_t, Ref<const PortList>> lists_;
+  std::size_t sweep_at_ = 1024;
 };
 
 }  // namespace meshdns::registry

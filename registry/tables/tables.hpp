@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "registry/model/mesh_settings.hpp"
-#include "registry/snapshot/port_table.hpp"
+#include "registry/snapshot/service_record.hpp"
 #include "registry/snapshot/symbol.hpp"
 #include "registry/tables/client_table.hpp"
 #include "registry/tables/decoded_resources.hpp"

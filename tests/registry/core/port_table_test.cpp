@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/snapshot/port_table.hpp"
+#include "registry/snapshot/service_record.hpp"
 
 #include <gtest/gtest.h>
 
