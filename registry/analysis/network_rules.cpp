@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "registry/analysis/rules.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 

@@ -6,7 +6,7 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/dns_annotations.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "registry/manifest/document.hpp"
 #include "registry/manifest/fields.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 

@@ -5,7 +5,7 @@
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 

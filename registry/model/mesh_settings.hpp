@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 #include "registry/model/resources.hpp"
 
 namespace meshdns::registry {

@@ -69,10 +69,6 @@ std::string_view to_string(Resolution resolution) {
   return "unknown resolution";
 }
 
-bool selects(const Labels& selector, const Labels& labels) {
-  return std::ranges::includes(labels, selector);
-}
-
 Labels selectable_labels(const WorkloadEntry& workload) {
   Labels labels = workload.meta.labels;
   for (const auto& label : workload.spec.labels)

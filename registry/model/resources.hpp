@@ -16,9 +16,7 @@
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
-#include "registry/model/label_selector.hpp"
-#include "registry/model/locality.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 

@@ -11,7 +11,7 @@
 
 #include "registry/base/hash.hpp"
 #include "registry/base/ref.hpp"
-#include "registry/model/locality.hpp"
+#include "registry/model/labels.hpp"
 #include "registry/snapshot/symbol.hpp"
 
 namespace meshdns::registry {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "registry/model/locality.hpp"
+#include "registry/model/labels.hpp"
 #include "registry/model/resources.hpp"
 #include "registry/snapshot/hash_trie.hpp"
 #include "registry/snapshot/snapshot.hpp"

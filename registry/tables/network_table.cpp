@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "registry/base/hash.hpp"
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 namespace {

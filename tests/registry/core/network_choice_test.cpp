@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/model/networks.hpp"
+#include "registry/model/labels.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/model/locality.hpp"
+#include "registry/model/labels.hpp"
 
 #include <algorithm>
 
@@ -7,6 +7,26 @@
 
 namespace meshdns::registry {
 namespace {
+
+bool holds(const LabelRequirement& requirement, const Labels& labels) {
+  using Operator = LabelRequirement::Operator;
+  const auto label = std::ranges::find(labels, requirement.key, &Labels::value_type::first);
+  const bool is_there = label != labels.end();
+  const auto is_listed = [&] {
+    return std::ranges::find(requirement.values, label->second) != requirement.values.end();
+  };
+  switch (requirement.op) {
+    case Operator::In:
+      return is_there && is_listed();
+    case Operator::NotIn:
+      return !is_there || !is_listed();  // as Kubernetes: an object without the label is selected
+    case Operator::Exists:
+      return is_there;
+    case Operator::DoesNotExist:
+      return !is_there;
+  }
+  return false;
+}
 
 std::string label_or_empty(const Labels& labels, std::string_view key) {
   const auto found = std::ranges::find(labels, key, &Labels::value_type::first);
@@ -19,6 +39,16 @@ std::string first_label(const Labels& labels, std::string_view key, std::string_
 }
 
 }  // namespace
+
+bool selects(const Labels& selector, const Labels& labels) {
+  return std::ranges::includes(labels, selector);
+}
+
+bool selects(const LabelSelector& selector, const Labels& labels) {
+  return selects(selector.match_labels, labels) &&
+         std::ranges::all_of(selector.match_expressions,
+                             [&](const auto& requirement) { return holds(requirement, labels); });
+}
 
 std::string Locality::to_string() const {
   std::string text = region + "/" + zone + "/" + subzone;
@@ -71,6 +101,29 @@ std::optional<TrafficDistribution> parse_traffic_distribution(std::string_view w
   if (lower == "prefersamenode") return TrafficDistribution::SameNode;
   if (lower == "any") return TrafficDistribution::Any;
   return std::nullopt;
+}
+
+std::string_view network_label(const Labels& labels) {
+  const auto at = std::ranges::lower_bound(labels, kNetworkLabel, {}, &Labels::value_type::first);
+  return at == labels.end() || at->first != kNetworkLabel ? std::string_view()
+                                                          : std::string_view(at->second);
+}
+
+std::string_view network_of(const MeshNetworks& networks, std::string_view cluster,
+                            const IpAddress& address) {
+  if (!cluster.empty())
+    for (const MeshNetwork& network : networks)
+      if (std::ranges::find(network.registries, cluster) != network.registries.end())
+        return network.name;
+  const MeshNetwork* widest = nullptr;
+  unsigned length = 0;
+  for (const MeshNetwork& network : networks)
+    for (const IpPrefix& prefix : network.prefixes)
+      if ((widest == nullptr || prefix.length < length) && prefix.contains(address)) {
+        widest = &network;
+        length = prefix.length;
+      }
+  return widest == nullptr ? std::string_view() : std::string_view(widest->name);
 }
 
 }  // namespace meshdns::registry
