@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "registry/base/host_name.hpp"
-#include "registry/view/answer_text.hpp"
 #include "registry/view/view.hpp"
 #include "registry/view/view_explanation.hpp"
 

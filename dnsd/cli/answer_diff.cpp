@@ -9,8 +9,8 @@
 
 #include "dnsd/answer/json_members.hpp"
 #include "registry/base/printable.hpp"
-#include "registry/view/answer_text.hpp"
 #include "registry/view/view.hpp"
+#include "registry/view/view_explanation.hpp"
 
 namespace meshdns::dnsd {
 namespace {

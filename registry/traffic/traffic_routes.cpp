@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/traffic/traffic_routes.hpp"
+#include "registry/traffic/traffic_match.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words with which a view explains its choices.
+// The words with which a view explains its choices, and those of an answer: addresses, an alias, or
+// why there is neither.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "registry/view/view.hpp"
 
@@ -13,5 +17,12 @@ std::string describe_source(const StoredRef& source, const Snapshot& snapshot);
 
 // Returns the namespaces that a service is exported to.  REQUIRES: not public.
 std::string exported_namespaces(const ServiceRecord& service);
+
+// At most `max` addresses or names are named, and the others counted.  `service`: null = the client
+// sees none.
+std::string answer_text(const View& view, const ServiceRecord* service, std::size_t max);
+
+// "a, b and 3 more WHAT": these words, of `count` that there are.
+std::string list_of(std::span<const std::string> words, std::size_t count, std::string_view what);
 
 }  // namespace meshdns::registry

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/view/answer_text.hpp"
+#include "registry/view/view_explanation.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VirtualServices that explanations of connections name.
-#include "registry/traffic/traffic_routes.hpp"
+#include "registry/traffic/traffic_match.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "registry/traffic/traffic_match.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {
