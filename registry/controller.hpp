@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls handlers for changes of services, in the order in which they were attached.  The snapshot
-// that a handler receives is at least as new as its event.
+// The changes of a commit, and the handlers for changes of services.  Handlers are called in the
+// order in which they were attached.  The snapshot that a handler receives is at least as new as
+// its event.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "registry/base/ip_address.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::registry {
+
+class HostTable;
 
 enum class Event : std::uint8_t { Add, Update, Delete };
 std::string_view to_string(Event event);
@@ -32,6 +37,16 @@ struct HostChange {
   std::string ns;
   Ref<const ServiceRecord> before;
   Ref<const ServiceRecord> after;
+};
+
+// The answers that a commit may change, for whoever keeps answers outside of the snapshots.
+struct AnswerChange {
+  // Any answer may be another: settings, the state of the sources, gateways or Sidecars.
+  bool everything = false;
+  // Hosts that were derived again, "*.suffix" for wildcards; in no order, some several times.
+  std::vector<std::string> hosts;
+  // Addresses whose clients may be others.
+  std::vector<IpAddress> clients;
 };
 
 // Returns the event for a change of a record from `before` to `after`; null = no record.  nullopt
@@ -58,5 +73,17 @@ class Controller {
   std::vector<Handler> handlers_;
   ChangeHandler change_handler_;
 };
+
+// Two steps of Registry, for hosts that are not derived again, or not from their former records.
+
+// Adds the Services whose endpoints have these addresses, which are those of changed Pods: the
+// service model shows the Pods' labels.
+void add_changes_of_pods(std::span<const IpAddress> addresses, const Snapshot& snapshot,
+                         std::vector<HostChange>& changes);
+
+// After a change of the settings: `changes` has all records of `now`, as additions.  Sets their
+// former records, and adds the records that only `former` has.
+void compare_with_former(const HostTable& former, const HostTable& now,
+                         std::vector<HostChange>& changes);
 
 }  // namespace meshdns::registry

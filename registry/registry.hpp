@@ -18,7 +18,6 @@
 #include <string_view>
 #include <vector>
 
-#include "registry/answer_change.hpp"
 #include "registry/controller.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/model/resolved_name.hpp"

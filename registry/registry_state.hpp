@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "registry/controller.hpp"
 #include "registry/derive/derive.hpp"
-#include "registry/host_changes.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/registry.hpp"
 #include "registry/tables/tables.hpp"

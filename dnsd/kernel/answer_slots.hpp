@@ -15,8 +15,8 @@
 #include <string_view>
 
 #include "dnsd/kernel/program/answer_maps.h"
-#include "registry/answer_change.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/controller.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
