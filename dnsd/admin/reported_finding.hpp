@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "dnsd/answer/json_members.hpp"
-#include "registry/analysis/mesh_finding.hpp"
+#include "registry/analysis/analysis.hpp"
 #include "registry/base/finding.hpp"
 
 namespace meshdns::dnsd {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "dnsd/cli/arguments.hpp"
-#include "registry/analysis/mesh_finding.hpp"
+#include "registry/analysis/analysis.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/source/check.hpp"
 

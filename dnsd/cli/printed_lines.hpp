@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "dnsd/log/journal.hpp"
-#include "registry/analysis/mesh_finding.hpp"
+#include "registry/analysis/analysis.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/printable.hpp"
 

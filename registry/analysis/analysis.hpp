@@ -1,15 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for mistakes across the objects of a snapshot (docs/findings.md).  The rules use the same
-// snapshot as the answers do, so that both agree on who sees what.
+// Looks for mistakes that show only when several objects of the mesh are compared, or when an
+// object is compared with the answers that it leads to.  Each kind has a stable id, and a section
+// with its remedy in docs/findings.md.  The rules use the same snapshot as the answers do, so that
+// both agree on who sees what.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "registry/analysis/mesh_finding.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::registry {
+
+enum class FindingKind : std::uint8_t {
+  AddressesWithoutAnswer,
+  AliasInACircle,
+  AliasToNowhere,
+  DynamicDnsWithoutVip,
+  ExportToUnknownNamespace,
+  HiddenFromOwnNamespace,
+  HostBitsSet,
+  HostClaimedTwice,
+  MixedExportTo,
+  NetworkWithoutGateway,
+  PortWithoutUse,
+  SelectorSelectsNobody,
+  ServiceNameSquatted,
+  SidecarHostHidden,
+  SidecarHostUnknown,
+  SidecarNamespaceUnknown,
+  SidecarsWithoutSelector,
+  SingleLabelHost,
+  StaticWithoutEndpoints,
+  SubjectAltNamesMismatch,
+  TooMuchWork,
+  VipOfTwoHosts,
+};
+inline constexpr std::size_t kFindingKinds = 22;
+
+// Never changes for a kind: "host-claimed-twice".
+std::string_view id_of(FindingKind kind);
+// One sentence: "Two namespaces claim one host."
+std::string_view title_of(FindingKind kind);
+// In the order of their ids.
+std::span<const FindingKind> finding_kinds();
+
+// Note: it may be intended, or an object that was not read explains it.  Warning: some answer is
+// not the one that the author expects.  Error: a name is never answered.
+enum class Weight : std::uint8_t { Note, Warning, Error };
+std::string_view to_string(Weight weight);  // "note", "warning", "error"
+
+struct ObjectPlace {
+  std::string path;               // file, or the name of a source's collection
+  std::uint32_t line = 0;         // 1-based; 0 = unknown
+  std::string kind;               // "ServiceEntry"
+  std::string object;             // "namespace/name"
+  std::string to_string() const;  // "ServiceEntry shop/api (shop.yaml:14)"
+  friend auto operator<=>(const ObjectPlace&, const ObjectPlace&) = default;
+};
+
+struct MeshFinding {
+  FindingKind kind = FindingKind::HostClaimedTwice;
+  Weight weight = Weight::Warning;
+  ObjectPlace place;
+  std::string field;                 // "spec.hosts[1]"
+  std::string message;               // with the remedy
+  std::optional<ObjectPlace> other;  // the object that it is compared with
+
+  // `PATH:LINE: warning: KIND NAMESPACE/NAME: FIELD: message; see KIND NAMESPACE/NAME (PATH:LINE)
+  // [id]`; parts that are empty are left out.
+  std::string to_string() const;
+};
+
+using FindingCounts = std::array<std::size_t, kFindingKinds>;
 
 struct AnalysisReport {
   // By place; at most MeshFindings::kMaxOfKind of each kind.

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "registry/analysis/mesh_finding.hpp"
+#include "registry/analysis/analysis.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
