@@ -137,7 +137,7 @@ Ref<const ServiceRecord> Deriver::derive(const Sources& sources) {
   return finish();
 }
 
-Deriver::Stored<KubeService> Deriver::services_of(const Sources& sources) const {
+Stored<KubeService> Deriver::services_of(const Sources& sources) const {
   auto services = sources.all<KubeService>();
   std::erase_if(services, [this](const auto& service) {
     return is_gateway_claim(*service.second->stored());

@@ -7,7 +7,6 @@
 
 #include "registry/base/host_name.hpp"
 #include "registry/derive/deriver.hpp"
-#include "registry/derive/exported_services.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -49,7 +48,7 @@ bool Deriver::is_usable(const KubeService& service) {
 // Clusters may have Services of several kinds under one name (docs/kubernetes.md, "Several
 // clusters"): an alias answers alone, if it is the oldest, and else not at all; cluster IPs come
 // before endpoints.
-Deriver::Stored<KubeService> Deriver::answering(Stored<KubeService> services) {
+Stored<KubeService> Deriver::answering(Stored<KubeService> services) {
   const auto is_unusable = [](const auto& s) { return !is_usable(*s.first); };
   if (!std::ranges::all_of(services, is_unusable)) std::erase_if(services, is_unusable);
   if (services.empty()) return services;

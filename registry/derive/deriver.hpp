@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How derive_record() builds one record.  A part of derive.hpp; only registry/derive includes it.
+// How derive_record() builds one record.  A part of derive.hpp; only registry/derive and its tests
+// include it.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,17 @@
 
 namespace meshdns::registry {
 
+// Objects of one kind, oldest first.
+template <typename T>
+using Stored = std::vector<std::pair<const T*, const DecodedResource*>>;
+
 // The decoded sources of one record, oldest first within each kind.
 struct Sources {
   std::vector<DecodedRef> items;
 
   template <typename T>
-  std::vector<std::pair<const T*, const DecodedResource*>> all() const {
-    std::vector<std::pair<const T*, const DecodedResource*>> found;
+  Stored<T> all() const {
+    Stored<T> found;
     for (const auto& item : items)
       if (const T* value = std::get_if<T>(&item->resource())) found.emplace_back(value, item.get());
     return found;
@@ -36,6 +41,20 @@ struct Sources {
 };
 
 Sources decode_sources(std::span<const StoredRef> stored, DecodedResources& decoded);
+
+// The Services behind a name of the cluster set that several clusters export without an import
+// (KEP-1645, "Constraints and Conflict Resolution").  Of Services that contradict each other, that
+// of the oldest ServiceExport counts.
+struct ExportedServices {
+  Stored<KubeService> services;        // in the order of their exports
+  std::vector<ServicePort> ports;      // of all of them, without those that contradict older ones
+  std::vector<std::string> conflicts;  // what is left out, in words, for explanations
+};
+
+// `services`: those of the name in all clusters; the ones that no export names, or that cannot be
+// exported, are left out.  The result refers to the same objects.
+ExportedServices exported_services(const Stored<ServiceExport>& exports,
+                                   const Stored<KubeService>& services);
 
 // Builds one record, once: REQUIRES one call of run().
 class Deriver {
@@ -53,8 +72,6 @@ class Deriver {
 
  private:
   using Details = ServiceRecord::Details;
-  template <typename T>
-  using Stored = std::vector<std::pair<const T*, const DecodedResource*>>;
   using Entries = Stored<ServiceEntry>;
 
   Ref<const ServiceRecord> derive(const Sources& sources);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/derive/exported_services.hpp"
+#include "registry/derive/deriver.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -71,8 +71,8 @@ class UnitedPorts {
 
 }  // namespace
 
-ExportedServices exported_services(const StoredObjects<ServiceExport>& exports,
-                                   const StoredObjects<KubeService>& services) {
+ExportedServices exported_services(const Stored<ServiceExport>& exports,
+                                   const Stored<KubeService>& services) {
   ExportedServices result;
   UnitedPorts ports(result);
   for (const auto& [exported, stored] : exports)

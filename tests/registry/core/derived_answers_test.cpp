@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "registry/derive/exported_services.hpp"
+#include "registry/derive/deriver.hpp"
 #include "registry/model/name_owners.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "registry/tables/persistent_vips.hpp"
@@ -272,9 +272,9 @@ TEST(ExportedServicesTest, FollowTheOldestExportOverRandomClusters) {
         }
         ports.insert(ports.end(), own.begin(), own.end());
       }
-    StoredObjects<ServiceExport> stored_exports;
+    Stored<ServiceExport> stored_exports;
     for (const auto& each : exports) stored_exports.emplace_back(&each, nullptr);
-    StoredObjects<KubeService> stored_services;
+    Stored<KubeService> stored_services;
     for (const auto& each : services) stored_services.emplace_back(&each, nullptr);
     const ExportedServices result = exported_services(stored_exports, stored_services);
     std::vector<const KubeService*> found;
