@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that survive a power cut: whole or as they were before.
+// Opens, reads and writes files as a whole, some of which survive a power cut: whole or as they
+// were before.  Checksums of saved files, and hashes that other processes compare.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,6 @@
 
 namespace meshdns {
 
-// Opens, reads and writes files and sockets as a whole.
 // Opens `path` for reading.  Never waits: for the writer of a FIFO, or for a terminal.  Follows
 // links.  An empty descriptor: errno says why.  Any thread.
 FileDescriptor open_for_reading(const std::string& path);
@@ -32,8 +32,9 @@ Result<std::size_t> read_fully(int fd, std::span<std::uint8_t> octets);
 // more than these mean that the input is longer.  After an Error, errno says why, too.  Any thread.
 Result<std::string> read_to_end(int fd, std::size_t limit);
 
-// Numbers that are the same in every process and on every machine: the checksum of saved files, and
-// hashes that other processes compare.  For hash tables see hash_bytes() in registry/base/hash.hpp.
+// Checksums and stable hashes are the same in every process and on every machine.  For hash tables
+// see hash_bytes() in registry/base/hash.hpp.
+
 // Returns the CRC-32 (of zlib and gzip) of `octets`, continued from the CRC-32 of what comes before
 // them.  Detects damage, not forgery.
 std::uint32_t checksum(std::span<const std::uint8_t> octets, std::uint32_t before = 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor and who closes it.
+// A file descriptor that its owner closes, and the limit of their number.
 #pragma once
 
 #include <sys/resource.h>
@@ -11,8 +11,8 @@
 
 namespace meshdns {
 
-// The number of file descriptors that this process may have.
-// The soft limit, 2^30 where it is higher or there is none.  Any thread.
+// Returns the number of file descriptors that this process may have: the soft limit, 2^30 where it
+// is higher or there is none.  Any thread.
 inline std::uint32_t descriptor_limit() {
   constexpr rlim_t most = 1U << 30;
   rlimit limit{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thing that is wrong or doubtful about one object, with the place where a person can mend it.
+// Findings: things that are wrong or doubtful about one object, with the place where a person can
+// mend them.
 #pragma once
 
 #include <cstddef>

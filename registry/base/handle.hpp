@@ -89,7 +89,7 @@ class Handle {
 };
 
 // A timer of a libuv loop.
-// The loop's thread only.  The callback may stop, start, close or destroy the timer (handle.hpp).
+// The loop's thread only.  The callback may stop, start, close or destroy the timer (see Handle).
 class Timer : public Handle<uv_timer_t, void()> {
  public:
   // Without a loop: open() comes first.
@@ -112,7 +112,7 @@ class Timer : public Handle<uv_timer_t, void()> {
 // A file descriptor that a libuv loop watches.
 // The loop's thread only.  Does not own the descriptor.  The callback gets libuv's status and
 // events; a negative status is an error, after which nothing is watched until the next watch().
-// The callback may close or destroy the poll (handle.hpp).
+// The callback may close or destroy the poll (see Handle).
 class Poll : public Handle<uv_poll_t, void(int status, int events)> {
  public:
   // Returns libuv's error: the descriptor cannot be watched, or the system has no room for it.
@@ -124,7 +124,7 @@ class Poll : public Handle<uv_poll_t, void(int status, int events)> {
 };
 
 // Work that is left for the next turns of a libuv loop.
-// The loop's thread only.  The callback may stop, close or destroy this (handle.hpp).
+// The loop's thread only.  The callback may stop, close or destroy this (see Handle).
 class Idle : public Handle<uv_idle_t, void()> {
  public:
   Idle(uv_loop_t* loop, Callback callback);

@@ -15,12 +15,6 @@
 
 namespace meshdns {
 
-// Names that never leave this host and that no resource may claim: localhost and invalid (RFC
-// 6761), onion (RFC 7686), alt (RFC 9476).
-// The one of these zones that `name` is at or below; empty when there is none.  `name` is
-// canonical, or a wildcard such as "*.onion".
-std::string_view special_zone_of(std::string_view name);
-
 inline constexpr std::size_t kMaxHostLength = 253;
 
 // ASCII only (RFC 4343); other octets are untouched.
@@ -78,6 +72,11 @@ bool is_label(std::string_view label);
 bool is_fqdn(std::string_view name);
 // As is_fqdn, but the first label may be "*", "*x" or "*-x".
 bool is_wildcard_domain(std::string_view name);
+
+// Returns the zone at or below which `name` lies, of those whose names never leave this host and
+// that no resource may claim: localhost and invalid (RFC 6761), onion (RFC 7686), alt (RFC 9476).
+// Empty when there is none.  `name` is canonical, or a wildcard such as "*.onion".
+std::string_view special_zone_of(std::string_view name);
 
 // The one of `known` that a typing error has turned into `word`; nullopt when none is near enough,
 // or when two are equally near.  Letters' case is no difference.  Near is one edit, two in words of

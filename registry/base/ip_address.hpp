@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An IPv4 or IPv6 address, and a prefix of them.  Values; any thread.
+// An IPv4 or IPv6 address, a prefix of them, and their names in the reverse zones.  Values; any
+// thread.
 #pragma once
 
 #include <array>
@@ -85,10 +86,11 @@ struct IpPrefix {
   friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default;
 };
 
-// Names of addresses in the reverse zones: a label for each octet in decimal under in-addr.arpa
+// Names of addresses in the reverse zones have a label for each octet in decimal under in-addr.arpa
 // (RFC 1035, section 3.5), and for each four bits in hexadecimal under ip6.arpa (RFC 3596, section
 // 2.5).
-// Number of bits of a label: 8 or 4.
+
+// Returns the number of bits of a label: 8 or 4.
 unsigned bits_of_reverse_label(const IpAddress& address);
 // Of the label for bits of the address, counted from its front.
 unsigned reverse_label_value(const IpAddress& address, std::size_t index);
@@ -106,8 +108,6 @@ std::string reverse_name(const IpAddress& address);
 constexpr bool is_counted_prefix(std::size_t nibbles) {
   return nibbles <= 16 || (nibbles <= 30 && nibbles % 3 == 0);
 }
-
-// Limits per client count networks, not addresses.
 
 // Returns the address under which limits per client count `client`: an IPv4 address itself, of an
 // IPv6 address its /64.  One host can send from every address of its /64 (RFC 7217, RFC 8981), so

@@ -102,10 +102,8 @@ struct MeshSettings {
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
 
-// The settings of the mesh that are in force: those of the configuration, then those of Istio's
-// MeshConfig, then the defaults.
-// Returns `configured` with the settings that `config` has and the configuration does not set.
-// `config` may be null.
+// Returns the settings of the mesh that are in force: those of the configuration, then those of
+// Istio's MeshConfig, then the defaults.  `config`: the MeshConfig; null: none.
 MeshSettings effective_settings(MeshSettings configured, const MeshConfig* config);
 
 // The kinds to read for DecodeOptions::gateway_kinds: a route needs its Gateway, and Gateways may

@@ -20,21 +20,6 @@
 
 namespace meshdns::registry {
 
-// MeshConfig.serviceEntryVisibility: a limit to the visibility that exportTo gives.
-enum class Visibility : std::uint8_t { Public, Namespace, None };
-
-// The first policy whose rules all match decides.
-struct VisibilityPolicy {
-  Visibility visibility = Visibility::Public;
-  std::vector<LabelSelector> namespace_selectors;  // of each matching rule
-  friend bool operator==(const VisibilityPolicy&, const VisibilityPolicy&) = default;
-};
-struct ServiceEntryVisibility {
-  Visibility default_visibility = Visibility::Public;
-  std::vector<VisibilityPolicy> policies;
-  friend bool operator==(const ServiceEntryVisibility&, const ServiceEntryVisibility&) = default;
-};
-
 enum class Kind : std::uint8_t {
   ServiceEntry = 1,
   WorkloadEntry,
@@ -319,6 +304,21 @@ struct VirtualService {
   std::vector<TrafficRoute> routes;
   ExportTo export_to;
   friend bool operator==(const VirtualService&, const VirtualService&) = default;
+};
+
+// MeshConfig.serviceEntryVisibility: a limit to the visibility that exportTo gives.
+enum class Visibility : std::uint8_t { Public, Namespace, None };
+
+// The first policy whose rules all match decides.
+struct VisibilityPolicy {
+  Visibility visibility = Visibility::Public;
+  std::vector<LabelSelector> namespace_selectors;  // of each matching rule
+  friend bool operator==(const VisibilityPolicy&, const VisibilityPolicy&) = default;
+};
+struct ServiceEntryVisibility {
+  Visibility default_visibility = Visibility::Public;
+  std::vector<VisibilityPolicy> policies;
+  friend bool operator==(const ServiceEntryVisibility&, const ServiceEntryVisibility&) = default;
 };
 
 // The MeshConfig and the MeshNetworks in a ConfigMap of Istio (Kind::ConfigMap), reduced to the

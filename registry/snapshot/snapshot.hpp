@@ -22,9 +22,8 @@
 namespace meshdns::registry {
 
 // Tells at once that a set does not have a name, which is the usual case: a lookup would cost each
-// forwarded or denied query a part of its time.
-// Names by length, first and last character, because a real hash costs as much as the lookup that
-// it spares.  Any text is safe.
+// forwarded or denied query a part of its time.  Tells names apart by length, first and last
+// character, because a real hash costs as much as the lookup that it spares.  Any text is safe.
 class NameFilter {
  public:
   void add(std::string_view name) {
@@ -47,7 +46,6 @@ class NameFilter {
   std::array<std::uint64_t, 64> words_{};
 };
 
-// The services of one address.
 // One service that has an address.  The order of the values is the order in which services are
 // looked at: the more an address is a service's own, the sooner.  However many objects a tenant
 // makes with an address, the names of its owner are found first.

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Pods and WorkloadEntries with an address, and the clients of addresses, of the configuration
-// and of explanations.
-//
-// Control thread; any thread may read the published data.
+// The clients: the objects with an address, and the Sidecars that narrow a client's view.
 #pragma once
 
 #include <functional>
@@ -55,6 +52,10 @@ class SidecarTable {
   std::map<std::pair<const StoredResource*, const Symbol*>, Ref<const SidecarScope>> scopes_;
 };
 
+// The Pods and WorkloadEntries with an address, and the clients of addresses, of the configuration
+// and of explanations.
+//
+// Control thread; any thread may read the published data.
 class ClientTable {
  public:
   // REQUIRES: all outlive the table.  `workloads` has the arguments of link_workload().

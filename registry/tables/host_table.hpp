@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of all hosts, exact and wildcard, for lookups.
-//
-// Control thread; any thread may read the published data.
+// The hosts: their records, the marks of those that one commit derives again, and the tables of
+// claimed names and of members, on which hosts depend.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +23,8 @@
 
 namespace meshdns::registry {
 
-// A host in one namespace: the key of a record.
-// The order is that of the namespaces' symbols, not of their names: the hosts of one namespace are
-// neighbours.
+// A host in one namespace: the key of a record.  The order is that of the namespaces' symbols, not
+// of their names: the hosts of one namespace are neighbours.
 struct HostKey {
   SymbolRef ns;
   std::string host;
@@ -46,9 +44,6 @@ struct HostKeyHash {
 
 inline bool is_wildcard(std::string_view host) { return host.starts_with("*."); }
 
-// The hosts that one commit must derive again, and the sources that each of them gains or loses.
-//
-// Control thread.
 // The changed sources of one host in one namespace.  The last change of a source wins.
 struct SourceChange {
   void note(const StoredRef& source, bool is_added);
@@ -56,6 +51,8 @@ struct SourceChange {
   std::vector<StoredRef> removed;
 };
 
+// The hosts that one commit must derive again, and the sources that each of them gains or loses.
+// Control thread.
 class HostMarks {
  public:
   // A null `source` means another change of the host.
@@ -100,6 +97,9 @@ class ClaimantTable {
   std::map<std::string, std::map<HostKey, std::uint32_t>, std::less<>> claimants_;
 };
 
+// The records of all hosts, exact and wildcard, for lookups.
+//
+// Control thread; any thread may read the published data.
 class HostTable {
  public:
   // `host`: exact, or "*.suffix".  Null: no namespace has it.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Namespace objects, for rules with a namespaceSelector and for settings of their services.
-//
-// Control thread; any thread may read the published data.
+// The objects that other objects name: Nodes and Namespaces.
 #pragma once
 
 #include <map>
@@ -37,6 +35,9 @@ class NodeTable {
   std::set<Key> changes_;
 };
 
+// The Namespace objects, for rules with a namespaceSelector and for settings of their services.
+//
+// Control thread; any thread may read the published data.
 class NamespaceTable {
  public:
   // `name`: of the object.
