@@ -3,12 +3,10 @@
 // their findings.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "registry/analysis/analysis.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/base/host_name.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <numeric>
 #include <vector>
 

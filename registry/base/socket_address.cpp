@@ -3,13 +3,10 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "registry/base/printable.hpp"

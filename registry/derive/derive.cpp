@@ -4,12 +4,9 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
-#include <utility>
 
-#include "registry/base/hash.hpp"
 #include "registry/derive/deriver.hpp"
 #include "registry/model/entry_endpoints.hpp"
-#include "registry/snapshot/endpoint_addresses.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 
 namespace meshdns::registry {

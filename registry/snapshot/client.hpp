@@ -4,12 +4,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
 #include "registry/model/mesh_settings.hpp"
-#include "registry/model/resources.hpp"
 #include "registry/snapshot/endpoint_place.hpp"
 #include "registry/snapshot/sidecar_scope.hpp"
 #include "registry/snapshot/symbol.hpp"

@@ -2,7 +2,6 @@
 #include "registry/snapshot/endpoint_addresses.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <numeric>

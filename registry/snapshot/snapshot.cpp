@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <new>
-
-#include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
 

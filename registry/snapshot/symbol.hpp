@@ -4,10 +4,8 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "registry/base/hash.hpp"
 #include "registry/base/ref.hpp"

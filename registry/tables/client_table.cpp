@@ -2,8 +2,6 @@
 #include "registry/tables/client_table.hpp"
 
 #include <algorithm>
-#include <unordered_map>
-#include <utility>
 
 #include "registry/base/host_name.hpp"
 #include "registry/snapshot/endpoint_place.hpp"

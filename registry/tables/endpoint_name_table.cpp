@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/tables/endpoint_name_table.hpp"
 
-#include <algorithm>
-#include <unordered_set>
-#include <utility>
-
-#include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {

@@ -12,7 +12,6 @@
 
 #include <compare>
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>

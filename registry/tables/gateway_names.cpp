@@ -2,7 +2,6 @@
 #include "registry/tables/gateway_names.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "registry/base/host_name.hpp"
 

@@ -2,12 +2,9 @@
 #include "registry/tables/host_table.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "registry/base/host_name.hpp"
-#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::registry {
 

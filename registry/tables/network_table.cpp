@@ -2,7 +2,6 @@
 #include "registry/tables/network_table.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <variant>
 
 #include "registry/base/hash.hpp"

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <set>
-#include <span>
 
 #include "registry/base/host_name.hpp"
 #include "registry/base/ip_address.hpp"

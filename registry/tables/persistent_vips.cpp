@@ -5,11 +5,9 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <optional>
 #include <sstream>
 
 #include "registry/base/durable_file.hpp"
-#include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
 namespace {

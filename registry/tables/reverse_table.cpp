@@ -2,7 +2,6 @@
 #include "registry/tables/reverse_table.hpp"
 
 #include <algorithm>
-#include <compare>
 #include <iterator>
 #include <utility>
 

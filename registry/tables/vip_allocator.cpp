@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "registry/tables/vip_allocator.hpp"
+
 #include <array>
-#include <cstdint>
 #include <cstdio>
-#include <string>
-#include <unordered_set>
 
 #include "registry/base/durable_file.hpp"
 #include "registry/base/hash.hpp"
-#include "registry/tables/vip_allocator.hpp"
 
 namespace meshdns::registry {
 namespace {

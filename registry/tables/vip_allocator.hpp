@@ -4,14 +4,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "registry/base/ip_address.hpp"
-#include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::registry {
 

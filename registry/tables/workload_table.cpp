@@ -2,7 +2,6 @@
 #include "registry/tables/workload_table.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "registry/base/hash.hpp"
 #include "registry/model/entry_endpoints.hpp"

@@ -3,14 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <tuple>
-#include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"

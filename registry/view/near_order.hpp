@@ -6,10 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
-#include "registry/snapshot/client.hpp"
 #include "registry/snapshot/endpoint_place.hpp"
 
 namespace meshdns::registry {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/view/view.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <functional>
 
 #include "registry/base/host_name.hpp"
