@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "registry/base/each_once.hpp"
 #include "registry/model/resources.hpp"
 
 namespace meshdns::registry {
@@ -18,12 +19,6 @@ constexpr std::string_view kUnspecified = "0.0.0.0";
 
 std::string_view text_or_empty(const SymbolRef& symbol) {
   return symbol ? symbol->text() : std::string_view();
-}
-
-void sort_each_once(std::vector<std::string>& words) {
-  std::ranges::sort(words);
-  const auto duplicates = std::ranges::unique(words);
-  words.erase(duplicates.begin(), duplicates.end());
 }
 
 // The decoded objects of a service, in the record's order: the one that names it first.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "registry/analysis/rules.hpp"
+#include "registry/base/each_once.hpp"
 #include "registry/manifest/validate.hpp"
 
 namespace meshdns::registry {
@@ -112,12 +113,8 @@ void AddressBook::add(Judged<KubeService> judged) {
 }
 
 void AddressBook::judge(const MeshObjects& mesh, MeshFindings& out) {
-  std::ranges::sort(uses_, {}, [](const Use& use) { return std::pair(use.address, use.stored); });
   // An entry may give an address twice.
-  const auto [begin, end] = std::ranges::unique(uses_, [](const Use& a, const Use& b) {
-    return a.address == b.address && a.stored == b.stored;
-  });
-  uses_.erase(begin, end);
+  sort_each_once(uses_, [](const Use& use) { return std::pair(use.address, use.stored); });
   for (auto use = uses_.begin(); use != uses_.end();) {
     const auto next = std::find_if(use, uses_.end(),
                                    [&](const Use& other) { return other.address != use->address; });

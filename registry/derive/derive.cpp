@@ -5,6 +5,7 @@
 #include <cassert>
 #include <functional>
 
+#include "registry/base/each_once.hpp"
 #include "registry/derive/deriver.hpp"
 #include "registry/model/entry_endpoints.hpp"
 #include "registry/snapshot/stored_resource.hpp"
@@ -235,9 +236,7 @@ Ref<const ExportSet> Deriver::exports_of(const ExportTo& declared, Visibility na
     if (narrowed == Visibility::Namespace && name != own) continue;
     set->namespaces.push_back(tables_.symbols.intern(name));
   }
-  std::ranges::sort(set->namespaces, {}, [](const SymbolRef& s) { return s.get(); });
-  const auto duplicates = std::ranges::unique(set->namespaces);
-  set->namespaces.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(set->namespaces, &SymbolRef::get);
   return exports;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/model/mesh_settings.hpp"
 
@@ -164,9 +165,7 @@ std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& 
   const std::string& domain = settings.cluster_domain;
   if (const auto* entry = std::get_if<ServiceEntry>(&resource)) {
     std::vector<std::string> hosts = entry->hosts;
-    std::ranges::sort(hosts);
-    const auto duplicates = std::ranges::unique(hosts);
-    hosts.erase(duplicates.begin(), duplicates.end());
+    sort_each_once(hosts);
     return hosts;
   }
   if (const auto* service = std::get_if<KubeService>(&resource))

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/snapshot/service_record.hpp"
 
@@ -40,18 +41,14 @@ EndpointIndex::EndpointIndex(std::span<const EndpointEntry> entries, bool pod_na
     labels_ += label;
   }
   std::ranges::sort(at_, {}, &At::hash);
-  std::ranges::sort(kinds_);
-  const auto same_kinds = std::ranges::unique(kinds_);
-  kinds_.erase(same_kinds.begin(), same_kinds.end());
+  sort_each_once(kinds_);
   kinds_.shrink_to_fit();
   const auto key = [&](const Named& named) {
     const EndpointEntry& e = entries[named.entry];
     return std::tuple(named.hash, label(named), e.address, e.network.get(), e.cluster.get(),
                       e.subset);
   };
-  std::ranges::sort(named_, {}, key);
-  const auto repeated = std::ranges::unique(named_, {}, key);
-  named_.erase(repeated.begin(), repeated.end());
+  sort_each_once(named_, key);
   const auto shared = std::ranges::adjacent_find(
       named_, [&](const Named& a, const Named& b) { return label(a) == label(b); });
   has_shared_labels_ = shared != named_.end();

@@ -5,14 +5,14 @@
 #include <tuple>
 #include <utility>
 
+#include "registry/base/each_once.hpp"
+
 namespace meshdns::registry {
 
 NetworkGateways::NetworkGateways(std::vector<Gateway> gateways) : gateways_(std::move(gateways)) {
-  std::ranges::sort(gateways_, {}, [](const Gateway& g) {
+  sort_each_once(gateways_, [](const Gateway& g) {
     return std::tuple(g.network.get(), g.address, g.cluster.get());
   });
-  const auto duplicates = std::ranges::unique(gateways_);
-  gateways_.erase(duplicates.begin(), duplicates.end());
   of_cluster_ = gateways_;
   std::ranges::sort(of_cluster_, {}, [](const Gateway& g) {
     return std::tuple(g.network.get(), g.cluster.get(), g.address);

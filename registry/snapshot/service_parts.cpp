@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "registry/base/each_once.hpp"
 #include "registry/snapshot/endpoint_addresses.hpp"
 #include "registry/snapshot/service_record.hpp"
 
@@ -37,9 +38,7 @@ Ref<const ExportSet> merge_exports(Parts parts) {
     set->namespaces.insert(set->namespaces.end(), part->exports->namespaces.begin(),
                            part->exports->namespaces.end());
   }
-  std::ranges::sort(set->namespaces, {}, &SymbolRef::get);
-  const auto duplicates = std::ranges::unique(set->namespaces);
-  set->namespaces.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(set->namespaces, &SymbolRef::get);
   return result;
 }
 
@@ -133,11 +132,7 @@ class Merger {
     merge_endpoints(part.answer == AnswerKind::Endpoints);
   }
 
-  void unite_names() {
-    std::ranges::sort(details_.resolved_names);
-    const auto duplicates = std::ranges::unique(details_.resolved_names);
-    details_.resolved_names.erase(duplicates.begin(), duplicates.end());
-  }
+  void unite_names() { sort_each_once(details_.resolved_names); }
 
   void answer_vips() {
     AddressSetBuilder builder;
@@ -227,9 +222,7 @@ void ServiceParts::sort_by_port() {
   for (const auto& part : parts_)
     if (part->ports)
       ports_.insert(ports_.end(), part->ports->numbers.begin(), part->ports->numbers.end());
-  std::ranges::sort(ports_);
-  const auto duplicates = std::ranges::unique(ports_);
-  ports_.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(ports_);
   ports_.shrink_to_fit();
   with_port_.resize(ports_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i)

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
@@ -116,9 +117,7 @@ std::vector<ScopedAddresses> ServiceRecord::addresses_by_cluster() const {
 
 PortList::PortList(std::vector<ServicePort> list) : ports(std::move(list)) {
   for (const ServicePort& port : ports) numbers.push_back(port.number);
-  std::ranges::sort(numbers);
-  const auto duplicates = std::ranges::unique(numbers);
-  numbers.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(numbers);
 }
 
 bool ServiceRecord::is_exported_to(const Symbol* client_ns) const {
@@ -161,11 +160,8 @@ RecordIndex::RecordIndex(std::span<const Ref<const ServiceRecord>> records) {
     else
       add_export(record, position);
   }
-  const auto order = [](const Keyed& k) { return std::pair(k.ns, k.position); };
   std::ranges::sort(by_namespace, {}, &Keyed::ns);
-  std::ranges::sort(by_export, {}, order);
-  const auto duplicates = std::ranges::unique(by_export, {}, order);
-  by_export.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(by_export, [](const Keyed& k) { return std::pair(k.ns, k.position); });
 }
 
 void RecordIndex::add_export(const ServiceRecord& record, Position position) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <tuple>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/snapshot/snapshot.hpp"
@@ -73,9 +74,7 @@ std::vector<std::uint32_t> tags_of(std::span<const ListenerScope> listeners) {
       tags.push_back(AddressUse::tag_of(host.ns->text()));
     }
   }
-  std::ranges::sort(tags);
-  const auto duplicates = std::ranges::unique(tags);
-  tags.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(tags);
   if (tags.size() > SidecarScope::kMaxTags) tags.clear();
   return tags;
 }
@@ -269,9 +268,7 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   }
   if (excluding.empty() || plain.all || !plain.included.empty() || !plain.whole_namespaces.empty())
     excluding.push_back(std::move(plain));
-  std::ranges::sort(scope->ports_);
-  const auto duplicates = std::ranges::unique(scope->ports_);
-  scope->ports_.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(scope->ports_);
   std::ranges::stable_sort(excluding, {}, &Draft::port);
   for (Draft& draft : excluding) {
     scope->for_every_port_ += draft.port == 0 ? 1 : 0;

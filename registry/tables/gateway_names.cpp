@@ -3,16 +3,11 @@
 
 #include <algorithm>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {
 namespace {
-
-void sort_addresses(std::vector<IpAddress>& addresses) {
-  std::ranges::sort(addresses);
-  const auto duplicates = std::ranges::unique(addresses);
-  addresses.erase(duplicates.begin(), duplicates.end());
-}
 
 bool has_wildcard(std::string_view host) { return host.starts_with("*."); }
 
@@ -64,7 +59,7 @@ void GatewayAnswer::add(const GatewayAnswer& other) {
     return;
   if (addresses == other.addresses) return;
   addresses.insert(addresses.end(), other.addresses.begin(), other.addresses.end());
-  sort_addresses(addresses);
+  sort_each_once(addresses);
   via += "; " + other.via;
 }
 
@@ -73,7 +68,7 @@ std::optional<GatewayAnswer> answer_of_cluster_ips(const KubeService& service) {
   GatewayAnswer answer;
   answer.rank = GatewayAnswer::Rank::InCluster;
   answer.addresses = service.cluster_ips;
-  sort_addresses(answer.addresses);
+  sort_each_once(answer.addresses);
   answer.via = "ClusterIP of Service " + service.meta.ns + "/" + service.meta.name;
   return answer;
 }
@@ -96,7 +91,7 @@ GatewayAnswer answer_of_texts(const std::vector<std::string>& texts, std::string
   answer.via = origin;
   for (const std::string& text : texts)
     if (const auto ip = IpAddress::parse(text)) answer.addresses.push_back(*ip);
-  sort_addresses(answer.addresses);
+  sort_each_once(answer.addresses);
   if (!answer.addresses.empty()) {
     answer.rank = GatewayAnswer::Rank::Status;
   } else if (!texts.empty()) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/model/claim_rules.hpp"
 #include "registry/view/view.hpp"
@@ -388,13 +389,8 @@ std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
       });
   // A cluster IP hides endpoints that have the same address; a ServiceEntry hides no other name.
   auto& names = vips.empty() ? endpoints : vips;
-  const auto sort = [](std::vector<ReverseName>& list) {
-    std::ranges::sort(list, {}, &ReverseName::name);
-    const auto duplicates = std::ranges::unique(list, {}, &ReverseName::name);
-    list.erase(duplicates.begin(), duplicates.end());
-  };
-  sort(names);
-  sort(claimed);
+  sort_each_once(names, &ReverseName::name);
+  sort_each_once(claimed, &ReverseName::name);
   // The owner's names stay in front, so that no crowd of claims moves them out of a short reply.
   std::erase_if(claimed, [&](const ReverseName& claim) {
     return std::ranges::binary_search(names, claim.name, {}, &ReverseName::name);
