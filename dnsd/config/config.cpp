@@ -185,12 +185,6 @@ Result<NodeId> parse_node_id(std::string_view text) {
   return NodeId{std::string(type), *std::move(ips), std::string(id), std::move(domain)};
 }
 
-std::string UpstreamServer::to_string() const {
-  const std::string place =
-      host.empty() ? address.to_string() : host + ":" + std::to_string(address.port);
-  return transport == UpstreamTransport::Plain ? place : "tls://" + place + "#" + tls_name;
-}
-
 Result<UpstreamServer> parse_upstream_server(std::string_view text) {
   constexpr std::string_view kTls = "tls://";
   if (text.starts_with(kTls)) return parse_tls_server(text.substr(kTls.size()));

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
+#include "resolver/settings.hpp"
 
 namespace meshdns::dnsd {
 

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "resolver/cache/asked_servers.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/cache/denied_answers.hpp"
+#include "resolver/settings.hpp"
 
 namespace meshdns::dnsd {
 

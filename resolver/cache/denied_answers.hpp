@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "registry/base/ip_address.hpp"
+#include "resolver/settings.hpp"
 #include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {

@@ -24,7 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/ip_address.hpp"
@@ -38,6 +37,7 @@
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/upstream_groups.hpp"
 #include "resolver/forward/upstream_state.hpp"
+#include "resolver/settings.hpp"
 
 namespace meshdns::dnsd {
 

@@ -11,13 +11,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "resolver/forward/datagram_sockets.hpp"
 #include "resolver/forward/lifetime.hpp"
 #include "resolver/forward/random_pool.hpp"
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/tls_client.hpp"
 #include "resolver/forward/upstream_state.hpp"
+#include "resolver/settings.hpp"
 
 namespace meshdns::dnsd {
 

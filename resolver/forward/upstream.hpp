@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "registry/base/ip_address.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/forward/datagram_sockets.hpp"
@@ -23,6 +22,7 @@
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/stream_connection.hpp"
 #include "resolver/forward/upstream_state.hpp"
+#include "resolver/settings.hpp"
 #include "resolver/wire/response_message.hpp"
 
 namespace meshdns::dnsd {

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "resolver/forward/flight.hpp"
 #include "resolver/forward/probe.hpp"
 #include "resolver/forward/random_pool.hpp"
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/upstream.hpp"
+#include "resolver/settings.hpp"
 
 namespace meshdns::dnsd {
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/config/config.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/forward/forward_listener.hpp"
+#include "resolver/settings.hpp"
 
 namespace meshdns::dnsd {
 

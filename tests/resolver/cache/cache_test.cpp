@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "dnsd/config/config.hpp"
 #include "tests/resolver/cache/messages.hpp"
 
 namespace meshdns::dnsd::test {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/config/config.hpp"
 #include "registry/base/durable_file.hpp"
 #include "resolver/cache/cache.hpp"
 

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <thread>
 
+#include "dnsd/config/config.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "resolver/wire/octets.hpp"
 #include "tests/resolver/cache/messages.hpp"

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dnsd/config/config.hpp"
+
 namespace meshdns::dnsd::test {
 namespace {
 
