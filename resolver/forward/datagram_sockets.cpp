@@ -105,11 +105,9 @@ std::size_t DatagramSockets::idle_limit() {
 
 DatagramSockets::DatagramSockets(Reactor& reactor, RandomPool& random, const SocketAddress& peer,
                                  std::size_t max_idle)
-    : reactor_(reactor),
-      random_(random),
-      peer_(peer),
-      max_idle_(max_idle),
-      timer_(reactor, *this) {}
+    : reactor_(reactor), random_(random), peer_(peer), max_idle_(max_idle), timer_(reactor, [this] {
+        close_unused();
+      }) {}
 
 bool DatagramSockets::may_be_fresh() {
   const Millis now = reactor_.now();
@@ -166,7 +164,7 @@ SocketResult<SocketWatch> DatagramSockets::open(SocketListener& listener) {
 // Nothing is asked there: a forger is at work, and the ports that he has found are given up.
 void DatagramSockets::on_socket(std::uint32_t) { idle_.clear(); }
 
-void DatagramSockets::on_timer(Timer&) {
+void DatagramSockets::close_unused() {
   if (!std::exchange(used_again_, false)) return idle_.clear();
   timer_.start(reactor_.now() + kIdleTime);
 }

@@ -93,7 +93,7 @@ class Recycled {
 };
 
 // The reactor's thread.
-class DatagramSockets final : private SocketListener, private TimerListener {
+class DatagramSockets final : private SocketListener {
  public:
   static constexpr std::size_t kFreshPerSecond = 2'000;
   static constexpr std::size_t kFreshAtOnce = 4'000;  // saved up in calmer times
@@ -122,7 +122,7 @@ class DatagramSockets final : private SocketListener, private TimerListener {
 
  private:
   void on_socket(std::uint32_t events) override;
-  void on_timer(Timer& timer) override;
+  void close_unused();
 
   bool may_be_fresh();
   SocketResult<SocketWatch> open(SocketListener& listener);

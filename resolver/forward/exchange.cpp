@@ -154,7 +154,7 @@ SocketResult<void> Exchange::send_on_stream() {
   upstream_->state().counts.tcp_queries.fetch_add(1, kRelaxed);
   sent_ = true;
   stream_ = Weak(**connection);
-  id_ = (*connection)->send(std::span(query).first(size), {*this, *this});
+  id_ = (*connection)->send(std::span(query).first(size), Weak(*this));
   return {};
 }
 

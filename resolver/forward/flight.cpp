@@ -27,15 +27,16 @@ bool is_down(const std::shared_ptr<Upstream>& upstream) {
 
 }  // namespace
 
-Flight::Flight(Reactor& reactor, Weak<FlightListener> listener, UpstreamQuestion question,
-               FlightPlan plan, const AnswerRules& rules)
+Flight::Flight(Reactor& reactor, UpstreamGroups& groups, UpstreamQuestion question, FlightPlan plan,
+               const AnswerRules& rules, OnOver on_over)
     : Retirable(reactor.retired()),
       reactor_(reactor),
-      listener_(std::move(listener)),
+      groups_(groups),
       question_(std::move(question)),
       plan_(std::move(plan)),
       rules_(rules),
-      timer_(reactor, *this),
+      on_over_(std::move(on_over)),
+      timer_(reactor, [this] { on_time(); }),
       settled_(plan_.upstreams.size(), false) {
   failure_.unreachable = true;
 }
@@ -187,7 +188,7 @@ void Flight::arm() {
   timer_.start(next);
 }
 
-void Flight::on_timer(Timer&) {
+void Flight::on_time() {
   if (outcome_) return finish(std::move(outcome_), outcome_from_);
   const Millis now = reactor_.now();
   bool late = false;
@@ -207,17 +208,8 @@ void Flight::note_late(Try& late) {
   late.state = TryState::TimedOut;
   late.exchange->note_timeout();
   if (!late.exchange->was_sent()) return note_shortage("the system's send buffers are full");
-  const auto& upstream = plan_.upstreams[late.upstream];
-  upstream->state().note_timeout(late.exchange->sent_at());
-  doubt(upstream);
-}
-
-void Flight::doubt(const std::shared_ptr<Upstream>& upstream) {
-  if (listener_) listener_.get()->on_upstream_doubted(upstream);
-}
-
-void Flight::on_recovery() {
-  if (listener_) listener_.get()->on_upstream_recovered();
+  plan_.upstreams[late.upstream]->state().note_timeout(late.exchange->sent_at());
+  groups_.note_doubt();
 }
 
 void Flight::on_progress(Exchange& exchange) {
@@ -241,7 +233,7 @@ void Flight::on_fault(Exchange& exchange, ExchangeFault fault, const std::string
     failure_from_ = exchange.upstream().name();
   } else {
     note_fault(exchange.upstream(), fault, what);
-    doubt(plan_.upstreams[attempt.upstream]);
+    groups_.note_doubt();
   }
   if (is_retired()) return;
   // A shortage of our own says nothing of an earlier try, which may still be answered.
@@ -271,7 +263,7 @@ void Flight::note_fault(Upstream& upstream, ExchangeFault fault, const std::stri
 
 void Flight::note_shortage(const std::string& what) {
   is_short_ = true;
-  if (listener_) listener_.get()->on_shortage();
+  groups_.note_shortage();
   if (has_rcode_) return;
   failure_.ede = wire::Ede::Other;
   failure_.text = what;
@@ -324,7 +316,7 @@ void Flight::finish_with_failure() {
 
 void Flight::finish(MessageRef message, const std::string& upstream) {
   if (!starting_) {
-    if (listener_) listener_.get()->on_flight_over(*this, std::move(message), upstream);
+    on_over_(message, upstream);
     return;
   }
   outcome_ = std::move(message);

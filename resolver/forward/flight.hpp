@@ -4,55 +4,32 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "resolver/cache/answer_builder.hpp"
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/upstream.hpp"
+#include "resolver/forward/upstream_groups.hpp"
 
 namespace meshdns::dnsd {
 
-class Flight;
-
-// The forwarder, as a flight sees it.
-class FlightListener {
- public:
-  // The flight is over; lets go of it.  Never called from inside Flight::start.  `message` answers
-  // the question or is a failure; `upstream`: who gave it, empty for nobody.
-  virtual void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) = 0;
-  // The upstream did not answer: perhaps it is to be probed.
-  virtual void on_upstream_doubted(const std::shared_ptr<Upstream>& upstream) = 0;
-  virtual void on_upstream_recovered() = 0;
-  // An upstream was not asked for want of a socket, a port, memory or a place on a connection.
-  virtual void on_shortage() = 0;
-
- protected:
-  ~FlightListener() = default;
-};
-
-struct FlightPlan {
-  std::vector<std::shared_ptr<Upstream>> upstreams;  // in the order in which they are asked
-  bool all_at_once = false;                          // policy parallel
-  Millis deadline = 0;
-  std::uint32_t max_packets = 0;
-  const char* why_empty = "";  // said when there is nobody to ask
-};
-
 // The reactor's thread.
-class Flight final : public Recycled<Flight>,
-                     public Retirable,
-                     private ExchangeListener,
-                     private TimerListener {
+class Flight final : public Recycled<Flight>, public Retirable, private ExchangeListener {
  public:
   // Limit of packets that one question of a client may cause: all servers, retries, TCP and the
   // aliases that are followed included.
   static constexpr std::uint32_t kMaxPackets = 16;
 
-  // REQUIRES: the reactor outlives it.
-  Flight(Reactor& reactor, Weak<FlightListener> listener, UpstreamQuestion question,
-         FlightPlan plan, const AnswerRules& rules);
+  // The flight is over, its owner lets go of it.  Never called from inside start().  `message`
+  // answers the question or is a failure; `upstream`: who gave it, empty for nobody.
+  using OnOver =
+      std::move_only_function<void(const MessageRef& message, const std::string& upstream)>;
+
+  // REQUIRES: reactor and groups outlive it.
+  Flight(Reactor& reactor, UpstreamGroups& groups, UpstreamQuestion question, FlightPlan plan,
+         const AnswerRules& rules, OnOver on_over);
 
   void start();
   const UpstreamQuestion& question() const { return question_; }
@@ -80,10 +57,10 @@ class Flight final : public Recycled<Flight>,
   void on_reply(Exchange& exchange, const wire::ResponseMessage& response) override;
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange& exchange) override;
-  void on_recovery() override;
+  void on_recovery() override { groups_.note_recovery(); }
   bool may_send() const override { return packets() < plan_.max_packets; }
-  void on_timer(Timer& timer) override;
 
+  void on_time();
   void go_on();
   bool launch_one();
   std::size_t next_upstream();
@@ -98,17 +75,17 @@ class Flight final : public Recycled<Flight>,
   bool is_worth_waiting() const;
   void arm();
   void finish(MessageRef message, const std::string& upstream);
-  void doubt(const std::shared_ptr<Upstream>& upstream);
   void finish_with_failure();
   void note_fault(Upstream& upstream, ExchangeFault fault, const std::string& what);
   void note_shortage(const std::string& what);
   CacheKey key() const;
 
   Reactor& reactor_;
-  Weak<FlightListener> listener_;
+  UpstreamGroups& groups_;
   UpstreamQuestion question_;
   FlightPlan plan_;
   const AnswerRules rules_;
+  OnOver on_over_;
 
   Timer timer_;
   std::vector<Try> tries_;

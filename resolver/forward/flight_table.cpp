@@ -41,13 +41,12 @@ std::size_t count_of(const Counts& counts, const Key& key) {
 }  // namespace
 
 FlightTable::Admission FlightTable::enter(std::string_view key, std::string_view wire_name,
-                                          const IpAddress& client,
-                                          const std::shared_ptr<FlightMailbox>& mailbox) {
+                                          const IpAddress& client, const FlightDelivery& deliver) {
   const std::uint64_t zone = hash_bytes(second_level_zone(wire_name));
   const IpAddress limit_key = limit_key_of(client);
   const std::lock_guard lock(mutex_);
   if (const auto found = entries_.find(key); found != entries_.end()) {
-    found->second.joined.push_back(mailbox);
+    found->second.joined.push_back(deliver);
     return Admission::Join;
   }
   if (entries_.size() >= limit_) return Admission::FullTable;
@@ -70,7 +69,7 @@ void FlightTable::finish(std::string_view key, const FlightResult& result) {
     leave(found->second);
     node = entries_.extract(found);
   }
-  for (const auto& mailbox : node.mapped().joined) mailbox->deliver(node.key(), result);
+  for (const FlightDelivery& deliver : node.mapped().joined) deliver(node.key(), result);
 }
 
 void FlightTable::leave(const Entry& entry) {

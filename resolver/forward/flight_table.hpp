@@ -27,11 +27,7 @@ struct FlightResult {
 };
 
 // Takes results for the flights of one worker.  Any thread calls it; it must only hand over.
-class FlightMailbox {
- public:
-  virtual ~FlightMailbox() = default;
-  virtual void deliver(const std::string& key, const FlightResult& result) = 0;
-};
+using FlightDelivery = std::function<void(const std::string& key, const FlightResult& result)>;
 
 // Any thread.
 class FlightTable {
@@ -40,16 +36,16 @@ class FlightTable {
 
   enum class Admission : std::uint8_t {
     Lead,        // ask, then call finish()
-    Join,        // another worker asks; the mailbox gets the result
+    Join,        // another worker asks; `deliver` gets the result
     FullTable,   // no place left: answer SERVFAIL at once
     FullClient,  // this client has its quarter of all places
     FullZone,    // this second-level zone has its half of all places
   };
 
-  // Enters `mailbox`'s worker for the question `key` (CacheKey::bytes() and RD).  Each worker
+  // Enters the worker of `deliver` for the question `key` (CacheKey::bytes() and RD).  Each worker
   // enters a key once at a time.
   Admission enter(std::string_view key, std::string_view wire_name, const IpAddress& client,
-                  const std::shared_ptr<FlightMailbox>& mailbox);
+                  const FlightDelivery& deliver);
   // The leader has a result: everybody who joined gets it.  The key is free again.
   void finish(std::string_view key, const FlightResult& result);
 
@@ -60,7 +56,7 @@ class FlightTable {
   struct Entry {
     IpAddress client;
     std::uint64_t zone = 0;  // hash of the second-level zone
-    std::vector<std::shared_ptr<FlightMailbox>> joined;
+    std::vector<FlightDelivery> joined;
   };
   using Entries = TextMap<Entry>;
   void leave(const Entry& entry);

@@ -7,9 +7,7 @@
 
 #include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
-#include "registry/base/mailbox.hpp"
 #include "resolver/forward/datagram_sockets.hpp"
-#include "resolver/forward/flight.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -35,10 +33,7 @@ std::string flight_key_of(const CacheKey& key, bool recursion_desired, std::uint
 }  // namespace
 
 // A question that this worker or another one asks, and the queries that wait for it here.
-class Forwarder::Pending final : public Recycled<Pending>,
-                                 public Retirable,
-                                 private FlightListener,
-                                 private TimerListener {
+class Forwarder::Pending final : public Recycled<Pending>, public Retirable {
  public:
   Pending(Forwarder& forwarder, const ForwardRequest& request, const CacheKey& cache_key,
           std::string flight, std::uint64_t asked)
@@ -50,7 +45,7 @@ class Forwarder::Pending final : public Recycled<Pending>,
                  request.recursion_desired, limit_key_of(request.client)},
         may_be_stale(forwarder.serve_stale_ && request.recursion_desired),
         forwarder_(forwarder),
-        timer_(forwarder.reactor_, *this) {}
+        timer_(forwarder.reactor_, [this] { on_time(); }) {}
 
   void add(Waiter waiter) {
     waiter.stale_at = forwarder_.reactor_.now() + kStaleAfter;
@@ -59,8 +54,12 @@ class Forwarder::Pending final : public Recycled<Pending>,
   }
   // This worker asks, from take_off() on.
   void lead(FlightPlan plan, const AnswerRules& rules) {
-    flight_ = make_owned<Flight>(forwarder_.reactor_, Weak<FlightListener>(*this, *this), question,
-                                 std::move(plan), rules);
+    flight_ = make_owned<Flight>(
+        forwarder_.reactor_, forwarder_.groups_, question, std::move(plan), rules,
+        [weak = Weak(*this)](const MessageRef& message, const std::string& upstream) {
+          if (Pending* const pending = weak.get())
+            pending->forwarder_.on_flight_result(*pending, *pending->flight_, message, upstream);
+        });
   }
   void take_off() { flight_->start(); }
   // Another worker asks; its result should be here by then.
@@ -84,15 +83,7 @@ class Forwarder::Pending final : public Recycled<Pending>,
     flight_.reset();
   }
 
-  void on_flight_over(Flight& flight, MessageRef message, const std::string& upstream) override {
-    forwarder_.on_flight_result(*this, flight, message, upstream);
-  }
-  void on_upstream_doubted(const std::shared_ptr<Upstream>&) override {
-    forwarder_.groups_.note_doubt();
-  }
-  void on_upstream_recovered() override { forwarder_.on_upstream_recovered(); }
-  void on_shortage() override { bump(forwarder_.counters_.shortages); }
-  void on_timer(Timer& timer) override;
+  void on_time();
 
   void arm() {
     Millis next = ends_at_;
@@ -111,7 +102,7 @@ class Forwarder::Pending final : public Recycled<Pending>,
 
 // RFC 8767, section 5: a client that has waited long enough gets the stale answer; the flight goes
 // on.
-void Forwarder::Pending::on_timer(Timer&) {
+void Forwarder::Pending::on_time() {
   const Millis now = forwarder_.reactor_.now();
   if (ends_at_ != 0 && now >= ends_at_) {
     const FailureText text{wire::Rcode::ServFail, wire::Ede::NoReachableAuthority,
@@ -134,27 +125,6 @@ void Forwarder::Pending::on_timer(Timer&) {
   forwarder_.answer(std::move(served), outcome);
 }
 
-// Takes results from other workers over to this one's thread.
-class Forwarder::Letterbox final : public FlightMailbox {
- public:
-  Letterbox(uv_loop_t* loop, Forwarder& forwarder) : forwarder_(forwarder) {
-    check_loop(mailbox_.open(loop), "be woken by other threads");
-    mailbox_.unref();
-  }
-
-  void deliver(const std::string& flight_key, const FlightResult& result) override {
-    // Runs only while the Forwarder lives: it closes the mailbox at its end.
-    mailbox_.post([&forwarder = forwarder_, flight_key, result] {
-      forwarder.on_delivery(flight_key, result);
-    });
-  }
-  void close() { mailbox_.close(); }
-
- private:
-  Forwarder& forwarder_;
-  loop::Mailbox mailbox_;
-};
-
 void ForwardShared::reconfigure(const UpstreamConfig& upstream) {
   flights.set_limit(upstream.max_in_flight);
   cache.deny(DeniedAnswers(upstream));
@@ -165,10 +135,18 @@ Forwarder::Forwarder(uv_loop_t* loop, std::shared_ptr<ForwardShared> shared,
                      const UpstreamConfig& upstream, const CacheConfig& cache)
     : shared_(std::move(shared)),
       reactor_(loop),
-      groups_(reactor_, shared_->upstreams, *this),
-      letterbox_(std::make_shared<Letterbox>(loop, *this)),
-      later_timer_(reactor_, *this),
+      groups_(reactor_, shared_->upstreams,
+              {.on_recovery = [this] { shared_->cache.note_recovery(reactor_.now()); },
+               .on_shortage = [this] { bump(counters_.shortages); }}),
+      mailbox_(std::make_shared<loop::Mailbox>()),
+      // The task runs only while the Forwarder lives: it closes the mailbox at its end.
+      deliver_([this, mailbox = mailbox_](const std::string& key, const FlightResult& result) {
+        mailbox->post([this, key, result] { on_delivery(key, result); });
+      }),
+      later_timer_(reactor_, [this] { answer_all_later(); }),
       take_offs_(loop, [this] { take_off_some(); }) {
+  check_loop(mailbox_->open(loop), "be woken by other threads");
+  mailbox_->unref();
   // Upstream queries alone do not keep the loop running.
   take_offs_.unref();
   reconfigure(upstream, cache);
@@ -204,12 +182,12 @@ void Forwarder::close() {
     end(pending, {message, {}});
   }
   do {
-    on_timer(later_timer_);
+    answer_all_later();
   } while (!later_.empty());
   groups_.close();
   later_timer_.stop();
   take_offs_.close();
-  letterbox_->close();
+  mailbox_->close();
   reactor_.close();
 }
 
@@ -308,7 +286,7 @@ Forwarder::Pending* Forwarder::start(const ForwardRequest& request, const CacheK
     return found->second.get();
   }
   const auto admission =
-      shared_->flights.enter(flight_key, request.question.name, request.client, letterbox_);
+      shared_->flights.enter(flight_key, request.question.name, request.client, deliver_);
   const bool leads = admission == FlightTable::Admission::Lead;
   if (!leads && admission != FlightTable::Admission::Join) {
     outcome = refusal_or_stale(key, admission);
@@ -428,7 +406,7 @@ void Forwarder::answer_later(Waiter waiter, Outcome outcome) {
   if (later_.size() == 1 && !closed_) later_timer_.start(reactor_.now());
 }
 
-void Forwarder::on_timer(Timer&) {
+void Forwarder::answer_all_later() {
   std::ranges::move(later_, std::back_inserter(due_));
   later_.clear();
   answer_due();

@@ -27,10 +27,12 @@
 #include "registry/base/handle.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/mailbox.hpp"
 #include "resolver/cache/answer_builder.hpp"
 #include "resolver/cache/cache.hpp"
 #include "resolver/cache/cached_message.hpp"
 #include "resolver/cache/denied_answers.hpp"
+#include "resolver/forward/flight.hpp"
 #include "resolver/forward/flight_table.hpp"
 #include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/lifetime.hpp"
@@ -126,7 +128,7 @@ struct ForwardCounters {
 };
 
 // One worker's thread only, unless said otherwise.
-class Forwarder final : private TimerListener, private UpstreamGroupsListener {
+class Forwarder final {
  public:
   // RFC 8767, section 5: a client that has waited this long gets a stale answer if there is one.
   static constexpr Millis kStaleAfter = 1'800;
@@ -177,7 +179,6 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
 
  private:
   class Pending;
-  class Letterbox;
   struct Waiter {
     OutcomeCallback callback;
     IpAddress limit_key;  // of the client
@@ -190,9 +191,7 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   };
   enum class Purpose : std::uint8_t { Client, Refresh };
 
-  void on_timer(Timer& timer) override;
   RetireList::Turn turn() { return RetireList::Turn(reactor_.retired()); }
-  void on_upstream_recovered() override { shared_->cache.note_recovery(reactor_.now()); }
 
   // The question's entry, new or found; null: none, and `outcome` says why or what.
   Pending* start(const ForwardRequest& request, const CacheKey& key, Purpose purpose,
@@ -207,6 +206,7 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   Waiter make_waiter(const IpAddress& client, OutcomeCallback callback);
   void answer(std::vector<Waiter> waiters, const Outcome& outcome);
   void answer_later(Waiter waiter, Outcome outcome);
+  void answer_all_later();
   void answer_due();
   Outcome refusal(const CacheKey& key, wire::Ede ede, std::string text) const;
   Outcome refusal_or_stale(const CacheKey& key, FlightTable::Admission why);
@@ -220,7 +220,8 @@ class Forwarder final : private TimerListener, private UpstreamGroupsListener {
   ForwardCounters counters_;
   Reactor reactor_;
   UpstreamGroups groups_;
-  std::shared_ptr<Letterbox> letterbox_;
+  std::shared_ptr<loop::Mailbox> mailbox_;  // for results of other workers
+  FlightDelivery deliver_;                  // to mailbox_
 
   AskedServers servers_;
   Millis timeout_ = 0;

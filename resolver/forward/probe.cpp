@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "resolver/forward/upstream_groups.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -26,14 +28,14 @@ std::string_view loop_label_of(std::string_view wire_name) {
   return wire_name.substr(1, kLoopLabelSize);
 }
 
-Probe::Probe(Reactor& reactor, ProbeListener& listener, std::shared_ptr<Upstream> upstream,
+Probe::Probe(Reactor& reactor, UpstreamGroups& groups, std::shared_ptr<Upstream> upstream,
              ProbePurpose purpose)
     : Retirable(reactor.retired()),
       reactor_(reactor),
-      listener_(listener),
+      groups_(groups),
       upstream_(std::move(upstream)),
       purpose_(purpose),
-      timer_(reactor, *this) {
+      timer_(reactor, [this] { on_time(); }) {
   question_.question = probe_question(purpose, upstream_->state());
   question_.recursion_desired = purpose == ProbePurpose::Loop;
   question_.is_probe = true;
@@ -46,22 +48,21 @@ void Probe::on_retire() {
   exchange_.reset();
 }
 
-void Probe::start() {
+bool Probe::start() {
   upstream_->state().counts.probes.fetch_add(1, std::memory_order_relaxed);
   exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeListener>(*this, *this));
   if (const auto sent = exchange_->start(); !sent) {
     sent.error().is_shortage ? put_off() : lose(sent.error().message);
-    timer_.start(reactor_.now());
-    return;
+    return false;
   }
   const bool tls = upstream_->server().transport == UpstreamTransport::Tls;
   // A slow upstream is no dead one.
   const Millis patience = std::max(upstream_->state().retry_after(), tls ? kTlsTimeout : kTimeout);
   timer_.start(reactor_.now() + patience);
+  return true;
 }
 
 void Probe::lose(std::string_view reason) {
-  over_ = true;
   UpstreamState& state = upstream_->state();
   switch (purpose_) {
     case ProbePurpose::Life:
@@ -75,7 +76,6 @@ void Probe::lose(std::string_view reason) {
 
 // It was not asked, through no fault of its own.
 void Probe::put_off() {
-  over_ = true;
   UpstreamState& state = upstream_->state();
   if (purpose_ == ProbePurpose::Life) state.put_off_probe(reactor_.now());
   if (purpose_ == ProbePurpose::Loop) state.put_off_loop_check(reactor_.now());
@@ -83,19 +83,20 @@ void Probe::put_off() {
 
 void Probe::on_reply(Exchange&, const wire::ResponseMessage&) {
   if (purpose_ == ProbePurpose::Loop) upstream_->state().note_loop_check_over();
-  listener_.on_probe_over(*this);
+  groups_.end(*this);
 }
 
 void Probe::on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) {
   // A reply that is too long or malformed is a sign of life, too.
   if (!exchange.has_replied()) fault == ExchangeFault::Shortage ? put_off() : lose(what);
-  listener_.on_probe_over(*this);
+  groups_.end(*this);
 }
 
-void Probe::on_timer(Timer&) {
-  if (!over_ && !exchange_->has_replied())
-    exchange_->was_sent() ? lose("no answer in time") : put_off();
-  listener_.on_probe_over(*this);
+void Probe::on_recovery() { groups_.note_recovery(); }
+
+void Probe::on_time() {
+  if (!exchange_->has_replied()) exchange_->was_sent() ? lose("no answer in time") : put_off();
+  groups_.end(*this);
 }
 
 }  // namespace meshdns::dnsd

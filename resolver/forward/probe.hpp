@@ -15,29 +15,20 @@ enum class ProbePurpose : std::uint8_t {
   Loop,   // "<label>.loop-check.meshdns.internal TXT": must not come back to us
 };
 
-class Probe;
-
-class ProbeListener {
- public:
-  // Lets go of the probe.
-  virtual void on_probe_over(Probe& probe) = 0;
-  virtual void on_upstream_recovered() = 0;
-
- protected:
-  ~ProbeListener() = default;
-};
+class UpstreamGroups;
 
 // The reactor's thread.  Notes its result in the upstream's state.
-class Probe final : public Retirable, private ExchangeListener, private TimerListener {
+class Probe final : public Retirable, private ExchangeListener {
  public:
   static constexpr Millis kTimeout = 500;
   static constexpr Millis kTlsTimeout = 1'500;  // with the handshake
 
-  // REQUIRES: reactor and listener outlive it.
-  Probe(Reactor& reactor, ProbeListener& listener, std::shared_ptr<Upstream> upstream,
+  // REQUIRES: reactor and groups outlive it.
+  Probe(Reactor& reactor, UpstreamGroups& groups, std::shared_ptr<Upstream> upstream,
         ProbePurpose purpose);
 
-  void start();
+  // False: it could not be sent, and is over.  After true, the groups end it later.
+  bool start();
 
  private:
   ~Probe() override;
@@ -46,20 +37,19 @@ class Probe final : public Retirable, private ExchangeListener, private TimerLis
   void on_reply(Exchange& exchange, const wire::ResponseMessage& response) override;
   void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override;
   void on_progress(Exchange&) override {}
-  void on_recovery() override { listener_.on_upstream_recovered(); }
+  void on_recovery() override;
   bool may_send() const override { return true; }
-  void on_timer(Timer& timer) override;
+  void on_time();
   void lose(std::string_view reason);
   void put_off();
 
   Reactor& reactor_;
-  ProbeListener& listener_;
+  UpstreamGroups& groups_;
   std::shared_ptr<Upstream> upstream_;
   ProbePurpose purpose_;
   UpstreamQuestion question_;
   Owned<Exchange> exchange_;
   Timer timer_;
-  bool over_ = false;
 };
 
 // The label of the upstream that a loop check is about; empty for any other name (wire form).

@@ -119,7 +119,7 @@ void Reactor::run_timers() {
     timers_.erase(first);
     timer->running_ = false;
     const RetireList::Turn turn(retired_);
-    timer->listener_.on_timer(*timer);
+    timer->callback_();
   }
   arm();
 }

@@ -10,7 +10,9 @@
 #include <uv.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "registry/base/handle.hpp"
@@ -58,19 +60,18 @@ class SocketWatch {
   std::uint32_t events_ = 0;
 };
 
-class TimerListener;
-
-// One point in time; stopped when destroyed.
+// One point in time; stopped when destroyed.  As a SocketListener, it outlives the call.
 class Timer {
  public:
-  // REQUIRES: both outlive this.
-  Timer(Reactor& reactor, TimerListener& listener) : reactor_(reactor), listener_(listener) {}
+  // REQUIRES: the reactor outlives this.
+  Timer(Reactor& reactor, std::move_only_function<void()> callback)
+      : reactor_(reactor), callback_(std::move(callback)) {}
   ~Timer() { stop(); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Calls the listener once at `at` or as soon as the loop gets there, after the listeners of
-  // sockets that are ready then; never from inside.
+  // Calls back once at `at` or as soon as the loop gets there, after the listeners of sockets that
+  // are ready then; never from inside.
   void start(Millis at);
   void stop();
   bool is_running() const { return running_; }
@@ -79,21 +80,12 @@ class Timer {
  private:
   friend class Reactor;
   Reactor& reactor_;
-  TimerListener& listener_;
+  std::move_only_function<void()> callback_;
   std::multimap<Millis, Timer*>::iterator position_;
   bool running_ = false;
 };
 
-// As SocketListener, it outlives the call.
-class TimerListener {
- public:
-  virtual void on_timer(Timer& timer) = 0;
-
- protected:
-  ~TimerListener() = default;
-};
-
-// The loop's thread only.  Each call of a listener is a turn (lifetime.hpp).
+// The loop's thread only.  Each call of a listener or of a timer is a turn (lifetime.hpp).
 class Reactor {
  public:
   explicit Reactor(uv_loop_t* loop);
@@ -107,8 +99,8 @@ class Reactor {
   // The list for retired objects that this reactor calls.
   RetireList& retired() { return retired_; }
 
-  // Closes the handles; nothing is called any more, also when a listener calls this.  Their close
-  // callbacks run when the loop does, also after the Reactor is gone.
+  // Closes the handles; nothing is called any more, also when this is called from inside.  Their
+  // close callbacks run when the loop does, also after the Reactor is gone.
   void close();
 
  private:

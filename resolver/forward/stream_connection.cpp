@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "resolver/forward/upstream.hpp"
 #include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
@@ -25,14 +26,16 @@ StreamConnection::StreamConnection(Reactor& reactor, RandomPool& random,
       reactor_(reactor),
       random_(random),
       peer_(std::move(peer)),
-      idle_(reactor, *this) {}
+      idle_(reactor, [this] {
+        if (exchanges_.empty()) close({"idle"});
+      }) {}
 
 StreamConnection::~StreamConnection() = default;
 
 void StreamConnection::on_retire() {
   watch_.reset();
   idle_.stop();
-  listeners_.clear();
+  exchanges_.clear();
 }
 
 SocketResult<Owned<StreamConnection>> StreamConnection::open(
@@ -57,14 +60,14 @@ SocketResult<Owned<StreamConnection>> StreamConnection::open(
 }
 
 bool StreamConnection::is_usable() const {
-  return watch_ && !suspect_ && listeners_.size() < kMaxQueries;
+  return watch_ && !suspect_ && exchanges_.size() < kMaxQueries;
 }
 
 std::uint16_t StreamConnection::send(std::span<std::uint8_t> query,
-                                     const Weak<StreamListener>& listener) {
+                                     const Weak<Exchange>& exchange) {
   std::uint16_t id = random_.u16();
-  while (listeners_.contains(id)) ++id;
-  listeners_.emplace(id, listener);
+  while (exchanges_.contains(id)) ++id;
+  exchanges_.emplace(id, exchange);
   wire::store_u16(query.data(), id);
   out_.push_back(static_cast<char>(query.size() >> 8));
   out_.push_back(static_cast<char>(query.size()));
@@ -77,9 +80,9 @@ std::uint16_t StreamConnection::send(std::span<std::uint8_t> query,
 }
 
 void StreamConnection::forget(std::uint16_t id, bool unanswered) {
-  listeners_.erase(id);
+  exchanges_.erase(id);
   if (unanswered && reactor_.now() > last_received_ + 1000) suspect_ = true;
-  if (!listeners_.empty() || !watch_) return;
+  if (!exchanges_.empty() || !watch_) return;
   idle_.start(suspect_ ? reactor_.now() : reactor_.now() + kIdleTime);
 }
 
@@ -87,18 +90,14 @@ void StreamConnection::close(const SocketError& reason) {
   if (!watch_) return;
   watch_.reset();
   idle_.stop();
-  // A listener may own what `reason` refers to.
+  // An exchange may own what `reason` refers to.
   // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const SocketError why = reason;
-  while (!listeners_.empty()) {
-    const auto next = listeners_.extract(listeners_.begin());
-    if (StreamListener* const listener = next.mapped().get())
-      listener->on_stream_broken(why, state_ == State::Open);
+  while (!exchanges_.empty()) {
+    const auto next = exchanges_.extract(exchanges_.begin());
+    if (Exchange* const exchange = next.mapped().get())
+      exchange->on_stream_broken(why, state_ == State::Open);
   }
-}
-
-void StreamConnection::on_timer(Timer&) {
-  if (listeners_.empty()) close({"idle"});
 }
 
 void StreamConnection::on_socket(std::uint32_t events) {
@@ -207,13 +206,13 @@ void StreamConnection::take_messages() {
   while (!is_closed() && in_.size() - at >= 2) {
     const std::size_t size = wire::load_u16(in_.data() + at);
     if (in_.size() - at - 2 < size) break;
-    // A listener may close this connection; the octets stay until the end of this function.
+    // An exchange may close this connection; the octets stay until the end of this function.
     const std::span<const std::uint8_t> message(in_.data() + at + 2, size);
     at += 2 + size;
-    const auto waiting = size >= wire::kHeaderSize ? listeners_.find(wire::load_u16(message.data()))
-                                                   : listeners_.end();
-    StreamListener* const listener = waiting != listeners_.end() ? waiting->second.get() : nullptr;
-    if (listener == nullptr || !listener->on_stream_message(message)) {
+    const auto waiting = size >= wire::kHeaderSize ? exchanges_.find(wire::load_u16(message.data()))
+                                                   : exchanges_.end();
+    Exchange* const exchange = waiting != exchanges_.end() ? waiting->second.get() : nullptr;
+    if (exchange == nullptr || !exchange->on_stream_message(message)) {
       peer_->state->counts.mismatched.fetch_add(1, std::memory_order_relaxed);
       if (++strays_ > kMaxStrays) return close({"too many unexpected messages"});
     }

@@ -21,19 +21,7 @@
 
 namespace meshdns::dnsd {
 
-// One query on a connection.
-class StreamListener {
- public:
-  // A message with this query's id; whether it answers the question is for the listener to check.
-  // False: it does not, keep waiting.
-  virtual bool on_stream_message(std::span<const std::uint8_t> message) = 0;
-  // The connection is closed; nothing more comes.  `was_open`: the upstream had accepted it, and
-  // may answer on another (RFC 7766, section 6.2.4).
-  virtual void on_stream_broken(const SocketError& reason, bool was_open) = 0;
-
- protected:
-  ~StreamListener() = default;
-};
+class Exchange;
 
 // An upstream as its connections know it; shared with them, since they may outlive it by a moment.
 struct UpstreamPeer {
@@ -42,8 +30,8 @@ struct UpstreamPeer {
   std::unique_ptr<TlsClient> tls;  // null = plain
 };
 
-// The reactor's thread.  Its Upstream owns it; listeners have a Weak of it, and it of them.
-class StreamConnection final : public Retirable, private SocketListener, private TimerListener {
+// The reactor's thread.  Its Upstream owns it; exchanges have a Weak of it, and it of them.
+class StreamConnection final : public Retirable, private SocketListener {
  public:
   static constexpr std::size_t kMaxQueries = 100;  // queries pipelined (RFC 7766, 6.2.1.1)
   static constexpr Millis kIdleTime = 10'000;
@@ -58,14 +46,14 @@ class StreamConnection final : public Retirable, private SocketListener, private
   bool is_usable() const;
   bool is_closed() const { return !watch_; }
 
-  // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `listener`
-  // follows unless forget() comes first or the listener is retired, and never from inside.
+  // Sends `query`, whose first two octets get an id of this connection; on_stream_* of `exchange`
+  // follows unless forget() comes first or the exchange is retired, and never from inside.
   // REQUIRES: is_usable().
-  std::uint16_t send(std::span<std::uint8_t> query, const Weak<StreamListener>& listener);
-  // The listener waits no more.  `unanswered`: it waited in vain.
+  std::uint16_t send(std::span<std::uint8_t> query, const Weak<Exchange>& exchange);
+  // The exchange waits no more.  `unanswered`: it waited in vain.
   void forget(std::uint16_t id, bool unanswered);
 
-  // Tells every listener.
+  // Tells every exchange.
   void close(const SocketError& reason);
 
  private:
@@ -75,7 +63,6 @@ class StreamConnection final : public Retirable, private SocketListener, private
   enum class State : std::uint8_t { Connecting, Handshake, Open };
 
   void on_socket(std::uint32_t events) override;
-  void on_timer(Timer& timer) override;
 
   bool finish_connect();
   bool advance_handshake();
@@ -95,7 +82,7 @@ class StreamConnection final : public Retirable, private SocketListener, private
   std::string out_;     // clear text not yet taken by socket or TLS
   std::string sealed_;  // TLS records not yet taken by the socket
   std::vector<std::uint8_t> in_;
-  std::unordered_map<std::uint16_t, Weak<StreamListener>> listeners_;
+  std::unordered_map<std::uint16_t, Weak<Exchange>> exchanges_;
   Millis last_received_ = 0;
   std::uint32_t strays_ = 0;  // messages that nobody waits for
   bool suspect_ = false;      // a query stayed unanswered and nothing came since: no new ones

@@ -217,10 +217,7 @@ class ExchangeListener {
 // One question to one upstream, from the first query sent to the reply that can be used: over UDP,
 // again over TCP when truncated or when forged replies are coming in, again without options,
 // without EDNS or in lower case where the upstream needs that.  To let go of it is how to stop.
-class Exchange final : public Recycled<Exchange>,
-                       public Retirable,
-                       private SocketListener,
-                       private StreamListener {
+class Exchange final : public Recycled<Exchange>, public Retirable, private SocketListener {
  public:
   // Datagrams that are not the reply before the question is asked over TCP (RFC 5452, section 9.3).
   static constexpr std::uint32_t kMaxMismatches = 8;
@@ -242,13 +239,18 @@ class Exchange final : public Recycled<Exchange>,
   // Something came from the upstream, be it only that the answer is too long for UDP.
   bool has_replied() const { return replied_; }
 
+  // Called by its connection: a message with the id of its query.  False: it does not answer the
+  // question, keep waiting.
+  bool on_stream_message(std::span<const std::uint8_t> message);
+  // The connection is closed; nothing more comes.  `was_open`: the upstream had accepted it, and
+  // may answer on another (RFC 7766, section 6.2.4).
+  void on_stream_broken(const SocketError& reason, bool was_open);
+
  private:
   ~Exchange() override;
   void on_retire() override;
 
   void on_socket(std::uint32_t events) override;
-  bool on_stream_message(std::span<const std::uint8_t> message) override;
-  void on_stream_broken(const SocketError& reason, bool was_open) override;
 
   SocketResult<void> send_datagram();
   SocketResult<void> send_on_stream();

@@ -25,9 +25,11 @@ std::uint64_t identity_of(const std::vector<UpstreamServer>& servers) {
 
 }  // namespace
 
-UpstreamGroups::UpstreamGroups(Reactor& reactor, UpstreamStates& states,
-                               UpstreamGroupsListener& listener)
-    : reactor_(reactor), states_(states), listener_(listener), tick_(reactor, *this) {}
+UpstreamGroups::UpstreamGroups(Reactor& reactor, UpstreamStates& states, Hooks hooks)
+    : reactor_(reactor),
+      states_(states),
+      hooks_(std::move(hooks)),
+      tick_(reactor, [this] { check_health(); }) {}
 
 std::shared_ptr<Upstream> UpstreamGroups::upstream_of(const UpstreamServer& server,
                                                       const UpstreamOptions& options,
@@ -137,12 +139,11 @@ void UpstreamGroups::explore(const UpstreamList& upstreams) {
 }
 
 void UpstreamGroups::probe(const std::shared_ptr<Upstream>& upstream, ProbePurpose purpose) {
-  probes_.push_back(
-      make_owned<Probe>(reactor_, static_cast<ProbeListener&>(*this), upstream, purpose));
-  probes_.back()->start();
+  probes_.push_back(make_owned<Probe>(reactor_, *this, upstream, purpose));
+  if (!probes_.back()->start()) probes_.pop_back();
 }
 
-void UpstreamGroups::on_probe_over(Probe& probe) {
+void UpstreamGroups::end(const Probe& probe) {
   std::erase_if(probes_, [&](const auto& held) { return held.get() == &probe; });
 }
 
@@ -151,7 +152,7 @@ void UpstreamGroups::note_doubt() {
   if (!tick_.is_running() || tick_.at() > soon) tick_.start(soon);
 }
 
-void UpstreamGroups::on_timer(Timer&) {
+void UpstreamGroups::check_health() {
   const Millis now = reactor_.now();
   bool doubt = false;
   for (const auto& upstream : all_) {

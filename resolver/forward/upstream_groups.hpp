@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "resolver/forward/flight.hpp"
 #include "resolver/forward/probe.hpp"
 #include "resolver/forward/random_pool.hpp"
 #include "resolver/forward/reactor.hpp"
@@ -30,19 +29,25 @@ struct UpstreamGroup {
   std::uint32_t turn = 0;      // round robin
 };
 
-class UpstreamGroupsListener {
- public:
-  virtual void on_upstream_recovered() = 0;
-
- protected:
-  ~UpstreamGroupsListener() = default;
+struct FlightPlan {
+  std::vector<std::shared_ptr<Upstream>> upstreams;  // in the order in which they are asked
+  bool all_at_once = false;                          // policy parallel
+  Millis deadline = 0;
+  std::uint32_t max_packets = 0;
+  const char* why_empty = "";  // said when there is nobody to ask
 };
 
 // The reactor's thread.
-class UpstreamGroups final : private ProbeListener, private TimerListener {
+class UpstreamGroups final {
  public:
+  struct Hooks {
+    std::move_only_function<void()> on_recovery;  // an upstream had been doubted or down until now
+    // An upstream was not asked for want of a socket, a port, memory or a place on a connection.
+    std::move_only_function<void()> on_shortage;
+  };
+
   // REQUIRES: all outlive it.
-  UpstreamGroups(Reactor& reactor, UpstreamStates& states, UpstreamGroupsListener& listener);
+  UpstreamGroups(Reactor& reactor, UpstreamStates& states, Hooks hooks);
 
   // Servers that stay keep their connections.
   void reconfigure(const UpstreamConfig& config);
@@ -63,12 +68,13 @@ class UpstreamGroups final : private ProbeListener, private TimerListener {
   FlightPlan plan_for(UpstreamGroup& group);
   // A question got no reply: probe soon.
   void note_doubt();
+  void note_recovery() { hooks_.on_recovery(); }
+  void note_shortage() { hooks_.on_shortage(); }
+  // A probe is over: lets go of it.
+  void end(const Probe& probe);
 
  private:
-  void on_probe_over(Probe& probe) override;
-  void on_upstream_recovered() override { listener_.on_upstream_recovered(); }
-  void on_timer(Timer& timer) override;
-
+  void check_health();
   std::shared_ptr<Upstream> upstream_of(const UpstreamServer& server,
                                         const UpstreamOptions& options, UpstreamList& kept);
   void order(UpstreamGroup& group, UpstreamList& upstreams);
@@ -77,7 +83,7 @@ class UpstreamGroups final : private ProbeListener, private TimerListener {
 
   Reactor& reactor_;
   UpstreamStates& states_;
-  UpstreamGroupsListener& listener_;
+  Hooks hooks_;
   RandomPool random_;
   UpstreamPolicy policy_ = UpstreamPolicy::Fastest;
   UpstreamGroup default_group_;

@@ -120,7 +120,7 @@ struct FakeUpstream::Connection final : public SocketListener,
 };
 
 FakeUpstream::FakeUpstream(uv_loop_t* loop, Behaviour behaviour)
-    : reactor_(loop), behaviour_(behaviour), timer_(reactor_, *this) {
+    : reactor_(loop), behaviour_(behaviour), timer_(reactor_, [this] { send_due(); }) {
   open();
 }
 
@@ -214,7 +214,7 @@ void FakeUpstream::send(const Octets& message, const std::weak_ptr<Connection>& 
   ::send(open->watch.fd(), framed.data(), framed.size(), MSG_NOSIGNAL);
 }
 
-void FakeUpstream::on_timer(Timer&) {
+void FakeUpstream::send_due() {
   std::vector<std::unique_ptr<Later>> due;
   for (auto& each : later_)
     if (each->at <= reactor_.now()) due.push_back(std::move(each));

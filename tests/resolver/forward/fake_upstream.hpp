@@ -79,7 +79,7 @@ struct Received {
   std::string cookie;
 };
 
-class FakeUpstream final : private SocketListener, private TimerListener {
+class FakeUpstream final : private SocketListener {
  public:
   explicit FakeUpstream(uv_loop_t* loop, Behaviour behaviour = Behaviour::Answer);
   ~FakeUpstream();
@@ -107,7 +107,7 @@ class FakeUpstream final : private SocketListener, private TimerListener {
   class Acceptor;
 
   void on_socket(std::uint32_t events) override;
-  void on_timer(Timer& timer) override;
+  void send_due();
   void handle(std::span<const std::uint8_t> query, std::uint16_t port,
               const std::weak_ptr<Connection>& connection,
               const std::vector<std::uint8_t>& address);
