@@ -23,13 +23,116 @@ std::uint64_t identity_of(const std::vector<UpstreamServer>& servers) {
   return sum;
 }
 
+constexpr std::string_view kLoopZone("\x0aloop-check\x07meshdns\x08internal\0", 29);
+constexpr std::size_t kLoopLabelSize = 32;
+
+wire::Question life_question() { return {std::string(1, '\0'), wire::Type::Ns, wire::Class::In}; }
+
+wire::Question loop_question(const UpstreamState& state) {
+  std::string name(1, static_cast<char>(kLoopLabelSize));
+  name += state.loop_label();
+  name += kLoopZone;
+  return {std::move(name), wire::Type::Txt, wire::Class::In};
+}
+
 }  // namespace
+
+std::string_view loop_label_of(std::string_view wire_name) {
+  if (wire_name.size() != 1 + kLoopLabelSize + kLoopZone.size() || wire_name[0] != kLoopLabelSize ||
+      !wire_name.ends_with(kLoopZone))
+    return {};
+  return wire_name.substr(1, kLoopLabelSize);
+}
+
+// A question of our own to an upstream, whose state gets the result.
+class UpstreamGroups::Probe final : public Retirable, private ExchangeListener {
+ public:
+  Probe(UpstreamGroups& groups, std::shared_ptr<Upstream> upstream, Purpose purpose)
+      : Retirable(groups.reactor_.retired()),
+        groups_(groups),
+        upstream_(std::move(upstream)),
+        purpose_(purpose),
+        timer_(groups.reactor_, [this] { on_time(); }) {
+    question_.question = purpose == Purpose::Loop ? loop_question(state()) : life_question();
+    question_.recursion_desired = purpose == Purpose::Loop;
+    question_.is_probe = true;
+  }
+
+  // False: it could not be sent, and is over.  After true, it ends itself.
+  bool start() {
+    state().counts.probes.fetch_add(1, kRelaxed);
+    exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeListener>(*this, *this));
+    if (const auto sent = exchange_->start(); !sent) {
+      sent.error().is_shortage ? put_off() : lose(sent.error().message);
+      return false;
+    }
+    const bool tls = upstream_->server().transport == UpstreamTransport::Tls;
+    // A slow upstream is no dead one.
+    timer_.start(now() + std::max(state().retry_after(), tls ? kTlsTimeout : kTimeout));
+    return true;
+  }
+
+ private:
+  static constexpr Millis kTimeout = 500;
+  static constexpr Millis kTlsTimeout = 1'500;  // with the handshake
+
+  ~Probe() override = default;
+  void on_retire() override {
+    timer_.stop();
+    exchange_.reset();
+  }
+
+  void on_reply(Exchange&, const wire::ResponseMessage&) override {
+    if (purpose_ == Purpose::Loop) state().note_loop_check_over();
+    groups_.end(*this);
+  }
+  void on_fault(Exchange& exchange, ExchangeFault fault, const std::string& what) override {
+    // A reply that is too long or malformed is a sign of life, too.
+    if (!exchange.has_replied()) fault == ExchangeFault::Shortage ? put_off() : lose(what);
+    groups_.end(*this);
+  }
+  void on_progress(Exchange&) override {}
+  void on_recovery() override { groups_.note_recovery(); }
+  bool may_send() const override { return true; }
+  void on_time() {
+    if (!exchange_->has_replied()) exchange_->was_sent() ? lose("no answer in time") : put_off();
+    groups_.end(*this);
+  }
+
+  void lose(std::string_view reason) {
+    switch (purpose_) {
+      case Purpose::Life:
+        return state().note_probe_lost(now(), reason);
+      case Purpose::Speed:
+        return state().note_timeout(exchange_->sent_at());
+      case Purpose::Loop:
+        return state().note_loop_check_lost(now());
+    }
+  }
+  // It was not asked, through no fault of its own.
+  void put_off() {
+    if (purpose_ == Purpose::Life) state().put_off_probe(now());
+    if (purpose_ == Purpose::Loop) state().put_off_loop_check(now());
+  }
+
+  UpstreamState& state() const { return upstream_->state(); }
+  Millis now() const { return groups_.reactor_.now(); }
+
+  UpstreamGroups& groups_;
+  std::shared_ptr<Upstream> upstream_;
+  Purpose purpose_;
+  UpstreamQuestion question_;
+  Owned<Exchange> exchange_;
+  Timer timer_;
+};
 
 UpstreamGroups::UpstreamGroups(Reactor& reactor, UpstreamStates& states, Hooks hooks)
     : reactor_(reactor),
       states_(states),
       hooks_(std::move(hooks)),
       tick_(reactor, [this] { check_health(); }) {}
+
+UpstreamGroups::~UpstreamGroups() = default;
 
 std::shared_ptr<Upstream> UpstreamGroups::upstream_of(const UpstreamServer& server,
                                                       const UpstreamOptions& options,
@@ -135,11 +238,11 @@ void UpstreamGroups::explore(const UpstreamList& upstreams) {
   if (now < explored_at_ + kExplorePause) return;
   explored_at_ = now;
   for (std::size_t i = 1; i < upstreams.size(); ++i)
-    if (upstreams[i]->state().health() == Health::Up) probe(upstreams[i], ProbePurpose::Speed);
+    if (upstreams[i]->state().health() == Health::Up) probe(upstreams[i], Purpose::Speed);
 }
 
-void UpstreamGroups::probe(const std::shared_ptr<Upstream>& upstream, ProbePurpose purpose) {
-  probes_.push_back(make_owned<Probe>(reactor_, *this, upstream, purpose));
+void UpstreamGroups::probe(const std::shared_ptr<Upstream>& upstream, Purpose purpose) {
+  probes_.push_back(make_owned<Probe>(*this, upstream, purpose));
   if (!probes_.back()->start()) probes_.pop_back();
 }
 
@@ -159,9 +262,9 @@ void UpstreamGroups::check_health() {
     UpstreamState& state = upstream->state();
     if (state.health() != Health::Up) {
       doubt = true;
-      if (state.claim_probe(now)) probe(upstream, ProbePurpose::Life);
+      if (state.claim_probe(now)) probe(upstream, Purpose::Life);
     } else if (state.claim_loop_check(now)) {
-      probe(upstream, ProbePurpose::Loop);
+      probe(upstream, Purpose::Loop);
     }
   }
   tick_.start(now + (doubt ? kTick : kIdleTick));

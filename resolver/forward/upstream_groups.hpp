@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "resolver/forward/probe.hpp"
 #include "resolver/forward/random_pool.hpp"
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/upstream.hpp"
@@ -30,8 +29,8 @@ struct UpstreamGroup {
 };
 
 struct FlightPlan {
-  std::vector<std::shared_ptr<Upstream>> upstreams;  // in the order in which they are asked
-  bool all_at_once = false;                          // policy parallel
+  UpstreamList upstreams;    // in the order in which they are asked
+  bool all_at_once = false;  // policy parallel
   Millis deadline = 0;
   std::uint32_t max_packets = 0;
   const char* why_empty = "";  // said when there is nobody to ask
@@ -48,6 +47,7 @@ class UpstreamGroups final {
 
   // REQUIRES: all outlive it.
   UpstreamGroups(Reactor& reactor, UpstreamStates& states, Hooks hooks);
+  ~UpstreamGroups();
 
   // Servers that stay keep their connections.
   void reconfigure(const UpstreamConfig& config);
@@ -68,18 +68,25 @@ class UpstreamGroups final {
   FlightPlan plan_for(UpstreamGroup& group);
   // A question got no reply: probe soon.
   void note_doubt();
+  // Flights and probes call these.
   void note_recovery() { hooks_.on_recovery(); }
   void note_shortage() { hooks_.on_shortage(); }
-  // A probe is over: lets go of it.
-  void end(const Probe& probe);
 
  private:
+  class Probe;
+  enum class Purpose : std::uint8_t {  // of a probe
+    Life,   // ". NS" without recursion: answered at once by whatever answers at all
+    Speed,  // the same, to one that is up but was not asked lately
+    Loop,   // "<label>.loop-check.meshdns.internal TXT": must not come back to us
+  };
+
   void check_health();
   std::shared_ptr<Upstream> upstream_of(const UpstreamServer& server,
                                         const UpstreamOptions& options, UpstreamList& kept);
   void order(UpstreamGroup& group, UpstreamList& upstreams);
   void explore(const UpstreamList& upstreams);
-  void probe(const std::shared_ptr<Upstream>& upstream, ProbePurpose purpose);
+  void probe(const std::shared_ptr<Upstream>& upstream, Purpose purpose);
+  void end(const Probe& probe);
 
   Reactor& reactor_;
   UpstreamStates& states_;
@@ -93,5 +100,8 @@ class UpstreamGroups final {
   Timer tick_;
   Millis explored_at_ = 0;
 };
+
+// The label of the upstream that a loop check is about; empty for any other name (wire form).
+std::string_view loop_label_of(std::string_view wire_name);
 
 }  // namespace meshdns::dnsd
