@@ -16,7 +16,7 @@
 #include "dnsd/links/link_follower.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
-#include "resolver/forward/forward_listener.hpp"
+#include "resolver/forward/upstream_state.hpp"
 
 namespace meshdns::dnsd {
 

@@ -9,7 +9,6 @@
 
 #include "registry/base/durable_file.hpp"
 #include "registry/base/host_name.hpp"
-#include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "resolver/wire/octets.hpp"
 #include "resolver/wire/query_message.hpp"

@@ -21,7 +21,6 @@ namespace meshdns::dnsd {
 
 // An array of zero octets, of which memory is taken as it is written to: a large table of which
 // little is in use costs little.  A vector would write zeros to all of it.
-
 // REQUIRES: a T of zero octets is a T, and of the same value as T().
 template <typename T>
 class ZeroedArray {

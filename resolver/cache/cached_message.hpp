@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -17,12 +18,27 @@
 #include <vector>
 
 #include "registry/base/ref.hpp"
-#include "resolver/cache/message_memory.hpp"
 #include "resolver/wire/query_message.hpp"
 #include "resolver/wire/response_message.hpp"
 #include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
+
+// Memory of cached messages, apart from the heap: they live for minutes, while all else that a
+// query allocates is gone in a moment.  Side by side, each would leave holes that the other cannot
+// fill, and the cache would take a third more than its size.
+//
+// Blocks of one size lie in chunks of their own; a chunk without blocks is given back.
+namespace message_memory {
+
+// Any thread.  Throws std::bad_alloc as operator new does.
+void* allocate(std::size_t size);
+// REQUIRES: `memory` comes from allocate(size).
+void release(void* memory, std::size_t size);
+// Returns the memory that a message of so many bytes uses, with all overhead.
+std::size_t cost(std::size_t size);
+
+}  // namespace message_memory
 
 // Milliseconds of the monotonic clock, as uv_now() gives them; always an argument, never read here.
 using Millis = std::uint64_t;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolver/cache/message_memory.hpp"
-
 #include <sys/mman.h>
 
 #include <array>
@@ -8,6 +6,7 @@
 #include <mutex>
 #include <new>
 
+#include "resolver/cache/cached_message.hpp"
 #include "resolver/cache/free_memory.hpp"
 
 namespace meshdns::dnsd::message_memory {

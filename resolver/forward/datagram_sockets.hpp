@@ -11,13 +11,11 @@
 
 #include <cstddef>
 #include <expected>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "registry/base/socket_address.hpp"
-#include "resolver/cache/free_memory.hpp"
 #include "resolver/forward/random_pool.hpp"
 #include "resolver/forward/reactor.hpp"
 
@@ -46,51 +44,6 @@ int highest_upstream_descriptor();
 
 // The error for a socket above that descriptor.
 SocketError too_many_sockets();
-
-// Base of objects of which each query that waits takes one: a thread keeps the memory of those that
-// are gone for those to come.  The heap would merge and split it again, with a third of a
-// forwarded query's time and holes between what lives longer.
-
-// REQUIRES: nothing is derived from T.
-template <typename T>
-class Recycled {
- public:
-  static constexpr std::size_t kMaxSpare = 64;  // of each thread
-
-  static void* operator new(std::size_t size) {
-    std::vector<void*>& spare = spares().memory;
-    if (spare.empty()) return ::operator new(size);
-    void* const memory = spare.back();
-    spare.pop_back();
-    check_free_memory(memory, size);
-    return memory;
-  }
-  static void operator delete(void* memory, std::size_t size) {
-    if (!kKeepsFreeMemory) return ::operator delete(memory);
-    std::vector<void*>& spare = spares().memory;
-    if (spare.size() == spare.capacity()) return ::operator delete(memory);
-    poison_free_memory(memory, size);
-    spare.push_back(memory);
-  }
-
- private:
-  friend T;
-  Recycled() = default;
-
-  struct Spares {
-    Spares() { memory.reserve(kMaxSpare); }
-    Spares(const Spares&) = delete;
-    Spares& operator=(const Spares&) = delete;
-    ~Spares() {
-      for (void* each : memory) ::operator delete(each);
-    }
-    std::vector<void*> memory;
-  };
-  static Spares& spares() {
-    thread_local Spares spares;
-    return spares;
-  }
-};
 
 // The reactor's thread.
 class DatagramSockets final : private SocketListener {

@@ -34,7 +34,6 @@
 #include "resolver/cache/denied_answers.hpp"
 #include "resolver/forward/flight.hpp"
 #include "resolver/forward/flight_table.hpp"
-#include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/lifetime.hpp"
 #include "resolver/forward/reactor.hpp"
 #include "resolver/forward/upstream_groups.hpp"
@@ -45,7 +44,6 @@ namespace meshdns::dnsd {
 
 // A queue of work for clients, in which they take turns: one with a thousand items delays another
 // one's first item by one.
-
 // One thread only.
 template <typename Item>
 class FairQueue {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolver/names/address_answer.hpp"
-
+// Reads the addresses out of a DNS message, and nothing else.  It may be a server's, who may send
+// anything: wire::parse_response checks the whole message first.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "registry/base/host_name.hpp"
+#include "resolver/names/cares_lookup.hpp"
 #include "resolver/wire/name_text.hpp"
 #include "resolver/wire/octets.hpp"
 #include "resolver/wire/response_message.hpp"

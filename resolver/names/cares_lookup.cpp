@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "registry/base/handle.hpp"
-#include "resolver/names/address_answer.hpp"
 #include "resolver/wire/name_text.hpp"
 #include "resolver/wire/octets.hpp"
 #include "resolver/wire/upstream_query.hpp"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "resolver/names/address_answer.hpp"
+#include "resolver/names/cares_lookup.hpp"
 
 using meshdns::resolver::Answer;
 using meshdns::resolver::Family;

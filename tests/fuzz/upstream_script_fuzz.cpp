@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/fuzz/scripted_network.hpp"

@@ -18,7 +18,6 @@
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "dnsd/query/upstreams.hpp"
-#include "resolver/forward/forward_listener.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
 

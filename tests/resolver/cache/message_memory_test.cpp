@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolver/cache/message_memory.hpp"
+#include "resolver/cache/cached_message.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "resolver/cache/free_memory.hpp"
-#include "resolver/forward/datagram_sockets.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolver/names/address_answer.hpp"
+#include "resolver/names/cares_lookup.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
