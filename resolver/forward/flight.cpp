@@ -29,7 +29,7 @@ bool is_down(const std::shared_ptr<Upstream>& upstream) {
 
 Flight::Flight(Reactor& reactor, UpstreamGroups& groups, UpstreamQuestion question, FlightPlan plan,
                const AnswerRules& rules, OnOver on_over)
-    : Retirable(reactor.retired()),
+    : ExchangeListener(reactor.retired()),
       reactor_(reactor),
       groups_(groups),
       question_(std::move(question)),
@@ -97,8 +97,8 @@ bool Flight::launch(std::size_t upstream) {
   Try& attempt = tries_.emplace_back();
   attempt.upstream = upstream;
   attempt.sent_at = reactor_.now();
-  attempt.exchange = make_owned<Exchange>(plan_.upstreams[upstream], question_,
-                                          Weak<ExchangeListener>(*this, *this));
+  attempt.exchange =
+      make_owned<Exchange>(plan_.upstreams[upstream], question_, Weak<ExchangeListener>(*this));
   const auto sent = attempt.exchange->start();
   if (!sent) {
     if (sent.error().is_shortage)

@@ -16,7 +16,7 @@
 namespace meshdns::dnsd {
 
 // The reactor's thread.
-class Flight final : public Recycled<Flight>, public Retirable, private ExchangeListener {
+class Flight final : public Recycled<Flight>, public ExchangeListener {
  public:
   // Limit of packets that one question of a client may cause: all servers, retries, TCP and the
   // aliases that are followed included.

@@ -123,7 +123,7 @@ class WeakLink {
   WeakLink& operator=(const WeakLink& other);
   ~WeakLink() { unlink(); }
 
-  bool is_linked() const { return object_ != nullptr; }
+  Retirable* object() const { return object_; }
 
  private:
   friend class Retirable;
@@ -135,24 +135,16 @@ class WeakLink {
   WeakLink* next_ = nullptr;
 };
 
-// Refers to a part T of a retirable object (a base class, or the object itself) without owning it.
-// Empty from the moment at which the object is retired.
+// Refers to a retirable object without owning it.  Empty from the moment at which it is retired.
 template <typename T>
 class Weak : private WeakLink {
  public:
   Weak() = default;
-  // REQUIRES: `part` is a part of `object`.
-  Weak(Retirable& object, T& part) : WeakLink(object), part_(&part) {}
-  explicit Weak(T& object)
-    requires std::derived_from<T, Retirable>
-      : Weak(object, object) {}
+  explicit Weak(T& object) : WeakLink(object) {}
 
   // Null when the object is retired.  Valid for this turn.
-  T* get() const { return is_linked() ? part_ : nullptr; }
-  explicit operator bool() const { return is_linked(); }
-
- private:
-  T* part_ = nullptr;
+  T* get() const { return static_cast<T*>(object()); }
+  explicit operator bool() const { return object() != nullptr; }
 };
 
 // Base of objects of which each query that waits takes one: a thread keeps the memory of those that

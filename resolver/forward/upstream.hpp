@@ -197,7 +197,7 @@ enum class ExchangeFault : std::uint8_t {
 class Exchange;
 
 // One of the first two is called, once, never from inside Exchange::start.
-class ExchangeListener {
+class ExchangeListener : public Retirable {
  public:
   // A reply to the question, whatever its rcode.
   virtual void on_reply(Exchange& exchange, const wire::ResponseMessage& response) = 0;
@@ -211,7 +211,8 @@ class ExchangeListener {
   virtual bool may_send() const = 0;
 
  protected:
-  ~ExchangeListener() = default;
+  using Retirable::Retirable;
+  ~ExchangeListener() override = default;
 };
 
 // One question to one upstream, from the first query sent to the reply that can be used: over UDP,

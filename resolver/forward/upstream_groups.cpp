@@ -45,10 +45,10 @@ std::string_view loop_label_of(std::string_view wire_name) {
 }
 
 // A question of our own to an upstream, whose state gets the result.
-class UpstreamGroups::Probe final : public Retirable, private ExchangeListener {
+class UpstreamGroups::Probe final : public ExchangeListener {
  public:
   Probe(UpstreamGroups& groups, std::shared_ptr<Upstream> upstream, Purpose purpose)
-      : Retirable(groups.reactor_.retired()),
+      : ExchangeListener(groups.reactor_.retired()),
         groups_(groups),
         upstream_(std::move(upstream)),
         purpose_(purpose),
@@ -61,7 +61,7 @@ class UpstreamGroups::Probe final : public Retirable, private ExchangeListener {
   // False: it could not be sent, and is over.  After true, it ends itself.
   bool start() {
     state().counts.probes.fetch_add(1, kRelaxed);
-    exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeListener>(*this, *this));
+    exchange_ = make_owned<Exchange>(upstream_, question_, Weak<ExchangeListener>(*this));
     if (const auto sent = exchange_->start(); !sent) {
       sent.error().is_shortage ? put_off() : lose(sent.error().message);
       return false;
