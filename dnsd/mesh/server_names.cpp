@@ -37,7 +37,7 @@ UpstreamConfig without_rules(UpstreamConfig system) {
 
 // The servers of this machine, asked without a cache: its answers are not those of the servers that
 // the configuration names.
-class SystemServers final : public resolver::QueryPath, private SilentListener {
+class SystemServers final : public resolver::QueryPath, private ForwardListener {
  public:
   SystemServers(uv_loop_t* loop, const UpstreamConfig& system)
       : loop_(loop),

@@ -69,34 +69,22 @@ struct UpstreamStatus {
 // "up", "doubtful", "down", "failing", or "loop": it sends our own queries back.
 std::string_view health_name(const UpstreamStatus& status);
 
-// Receives events of the forwarder, for the log.
-// Called on any worker's thread, several at once; must not block.  `upstream` is written as in the
+// Receives events of the forwarder, for the log, and ignores those that nobody overrides.  Called on
+// any worker's thread, several at once; must not block.  `upstream` is written as in the
 // configuration: "10.0.0.53:53", "tls://9.9.9.9:853#dns.quad9.net".
 class ForwardListener {
  public:
   virtual ~ForwardListener() = default;
-  virtual void on_upstream_down(std::string_view upstream, std::string_view reason) = 0;
-  virtual void on_upstream_up(std::string_view upstream) = 0;
+  virtual void on_upstream_down(std::string_view /*upstream*/, std::string_view /*reason*/) {}
+  virtual void on_upstream_up(std::string_view /*upstream*/) {}
   // It answers, but nothing else than `rcode` any more; and it answers other things again.
-  virtual void on_upstream_failing(std::string_view upstream, std::string_view rcode) = 0;
-  virtual void on_upstream_working(std::string_view upstream) = 0;
+  virtual void on_upstream_failing(std::string_view /*upstream*/, std::string_view /*rcode*/) {}
+  virtual void on_upstream_working(std::string_view /*upstream*/) {}
   // Our own queries come back to us through this upstream; it is asked no more until they do not.
-  virtual void on_loop_found(std::string_view upstream) = 0;
-  virtual void on_loop_gone(std::string_view upstream) = 0;
+  virtual void on_loop_found(std::string_view /*upstream*/) {}
+  virtual void on_loop_gone(std::string_view /*upstream*/) {}
   // A peculiarity was learned: "does not keep the case of names", "does not understand EDNS".
-  virtual void on_upstream_learned(std::string_view upstream, std::string_view what) = 0;
-};
-
-// A listener that ignores all reports.
-class SilentListener : public ForwardListener {
- public:
-  void on_upstream_down(std::string_view, std::string_view) override {}
-  void on_upstream_up(std::string_view) override {}
-  void on_upstream_failing(std::string_view, std::string_view) override {}
-  void on_upstream_working(std::string_view) override {}
-  void on_loop_found(std::string_view) override {}
-  void on_loop_gone(std::string_view) override {}
-  void on_upstream_learned(std::string_view, std::string_view) override {}
+  virtual void on_upstream_learned(std::string_view /*upstream*/, std::string_view /*what*/) {}
 };
 
 // A feature that most servers support and some do not.  It is left out for a while after questions

@@ -246,7 +246,7 @@ class Play {
   ScriptedUpstreams upstreams_;
   uv_loop_t loop_;
   uv_check_t alive_;
-  SilentListener silent_;
+  ForwardListener silent_;
   UpstreamConfig upstream_;
   CacheConfig cache_;
   std::shared_ptr<ForwardShared> shared_;

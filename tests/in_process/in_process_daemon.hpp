@@ -23,7 +23,7 @@
 
 namespace meshdns::dnsd::test {
 
-class InProcessDaemon final : private ReplySender, private SilentListener {
+class InProcessDaemon final : private ReplySender, private ForwardListener {
  public:
   // REQUIRES: `loop` outlives it.
   InProcessDaemon(FakeLoop& loop, Config config);

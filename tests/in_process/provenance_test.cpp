@@ -349,7 +349,7 @@ class Provenance {
 
   std::mt19937 random_;
   FakeLoop loop_;
-  SilentListener listener_;
+  ForwardListener listener_;
   CacheConfig cache_;
   UpstreamConfig upstream_;
   std::vector<std::unique_ptr<ScriptedUpstream>> servers_;

@@ -27,10 +27,7 @@ class Events final : public ForwardListener {
  public:
   void on_upstream_down(std::string_view, std::string_view) override { ++downs; }
   void on_upstream_up(std::string_view) override { ++ups; }
-  void on_upstream_failing(std::string_view, std::string_view) override {}
-  void on_upstream_working(std::string_view) override {}
   void on_loop_found(std::string_view) override { ++loops; }
-  void on_loop_gone(std::string_view) override {}
   void on_upstream_learned(std::string_view, std::string_view what) override {
     learned.emplace_back(what);
   }

@@ -196,7 +196,7 @@ class TlsUpstreamTest : public ::testing::Test {
   std::string ca_file_ = certificate_.write();
   uv_loop_t loop_;
   uv_timer_t tick_;
-  SilentListener quiet_;
+  ForwardListener quiet_;
   UpstreamConfig config_;
   CacheConfig cache_config_;
   std::shared_ptr<ForwardShared> shared_;
