@@ -120,7 +120,6 @@ std::optional<LogLevel> log_level_from_string(std::string_view text) {
 std::string_view to_string(LogFormat format) { return name_of(format); }
 std::string_view to_string(QueryLogClass query_class) { return name_of(query_class); }
 std::string_view to_string(IpFamily family) { return name_of(family); }
-std::string_view to_string(UpstreamPolicy policy) { return name_of(policy); }
 
 Config::Config() = default;
 

@@ -222,8 +222,6 @@ using SourceConfig = std::variant<FilesSource, KubernetesSource, NameTableSource
 // for the IP, and is the NAME if there is none.
 Result<UpstreamServer> parse_upstream_server(std::string_view text);
 
-std::string_view to_string(UpstreamPolicy policy);
-
 struct Dns64Config {
   std::optional<IpPrefix> prefix;  // nullopt = off
   friend bool operator==(const Dns64Config&, const Dns64Config&) = default;
