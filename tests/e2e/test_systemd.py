@@ -248,7 +248,7 @@ def test_the_maps_of_the_kernel_have_a_file_system_of_their_own():
     service = (UNITS / "meshdns-kernel.service").read_text()
     assert mount["Type"] == "bpf" and "mode=0711" in mount["Options"].split(",")
     assert f"RequiresMountsFor={mount['Where']}\n" in service and "/sys/fs/bpf" not in service
-    loader = (ROOT / "dnsd" / "kernel" / "loader" / "arguments.hpp").read_text()
+    loader = (ROOT / "dnsd" / "kernel" / "loader" / "main.cpp").read_text()
     assert re.search(rf'std::string maps = "{mount["Where"]}/\w+"', loader)
     assert "run-meshdns.bpf.mount" in (ROOT / "conf" / "debian" / "prerm").read_text()
 

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the program attached to all matching interfaces.
+// Keeps the program attached to all matching interfaces, as a filter for their incoming packets.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dnsd/kernel/loader/netlink.hpp"
-#include "dnsd/kernel/loader/tc_filter.hpp"
+#include "registry/base/result.hpp"
 
 namespace meshdns::kernel {
+
+// The number of the program in our place, whoever loaded it; nullopt: there is none of ours.
+// Fails if another program has our place.
+Result<std::optional<std::uint32_t>> find_filter(int interface);
+
+enum class Qdisc : std::uint8_t { Made, Found };
+
+// Removes our filter, and clsact if we made it and nobody else uses it.  Nothing is no error.
+Result<void> detach_filter(int interface, Qdisc qdisc);
 
 class Attachments {
  public:
