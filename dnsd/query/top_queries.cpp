@@ -15,36 +15,26 @@
 namespace meshdns::dnsd {
 
 void FailingNames::note(std::string_view name, wire::Rcode rcode) {
-  const std::uint64_t key = hash_bytes(name) + static_cast<std::uint64_t>(rcode);
+  const auto number = static_cast<std::uint32_t>(rcode);
   const std::scoped_lock lock(mutex_);
-  const auto group = std::span(places_).subspan(key % kGroups * kGroupSize, kGroupSize);
-  Place* rarest = group.data();
-  for (Place& place : group) {
-    if (place.key == key && place.count > 0) {
-      ++place.count;
-      return;
-    }
-    if (place.count < rarest->count) rarest = &place;
-  }
-  rarest->key = key;
-  rarest->rcode = rcode;
-  ++rarest->count;
-  rarest->size = static_cast<std::uint8_t>(std::min(name.size(), rarest->name.size()));
-  std::memcpy(rarest->name.data(), name.data(), rarest->size);
+  names_.note({.key = hash_bytes(name) + number, .text = name, .peak = number});
 }
 
 std::vector<FailingNames::Entry> FailingNames::list() const {
   const std::scoped_lock lock(mutex_);
   std::vector<Entry> entries;
-  for (const Place& place : places_)
-    if (place.count > 0)
-      entries.push_back({{place.name.data(), place.size}, place.rcode, place.count});
+  const auto places = names_.places();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (const std::uint64_t count = names_.amount(i); count > 0)
+      entries.push_back({{places[i].text.data(), places[i].size},
+                         static_cast<wire::Rcode>(places[i].peak),
+                         count});
   return entries;
 }
 
 void FailingNames::fade() {
   const std::scoped_lock lock(mutex_);
-  for (Place& place : places_) place.count /= 2;
+  names_.halve();
 }
 
 namespace {

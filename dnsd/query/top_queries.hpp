@@ -116,6 +116,18 @@ class HeavyHitters {
     take(rarest, error, event);
   }
 
+  // Halves all amounts, so that keys that are not noted any more become rare.
+  void halve() {
+    for (std::size_t i = 0; i < used_; ++i) {
+      amounts_[i] /= 2;
+      places_[i].error = (places_[i].error + 1) / 2;
+      places_[i].part /= 2;
+    }
+    for (Cell& cell : cells_) cell /= 2;
+    total_ /= 2;
+    least_ /= 2;
+  }
+
   void clear() {
     used_ = 0;
     total_ = least_ = 0;
@@ -170,7 +182,7 @@ class HeavyHitters {
 
   std::size_t used_ = 0;
   std::uint64_t total_ = 0;
-  std::uint64_t least_ = 0;  // of amounts_, or less: they only grow
+  std::uint64_t least_ = 0;  // of amounts_, or less: they grow, or are halved as it is
   // Apart from the rest, since both are searched from end to end.
   std::array<std::uint32_t, PlaceCount> tags_{};
   std::array<std::uint64_t, PlaceCount> amounts_{};
@@ -180,19 +192,15 @@ class HeavyHitters {
 };
 
 // The names that most often get no answer, of one worker: a fixed number of them, whatever clients
-// ask (the Space-Saving algorithm: a new name takes over the place and the count of the rarest).
-// The places are in groups, of which a name's hash chooses one: a denial may not cost a walk over
-// all.
+// ask.
 class FailingNames {
  public:
-  static constexpr std::size_t kGroups = 8;
-  static constexpr std::size_t kGroupSize = 8;
-  static constexpr std::size_t kPlaces = kGroups * kGroupSize;
+  static constexpr std::size_t kPlaces = 64;
 
   struct Entry {
     std::string name;  // as QueryMessage::qname() gives it
     wire::Rcode rcode;
-    std::uint64_t count;  // recently; at most too high by that of the rarest name of its group
+    std::uint64_t count;  // recently; see HeavyHitters
   };
 
   // The worker's thread.  Never allocates.
@@ -204,16 +212,11 @@ class FailingNames {
   void fade();
 
  private:
-  struct Place {
-    std::uint64_t key = 0;  // of name and rcode
-    std::uint64_t count = 0;
-    wire::Rcode rcode = wire::Rcode::NoError;
-    std::uint8_t size = 0;
-    std::array<char, 255> name;  // RFC 1035, section 2.3.4
-  };
-
   mutable std::mutex mutex_;
-  std::array<Place, kPlaces> places_;  // guarded by mutex_
+  // The keys are of a name and its rcode, which is the peak.  Names have at most 255 octets (RFC
+  // 1035, section 2.3.4).  Denials are not sampled: with as many cells, few of a flood look for the
+  // rarest place.
+  HeavyHitters<kPlaces, 255, 1024, std::uint32_t> names_;  // guarded by mutex_
 };
 
 // Chooses the events that are counted: all while they are rare, and about 250 to 1,000 a second
