@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream of istiod's aggregated discovery service, without gRPC and protobuf: those are in a
-// module that is loaded only when the configuration has such a source (module.hpp).  Both sides are
+// module that is loaded only when the configuration has such a source (istiod_source.cpp).  Both sides are
 // built from this header, and nothing else passes between them.
 //
 // Not used: gRPC in the daemon itself.  Its libraries and their 60 dependencies take memory and

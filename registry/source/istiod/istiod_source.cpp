@@ -1,25 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/istiod/istiod_source.hpp"
 
+#include <dlfcn.h>
+#include <sys/stat.h>
 #include <uv.h>
 
+#include <cerrno>
 #include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "registry/base/durable_file.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/mailbox.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/source/backoff.hpp"
-#include "registry/source/istiod/access.hpp"
-#include "registry/source/istiod/inbox.hpp"
-#include "registry/source/istiod/module.hpp"
+#include "registry/source/istiod/held_names.hpp"
+#include "registry/source/istiod/held_workloads.hpp"
 
 namespace meshdns::registry {
 namespace {
 
 using namespace istiod;  // NOLINT(google-build-using-namespace): of this file's own subject
+
+// --- credentials, in files that others replace ---------------------------------------------------
+
+struct Access {
+  std::string ca_pem;
+  std::string token;
+  std::string cert_pem;
+  std::string key_pem;
+};
+
+// Bundles of all public authorities have a quarter of it.
+constexpr std::size_t kMaxAccessFile = std::size_t{1} << 20;
+
+Result<std::string> read_text(const std::string& path) {
+  const auto refuse = [&](const std::string& why) { return fail(path + ": " + why); };
+  const FileDescriptor file = open_for_reading(path);
+  struct stat status{};
+  if (!file || fstat(file.get(), &status) != 0)
+    return refuse("cannot be read: " + std::generic_category().message(errno));
+  if (!S_ISREG(status.st_mode)) return refuse("is not a file");
+  auto text = read_to_end(file.get(), kMaxAccessFile);
+  if (!text) return refuse("cannot be read: " + text.error().message);
+  if (text->size() > kMaxAccessFile) return refuse("is larger than 1 MiB");
+  return text;
+}
+
+// A token goes into a header, which ends at the first control character.
+Result<std::string> read_token(const std::string& path) {
+  auto text = read_text(path);
+  if (!text) return text;
+  text->erase(text->find_last_not_of(" \t\r\n") + 1);
+  text->erase(0, text->find_first_not_of(" \t\r\n"));
+  if (text->empty()) return fail(path + ": has no token");
+  for (const char c : *text)
+    if (c <= ' ' || c > '~') return fail(path + ": has characters that no token has");
+  return text;
+}
+
+// Nothing when there is no such file to read.
+Result<void> read_into(const std::string& path, std::string& into,
+                       Result<std::string> (*read)(const std::string&)) {
+  if (path.empty()) return {};
+  auto text = read(path);
+  if (!text) return std::unexpected(text.error());
+  into = *std::move(text);
+  return {};
+}
+
+// Reads the files that are named; each at most 1 MiB, and never waits for a FIFO.  An Error names
+// the file.
+Result<Access> read_access(const IstiodSourceOptions& files) {
+  Access access;
+  for (const auto& result : {read_into(files.ca_file, access.ca_pem, read_text),
+                             read_into(files.token_file, access.token, read_token),
+                             read_into(files.cert_file, access.cert_pem, read_text),
+                             read_into(files.key_file, access.key_pem, read_text)})
+    if (!result) return std::unexpected(result.error());
+  return access;
+}
+
+// --- the module with gRPC ------------------------------------------------------------------------
+
+constexpr const char* kModuleFile = "meshdns-istiod.so";
+
+// Loads one file and checks that it was built with this program: the interface has no other
+// version.
+Result<AdsModule*> load_file(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return fail(path + " cannot be loaded: " + dlerror());
+  const auto* const version = static_cast<const char*>(dlsym(library, kModuleVersionSymbol));
+  using GetModule = AdsModule* (*)();
+  const auto get = reinterpret_cast<GetModule>(dlsym(library, kModuleSymbol));
+  if (version == nullptr || get == nullptr)
+    return fail(path + " is not the module of meshdns; install the package again");
+  if (std::string_view(version) != MESHDNS_VERSION)
+    return fail(path + " is of version " + version + ", but meshdnsd is of version " +
+                MESHDNS_VERSION + "; install the package again, then restart meshdnsd");
+  return get();
+}
+
+// The files that may be the module, in the order in which they are tried: beside the program (a
+// build tree), and in the folder that the package has for it.
+std::vector<std::string> module_paths() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string packaged = std::string(MESHDNS_MODULE_DIR) + "/" + kModuleFile;
+  if (error) return {packaged};
+  return {(program.parent_path() / kModuleFile).string(), packaged};
+}
+
+// Loads the first of the files that exists.  The module stays loaded until the process ends,
+// because gRPC's threads cannot be told to leave its code.  An Error names the file and the remedy.
+Result<AdsModule*> load_module() {
+  const std::vector<std::string> paths = module_paths();
+  std::error_code error;
+  for (const std::string& path : paths)
+    if (std::filesystem::exists(path, error)) return load_file(path);
+  return fail("the module for istiod sources is not installed: there is no " + paths.back() +
+              "; install the whole package, or build with MESHDNS_ISTIOD=ON");
+}
+
+// --- the source ----------------------------------------------------------------------------------
 
 constexpr Milliseconds kFirstRetry{1'000};
 constexpr Milliseconds kLastRetry{30'000};
@@ -57,12 +171,27 @@ std::vector<std::string> targets_of(const std::vector<IpAddress>& addresses,
   return targets;
 }
 
+// By the API of the stream.
+using Held = std::variant<HeldNames, HeldWorkloads>;
+
 Held held_by(const IstiodSourceOptions& options) {
   if (options.api == AdsApi::Names) return HeldNames(options.name);
   return HeldWorkloads(options.name, {options.cluster_domain, options.node.network});
 }
 
-class IstiodSource final : public Source, private InboxListener {
+// A push that has been compared with what is held.
+struct TakenPush {
+  HeldNames::Difference difference;
+  std::string version;
+  std::size_t bytes = 0;
+  std::size_t size = 0;     // names or addresses that are held now
+  std::size_t refused = 0;  // of them, those that are faulty now
+};
+
+// Control thread, except the calls of the stream.  At most one push is on its way from the stream's
+// thread to the control thread: the stream reads the next one when this one is in service, so that
+// an istiod that pushes without end is held up by its own connection.
+class IstiodSource final : public Source, private AdsListener {
  public:
   IstiodSource(uv_loop_t* loop, IstiodSourceOptions options, ServerLookup& servers,
                SourceSink& sink)
@@ -71,14 +200,19 @@ class IstiodSource final : public Source, private InboxListener {
         sink_(sink),
         scheduler_(make_uv_scheduler(loop)),
         backoff_(kFirstRetry, make_random()),
-        inbox_(held_by(options_), *this) {
-    check_loop(inbox_.open(loop), "open a mailbox");
+        held_(held_by(options_)) {
+    check_loop(mailbox_.open(loop), "open a mailbox");
     silent_since_ = scheduler_->now();
   }
   ~IstiodSource() override {
-    inbox_.stop_waiting();
+    {
+      // A push that waits for the control thread waits no longer, nor does any later one.
+      const std::lock_guard lock(mutex_);
+      is_stopped_ = true;
+      changed_.notify_all();
+    }
     stream_.reset();
-    inbox_.close();
+    mailbox_.close();
   }
   IstiodSource(const IstiodSource&) = delete;
   IstiodSource& operator=(const IstiodSource&) = delete;
@@ -161,15 +295,14 @@ class IstiodSource final : public Source, private InboxListener {
       return;
     }
     if (lacks_address_) return fail_to_connect("its name cannot be looked up: " + server.reason);
-    const auto module = load_module(module_paths());
+    const auto module = load_module();
     if (!module) return fail_to_connect(module.error().message);
-    auto access =
-        read_access({options_.ca_file, options_.token_file, options_.cert_file, options_.key_file});
+    auto access = read_access(options_);
     if (!access) return fail_to_connect(access.error().message);
     ++counters_.connects;
     began_at_ = scheduler_->now();
     had_push_ = false;
-    stream_ = (*module)->open(stream_options(server.addresses, *std::move(access)), inbox_);
+    stream_ = (*module)->open(stream_options(server.addresses, *std::move(access)), *this);
   }
 
   ServerAddresses addresses_of(const std::string& host) const {
@@ -194,7 +327,7 @@ class IstiodSource final : public Source, private InboxListener {
     stream.api = options_.api;
     stream.transport = options_.transport;
     stream.node = options_.node;
-    stream.held = inbox_.begin_stream();
+    stream.held = std::visit([](auto& held) { return held.begin_stream(); }, held_);
     return stream;
   }
 
@@ -209,33 +342,32 @@ class IstiodSource final : public Source, private InboxListener {
                                          : "; meshdns tries again"));
   }
 
-  // Of the stream.
-  void on_connected() override {
+  void note_connected() {
     counters_.connected = true;
     if (!std::exchange(trouble_, {}).empty() || counters_.connects == 1)
       say(false, "connected to istiod at " + counters_.server);
   }
 
-  void on_names(Names&& names) override {
+  void take_over(TakenPush&& push) {
     had_push_ = true;
     is_complete_ = true;
     ++counters_.pushes;
-    counters_.bytes += names.bytes;
-    counters_.changed_names += names.difference.changed;
-    counters_.names = names.size;
-    counters_.refused = names.refused;
-    counters_.version = printable(names.version);
+    counters_.bytes += push.bytes;
+    counters_.changed_names += push.difference.changed;
+    counters_.names = push.size;
+    counters_.refused = push.refused;
+    counters_.version = printable(push.version);
     silent_since_ = scheduler_->now();
     refusal_.clear();
-    changes_ += names.difference.changes.size();
-    if (!names.difference.changes.empty()) findings_ = names.difference.changes.front().findings;
+    changes_ += push.difference.changes.size();
+    if (!push.difference.changes.empty()) findings_ = push.difference.changes.front().findings;
     SourceBatch batch = new_batch();
-    batch.changes = std::move(names.difference.changes);
+    batch.changes = std::move(push.difference.changes);
     batch.origins = {{options_.name}};
     sink_.apply(std::move(batch));
   }
 
-  void on_refused(const std::string& why, std::size_t bytes) override {
+  void note_refusal(const std::string& why, std::size_t bytes) {
     ++counters_.refused_pushes;
     counters_.bytes += bytes;
     silent_since_ = scheduler_->now();
@@ -246,7 +378,7 @@ class IstiodSource final : public Source, private InboxListener {
 
   // istiod ends each stream after half an hour or so.  That is worth a line only if the next one
   // fails.
-  void on_end(const std::string& why) override {
+  void end_stream(const std::string& why) {
     const bool was_connected = std::exchange(counters_.connected, false);
     stream_.reset();
     const bool was_good =
@@ -254,6 +386,65 @@ class IstiodSource final : public Source, private InboxListener {
     if (!was_good) return fail_to_connect(why);
     backoff_.reset();
     connect_in(backoff_.next(kLastRetry));
+  }
+
+  // --- the stream's thread ---
+
+  void on_connected() override {
+    mailbox_.post([this] { note_connected(); });
+  }
+
+  std::optional<std::string> on_push(const Push& push, MessageReader& reader) override {
+    if (auto* workloads = std::get_if<HeldWorkloads>(&held_))
+      return take_workloads(*workloads, push, reader);
+    return take_names(std::get<HeldNames>(held_), push, reader);
+  }
+
+  void on_unreadable(const std::string& why, std::size_t bytes) override {
+    deliver([this, why, bytes] { note_refusal(why, bytes); });
+  }
+
+  void on_end(const std::string& why) override {
+    mailbox_.post([this, why] { end_stream(why); });
+  }
+
+  std::optional<std::string> take_names(HeldNames& held, const Push& push, NameInfoReader& reader) {
+    auto difference = held.take(push, reader);
+    if (!difference) {
+      on_unreadable(difference.error().message, push.bytes);
+      return std::move(difference.error().message);
+    }
+    TakenPush taken{*std::move(difference), push.version, push.bytes, held.size(), held.refused()};
+    deliver([this, taken = std::move(taken)]() mutable { take_over(std::move(taken)); });
+    return std::nullopt;
+  }
+
+  // The good resources of a push are taken, whatever the others are like.
+  std::optional<std::string> take_workloads(HeldWorkloads& held, const Push& push,
+                                            MessageReader& reader) {
+    HeldWorkloads::Difference difference = held.take(push, reader);
+    TakenPush taken{{std::move(difference.changes), difference.changed},
+                    push.version,
+                    push.bytes,
+                    held.size(),
+                    held.refused()};
+    deliver([this, taken = std::move(taken)]() mutable { take_over(std::move(taken)); });
+    if (difference.refusal.empty()) return std::nullopt;
+    on_unreadable(difference.refusal, 0);
+    return std::move(difference.refusal);
+  }
+
+  // Returns when the control thread has done it, or waits no longer for the stream.
+  void deliver(loop::Mailbox::Task task) {
+    std::unique_lock lock(mutex_);
+    is_under_way_ = true;
+    mailbox_.post([this, task = std::move(task)]() mutable {
+      task();
+      const std::lock_guard done(mutex_);
+      is_under_way_ = false;
+      changed_.notify_all();
+    });
+    changed_.wait(lock, [this] { return !is_under_way_ || is_stopped_; });
   }
 
   const IstiodSourceOptions options_;
@@ -275,7 +466,12 @@ class IstiodSource final : public Source, private InboxListener {
   std::vector<Finding> findings_;
   std::uint64_t changes_ = 0;
   ControlPlaneStatus counters_;
-  Inbox inbox_;
+  Held held_;  // the stream's thread while there is a stream
+  loop::Mailbox mailbox_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_under_way_ = false;  // guarded by mutex_
+  bool is_stopped_ = false;    // guarded by mutex_
   std::unique_ptr<AdsStream> stream_;
 };
 
