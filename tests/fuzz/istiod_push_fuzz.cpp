@@ -9,7 +9,6 @@
 
 #include "registry/source/istiod/held_names.hpp"
 #include "registry/source/istiod/module/ads_session.hpp"
-#include "registry/source/istiod/module/message_reader.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace {
@@ -19,7 +18,7 @@ using meshdns::fuzz::require;
 
 constexpr char kPushDivider = '\x1e';
 
-void take_one(AdsSession& session, HeldNames& held, NameInfoReader& reader,
+void take_one(AdsSession& session, HeldNames& held, MessageReader& reader,
               std::string_view octets) {
   const AdsResponse response = session.read(octets);
   const std::size_t before = held.size();

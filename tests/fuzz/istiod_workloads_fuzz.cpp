@@ -11,7 +11,6 @@
 #include "registry/snapshot/stored_resource.hpp"
 #include "registry/source/istiod/held_workloads.hpp"
 #include "registry/source/istiod/module/ads_session.hpp"
-#include "registry/source/istiod/module/message_reader.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace {

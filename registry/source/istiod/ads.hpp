@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream of istiod's aggregated discovery service, without gRPC and protobuf: those are in a
-// module that is loaded only when the configuration has such a source (istiod_source.cpp).  Both sides are
-// built from this header, and nothing else passes between them.
+// module that is loaded only when the configuration has such a source (istiod_source.cpp).  Both
+// sides are built from this header, and nothing else passes between them.
 //
 // Not used: gRPC in the daemon itself.  Its libraries and their 60 dependencies take memory and
 // time at every start.
@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -117,15 +116,12 @@ struct NameInfo {
   std::vector<std::string_view> alt_hosts;
 };
 
-class NameInfoReader {
+// Reads parts of a push, one at a time: read at once, they would take many times their room.
+class MessageReader {
  public:
-  virtual ~NameInfoReader() = default;
+  virtual ~MessageReader() = default;
   // Reads PushedName::info; nullptr if it is no such message.
-  virtual const NameInfo* read(std::string_view info) = 0;
-};
-
-class MessageReader : public NameInfoReader {
- public:
+  virtual const NameInfo* read_name(std::string_view info) = 0;
   // Reads PushedAddress::content; nullopt if it is no such message.
   virtual std::optional<ApiAddress> read_address(std::string_view content) = 0;
 };
@@ -153,15 +149,11 @@ class AdsStream {
   virtual ~AdsStream() = default;
 };
 
-class AdsModule {
- public:
-  virtual ~AdsModule() = default;
-  // REQUIRES: the listener outlives the stream.
-  virtual std::unique_ptr<AdsStream> open(AdsOptions options, AdsListener& listener) = 0;
-};
+// Opens a stream, which the caller owns.  REQUIRES: the listener outlives it.
+using OpenAdsStream = AdsStream*(AdsOptions options, AdsListener& listener);
 
-// Exported by the module: the version that it was built for, and the module itself.
+// Exported by the module: the version that it was built for, and its one function.
 inline constexpr const char* kModuleVersionSymbol = "meshdns_istiod_version";
-inline constexpr const char* kModuleSymbol = "meshdns_istiod_module";
+inline constexpr const char* kModuleOpenSymbol = "meshdns_istiod_open";
 
 }  // namespace meshdns::registry::istiod

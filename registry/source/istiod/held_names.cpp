@@ -72,7 +72,7 @@ class NameCheck {
 // Takes over one push, name by name.
 class HeldNames::Update {
  public:
-  Update(HeldNames& held, NameInfoReader& reader) : held_(held), reader_(reader) {
+  Update(HeldNames& held, MessageReader& reader) : held_(held), reader_(reader) {
     change_.origin = held.origin_;
     change_.effect = held.is_first_ ? OriginChange::Effect::Replace : OriginChange::Effect::Update;
   }
@@ -128,7 +128,7 @@ class HeldNames::Update {
     if (text.info.size() > kMaxInfoOctets)
       check.refuse("the NameInfo of the host has more than 4 MiB");
     else
-      check.read(reader_.read(text.info));
+      check.read(reader_.read_name(text.info));
     count_parts(name, check);
     note_findings(id, check.take_findings());
     if (name.is_refused) --held_.refused_;
@@ -167,7 +167,7 @@ class HeldNames::Update {
   }
 
   HeldNames& held_;
-  NameInfoReader& reader_;
+  MessageReader& reader_;
   OriginChange change_;
   std::size_t changed_ = 0;
 };
@@ -233,7 +233,7 @@ void HeldNames::note_versions(const Push& push, bool is_whole) {
     if (!table.name.empty() || !table.version.empty()) versions_[table.name] = table.version;
 }
 
-Result<HeldNames::Difference> HeldNames::take(const Push& push, NameInfoReader& reader) {
+Result<HeldNames::Difference> HeldNames::take(const Push& push, MessageReader& reader) {
   // istiod sends no response without a table for a whole.  One that does come must not end all
   // names.
   if (push.tables.empty() && push.removed.empty()) return Difference();

@@ -42,7 +42,7 @@ class HeldNames {
   // Takes over a push and returns the difference.  The first push replaces what the origin had in
   // an earlier run.  A faulty name is refused by itself: its earlier version stays.  An Error says
   // why the whole push is refused; nothing has changed then.
-  Result<Difference> take(const Push& push, NameInfoReader& reader);
+  Result<Difference> take(const Push& push, MessageReader& reader);
 
   std::size_t size() const { return names_.size(); }
   std::size_t refused() const { return refused_; }

@@ -98,18 +98,17 @@ constexpr const char* kModuleFile = "meshdns-istiod.so";
 
 // Loads one file and checks that it was built with this program: the interface has no other
 // version.
-Result<AdsModule*> load_file(const std::string& path) {
+Result<OpenAdsStream*> load_file(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fail(path + " cannot be loaded: " + dlerror());
   const auto* const version = static_cast<const char*>(dlsym(library, kModuleVersionSymbol));
-  using GetModule = AdsModule* (*)();
-  const auto get = reinterpret_cast<GetModule>(dlsym(library, kModuleSymbol));
-  if (version == nullptr || get == nullptr)
+  auto* const open = reinterpret_cast<OpenAdsStream*>(dlsym(library, kModuleOpenSymbol));
+  if (version == nullptr || open == nullptr)
     return fail(path + " is not the module of meshdns; install the package again");
   if (std::string_view(version) != MESHDNS_VERSION)
     return fail(path + " is of version " + version + ", but meshdnsd is of version " +
                 MESHDNS_VERSION + "; install the package again, then restart meshdnsd");
-  return get();
+  return open;
 }
 
 // The files that may be the module, in the order in which they are tried: beside the program (a
@@ -124,7 +123,7 @@ std::vector<std::string> module_paths() {
 
 // Loads the first of the files that exists.  The module stays loaded until the process ends,
 // because gRPC's threads cannot be told to leave its code.  An Error names the file and the remedy.
-Result<AdsModule*> load_module() {
+Result<OpenAdsStream*> load_module() {
   const std::vector<std::string> paths = module_paths();
   std::error_code error;
   for (const std::string& path : paths)
@@ -295,14 +294,14 @@ class IstiodSource final : public Source, private AdsListener {
       return;
     }
     if (lacks_address_) return fail_to_connect("its name cannot be looked up: " + server.reason);
-    const auto module = load_module();
-    if (!module) return fail_to_connect(module.error().message);
+    const auto open = load_module();
+    if (!open) return fail_to_connect(open.error().message);
     auto access = read_access(options_);
     if (!access) return fail_to_connect(access.error().message);
     ++counters_.connects;
     began_at_ = scheduler_->now();
     had_push_ = false;
-    stream_ = (*module)->open(stream_options(server.addresses, *std::move(access)), *this);
+    stream_.reset((*open)(stream_options(server.addresses, *std::move(access)), *this));
   }
 
   ServerAddresses addresses_of(const std::string& host) const {
@@ -408,7 +407,7 @@ class IstiodSource final : public Source, private AdsListener {
     mailbox_.post([this, why] { end_stream(why); });
   }
 
-  std::optional<std::string> take_names(HeldNames& held, const Push& push, NameInfoReader& reader) {
+  std::optional<std::string> take_names(HeldNames& held, const Push& push, MessageReader& reader) {
     auto difference = held.take(push, reader);
     if (!difference) {
       on_unreadable(difference.error().message, push.bytes);

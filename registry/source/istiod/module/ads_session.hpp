@@ -4,6 +4,7 @@
 // 100,000 messages would take ten times their room.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,5 +40,8 @@ class AdsSession {
   const AdsOptions options_;
   std::string good_version_;
 };
+
+// Reads single resources of a push with protobuf.  One thread.
+std::unique_ptr<MessageReader> make_message_reader();
 
 }  // namespace meshdns::registry::istiod

@@ -20,7 +20,6 @@
 #include <thread>
 
 #include "registry/source/istiod/module/ads_session.hpp"
-#include "registry/source/istiod/module/message_reader.hpp"
 
 namespace meshdns::registry::istiod {
 namespace {
@@ -230,18 +229,13 @@ class GrpcStream final : public AdsStream {
   std::thread thread_;
 };
 
-class GrpcModule final : public AdsModule {
- public:
-  GrpcModule() {
-    // gRPC writes to standard error; the end of each stream has the reason already.
-    gpr_set_log_function([](gpr_log_func_args*) {});
-    // Never shut down: gRPC does that in a thread that may outlive main().
-    grpc_init();
-  }
-  std::unique_ptr<AdsStream> open(AdsOptions options, AdsListener& listener) override {
-    return std::make_unique<GrpcStream>(std::move(options), listener);
-  }
-};
+void prepare_grpc() {
+  const SignalsBlocked blocked;
+  // gRPC writes to standard error; the end of each stream has the reason already.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  // Never shut down: gRPC does that in a thread that may outlive main().
+  grpc_init();
+}
 
 }  // namespace
 }  // namespace meshdns::registry::istiod
@@ -251,14 +245,12 @@ extern "C" {
 __attribute__((visibility("default"))) extern const char meshdns_istiod_version[];
 const char meshdns_istiod_version[] = MESHDNS_VERSION;  // NOLINT(readability-identifier-naming)
 
-__attribute__((visibility("default"))) meshdns::registry::istiod::AdsModule*
-meshdns_istiod_module() {
+__attribute__((visibility("default"))) meshdns::registry::istiod::AdsStream* meshdns_istiod_open(
+    meshdns::registry::istiod::AdsOptions options,
+    meshdns::registry::istiod::AdsListener& listener) {
   using namespace meshdns::registry::istiod;
-  // Never destroyed, as gRPC itself.
-  static auto* const module = [] {
-    const SignalsBlocked blocked;
-    return new GrpcModule;
-  }();
-  return module;
+  static std::once_flag once;
+  std::call_once(once, prepare_grpc);
+  return new GrpcStream(std::move(options), listener);
 }
 }

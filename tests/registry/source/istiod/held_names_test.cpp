@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "registry/snapshot/stored_resource.hpp"
@@ -16,9 +17,9 @@ using Effect = OriginChange::Effect;
 
 // "IP NAMESPACE": an info message in these tests.  "" is none, and "*N" one with N alternative
 // hosts.
-class WordReader final : public NameInfoReader {
+class WordReader final : public MessageReader {
  public:
-  const NameInfo* read(std::string_view info) override {
+  const NameInfo* read_name(std::string_view info) override {
     ++reads;
     const auto space = info.find(' ');
     info_ = {};
@@ -31,6 +32,7 @@ class WordReader final : public NameInfoReader {
     info_.ns = info.substr(space + 1);
     return &info_;
   }
+  std::optional<ApiAddress> read_address(std::string_view) override { return std::nullopt; }
   int reads = 0;
 
  private:

@@ -18,7 +18,7 @@ using Effect = OriginChange::Effect;
 // "=SERVICE..." a Pod of these services.  "!" is no message.  "HOST*" has many alternative names.
 class ShortReader final : public MessageReader {
  public:
-  const NameInfo* read(std::string_view) override { return nullptr; }
+  const NameInfo* read_name(std::string_view) override { return nullptr; }
   std::optional<ApiAddress> read_address(std::string_view content) override {
     ++reads;
     if (content.starts_with("!")) return std::nullopt;

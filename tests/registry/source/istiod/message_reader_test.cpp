@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/istiod/module/message_reader.hpp"
+#include "registry/source/istiod/module/ads_session.hpp"
 
 #include <gtest/gtest.h>
 
