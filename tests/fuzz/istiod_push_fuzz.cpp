@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "registry/source/istiod/held_names.hpp"
+#include "registry/source/istiod/held.hpp"
 #include "registry/source/istiod/module/ads_session.hpp"
 #include "tests/fuzz/require.hpp"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "registry/snapshot/stored_resource.hpp"
-#include "registry/source/istiod/held_workloads.hpp"
+#include "registry/source/istiod/held.hpp"
 #include "registry/source/istiod/module/ads_session.hpp"
 #include "tests/fuzz/require.hpp"
 
@@ -26,7 +26,7 @@ class Follower {
   void take(std::string_view octets) {
     const AdsResponse response = session_.read(octets);
     if (!response.fault) {
-      const auto difference = held_.take(response.push, *reader_);
+      const auto difference = *held_.take(response.push, *reader_);
       for (const OriginChange& change : difference.changes) apply(change);
       require(difference.refusal.size() < 2'000);
       require(held_.refused() <= held_.size());
@@ -39,7 +39,8 @@ class Follower {
   void end() {
     Push push;
     for (const HeldResource& held : held_.begin_stream()) push.removed.push_back(held.name);
-    for (const OriginChange& change : held_.take(push, *reader_).changes) apply(change);
+    const auto difference = *held_.take(push, *reader_);
+    for (const OriginChange& change : difference.changes) apply(change);
     require(held_.size() == 0);
     require(keys_.empty());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/istiod/held_names.hpp"
+#include "registry/source/istiod/held.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -72,14 +72,12 @@ class NameCheck {
 // Takes over one push, name by name.
 class HeldNames::Update {
  public:
-  Update(HeldNames& held, MessageReader& reader) : held_(held), reader_(reader) {
-    change_.origin = held.origin_;
-    change_.effect = held.is_first_ ? OriginChange::Effect::Replace : OriginChange::Effect::Update;
-  }
+  Update(HeldNames& held, MessageReader& reader)
+      : held_(held), reader_(reader), change_(held.begin_change()) {}
 
   void arrive(const Arrival& arrival) {
-    const auto [at, is_new] = held_.names_.try_emplace(arrival.id);
-    Name& name = at->second;
+    const auto [at, is_new] = held_.items_.try_emplace(arrival.id);
+    HeldName& name = at->second;
     name.push = held_.push_;
     if (is_new || name.table != arrival.table) {
       if (!is_new) held_.unlist(name);
@@ -97,32 +95,22 @@ class HeldNames::Update {
     if (listed == held_.tables_.end()) return;
     std::vector<std::uint64_t> gone;
     for (const std::uint64_t id : listed->second)
-      if (held_.names_.at(id).push != held_.push_) gone.push_back(id);
+      if (held_.items_.at(id).push != held_.push_) gone.push_back(id);
     for (const std::uint64_t id : gone) take_away(id);
   }
 
-  Difference finish() {
-    Difference difference;
-    difference.changed = changed_;
-    if (changed_ == 0 && !held_.is_first_) return difference;
-    change_.findings = held_.findings();
-    difference.changes.push_back(std::move(change_));
-    return difference;
-  }
+  Difference finish() { return held_.end_change(std::move(change_), changed_); }
 
  private:
   void take_away(std::uint64_t id) {
-    const auto at = held_.names_.find(id);
+    const auto at = held_.items_.find(id);
     ++changed_;
-    held_.parts_ -= at->second.parts;
-    if (at->second.is_refused) --held_.refused_;
     change_.removed_hashes.push_back(at->second.key);
-    held_.faults_.erase(id);
     held_.unlist(at->second);
-    held_.names_.erase(at);
+    held_.forget(at);
   }
 
-  void read(std::uint64_t id, Name& name, const PushedName& text) {
+  void read(std::uint64_t id, HeldName& name, const PushedName& text) {
     ++changed_;
     NameCheck check(held_.origin_, text.host);
     if (text.info.size() > kMaxInfoOctets)
@@ -130,12 +118,10 @@ class HeldNames::Update {
     else
       check.read(reader_.read_name(text.info));
     count_parts(name, check);
-    note_findings(id, check.take_findings());
-    if (name.is_refused) --held_.refused_;
-    name.is_refused = check.is_refused();
+    held_.set_findings(id, check.take_findings());
+    held_.set_refused(name, check.is_refused());
     const std::uint64_t key = hash_of(check.entry().key());
     if (check.is_refused()) {
-      ++held_.refused_;
       // An earlier run may have left a good one.
       if (name.key == 0) name.key = key;
       if (held_.is_first_) change_.keep.push_back(check.entry().key());
@@ -148,22 +134,14 @@ class HeldNames::Update {
   }
 
   // Refuses a name for which there is no room.  The next push may have it again.
-  void count_parts(Name& name, NameCheck& check) {
+  void count_parts(HeldName& name, NameCheck& check) {
     if (check.is_refused()) return;
-    const std::size_t others = held_.parts_ - name.parts;
-    if (others + check.parts() > held_.limits_.parts) {
+    if (!held_.has_room(name, check.parts())) {
       name.content = 0;
       return check.refuse("there are more than " + std::to_string(held_.limits_.parts) +
                           " addresses and alternative hosts");
     }
-    name.parts = static_cast<std::uint32_t>(check.parts());
-    held_.parts_ = others + name.parts;
-  }
-
-  void note_findings(std::uint64_t id, std::vector<Finding>&& findings) {
-    held_.faults_.erase(id);
-    if (!findings.empty() && held_.faults_.size() < kMaxFaultyNames)
-      held_.faults_.emplace(id, std::move(findings));
+    held_.set_parts(name, check.parts());
   }
 
   HeldNames& held_;
@@ -172,17 +150,17 @@ class HeldNames::Update {
   std::size_t changed_ = 0;
 };
 
-void HeldNames::list(std::uint64_t id, Name& name) {
+void HeldNames::list(std::uint64_t id, HeldName& name) {
   auto& ids = tables_[name.table];
   name.slot = static_cast<std::uint32_t>(ids.size());
   ids.push_back(id);
 }
 
-void HeldNames::unlist(const Name& name) {
+void HeldNames::unlist(const HeldName& name) {
   const auto table = tables_.find(name.table);
   auto& ids = table->second;
   ids[name.slot] = ids.back();
-  names_.at(ids.back()).slot = name.slot;
+  items_.at(ids.back()).slot = name.slot;
   ids.pop_back();
   if (ids.empty()) tables_.erase(table);
 }
@@ -240,7 +218,7 @@ Result<HeldNames::Difference> HeldNames::take(const Push& push, MessageReader& r
   const bool is_whole = push.is_whole || wants_whole_;
   const auto arrivals = arrivals_of(push);
   const auto mentioned = mentioned_tables(push, is_whole);
-  std::size_t others = names_.size();
+  std::size_t others = items_.size();
   for (const std::uint64_t table : mentioned)
     if (const auto listed = tables_.find(table); listed != tables_.end())
       others -= listed->second.size();
@@ -254,26 +232,13 @@ Result<HeldNames::Difference> HeldNames::take(const Push& push, MessageReader& r
   Update update(*this, reader);
   for (const Arrival& arrival : arrivals) update.arrive(arrival);
   for (const std::uint64_t table : mentioned) update.sweep(table);
-  auto difference = update.finish();
-  is_first_ = false;
-  return difference;
+  return update.finish();
 }
 
 std::vector<HeldResource> HeldNames::begin_stream() {
   std::vector<HeldResource> all;
-  std::size_t octets = 0;
-  for (const auto& [name, version] : versions_)
-    octets += all.emplace_back(HeldResource{name, version}).octets();
-  wants_whole_ = octets > kMaxVersionOctets;
-  if (wants_whole_) all.clear();
-  return all;
-}
-
-std::vector<Finding> HeldNames::findings() const {
-  std::vector<Finding> all;
-  for (const auto& [id, findings] : faults_)
-    all.insert(all.end(), findings.begin(), findings.end());
-  return all;
+  for (const auto& [name, version] : versions_) all.push_back({name, version});
+  return for_request(std::move(all));
 }
 
 }  // namespace meshdns::registry::istiod

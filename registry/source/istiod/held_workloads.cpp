@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/istiod/held_workloads.hpp"
+#include "registry/source/istiod/held.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -65,10 +65,8 @@ std::size_t parts_of(const std::vector<Resource>& objects) {
 // One push.
 class HeldWorkloads::Taking {
  public:
-  Taking(HeldWorkloads& held, MessageReader& reader) : held_(held), reader_(reader) {
-    change_.origin = held.origin_;
-    change_.effect = held.is_first_ ? OriginChange::Effect::Replace : OriginChange::Effect::Update;
-  }
+  Taking(HeldWorkloads& held, MessageReader& reader)
+      : held_(held), reader_(reader), change_(held.begin_change()) {}
 
   Difference run(const Push& push) {
     // Of a resource that occurs twice, the last one counts, and its removal above all.
@@ -84,50 +82,47 @@ class HeldWorkloads::Taking {
  private:
   void take_one(const PushedAddress& address) {
     const std::uint64_t content = hash_bytes(address.content);
-    auto known = held_.held_.find(address.name);
-    if (known != held_.held_.end() && !known->second.is_refused &&
+    auto known = held_.items_.find(address.name);
+    if (known != held_.items_.end() && !known->second.is_refused &&
         known->second.content == content) {
       known->second.version = address.version;
       return;
     }
     ++changed_;
-    static const Held kNew;
-    auto objects = read(address, known == held_.held_.end() ? kNew : known->second);
+    static const HeldWorkload kNew;
+    auto objects = read(address, known == held_.items_.end() ? kNew : known->second);
     if (!objects) return refuse(address.name, objects.error().message);
-    known = held_.held_.try_emplace(address.name).first;
+    known = held_.items_.try_emplace(address.name).first;
     if (!std::exchange(known->second.was_good, true)) held_.never_good_ -= known->second.is_refused;
     exchange(known->second, *objects);
     known->second.content = content;
     known->second.version = address.version;
-    held_.refused_ -= std::exchange(known->second.is_refused, false);
-    held_.faults_.erase(address.name);
+    held_.set_refused(known->second, false);
+    held_.set_findings(address.name, {});
   }
 
-  Result<std::vector<Resource>> read(const PushedAddress& address, const Held& before) {
+  Result<std::vector<Resource>> read(const PushedAddress& address, const HeldWorkload& before) {
     if (address.content.size() > kMaxResourceOctets) return fail("has more than 1 MiB");
     const auto message = reader_.read_address(address.content);
     if (!message) return fail("is no Address message");
     auto objects = objects_of(*message, address.name, held_.rules_);
     if (objects && held_.objects_ - before.objects + objects->size() > held_.limits_.names)
       return fail("there are more than " + std::to_string(held_.limits_.names) + " objects");
-    if (objects && held_.parts_ - before.parts + parts_of(*objects) > held_.limits_.parts)
+    if (objects && !held_.has_room(before, parts_of(*objects)))
       return fail("there are more than " + std::to_string(held_.limits_.parts) +
                   " addresses and ports");
     return objects;
   }
 
-  void exchange(Held& held, const std::vector<Resource>& objects) {
+  void exchange(HeldWorkload& held, const std::vector<Resource>& objects) {
     std::string keys;
     for (const Resource& object : objects) {
       pack_key(key_of(object), keys);
       change_.resources.push_back({object, 0});
     }
-    held_.parts_ -= held.parts;
-    held_.objects_ -= held.objects;
-    held.parts = static_cast<std::uint32_t>(parts_of(objects));
-    held.objects = static_cast<std::uint32_t>(objects.size());
-    held_.parts_ += held.parts;
-    held_.objects_ += held.objects;
+    held_.set_parts(held, parts_of(objects));
+    held_.objects_ += objects.size();
+    held_.objects_ -= std::exchange(held.objects, static_cast<std::uint32_t>(objects.size()));
     for (ResourceKey& key : unpack_keys(held.keys))
       if (std::ranges::none_of(objects, [&](const Resource& o) { return key_of(o) == key; }))
         change_.removed.push_back(std::move(key));
@@ -137,53 +132,43 @@ class HeldWorkloads::Taking {
   // Its earlier version stays, and so does what an earlier run has left of it.
   void refuse(const std::string& name, const std::string& why) {
     if (refusals_++ == 0) refusal_ = printable(name) + ": " + why;
-    const auto known = held_.held_.find(name);
-    if (known != held_.held_.end()) {
-      note_fault(name, why);
-      held_.refused_ += !std::exchange(known->second.is_refused, true);
-      return;
-    }
+    const auto known = held_.items_.find(name);
+    if (known != held_.items_.end()) return note_fault(name, known->second, why);
     if (held_.is_first_)
       for (ResourceKey& key : keys_of_name(name, held_.rules_))
         change_.keep.push_back(std::move(key));
     if (held_.never_good_ >= kMaxNeverGood) return;
-    note_fault(name, why);
-    held_.held_[name].is_refused = true;
-    ++held_.refused_;
+    note_fault(name, held_.items_[name], why);
     ++held_.never_good_;
   }
 
-  void note_fault(const std::string& name, const std::string& why) {
-    held_.faults_.erase(name);
-    if (held_.faults_.size() < kMaxFaulty)
-      held_.faults_[name] = {
-          Severity::Error, held_.origin_, 0, "Address", printable(name), {}, why};
+  void note_fault(const std::string& name, HeldWorkload& held, const std::string& why) {
+    held_.set_refused(held, true);
+    held_.set_findings(name,
+                       {{Severity::Error, held_.origin_, 0, "Address", printable(name), {}, why}});
   }
 
   void remove(const std::string& name) {
-    const auto known = held_.held_.find(name);
-    if (known == held_.held_.end()) return;
+    const auto known = held_.items_.find(name);
+    if (known == held_.items_.end()) return;
     ++changed_;
     exchange(known->second, {});
-    held_.forget(name);
+    held_.never_good_ -= !known->second.was_good;
+    held_.forget(known);
   }
 
   void remove_others(const auto& pushed) {
     std::vector<std::string> others;
-    for (const auto& [name, held] : held_.held_)
+    for (const auto& [name, held] : held_.items_)
       if (!pushed.contains(name)) others.push_back(name);
     for (const std::string& name : others) remove(name);
   }
 
   Difference finish() {
-    Difference difference;
-    difference.changed = changed_;
+    Difference difference = held_.end_change(std::move(change_), changed_);
     if (refusals_ > 0) difference.refusal = std::move(refusal_);
     if (refusals_ > 1)
       difference.refusal += "; " + std::to_string(refusals_ - 1) + " more resources are refused";
-    if (changed_ == 0 && !held_.is_first_) return difference;
-    change_.findings = held_.findings();
-    difference.changes.push_back(std::move(change_));
     return difference;
   }
 
@@ -195,43 +180,22 @@ class HeldWorkloads::Taking {
   std::string refusal_;  // the first one
 };
 
-HeldWorkloads::Difference HeldWorkloads::take(const Push& push, MessageReader& reader) {
+Result<HeldWorkloads::Difference> HeldWorkloads::take(const Push& push, MessageReader& reader) {
   // A response without anything says nothing, least of all that everything is gone.
-  if (push.addresses.empty() && push.removed.empty()) return {};
-  Difference difference = Taking(*this, reader).run(push);
-  is_first_ = false;
-  return difference;
-}
-
-void HeldWorkloads::forget(const std::string& name) {
-  const auto known = held_.find(name);
-  refused_ -= known->second.is_refused;
-  never_good_ -= !known->second.was_good;
-  faults_.erase(name);
-  held_.erase(known);
+  if (push.addresses.empty() && push.removed.empty()) return Difference();
+  return Taking(*this, reader).run(push);
 }
 
 std::vector<HeldResource> HeldWorkloads::begin_stream() {
   // istiod sends those again that were never good, if they are still there.
-  refused_ -= std::erase_if(held_, [this](const auto& item) {
-    const bool was_never_good = !item.second.was_good;
-    if (was_never_good) faults_.erase(item.first);
-    return was_never_good;
-  });
+  for (auto at = items_.begin(); at != items_.end();) {
+    const auto item = at++;
+    if (!item->second.was_good) forget(item);
+  }
   never_good_ = 0;
   std::vector<HeldResource> all;
-  std::size_t octets = 0;
-  for (const auto& [name, held] : held_)
-    octets += all.emplace_back(HeldResource{name, held.version}).octets();
-  wants_whole_ = octets > kMaxVersionOctets;
-  if (wants_whole_) all.clear();
-  return all;
-}
-
-std::vector<Finding> HeldWorkloads::findings() const {
-  std::vector<Finding> all;
-  for (const auto& [name, finding] : faults_) all.push_back(finding);
-  return all;
+  for (const auto& [name, held] : items_) all.push_back({name, held.version});
+  return for_request(std::move(all));
 }
 
 }  // namespace meshdns::registry::istiod

@@ -25,8 +25,7 @@
 #include "registry/base/mailbox.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/source/backoff.hpp"
-#include "registry/source/istiod/held_names.hpp"
-#include "registry/source/istiod/held_workloads.hpp"
+#include "registry/source/istiod/held.hpp"
 
 namespace meshdns::registry {
 namespace {
@@ -171,16 +170,16 @@ std::vector<std::string> targets_of(const std::vector<IpAddress>& addresses,
 }
 
 // By the API of the stream.
-using Held = std::variant<HeldNames, HeldWorkloads>;
+using HeldByApi = std::variant<HeldNames, HeldWorkloads>;
 
-Held held_by(const IstiodSourceOptions& options) {
+HeldByApi held_by(const IstiodSourceOptions& options) {
   if (options.api == AdsApi::Names) return HeldNames(options.name);
   return HeldWorkloads(options.name, {options.cluster_domain, options.node.network});
 }
 
 // A push that has been compared with what is held.
 struct TakenPush {
-  HeldNames::Difference difference;
+  HeldDifference difference;
   std::string version;
   std::size_t bytes = 0;
   std::size_t size = 0;     // names or addresses that are held now
@@ -394,9 +393,7 @@ class IstiodSource final : public Source, private AdsListener {
   }
 
   std::optional<std::string> on_push(const Push& push, MessageReader& reader) override {
-    if (auto* workloads = std::get_if<HeldWorkloads>(&held_))
-      return take_workloads(*workloads, push, reader);
-    return take_names(std::get<HeldNames>(held_), push, reader);
+    return std::visit([&](auto& held) { return take(held, push, reader); }, held_);
   }
 
   void on_unreadable(const std::string& why, std::size_t bytes) override {
@@ -407,30 +404,19 @@ class IstiodSource final : public Source, private AdsListener {
     mailbox_.post([this, why] { end_stream(why); });
   }
 
-  std::optional<std::string> take_names(HeldNames& held, const Push& push, MessageReader& reader) {
+  // The good resources of a push are taken, whatever the others are like.
+  std::optional<std::string> take(auto& held, const Push& push, MessageReader& reader) {
     auto difference = held.take(push, reader);
     if (!difference) {
       on_unreadable(difference.error().message, push.bytes);
       return std::move(difference.error().message);
     }
+    std::string refusal = std::move(difference->refusal);
     TakenPush taken{*std::move(difference), push.version, push.bytes, held.size(), held.refused()};
     deliver([this, taken = std::move(taken)]() mutable { take_over(std::move(taken)); });
-    return std::nullopt;
-  }
-
-  // The good resources of a push are taken, whatever the others are like.
-  std::optional<std::string> take_workloads(HeldWorkloads& held, const Push& push,
-                                            MessageReader& reader) {
-    HeldWorkloads::Difference difference = held.take(push, reader);
-    TakenPush taken{{std::move(difference.changes), difference.changed},
-                    push.version,
-                    push.bytes,
-                    held.size(),
-                    held.refused()};
-    deliver([this, taken = std::move(taken)]() mutable { take_over(std::move(taken)); });
-    if (difference.refusal.empty()) return std::nullopt;
-    on_unreadable(difference.refusal, 0);
-    return std::move(difference.refusal);
+    if (refusal.empty()) return std::nullopt;
+    on_unreadable(refusal, 0);
+    return refusal;
   }
 
   // Returns when the control thread has done it, or waits no longer for the stream.
@@ -465,7 +451,7 @@ class IstiodSource final : public Source, private AdsListener {
   std::vector<Finding> findings_;
   std::uint64_t changes_ = 0;
   ControlPlaneStatus counters_;
-  Held held_;  // the stream's thread while there is a stream
+  HeldByApi held_;  // the stream's thread while there is a stream
   loop::Mailbox mailbox_;
   std::mutex mutex_;
   std::condition_variable changed_;

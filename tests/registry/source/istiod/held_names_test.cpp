@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/istiod/held_names.hpp"
+#include "registry/source/istiod/held.hpp"
 
 #include <gtest/gtest.h>
 
@@ -344,7 +344,7 @@ TEST_F(HeldNamesTest, TheFindingsAreLimited) {
   for (int i = 0; i < 3'000; ++i) table.names.emplace_back("a_" + std::to_string(i), "10.0.0.1 n");
   push({table});
   EXPECT_EQ(held_.refused(), 3'000U);
-  EXPECT_EQ(held_.findings().size(), HeldNames::kMaxFaultyNames);
+  EXPECT_EQ(held_.findings().size(), HeldNames::kMaxFaulty);
 }
 
 }  // namespace

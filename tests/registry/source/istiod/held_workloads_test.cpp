@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/source/istiod/held_workloads.hpp"
+#include "registry/source/istiod/held.hpp"
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ class HeldWorkloadsTest : public ::testing::Test {
     push.removed = std::move(removed);
     for (const Pushed& one : addresses)
       push.addresses.push_back({one.name, one.version, one.content});
-    auto difference = (limited_ ? *limited_ : held_).take(push, reader_);
+    auto difference = *(limited_ ? *limited_ : held_).take(push, reader_);
     for (const OriginChange& change : difference.changes) apply(change);
     return difference;
   }
