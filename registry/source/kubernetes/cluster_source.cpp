@@ -12,13 +12,7 @@ namespace {
 
 constexpr Milliseconds kCompletePoll{500};
 constexpr Milliseconds kReplanDelay{20};
-// Each change of a slice group is a list for the API server, from every node of the cluster.
-constexpr Milliseconds kRegroupInterval{5'000};
-constexpr Milliseconds kRegroupBurst = 4 * kRegroupInterval;
-// A slice that gets the label leaves one watch and enters another; no order is promised.
-constexpr Milliseconds kPartingDelay{200};
 constexpr std::string_view kSelectedPods = "pods[selected]@";
-constexpr std::string_view kFoundSlices = "endpointslices.discovery.k8s.io[unlabelled-";
 constexpr std::string_view kSidecars = "sidecars.networking.istio.io@";
 
 // The kinds of collections with these names: "sidecars.networking.istio.io@shop".
@@ -56,17 +50,18 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
                                                    : Discovery::Groups::WithGateways,
               options_.discovery_poll, kinds_of(options_.known), options_.reflector},
              environment(), reach_, kind_hooks()),
-      slice_search_(options_.needs.namespaces),
+      found_origin_(options_.naming.source + "/" + std::string(kNamedSlices)),
+      has_found_before_(options_.known.contains(std::string(kNamedSlices))),
+      slice_search_(options_.slices,
+                    [this](ResourceKey&& key) { batch_.remove(found_origin_, std::move(key)); }),
       probe_(transport_, scheduler_, options_.path,
              {.last_heard = [this] { return last_heard(); },
               .is_alive = [this](const PathProbe::Answer& answer) { leave_other_paths(answer); },
               .is_dead = [this](Milliseconds since) { leave_dead_paths(since); }}) {
   needs_.root_namespace = known_root_namespace(options_.needs, options_.known);
-  for (const auto& label : options_.known) {
+  for (const auto& label : options_.known)
     if (label.starts_with(kSelectedPods))
       known_selections_.insert(label.substr(kSelectedPods.size()));
-    if (label.starts_with(kFoundSlices)) known_found_.insert(options_.naming.source + "/" + label);
-  }
 }
 
 ClusterSource::~ClusterSource() = default;
@@ -114,7 +109,6 @@ void ClusterSource::on_served() {
   for (const auto& [label, followed] : followed_)
     followed->set_unconfirmed(kinds_.is_unconfirmed(followed->plan().resource));
   want_replan();
-  want_regroup();
 }
 
 // Collections stay until what replaces them has been listed: the objects that both have would be
@@ -144,7 +138,6 @@ void ClusterSource::replan() {
     }
     reach_.forget(it->second.get());
     batch_.drop(it->second->origin());
-    std::erase_if(parting_, [&](const Parting& p) { return p.origin == it->second->origin(); });
     origins_changed_ = true;
     it = followed_.erase(it);
   }
@@ -168,16 +161,15 @@ void ClusterSource::follow(PlannedCollection&& planned) {
   followed->start();
 }
 
-// The slices of one Service move between groups in any case (slice_search.hpp).
 bool ClusterSource::is_needed_for_now(const FollowedCollection& followed,
                                       const std::set<Kind>& unlisted) const {
-  return followed.plan().slices != SliceChoice::Named &&
-         unlisted.contains(need_of(followed.plan().kind));
+  return unlisted.contains(need_of(followed.plan().kind));
 }
 
-bool ClusterSource::are_listed(Kind kind) const {
+bool ClusterSource::are_listed(Kind kind, SliceChoice slices) const {
   return std::ranges::all_of(followed_, [&](const auto& item) {
-    return item.second->plan().kind != kind || item.second->reflector().synced;
+    const PlannedCollection& plan = item.second->plan();
+    return plan.kind != kind || plan.slices != slices || item.second->reflector().synced;
   });
 }
 
@@ -191,19 +183,12 @@ std::set<std::string> ClusterSource::selected_pods() {
   return namespaces;
 }
 
-bool ClusterSource::holds_found_slices() const {
-  return !known_found_.empty() && !are_listed(Kind::EndpointSlice);
-}
-
-void ClusterSource::on_synced() {
+void ClusterSource::on_synced(const FollowedCollection& from) {
+  if (from.plan().slices == SliceChoice::Named) slice_search_.finish(scheduler_.now());
+  if (from.plan().kind == Kind::EndpointSlice) want_search(options_.slices.pause);
   const bool follows_entries = std::ranges::any_of(
       followed_, [](const auto& item) { return item.second->plan().kind == Kind::ServiceEntry; });
   if (follows_entries && are_listed(Kind::ServiceEntry)) known_selections_.clear();
-  if (!known_found_.empty() && complete_ && !holds_found_slices()) {
-    known_found_.clear();
-    origins_changed_ = true;
-    want_flush();
-  }
   if (waits_for_lists_) want_replan();
 }
 
@@ -235,40 +220,37 @@ bool ClusterSource::searches_slices() const {
          !needs_.all_slices;
 }
 
+// At the start, the slices of all Services are there when their Services are.
 void ClusterSource::note_service(const Resource& resource, std::uint64_t object) {
   const auto* const service = std::get_if<KubeService>(&resource);
-  if (service != nullptr && slice_search_.note_service(object, *service)) want_regroup();
+  if (service == nullptr) return;
+  const Milliseconds grace = complete_ ? options_.slices.grace : Milliseconds(0);
+  if (slice_search_.note_service(object, *service, scheduler_.now() + grace))
+    want_search(options_.slices.pause);
 }
 
-// Of a group's slices, only those of headless Services are wanted.
 bool ClusterSource::is_wanted_slice(const FollowedCollection& from, Resource& resource,
                                     std::uint64_t object) {
   auto* const slice = std::get_if<EndpointSlice>(&resource);
   if (slice == nullptr) return true;
   slice->headless_only = !needs_.all_slices;
-  const PlannedCollection& plan = from.plan();
+  const SliceChoice choice = from.plan().slices;
   const std::uint64_t service =
       hash_of({Kind::Service, slice->meta.cluster, slice->meta.ns, slice->service});
-  if (plan.slices == SliceChoice::Named) {
-    std::erase_if(parting_, [&](const Parting& parting) {
-      return parting.origin == from.origin() && parting.key.name == slice->meta.name &&
-             parting.key.ns == slice->meta.ns;
-    });
-    return slice_search_.note_found(plan.slice_group, object, service);
-  }
-  if (plan.slices == SliceChoice::Labelled &&
-      slice_search_.note_labelled(from.origin(), object, service))
-    want_regroup();
+  if (choice == SliceChoice::Named)
+    return slice_search_.note_found(object, service, key_of(resource));
+  if (choice == SliceChoice::Labelled &&
+      slice_search_.note_labelled(from.origin(), object, service, scheduler_.now()))
+    want_search(options_.slices.pause);
   return true;
 }
 
 void ClusterSource::note_removal(const FollowedCollection& from, const ResourceKey& key) {
   const std::uint64_t object = hash_of(key);
   if (key.kind == Kind::Service) slice_search_.forget_service(object);
-  const PlannedCollection& plan = from.plan();
-  if (plan.slices == SliceChoice::Named) slice_search_.forget_found(plan.slice_group, object);
-  if (plan.slices == SliceChoice::Labelled && slice_search_.forget_labelled(from.origin(), object))
-    want_regroup();
+  if (from.plan().slices == SliceChoice::Labelled &&
+      slice_search_.forget_labelled(from.origin(), object, scheduler_.now()))
+    want_search(options_.slices.pause);
 }
 
 void ClusterSource::note_retained(const FollowedCollection& from,
@@ -276,81 +258,38 @@ void ClusterSource::note_retained(const FollowedCollection& from,
   const PlannedCollection& plan = from.plan();
   if (plan.kind == Kind::Service) slice_search_.retain_services(plan.ns, retained);
   if (plan.slices == SliceChoice::Labelled &&
-      slice_search_.retain_labelled(from.origin(), retained))
-    want_regroup();
-  if (plan.slices != SliceChoice::Named) return;
-  slice_search_.retain_found(plan.slice_group, retained, scheduler_.now());
-  regroup_when_due();
+      slice_search_.retain_labelled(from.origin(), retained, scheduler_.now()))
+    want_search(options_.slices.pause);
 }
 
-// Before the lists are here, every Service would be searched for.
-bool ClusterSource::may_regroup() const {
-  const Milliseconds now = scheduler_.now();
-  return std::ranges::all_of(followed_, [&](const auto& item) {
-    const PlannedCollection& plan = item.second->plan();
-    const bool is_needed = plan.kind == Kind::Service || plan.slices == SliceChoice::Labelled;
-    return !is_needed || item.second->is_settled(now);
+void ClusterSource::want_search(Milliseconds delay) {
+  const Milliseconds at = scheduler_.now() + delay;
+  if (!complete_ || !searches_slices() || (search_timer_ && search_at_ <= at)) return;
+  search_at_ = at;
+  search_timer_ = scheduler_.after(delay, [this] {
+    search_timer_.reset();
+    search();
   });
 }
 
-// The end of a list calls again where one is missing.
-void ClusterSource::want_regroup() {
-  if (!searches_slices()) return;
-  wants_regroup_ = true;
-  if (regroup_timer_ || followed_.empty() || !may_regroup()) return;
-  const Milliseconds due = regroups_paid_until_ - kRegroupBurst - scheduler_.now();
-  regroup_timer_ =
-      scheduler_.after(std::max(due, complete_ ? kReplanDelay : Milliseconds(0)), [this] {
-        regroup_timer_.reset();
-        regroup();
-      });
-}
-
-void ClusterSource::regroup() {
+// From a timer: the collection of the target before is destroyed.
+void ClusterSource::search() {
+  // Before the slices are here, every Service would be searched for.
+  if (!are_listed(Kind::EndpointSlice, SliceChoice::Labelled)) return;
   const Milliseconds now = scheduler_.now();
-  wants_regroup_ = false;
-  const std::vector<SliceGroup>& groups = slice_search_.regroup(now);
-  note_waiting();
-  if (groups != needs_.slice_groups) {
-    regroups_paid_until_ = std::max(regroups_paid_until_, now) + kRegroupInterval;
-    needs_.slice_groups = groups;
+  if (auto target = slice_search_.next(now)) {
+    needs_.searched = std::move(target);
     replan();
   }
-  regroup_when_due();
-  check_complete();
+  if (has_found_before_ && slice_search_.is_done(now)) leave_found_before();
+  if (const auto due = slice_search_.next_due())
+    want_search(std::max(*due - now, options_.slices.pause));
 }
 
-void ClusterSource::regroup_when_due() {
-  const auto next = slice_search_.next_change();
-  if (!next) return;
-  settle_timer_ = scheduler_.after(std::max(*next - scheduler_.now(), kReplanDelay), [this] {
-    settle_timer_.reset();
-    want_regroup();
-  });
-}
-
-void ClusterSource::note_waiting() {
-  const std::size_t waiting = slice_search_.waiting();
-  if (std::exchange(has_waiting_, waiting > 0) || waiting == 0) return;
-  notices_.push_back(
-      {true,
-       std::to_string(waiting) +
-           " headless Services over the limit of watches have no EndpointSlice with the label "
-           "service.kubernetes.io/headless; their slices are polled in turn, so changes take "
-           "effect late; set kubernetes.endpoints: all"});
-  want_flush();
-}
-
-void ClusterSource::remove_later(const FollowedCollection& from, ResourceKey&& key) {
-  parting_.push_back({from.origin(), std::move(key)});
-  if (!parting_timer_)
-    parting_timer_ = scheduler_.after(kPartingDelay, [this] { remove_parted(); });
-}
-
-void ClusterSource::remove_parted() {
-  parting_timer_.reset();
-  for (Parting& parting : std::exchange(parting_, {}))
-    batch_.remove(parting.origin, std::move(parting.key));
+void ClusterSource::leave_found_before() {
+  has_found_before_ = false;
+  origins_changed_ = true;
+  batch_.retain(found_origin_, slice_search_.found());
   flush();
 }
 
@@ -366,10 +305,7 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
   note_service(resource, object);
   if (const auto* const config = std::get_if<MeshConfig>(&resource))
     note_root_namespace(config->root_namespace);
-  if (is_wanted_slice(from, resource, object))
-    batch_.upsert(from.origin(), std::move(resource));
-  else
-    batch_.remove(from.origin(), key_of(resource));
+  if (is_wanted_slice(from, resource, object)) batch_.upsert(from.origin(), std::move(resource));
   want_flush();
 }
 
@@ -378,12 +314,15 @@ void ClusterSource::on_remove(FollowedCollection& from, ResourceKey&& key) {
   if (key.kind == Kind::ServiceEntry && selectors_.erase(hash_of(key)) > 0) want_replan();
   if (key.kind == Kind::ConfigMap) note_root_namespace({});
   note_removal(from, key);
-  if (from.plan().slices == SliceChoice::Named) return remove_later(from, std::move(key));
   batch_.remove(from.origin(), std::move(key));
   want_flush();
 }
 
 void ClusterSource::on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) {
+  if (from.plan().slices == SliceChoice::Named) {
+    slice_search_.retain_found(retained);
+    return want_flush();
+  }
   const bool of_entries = from.plan().kind == Kind::ServiceEntry && needs_.namespaces.empty();
   if (of_entries && std::erase_if(selectors_, [&](const auto& item) {
                       return !std::ranges::binary_search(retained, item.first);
@@ -403,12 +342,13 @@ void ClusterSource::on_findings(FollowedCollection& from) {
 
 void ClusterSource::on_state(FollowedCollection& from) {
   const ReflectorStatus& status = from.reflector();
-  note_reachability(&from, status.trouble, status.error);
+  // The list of one Service holds no other request back.
+  if (from.plan().slices != SliceChoice::Named)
+    note_reachability(&from, status.trouble, status.error);
   note_failure(from);
   // The kind has gone, or was never there in the version that discovery told.
   if (status.trouble == Trouble::Absent) kinds_.doubt();
-  if (wants_regroup_) want_regroup();
-  if (status.synced && status.trouble == Trouble::None) on_synced();
+  if (status.synced && status.trouble == Trouble::None) on_synced(from);
   if (!complete_) complete_timer_ = scheduler_.after(Milliseconds(0), [this] { check_complete(); });
 }
 
@@ -416,9 +356,12 @@ void ClusterSource::on_state(FollowedCollection& from) {
 void ClusterSource::note_failure(FollowedCollection& from) {
   const ReflectorStatus& status = from.reflector();
   const std::string& label = from.plan().label;
-  if (status.watching && status.trouble == Trouble::None) failing_.erase(label);
-  const bool is_failing =
-      status.trouble == Trouble::Failing || status.trouble == Trouble::Unauthorized;
+  const bool is_search = from.plan().slices == SliceChoice::Named;
+  const bool is_well = is_search ? status.synced : status.watching;
+  if (is_well && status.trouble == Trouble::None) failing_.erase(label);
+  const bool is_failing = status.trouble == Trouble::Failing ||
+                          status.trouble == Trouble::Unauthorized ||
+                          (is_search && status.trouble == Trouble::Unreachable);
   if (!is_failing || !failing_.insert(label).second) return;
   notices_.push_back({true, label + ": " + status.error + "; retrying"});
   want_flush();
@@ -429,16 +372,17 @@ void ClusterSource::check_complete() {
   complete_timer_.reset();
   if (complete_) return;
   const Milliseconds now = scheduler_.now();
-  const bool is_settled =
-      !followed_.empty() && !replan_timer_ && !wants_regroup_ && kinds_.is_settled() &&
-      std::ranges::all_of(followed_,
-                          [&](const auto& item) { return item.second->is_settled(now); });
+  const bool is_settled = !followed_.empty() && !replan_timer_ && kinds_.is_settled() &&
+                          std::ranges::all_of(followed_, [&](const auto& item) {
+                            return item.second->is_settled(now);
+                          });
   if (is_settled) {
     complete_ = origins_changed_ = true;
     std::uint64_t objects = 0;
     for (const auto& [label, followed] : followed_) objects += followed->reflector().objects;
     notices_.push_back({false, "cluster synced: " + std::to_string(objects) + " objects of " +
                                    std::to_string(followed_.size()) + " collections"});
+    want_search(options_.slices.pause);
     return flush();
   }
   complete_timer_ = scheduler_.after(kCompletePoll, [this] { check_complete(); });
@@ -522,8 +466,7 @@ void ClusterSource::flush() {
   if (complete_ && std::exchange(origins_changed_, false)) {
     batch.origins.emplace();
     for (const auto& [label, followed] : followed_) batch.origins->push_back(followed->origin());
-    if (holds_found_slices())
-      batch.origins->insert(batch.origins->end(), known_found_.begin(), known_found_.end());
+    if (has_found_before_ && searches_slices()) batch.origins->push_back(found_origin_);
   }
   const auto arrivals = delays_.take_arrivals();
   sink_.apply(std::move(batch));
@@ -533,7 +476,7 @@ void ClusterSource::flush() {
 bool ClusterSource::lacks_endpoints() const {
   return std::ranges::any_of(followed_, [](const auto& item) {
     const Kind kind = item.second->plan().kind;
-    // A group's watch is begun anew again and again, and most often it has nothing to show.
+    // The list of one Service most often has nothing to show.
     const bool is_of_endpoints = (kind == Kind::EndpointSlice || kind == Kind::Endpoints) &&
                                  item.second->plan().slices != SliceChoice::Named;
     return is_of_endpoints && !item.second->reflector().synced;

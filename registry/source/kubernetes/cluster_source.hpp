@@ -25,6 +25,7 @@ struct ClusterSourceOptions {
   WatchNeeds needs;
   ReflectorOptions reflector;
   PathProbe::Limits path;
+  SliceSearch::Limits slices;
   // Changes within this time are applied together.
   Milliseconds batch_delay{2};
   std::size_t batch_objects = 500;
@@ -55,16 +56,17 @@ class ClusterSource final : public Source, private CollectionListener {
   void on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) override;
   void on_findings(FollowedCollection& from) override;
   void on_state(FollowedCollection& from) override;
-  bool may_retry(FollowedCollection& from) override { return reach_.may_ask(&from); }
+  bool may_retry(FollowedCollection& from) override {
+    return from.plan().slices == SliceChoice::Named ? reach_.is_reached() : reach_.may_ask(&from);
+  }
 
   void replan();
   void follow(PlannedCollection&& planned);
   bool is_needed_for_now(const FollowedCollection& followed, const std::set<Kind>& unlisted) const;
   std::set<std::string> selected_pods();
-  bool are_listed(Kind kind) const;
-  bool holds_found_slices() const;
+  bool are_listed(Kind kind, SliceChoice slices = SliceChoice::Any) const;
   void on_served();
-  void on_synced();
+  void on_synced(const FollowedCollection& from);
   void note_selector(const Resource& resource, std::uint64_t object);
   void note_root_namespace(const std::optional<std::string>& of_mesh_config);
   void want_replan();
@@ -75,13 +77,9 @@ class ClusterSource final : public Source, private CollectionListener {
   bool is_wanted_slice(const FollowedCollection& from, Resource& resource, std::uint64_t object);
   void note_removal(const FollowedCollection& from, const ResourceKey& key);
   void note_retained(const FollowedCollection& from, const std::vector<std::uint64_t>& retained);
-  bool may_regroup() const;
-  void want_regroup();
-  void regroup();
-  void regroup_when_due();
-  void note_waiting();
-  void remove_later(const FollowedCollection& from, ResourceKey&& key);
-  void remove_parted();
+  void want_search(Milliseconds delay);
+  void search();
+  void leave_found_before();
   Reflector::Environment environment();
   KindDiscovery::Hooks kind_hooks();
 
@@ -112,18 +110,11 @@ class ClusterSource final : public Source, private CollectionListener {
   std::set<std::string> failing_;                   // labels of those that fail, and said so
   std::map<std::uint64_t, std::string> selectors_;  // ServiceEntries with a workloadSelector: ns
   std::unique_ptr<Timer> replan_timer_;
+  const std::string found_origin_;  // of the slices that slice_search_ has found
+  bool has_found_before_ = false;   // an earlier run has found some, which stay for now
   SliceSearch slice_search_;
-  bool wants_regroup_ = false;
-  Milliseconds regroups_paid_until_{0};
-  std::unique_ptr<Timer> regroup_timer_;
-  std::unique_ptr<Timer> settle_timer_;
-  bool has_waiting_ = false;  // Services that no group has room for, and said so
-  struct Parting {
-    std::string origin;
-    ResourceKey key;
-  };
-  std::vector<Parting> parting_;  // slices that have left a group's watch
-  std::unique_ptr<Timer> parting_timer_;
+  std::unique_ptr<Timer> search_timer_;
+  Milliseconds search_at_{0};
 
   ChangeBatch batch_;
   std::vector<SourceNotice> notices_;
@@ -134,7 +125,6 @@ class ClusterSource final : public Source, private CollectionListener {
   bool origins_changed_ = false;
   bool waits_for_lists_ = false;            // to stop following what they replace
   std::set<std::string> known_selections_;  // namespaces whose Pods were selected
-  std::set<std::string> known_found_;       // slices that were found by names of Services
   std::unique_ptr<Timer> complete_timer_;
   ServerReach reach_;
   PathProbe probe_;

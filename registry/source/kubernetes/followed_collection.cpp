@@ -219,7 +219,9 @@ CollectionStatus FollowedCollection::status(Milliseconds now) const {
   status.events = from.events;
   status.errors = from.errors;
   status.refused = refused_.size() + from.nameless;
-  status.silent_seconds = std::chrono::duration<double>(now - from.heard_at).count();
+  // Nothing more is expected of a list that is complete.
+  if (plan_.collection.is_watched || !from.synced)
+    status.silent_seconds = std::chrono::duration<double>(now - from.heard_at).count();
   return status;
 }
 

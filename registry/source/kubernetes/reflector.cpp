@@ -83,7 +83,8 @@ void Reflector::resync() {
   seen_.clear();
   nameless_in_list_ = 0;
   status_.watching = false;
-  if (env_.server.streams_lists && !unpaged_) return request_watch(Phase::StreamedList);
+  if (env_.server.streams_lists && !unpaged_ && collection_.is_watched)
+    return request_watch(Phase::StreamedList);
   request_page({});
 }
 
@@ -355,7 +356,7 @@ void Reflector::finish_page() {
                 "got a " + shortened(meta.kind) + " instead of a list of " + collection_.kind);
   if (!meta.continue_token.empty()) return request_page(meta.continue_token);
   phase_ = Phase::Idle;
-  if (finish_list(meta.resource_version)) proceed();
+  if (finish_list(meta.resource_version) && collection_.is_watched) proceed();
 }
 
 // false: not believed yet, and waiting for another one.

@@ -34,6 +34,7 @@ struct Collection {
   std::string label_selector;
   std::string field_selector;
   Content content = Content::Objects;
+  bool is_watched = true;  // false: a list is enough
   friend bool operator==(const Collection&, const Collection&) = default;
 };
 

@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the slices of headless Services that lack the label of such slices.
+// Selects headless Services whose slices are listed by name, because they have none with the label.
 //
-// The slices of Kubernetes' own controller are watched by the label service.kubernetes.io/headless,
-// because a cluster has many more slices of other Services.  The controller sets the label when it
-// writes a slice, but it does not write a slice because its Service has become headless.  So this
-// class looks for slices by the names of headless Services, in groups: one watch for each group.
+// Slices are watched by the label service.kubernetes.io/headless.  The controller of Kubernetes
+// sets it when it writes a slice, but it does not write a slice because its Service has become
+// headless.
 //
-// The first groups are watched for good.  From the others, a Service leaves kGrace after it has
-// become headless, unless it has slices without the label, or none with it.  If there are more such
-// Services than the groups hold, those without a find take turns.
-//
-// A list after a gap does not show that a Service was something else in between, or another one of
-// the same name.  So each Service that has left is looked for again every kRecheck, one group at a
-// time.  A turn costs a list and a watch of one group: one turn in ten minutes for some 130
-// Services, and never more than one in kMinPause.
+// The lists are bounded whatever the number of Services: one at a time, and one in limits.pause.
+// Namespaces take turns.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -31,105 +24,90 @@
 
 namespace meshdns::registry::kubernetes {
 
-// Services whose slices are watched by their names.
-struct SliceGroup {
-  std::string ns;                  // empty = of all namespaces
-  std::vector<std::string> names;  // sorted, unique
-  std::uint64_t revision = 0;      // changes when the group must be listed again
-  friend bool operator==(const SliceGroup&, const SliceGroup&) = default;
-};
-
 // Control thread.
 class SliceSearch {
  public:
-  static constexpr std::size_t kMaxGroups = 16;
-  static constexpr std::size_t kStandingGroups = 4;
-  // Of the names of one group, which stand in the URL: proxies accept 8 KiB.
-  static constexpr std::size_t kMaxNamesSize = 4'000;
-  // The controller may write slices from its older state of the Service for so long.
-  static constexpr Milliseconds kGrace{30'000};
-  // Between two looks at a settled Service, for up to kRecheck / kMinPause groups of them.
-  static constexpr Milliseconds kRecheck{600'000};
-  static constexpr Milliseconds kMinPause{1'000};
+  struct Limits {
+    Milliseconds grace{30'000};     // for a slice to get the label
+    Milliseconds repeat{600'000};   // between two lists of one Service
+    Milliseconds pause{1'000};      // between the starts of two lists
+    Milliseconds patience{60'000};  // of a list that does not end, if other Services wait
+  };
+  // The Service to list.
+  struct Target {
+    std::string ns;
+    std::string name;
+    std::uint64_t turn = 0;  // differs between any two lists
+    friend bool operator==(const Target&, const Target&) = default;
+  };
 
-  // `namespaces`: as in WatchNeeds.
-  explicit SliceSearch(std::vector<std::string> namespaces) : namespaces_(std::move(namespaces)) {}
+  // `lose` is called with each slice that a list has found and that is no longer taken from there.
+  SliceSearch(const Limits& limits, std::function<void(ResourceKey&&)> lose)
+      : limits_(limits), lose_(std::move(lose)) {}
 
-  // The Service is there or has changed; `key` = hash_of(key_of(service)).  Returns whether
-  // regroup() has work.
-  bool note_service(std::uint64_t key, const KubeService& service);
-  void forget_service(std::uint64_t key) { services_.erase(key); }
+  // The Service is there or has changed; `key` = hash_of(key_of(service)).  A new headless one is
+  // listed at `due` at the earliest.  Returns whether it is such a one.
+  bool note_service(std::uint64_t key, const KubeService& service, Milliseconds due);
+  void forget_service(std::uint64_t key);
   // The end of a list of the Services of `ns` (empty = all): those not in `keys` (sorted) are gone.
   void retain_services(std::string_view ns, const std::vector<std::uint64_t>& keys);
 
   // Slices with the label, by collection.  `service`: the key of its Service.  They return whether
-  // regroup() has work.
-  bool note_labelled(const std::string& origin, std::uint64_t slice, std::uint64_t service);
-  bool forget_labelled(const std::string& origin, std::uint64_t slice);
-  bool retain_labelled(const std::string& origin, const std::vector<std::uint64_t>& slices);
+  // a headless Service has lost its last one.
+  bool note_labelled(const std::string& origin, std::uint64_t slice, std::uint64_t service,
+                     Milliseconds now);
+  bool forget_labelled(const std::string& origin, std::uint64_t slice, Milliseconds now);
+  bool retain_labelled(const std::string& origin, const std::vector<std::uint64_t>& slices,
+                       Milliseconds now);
 
-  // A slice of a group's watch.  Returns whether its Service is headless: no other is of use.
-  bool note_found(std::size_t group, std::uint64_t slice, std::uint64_t service);
-  void forget_found(std::size_t group, std::uint64_t slice);
-  // The end of the group's list.
-  void retain_found(std::size_t group, const std::vector<std::uint64_t>& slices, Milliseconds now);
+  // A slice of the list under way.  Returns whether it is one of the target, without the label.
+  bool note_found(std::uint64_t slice, std::uint64_t service, const ResourceKey& key);
+  // The list under way is complete: it has `slices` (sorted).
+  void retain_found(const std::vector<std::uint64_t>& slices);
+  void finish(Milliseconds now);
+  // All slices that lists have found, sorted.
+  std::vector<std::uint64_t> found() const;
 
-  // Lets Services leave and join groups.  Groups without names are not to be watched.
-  const std::vector<SliceGroup>& regroup(Milliseconds now);
-  // The time when regroup() will have work without news.
-  std::optional<Milliseconds> next_change() const;
-  // Services that wait for a place in a group.
-  std::size_t waiting() const { return waiting_; }
+  // Begins the next list; nullopt: none is due, or another one is under way.
+  std::optional<Target> next(Milliseconds now);
+  // When next() may have a list without news.
+  std::optional<Milliseconds> next_due() const;
+  // Whether all Services that were due have been listed.
+  bool is_done(Milliseconds now) const;
 
  private:
   struct Searched {
     std::string ns;
     std::string name;
-    std::optional<std::size_t> group;
-    Milliseconds joined_at{0};
-    bool was_checked = false;  // a group held it for long enough
-    bool is_recheck = false;   // a list of its group suffices, without kGrace
+    Milliseconds due{0};
+    Milliseconds tried_at{0};
+    std::uint32_t found = 0;  // slices
+  };
+  struct Found {
+    ResourceKey key;
+    std::uint64_t service = 0;
   };
   using Service = std::pair<const std::uint64_t, Searched>;
-  struct Group {
-    std::unordered_set<std::uint64_t> members;                // Services
-    std::unordered_map<std::uint64_t, std::uint64_t> slices;  // and their Services
-    std::unordered_map<std::uint64_t, std::uint32_t> found;   // slices by Service
-    std::size_t names_size = 0;
-    std::optional<Milliseconds> listed_at;
-    bool has_joined = false;  // a member that its watch does not cover yet
-  };
 
   bool is_searched_for(const Service& service) const;
-  bool is_checked(const Service& service, Milliseconds now) const;
-  bool has_found(const Service& service) const;
-  bool forget_labelled_of(std::uint64_t service);
-  void release_settled(Group& group, std::size_t index, Milliseconds now);
-  void measure(Group& group) const;
-  std::vector<Service*> settled();
-  Milliseconds pause_between_rechecks(const std::vector<Service*>& settled) const;
-  void recheck_settled(Milliseconds now);
-  void release_idle(Milliseconds now);
-  std::vector<Service*> find_waiting();
-  void place_waiting(Milliseconds now);
-  bool join(Service& service, Milliseconds now);
-  std::optional<std::size_t> place_for(const Searched& service);
-  bool has_room(std::size_t group, const Searched& service) const;
-  void rebuild(std::size_t group);
-  std::string scope_of(const Searched& service) const {
-    return namespaces_.empty() ? std::string() : service.ns;
+  bool unlabel(std::uint64_t service, Milliseconds now);
+  void lose_if(const std::function<bool(std::uint64_t slice, const Found& found)>& is_lost);
+  std::optional<Milliseconds> first_due() const;
+  Milliseconds not_before() const {
+    return begun_at_ + (listing_ ? limits_.patience : limits_.pause);
   }
 
-  const std::vector<std::string> namespaces_;
+  const Limits limits_;
+  const std::function<void(ResourceKey&&)> lose_;
   std::unordered_map<std::uint64_t, Searched> services_;  // the headless ones
   // Slices with the label by collection, and their number by Service.
   std::map<std::string, std::unordered_map<std::uint64_t, std::uint64_t>> labelled_;
   std::unordered_map<std::uint64_t, std::uint32_t> labels_;
-  std::vector<Group> groups_;
-  std::vector<SliceGroup> plan_;  // one for each of groups_
-  std::size_t waiting_ = 0;
-  Milliseconds regrouped_at_{0};
-  std::optional<Milliseconds> next_recheck_;  // while there are settled Services
+  std::unordered_map<std::uint64_t, Found> found_;
+  std::map<std::string, Milliseconds, std::less<>> turns_;  // of namespaces
+  std::optional<std::uint64_t> listing_;                    // the Service of the list under way
+  Milliseconds begun_at_{0};
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace meshdns::registry::kubernetes

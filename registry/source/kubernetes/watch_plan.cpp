@@ -14,10 +14,10 @@ constexpr std::string_view kHeadless = "service.kubernetes.io/headless";
 constexpr std::string_view kNotOfTheController =
     "!service.kubernetes.io/headless,"
     "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
-constexpr std::string_view kByController =
+const std::string kByController =
     "!service.kubernetes.io/headless,"
     "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,"
-    "kubernetes.io/service-name in (";
+    "kubernetes.io/service-name=";
 constexpr std::string_view kOfIstio = ".networking.istio.io";
 constexpr std::string_view kRunning = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -143,7 +143,7 @@ class Planner {
     } else {
       add_slices(SliceChoice::Labelled, "headless", kHeadless);
       add_slices(SliceChoice::Other, "other", kNotOfTheController);
-      for (std::size_t i = 0; i < needs_.slice_groups.size(); ++i) add_slice_group(i);
+      if (needs_.searched) add_searched_slices(*needs_.searched);
     }
   }
 
@@ -153,18 +153,13 @@ class Planner {
     for (auto& planned : std::span(plan_).subspan(first)) planned.slices = choice;
   }
 
-  void add_slice_group(std::size_t index) {
-    const SliceGroup& group = needs_.slice_groups[index];
-    if (group.names.empty()) return;
-    std::string selector(kByController);
-    for (const auto& name : group.names) selector += name + ",";
-    selector.back() = ')';
-    PlannedCollection& planned =
-        add_in(group.ns, "endpointslices", "discovery.k8s.io", Kind::EndpointSlice,
-               "unlabelled-" + std::to_string(index + 1), selector, {});
+  void add_searched_slices(const SliceSearch::Target& searched) {
+    PlannedCollection& planned = add_in(searched.ns, "endpointslices", "discovery.k8s.io",
+                                        Kind::EndpointSlice, {}, kByController + searched.name, {});
+    planned.label = kNamedSlices;
+    planned.collection.is_watched = false;
     planned.slices = SliceChoice::Named;
-    planned.slice_group = index;
-    planned.revision = group.revision;
+    planned.revision = searched.turn;
   }
 
   // The mesh's own Sidecars count for every namespace.

@@ -30,8 +30,8 @@ struct WatchNeeds {
   bool all_slices = false;            // those of Services with cluster IPs, too
   // Objects that give names to gateways (DecodeOptions::gateway_kinds).
   std::vector<Kind> gateway_kinds;
-  std::set<std::string> selected_pods;        // namespaces whose Pods are ServiceEntries' endpoints
-  std::vector<SliceGroup> slice_groups = {};  // Services whose slices may lack the label
+  std::set<std::string> selected_pods;  // namespaces whose Pods are ServiceEntries' endpoints
+  std::optional<SliceSearch::Target> searched;  // the Service whose slices lack the label
   friend bool operator==(const WatchNeeds&, const WatchNeeds&) = default;
 };
 
@@ -39,7 +39,7 @@ struct WatchNeeds {
 enum class SliceChoice : std::uint8_t {
   Any,       // or no slices at all
   Labelled,  // of Kubernetes' controller, with the label of headless Services
-  Named,     // of Kubernetes' controller, without it: by the names of headless Services
+  Named,     // of Kubernetes' controller, without it: of one headless Service
   Other,     // of other authors
 };
 
@@ -50,13 +50,15 @@ struct PlannedCollection {
   std::string ns;  // empty = all
   Collection collection;
   SliceChoice slices = SliceChoice::Any;
-  std::size_t slice_group = 0;  // of SliceChoice::Named: in WatchNeeds::slice_groups
-  std::uint64_t revision = 0;   // another one: to be listed again
+  std::uint64_t revision = 0;  // another one: to be listed again
   // Nothing can be answered without it; the others may be forbidden.
   bool is_required = false;
   // A refusal is worth a warning, and counts as no fault of the source.
   bool is_optional = false;
 };
+
+// The label of SliceChoice::Named.
+inline constexpr std::string_view kNamedSlices = "endpointslices.discovery.k8s.io[unlabelled]";
 
 std::vector<PlannedCollection> plan_watches(const WatchNeeds& needs, const ServedKinds& served);
 

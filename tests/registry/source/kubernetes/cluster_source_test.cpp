@@ -14,6 +14,7 @@
 namespace meshdns::registry::kubernetes {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -207,8 +208,10 @@ TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
   EXPECT_THAT(sink_.findings["kubernetes:t/services"], IsEmpty());
 }
 
-std::string headless(std::string_view name, int version) {
-  return object(name, version, R"(,"spec":{"clusterIP":"None","ports":[{"port":80}]})");
+std::string headless(std::string_view name, int version, std::string_view ns = "shop") {
+  return R"({"metadata":{"name":")" + std::string(name) + R"(","namespace":")" + std::string(ns) +
+         R"(","resourceVersion":")" + std::to_string(version) +
+         R"("},"spec":{"clusterIP":"None","ports":[{"port":80}]}})";
 }
 std::string slice(std::string_view name, std::string_view of, int version) {
   return R"({"metadata":{"name":")" + std::string(name) +
@@ -216,92 +219,246 @@ std::string slice(std::string_view name, std::string_view of, int version) {
          R"(","labels":{"kubernetes.io/service-name":")" + std::string(of) +
          R"("}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}]})";
 }
+std::string list_of_slices(const std::string& items) {
+  return R"({"kind":"EndpointSliceList","metadata":{"resourceVersion":"100"},"items":[)" + items +
+         "]}";
+}
 
-class SliceSearchOfClusterTest : public ClusterSourceTest {
+class SliceSearchTest : public ClusterSourceTest {
  protected:
-  // The requests for slices by the names of Services.
+  SliceSearchTest() {
+    options_.slices = {.grace = Milliseconds(1'000),
+                       .repeat = Milliseconds(10'000),
+                       .pause = Milliseconds(100),
+                       .patience = Milliseconds(5'000)};
+    restart();
+  }
+  void restart() {
+    source_.reset();
+    source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
+  }
+  // The requests for slices by the name of a Service.
   std::vector<std::string> searches() const {
     std::vector<std::string> paths;
     for (const auto& path : transport_.paths)
       if (path.contains("service-name")) paths.push_back(path);
     return paths;
   }
-  bool is_watched(std::string_view name) const {
-    return transport_.find(searches().back()) != nullptr && searches().back().contains(name);
+  bool is_under_way() const { return transport_.find(searches().back()) != nullptr; }
+  void answer_search(const std::string& slices) {
+    ASSERT_TRUE(transport_.answer(searches().back(), 200, list_of_slices(slices)));
+    pass(5);
+  }
+  bool has(const std::string& label) const { return sink_.labels().contains(label); }
+  std::string labelled_watch() const {
+    for (const auto& path : transport_.paths)
+      if (path.contains("labelSelector=service")) return path;
+    return {};
+  }
+  // The Service db, whose slice db-1 a list has found.
+  void find_slice() {
+    sync();
+    transport_.send(kServices, event("ADDED", headless("db", 201)));
+    pass(1'200);
+    ASSERT_EQ(searches().size(), 1U);
+    answer_search(slice("db-1", "db", 50));
+    ASSERT_TRUE(has("EndpointSlice shop/db-1"));
   }
 };
 
-TEST_F(SliceSearchOfClusterTest, FindsSlicesWithoutTheLabel) {
+TEST_F(SliceSearchTest, ListsTheSlicesOfAServiceWithoutTheLabelOnceAndAgainLater) {
   sync();
-  EXPECT_THAT(searches(), IsEmpty());
   transport_.send(kServices, event("MODIFIED", headless("db", 201)));
-  pass(100);
+  pass(900);
+  EXPECT_THAT(searches(), IsEmpty());
+  pass(300);
   ASSERT_EQ(searches().size(), 1U);
-  list(searches().back(),
-       event("ADDED", slice("db-1", "db", 50)) + event("ADDED", slice("web-1", "web", 51)));
-  pass(5);
+  EXPECT_THAT(searches().back(), HasSubstr("/namespaces/shop/endpointslices?"));
+  EXPECT_THAT(searches().back(), HasSubstr("service-name%3Ddb"));
+  answer_search(slice("db-1", "db", 50) + "," + slice("web-1", "web", 51));
   EXPECT_THAT(sink_.labels(),
               ElementsAre("EndpointSlice shop/db-1", "Service shop/db", "Service shop/web"));
+  pass(9'500);
+  EXPECT_EQ(searches().size(), 1U) << "not watched";
+  pass(1'000);
+  ASSERT_EQ(searches().size(), 2U);
+  answer_search(slice("db-2", "db", 60));
+  EXPECT_FALSE(has("EndpointSlice shop/db-1"));
+  EXPECT_TRUE(has("EndpointSlice shop/db-2"));
 }
 
-TEST_F(SliceSearchOfClusterTest, IsCompleteWithTheSlicesOfTheFirstSearch) {
+TEST_F(SliceSearchTest, AServiceWithTheLabelIsNotSearchedForUntilItLosesIt) {
+  sync();
+  transport_.send(kServices, event("ADDED", headless("db", 201)));
+  transport_.send(labelled_watch(), event("ADDED", slice("db-1", "db", 202)));
+  pass(20'000);
+  EXPECT_THAT(searches(), IsEmpty());
+  transport_.send(labelled_watch(), event("DELETED", slice("db-1", "db", 203)));
+  pass(1'200);
+  EXPECT_EQ(searches().size(), 1U);
+}
+
+TEST_F(SliceSearchTest, AtTheStartNothingIsWaitedFor) {
   source_->start();
   answer_discovery();
   list(kCrds);
   list(kNamespaces);
   list(kServices, event("ADDED", headless("db", 7)));
   list_slices();
-  pass(1'000);
-  EXPECT_FALSE(sink_.complete);
-  ASSERT_EQ(searches().size(), 1U);
-  list(searches().back(), event("ADDED", slice("db-1", "db", 50)));
-  pass(1);
+  pass(150);
   EXPECT_TRUE(sink_.complete);
-  EXPECT_THAT(sink_.labels(), ElementsAre("EndpointSlice shop/db-1", "Service shop/db"));
+  ASSERT_EQ(searches().size(), 1U);
+  answer_search(slice("db-1", "db", 50));
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
 }
 
-TEST_F(SliceSearchOfClusterTest, ASliceThatGetsTheLabelIsNeverGone) {
-  sync();
-  transport_.send(kServices, event("MODIFIED", headless("db", 201)));
-  pass(100);
-  list(searches().back(), event("ADDED", slice("db-1", "db", 50)));
+TEST_F(SliceSearchTest, ASliceThatGetsTheLabelIsNeverGone) {
+  find_slice();
+  transport_.send(labelled_watch(), event("ADDED", slice("db-1", "db", 202)));
   pass(5);
-  transport_.send(searches().back(), event("DELETED", slice("db-1", "db", 202)));
-  pass(50);
-  EXPECT_TRUE(sink_.labels().contains("EndpointSlice shop/db-1"));
-  for (const auto& path : transport_.paths)
-    if (path.contains("labelSelector=service"))
-      transport_.send(path, event("ADDED", slice("db-1", "db", 202)));
-  pass(1'000);
-  EXPECT_TRUE(sink_.labels().contains("EndpointSlice shop/db-1"));
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
+  EXPECT_THAT(sink_.origins["kubernetes:t/" + std::string(kNamedSlices)], IsEmpty());
+  pass(20'000);
+  EXPECT_EQ(searches().size(), 1U) << "all slices have the label";
+  transport_.send(labelled_watch(), event("DELETED", slice("db-1", "db", 203)));
+  pass(5);
+  EXPECT_FALSE(has("EndpointSlice shop/db-1"));
 }
 
-TEST_F(SliceSearchOfClusterTest, ManyServicesAtOnceCostFewRequests) {
+TEST_F(SliceSearchTest, SlicesWithoutTheLabelStayBesideOneThatGetsIt) {
+  find_slice();
+  transport_.send(labelled_watch(), event("ADDED", slice("db-2", "db", 202)));
+  pass(10'200);
+  ASSERT_EQ(searches().size(), 2U);
+  answer_search(slice("db-1", "db", 50));
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
+  EXPECT_TRUE(has("EndpointSlice shop/db-2"));
+}
+
+TEST_F(SliceSearchTest, AListThatIsOlderThanTheLabelAddsNothing) {
   sync();
-  for (int i = 0; i < 1'000; ++i) {
-    transport_.send(kServices, event("ADDED", headless("s" + std::to_string(i), 201 + i)));
-    pass(10);
-  }
-  EXPECT_TRUE(is_watched("s0%2C"));
-  // Four at once, then one every five seconds, for each of the groups that the names fill.
-  EXPECT_LE(searches().size(), 3U * (4 + 2));
+  transport_.send(kServices, event("ADDED", headless("db", 201)));
+  pass(1'200);
+  transport_.send(labelled_watch(), event("ADDED", slice("db-1", "db", 202)));
+  answer_search(slice("db-1", "db", 50));
+  EXPECT_THAT(sink_.origins["kubernetes:t/" + std::string(kNamedSlices)], IsEmpty());
 }
 
-TEST_F(SliceSearchOfClusterTest, ASearchThatFailsIsRepeatedWithGrowingPauses) {
+TEST_F(SliceSearchTest, AServiceMayGoWhileItsListIsUnderWay) {
+  sync();
+  transport_.send(kServices, event("ADDED", headless("db", 201)));
+  pass(1'200);
+  ASSERT_TRUE(transport_.begin(searches().back()));
+  transport_.send(kServices, event("DELETED", headless("db", 202)));
+  pass(5);
+  transport_.send(searches().back(), list_of_slices(slice("db-1", "db", 50)));
+  transport_.end(searches().back());
+  pass(20'000);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_EQ(searches().size(), 1U);
+  transport_.send(kServices, event("ADDED", headless("db", 203)));
+  pass(1'200);
+  EXPECT_EQ(searches().size(), 2U);
+}
+
+TEST_F(SliceSearchTest, WhatWasFoundGoesWithItsService) {
+  find_slice();
+  transport_.send(kServices, event("MODIFIED", service("db", 202)));
+  pass(5);
+  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/db", "Service shop/web"));
+  transport_.send(kServices, event("MODIFIED", headless("db", 203)));
+  pass(1'200);
+  answer_search(slice("db-1", "db", 50));
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
+}
+
+TEST_F(SliceSearchTest, ManyServicesCostFewRequestsAndNamespacesTakeTurns) {
+  sync();
+  const std::size_t watches = transport_.open();
+  for (int i = 0; i < 2'000; ++i)
+    transport_.send(kServices, event("ADDED", headless("s" + std::to_string(i), 201 + i)));
+  transport_.send(kServices, event("ADDED", headless("db", 3'000, "lab")));
+  pass(1'200);
+  for (int i = 0; i < 60; ++i) {
+    if (is_under_way()) answer_search("");
+    pass(95);
+    EXPECT_LE(transport_.open(), watches + 1);
+  }
+  const std::vector<std::string> paths = searches();
+  EXPECT_LE(paths.size(), 61U);
+  EXPECT_GE(paths.size(), 20U);
+  EXPECT_TRUE(paths[0].contains("/lab/") || paths[1].contains("/lab/"));
+  EXPECT_EQ(std::set(paths.begin(), paths.end()).size(), paths.size()) << "each has its turn";
+}
+
+TEST_F(SliceSearchTest, AListWithoutAnAnswerHoldsNothingBack) {
+  sync();
+  transport_.send(kServices,
+                  event("ADDED", headless("a", 201)) + event("ADDED", headless("b", 202)));
+  pass(1'200);
+  const std::string first = searches().back();
+  pass(5'500);
+  EXPECT_NE(searches().back(), first) << "the other Service has its turn";
+  transport_.send(kServices, event("ADDED", service("other", 203)));
+  pass(5);
+  EXPECT_TRUE(has("Service shop/other"));
+  EXPECT_TRUE(source_->status().cluster->reachable);
+  for (int i = 0; i < 10; ++i) pass(5'000);
+  EXPECT_TRUE(source_->status().cluster->reachable);
+  EXPECT_GE(searches().size(), 8U);
+  EXPECT_LE(searches().size(), 20U);
+}
+
+TEST_F(SliceSearchTest, AListThatFailsIsRepeatedWithGrowingPauses) {
   sync();
   transport_.send(kServices, event("MODIFIED", headless("db", 201)));
-  pass(100);
+  pass(1'200);
   for (int i = 0; i < 600; ++i) {
-    if (transport_.find(searches().back()) != nullptr)
+    if (is_under_way())
       transport_.answer(searches().back(), 500, R"({"kind":"Status","code":500,"message":"no"})");
     pass(100);
   }
   EXPECT_GE(searches().size(), 10U);
   EXPECT_LE(searches().size(), 40U);
-  ASSERT_TRUE(transport_.find(searches().back()) != nullptr || (pass(5'000), true));
-  list(searches().back(), event("ADDED", slice("db-1", "db", 50)));
-  pass(5);
-  EXPECT_TRUE(sink_.labels().contains("EndpointSlice shop/db-1"));
+  EXPECT_THAT(sink_.notices, Contains(HasSubstr("[unlabelled]: 500 no; retrying")).Times(1));
+  EXPECT_THAT(source_->status().last_error, HasSubstr("[unlabelled]: failing: 500 no"));
+  if (!is_under_way()) pass(5'000);
+  answer_search(slice("db-1", "db", 50));
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
+  EXPECT_EQ(source_->status().last_error, "");
+}
+
+TEST_F(SliceSearchTest, AListThatIsForbiddenIsAFinding) {
+  sync();
+  transport_.send(kServices, event("MODIFIED", headless("db", 201)));
+  pass(1'200);
+  for (int i = 0; i < 60; ++i) {
+    if (is_under_way()) transport_.answer(searches().back(), 403, R"({"code":403})");
+    pass(100);
+  }
+  const auto& findings = sink_.findings["kubernetes:t/" + std::string(kNamedSlices)];
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].message, HasSubstr("may not be read"));
+}
+
+TEST_F(SliceSearchTest, WhatAnEarlierRunFoundStaysUntilItHasBeenLookedFor) {
+  const std::string found = "kubernetes:t/" + std::string(kNamedSlices);
+  options_.known = {std::string(kNamedSlices)};
+  sink_.origins[found] = {{1, "EndpointSlice shop/db-1"}, {2, "EndpointSlice shop/old-1"}};
+  restart();
+  source_->start();
+  answer_discovery();
+  list(kCrds);
+  list(kNamespaces);
+  list(kServices, event("ADDED", headless("db", 7)));
+  list_slices();
+  pass(150);
+  EXPECT_THAT(sink_.all_origins, Contains(found));
+  EXPECT_TRUE(has("EndpointSlice shop/old-1"));
+  answer_search(slice("db-1", "db", 50));
+  pass(500);
+  EXPECT_THAT(sink_.labels(), ElementsAre("EndpointSlice shop/db-1", "Service shop/db"));
+  EXPECT_THAT(sink_.all_origins, Contains(found));
 }
 
 // One object as somebody may have written it who means no good, and what is said of it.

@@ -37,15 +37,16 @@ TEST(WatchPlanTest, FollowsNoMoreThanNamesNeed) {
                   "managed-by!=endpointslice-controller.k8s.io"));
 }
 
-TEST(WatchPlanTest, FollowsSlicesWithoutTheLabelByTheNamesOfTheirServices) {
+TEST(WatchPlanTest, ListsSlicesWithoutTheLabelByTheNameOfTheirService) {
   WatchNeeds needs;
-  needs.slice_groups = {{"", {"cache", "db"}, 1}, {"", {}, 2}};
+  needs.searched = {"shop", "db", 1};
   const std::vector<std::string> lines = plan(needs, kToday);
   EXPECT_EQ(lines.size(), 5U);
   EXPECT_EQ(lines.back(),
-            "/apis/discovery.k8s.io/v1/endpointslices l:!service.kubernetes.io/headless,"
+            "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices "
+            "l:!service.kubernetes.io/headless,"
             "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,"
-            "kubernetes.io/service-name in (cache,db)");
+            "kubernetes.io/service-name=db");
 }
 
 TEST(WatchPlanTest, FollowsNodesOnlyForNearEndpoints) {
