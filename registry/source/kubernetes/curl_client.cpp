@@ -433,7 +433,7 @@ Result<void> CurlClient::Engine::configure(Transfer& transfer, const CurlRequest
   options.set(CURLOPT_RESOLVE, addresses);
   curl_slist* headers = nullptr;
   for (const auto& header : request.headers) headers = curl_slist_append(headers, header.c_str());
-  // Not libcurl's own decompression: it makes all of the text of what it has received.
+  // Not libcurl's own decompression (body_decoder.hpp).
   if (accepts_gzip_) headers = curl_slist_append(headers, "Accept-Encoding: gzip");
   transfer.headers.reset(headers);
   options.set(CURLOPT_HTTPHEADER, headers);
