@@ -14,7 +14,7 @@
 #include "registry/base/printable.hpp"
 #include "registry/manifest/document.hpp"
 #include "registry/manifest/times.hpp"
-#include "registry/source/kubernetes/node_text.hpp"
+#include "registry/source/kubernetes/json_cutter.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/credentials.hpp"
 
+#include <linux/close_range.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <utility>
+
+#include "registry/base/handle.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -104,6 +115,196 @@ void Credentials::take_plugin_output(Result<std::string> output) {
   }
   for (const auto& ready : std::exchange(waiting_, {}))
     ready(plugin_error_.empty() ? proof() : Result<Proof>(fail(plugin_error_)));
+}
+
+// --- programs ------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
+
+// Lives until libuv has closed the handles of the process and of its output.
+struct Run {
+  uv_process_t process{};
+  uv_pipe_t output{};
+  loop::Timer timer;
+  unsigned open_handles = 0;
+  bool has_ended = false;  // the program
+  bool output_ended = false;
+  std::int64_t exit_status = 0;
+  int signal = 0;
+  std::string killed_why;  // empty: it was not killed by us
+  std::string text;
+  std::array<char, 16'384> buffer{};
+  std::function<void(Result<std::string>)> done;
+
+  template <typename HandleType>
+  void close(HandleType& handle) {
+    auto* const base = reinterpret_cast<uv_handle_t*>(&handle);
+    if (uv_is_closing(base) == 0)
+      uv_close(base, [](uv_handle_t* h) {
+        auto* const run = static_cast<Run*>(h->data);
+        if (--run->open_handles == 0) delete run;
+      });
+  }
+  void close_all() {
+    close(process);
+    close(output);
+    timer.close();
+  }
+
+  // With all that it has started and that is still of its process group, unless it has ended.
+  void kill_group() {
+    if (!has_ended) ::kill(-process.pid, SIGKILL);
+  }
+  // Output that other processes of its group still write is not waited for.
+  void kill(std::string why) {
+    killed_why = std::move(why);
+    kill_group();
+    output_ended = true;
+    finish_if_over();
+  }
+
+  void finish_if_over() {
+    if (!has_ended || !output_ended || !done) return;
+    const auto tell = std::move(done);
+    done = nullptr;
+    Result<std::string> result = std::move(text);
+    if (!killed_why.empty())
+      result = fail(killed_why);
+    else if (signal != 0 || exit_status != 0)
+      result = fail("the program ended with " + std::string(signal != 0 ? "signal " : "status ") +
+                    std::to_string(signal != 0 ? signal : exit_status));
+    close_all();
+    tell(std::move(result));
+  }
+};
+
+class RunningProgram final : public ExecProcess {
+ public:
+  explicit RunningProgram(Run* run) : run_(run) {}
+  ~RunningProgram() override {
+    // After `done` the run has seen to its own end.
+    if (!*alive_) return;
+    run_->done = nullptr;
+    if (run_->has_ended) {
+      run_->close_all();
+      return;
+    }
+    // The handle stays until the program is gone, so that no zombie does.
+    run_->kill_group();
+    run_->close(run_->output);
+    run_->timer.close();
+  }
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+  std::shared_ptr<bool> alive() const { return alive_; }
+
+ private:
+  Run* run_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+// Of our own environment only what finds a program and its files: the rest holds tokens and the
+// supervisor's sockets, by which a program could speak in our name.
+std::vector<std::string> environment_of(const ExecCommand& command) {
+  std::map<std::string, std::string> all{{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"HOME", "/"}};
+  for (auto& [name, value] : all)
+    if (const char* const ours = std::getenv(name.c_str()); ours != nullptr) value = ours;
+  for (const auto& [name, value] : command.environment) all.insert_or_assign(name, value);
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : all) texts.push_back(name + "=" + value);
+  return texts;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (auto& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+int read_output(Run& run) {
+  return uv_read_start(
+      reinterpret_cast<uv_stream_t*>(&run.output),
+      [](uv_handle_t* handle, std::size_t, uv_buf_t* into) {
+        auto& buffer = static_cast<Run*>(handle->data)->buffer;
+        *into = uv_buf_init(buffer.data(), static_cast<unsigned>(buffer.size()));
+      },
+      [](uv_stream_t* stream, ssize_t count, const uv_buf_t* from) {
+        auto* const r = static_cast<Run*>(stream->data);
+        if (r->output_ended || count == 0) return;
+        if (count < 0) {
+          r->output_ended = true;
+          return r->finish_if_over();
+        }
+        r->text.append(from->base, static_cast<size_t>(count));
+        if (r->text.size() > kMaxOutput)
+          r->kill("the program printed more than " + std::to_string(kMaxOutput) + " bytes");
+      });
+}
+
+// Tells from the loop, never from within run_program().
+void fail_later(uv_loop_t* loop, Run& run, int error) {
+  run.killed_why = std::string("the program cannot be started: ") + uv_strerror(error);
+  run.has_ended = run.output_ended = true;
+  run.timer.open(loop, [&run] { run.finish_if_over(); });
+  run.timer.start(Milliseconds(0));
+}
+
+}  // namespace
+
+std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
+                                         std::function<void(Result<std::string>)> done) {
+  auto* const run = new Run;
+  auto running = std::make_unique<RunningProgram>(run);
+  run->done = [done = std::move(done), alive = running->alive()](Result<std::string> result) {
+    *alive = false;
+    done(std::move(result));
+  };
+  uv_pipe_init(loop, &run->output, 0);
+  run->process.data = run->output.data = run;
+  run->open_handles = 2;
+
+  std::vector<std::string> arguments = std::move(command.arguments);
+  arguments.insert(arguments.begin(), command.program);
+  std::vector<std::string> environment = environment_of(command);
+  auto argument_pointers = pointers_to(arguments);
+  auto environment_pointers = pointers_to(environment);
+  std::array<uv_stdio_container_t, 3> files{};
+  files[0].flags = UV_IGNORE;
+  files[1].flags = static_cast<uv_stdio_flags>(UV_CREATE_PIPE | UV_WRITABLE_PIPE);
+  files[1].data.stream = reinterpret_cast<uv_stream_t*>(&run->output);
+  files[2].flags = UV_INHERIT_FD;
+  files[2].data.fd = 2;
+  uv_process_options_t options{};
+  options.file = command.program.c_str();
+  options.args = argument_pointers.data();
+  options.env = environment_pointers.data();
+  options.stdio = files.data();
+  options.stdio_count = static_cast<int>(files.size());
+  options.exit_cb = [](uv_process_t* process, std::int64_t status, int signal) {
+    auto* const r = static_cast<Run*>(process->data);
+    r->has_ended = true;
+    r->exit_status = status;
+    r->signal = signal;
+    if (!r->done) return r->close_all();
+    r->finish_if_over();
+  };
+  // A session of its own, so that it can be killed with what it starts.
+  options.flags = UV_PROCESS_DETACHED;
+  // Ours are closed by an exec anyway; those that our parent has left open are not.
+  (void)::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  int error = uv_spawn(loop, &run->process, &options);
+  if (error != 0) {
+    fail_later(loop, *run, error);
+    return running;
+  }
+  run->timer.open(loop, [run] { run->kill("the program did not end in time"); });
+  run->timer.start(command.timeout);
+  error = read_output(*run);
+  if (error != 0) run->kill(std::string("the program cannot be followed: ") + uv_strerror(error));
+  return running;
 }
 
 }  // namespace meshdns::registry::kubernetes

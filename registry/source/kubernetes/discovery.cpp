@@ -6,7 +6,7 @@
 #include <ranges>
 #include <utility>
 
-#include "registry/source/kubernetes/node_text.hpp"
+#include "registry/source/kubernetes/json_cutter.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "registry/source/kubernetes/node_text.hpp"
-
 namespace meshdns::registry::kubernetes {
 namespace {
 

@@ -18,6 +18,13 @@
 
 namespace meshdns::registry::kubernetes {
 
+// The scalar `key` of a mapping; empty where there is none, or null, or no mapping.  It lives as
+// long as the document.
+inline std::string_view text_of(const Node* object, std::string_view key) {
+  const Node* const value = object == nullptr ? nullptr : object->find(key);
+  return value == nullptr || value->is_null() ? std::string_view() : value->text();
+}
+
 // The identity of an object, for messages about objects that cannot be read and for deletions.
 // Views into the text or the tree that they were taken from.
 struct ObjectRef {
