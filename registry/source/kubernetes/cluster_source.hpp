@@ -36,16 +36,16 @@ struct ClusterSourceOptions {
   std::set<std::string> known;
 };
 
-class ClusterSource final : public Source, private CollectionListener {
+class ClusterSource final : private CollectionListener {
  public:
   // REQUIRES: transport, scheduler and sink outlive the source.
   ClusterSource(ClusterSourceOptions options, Transport& transport, Scheduler& scheduler,
                 Backoff::Random random, SourceSink& sink);
   ~ClusterSource() override;
 
-  void start() override;
-  void rescan() override;
-  SourceStatus status() const override;
+  void start();
+  void rescan();
+  SourceStatus status() const;
 
  private:
   using Trouble = ReflectorStatus::Trouble;

@@ -25,6 +25,7 @@ constexpr Milliseconds kTokenFileAge{10'000};
 // Before its end, so that no request is under way with what has just expired.
 constexpr std::chrono::seconds kBeforeExpiry{30};
 constexpr Milliseconds kPluginPause{1'000};
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
 std::string trimmed(std::string text) {
   constexpr std::string_view space = " \t\r\n";
@@ -119,12 +120,8 @@ void Credentials::take_plugin_output(Result<std::string> output) {
 
 // --- programs ------------------------------------------------------------------------------------
 
-namespace {
-
-constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
-
 // Lives until libuv has closed the handles of the process and of its output.
-struct Run {
+struct ExecProcess::Run {
   uv_process_t process{};
   uv_pipe_t output{};
   loop::Timer timer;
@@ -180,30 +177,21 @@ struct Run {
   }
 };
 
-class RunningProgram final : public ExecProcess {
- public:
-  explicit RunningProgram(Run* run) : run_(run) {}
-  ~RunningProgram() override {
-    // After `done` the run has seen to its own end.
-    if (!*alive_) return;
-    run_->done = nullptr;
-    if (run_->has_ended) {
-      run_->close_all();
-      return;
-    }
-    // The handle stays until the program is gone, so that no zombie does.
-    run_->kill_group();
-    run_->close(run_->output);
-    run_->timer.close();
+ExecProcess::~ExecProcess() {
+  // After `done` the run has seen to its own end.
+  if (!*alive_) return;
+  run_->done = nullptr;
+  if (run_->has_ended) {
+    run_->close_all();
+    return;
   }
-  RunningProgram(const RunningProgram&) = delete;
-  RunningProgram& operator=(const RunningProgram&) = delete;
-  std::shared_ptr<bool> alive() const { return alive_; }
+  // The handle stays until the program is gone, so that no zombie does.
+  run_->kill_group();
+  run_->close(run_->output);
+  run_->timer.close();
+}
 
- private:
-  Run* run_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-};
+namespace {
 
 // Of our own environment only what finds a program and its files: the rest holds tokens and the
 // supervisor's sockets, by which a program could speak in our name.
@@ -224,15 +212,15 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-int read_output(Run& run) {
+int read_output(ExecProcess::Run& run) {
   return uv_read_start(
       reinterpret_cast<uv_stream_t*>(&run.output),
       [](uv_handle_t* handle, std::size_t, uv_buf_t* into) {
-        auto& buffer = static_cast<Run*>(handle->data)->buffer;
+        auto& buffer = static_cast<ExecProcess::Run*>(handle->data)->buffer;
         *into = uv_buf_init(buffer.data(), static_cast<unsigned>(buffer.size()));
       },
       [](uv_stream_t* stream, ssize_t count, const uv_buf_t* from) {
-        auto* const r = static_cast<Run*>(stream->data);
+        auto* const r = static_cast<ExecProcess::Run*>(stream->data);
         if (r->output_ended || count == 0) return;
         if (count < 0) {
           r->output_ended = true;
@@ -245,7 +233,7 @@ int read_output(Run& run) {
 }
 
 // Tells from the loop, never from within run_program().
-void fail_later(uv_loop_t* loop, Run& run, int error) {
+void fail_later(uv_loop_t* loop, ExecProcess::Run& run, int error) {
   run.killed_why = std::string("the program cannot be started: ") + uv_strerror(error);
   run.has_ended = run.output_ended = true;
   run.timer.open(loop, [&run] { run.finish_if_over(); });
@@ -256,8 +244,8 @@ void fail_later(uv_loop_t* loop, Run& run, int error) {
 
 std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
                                          std::function<void(Result<std::string>)> done) {
-  auto* const run = new Run;
-  auto running = std::make_unique<RunningProgram>(run);
+  auto* const run = new ExecProcess::Run;
+  auto running = std::make_unique<ExecProcess>(run);
   run->done = [done = std::move(done), alive = running->alive()](Result<std::string> result) {
     *alive = false;
     done(std::move(result));
@@ -284,7 +272,7 @@ std::unique_ptr<ExecProcess> run_program(uv_loop_s* loop, ExecCommand command,
   options.stdio = files.data();
   options.stdio_count = static_cast<int>(files.size());
   options.exit_cb = [](uv_process_t* process, std::int64_t status, int signal) {
-    auto* const r = static_cast<Run*>(process->data);
+    auto* const r = static_cast<ExecProcess::Run*>(process->data);
     r->has_ended = true;
     r->exit_status = status;
     r->signal = signal;

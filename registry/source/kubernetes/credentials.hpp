@@ -26,7 +26,16 @@ struct ExecCommand {
 // Destruction kills the program, with what it has started, and calls nobody.
 class ExecProcess {
  public:
-  virtual ~ExecProcess() = default;
+  struct Run;
+  explicit ExecProcess(Run* run) : run_(run) {}
+  ~ExecProcess();
+  ExecProcess(const ExecProcess&) = delete;
+  ExecProcess& operator=(const ExecProcess&) = delete;
+  std::shared_ptr<bool> alive() const { return alive_; }
+
+ private:
+  Run* run_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 // `done` gets the standard output of a program that ended well, or why there is none: 1 MiB at
