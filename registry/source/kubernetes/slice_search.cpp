@@ -24,9 +24,11 @@ bool SliceSearch::note_service(std::uint64_t key, const KubeService& service, Mi
 }
 
 void SliceSearch::forget_service(std::uint64_t key) {
-  if (services_.erase(key) == 0) return;
+  const auto it = services_.find(key);
+  if (it == services_.end()) return;
   if (listing_ == key) listing_.reset();
-  lose_if([key](std::uint64_t, const Found& found) { return found.service == key; });
+  while (!it->second.found.empty()) lose(it->second.found.begin()->first);
+  services_.erase(it);
 }
 
 void SliceSearch::retain_services(std::string_view ns, const std::vector<std::uint64_t>& keys) {
@@ -48,8 +50,7 @@ bool SliceSearch::unlabel(std::uint64_t service, Milliseconds now) {
 
 bool SliceSearch::note_labelled(const std::string& origin, std::uint64_t slice,
                                 std::uint64_t service, Milliseconds now) {
-  if (found_.contains(slice))
-    lose_if([slice](std::uint64_t found, const Found&) { return found == slice; });
+  lose(slice);
   const auto [it, is_new] = labelled_[origin].try_emplace(slice, service);
   if (!is_new && it->second == service) return false;
   const std::uint64_t before = std::exchange(it->second, service);
@@ -78,30 +79,30 @@ bool SliceSearch::note_found(std::uint64_t slice, std::uint64_t service, const R
   const bool is_labelled = std::ranges::any_of(
       labelled_, [slice](const auto& collection) { return collection.second.contains(slice); });
   if (service != listing_ || is_labelled) return false;
-  if (found_.try_emplace(slice, Found{key, service}).second) ++services_.at(service).found;
+  // It has left another Service: what is added afterwards takes its place.
+  if (const auto known = found_.find(slice); known != found_.end() && known->second != service)
+    lose(slice);
+  found_[slice] = service;
+  services_.at(service).found.try_emplace(slice, key);
   return true;
 }
 
 void SliceSearch::retain_found(const std::vector<std::uint64_t>& slices) {
-  lose_if([&](std::uint64_t slice, const Found& found) {
-    return found.service == listing_ && is_gone(slices, slice);
-  });
+  if (!listing_) return;
+  std::vector<std::uint64_t> gone;
+  for (const auto& [slice, key] : services_.at(*listing_).found)
+    if (is_gone(slices, slice)) gone.push_back(slice);
+  for (const std::uint64_t slice : gone) lose(slice);
 }
 
-void SliceSearch::lose_if(
-    const std::function<bool(std::uint64_t slice, const Found& found)>& is_lost) {
-  std::erase_if(found_, [&](const auto& item) {
-    if (!is_lost(item.first, item.second)) return false;
-    if (const auto it = services_.find(item.second.service); it != services_.end())
-      --it->second.found;
-    lose_(ResourceKey(item.second.key));
-    return true;
-  });
+void SliceSearch::lose(std::uint64_t slice) {
+  const auto found = found_.extract(slice);
+  if (!found.empty()) lose_(std::move(services_.at(found.mapped()).found.extract(slice).mapped()));
 }
 
 std::vector<std::uint64_t> SliceSearch::found() const {
   std::vector<std::uint64_t> slices;
-  for (const auto& [slice, found] : found_) slices.push_back(slice);
+  for (const auto& [slice, service] : found_) slices.push_back(slice);
   std::ranges::sort(slices);
   return slices;
 }
@@ -110,7 +111,7 @@ std::vector<std::uint64_t> SliceSearch::found() const {
 
 // Of several slices, one may have got the label: the others are listed further.
 bool SliceSearch::is_searched_for(const Service& service) const {
-  return service.second.found > 0 || !labels_.contains(service.first);
+  return !service.second.found.empty() || !labels_.contains(service.first);
 }
 
 std::optional<SliceSearch::Target> SliceSearch::next(Milliseconds now) {

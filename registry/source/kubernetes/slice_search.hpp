@@ -81,17 +81,13 @@ class SliceSearch {
     std::string name;
     Milliseconds due{0};
     Milliseconds tried_at{0};
-    std::uint32_t found = 0;  // slices
-  };
-  struct Found {
-    ResourceKey key;
-    std::uint64_t service = 0;
+    std::map<std::uint64_t, ResourceKey> found = {};  // slices
   };
   using Service = std::pair<const std::uint64_t, Searched>;
 
   bool is_searched_for(const Service& service) const;
   bool unlabel(std::uint64_t service, Milliseconds now);
-  void lose_if(const std::function<bool(std::uint64_t slice, const Found& found)>& is_lost);
+  void lose(std::uint64_t slice);
   std::optional<Milliseconds> first_due() const;
   Milliseconds not_before() const {
     return begun_at_ + (listing_ ? limits_.patience : limits_.pause);
@@ -103,7 +99,7 @@ class SliceSearch {
   // Slices with the label by collection, and their number by Service.
   std::map<std::string, std::unordered_map<std::uint64_t, std::uint64_t>> labelled_;
   std::unordered_map<std::uint64_t, std::uint32_t> labels_;
-  std::unordered_map<std::uint64_t, Found> found_;
+  std::unordered_map<std::uint64_t, std::uint64_t> found_;  // the Services of found slices
   std::map<std::string, Milliseconds, std::less<>> turns_;  // of namespaces
   std::optional<std::uint64_t> listing_;                    // the Service of the list under way
   Milliseconds begun_at_{0};

@@ -372,6 +372,18 @@ TEST_F(SliceSearchTest, WhatWasFoundGoesWithItsService) {
   EXPECT_TRUE(has("EndpointSlice shop/db-1"));
 }
 
+TEST_F(SliceSearchTest, ASliceThatGoesToAnotherServiceStaysThere) {
+  find_slice();
+  transport_.send(kServices, event("ADDED", headless("other", 300)));
+  pass(1'200);
+  answer_search(slice("db-1", "other", 301));
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
+  pass(9'000);
+  EXPECT_THAT(searches().back(), HasSubstr("service-name%3Ddb"));
+  answer_search("");
+  EXPECT_TRUE(has("EndpointSlice shop/db-1"));
+}
+
 TEST_F(SliceSearchTest, ManyServicesCostFewRequestsAndNamespacesTakeTurns) {
   sync();
   const std::size_t watches = transport_.open();
