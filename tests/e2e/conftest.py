@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the end-to-end tests.  Everything that is started here is ended with the test, and a
+"""Fixtures of the end-to-end tests.  Daemons that are started here are ended with the test, and a
 daemon that did not end well fails the test."""
 
 import pytest
 
+from harness.browser import HAS_BROWSER, Browser
 from harness.workspace import Workspace
 
 
@@ -14,6 +15,21 @@ def workspace(tmp_path, request):
     if getattr(request.node, "failed", False):
         print(space.log())
     space.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    if not HAS_BROWSER:
+        pytest.skip("needs the package chromium")
+    chromium = Browser(tmp_path_factory.mktemp("browser"))
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    yield chromium
+    chromium.show("about:blank")
 
 
 @pytest.hookimpl(hookwrapper=True)
