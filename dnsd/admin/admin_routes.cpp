@@ -10,6 +10,7 @@
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/explain_page.hpp"
+#include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/page_style.hpp"
 #include "dnsd/admin/registry_objects.hpp"
@@ -58,6 +59,11 @@ void put_control_plane(Json& json, const registry::ControlPlaneStatus& status) {
   put(json, "silentSeconds", static_cast<std::uint64_t>(status.silent_seconds));
 }
 
+std::uint64_t seconds_since(std::chrono::steady_clock::time_point then) {
+  using std::chrono::seconds;
+  return std::chrono::duration_cast<seconds>(std::chrono::steady_clock::now() - then).count();
+}
+
 HttpResponse show_sources(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
@@ -67,6 +73,9 @@ HttpResponse show_sources(const DaemonParts& daemon) {
       put_bool(json, "complete", source.complete);
       put(json, "lastError", source.last_error);
       put(json, "changes", source.changes);
+      put(json, "origins", source.origins);
+      put(json, "broken", source.broken);
+      put(json, "unchangedSeconds", seconds_since(changed));
       if (source.cluster) {
         put_bool(json, "reachable", source.cluster->reachable);
         put_list(json, "collections", source.cluster->collections,
@@ -102,17 +111,33 @@ registry::Finding finding_of(const resolver::RefusedNames& refused) {
                      " are not looked up and have no addresses"};
 }
 
-HttpResponse show_findings(const DaemonParts& daemon) {
+template <typename Visit>
+void for_each_finding(const DaemonParts& daemon, Visit visit) {
+  for (const auto& [origin, findings] : daemon.findings)
+    for (const auto& finding : findings) visit(finding);
+  for (const auto& contested : daemon.registry.contested_addresses())
+    visit(finding_of(contested, *daemon.registry.current()));
+  for (const auto& refused : daemon.resolver.refused()) visit(finding_of(refused));
+  for (const auto& finding : daemon.analysis.report.findings) visit(finding);
+}
+
+int rank_of(const registry::Finding& finding) { return static_cast<int>(finding.severity); }
+int rank_of(const registry::MeshFinding& finding) { return static_cast<int>(finding.weight); }
+
+// With limit=, the severest come first.
+HttpResponse show_findings(const DaemonParts& daemon, const HttpRequest& request) {
+  const auto limit = number_argument(request, "limit", UINT64_MAX);
+  if (!limit) return bad_request(limit.error().message);
   return json_response([&](Json& json) {
     json.StartArray();
-    for (const auto& [origin, findings] : daemon.findings)
-      for (const auto& finding : findings) put_finding(json, reported(finding));
-    for (const auto& contested : daemon.registry.contested_addresses())
-      put_finding(json, reported(finding_of(contested, *daemon.registry.current())));
-    for (const auto& refused : daemon.resolver.refused())
-      put_finding(json, reported(finding_of(refused)));
-    for (const auto& finding : daemon.analysis.report.findings)
-      put_finding(json, reported(finding));
+    std::uint64_t left = *limit;
+    const bool is_whole = left == UINT64_MAX;
+    for (int rank = is_whole ? 0 : static_cast<int>(registry::Severity::Error); rank >= 0; --rank)
+      for_each_finding(daemon, [&](const auto& finding) {
+        if (left == 0 || (!is_whole && rank_of(finding) != rank)) return;
+        put_finding(json, reported(finding));
+        --left;
+      });
     json.EndArray();
   });
 }
@@ -152,10 +177,23 @@ void put_family(Json& json, const resolver::FamilyStatus& family) {
   json.EndObject();
 }
 
-HttpResponse show_resolver(const DaemonParts& daemon) {
+bool has_failed(const resolver::NameStatus& status) {
+  using State = registry::ResolvedName::State;
+  return status.name.state == State::NoAddresses || status.name.state == State::Failed;
+}
+
+// failing= leaves out the names that have addresses or are looked up for the first time.
+HttpResponse show_resolver(const DaemonParts& daemon, const HttpRequest& request) {
+  const auto limit = number_argument(request, "limit", UINT64_MAX);
+  if (!limit) return bad_request(limit.error().message);
+  const bool is_failing = !request.argument("failing").empty();
   return json_response([&](Json& json) {
+    std::uint64_t left = *limit;
     json.StartArray();
     for (const auto& status : daemon.resolver.status()) {
+      if (left == 0) break;
+      if (is_failing && !has_failed(status)) continue;
+      --left;
       json.StartObject();
       put(json, "host", status.name.host);
       put(json, "state", state_name(status.name.state));
@@ -197,7 +235,13 @@ HttpResponse show_cache(const DaemonParts& daemon) {
   });
 }
 
-void put_upstream(Json& json, const UpstreamStatus& status) {
+// Adds one value of each point, oldest first.
+template <typename Points, typename Value>
+void put_series(Json& json, const char* key, const Points& points, Value value) {
+  put_list(json, key, points, [&](const auto& point) { json.Double(point.*value); });
+}
+
+void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistory& history) {
   json.StartObject();
   put(json, "server", status.name);
   put(json, "health", health_name(status));
@@ -221,13 +265,18 @@ void put_upstream(Json& json, const UpstreamStatus& status) {
   put_bool(json, "speaksEdns", status.speaks_edns);
   put_bool(json, "takesOptions", status.takes_options);
   put(json, "lastError", status.last_error);
+  const auto& points = history.points(status.name);
+  put_series(json, "repliesPerSecond", points, &UpstreamHistory::Point::replies_per_second);
+  put_series(json, "failuresPerSecond", points, &UpstreamHistory::Point::failures_per_second);
   json.EndObject();
 }
 
 HttpResponse show_upstreams(const DaemonParts& daemon) {
   return json_response([&](Json& json) {
+    json.SetMaxDecimalPlaces(3);
     json.StartArray();
-    for (const auto& status : upstream_status(daemon)) put_upstream(json, status);
+    for (const auto& status : upstream_status(daemon))
+      put_upstream(json, status, daemon.upstream_history);
     json.EndArray();
   });
 }
@@ -247,6 +296,47 @@ HttpResponse flush_cache(const DaemonParts& daemon, const HttpRequest& request) 
   return json_response([&](Json& json) {
     json.StartObject();
     put(json, "removed", removed);
+    json.EndObject();
+  });
+}
+
+// The share of all answers since the start that the kernel gave.
+double share_of_kernel(const DaemonParts& daemon) {
+  std::uint64_t all = 0;
+  std::uint64_t of_kernel = 0;
+  for (const WorkerStatus& worker : daemon.workers().each)
+    for (const auto& of_rcode : worker.query.responses)
+      for (std::size_t source = 0; source < kAnswerSources; ++source) {
+        all += of_rcode[source].value();
+        if (source == static_cast<std::size_t>(AnswerSource::Kernel))
+          of_kernel += of_rcode[source].value();
+      }
+  return all == 0 ? 0 : static_cast<double>(of_kernel) / static_cast<double>(all);
+}
+
+HttpResponse show_status(const DaemonParts& daemon) {
+  using Point = LoadHistory::Point;
+  const registry::Snapshot& snapshot = *daemon.registry.current();
+  const ClientConfig& client = daemon.config.client;
+  const auto& points = daemon.load.points();
+  return json_response([&](Json& json) {
+    json.SetMaxDecimalPlaces(3);
+    json.StartObject();
+    put(json, "name", daemon.query_settings.server_identity);
+    put(json, "version", MESHDNS_VERSION);
+    put_bool(json, "bySourceAddress", client.by_source_address);
+    put(json, "defaultNamespace", client.default_identity.ns);
+    put_list(json, "listening", daemon.listening(),
+             [&](const SocketAddress& address) { put(json, address.to_string()); });
+    put(json, "upSeconds", seconds_since(daemon.started));
+    put(json, "hosts", snapshot.hosts.size() + snapshot.wildcards.size());
+    put(json, "resources", snapshot.resources.size());
+    put(json, "generation", snapshot.generation);
+    if (daemon.kernel_answers().is_open) put_number(json, "kernelShare", share_of_kernel(daemon));
+    put_series(json, "answersPerSecond", points, &Point::responses_per_second);
+    put_series(json, "servfailPerSecond", points, &Point::failures_per_second);
+    put_series(json, "medianMs", points, &Point::median_ms);
+    put_series(json, "p99Ms", points, &Point::p99_ms);
     json.EndObject();
   });
 }
@@ -364,6 +454,7 @@ HttpRoutes admin_routes(DaemonParts parts) {
   routes["/live"].get = [shared](Request) {
     return shared->live.watch([shared] { return live_events(*shared); });
   };
+  routes["/status"].get = [shared](Request) { return show_status(*shared); };
   routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
   routes["/registry/services"].get = [shared](Request request) {
     return shared->streams.answer({put_service, put_service_id}, request);
@@ -374,9 +465,11 @@ HttpRoutes admin_routes(DaemonParts parts) {
   routes["/registry/vips"].get = [shared](Request request) {
     return shared->streams.answer({put_vip, nullptr}, request);
   };
-  routes["/registry/findings"].get = [shared](Request) { return show_findings(*shared); };
+  routes["/registry/findings"].get = [shared](Request request) {
+    return show_findings(*shared, request);
+  };
   routes["/changes"].get = [shared](Request request) { return show_changes(*shared, request); };
-  routes["/resolver"].get = [shared](Request) { return show_resolver(*shared); };
+  routes["/resolver"].get = [shared](Request request) { return show_resolver(*shared, request); };
   routes["/upstreams"].get = [shared](Request) { return show_upstreams(*shared); };
   routes["/top"].get = [shared](Request request) { return show_top(*shared, request); };
   routes["/cache"].get = [shared](Request) { return show_cache(*shared); };

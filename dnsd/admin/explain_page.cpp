@@ -6,6 +6,7 @@
 
 #include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/json.hpp"
+#include "dnsd/admin/name_search.hpp"
 #include "dnsd/answer/explanation.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/socket_address.hpp"
@@ -16,6 +17,7 @@ namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kMaxNamespaceLength = 63;
+constexpr std::size_t kMaxNamesFound = 50;
 
 HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request) {
   const auto address = parse_socket_address(request.argument("connect"));
@@ -31,6 +33,26 @@ HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request)
                                         std::string(request.argument("host"))};
   return {200, "application/json",
           traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
+}
+
+HttpResponse show_found_names(const DaemonParts& daemon, const HttpRequest& request) {
+  const auto client = client_from(daemon, request.argument("from"));
+  if (!client) return bad_request(client.error().message);
+  if (!*client) return bad_request("from= is not a known client, and client.unknown is refuse");
+  const auto found =
+      find_names(*daemon.registry.current(), **client, request.argument("name"), kMaxNamesFound);
+  return json_response([&](Json& json) {
+    json.StartObject();
+    put_bool(json, "complete", found.is_complete);
+    put_list(json, "names", found.names, [&](const NameMatch& match) {
+      json.StartObject();
+      put(json, "name", match.name);
+      put(json, "answer", match.answer);
+      put(json, "source", match.source);
+      json.EndObject();
+    });
+    json.EndObject();
+  });
 }
 
 std::string last_push(const registry::ControlPlaneStatus& istiod) {
@@ -106,6 +128,7 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
 }
 
 HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& request) {
+  if (!request.argument("search").empty()) return show_found_names(daemon, request);
   if (!request.argument("connect").empty()) return show_traffic(daemon, request);
   const auto explanation = explanation_for(daemon, request);
   if (!explanation) return bad_request(explanation.error().message);

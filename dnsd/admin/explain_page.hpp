@@ -17,7 +17,7 @@ Result<Ref<const registry::Client>> client_from(const DaemonParts& daemon, std::
 // The arguments name=, type= and from=.  The Error names the argument that is wrong.
 Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request);
 
-// /explain of a name, or with connect= of a connection.
+// /explain of a name, with search= the names that have a text, or with connect= of a connection.
 HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& request);
 
 }  // namespace meshdns::dnsd

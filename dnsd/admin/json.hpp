@@ -11,6 +11,11 @@ namespace meshdns::dnsd {
 
 using Json = JsonWriter;
 
+inline void put_number(Json& json, const char* key, double number) {
+  json.Key(key);
+  json.Double(number);
+}
+
 template <typename Fill>
 HttpResponse json_response(Fill fill, unsigned status = 200) {
   rapidjson::StringBuffer buffer;

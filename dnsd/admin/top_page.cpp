@@ -15,11 +15,6 @@ namespace {
 constexpr std::uint64_t kUsualTop = 10;
 constexpr std::uint64_t kLongestTop = 100;
 
-void put_number(Json& json, const char* key, double number) {
-  json.Key(key);
-  json.Double(number);
-}
-
 void put_amount(Json& json, const TopReport& top, const TopEntry& entry) {
   put(json, "queries", entry.amount);
   put(json, "error", entry.error);
@@ -48,6 +43,12 @@ void put_forwarded(Json& json, const TopEntry& entry) {
   const auto queries = static_cast<double>(std::max<std::uint64_t>(entry.part, 1));
   put_number(json, "meanMs", total_ms / queries);
   put_number(json, "longestMs", static_cast<double>(entry.peak) / 1e3);
+}
+
+void put_failing(Json& json, const FailingNames::Entry& entry) {
+  put(json, "name", registry::escape(entry.name) + ".");
+  put(json, "rcode", wire::to_string(entry.rcode));
+  put(json, "times", entry.count);
 }
 
 void put_latency(Json& json, const UpstreamStatus& upstream,
@@ -83,7 +84,8 @@ void put_top(Json& json, const char* key, const List& list, PutMembers put_membe
   });
 }
 
-void put_report(Json& json, const DaemonParts& daemon, const TopReport& top) {
+void put_report(Json& json, const DaemonParts& daemon, std::size_t limit) {
+  const TopReport top = daemon.top(limit);
   put_number(json, "seconds", top.seconds);
   put(json, "queries", top.queries);
   put_number(json, "perSecond", top.per_second(top.queries));
@@ -110,6 +112,8 @@ void put_report(Json& json, const DaemonParts& daemon, const TopReport& top) {
   put_top(json, "upstreams", upstream_status(daemon), [&](const UpstreamStatus& upstream) {
     put_latency(json, upstream, daemon.latency.recent(upstream));
   });
+  put_top(json, "failing", daemon.failing_names(limit),
+          [&](const FailingNames::Entry& entry) { put_failing(json, entry); });
 }
 
 }  // namespace
@@ -138,11 +142,10 @@ HttpResponse show_top(const DaemonParts& daemon, const HttpRequest& request) {
     return json_error("limit=: " + in_quotes(request.argument("limit")) +
                           " is not a number from 1 to " + std::to_string(kLongestTop),
                       400);
-  const TopReport top = daemon.top(*limit);
   return json_response([&](Json& json) {
     json.SetMaxDecimalPlaces(3);
     json.StartObject();
-    put_report(json, daemon, top);
+    put_report(json, daemon, *limit);
     json.EndObject();
   });
 }

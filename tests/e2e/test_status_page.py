@@ -3,6 +3,7 @@
 
 import contextlib
 import html.parser
+import json
 import re
 import signal
 import urllib.error
@@ -129,18 +130,6 @@ def test_draws_what_was_answered(daemon):
             assert 0 <= x <= 600.1 and 0 <= y <= 110
 
 
-def test_lists_the_names_that_get_no_answer(daemon):
-    for _ in range(5):
-        daemon.ask("missing.example.org.")
-    daemon.ask("www.example.org.")
-    # The page may follow the last answer by a moment.
-    eventually(lambda: "missing.example.org." in page_of(daemon).text
-               and page_of(daemon).row("missing.example.org.")[1:] == ["NXDOMAIN", "5"])
-    # A click explains it.
-    assert {"href": "/?name=missing.example.org."} in page_of(daemon).all("a")
-    assert not any(row[0] == "www.example.org." for row in page_of(daemon).rows if len(row) == 3)
-
-
 def test_explains_a_name_for_the_client_that_is_chosen(daemon):
     for namespace, expected in (("shop", "10.0.0.7"), ("other", "exportTo does not include namespace other")):
         page = page_of(daemon, name="api.example.org", type="A", **{"from": namespace})
@@ -148,24 +137,6 @@ def test_explains_a_name_for_the_client_that_is_chosen(daemon):
         # The form keeps what was asked.
         assert [field["value"] for field in page.all("input")] == ["api.example.org", "A", namespace]
     assert '"NONE" is not a record type' in page_of(daemon, name="api.example.org", type="NONE").text
-
-
-def test_finds_the_names_that_a_client_sees(workspace, daemon):
-    workspace.write("more.yaml", *[{**API, "metadata": {"name": f"n{i}", "namespace": "shop"}, "spec": {
-        "hosts": [f"n{i}.many.example.net"], "addresses": ["10.0.0.8"], "resolution": "STATIC"}} for i in range(60)])
-    eventually(lambda: daemon.ask("n59.many.example.net.").addresses() == ["10.0.0.8"], 5)
-
-    def found(name, namespace):
-        page = page_of(daemon, name=name, search="yes", **{"from": namespace})
-        return page.text, [row for row in page.rows if len(row) == 3 and "ServiceEntry" in row[2]]
-
-    text, rows = found("API.", "shop")
-    assert "Names found: 1" in text
-    assert rows[0][:2] == ["api.example.org", "10.0.0.7"] and "ServiceEntry shop/api (" in rows[0][2]
-    assert found("api.", "other")[1] == [], "the entry is exported to its own namespace only"
-    text, rows = found("many", "other")
-    assert "Names found: more than 50" in text and len(rows) == 50
-    assert "from= is neither" in found("many", "x" * 64)[0]
 
 
 def test_sends_what_changes_to_browsers_that_stay(workspace, daemon):
@@ -227,3 +198,107 @@ def test_shows_control_octets_of_file_names_as_text(workspace):
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
     status, text = daemon.get("/")
     assert status == 200 and "bad\\010\\027[31m.yaml" in text and "\x1b" not in text
+
+
+def explained(daemon, **arguments):
+    status, text = daemon.get("/explain?" + urllib.parse.urlencode(arguments))
+    return status, json.loads(text)
+
+
+def test_the_status_has_the_figures_of_the_page(daemon):
+    def is_counted():
+        for _ in range(20):
+            daemon.ask("api.example.org.")
+        return max(daemon.get_json("/status")["answersPerSecond"], default=0) > 0
+
+    eventually(is_counted, 10)
+    status = daemon.get_json("/status")
+    assert status["name"] and status["version"] and status["listening"] == ["%s:%d" % daemon.server]
+    assert (status["bySourceAddress"], status["defaultNamespace"]) == (False, "default")
+    assert (status["hosts"], status["resources"]) == (1, 1) and status["generation"] >= 1 and status["upSeconds"] >= 0
+    assert "kernelShare" not in status
+    series = [status[key] for key in ("answersPerSecond", "servfailPerSecond", "medianMs", "p99Ms")]
+    assert len({len(values) for values in series}) == 1 and 0 < len(series[0]) <= 300
+    assert all(value >= 0 for values in series for value in values)
+
+
+def test_sources_and_upstream_servers_say_what_is_wrong_and_since_when(workspace, daemon):
+    daemon.ask("www.example.org.")
+    (source,) = daemon.get_json("/sources")
+    assert source["complete"] and source["broken"] == 0 and source["origins"] == 1 and source["unchangedSeconds"] >= 0
+    (upstream,) = daemon.get_json("/upstreams")
+    assert upstream["health"] == "up" and upstream["answers"] >= 1
+    workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
+    eventually(lambda: daemon.get_json("/sources")[0]["broken"] == 1, 5)
+
+    def has_points():
+        (upstream,) = daemon.get_json("/upstreams")
+        assert len(upstream["failuresPerSecond"]) == len(upstream["repliesPerSecond"]) <= 60
+        return upstream["repliesPerSecond"]
+
+    eventually(has_points, 15)
+
+
+def test_the_severest_findings_come_first_where_there_is_a_limit(workspace, daemon):
+    workspace.write("doubtful.yaml", {"kind": "ServiceEntry", "metadata": {"name": "a", "namespace": "shop"}, "spec": {
+        "hosts": ["a.example.org"], "addresses": ["10.0.0.8"], "resolution": "STATIC", "unknown": 1}})
+    workspace.write_text("z-broken.yaml", "kind: ServiceEntry\nspec: [")
+
+    def severities(arguments=""):
+        return [finding["severity"] for finding in daemon.get_json("/registry/findings" + arguments)]
+
+    eventually(lambda: sorted(severities()) == ["error", "warning"], 5)
+    assert severities() == ["warning", "error"]  # by path
+    assert severities("?limit=5") == ["error", "warning"]
+    assert severities("?limit=1") == ["error"] and severities("?limit=0") == []
+    assert daemon.get("/registry/findings?limit=x")[0] == 400
+
+
+def test_endpoints_whose_names_do_not_resolve_can_be_listed_alone(workspace):
+    workspace.write("api.yaml", *[{"kind": "ServiceEntry", "metadata": {"name": name, "namespace": "shop"},
+                                   "spec": {"hosts": [f"{name}.example.org"], "resolution": "DNS",
+                                            "endpoints": [{"address": f"{name}.example.net"}]}}
+                                  for name in ("near", "gone", "lost")])
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}},
+                              upstreams=[workspace.upstream(["near.example.net. 60 A 192.0.2.1"])])
+
+    def hosts(arguments):
+        return sorted(name["host"] for name in daemon.get_json("/resolver" + arguments))
+
+    eventually(lambda: hosts("?failing=yes") == ["gone.example.net", "lost.example.net"], 10)
+    assert len(hosts("")) == 3 and len(hosts("?failing=yes&limit=1")) == 1 and hosts("?limit=0") == []
+    assert daemon.get("/resolver?limit=-1")[0] == 400
+
+
+def test_lists_the_names_that_get_no_answer(daemon):
+    for _ in range(5):
+        daemon.ask("missing.example.org.")
+    daemon.ask("www.example.org.")
+    label = "<b>x\\\"</b>"
+    daemon.ask(f"{label}.example.org.")
+    # The list may follow the last answer by a moment.
+    eventually(lambda: daemon.get_json("/top")["failing"] == [
+        {"name": "missing.example.org.", "rcode": "NXDOMAIN", "times": 5},
+        {"name": "<b>x\"</b>.example.org.", "rcode": "NXDOMAIN", "times": 1}])
+    assert len(daemon.get_json("/top?limit=1")["failing"]) == 1
+
+
+def test_finds_the_names_that_a_client_sees(workspace, daemon):
+    workspace.write("more.yaml", *[{**API, "metadata": {"name": f"n{i}", "namespace": "shop"}, "spec": {
+        "hosts": [f"n{i}.many.example.net"], "addresses": ["10.0.0.8"], "resolution": "STATIC"}} for i in range(60)])
+    eventually(lambda: daemon.ask("n59.many.example.net.").addresses() == ["10.0.0.8"], 5)
+
+    def found(name, namespace):
+        status, reply = explained(daemon, name=name, search="yes", **{"from": namespace})
+        assert status == 200, reply
+        return reply["complete"], reply["names"]
+
+    complete, names = found("API.", "shop")
+    assert complete and len(names) == 1
+    assert (names[0]["name"], names[0]["answer"]) == ("api.example.org", "10.0.0.7")
+    assert "ServiceEntry shop/api (" in names[0]["source"]
+    assert found("api.", "other") == (True, []), "the entry is exported to its own namespace only"
+    complete, names = found("many", "other")
+    assert not complete and len(names) == 50
+    status, reply = explained(daemon, name="many", search="yes", **{"from": "x" * 64})
+    assert status == 400 and "from= is neither" in reply["error"]
