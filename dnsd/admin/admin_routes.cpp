@@ -12,16 +12,15 @@
 #include "dnsd/admin/explain_page.hpp"
 #include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
-#include "dnsd/admin/page_style.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
-#include "dnsd/admin/status_page.hpp"
 #include "dnsd/admin/top_page.hpp"
 #include "dnsd/answer/explanation.hpp"
 #include "dnsd/config/load.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "resolver/wire/name_text.hpp"
+#include "status_files.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -422,6 +421,10 @@ std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon) {
 
 namespace {
 
+HttpResponse page_file(const char* kind, std::string_view text) {
+  return {200, std::string("text/") + kind + "; charset=utf-8", std::string(text)};
+}
+
 HttpRoutes health_and_metrics(const std::shared_ptr<const DaemonParts>& shared) {
   using Request = const HttpRequest&;
   HttpRoutes routes;
@@ -445,15 +448,9 @@ HttpRoutes admin_routes(DaemonParts parts) {
   using Request = const HttpRequest&;
   const auto shared = std::make_shared<const DaemonParts>(std::move(parts));
   HttpRoutes routes = health_and_metrics(shared);
-  routes["/"].get = [shared](Request request) {
-    return HttpResponse{200, "text/html; charset=utf-8", status_page(*shared, request)};
-  };
-  routes["/status.js"].get = [](Request) {
-    return HttpResponse{200, "text/javascript; charset=utf-8", std::string(kPageScript)};
-  };
-  routes["/live"].get = [shared](Request) {
-    return shared->live.watch([shared] { return live_events(*shared); });
-  };
+  routes["/"].get = [](Request) { return page_file("html", kStatusHtml); };
+  routes["/status.css"].get = [](Request) { return page_file("css", kStatusCss); };
+  routes["/status.js"].get = [](Request) { return page_file("javascript", kStatusJs); };
   routes["/status"].get = [shared](Request) { return show_status(*shared); };
   routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
   routes["/registry/services"].get = [shared](Request request) {

@@ -13,7 +13,6 @@
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
-#include "dnsd/admin/live_page.hpp"
 #include "dnsd/admin/load_history.hpp"
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/answer/answer_history.hpp"
@@ -38,7 +37,6 @@ struct DaemonParts {
   const QuerySettings& query_settings;
   registry::Registry& registry;
   RegistryStreams& streams;
-  LivePage& live;
   const FindingsByOrigin& findings;  // those that stand now
   const AnalysisStatus& analysis;
   // Files and collections that cannot be read as they are now: their objects are those of before.

@@ -19,6 +19,21 @@ namespace {
 constexpr std::size_t kMaxNamespaceLength = 63;
 constexpr std::size_t kMaxNamesFound = 50;
 
+// The client that `from` names: an IP address or a namespace; empty = client.default.  A null
+// client: the address is not a known one, and client.unknown is refuse.
+Result<Ref<const registry::Client>> client_from(const DaemonParts& daemon, std::string_view from) {
+  const auto& snapshot = *daemon.registry.current();
+  if (from.empty()) return snapshot.default_client;
+  if (const auto address = IpAddress::parse(from))
+    return Ref<const registry::Client>(snapshot.client_at(*address));
+  if (from.size() > kMaxNamespaceLength)
+    return fail("from= is neither an IP address nor a namespace");
+  registry::ClientIdentity identity;
+  identity.ns = from;
+  identity.description = "any client";
+  return daemon.registry.client_of(identity);
+}
+
 HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request) {
   const auto address = parse_socket_address(request.argument("connect"));
   if (!address) return bad_request("connect=: " + address.error().message);
@@ -77,21 +92,7 @@ void add_push_versions(const std::vector<SourceReport>& sources, Explanation& ex
   }
 }
 
-}  // namespace
-
-Result<Ref<const registry::Client>> client_from(const DaemonParts& daemon, std::string_view from) {
-  const auto& snapshot = *daemon.registry.current();
-  if (from.empty()) return snapshot.default_client;
-  if (const auto address = IpAddress::parse(from))
-    return Ref<const registry::Client>(snapshot.client_at(*address));
-  if (from.size() > kMaxNamespaceLength)
-    return fail("from= is neither an IP address nor a namespace");
-  registry::ClientIdentity identity;
-  identity.ns = from;
-  identity.description = "any client";
-  return daemon.registry.client_of(identity);
-}
-
+// The arguments name=, type= and from=.  The Error names the argument that is wrong.
 Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto from = request.argument("from");
@@ -126,6 +127,8 @@ Result<Explanation> explanation_for(const DaemonParts& daemon, const HttpRequest
     add_client_facts(*explanation, *snapshot, daemon.query_settings.allow, *address);
   return explanation;
 }
+
+}  // namespace
 
 HttpResponse show_explanation(const DaemonParts& daemon, const HttpRequest& request) {
   if (!request.argument("search").empty()) return show_found_names(daemon, request);

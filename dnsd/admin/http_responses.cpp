@@ -155,7 +155,7 @@ MHD_Result HttpServer::Impl::send(MHD_Connection* connection, HttpResponse&& ans
   MHD_add_response_header(response, "Cache-Control", "no-store");
   MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
   MHD_add_response_header(response, "Content-Security-Policy",
-                          "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; "
+                          "default-src 'none'; style-src 'self'; script-src 'self'; "
                           "connect-src 'self'; form-action 'self'; "
                           "frame-ancestors 'none'; base-uri 'none'");
   if (status == MHD_HTTP_UNAUTHORIZED)

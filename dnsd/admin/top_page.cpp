@@ -15,6 +15,31 @@ namespace {
 constexpr std::uint64_t kUsualTop = 10;
 constexpr std::uint64_t kLongestTop = 100;
 
+// The name of the entry, or its last labels after "...".  Safe to show.
+std::string top_name(const TopEntry& entry) {
+  return (entry.is_cut ? "..." : "") + registry::escape(entry.text) + ".";
+}
+
+IpAddress top_address(const TopEntry& entry) {
+  IpAddress::Octets octets{};
+  std::copy_n(entry.text.begin(), std::min(entry.text.size(), octets.size()), octets.begin());
+  return IpAddress::v6(octets);  // IPv4 is held as IPv4-mapped
+}
+
+// The Pod or workload at an address.  Empty: unknown, or clients are not told apart.
+struct TopClient {
+  std::string description;
+  std::string ns;
+};
+
+TopClient top_client(const DaemonParts& daemon, const IpAddress& address) {
+  const auto snapshot = daemon.registry.current();
+  if (!snapshot->by_source_address) return {};
+  const registry::ClientEntry* entry = snapshot->client_entry_at(address);
+  if (entry == nullptr || !entry->client) return {};
+  return {entry->client->identity.description, entry->client->identity.ns};
+}
+
 void put_amount(Json& json, const TopReport& top, const TopEntry& entry) {
   put(json, "queries", entry.amount);
   put(json, "error", entry.error);
@@ -117,24 +142,6 @@ void put_report(Json& json, const DaemonParts& daemon, std::size_t limit) {
 }
 
 }  // namespace
-
-std::string top_name(const TopEntry& entry) {
-  return (entry.is_cut ? "..." : "") + registry::escape(entry.text) + ".";
-}
-
-IpAddress top_address(const TopEntry& entry) {
-  IpAddress::Octets octets{};
-  std::copy_n(entry.text.begin(), std::min(entry.text.size(), octets.size()), octets.begin());
-  return IpAddress::v6(octets);  // IPv4 is held as IPv4-mapped
-}
-
-TopClient top_client(const DaemonParts& daemon, const IpAddress& address) {
-  const auto snapshot = daemon.registry.current();
-  if (!snapshot->by_source_address) return {};
-  const registry::ClientEntry* entry = snapshot->client_entry_at(address);
-  if (entry == nullptr || !entry->client) return {};
-  return {entry->client->identity.description, entry->client->identity.ns};
-}
 
 HttpResponse show_top(const DaemonParts& daemon, const HttpRequest& request) {
   const auto limit = number_argument(request, "limit", kUsualTop);

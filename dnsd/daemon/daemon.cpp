@@ -99,7 +99,6 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       workers_(log),
       kernel_(config_, engine_.registry, workers_, log),
       registry_streams_(&loop_, engine_.registry),
-      live_page_(&loop_),
       admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),
       metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
       addresses_(config_, workers_, admin_, metrics_, log),
@@ -438,7 +437,6 @@ void Daemon::drain_workers() {
   health_.publish();
   stop_timers();
   registry_streams_.close();
-  live_page_.close();
   kernel_.stop();
   engine_.set_listener({});
   const bool is_shared = upgrade_.has_predecessor() || upgrade_.successor_serves();
@@ -474,7 +472,6 @@ void Daemon::shut_down() {
   engine_.set_listener({});
   workers_.end();
   registry_streams_.close();
-  live_page_.close();
   addresses_.close_admin();
   upgrade_.stop();
   upgrade_.leave_to_predecessor();

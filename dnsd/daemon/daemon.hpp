@@ -117,7 +117,6 @@ class Daemon {
   WorkerPool workers_;
   KernelAnswers kernel_;
   RegistryStreams registry_streams_;
-  LivePage live_page_;
   AdminEndpoint admin_;
   AdminEndpoint metrics_;
   ServedAddresses addresses_;

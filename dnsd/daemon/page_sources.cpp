@@ -16,7 +16,6 @@ DaemonParts Daemon::parts() {
           .query_settings = query_settings_.settings(),
           .registry = engine_.registry,
           .streams = registry_streams_,
-          .live = live_page_,
           .findings = engine_.feed.findings(),
           .analysis = engine_.analysis.status(),
           .held_origins = engine_.feed.held_origins(),

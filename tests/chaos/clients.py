@@ -222,7 +222,7 @@ def connections(chance, state, server):
 
 # --- the admin endpoint -------------------------------------------------------------------------
 
-_PAGES = ("/", "/healthz", "/readyz", "/metrics", "/sources", "/registry/services", "/registry/endpoints", "/registry/vips",
+_PAGES = ("/", "/status.js", "/healthz", "/readyz", "/metrics", "/status", "/sources", "/registry/services", "/registry/endpoints", "/registry/vips",
           "/registry/findings", "/changes", "/resolver", "/upstreams", "/cache", "/config", "/log/level", "/nothing")
 
 

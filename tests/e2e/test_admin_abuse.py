@@ -227,7 +227,7 @@ def test_the_token_allows_changes_over_tcp(workspace):
     # A page from elsewhere does not get so far, token or not.
     assert post("/log/level?level=info", Authorization=good, Origin="http://example.org")[0] == 403
     assert daemon.get_json("/log/level") == {"level": "debug"}
-    assert "0123456789abcdef" not in daemon.get("/config")[1] + daemon.get("/")[1] + daemon.process.log_tail(500)
+    assert "0123456789abcdef" not in daemon.get("/config")[1] + daemon.get("/status")[1] + daemon.process.log_tail(500)
 
 
 def test_the_unix_socket_needs_no_token(workspace):

@@ -78,7 +78,7 @@ def test_a_start_at_a_terminal_ends_with_what_to_ask_the_page_and_how_to_stop(te
     assert ask((dig[1], int(dig[2])), Question("api.example.org.")).addresses() == ["10.0.0.8"]
     page = re.fullmatch(r"The status page: (http://\S+/)", lines[2])
     with urllib.request.urlopen(page[1], timeout=seconds(5)) as response:
-        assert b": meshdns</title>" in response.read()
+        assert b"<title>meshdns</title>" in response.read()
     assert re.fullmatch(r"To stop: +Ctrl\+C", lines[3])
     terminal.process.send_signal(signal.SIGINT)  # as the terminal does for Ctrl+C
     assert terminal.process.wait(seconds(10)) == 0

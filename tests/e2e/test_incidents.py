@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each incident of docs/incidents.md, staged against the daemon, is explained by the lines that the page shows."""
 
-import html
 import re
 import socket
 
 import dns.message
 import pytest
 
+from harness.browser import HAS_BROWSER
 from harness.daemon import ROOT, Daemon, run_tool
 from harness.ports import free_port
 from harness.preset import ONE_THREAD
@@ -46,10 +46,10 @@ INCIDENTS = incidents()
 
 
 class Staged:
-    """A daemon in an incident, and the name that a client asks for."""
+    """A daemon in an incident, the name that a client asks for, and the browser that shows the page, if there is one."""
 
-    def __init__(self, daemon, name):
-        self.daemon, self.name = daemon, name
+    def __init__(self, daemon, name, browser=None):
+        self.daemon, self.name, self.browser = daemon, name, browser
 
     def explanation(self):
         return "\n".join(self.daemon.ask(self.name, "TXT", transport="tcp", rdclass="CH").texts())
@@ -65,9 +65,9 @@ class Staged:
 
     def page(self):
         """The text of the status page, a line for each row."""
-        text = re.sub(r"<style>.*?</style>", "", self.daemon.get("/")[1], flags=re.S)
-        text = re.sub(r"<[^>]*>", " ", re.sub(r"</(?:tr|h2|p|pre|li|div)>", "\n", text))
-        return html.unescape(text)
+        self.browser.show(self.daemon.admin_url + "/")
+        eventually(lambda: self.browser.value("document.getElementById('link')?.textContent") == "live", 15, interval=0.1)
+        return self.browser.value("document.body.innerText")
 
     PLACES = {"Explanation": explanation, "Explanation (of `meshdnsd explain`)": command_explanation, "Log": log,
               "Metrics": metrics, "Page": page}
@@ -76,6 +76,8 @@ class Staged:
         """Compares each place that the page shows with `remark`."""
         places = {place: lines for place, lines in INCIDENTS[title].items() if place.endswith(remark)}
         for place, lines in places.items():
+            if place.startswith("Page") and self.browser is None:
+                continue
             show = self.PLACES[place] if place in self.PLACES else self.PLACES[place.split(" (")[0]]
             eventually(lambda: check_shown(place, lines, show(self)), 15)
 
@@ -88,6 +90,13 @@ def fixture_start(workspace):
         config = {"admin": {"listen": f"127.0.0.1:{free_port()}"}, "client": {"default": {"namespace": "web"}}, **config}
         return workspace.daemon(config, upstreams=[workspace.upstream(records, rules)], **(options or {}))
     return start
+
+
+@pytest.fixture(name="staged")
+def fixture_staged(request):
+    """Makes a Staged whose page is drawn where the package chromium is installed."""
+    browser = request.getfixturevalue("browser") if HAS_BROWSER else None
+    return lambda daemon, name: Staged(daemon, name, browser)
 
 
 def test_each_incident_is_explained_by_two_places():
@@ -105,48 +114,48 @@ UPSTREAMS = {
 
 
 @pytest.mark.parametrize("title", UPSTREAMS)
-def test_an_upstream_server(start, title):
+def test_an_upstream_server(start, title, staged):
     records = ["www.example.net. 300 A 192.0.2.1"]
     daemon = start(records=records, rules=[UPSTREAMS[title]], upstream={"timeout": "400ms"})
     for number in range(6):  # one failure proves little to the daemon
         daemon.ask(f"h{number}.example.net.")
-    Staged(daemon, "www.example.net.").check(title)
+    staged(daemon, "www.example.net.").check(title)
 
 
-def test_a_wrong_export_to(start):
+def test_a_wrong_export_to(start, staged):
     daemon = start(entry("shop", exportTo=["wbe"]))
-    Staged(daemon, "api.example.org.").check("A wrong exportTo")
+    staged(daemon, "api.example.org.").check("A wrong exportTo")
 
 
-def test_two_claims(start):
+def test_two_claims(start, staged):
     daemon = start(entry("bank"), entry("shop"))
-    Staged(daemon, "api.example.org.").check("Two claims of one host")
+    staged(daemon, "api.example.org.").check("Two claims of one host")
 
 
-def test_an_endpoint_name(start):
+def test_an_endpoint_name(start, staged):
     daemon = start(entry("shop", resolution="DNS", addresses=[], endpoints=[{"address": "gone.example.net"}]))
-    Staged(daemon, "api.example.org.").check("An endpoint name that does not exist")
+    staged(daemon, "api.example.org.").check("An endpoint name that does not exist")
 
 
-def test_a_half_written_file(start, workspace):
+def test_a_half_written_file(start, workspace, staged):
     workspace.write_text("shop.yaml", HALF)
     daemon = start()
     (workspace.resources / "shop.yaml").write_text(HALF[:-20])
-    Staged(daemon, "api.example.org.").check("A half-written file")
+    staged(daemon, "api.example.org.").check("A half-written file")
     assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
 
 
-def test_a_full_disk(start, workspace):
+def test_a_full_disk(start, workspace, staged):
     """RLIMIT_FSIZE stands for the disk: files may not grow beyond 4 KiB."""
     resources = [entry("shop", hosts=[f"h{number}.example.org"]) for number in range(300)]
     for number, resource in enumerate(resources):
         resource["metadata"]["name"] = f"h{number}"
     daemon = start(*resources, state_dir=str(workspace.path / "state"), options={"prefix": ["prlimit", "--fsize=4096"]})
-    Staged(daemon, "h7.example.org.").check("A full disk")
+    staged(daemon, "h7.example.org.").check("A full disk")
     assert daemon.ask("h7.example.org.").addresses() == ["10.0.0.7"]
 
 
-def test_a_second_daemon_with_the_same_address(start, workspace):
+def test_a_second_daemon_with_the_same_address(start, workspace, staged):
     first = start()
     home = workspace.path / "second"
     home.mkdir()
@@ -154,20 +163,20 @@ def test_a_second_daemon_with_the_same_address(start, workspace):
     workspace.own_process(second.process)
     assert second.process.wait(15) == 1
     lines = INCIDENTS["A second daemon"]["Log (of the second daemon)"]
-    check_shown("the log", lines, Staged(second, "").log())
+    check_shown("the log", lines, staged(second, "").log())
 
 
-def test_a_second_daemon_with_the_same_state(start, workspace):
+def test_a_second_daemon_with_the_same_state(start, workspace, staged):
     state = str(workspace.path / "state")
     start(state_dir=state)
-    Staged(start(state_dir=state), "api.example.org.").check("A second daemon", "(of a second daemon with the same `state_dir`)")
+    staged(start(state_dir=state), "api.example.org.").check("A second daemon", "(of a second daemon with the same `state_dir`)")
 
 
-def test_a_storm_of_one_client(start):
+def test_a_storm_of_one_client(start, staged):
     daemon = start(entry("shop"), server={"rate_limit": {"responses_per_second": 20}})
     query = dns.message.make_query("api.example.org.", "A").to_wire()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.bind(("127.0.0.9", 0))
         for _ in range(1000):
             udp.sendto(query, daemon.server)
-    Staged(daemon, "api.example.org.").check("A storm of one client")
+    staged(daemon, "api.example.org.").check("A storm of one client")

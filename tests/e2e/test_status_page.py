@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page: what a person sees who opens the admin endpoint in a browser."""
+"""The status page: its files, and the JSON that they draw.  test_browser.py draws it."""
 
-import contextlib
+import concurrent.futures
 import html.parser
 import json
 import re
-import signal
-import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -21,7 +19,7 @@ pytestmark = ONE_THREAD
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC",
                 "exportTo": ["."]}}
-VOID = {"meta", "input", "polyline"}
+VOID = {"meta", "input", "link"}
 
 
 class Page(html.parser.HTMLParser):
@@ -29,36 +27,20 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.open, self.rows, self.text = [], [], [], ""
-        self._heading = ""
+        self.tags, self.open = [], []
         self.feed(text)
         assert self.open == [], f"not closed: {self.open}"
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
         if tag not in VOID:
             self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag, tag
 
-    def handle_data(self, data):
-        self.text += data
-        if "td" in self.open or "th" in self.open:
-            self.rows[-1][-1] += data
-
     def all(self, tag):
         return [attributes for name, attributes in self.tags if name == tag]
-
-    def row(self, first):
-        return next(row for row in self.rows if row and row[0] == first)
 
 
 @pytest.fixture
@@ -68,141 +50,48 @@ def daemon(workspace):
     return workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[upstream])
 
 
-def page_of(daemon, **arguments):
-    status, text = daemon.get("/?" + urllib.parse.urlencode(arguments))
-    assert status == 200
-    # Nothing from elsewhere, and one script, the daemon's own: it works in every browser and without a network.
-    assert text.count("<script") == 1 and '<script src="/status.js"></script>' in text
-    assert "http:" not in text and "https:" not in text and "javascript" not in text
-    return Page(text)
-
-
-def test_shows_sources_upstreams_and_what_is_wrong(workspace, daemon):
-    daemon.ask("www.example.org.")
-    page = page_of(daemon)
-    assert "healthy All sources have been read" in page.text
-    (source,) = [row for row in page.rows if row and row[0].startswith("files:")]
-    assert source[1] == "yes" and re.fullmatch(r"\d+ s ago", source[2]) and source[4] == "0"
-    upstream = page.row(daemon.config["upstream"]["servers"][0])
-    assert upstream[1] == "up" and float(upstream[2].split()[0]) > 0 and int(upstream[4]) >= 1
-    workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
-
-    def is_marked():
-        page = page_of(daemon)
-        return {"class": "bad"} in page.all("tr") and "broken.yaml" in page.text
-
-    eventually(is_marked, 5)
-    page = page_of(daemon)
-    assert "Mistakes in resources" in page.text and "Endpoints whose names do not resolve" not in page.text
-
-
-def test_shows_endpoints_whose_names_do_not_resolve(workspace):
-    workspace.write("api.yaml", {"kind": "ServiceEntry", "metadata": {"name": "far", "namespace": "shop"},
-                                 "spec": {"hosts": ["far.example.org"], "resolution": "DNS",
-                                          "endpoints": [{"address": "nowhere.example.net"}]}})
-    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}}, upstreams=[workspace.upstream()])
-
-    def is_listed():
-        assert "Endpoints whose names do not resolve" in page_of(daemon).text
-        return page_of(daemon).row("nowhere.example.net")
-
-    eventually(is_listed, 10)
-
-
-def test_draws_what_was_answered(daemon):
-    def points(page):
-        return [line["points"].split() for line in page.all("polyline")]
-
-    def draws():
-        for _ in range(20):
-            daemon.ask("api.example.org.")
-        lines = points(page_of(daemon))
-        # Two charts of two lines (the small ones of upstream servers are paths); the line of answers has left the
-        # bottom, which is y = 109.
-        return len(lines) == 4 and any(float(point.split(",")[1]) < 100 for point in lines[0])
-
-    eventually(draws, 10)
-    page = page_of(daemon)
-    assert len(page.all("figure")) == 2 and "Answers per second" in page.text and "Latency" in page.text
-    for line in points(page):
-        for point in line:
-            x, y = map(float, point.split(","))
-            assert 0 <= x <= 600.1 and 0 <= y <= 110
-
-
-def test_explains_a_name_for_the_client_that_is_chosen(daemon):
-    for namespace, expected in (("shop", "10.0.0.7"), ("other", "exportTo does not include namespace other")):
-        page = page_of(daemon, name="api.example.org", type="A", **{"from": namespace})
-        assert "ServiceEntry shop/api" in page.text and expected in page.text, namespace
-        # The form keeps what was asked.
-        assert [field["value"] for field in page.all("input")] == ["api.example.org", "A", namespace]
-    assert '"NONE" is not a record type' in page_of(daemon, name="api.example.org", type="NONE").text
-
-
-def test_sends_what_changes_to_browsers_that_stay(workspace, daemon):
-    with urllib.request.urlopen(daemon.admin_url + "/live", timeout=seconds(10)) as events:
-        assert events.headers["Content-Type"] == "text/event-stream"
-
-        def event():
-            kind, data = "", []
-            for line in iter(events.readline, b""):
-                name, _, value = line.decode().rstrip("\n").partition(": ")
-                if not name:
-                    return kind, "\n".join(data)
-                kind = value if name == "event" else kind
-                data += [value] if name == "data" else []
-            return None
-
-        kind, text = event()
-        assert kind == "state" and 'data-state="healthy"' in text
-        kind, text = event()
-        assert kind == "live" and "Upstream servers" in text and "broken.yaml" not in text
-        workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
-        while 'data-state="degraded"' not in text:
-            kind, text = event()
-        assert kind == "state" and "broken.yaml" in text
-        daemon.process.send_signal(signal.SIGTERM)
-        while event():
-            pass
-
-
-def test_limits_the_browsers_that_stay(daemon):
-    with contextlib.ExitStack() as open_streams:
-        for _ in range(16):
-            open_streams.enter_context(urllib.request.urlopen(daemon.admin_url + "/live", timeout=seconds(10)))
-        status, text = daemon.get("/live")
-        assert status == 503 and "too many browsers" in text
-    # They have gone, and the daemon sees that when it writes.
-    eventually(lambda: is_live(daemon), 20)
-
-
-def is_live(daemon):
-    try:
-        with urllib.request.urlopen(daemon.admin_url + "/live", timeout=seconds(10)):
-            return True
-    except urllib.error.HTTPError:
-        return False
-
-
-def test_shows_input_as_text(daemon):
-    attack = '"><script>alert(1)</script><input value="'
-    page = page_of(daemon, name=attack, type=attack, **{"from": attack})
-    assert [field["value"] for field in page.all("input")] == [attack] * 3
-    label = "<b>x\\\"</b>"
-    daemon.ask(f"{label}.example.org.")
-    assert page_of(daemon).all("b") == []
-
-
-def test_shows_control_octets_of_file_names_as_text(workspace):
-    workspace.write_text("bad\n\x1b[31m.yaml", "kind: [")
-    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
-    status, text = daemon.get("/")
-    assert status == 200 and "bad\\010\\027[31m.yaml" in text and "\x1b" not in text
+def load(daemon, path):
+    """(headers, text) of a file of the page."""
+    with urllib.request.urlopen(daemon.admin_url + path, timeout=seconds(10)) as response:
+        return response.headers, response.read().decode()
 
 
 def explained(daemon, **arguments):
     status, text = daemon.get("/explain?" + urllib.parse.urlencode(arguments))
     return status, json.loads(text)
+
+
+def test_the_page_is_the_same_whatever_is_asked_and_loads_its_own_files_alone(daemon):
+    headers, text = load(daemon, "/")
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    attack = urllib.parse.quote('"><script>alert(1)</script>')
+    assert load(daemon, f"/?name={attack}&type={attack}&from={attack}")[1] == text
+    page = Page(text)
+    assert page.all("script") == [{"src": "status.js", "defer": None}]
+    assert page.all("link") == [{"rel": "stylesheet", "href": "status.css"}]
+    assert page.all("style") == [] and not any(name.startswith("on") or name == "style"
+                                               for _, attributes in page.tags for name in attributes)
+    # Without a script it says so, and leads to the figures; all links are relative.
+    assert len(page.all("noscript")) == 1
+    for link in page.all("a"):
+        assert daemon.get("/" + link["href"])[0] == 200, link
+    for path, kind in (("/", "text/html"), ("/status.css", "text/css"), ("/status.js", "text/javascript")):
+        headers, text = load(daemon, path)
+        assert headers["Content-Type"] == kind + "; charset=utf-8"
+        # The two namespaces of elements are names that nobody loads.
+        assert not re.search(r"https?:(?!//www\.w3\.org/)|url\(|@import|javascript:", text), path
+
+
+def test_the_browser_is_told_to_run_nothing_else(daemon):
+    for path in ("/", "/status.js", "/status", "/explain?name=api.example.org"):
+        headers, _ = load(daemon, path)
+        policy = dict(rule.split(" ", 1) for rule in headers["Content-Security-Policy"].split("; "))
+        assert policy == {"default-src": "'none'", "style-src": "'self'", "script-src": "'self'", "connect-src": "'self'",
+                          "form-action": "'self'", "frame-ancestors": "'none'", "base-uri": "'none'"}, path
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    # Names are hostile: the script makes no HTML and no code of them.
+    script = load(daemon, "/status.js")[1]
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|\.style\b", script)
 
 
 def test_the_status_has_the_figures_of_the_page(daemon):
@@ -302,3 +191,15 @@ def test_finds_the_names_that_a_client_sees(workspace, daemon):
     assert not complete and len(names) == 50
     status, reply = explained(daemon, name="many", search="yes", **{"from": "x" * 64})
     assert status == 400 and "from= is neither" in reply["error"]
+
+
+def test_sixteen_browsers_can_follow_the_page_at_a_time(daemon):
+    """Each has one request at a time, as the script does; the daemon lets 16 wait."""
+    paths = ["/" + path for path in ("healthz", "readyz", "status", "upstreams", "sources", "top?limit=10", "changes?limit=11",
+                                     "resolver?failing=yes&limit=11", "registry/findings?limit=21", "cache")]
+
+    def follow(_):
+        return [daemon.get(path)[0] for path in 3 * paths]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as browsers:
+        assert list(browsers.map(follow, range(16))) == [[200] * 3 * len(paths)] * 16

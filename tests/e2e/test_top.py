@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names and clients that ask most: /top, the status page, and `meshdnsd top`."""
+"""The names and clients that ask most: /top and `meshdnsd top`."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_limits_its_lists(daemon):
         assert status == 400 and "not a number from 1 to 100" in text, wrong
 
 
-def test_shows_a_table_in_the_terminal_and_on_the_status_page(daemon):
+def test_shows_a_table_in_the_terminal(daemon):
     shown = run_tool("top", "--config", daemon.config_path, "--once")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert re.match(r"\d+\.\d queries per second in the last \d+ s, 1 refused or limited\n", shown.stdout), shown.stdout
@@ -80,8 +80,6 @@ def test_shows_a_table_in_the_terminal_and_on_the_status_page(daemon):
                  r" +\d+\.\d +\d+\.\d +1  www\.example\.net\.", rf".*  {daemon.config['upstream']['servers'][0]}, up"):
         assert re.search(f"^{line}$", shown.stdout, re.M), shown.stdout
     assert json.loads(run_tool("top", "--config", daemon.config_path, "--json").stdout)["queries"] == 7
-    status = daemon.get("/")[1]
-    assert "Most frequent names" in status and "WorkloadEntry shop/web" in status
 
 
 def test_repeats_the_table_at_a_terminal_until_it_is_interrupted(daemon):
