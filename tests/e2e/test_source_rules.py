@@ -135,3 +135,43 @@ def test_tables_of_text_have_the_keyed_hash():
     found = [f"{path.relative_to(ROOT)}: {match[0]}" for path in SOURCES
              for match in UNKEYED.finditer(without_comments_and_strings(path.read_text()))]
     assert found == []
+
+
+def libraries():
+    """Folder -> (name of its library, the libraries of the project that CMake links to it)."""
+    read = {}
+    for path in (ROOT / folder / "CMakeLists.txt" for folder in {path.parent for path in SOURCES}):
+        text = path.read_text() if path.exists() else ""
+        for name in re.findall(r"meshdns_library\((\w+)", text):
+            links = re.search(rf"target_link_libraries\({name}\s([^)]*)\)", text)
+            read[path.parent] = name, set(links[1].split() if links else [])
+    known = {name for name, _ in read.values()}
+    return {folder: (name, links & known) for folder, (name, links) in read.items()}
+
+
+def test_each_room_links_what_it_includes():
+    """A file sees the headers of the rooms that its own one links, and CMake's lists say no more than that."""
+    rooms = libraries()
+
+    def room_of(path):
+        return next((rooms[folder][0] for folder in path.parents if folder in rooms), None)
+
+    used = {name: set() for name, _ in rooms.values()}
+    for path in SOURCES:
+        if path.parent in rooms:
+            name = rooms[path.parent][0]
+            used[name] |= {room_of(ROOT / header) for header in re.findall(r'#include "([^"]+)"', path.read_text())}
+    # The module for istiod is loaded: it has the types of the daemon, and none of its code.
+    found = {name: (sorted(used[name] - {name, None} - links), sorted(links - used[name]))
+             for name, links in rooms.values() if name != "istiod_session"}
+    assert {name: lists for name, lists in found.items() if lists != ([], [])} == {}, "library: (not linked, not used)"
+
+
+def test_rooms_have_no_circle():
+    """What a room links lies below it."""
+    below = {name: links for name, links in libraries().values()}
+    while below:
+        lowest = [name for name, links in below.items() if not links & set(below)]
+        assert lowest, f"a circle: {below}"
+        for name in lowest:
+            del below[name]
