@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/explain_page.hpp"
 
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "dnsd/admin/answer_pages.hpp"
 #include "dnsd/admin/json.hpp"
-#include "dnsd/admin/name_search.hpp"
 #include "dnsd/answer/explanation.hpp"
+#include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/socket_address.hpp"
 #include "registry/traffic/traffic_match.hpp"
 #include "registry/view/view.hpp"
+#include "registry/view/view_explanation.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
 constexpr std::size_t kMaxNamespaceLength = 63;
+// Maximum number of names that have the text and are looked at as the client sees them.
+constexpr std::size_t kMaxCandidates = 2'000;
 constexpr std::size_t kMaxNamesFound = 50;
+constexpr std::size_t kAddressesShown = 3;
 
 // The client that `from` names: an IP address or a namespace; empty = client.default.  A null
 // client: the address is not a known one, and client.unknown is refuse.
@@ -48,6 +55,50 @@ HttpResponse show_traffic(const DaemonParts& daemon, const HttpRequest& request)
                                         std::string(request.argument("host"))};
   return {200, "application/json",
           traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
+}
+
+struct NameMatch {
+  std::string name;    // "api.example.org", "*.example.org"
+  std::string answer;  // "10.0.0.7", "CNAME www.example.org", "no ready endpoints"
+  std::string source;  // "ServiceEntry shop/api (shop.yaml:14)"
+};
+
+struct NameMatches {
+  std::vector<NameMatch> names;  // sorted
+  bool is_complete = true;       // there are no more
+};
+
+// The hosts and wildcards that have `text` in them, in any case, and that the client sees.  Takes
+// some milliseconds for 100,000 names.
+NameMatches find_names(const registry::Snapshot& snapshot, const registry::Client& client,
+                       std::string_view text, std::size_t limit) {
+  const std::string part = canonical_host(text);
+  NameMatches found;
+  std::vector<std::string_view> hosts;
+  const auto note = [&](const registry::HostEntry& entry) {
+    if (entry.host().find(part) == std::string_view::npos) return;
+    if (hosts.size() < kMaxCandidates)
+      hosts.push_back(entry.host());
+    else
+      found.is_complete = false;
+  };
+  snapshot.hosts.for_each(note);
+  snapshot.wildcards.for_each(note);
+  std::ranges::sort(hosts);
+  const registry::View view(snapshot, client);
+  for (const std::string_view host : hosts) {
+    const auto match = view.lookup(host);
+    // A hidden host may be answered by a wildcard, which is in the list itself.
+    if (match.service == nullptr || match.entry == nullptr || match.entry->host() != host) continue;
+    if (found.names.size() == limit) {
+      found.is_complete = false;
+      break;
+    }
+    found.names.push_back({std::string(host),
+                           registry::answer_text(view, match.service, kAddressesShown),
+                           describe_source(match.service->source, snapshot)});
+  }
+  return found;
 }
 
 HttpResponse show_found_names(const DaemonParts& daemon, const HttpRequest& request) {
