@@ -43,7 +43,6 @@ struct WorkersStatus {
   std::vector<WorkerStatus> each;  // and one more for the program in the kernel
   std::size_t stuck = 0;           // their event loops have been blocked for Liveness::kStuckAfter
   std::size_t avoided = 0;         // they get no new queries
-  std::string complaint;           // `stuck` in words; empty if there are none
 };
 
 // One source.

@@ -180,7 +180,7 @@ std::vector<WorkerStatus> WorkerPool::statuses() const {
 }
 
 WorkersStatus WorkerPool::status() const {
-  return {units_.size(), statuses(), liveness_.stuck().size(), avoided_.size(), complaint()};
+  return {units_.size(), statuses(), liveness_.stuck().size(), avoided_.size()};
 }
 
 std::uint64_t WorkerPool::dropped_queries() const {
