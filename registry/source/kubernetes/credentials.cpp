@@ -201,7 +201,8 @@ std::vector<std::string> environment_of(const ExecCommand& command) {
     if (const char* const ours = std::getenv(name.c_str()); ours != nullptr) value = ours;
   for (const auto& [name, value] : command.environment) all.insert_or_assign(name, value);
   std::vector<std::string> texts;
-  for (const auto& [name, value] : all) texts.push_back(name + "=" + value);
+  for (const auto& [name, value] : all)
+    texts.push_back(std::string(name).append("=").append(value));
   return texts;
 }
 
