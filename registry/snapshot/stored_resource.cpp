@@ -4,10 +4,12 @@
 // length first. Nothing outside this program reads it; a snapshot file says which version wrote it.
 #include "registry/snapshot/stored_resource.hpp"
 
+#include <array>
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <tuple>
 #include <type_traits>
 
 #include "registry/base/durable_file.hpp"
@@ -16,6 +18,81 @@
 
 namespace meshdns::registry {
 namespace {
+
+// The fields of each struct in the order of the encoding; those of a resource without its meta.
+auto members_of(IpPrefix& v) { return std::tie(v.address, v.length); }
+auto members_of(ServicePort& v) {
+  return std::tie(v.number, v.target_port, v.name, v.protocol, v.app_protocol);
+}
+auto members_of(WorkloadSpec& v) {
+  return std::tie(v.address, v.ports, v.labels, v.network, v.locality, v.service_account, v.weight);
+}
+auto members_of(StatusAddress& v) { return std::tie(v.host, v.value); }
+auto members_of(EgressListener& v) { return std::tie(v.port, v.protocol, v.hosts); }
+auto members_of(Endpoint& v) {
+  return std::tie(v.addresses, v.ready, v.hostname, v.target_name, v.node_name, v.zone,
+                  v.hinted_zones, v.hinted_nodes);
+}
+auto members_of(EndpointSubset& v) { return std::tie(v.endpoints, v.ports); }
+auto members_of(RouteMatch& v) {
+  return std::tie(v.port, v.sni_hosts, v.subnets, v.source_namespace, v.source_labels, v.request);
+}
+auto members_of(RouteTarget& v) { return std::tie(v.host, v.subset, v.port, v.weight); }
+auto members_of(TrafficRoute& v) {
+  return std::tie(v.layer, v.position, v.name, v.matches, v.targets, v.action);
+}
+auto members_of(LabelRequirement& v) { return std::tie(v.key, v.op, v.values); }
+auto members_of(LabelSelector& v) { return std::tie(v.match_labels, v.match_expressions); }
+auto members_of(VisibilityPolicy& v) { return std::tie(v.visibility, v.namespace_selectors); }
+auto members_of(ServiceEntryVisibility& v) { return std::tie(v.default_visibility, v.policies); }
+auto members_of(MeshNetwork& v) {
+  return std::tie(v.name, v.registries, v.prefixes, v.gateways, v.gateway_services);
+}
+auto members_of(DnsAnnotations& v) { return std::tie(v.hostnames, v.targets, v.ttl); }
+auto members_of(GatewayListener& v) {
+  return std::tie(v.name, v.hostname, v.port, v.kinds, v.from, v.namespaces);
+}
+auto members_of(GatewayRef& v) { return std::tie(v.ns, v.name, v.section, v.port); }
+auto members_of(ObjectMeta& v) {
+  return std::tie(v.cluster, v.ns, v.name, v.network, v.labels, v.creation_time);
+}
+auto members_of(ServiceEntry& v) {
+  return std::tie(v.hosts, v.addresses, v.ports, v.location, v.resolution, v.endpoints,
+                  v.workload_selector, v.export_to, v.subject_alt_names, v.status_addresses,
+                  v.auto_allocate, v.traffic_distribution);
+}
+auto members_of(WorkloadEntry& v) { return std::tie(v.spec, v.healthy); }
+auto members_of(Sidecar& v) { return std::tie(v.workload_selector, v.egress); }
+auto members_of(KubeService& v) {
+  return std::tie(v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
+                  v.publish_not_ready_addresses, v.export_to, v.is_manifest, v.traffic_distribution,
+                  v.external_addresses, v.dns);
+}
+// The trigger time is left out: it changes without a change of what DNS shows.
+auto members_of(EndpointSlice& v) {
+  return std::tie(v.service, v.imported_service, v.source_cluster, v.subsets, v.headless_only);
+}
+auto members_of(Pod& v) {
+  return std::tie(v.ips, v.host_network, v.running, v.leaving, v.ready, v.node_name,
+                  v.service_account, v.dns_policy_none, v.searches, v.is_gateway);
+}
+auto members_of(Namespace& v) { return std::tie(v.traffic_distribution); }
+auto members_of(KubeNode&) { return std::tie(); }
+auto members_of(ServiceExport&) { return std::tie(); }
+auto members_of(ServiceImport& v) { return std::tie(v.headless, v.ips, v.ports); }
+auto members_of(NameTableEntry& v) {
+  return std::tie(v.ips, v.kubernetes, v.short_name, v.alt_hosts);
+}
+auto members_of(VirtualService& v) { return std::tie(v.hosts, v.routes, v.export_to); }
+auto members_of(MeshConfig& v) {
+  return std::tie(v.root_namespace, v.default_service_export_to, v.service_entry_visibility,
+                  v.networks);
+}
+auto members_of(Gateway& v) {
+  return std::tie(v.class_name, v.listeners, v.spec_hosts, v.addresses, v.remote_addresses, v.dns);
+}
+auto members_of(GatewayRoute& v) { return std::tie(v.hostnames, v.parents, v.dns); }
+auto members_of(Ingress& v) { return std::tie(v.class_name, v.hosts, v.addresses, v.dns); }
 
 // Of this file, so that the fields' visitors below are found for them.
 struct Writer : Encoder {
@@ -96,83 +173,11 @@ void field(A& a, std::pair<T, U>& v) {
   field(a, v.second);
 }
 
-template <typename A, typename... F>
-void fields(A& a, F&... f) {
-  (field(a, f), ...);
-}
-
-template <typename A>
-void field(A& a, IpPrefix& v) {
-  fields(a, v.address, v.length);
-}
-template <typename A>
-void field(A& a, ServicePort& v) {
-  fields(a, v.number, v.target_port, v.name, v.protocol, v.app_protocol);
-}
-template <typename A>
-void field(A& a, WorkloadSpec& v) {
-  fields(a, v.address, v.ports, v.labels, v.network, v.locality, v.service_account, v.weight);
-}
-template <typename A>
-void field(A& a, StatusAddress& v) {
-  fields(a, v.host, v.value);
-}
-template <typename A>
-void field(A& a, EgressListener& v) {
-  fields(a, v.port, v.protocol, v.hosts);
-}
-template <typename A>
-void field(A& a, Endpoint& v) {
-  fields(a, v.addresses, v.ready, v.hostname, v.target_name, v.node_name, v.zone, v.hinted_zones,
-         v.hinted_nodes);
-}
-template <typename A>
-void field(A& a, EndpointSubset& v) {
-  fields(a, v.endpoints, v.ports);
-}
-template <typename A>
-void field(A& a, RouteMatch& v) {
-  fields(a, v.port, v.sni_hosts, v.subnets, v.source_namespace, v.source_labels, v.request);
-}
-template <typename A>
-void field(A& a, RouteTarget& v) {
-  fields(a, v.host, v.subset, v.port, v.weight);
-}
-template <typename A>
-void field(A& a, TrafficRoute& v) {
-  fields(a, v.layer, v.position, v.name, v.matches, v.targets, v.action);
-}
-template <typename A>
-void field(A& a, LabelRequirement& v) {
-  fields(a, v.key, v.op, v.values);
-}
-template <typename A>
-void field(A& a, LabelSelector& v) {
-  fields(a, v.match_labels, v.match_expressions);
-}
-template <typename A>
-void field(A& a, VisibilityPolicy& v) {
-  fields(a, v.visibility, v.namespace_selectors);
-}
-template <typename A>
-void field(A& a, ServiceEntryVisibility& v) {
-  fields(a, v.default_visibility, v.policies);
-}
-template <typename A>
-void field(A& a, MeshNetwork& v) {
-  fields(a, v.name, v.registries, v.prefixes, v.gateways, v.gateway_services);
-}
-template <typename A>
-void field(A& a, DnsAnnotations& v) {
-  fields(a, v.hostnames, v.targets, v.ttl);
-}
-template <typename A>
-void field(A& a, GatewayListener& v) {
-  fields(a, v.name, v.hostname, v.port, v.kinds, v.from, v.namespaces);
-}
-template <typename A>
-void field(A& a, GatewayRef& v) {
-  fields(a, v.ns, v.name, v.section, v.port);
+// Visits the members of a struct.
+template <typename A, typename T>
+  requires requires(T& v) { members_of(v); }
+void field(A& a, T& v) {
+  std::apply([&](auto&... member) { (field(a, member), ...); }, members_of(v));
 }
 template <typename A, typename T>
 void field(A& a, std::vector<T>& v) {
@@ -207,148 +212,46 @@ void field(Describer& a, std::optional<T>&) {
   field(a, value);
 }
 
-template <typename A>
-void meta(A& a, ObjectMeta& m) {
-  fields(a, m.cluster, m.ns, m.name, m.network, m.labels, m.creation_time);
+template <typename T>
+void make_empty(Kind kind, Resource& resource) {
+  auto& made = resource.emplace<T>();
+  if constexpr (requires { made.kind; }) made.kind = kind;
 }
-template <typename A>
-void body(A& a, ServiceEntry& v) {
-  fields(a, v.hosts, v.addresses, v.ports, v.location, v.resolution, v.endpoints,
-         v.workload_selector, v.export_to, v.subject_alt_names, v.status_addresses, v.auto_allocate,
-         v.traffic_distribution);
-}
-template <typename A>
-void body(A& a, WorkloadEntry& v) {
-  fields(a, v.spec, v.healthy);
-}
-template <typename A>
-void body(A& a, Sidecar& v) {
-  fields(a, v.workload_selector, v.egress);
-}
-template <typename A>
-void body(A& a, KubeService& v) {
-  fields(a, v.type, v.headless, v.cluster_ips, v.external_name, v.ports, v.selector,
-         v.publish_not_ready_addresses, v.export_to, v.is_manifest, v.traffic_distribution,
-         v.external_addresses, v.dns);
-}
-template <typename A>
-void body(A& a, EndpointSlice& v) {
-  // The trigger time is left out: it changes without a change of what DNS shows.
-  fields(a, v.service, v.imported_service, v.source_cluster, v.subsets, v.headless_only);
-}
-template <typename A>
-void body(A& a, Pod& v) {
-  fields(a, v.ips, v.host_network, v.running, v.leaving, v.ready, v.node_name, v.service_account,
-         v.dns_policy_none, v.searches, v.is_gateway);
-}
-template <typename A>
-void body(A& a, Namespace& v) {
-  field(a, v.traffic_distribution);
-}
-template <typename A>
-void body(A&, KubeNode&) {}
-template <typename A>
-void body(A&, ServiceExport&) {}
-template <typename A>
-void body(A& a, ServiceImport& v) {
-  fields(a, v.headless, v.ips, v.ports);
-}
-template <typename A>
-void body(A& a, NameTableEntry& v) {
-  fields(a, v.ips, v.kubernetes, v.short_name, v.alt_hosts);
-}
-template <typename A>
-void body(A& a, VirtualService& v) {
-  fields(a, v.hosts, v.routes, v.export_to);
-}
-template <typename A>
-void body(A& a, MeshConfig& v) {
-  fields(a, v.root_namespace, v.default_service_export_to, v.service_entry_visibility, v.networks);
-}
-template <typename A>
-void body(A& a, Gateway& v) {
-  fields(a, v.class_name, v.listeners, v.spec_hosts, v.addresses, v.remote_addresses, v.dns);
-}
-template <typename A>
-void body(A& a, GatewayRoute& v) {
-  fields(a, v.hostnames, v.parents, v.dns);
-}
-template <typename A>
-void body(A& a, Ingress& v) {
-  fields(a, v.class_name, v.hosts, v.addresses, v.dns);
-}
+// In the order of Kind.
+constexpr std::array kMakers = {
+    make_empty<ServiceEntry>,  make_empty<WorkloadEntry>,  make_empty<Sidecar>,
+    make_empty<KubeService>,   make_empty<EndpointSlice>,  make_empty<EndpointSlice>,
+    make_empty<Pod>,           make_empty<Namespace>,      make_empty<ServiceExport>,
+    make_empty<ServiceImport>, make_empty<NameTableEntry>, make_empty<VirtualService>,
+    make_empty<MeshConfig>,    make_empty<KubeNode>,       make_empty<Gateway>,
+    make_empty<GatewayRoute>,  make_empty<GatewayRoute>,   make_empty<GatewayRoute>,
+    make_empty<Ingress>};
+static_assert(kMakers.size() == static_cast<std::size_t>(Kind::Ingress));
 
 // False when there is no such kind.
-bool make_empty(Kind kind, Resource& resource) {
-  switch (kind) {
-    case Kind::ServiceEntry:
-      resource.emplace<ServiceEntry>();
-      return true;
-    case Kind::WorkloadEntry:
-      resource.emplace<WorkloadEntry>();
-      return true;
-    case Kind::Sidecar:
-      resource.emplace<Sidecar>();
-      return true;
-    case Kind::Service:
-      resource.emplace<KubeService>();
-      return true;
-    case Kind::EndpointSlice:
-    case Kind::Endpoints:
-      resource.emplace<EndpointSlice>().kind = kind;
-      return true;
-    case Kind::Pod:
-      resource.emplace<Pod>();
-      return true;
-    case Kind::Namespace:
-      resource.emplace<Namespace>();
-      return true;
-    case Kind::ServiceExport:
-      resource.emplace<ServiceExport>();
-      return true;
-    case Kind::ServiceImport:
-      resource.emplace<ServiceImport>();
-      return true;
-    case Kind::NameTableEntry:
-      resource.emplace<NameTableEntry>();
-      return true;
-    case Kind::VirtualService:
-      resource.emplace<VirtualService>();
-      return true;
-    case Kind::ConfigMap:
-      resource.emplace<MeshConfig>();
-      return true;
-    case Kind::Node:
-      resource.emplace<KubeNode>();
-      return true;
-    case Kind::Gateway:
-      resource.emplace<Gateway>();
-      return true;
-    case Kind::HttpRoute:
-    case Kind::TlsRoute:
-    case Kind::GrpcRoute:
-      resource.emplace<GatewayRoute>().kind = kind;
-      return true;
-    case Kind::Ingress:
-      resource.emplace<Ingress>();
-      return true;
-  }
-  return false;
+bool make_empty(std::uint64_t kind, Resource& resource) {
+  if (kind == 0 || kind > kMakers.size()) return false;
+  kMakers[kind - 1](static_cast<Kind>(kind), resource);
+  return true;
+}
+
+template <typename A>
+void fields_of(A& a, Resource& resource) {
+  std::visit(
+      [&](auto& r) {
+        field(a, r.meta);
+        field(a, r);
+      },
+      resource);
 }
 
 bool decode_octets(std::string_view encoded, Resource& resource) {
-  if (encoded.empty() || !make_empty(static_cast<Kind>(encoded[0]), resource)) return false;
+  if (encoded.empty() || !make_empty(static_cast<unsigned char>(encoded[0]), resource))
+    return false;
   Reader decoder(encoded.substr(1));
-  std::visit(
-      [&](auto& r) {
-        meta(decoder, r.meta);
-        body(decoder, r);
-      },
-      resource);
+  fields_of(decoder, resource);
   return !decoder.bad() && decoder.at_end();
 }
-
-constexpr unsigned kLastKind = static_cast<unsigned>(Kind::Ingress);
 
 std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
                        std::string_view name) {
@@ -361,16 +264,11 @@ std::uint64_t hash_key(Kind kind, std::string_view cluster, std::string_view ns,
 
 std::uint32_t encoding_layout() {
   Describer describer;
-  for (unsigned kind = 1; kind <= kLastKind; ++kind) {
+  for (unsigned kind = 1; kind <= kMakers.size(); ++kind) {
     Resource resource;
-    make_empty(static_cast<Kind>(kind), resource);
+    make_empty(kind, resource);
     describer.note('k', kind);
-    std::visit(
-        [&](auto& r) {
-          meta(describer, r.meta);
-          body(describer, r);
-        },
-        resource);
+    fields_of(describer, resource);
   }
   return stable_hash32(describer.description());
 }
@@ -379,14 +277,8 @@ void encode_resource(const Resource& resource, std::string& out) {
   Writer encoder(out);
   encoder.number(static_cast<std::uint64_t>(kind_of(resource)));
   // The visitors serve both directions and so take what they could change; encoding does not.
-  auto& fields_of =
-      const_cast<Resource&>(resource);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  std::visit(
-      [&](auto& r) {
-        meta(encoder, r.meta);
-        body(encoder, r);
-      },
-      fields_of);
+  fields_of(encoder,
+            const_cast<Resource&>(resource));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
 StoredRef StoredResource::encode(const Resource& resource, OriginId origin, std::uint32_t line) {
