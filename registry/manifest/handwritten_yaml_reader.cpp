@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "registry/base/printable.hpp"
-#include "registry/manifest/plain_colons.hpp"
 #include "registry/manifest/tree_builder.hpp"
-#include "registry/manifest/yaml_tags.hpp"
+#include "registry/manifest/yaml_dialect.hpp"
 
 namespace meshdns::registry {
 

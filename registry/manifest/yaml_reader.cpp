@@ -7,9 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "registry/manifest/plain_colons.hpp"
 #include "registry/manifest/tree_builder.hpp"
-#include "registry/manifest/yaml_tags.hpp"
+#include "registry/manifest/yaml_dialect.hpp"
 
 namespace meshdns::registry {
 
