@@ -132,13 +132,4 @@ void add_status_addresses(const Node* list, std::initializer_list<std::string_vi
     }
 }
 
-const Node* find_below(const Node& object, std::initializer_list<std::string_view> path) {
-  const Node* node = &object;
-  for (const std::string_view key : path) {
-    node = node->find(key);
-    if (node == nullptr || node->is_null()) return nullptr;
-  }
-  return node;
-}
-
 }  // namespace meshdns::registry

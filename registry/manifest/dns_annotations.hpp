@@ -28,7 +28,4 @@ void add_gateway_name(Report& report, const Field& at, std::vector<std::string>&
 void add_status_addresses(const Node* list, std::initializer_list<std::string_view> keys,
                           std::vector<std::string>& addresses);
 
-// The value below `object` at the path of these keys; null: there is none.
-const Node* find_below(const Node& object, std::initializer_list<std::string_view> path);
-
 }  // namespace meshdns::registry

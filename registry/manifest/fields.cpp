@@ -50,7 +50,7 @@ std::string guess_text(std::string_view guess) {
 std::optional<bool> old_bool_word(const Node& node) {
   if (!node.is_scalar() || node.is_quoted()) return std::nullopt;
   const std::string_view text = node.text();
-  const auto is_any_of = [&](auto... words) { return ((text == words) || ...); };
+  const auto is_any_of = [&](auto... any) { return ((text == any) || ...); };
   if (is_any_of("yes", "Yes", "YES", "on", "On", "ON")) return true;
   if (is_any_of("no", "No", "NO", "off", "Off", "OFF")) return false;
   return std::nullopt;
@@ -212,6 +212,14 @@ std::optional<std::uint16_t> read_port(Report& report, const Field& field) {
   return static_cast<std::uint16_t>(*value);
 }
 
+std::optional<IpAddress> read_ip(Report& report, const Field& field) {
+  const auto text = read_string(report, field);
+  if (!text) return std::nullopt;
+  const auto address = IpAddress::parse(*text);
+  if (!address) report.error(field, in_quotes(*text) + " is not an IP address");
+  return address;
+}
+
 std::string_view read_string_or_empty(Report& report, const std::optional<Field>& field) {
   if (!field) return {};
   return read_string(report, *field).value_or(std::string_view());
@@ -242,6 +250,27 @@ Labels read_labels(Report& report, const std::optional<Field>& field) {
   return labels;
 }
 
+void read_value(Report& report, const Field& field, std::string& value) {
+  value = read_string_or_empty(report, field);
+}
+void read_value(Report& report, const Field& field, bool& value) {
+  value = read_bool_or(report, field, value);
+}
+void read_value(Report& report, const Field& field, std::uint16_t& port) {
+  port = read_port(report, field).value_or(0);
+}
+void read_value(Report& report, const Field& field, Labels& labels) {
+  labels = read_labels(report, field);
+}
+void read_value(Report& report, const Field& list, std::vector<std::string>& texts) {
+  for_each_string(report, list, [&](const Field&, auto text) { texts.emplace_back(text); });
+}
+void read_value(Report& report, const Field& list, std::vector<IpAddress>& addresses) {
+  for_each_element(report, list, [&](const Field& at) {
+    if (const auto ip = read_ip(report, at)) addresses.push_back(*ip);
+  });
+}
+
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) {
   const auto guess = nearest(word, names);
   return guess ? guess_text(*guess) : std::string();
@@ -266,6 +295,53 @@ std::size_t read_choice_or_first(Report& report, const std::optional<Field>& fie
                                  std::span<const std::string_view> names) {
   if (!field || (*field)->as_string() == "") return 0;
   return read_choice(report, *field, names).value_or(0);
+}
+
+bool require_mapping(Report& report, const Field& field) {
+  if (field->is_mapping()) return true;
+  report.error(field, "expected a mapping, got " + std::string(field->describe()));
+  return false;
+}
+
+std::string_view member_text(const Node& mapping, std::string_view key) {
+  const Node* const value = mapping.find(key);
+  return value == nullptr ? std::string_view() : value->value();
+}
+
+std::uint16_t member_port(const Node& mapping, std::string_view key) {
+  const Node* const value = mapping.find(key);
+  const auto number = value == nullptr ? std::nullopt : value->as_integer();
+  return number && *number > 0 && *number <= 0xffff ? static_cast<std::uint16_t>(*number) : 0;
+}
+
+Labels member_labels(const Node& mapping, std::string_view key) {
+  Labels labels;
+  const Node* const members = mapping.find(key);
+  if (members == nullptr || !members->is_mapping()) return labels;
+  for (const Node& label : *members) labels.emplace_back(label.key(), label.value());
+  std::ranges::sort(labels);
+  return labels;
+}
+
+const Node* find_below(const Node& object, std::initializer_list<std::string_view> path) {
+  const Node* node = &object;
+  for (const std::string_view key : path) {
+    node = node->find(key);
+    if (node == nullptr || node->is_null()) return nullptr;
+  }
+  return node;
+}
+
+bool is_condition_true(const Node* status, std::string_view type) {
+  const Node* const conditions = status == nullptr ? nullptr : status->find("conditions");
+  if (conditions == nullptr || !conditions->is_sequence()) return false;
+  for (const Node& condition : *conditions) {
+    const Node* const name = condition.find("type");
+    const Node* const value = condition.find("status");
+    if (name != nullptr && value != nullptr && name->value() == type)
+      return value->value() == "True";
+  }
+  return false;
 }
 
 }  // namespace meshdns::registry

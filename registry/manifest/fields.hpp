@@ -3,13 +3,20 @@
 // is something else.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "registry/base/finding.hpp"
 #include "registry/base/printable.hpp"
@@ -119,6 +126,73 @@ class Fields {
   FieldNames names_;
 };
 
+// A field of a message: its name, the rule that reads it, and the error of a message without it.
+template <typename Rule>
+struct FieldRule {
+  std::string_view name;
+  Rule rule;
+  std::string_view missing = {};
+};
+
+struct SnakeCase {};
+// Stands first in the messages of Istio: FieldNames::snake_case.
+inline constexpr SnakeCase kSnakeCase;
+
+// The words of a text: words<"a b"> is {"a", "b"}.
+template <std::size_t N>
+struct WordText {
+  // NOLINTNEXTLINE(google-explicit-constructor): so that a literal is a template argument.
+  consteval WordText(const char (&literal)[N]) { std::copy_n(literal, N, octets.begin()); }
+  std::array<char, N> octets;
+};
+template <WordText kText>
+constexpr auto words = [] {
+  std::array<std::string_view, 1 + std::ranges::count(kText.octets, ' ')> out;
+  std::string_view rest(kText.octets.data());
+  for (std::string_view& word : out) {
+    word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  return out;
+}();
+
+template <typename Row>
+constexpr std::size_t kNamesOf = 1;
+template <std::size_t N>
+constexpr std::size_t kNamesOf<std::array<std::string_view, N>> = N;
+
+// The fields of one message as a table: FieldRules in the order of reading, and words<> for the
+// fields that are known and not read by a rule.  A rule is a member that takes the value, or a
+// function of the report, the field and (unless it only checks) the struct that is read; one that
+// returns false ends the reading of the message.
+template <typename... Rows>
+class Message {
+ public:
+  explicit constexpr Message(Rows... rows) : rows_(rows...) {
+    std::size_t at = 0;
+    (add(rows, at), ...);
+  }
+  explicit constexpr Message(SnakeCase, Rows... rows) : Message(rows...) { snake_case_ = true; }
+
+  // NOLINTNEXTLINE(google-explicit-constructor): a Message is the names of its fields, and more.
+  constexpr operator FieldNames() const { return {names_, snake_case_}; }
+  const std::tuple<Rows...>& rows() const { return rows_; }
+
+ private:
+  template <typename Rule>
+  constexpr void add(const FieldRule<Rule>& row, std::size_t& at) {
+    names_[at++] = row.name;
+  }
+  template <std::size_t N>
+  constexpr void add(const std::array<std::string_view, N>& names, std::size_t& at) {
+    for (const std::string_view name : names) names_[at++] = name;
+  }
+
+  std::tuple<Rows...> rows_;
+  std::array<std::string_view, (kNamesOf<Rows> + ...)> names_;
+  bool snake_case_ = false;
+};
+
 // Each returns nullopt after reporting an error when the value is of another type.
 std::optional<std::string_view> read_string(Report& report, const Field& field);
 std::optional<bool> read_bool(Report& report, const Field& field);
@@ -126,6 +200,7 @@ std::optional<std::int64_t> read_integer(Report& report, const Field& field, std
                                          std::int64_t max);
 // 1..65535.
 std::optional<std::uint16_t> read_port(Report& report, const Field& field);
+std::optional<IpAddress> read_ip(Report& report, const Field& field);
 
 // As above for a field that may be absent; an empty string then.
 std::string_view read_string_or_empty(Report& report, const std::optional<Field>& field);
@@ -165,5 +240,111 @@ std::optional<std::size_t> read_choice(Report& report, const Field& field,
 // mean that.
 std::size_t read_choice_or_first(Report& report, const std::optional<Field>& field,
                                  std::span<const std::string_view> names);
+
+// For the rules of messages: each sets `value` unless an error is reported.
+void read_value(Report& report, const Field& field, std::string& value);
+void read_value(Report& report, const Field& field, bool& value);
+void read_value(Report& report, const Field& field, std::uint16_t& port);
+void read_value(Report& report, const Field& field, Labels& labels);
+void read_value(Report& report, const Field& list, std::vector<std::string>& texts);
+void read_value(Report& report, const Field& list, std::vector<IpAddress>& addresses);
+
+template <typename Rule, typename T>
+bool apply_rule(Report& report, const Field& field, const Rule& rule, T& into) {
+  if constexpr (std::is_member_pointer_v<Rule>)
+    return read_value(report, field, into.*rule), true;
+  else if constexpr (!std::is_invocable_v<Rule, Report&, const Field&, T&>)
+    return rule(report, field), true;
+  else if constexpr (std::is_same_v<std::invoke_result_t<Rule, Report&, const Field&, T&>, bool>)
+    return rule(report, field, into);
+  else
+    return rule(report, field, into), true;
+}
+
+template <std::size_t N, typename T>
+bool read_row(Report&, const Fields&, const std::array<std::string_view, N>&, T&) {
+  return true;
+}
+template <typename Rule, typename T>
+bool read_row(Report& report, const Fields& fields, const FieldRule<Rule>& row, T& into) {
+  if (const auto field = fields.get(row.name)) return apply_rule(report, *field, row.rule, into);
+  const Field& parent = fields.parent();
+  if (!row.missing.empty() && parent->is_mapping())
+    report.error(parent, parent.path(row.name), std::string(row.missing));
+  return true;
+}
+
+// Reads the fields of a message by its table; false when a rule has ended the reading.
+template <typename T, typename... Rows>
+bool read_fields(Report& report, const Fields& fields, const Message<Rows...>& message, T& into) {
+  return std::apply(
+      [&](const auto&... row) { return (read_row(report, fields, row, into) && ...); },
+      message.rows());
+}
+
+// Reads a value that is a message; false when it is no mapping.
+template <typename T, typename... Rows>
+bool read_message(Report& report, const Field& at, const Message<Rows...>& message, T& into) {
+  const Fields fields(report, at, message);
+  read_fields(report, fields, message, into);
+  return at->is_mapping();
+}
+
+// Read into by messages that are only checked.
+struct Checked {};
+
+// Rules.  A message whose fields are those of the struct that is read, or are only checked:
+template <const auto& kMessage>
+constexpr auto nested =
+    [](Report& report, const Field& at, auto& into) { read_message(report, at, kMessage, into); };
+// a list of such messages:
+template <const auto& kMessage>
+constexpr auto each_nested = [](Report& report, const Field& list, auto& into) {
+  for_each_element(report, list,
+                   [&](const Field& at) { read_message(report, at, kMessage, into); });
+};
+// a list of messages with a struct each, without the elements that are no mapping:
+template <const auto& kMessage, auto kList>
+constexpr auto list_of = [](Report& report, const Field& list, auto& into) {
+  for_each_element(report, list, [&](const Field& at) {
+    typename std::remove_cvref_t<decltype(into.*kList)>::value_type element;
+    if (read_message(report, at, kMessage, element)) (into.*kList).push_back(std::move(element));
+  });
+};
+// a name of an enumeration, in the order of its values:
+template <const auto& kNames, auto kMember>
+constexpr auto enum_of = [](Report& report, const Field& at, auto& into) {
+  using Choice = std::remove_cvref_t<decltype(into.*kMember)>;
+  into.*kMember = static_cast<Choice>(read_choice(report, at, kNames).value_or(0));
+};
+// the same when absent and empty are the first name:
+template <const auto& kNames, auto kMember>
+constexpr auto enum_or_first = [](Report& report, const Field& at, auto& into) {
+  using Choice = std::remove_cvref_t<decltype(into.*kMember)>;
+  into.*kMember = static_cast<Choice>(read_choice_or_first(report, at, kNames));
+};
+
+// Whether a value is a mapping; else an error.
+bool require_mapping(Report& report, const Field& field);
+
+// Reading without judging: absent, null and of another type are the same.
+std::string_view member_text(const Node& mapping, std::string_view key);
+std::uint16_t member_port(const Node& mapping, std::string_view key);
+Labels member_labels(const Node& mapping, std::string_view key);
+// The value below `object` at the path of these keys; null: there is none.
+const Node* find_below(const Node& object, std::initializer_list<std::string_view> path);
+// Whether the first of `conditions` with that type is True.
+bool is_condition_true(const Node* status, std::string_view type);
+
+// Calls `visit` for the elements of a list that may be absent; a warning when it is none.
+template <typename Visit>
+void for_each_of(Report& report, const Field& parent, std::string_view name, const Visit& visit) {
+  const Node* const list = parent->find(name);
+  if (list == nullptr || list->is_null()) return;
+  const Field at(parent, *list);
+  if (!list->is_sequence()) return report.warning(at, "is not a list; it is left out");
+  std::size_t index = 0;
+  for (const Node& node : *list) visit(Field(at, node, index++));
+}
 
 }  // namespace meshdns::registry

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gateway.networking.k8s.io Gateway, HTTPRoute, TLSRoute and GRPCRoute, as far as they give names
-// to addresses.
+// gateway.networking.k8s.io Gateway, HTTPRoute, TLSRoute and GRPCRoute, and networking.k8s.io
+// Ingress, as far as they give names to addresses.
 #include <algorithm>
 #include <array>
 
@@ -18,25 +18,8 @@ constexpr std::size_t kMaxParents = 32;
 constexpr std::size_t kMaxAddresses = 16;
 // Istio's class of Gateways that nothing is deployed for.
 constexpr std::string_view kRemoteClass = "istio-remote";
-
-std::string_view member_text(const Node& mapping, std::string_view key) {
-  const Node* const value = mapping.find(key);
-  return value == nullptr ? std::string_view() : value->value();
-}
-
-std::uint16_t member_port(const Node& mapping, std::string_view key) {
-  const Node* const value = mapping.find(key);
-  const auto number = value == nullptr ? std::nullopt : value->as_integer();
-  return number && *number > 0 && *number <= 0xffff ? static_cast<std::uint16_t>(*number) : 0;
-}
-
-Labels labels_in(const Node* mapping) {
-  Labels labels;
-  if (mapping == nullptr || !mapping->is_mapping()) return labels;
-  for (const Node& label : *mapping) labels.emplace_back(label.key(), label.value());
-  std::ranges::sort(labels);
-  return labels;
-}
+// The class of an Ingress before spec.ingressClassName; controllers still honour it.
+constexpr std::string_view kOldClass = "kubernetes.io/ingress.class";
 
 // A requirement that cannot be read selects nothing: it must not let more routes in than it says.
 LabelRequirement requirement_of(const Node& node) {
@@ -64,7 +47,7 @@ LabelSelector selector_of(const Node* node) {
     selector.match_expressions.push_back({"", LabelRequirement::Operator::In, {}});
     return selector;
   }
-  selector.match_labels = labels_in(node->find("matchLabels"));
+  selector.match_labels = member_labels(*node, "matchLabels");
   if (const Node* const all = node->find("matchExpressions"); all != nullptr && all->is_sequence())
     for (const Node& each : *all) selector.match_expressions.push_back(requirement_of(each));
   return selector;
@@ -118,14 +101,8 @@ GatewayListener read_listener(Report& report, const Field& at) {
 // Calls `visit` for the elements of a list in the spec, which may be absent.
 template <typename Visit>
 void for_each_in_spec(Object& object, std::string_view name, const Visit& visit) {
-  const Node* const spec = object.root->find("spec");
-  const Node* const list = spec == nullptr ? nullptr : spec->find(name);
-  if (list == nullptr || list->is_null()) return;
-  const Field at_spec(object.root, *spec);
-  const Field at(at_spec, *list);
-  if (!list->is_sequence()) return object.report.warning(at, "is not a list; it is left out");
-  std::size_t index = 0;
-  for (const Node& node : *list) visit(Field(at, node, index++));
+  if (const Node* const spec = object.root->find("spec"))
+    for_each_of(object.report, Field(object.root, *spec), name, visit);
 }
 
 void read_listeners(Object& object, Gateway& gateway) {
@@ -236,5 +213,25 @@ Resource read_gateway(Object& object) {
 Resource read_http_route(Object& object) { return read_route(object, Kind::HttpRoute); }
 Resource read_tls_route(Object& object) { return read_route(object, Kind::TlsRoute); }
 Resource read_grpc_route(Object& object) { return read_route(object, Kind::GrpcRoute); }
+
+Resource read_ingress(Object& object) {
+  const Node& root = object.root.node();
+  Ingress ingress;
+  if (const auto name = object.annotation(kOldClass)) ingress.class_name = *name;
+  if (const Node* const name = find_below(root, {"spec", "ingressClassName"}))
+    ingress.class_name = name->value();
+  // The hosts of spec.tls are those of certificates.
+  if (const Node* const rules = find_below(root, {"spec", "rules"});
+      rules != nullptr && rules->is_sequence())
+    for_each_in_spec(object, "rules", [&](const Field& at) {
+      if (const Node* const host = at->find("host"))
+        add_gateway_name(object.report, Field(at, *host), ingress.hosts);
+    });
+  add_status_addresses(find_below(root, {"status", "loadBalancer", "ingress"}), {"ip", "hostname"},
+                       ingress.addresses);
+  ingress.dns = read_dns_annotations(object).value_or(DnsAnnotations());
+  ingress.meta = std::move(object.meta);
+  return ingress;
+}
 
 }  // namespace meshdns::registry

@@ -11,24 +11,6 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kSliceNames = {"apiVersion",  "kind",      "metadata",
-                                                         "addressType", "endpoints", "ports"};
-constexpr auto kEndpointNames =
-    std::to_array<std::string_view>({"addresses", "conditions", "hostname", "nodeName", "zone",
-                                     "targetRef", "hints", "deprecatedTopology", "topology"});
-constexpr std::array<std::string_view, 2> kHintNames = {"forZones", "forNodes"};
-constexpr std::array<std::string_view, 1> kHintTargetNames = {"name"};
-constexpr std::array<std::string_view, 3> kConditionNames = {"ready", "serving", "terminating"};
-constexpr std::array<std::string_view, 4> kEndpointPortNames = {"name", "protocol", "port",
-                                                                "appProtocol"};
-constexpr std::array<std::string_view, 7> kReferenceNames = {
-    "kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"};
-constexpr std::array<std::string_view, 4> kEndpointsNames = {"apiVersion", "kind", "metadata",
-                                                             "subsets"};
-constexpr std::array<std::string_view, 3> kSubsetNames = {"addresses", "notReadyAddresses",
-                                                          "ports"};
-constexpr std::array<std::string_view, 4> kAddressNames = {"ip", "hostname", "nodeName",
-                                                           "targetRef"};
 constexpr std::array<std::string_view, 3> kAddressTypes = {"IPv4", "IPv6", "FQDN"};
 
 // The API's own bounds of a slice.  An Endpoints object has none but its octets.
@@ -51,126 +33,126 @@ std::int64_t trigger_time_of(Object& object) {
   return time.value_or(0);
 }
 
-// Endpoint ports; one without a number means every port and has nothing to answer with.
-std::vector<ServicePort> read_endpoint_ports(Report& report, const std::optional<Field>& list) {
-  std::vector<ServicePort> ports;
-  for_each_element(report, list, [&](const Field& at) {
-    const Fields fields(report, at, {kEndpointPortNames});
-    if (!at->is_mapping()) return;
-    ServicePort port;
-    const auto name = fields.get("name");
-    port.name = to_lower(read_string_or_empty(report, name));
-    if (!port.name.empty() && !is_label(port.name))
-      report.error(*name, in_quotes(port.name) +
-                              " is not a port name: 1 to 63 letters, digits and inner hyphens");
-    port.protocol = read_kube_protocol(report, fields.get("protocol"));
-    const auto number = fields.get("port");
-    if (!number) return;
-    port.number = read_port(report, *number).value_or(0);
-    ports.push_back(std::move(port));
-  });
-  return ports;
-}
+// One without a number means every port and has nothing to answer with.
+constexpr Message kEndpointPort{FieldRule{"name", read_kube_port_name},
+                                FieldRule{"protocol", read_kube_port_protocol},
+                                FieldRule{"port", &ServicePort::number}, words<"appProtocol">};
 
-std::string read_hostname(Report& report, const std::optional<Field>& field) {
-  const std::string_view text = read_string_or_empty(report, field);
+void read_hostname(Report& report, const Field& at, Endpoint& endpoint) {
+  const std::string_view text = read_string_or_empty(report, at);
   if (!text.empty() && !is_label(text))
-    report.error(*field, in_quotes(text) + " is not a label of a host name");
-  return to_lower(text);
+    report.error(at, in_quotes(text) + " is not a label of a host name");
+  endpoint.hostname = to_lower(text);
 }
 
-std::string read_pod_reference(Report& report, const std::optional<Field>& reference) {
-  if (!reference) return {};
-  const Fields fields(report, *reference, {kReferenceNames});
-  if (read_string_or_empty(report, fields.get("kind")) != "Pod") return {};
-  return std::string(read_string_or_empty(report, fields.get("name")));
+constexpr Message kReference{words<"kind namespace name uid apiVersion resourceVersion fieldPath">};
+
+void read_pod_reference(Report& report, const Field& at, Endpoint& endpoint) {
+  const Fields fields(report, at, kReference);
+  if (read_string_or_empty(report, fields.get("kind")) == "Pod")
+    endpoint.target_name = read_string_or_empty(report, fields.get("name"));
 }
 
-void read_conditions(Report& report, const std::optional<Field>& conditions, Endpoint& endpoint) {
-  if (!conditions) return;
-  const Fields fields(report, *conditions, {kConditionNames});
-  // Unknown readiness counts as ready (EndpointConditions).  The other conditions change no answer.
-  endpoint.ready = read_bool_or(report, fields.get("ready"), true);
-}
+struct HintTarget {
+  std::string name;
+};
+constexpr Message kHintTarget{FieldRule{"name", &HintTarget::name}};
 
-std::vector<std::string> read_hint_targets(Report& report, const std::optional<Field>& list) {
-  std::vector<std::string> names;
-  if (is_too_long(report, list, kMaxHints, "Kubernetes")) return names;
+template <auto kNames>
+constexpr auto hint_targets = [](Report& report, const Field& list, Endpoint& endpoint) {
+  if (is_too_long(report, list, kMaxHints, "Kubernetes")) return;
   for_each_element(report, list, [&](const Field& at) {
-    const Fields fields(report, at, {kHintTargetNames});
-    if (!at->is_mapping()) return;
-    const std::string_view name = read_string_or_empty(report, fields.get("name"));
-    if (!name.empty()) names.emplace_back(name);
+    HintTarget target;
+    read_message(report, at, kHintTarget, target);
+    if (!target.name.empty()) (endpoint.*kNames).push_back(std::move(target.name));
   });
-  return names;
-}
-
-void read_hints(Report& report, const std::optional<Field>& hints, Endpoint& endpoint) {
-  if (!hints) return;
-  const Fields fields(report, *hints, {kHintNames});
-  endpoint.hinted_zones = read_hint_targets(report, fields.get("forZones"));
-  endpoint.hinted_nodes = read_hint_targets(report, fields.get("forNodes"));
-}
+};
 
 // v1beta1 kept node and zone in a map, which v1 still has under another name.
-void read_topology(Report& report, const std::optional<Field>& topology, Endpoint& endpoint) {
-  const Labels labels = read_labels(report, topology);
+void read_topology(Report& report, const Field& at, Endpoint& endpoint) {
+  const Labels labels = read_labels(report, at);
   for (const auto& [key, value] : labels) {
     if (key == "kubernetes.io/hostname" && endpoint.node_name.empty()) endpoint.node_name = value;
     if (key == "topology.kubernetes.io/zone" && endpoint.zone.empty()) endpoint.zone = value;
   }
 }
 
-void read_slice_endpoint(Report& report, const Field& at, bool has_names, Endpoint& endpoint) {
-  const Fields fields(report, at, {kEndpointNames});
-  if (!at->is_mapping()) return;
-  const auto addresses = fields.get("addresses");
-  if (!addresses)
-    report.error(at, at.path("addresses"), "missing; an endpoint needs at least one address");
-  if (is_too_long(report, addresses, kMaxEndpointAddresses, "Kubernetes")) return;
-  for_each_element(report, addresses, [&](const Field& address) {
-    if (has_names) return;
-    if (const auto ip = read_ip(report, address)) endpoint.addresses.push_back(*ip);
-  });
-  read_conditions(report, fields.get("conditions"), endpoint);
-  endpoint.hostname = read_hostname(report, fields.get("hostname"));
-  endpoint.target_name = read_pod_reference(report, fields.get("targetRef"));
-  endpoint.node_name = read_string_or_empty(report, fields.get("nodeName"));
-  endpoint.zone = read_string_or_empty(report, fields.get("zone"));
-  read_hints(report, fields.get("hints"), endpoint);
-  read_topology(report, fields.get("topology"), endpoint);
-  read_topology(report, fields.get("deprecatedTopology"), endpoint);
+void read_endpoint_ip(Report& report, const Field& at, Endpoint& endpoint) {
+  if (const auto ip = read_ip(report, at)) endpoint.addresses.push_back(*ip);
 }
 
-bool read_has_names(Report& report, const Field& root, const std::optional<Field>& address_type) {
-  if (!address_type) {
-    report.error(root, "addressType", "missing; specify IPv4 or IPv6");
-    return false;
-  }
-  const auto choice = read_choice(report, *address_type, kAddressTypes);
-  if (!choice || kAddressTypes[*choice] != "FQDN") return false;
-  report.warning(*address_type, "FQDN endpoints have no addresses and are ignored");
+struct SliceEndpoint : Endpoint {
+  bool has_names = false;  // in place of addresses; they are not read
+};
+
+bool read_slice_addresses(Report& report, const Field& list, SliceEndpoint& endpoint) {
+  if (is_too_long(report, list, kMaxEndpointAddresses, "Kubernetes")) return false;
+  for_each_element(report, list, [&](const Field& at) {
+    if (!endpoint.has_names) read_endpoint_ip(report, at, endpoint);
+  });
   return true;
 }
 
-void read_addresses(Report& report, const std::optional<Field>& list, bool is_ready,
-                    EndpointSubset& subset) {
+// Unknown readiness counts as ready (EndpointConditions).  The other conditions change no answer.
+constexpr Message kConditions{FieldRule{"ready", &Endpoint::ready}, words<"serving terminating">};
+constexpr Message kHints{FieldRule{"forZones", hint_targets<&Endpoint::hinted_zones>},
+                         FieldRule{"forNodes", hint_targets<&Endpoint::hinted_nodes>}};
+
+constexpr Message kSliceEndpoint{
+    FieldRule{"addresses", read_slice_addresses, "missing; an endpoint needs at least one address"},
+    FieldRule{"conditions", nested<kConditions>},
+    FieldRule{"hostname", read_hostname},
+    FieldRule{"targetRef", read_pod_reference},
+    FieldRule{"nodeName", &Endpoint::node_name},
+    FieldRule{"zone", &Endpoint::zone},
+    FieldRule{"hints", nested<kHints>},
+    FieldRule{"topology", read_topology},
+    FieldRule{"deprecatedTopology", read_topology}};
+
+struct SliceContent : EndpointSubset {
+  bool has_names = false;
+};
+
+void read_address_type(Report& report, const Field& at, SliceContent& content) {
+  const auto type = read_choice(report, at, kAddressTypes);
+  content.has_names = type && kAddressTypes[*type] == "FQDN";
+  if (content.has_names) report.warning(at, "FQDN endpoints have no addresses and are ignored");
+}
+
+bool read_slice_endpoints(Report& report, const Field& list, SliceContent& content) {
+  if (is_too_long(report, list, kMaxSliceEndpoints, "Kubernetes")) return false;
   for_each_element(report, list, [&](const Field& at) {
-    const Fields fields(report, at, {kAddressNames});
-    if (!at->is_mapping()) return;
+    SliceEndpoint endpoint{{}, content.has_names};
+    read_message(report, at, kSliceEndpoint, endpoint);
+    if (!content.has_names) content.endpoints.push_back(std::move(endpoint));
+  });
+  return true;
+}
+
+constexpr Message kSlice{
+    words<"apiVersion kind metadata">,
+    FieldRule{"addressType", read_address_type, "missing; specify IPv4 or IPv6"},
+    FieldRule{"endpoints", read_slice_endpoints}, FieldRule{"ports", kube_ports<kEndpointPort>}};
+
+constexpr Message kAddress{
+    FieldRule{"ip", read_endpoint_ip, "missing"}, FieldRule{"hostname", read_hostname},
+    FieldRule{"nodeName", &Endpoint::node_name}, FieldRule{"targetRef", read_pod_reference}};
+
+template <bool is_ready>
+constexpr auto addresses_of = [](Report& report, const Field& list, EndpointSubset& subset) {
+  for_each_element(report, list, [&](const Field& at) {
     Endpoint endpoint;
     endpoint.ready = is_ready;
-    if (const auto ip = fields.get("ip")) {
-      if (const auto address = read_ip(report, *ip)) endpoint.addresses.push_back(*address);
-    } else {
-      report.error(at, at.path("ip"), "missing");
-    }
-    endpoint.hostname = read_hostname(report, fields.get("hostname"));
-    endpoint.node_name = read_string_or_empty(report, fields.get("nodeName"));
-    endpoint.target_name = read_pod_reference(report, fields.get("targetRef"));
-    subset.endpoints.push_back(std::move(endpoint));
+    if (read_message(report, at, kAddress, endpoint))
+      subset.endpoints.push_back(std::move(endpoint));
   });
-}
+};
+
+constexpr Message kSubset{FieldRule{"addresses", addresses_of<true>},
+                          FieldRule{"notReadyAddresses", addresses_of<false>},
+                          FieldRule{"ports", kube_ports<kEndpointPort>}};
+constexpr Message kEndpoints{words<"apiVersion kind metadata">,
+                             FieldRule{"subsets", list_of<kSubset, &EndpointSlice::subsets>}};
 
 void warn_of_labels(Object& object, std::string message) {
   object.report.add(Severity::Warning, object.root.line(), "metadata.labels", std::move(message));
@@ -201,7 +183,7 @@ std::string read_source_cluster(Object& object) {
 }  // namespace
 
 Resource read_endpoint_slice(Object& object) {
-  const Fields fields(object.report, object.root, {kSliceNames});
+  const Fields fields(object.report, object.root, kSlice);
   EndpointSlice slice;
   slice.service = read_service_name(object, kServiceName);
   slice.imported_service = read_service_name(object, kImportedServiceName);
@@ -210,36 +192,19 @@ Resource read_endpoint_slice(Object& object) {
     warn_of_labels(object,
                    "the label kubernetes.io/service-name is missing, so the endpoints belong to "
                    "no Service");
-  const bool has_names = read_has_names(object.report, object.root, fields.get("addressType"));
-  EndpointSubset subset;
-  const auto endpoints = fields.get("endpoints");
-  if (is_too_long(object.report, endpoints, kMaxSliceEndpoints, "Kubernetes")) return slice;
-  for_each_element(object.report, endpoints, [&](const Field& at) {
-    Endpoint endpoint;
-    read_slice_endpoint(object.report, at, has_names, endpoint);
-    if (!has_names) subset.endpoints.push_back(std::move(endpoint));
-  });
-  subset.ports = read_endpoint_ports(object.report, fields.get("ports"));
-  slice.subsets.push_back(std::move(subset));
+  SliceContent content;
+  if (!read_fields(object.report, fields, kSlice, content)) return slice;
+  slice.subsets.push_back(std::move(content));
   slice.trigger_time_ms = trigger_time_of(object);
   slice.meta = std::move(object.meta);
   return slice;
 }
 
 Resource read_endpoints(Object& object) {
-  const Fields fields(object.report, object.root, {kEndpointsNames});
   EndpointSlice slice;
   slice.kind = Kind::Endpoints;
   slice.service = object.meta.name;
-  for_each_element(object.report, fields.get("subsets"), [&](const Field& at) {
-    const Fields subset_fields(object.report, at, {kSubsetNames});
-    if (!at->is_mapping()) return;
-    EndpointSubset subset;
-    read_addresses(object.report, subset_fields.get("addresses"), true, subset);
-    read_addresses(object.report, subset_fields.get("notReadyAddresses"), false, subset);
-    subset.ports = read_endpoint_ports(object.report, subset_fields.get("ports"));
-    slice.subsets.push_back(std::move(subset));
-  });
+  read_message(object.report, object.root, kEndpoints, slice);
   slice.trigger_time_ms = trigger_time_of(object);
   slice.meta = std::move(object.meta);
   return slice;

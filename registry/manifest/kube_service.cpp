@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/v1 Service and Namespace.
+// core/v1 Service, Namespace and Node (the place of Pods).
 #include <array>
 #include <set>
 
@@ -12,165 +12,102 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kServiceNames = {"apiVersion", "kind", "metadata", "spec",
-                                                           "status"};
-constexpr auto kServiceSpecNames = std::to_array<std::string_view>({
-    "type",
-    "selector",
-    "ports",
-    "clusterIP",
-    "clusterIPs",
-    "externalIPs",
-    "externalName",
-    "externalTrafficPolicy",
-    "healthCheckNodePort",
-    "internalTrafficPolicy",
-    "ipFamilies",
-    "ipFamilyPolicy",
-    "ipFamily",
-    "loadBalancerClass",
-    "loadBalancerIP",
-    "loadBalancerSourceRanges",
-    "allocateLoadBalancerNodePorts",
-    "publishNotReadyAddresses",
-    "sessionAffinity",
-    "sessionAffinityConfig",
-    "topologyKeys",
-    "trafficDistribution",
-});
-constexpr std::array<std::string_view, 6> kServicePortNames = {
-    "name", "protocol", "port", "appProtocol", "targetPort", "nodePort"};
-constexpr std::array<std::string_view, 1> kNamespaceSpecNames = {"finalizers"};
-constexpr std::array<std::string_view, 4> kServiceTypes = {"ClusterIP", "NodePort", "LoadBalancer",
-                                                           "ExternalName"};
+constexpr auto& kServiceTypes = words<"ClusterIP NodePort LoadBalancer ExternalName">;
 
 constexpr std::string_view kExportTo = "networking.istio.io/exportTo";
+// It asks for near endpoints.
+constexpr std::string_view kTrafficDistribution = "networking.istio.io/traffic-distribution";
 
-class ServiceReader {
- public:
-  ServiceReader(Object& object, const Field& spec)
-      : report_(object.report),
-        spec_(spec),
-        fields_(object.report, spec, {kServiceSpecNames}),
-        from_file_(object.from_file) {}
+// A word that this version does not know says nothing, as in Istio.
+void read_service_traffic(Report& report, const Field& at, KubeService& service) {
+  const std::string_view word = read_string_or_empty(report, at);
+  const auto distribution = parse_traffic_distribution(word);
+  if (distribution && *distribution != TrafficDistribution::Any)
+    service.traffic_distribution = *distribution;
+  else if (!word.empty())
+    report.warning(at, in_quotes(word) +
+                           " is not PreferSameZone, PreferSameNode or "
+                           "PreferClose; it is ignored");
+}
 
-  KubeService read() {
-    service_.type =
-        static_cast<ServiceType>(read_choice_or_first(report_, fields_.get("type"), kServiceTypes));
-    service_.selector = read_labels(report_, fields_.get("selector"));
-    service_.publish_not_ready_addresses =
-        read_bool_or(report_, fields_.get("publishNotReadyAddresses"), false);
-    read_traffic();
-    read_ports();
-    if (service_.type == ServiceType::ExternalName)
-      read_external_name();
-    else
-      read_cluster_ips();
-    service_.is_manifest = from_file_ && service_.type != ServiceType::ExternalName &&
-                           !service_.headless && service_.cluster_ips.empty();
-    return std::move(service_);
-  }
+constexpr Message kServicePort{FieldRule{"port", &ServicePort::number, "missing; specify 1..65535"},
+                               FieldRule{"protocol", read_kube_port_protocol},
+                               FieldRule{"appProtocol", &ServicePort::app_protocol},
+                               FieldRule{"name", read_kube_port_name},
+                               words<"targetPort nodePort">};
 
- private:
-  void read_external_name() {
-    const auto name = fields_.get("externalName");
-    if (!name)
-      return report_.add(severity_of_target(), spec_.line(), spec_.path("externalName"),
-                         "missing; a Service of type ExternalName needs it");
-    const auto text = read_string(report_, *name);
-    if (!text) return;
-    // The API takes an address for a name of digits; nothing can follow such an alias.
-    if (IpAddress::parse(*text))
-      return report_.warning(*name, in_quotes(*text) +
-                                        " is an IP address, which an alias cannot point to; use a "
-                                        "Service without selector and an EndpointSlice");
-    if (auto reason = why_no_external_name(*text))
-      return report_.add(severity_of_target(), name->line(), name->path(),
-                         in_quotes(*text) + " " + *reason);
-    service_.external_name = canonical_host(*text);
-  }
-
-  // An object of the API server is in force: the target of an earlier version must not stay.
-  Severity severity_of_target() const {
-    return report_.warns_unknown() ? Severity::Error : Severity::Warning;
-  }
-
-  // A word that this version does not know says nothing, as in Istio.
-  void read_traffic() {
-    const auto field = fields_.get("trafficDistribution");
-    if (!field) return;
-    const std::string_view word = read_string_or_empty(report_, field);
-    const auto distribution = parse_traffic_distribution(word);
-    if (distribution && *distribution != TrafficDistribution::Any)
-      service_.traffic_distribution = *distribution;
-    else if (!word.empty())
-      report_.warning(*field, in_quotes(word) +
-                                  " is not PreferSameZone, PreferSameNode or "
-                                  "PreferClose; it is ignored");
-  }
-
-  // clusterIPs has both families; clusterIP is its first.
-  void read_cluster_ips() {
-    const auto list = fields_.get("clusterIPs");
-    for_each_string(report_, list, [&](const Field& at, auto text) { add_ip(at, text); });
-    const auto single = fields_.get("clusterIP");
-    if (!single) return;
-    const auto text = read_string(report_, *single);
-    if (!text || (list && (*list)->size() > 0 && !service_.cluster_ips.empty())) return;
-    if (!service_.headless) add_ip(*single, *text);
-  }
-
-  void add_ip(const Field& at, std::string_view text) {
-    if (text.empty()) return;
-    if (text == "None") {
-      service_.headless = true;
-      return;
-    }
-    const auto ip = IpAddress::parse(text);
-    if (!ip) return report_.error(at, in_quotes(text) + " is neither an IP address nor None");
-    if (ip->is_unspecified())
-      return report_.warning(at, in_quotes(text) + " is the unspecified address; it is left out");
-    service_.cluster_ips.push_back(*ip);
-  }
-
-  void read_ports() {
-    const auto ports = fields_.get("ports");
-    const bool needs_names = ports && (*ports)->size() > 1;
-    for_each_element(report_, ports, [&](const Field& at) { read_port_entry(at, needs_names); });
-  }
-
-  void read_port_entry(const Field& at, bool needs_name) {
-    const Fields fields(report_, at, {kServicePortNames});
+void read_service_ports(Report& report, const Field& list, KubeService& service) {
+  std::set<std::string> names;
+  for_each_element(report, list, [&](const Field& at) {
+    const Fields fields(report, at, kServicePort);
     if (!at->is_mapping()) return;
     ServicePort port;
-    if (const auto number = fields.get("port"))
-      port.number = read_port(report_, *number).value_or(0);
-    else
-      report_.error(at, at.path("port"), "missing; specify 1..65535");
-    port.protocol = read_kube_protocol(report_, fields.get("protocol"));
-    port.app_protocol = read_string_or_empty(report_, fields.get("appProtocol"));
-    const auto name = fields.get("name");
-    port.name = to_lower(read_string_or_empty(report_, name));
-    if (!port.name.empty() && !is_label(port.name))
-      report_.error(*name, in_quotes(port.name) +
-                               " is not a port name: 1 to 63 letters, digits and inner hyphens");
-    if (port.name.empty() && needs_name)
-      report_.error(at, at.path("name"), "missing; with several ports each needs a name");
-    if (!port.name.empty() && !names_.insert(port.name).second)
-      report_.error(*name, in_quotes(port.name) + " is given twice; port names must be unique");
+    port.protocol = "TCP";
+    read_fields(report, fields, kServicePort, port);
+    if (port.name.empty() && list->size() > 1)
+      report.error(at, at.path("name"), "missing; with several ports each needs a name");
+    if (!port.name.empty() && !names.insert(port.name).second)
+      report.error(*fields.get("name"),
+                   in_quotes(port.name) + " is given twice; port names must be unique");
     // A name leaves it to each Pod.
     if (const auto target = fields.get("targetPort"); target && (*target)->as_integer())
-      port.target_port = (*target)->as_integer() == 0 ? 0 : read_port(report_, *target).value_or(0);
-    service_.ports.push_back(std::move(port));
-  }
+      port.target_port = (*target)->as_integer() == 0 ? 0 : read_port(report, *target).value_or(0);
+    service.ports.push_back(std::move(port));
+  });
+}
 
-  Report& report_;
-  const Field& spec_;
-  Fields fields_;
-  bool from_file_;
-  KubeService service_;
-  std::set<std::string> names_;
-};
+constexpr Message kServiceSpec{
+    FieldRule{"type", enum_or_first<kServiceTypes, &KubeService::type>},
+    FieldRule{"selector", &KubeService::selector},
+    FieldRule{"publishNotReadyAddresses", &KubeService::publish_not_ready_addresses},
+    FieldRule{"trafficDistribution", read_service_traffic},
+    FieldRule{"ports", read_service_ports},
+    words<"clusterIP clusterIPs externalIPs externalName externalTrafficPolicy healthCheckNodePort "
+          "internalTrafficPolicy ipFamilies ipFamilyPolicy ipFamily loadBalancerClass "
+          "loadBalancerIP loadBalancerSourceRanges allocateLoadBalancerNodePorts sessionAffinity "
+          "sessionAffinityConfig topologyKeys">};
+
+void read_external_name(Report& report, const Fields& spec, KubeService& service) {
+  // An object of the API server is in force: the target of an earlier version must not stay.
+  const Severity severity = report.warns_unknown() ? Severity::Error : Severity::Warning;
+  const auto name = spec.get("externalName");
+  if (!name)
+    return report.add(severity, spec.parent().line(), spec.parent().path("externalName"),
+                      "missing; a Service of type ExternalName needs it");
+  const auto text = read_string(report, *name);
+  if (!text) return;
+  // The API takes an address for a name of digits; nothing can follow such an alias.
+  if (IpAddress::parse(*text))
+    return report.warning(*name, in_quotes(*text) +
+                                     " is an IP address, which an alias cannot point to; use a "
+                                     "Service without selector and an EndpointSlice");
+  if (auto reason = why_no_external_name(*text))
+    return report.add(severity, name->line(), name->path(), in_quotes(*text) + " " + *reason);
+  service.external_name = canonical_host(*text);
+}
+
+void add_cluster_ip(Report& report, const Field& at, std::string_view text, KubeService& service) {
+  if (text.empty()) return;
+  if (text == "None") {
+    service.headless = true;
+    return;
+  }
+  const auto ip = IpAddress::parse(text);
+  if (!ip) return report.error(at, in_quotes(text) + " is neither an IP address nor None");
+  if (ip->is_unspecified())
+    return report.warning(at, in_quotes(text) + " is the unspecified address; it is left out");
+  service.cluster_ips.push_back(*ip);
+}
+
+// clusterIPs has both families; clusterIP is its first.
+void read_cluster_ips(Report& report, const Fields& spec, KubeService& service) {
+  for_each_string(report, spec.get("clusterIPs"),
+                  [&](const Field& at, auto text) { add_cluster_ip(report, at, text, service); });
+  const auto single = spec.get("clusterIP");
+  const auto text = single ? read_string(report, *single) : std::nullopt;
+  if (text && service.cluster_ips.empty() && !service.headless)
+    add_cluster_ip(report, *single, *text, service);
+}
 
 // Comma-separated and, as Istio has it, never judged.
 ExportTo split_export_to(std::string_view text) {
@@ -195,13 +132,12 @@ void add_external_address(const Node* node, KubeService& service) {
 }
 
 void read_external_addresses(const Object& object, const Field& spec, KubeService& service) {
-  if (service.type == ServiceType::LoadBalancer) {
-    const Node* const status = object.root->find("status");
-    const Node* const balancer = status == nullptr ? nullptr : status->find("loadBalancer");
-    const Node* const ingress = balancer == nullptr ? nullptr : balancer->find("ingress");
-    if (ingress != nullptr && ingress->is_sequence())
-      for (const Node& each : *ingress) add_external_address(each.find("ip"), service);
-  }
+  const Node* const ingress =
+      service.type == ServiceType::LoadBalancer
+          ? find_below(object.root.node(), {"status", "loadBalancer", "ingress"})
+          : nullptr;
+  if (ingress != nullptr && ingress->is_sequence())
+    for (const Node& each : *ingress) add_external_address(each.find("ip"), service);
   const Node* const list = spec->find("externalIPs");
   if (list != nullptr && list->is_sequence())
     for (const Node& each : *list) add_external_address(&each, service);
@@ -219,15 +155,16 @@ void read_only_family(const Field& spec, KubeService& service) {
 }  // namespace
 
 Resource read_service(Object& object) {
-  const Fields fields(object.report, object.root, {kServiceNames});
+  const Fields fields(object.report, object.root, kObject);
   KubeService service;
-  const auto spec = fields.get("spec");
-  if (!spec) {
-    object.report.error(object.root, "spec", "missing; specify at least ports or clusterIP: None");
-  } else if (!(*spec)->is_mapping()) {
-    object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
-  } else {
-    service = ServiceReader(object, *spec).read();
+  const auto spec = read_spec(object, fields, "missing; specify at least ports or clusterIP: None");
+  if (spec) {
+    const Fields spec_fields(object.report, *spec, kServiceSpec);
+    read_fields(object.report, spec_fields, kServiceSpec, service);
+    const bool is_alias = service.type == ServiceType::ExternalName;
+    (is_alias ? read_external_name : read_cluster_ips)(object.report, spec_fields, service);
+    service.is_manifest =
+        object.from_file && !is_alias && !service.headless && service.cluster_ips.empty();
     read_external_addresses(object, *spec, service);
   }
   if (const auto export_to = object.annotation(kExportTo))
@@ -241,11 +178,28 @@ Resource read_service(Object& object) {
 }
 
 Resource read_namespace(Object& object) {
-  const Fields fields(object.report, object.root, {kServiceNames});
+  static constexpr Message spec_message{words<"finalizers">};
+  const Fields fields(object.report, object.root, kObject);
   if (const auto spec = fields.get("spec"))
-    const Fields spec_fields(object.report, *spec, {kNamespaceSpecNames});
+    const Fields spec_fields(object.report, *spec, spec_message);
   const TrafficDistribution distribution = read_traffic_distribution(object);
   return Namespace{std::move(object.meta), distribution};
+}
+
+Resource read_node(Object& object) {
+  const Fields fields(object.report, object.root, kObject);
+  return KubeNode{std::move(object.meta)};
+}
+
+TrafficDistribution read_traffic_distribution(Object& object) {
+  const auto word = object.annotation(kTrafficDistribution);
+  if (!word || word->empty()) return TrafficDistribution::Unset;
+  if (const auto distribution = parse_traffic_distribution(*word)) return *distribution;
+  object.annotation_finding(Severity::Warning, kTrafficDistribution,
+                            in_quotes(*word) +
+                                " is not PreferSameZone, PreferSameNode, PreferClose "
+                                "or Any; it is ignored");
+  return TrafficDistribution::Unset;
 }
 
 }  // namespace meshdns::registry

@@ -11,22 +11,10 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 16> kMetadataNames = {"name",
-                                                             "namespace",
-                                                             "labels",
-                                                             "annotations",
-                                                             "creationTimestamp",
-                                                             "generateName",
-                                                             "uid",
-                                                             "resourceVersion",
-                                                             "generation",
-                                                             "selfLink",
-                                                             "ownerReferences",
-                                                             "finalizers",
-                                                             "managedFields",
-                                                             "clusterName",
-                                                             "deletionTimestamp",
-                                                             "deletionGracePeriodSeconds"};
+constexpr Message kMetadata{
+    words<"name namespace labels annotations creationTimestamp generateName uid resourceVersion "
+          "generation selfLink ownerReferences finalizers managedFields clusterName "
+          "deletionTimestamp deletionGracePeriodSeconds">};
 
 void read_name(Object& object, const Field& metadata, const Fields& fields, NameRule rule) {
   const auto name = fields.get("name");
@@ -99,10 +87,7 @@ void read_metadata(Object& object, NameRule rule, bool is_namespaced,
     return;
   }
   const Field metadata(object.root, *node);
-  if (!metadata->is_mapping()) {
-    object.report.error(metadata, "expected a mapping, got " + std::string(metadata->describe()));
-    return;
-  }
+  if (!require_mapping(object.report, metadata)) return;
   // Name and namespace come first, so that every later finding can say which object it is.
   std::string_view ns = is_namespaced ? std::string_view(options.default_namespace) : "";
   const Node* const given_ns = node->find("namespace");
@@ -113,7 +98,7 @@ void read_metadata(Object& object, NameRule rule, bool is_namespaced,
   object.meta.ns = ns;
   object.report.set_object(ns, name == nullptr || name->is_null() ? "" : name->value());
 
-  const Fields fields(object.report, metadata, {kMetadataNames});
+  const Fields fields(object.report, metadata, kMetadata);
   read_name(object, metadata, fields, rule);
   read_namespace_name(object, fields, is_namespaced, options);
   read_creation_time(object, fields);
@@ -124,9 +109,16 @@ void read_metadata(Object& object, NameRule rule, bool is_namespaced,
   object.is_being_deleted = fields.get("deletionTimestamp").has_value();
 }
 
+std::optional<Field> read_spec(Object& object, const Fields& fields, std::string_view missing) {
+  auto spec = fields.get("spec");
+  if (!spec) object.report.error(object.root, "spec", std::string(missing));
+  if (spec && !require_mapping(object.report, *spec)) spec.reset();
+  return spec;
+}
+
 void check_istio_annotations(Object& object) {
-  constexpr std::array<std::string_view, 3> refused = {
-      "istio.io/dry-run", "internal.istio.io/webhook-always-reject", "internal.istio.io/parents"};
+  constexpr auto& refused =
+      words<"istio.io/dry-run internal.istio.io/webhook-always-reject internal.istio.io/parents">;
   for (const std::string_view name : refused)
     if (object.annotations != nullptr && object.annotations->find(name) != nullptr)
       object.annotation_finding(Severity::Error, name,

@@ -29,6 +29,11 @@ struct Object {
   std::optional<std::string_view> label(std::string_view name) const;
 };
 
+// The fields of most objects, of which the kinds read what they need.
+inline constexpr Message kObject{words<"apiVersion kind metadata spec status">};
+// The spec of an object, which must have one; else an error.
+std::optional<Field> read_spec(Object& object, const Fields& fields, std::string_view missing);
+
 // The rule of a kind for metadata.name.
 enum class NameRule : std::uint8_t { Label, Subdomain };
 

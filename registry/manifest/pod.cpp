@@ -13,56 +13,8 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kPodNames = {"apiVersion", "kind", "metadata", "spec",
-                                                       "status"};
-constexpr auto kPodSpecNames = std::to_array<std::string_view>({
-    "activeDeadlineSeconds",
-    "affinity",
-    "automountServiceAccountToken",
-    "containers",
-    "dnsConfig",
-    "dnsPolicy",
-    "enableServiceLinks",
-    "ephemeralContainers",
-    "hostAliases",
-    "hostIPC",
-    "hostNetwork",
-    "hostPID",
-    "hostUsers",
-    "hostname",
-    "hostnameOverride",
-    "imagePullSecrets",
-    "initContainers",
-    "nodeName",
-    "nodeSelector",
-    "os",
-    "overhead",
-    "preemptionPolicy",
-    "priority",
-    "priorityClassName",
-    "readinessGates",
-    "resourceClaims",
-    "resources",
-    "restartPolicy",
-    "runtimeClassName",
-    "schedulerName",
-    "schedulingGates",
-    "securityContext",
-    "serviceAccount",
-    "serviceAccountName",
-    "setHostnameAsFQDN",
-    "shareProcessNamespace",
-    "subdomain",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "topologySpreadConstraints",
-    "volumes",
-    "workloadRef",
-});
 constexpr std::string_view kTemplates = "inject.istio.io/templates";
-constexpr std::array<std::string_view, 3> kDnsConfigNames = {"nameservers", "searches", "options"};
-constexpr std::array<std::string_view, 4> kDnsPolicies = {"ClusterFirst", "ClusterFirstWithHostNet",
-                                                          "Default", "None"};
+constexpr auto& kDnsPolicies = words<"ClusterFirst ClusterFirstWithHostNet Default None">;
 
 // Kubernetes has one address for each family of a Pod, and a hand-written Pod few more.  The bound
 // keeps one object from costing as much as thousands.
@@ -70,21 +22,19 @@ constexpr std::size_t kMaxPodAddresses = 64;
 // Kubernetes' own bound of dnsConfig.searches.
 constexpr std::size_t kMaxSearches = 32;
 
-void check_label(Report& report, const std::optional<Field>& field) {
+void check_label(Report& report, const Field& field) {
   const std::string_view text = read_string_or_empty(report, field);
   if (!text.empty() && !is_label(text))
-    report.error(*field, in_quotes(text) + " is not a label of a host name");
+    report.error(field, in_quotes(text) + " is not a label of a host name");
 }
 
-void read_dns(Report& report, const Fields& spec, Pod& pod) {
-  const auto policy = read_choice_or_first(report, spec.get("dnsPolicy"), kDnsPolicies);
-  pod.dns_policy_none = kDnsPolicies[policy] == "None";
-  const auto config = spec.get("dnsConfig");
-  if (!config) return;
-  const Fields fields(report, *config, {kDnsConfigNames});
-  const auto searches = fields.get("searches");
-  if (is_too_long(report, searches, kMaxSearches, "Kubernetes")) return;
-  for_each_string(report, searches, [&](const Field& at, std::string_view text) {
+void read_dns_policy(Report& report, const Field& at, Pod& pod) {
+  pod.dns_policy_none = kDnsPolicies[read_choice_or_first(report, at, kDnsPolicies)] == "None";
+}
+
+void read_searches(Report& report, const Field& list, Pod& pod) {
+  if (is_too_long(report, list, kMaxSearches, "Kubernetes")) return;
+  for_each_string(report, list, [&](const Field& at, std::string_view text) {
     // "." means no search at all, and has nothing to expand with.
     if (text == ".") return;
     if (auto reason = why_no_fqdn(text))
@@ -92,6 +42,23 @@ void read_dns(Report& report, const Fields& spec, Pod& pod) {
     pod.searches.push_back(canonical_host(text));
   });
 }
+
+constexpr Message kDnsConfig{FieldRule{"searches", read_searches}, words<"nameservers options">};
+constexpr Message kPodSpec{
+    FieldRule{"hostNetwork", &Pod::host_network},
+    FieldRule{"nodeName", &Pod::node_name},
+    FieldRule{"serviceAccountName", &Pod::service_account},
+    FieldRule{"hostname", check_label},
+    FieldRule{"subdomain", check_label},
+    FieldRule{"dnsPolicy", read_dns_policy},
+    FieldRule{"dnsConfig", nested<kDnsConfig>},
+    words<"activeDeadlineSeconds affinity automountServiceAccountToken containers "
+          "enableServiceLinks ephemeralContainers hostAliases hostIPC hostPID hostUsers "
+          "hostnameOverride imagePullSecrets initContainers nodeSelector os overhead "
+          "preemptionPolicy priority priorityClassName readinessGates resourceClaims resources "
+          "restartPolicy runtimeClassName schedulerName schedulingGates securityContext "
+          "serviceAccount setHostnameAsFQDN shareProcessNamespace terminationGracePeriodSeconds "
+          "tolerations topologySpreadConstraints volumes workloadRef">};
 
 // The node type in the arguments `proxy TYPE` of Istio's agent; empty where no container runs it.
 // Since Kubernetes 1.29 a sidecar may be an init container.
@@ -128,16 +95,6 @@ bool is_gateway(const Object& object, const Node* spec) {
   return has_gateway_template(object.annotation(kTemplates).value_or(std::string_view()));
 }
 
-void read_spec(Report& report, const Field& spec, Pod& pod) {
-  const Fields fields(report, spec, {kPodSpecNames});
-  pod.host_network = read_bool_or(report, fields.get("hostNetwork"), false);
-  pod.node_name = read_string_or_empty(report, fields.get("nodeName"));
-  pod.service_account = read_string_or_empty(report, fields.get("serviceAccountName"));
-  check_label(report, fields.get("hostname"));
-  check_label(report, fields.get("subdomain"));
-  read_dns(report, fields, pod);
-}
-
 void read_ips(Report& report, const Field& status, Pod& pod) {
   const Node* const list = status->find("podIPs");
   const Node* const single = status->find("podIP");
@@ -155,37 +112,22 @@ void read_ips(Report& report, const Field& status, Pod& pod) {
   if (const auto address = read_ip(report, Field(status, *single))) pod.ips.push_back(*address);
 }
 
-bool is_ready(const Field& status) {
-  const Node* const conditions = status->find("conditions");
-  if (conditions == nullptr || !conditions->is_sequence()) return false;
-  for (const Node& condition : *conditions) {
-    const Node* const type = condition.find("type");
-    const Node* const value = condition.find("status");
-    if (type != nullptr && value != nullptr && type->value() == "Ready")
-      return value->value() == "True";
-  }
-  return false;
-}
-
 }  // namespace
 
 Resource read_pod(Object& object) {
-  const Fields fields(object.report, object.root, {kPodNames});
+  const Fields fields(object.report, object.root, kObject);
   Pod pod;
   pod.running = !object.is_being_deleted;
   bool is_over = false;
   const auto spec = fields.get("spec");
   // A Pod written by hand to name the owner of an address needs no spec.
-  if (spec) read_spec(object.report, *spec, pod);
+  if (spec) read_message(object.report, *spec, kPodSpec, pod);
   pod.is_gateway = is_gateway(object, spec ? &spec->node() : nullptr);
   const auto status = fields.get("status");
-  if (status && !(*status)->is_mapping()) {
-    object.report.error(*status, "expected a mapping, got " + std::string((*status)->describe()));
-  } else if (status) {
+  if (status && require_mapping(object.report, *status)) {
     read_ips(object.report, *status, pod);
-    pod.ready = is_ready(*status);
-    const Node* const phase = (*status)->find("phase");
-    const std::string_view word = phase == nullptr ? std::string_view() : phase->value();
+    pod.ready = is_condition_true(&status->node(), "Ready");
+    const std::string_view word = member_text(status->node(), "phase");
     is_over = word == "Succeeded" || word == "Failed";
     if (is_over || word == "Unknown") pod.running = false;
   }

@@ -189,9 +189,9 @@ void check_workload_labels(Report& report, const std::optional<Field>& labels) {
 }
 
 std::optional<Labels> read_workload_selector(Report& report, const std::optional<Field>& selector) {
-  static constexpr std::array<std::string_view, 1> names = {"labels"};
+  static constexpr Message message{words<"labels">};
   if (!selector) return std::nullopt;
-  const Fields fields(report, *selector, {names});
+  const Fields fields(report, *selector, message);
   const auto labels_field = fields.get("labels");
   Labels labels = read_labels(report, labels_field);
   const bool is_empty = !labels_field || (*labels_field)->size() == 0;
@@ -241,9 +241,8 @@ void check_port_name(Report& report, const Field& field, std::string_view name) 
 }
 
 std::string read_istio_protocol(Report& report, const std::optional<Field>& field) {
-  static constexpr std::array<std::string_view, 12> known = {
-      "TCP",   "UDP",   "GRPC", "GRPC-WEB", "HTTP",  "HTTP_PROXY",
-      "HTTP2", "HTTPS", "TLS",  "MONGO",    "REDIS", "MYSQL"};
+  static constexpr auto& known =
+      words<"TCP UDP GRPC GRPC-WEB HTTP HTTP_PROXY HTTP2 HTTPS TLS MONGO REDIS MYSQL">;
   const std::string_view text = read_string_or_empty(report, field);
   if (protocol_class(text) == ProtocolClass::Unknown)
     report.error(*field, in_quotes(text) + " is not a protocol that Istio supports" +
@@ -254,17 +253,14 @@ std::string read_istio_protocol(Report& report, const std::optional<Field>& fiel
   return upper;
 }
 
-std::string read_kube_protocol(Report& report, const std::optional<Field>& field) {
-  static constexpr std::array<std::string_view, 3> known = {"TCP", "UDP", "SCTP"};
-  return std::string(known[read_choice_or_first(report, field, known)]);
+void read_kube_port_name(Report& report, const Field& field, ServicePort& port) {
+  port.name = to_lower(read_string_or_empty(report, field));
+  if (!port.name.empty()) check_port_name(report, field, port.name);
 }
 
-std::optional<IpAddress> read_ip(Report& report, const Field& field) {
-  const auto text = read_string(report, field);
-  if (!text) return std::nullopt;
-  const auto address = IpAddress::parse(*text);
-  if (!address) report.error(field, in_quotes(*text) + " is not an IP address");
-  return address;
+void read_kube_port_protocol(Report& report, const Field& field, ServicePort& port) {
+  static constexpr std::array<std::string_view, 3> known = {"TCP", "UDP", "SCTP"};
+  port.protocol = known[read_choice_or_first(report, field, known)];
 }
 
 bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max,

@@ -55,9 +55,19 @@ void check_port_name(Report& report, const Field& field, std::string_view name);
 // A protocol that Istio knows; upper case.
 std::string read_istio_protocol(Report& report, const std::optional<Field>& field);
 
-// TCP, UDP or SCTP; absent and empty are TCP.
-std::string read_kube_protocol(Report& report, const std::optional<Field>& field);
-std::optional<IpAddress> read_ip(Report& report, const Field& field);
+// Rules of the ports of Kubernetes: a name is checked and lower case.
+void read_kube_port_name(Report& report, const Field& field, ServicePort& port);
+void read_kube_port_protocol(Report& report, const Field& field, ServicePort& port);
+// A list of ports, which are TCP unless they say otherwise; without those that have no number.
+template <const auto& kPort>
+constexpr auto kube_ports = [](Report& report, const Field& list, auto& into) {
+  for_each_element(report, list, [&](const Field& at) {
+    ServicePort port;
+    port.protocol = "TCP";
+    if (read_message(report, at, kPort, port) && port.number != 0)
+      into.ports.push_back(std::move(port));
+  });
+};
 
 // Whether the list has more than `max` elements, which is an error.  `who` sets the bound.
 bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max,

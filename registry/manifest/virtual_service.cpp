@@ -25,19 +25,8 @@ constexpr std::array kLayers = {LayerField{"http", RouteLayer::Http},
                                 LayerField{"tcp", RouteLayer::Tcp}};
 
 // Conditions of an HTTP match that a connection alone cannot meet; those with a StringMatch.
-constexpr std::array<std::string_view, 4> kTextConditions = {"uri", "scheme", "method",
-                                                             "authority"};
+constexpr auto& kTextConditions = words<"uri scheme method authority">;
 constexpr std::array<std::string_view, 2> kKeyedConditions = {"headers", "queryParams"};
-
-std::string_view text_of(const Node& mapping, std::string_view key) {
-  const Node* const value = mapping.find(key);
-  return value == nullptr ? std::string_view() : value->value();
-}
-
-std::uint16_t port_of(const Node* value) {
-  const auto number = value == nullptr ? std::nullopt : value->as_integer();
-  return number && *number > 0 && *number <= 0xffff ? static_cast<std::uint16_t>(*number) : 0;
-}
 
 void append(std::string& list, std::string_view text) {
   if (!list.empty()) list += ", ";
@@ -57,12 +46,12 @@ class VirtualServiceReader {
   VirtualServiceReader(Report& report, const Field& spec) : report_(report), spec_(spec) {}
 
   VirtualService read() {
-    for_each_of(spec_, "hosts", [&](const Field& at) {
+    for_each_of(report_, spec_, "hosts", [&](const Field& at) {
       const std::string host = canonical_host(at->value());
       if (host.empty()) return warn(at, "is not a host; it is left out");
       service_.hosts.push_back(host);
     });
-    for_each_of(spec_, "exportTo", [&](const Field& at) {
+    for_each_of(report_, spec_, "exportTo", [&](const Field& at) {
       if (!at->value().empty()) service_.export_to.push_back(to_lower(at->value()));
     });
     for (const LayerField& layer : kLayers) read_layer(layer);
@@ -74,17 +63,6 @@ class VirtualServiceReader {
  private:
   void warn(const Field& at, std::string message) { report_.warning(at, std::move(message)); }
 
-  // Calls `visit` for each element of a list that may be absent.
-  template <typename Visit>
-  void for_each_of(const Field& parent, std::string_view name, const Visit& visit) {
-    const Node* const list = parent->find(name);
-    if (list == nullptr || list->is_null()) return;
-    const Field field(parent, *list);
-    if (!list->is_sequence()) return warn(field, "is not a list; it is left out");
-    std::size_t index = 0;
-    for (const Node& node : *list) visit(Field(field, node, index++));
-  }
-
   // Whether `gateways` has "mesh"; nullopt when there are none.
   static std::optional<bool> names_mesh(const Node& object) {
     const Node* const gateways = object.find("gateways");
@@ -95,7 +73,7 @@ class VirtualServiceReader {
 
   void read_layer(const LayerField& layer) {
     std::uint32_t position = 0;
-    for_each_of(spec_, layer.name, [&](const Field& at) {
+    for_each_of(report_, spec_, layer.name, [&](const Field& at) {
       TrafficRoute route;
       route.layer = layer.layer;
       route.position = position++;
@@ -108,9 +86,9 @@ class VirtualServiceReader {
 
   // Returns whether the route is for the mesh.
   bool read_matches(const Field& at, TrafficRoute& route) {
-    route.name = text_of(at.node(), "name");
+    route.name = member_text(at.node(), "name");
     bool has_any = false;
-    for_each_of(at, "match", [&](const Field& match) {
+    for_each_of(report_, at, "match", [&](const Field& match) {
       has_any = true;
       if (names_mesh(match.node()).value_or(true)) route.matches.push_back(read_match(match));
     });
@@ -119,17 +97,17 @@ class VirtualServiceReader {
 
   RouteMatch read_match(const Field& at) {
     RouteMatch match;
-    match.port = port_of(at->find("port"));
-    match.source_namespace = text_of(at.node(), "sourceNamespace");
+    match.port = member_port(at.node(), "port");
+    match.source_namespace = member_text(at.node(), "sourceNamespace");
     if (const Node* const labels = at->find("sourceLabels")) {
       for (const Node& label : *labels)
         match.source_labels.emplace_back(label.key(), label.value());
       std::ranges::sort(match.source_labels);
     }
-    for_each_of(at, "sniHosts", [&](const Field& host) {
+    for_each_of(report_, at, "sniHosts", [&](const Field& host) {
       match.sni_hosts.push_back(canonical_host(host->value()));
     });
-    for_each_of(at, "destinationSubnets", [&](const Field& subnet) {
+    for_each_of(report_, at, "destinationSubnets", [&](const Field& subnet) {
       const auto prefix = IpPrefix::parse(subnet->value());
       if (!prefix) return warn(subnet, in_quotes(subnet->value()) + " is not an address range");
       match.subnets.push_back(*prefix);
@@ -164,20 +142,20 @@ class VirtualServiceReader {
     for (const std::string_view action : {"redirect", "directResponse"})
       if (at->find(action) != nullptr) route.action = action;
     if (const Node* const other = at->find("delegate")) {
-      const std::string_view ns = text_of(*other, "namespace");
+      const std::string_view ns = member_text(*other, "namespace");
       route.action = "delegate VirtualService ";
       route.action += ns.empty() ? std::string_view("(own namespace)") : ns;
       route.action += "/";
-      route.action += text_of(*other, "name");
+      route.action += member_text(*other, "name");
     }
-    for_each_of(at, "route", [&](const Field& field) {
+    for_each_of(report_, at, "route", [&](const Field& field) {
       const Node* const destination = field->find("destination");
       if (destination == nullptr) return warn(field, "has no destination; it is left out");
       RouteTarget target;
-      target.host = canonical_host(text_of(*destination, "host"));
-      target.subset = text_of(*destination, "subset");
+      target.host = canonical_host(member_text(*destination, "host"));
+      target.subset = member_text(*destination, "subset");
       if (const Node* const port = destination->find("port"))
-        target.port = port_of(port->find("number"));
+        target.port = member_port(*port, "number");
       const Node* const weight = field->find("weight");
       target.weight = static_cast<std::uint32_t>(
           std::clamp<std::int64_t>(weight == nullptr ? 0 : weight->as_integer().value_or(0), 0,

@@ -11,32 +11,11 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kWorkloadNames = {"apiVersion", "kind", "metadata",
-                                                            "spec", "status"};
-constexpr std::array<std::string_view, 7> kWorkloadSpecNames = {
-    "address", "ports", "labels", "network", "locality", "weight", "serviceAccount"};
-constexpr FieldNames kWorkloadSpecFields{kWorkloadSpecNames, true};
-
 // The CRD's bounds.
 constexpr std::size_t kMaxWorkloadPorts = 128;
 constexpr std::int64_t kMaxWeight = 4294967295;
 
 constexpr std::string_view kHealthChecks = "proxy.istio.io/health-checks-enabled";
-
-void read_ports(Report& report, const std::optional<Field>& ports, WorkloadSpec& spec) {
-  if (!ports) return;
-  if (!(*ports)->is_mapping())
-    return report.error(*ports, "expected a mapping of port names to numbers, got " +
-                                    std::string((*ports)->describe()));
-  if ((*ports)->size() > kMaxWorkloadPorts)
-    return report.error(*ports, "has more than " + std::to_string(kMaxWorkloadPorts) + " ports");
-  for (const Node& node : ports->node()) {
-    const Field port(*ports, node);
-    check_port_name(report, port, node.key());
-    if (const auto number = read_port(report, port))
-      spec.ports.emplace_back(to_lower(node.key()), *number);
-  }
-}
 
 // An address as the model holds it: names canonical, the rest as written.
 std::string canonical_address(std::string_view text) {
@@ -45,34 +24,47 @@ std::string canonical_address(std::string_view text) {
   return canonical_host(text);
 }
 
-bool is_condition_true(const Node* status, std::string_view type) {
-  const Node* const conditions = status == nullptr ? nullptr : status->find("conditions");
-  if (conditions == nullptr || !conditions->is_sequence()) return false;
-  for (const Node& condition : *conditions) {
-    const Node* const name = condition.find("type");
-    const Node* const value = condition.find("status");
-    if (name != nullptr && value != nullptr && name->value() == type)
-      return value->value() == "True";
-  }
-  return false;
+void read_workload_address(Report& report, const Field& at, WorkloadSpec& spec) {
+  spec.address = canonical_address(read_string_or_empty(report, at));
 }
+
+void read_workload_ports(Report& report, const Field& ports, WorkloadSpec& spec) {
+  if (!ports->is_mapping())
+    return report.error(ports, "expected a mapping of port names to numbers, got " +
+                                   std::string(ports->describe()));
+  if (ports->size() > kMaxWorkloadPorts)
+    return report.error(ports, "has more than " + std::to_string(kMaxWorkloadPorts) + " ports");
+  for (const Node& node : ports.node()) {
+    const Field port(ports, node);
+    check_port_name(report, port, node.key());
+    if (const auto number = read_port(report, port))
+      spec.ports.emplace_back(to_lower(node.key()), *number);
+  }
+}
+
+void read_workload_labels(Report& report, const Field& labels, WorkloadSpec& spec) {
+  spec.labels = read_labels(report, labels);
+  check_workload_labels(report, labels);
+}
+
+void read_weight(Report& report, const Field& at, WorkloadSpec& spec) {
+  spec.weight = static_cast<std::uint32_t>(read_integer(report, at, 0, kMaxWeight).value_or(0));
+}
+
+constexpr Message kWorkloadSpec{kSnakeCase,
+                                FieldRule{"address", read_workload_address},
+                                FieldRule{"ports", read_workload_ports},
+                                FieldRule{"labels", read_workload_labels},
+                                FieldRule{"network", &WorkloadSpec::network},
+                                FieldRule{"locality", &WorkloadSpec::locality},
+                                FieldRule{"serviceAccount", &WorkloadSpec::service_account},
+                                FieldRule{"weight", read_weight}};
 
 }  // namespace
 
 WorkloadSpec read_workload_spec(Report& report, const Field& field) {
-  const Fields fields(report, field, kWorkloadSpecFields);
   WorkloadSpec spec;
-  spec.address = canonical_address(read_string_or_empty(report, fields.get("address")));
-  read_ports(report, fields.get("ports"), spec);
-  const auto labels = fields.get("labels");
-  spec.labels = read_labels(report, labels);
-  check_workload_labels(report, labels);
-  spec.network = read_string_or_empty(report, fields.get("network"));
-  spec.locality = read_string_or_empty(report, fields.get("locality"));
-  spec.service_account = read_string_or_empty(report, fields.get("serviceAccount"));
-  if (const auto weight = fields.get("weight"))
-    spec.weight =
-        static_cast<std::uint32_t>(read_integer(report, *weight, 0, kMaxWeight).value_or(0));
+  read_message(report, field, kWorkloadSpec, spec);
   return spec;
 }
 
@@ -114,7 +106,7 @@ void check_unix_ports(Report& report, const Field& field) {
 }
 
 Resource read_workload_entry(Object& object) {
-  const Fields fields(object.report, object.root, {kWorkloadNames});
+  const Fields fields(object.report, object.root, kObject);
   WorkloadEntry entry;
   check_istio_annotations(object);
   if (const auto spec = fields.get("spec")) {
