@@ -1,43 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
 // networking.istio.io Sidecar: the egress listeners, which decide what a client may see, and the
-// rest (see also sidecar_inbound.hpp) so far as istiod refuses an object for a fault in it.
+// rest so far as istiod refuses an object for a fault in it.
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <set>
 
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
-#include "registry/manifest/sidecar_inbound.hpp"
+#include "registry/manifest/times.hpp"
 #include "registry/manifest/validate.hpp"
 
 namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kSidecarNames = {"apiVersion", "kind", "metadata", "spec",
-                                                           "status"};
-constexpr std::array<std::string_view, 5> kSidecarSpecNames = {
-    "workloadSelector", "ingress", "egress", "inboundConnectionPool", "outboundTrafficPolicy"};
-constexpr FieldNames kSidecarSpecFields{kSidecarSpecNames, true};
-constexpr std::array<std::string_view, 4> kEgressNames = {"port", "bind", "captureMode", "hosts"};
-constexpr FieldNames kEgressFields{kEgressNames, true};
-constexpr std::array<std::string_view, 6> kIngressNames = {
-    "port", "bind", "captureMode", "defaultEndpoint", "tls", "connectionPool"};
-constexpr FieldNames kIngressFields{kIngressNames, true};
-constexpr std::array<std::string_view, 4> kListenerPortNames = {"number", "protocol", "name",
-                                                                "targetPort"};
-constexpr FieldNames kListenerPortFields{kListenerPortNames, true};
-constexpr std::array<std::string_view, 2> kPolicyNames = {"mode", "egressProxy"};
-constexpr FieldNames kPolicyFields{kPolicyNames, true};
-constexpr std::array<std::string_view, 3> kProxyNames = {"host", "subset", "port"};
-constexpr std::array<std::string_view, 1> kProxyPortNames = {"number"};
 constexpr std::array<std::string_view, 3> kCaptureModes = {"DEFAULT", "IPTABLES", "NONE"};
 constexpr std::array<std::string_view, 2> kPolicyModes = {"REGISTRY_ONLY", "ALLOW_ANY"};
+
+// The parts of inbound connections say nothing about names: TLS, endpoints and connection pools.
+// They are judged because istiod refuses the whole object for a fault in them.
+
+constexpr std::int64_t kMaxInt32 = 2147483647;
+constexpr std::int64_t kMaxUint32 = 4294967295;
+
+constexpr auto& kTlsModes =
+    words<"PASSTHROUGH SIMPLE MUTUAL AUTO_PASSTHROUGH ISTIO_MUTUAL OPTIONAL_MUTUAL">;
+constexpr auto& kTlsVersions = words<"TLS_AUTO TLSV1_0 TLSV1_1 TLSV1_2 TLSV1_3">;
+constexpr auto& kUpgradePolicies = words<"DEFAULT DO_NOT_UPGRADE UPGRADE">;
+
+bool is_set(const std::optional<Field>& text) { return text && !(*text)->value().empty(); }
+
+// The text after the last colon, and what is before it; nullopt when there is no such form.
+struct HostPort {
+  std::string_view host;
+  std::string_view port;
+};
+std::optional<HostPort> split_host_port(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  HostPort out{text.substr(0, colon), text.substr(colon + 1)};
+  const bool is_bracketed = out.host.starts_with('[') && out.host.ends_with(']');
+  if (is_bracketed) out.host = out.host.substr(1, out.host.size() - 2);
+  if (out.host.find_first_of("[]") != std::string_view::npos) return std::nullopt;
+  if (!is_bracketed && out.host.contains(':')) return std::nullopt;
+  return out;
+}
+
+bool is_port(std::string_view text) {
+  std::uint32_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc{} && end == text.data() + text.size() && port >= 1 && port <= 65535;
+}
+
+void check_default_endpoint(Report& report, const Field& field) {
+  constexpr std::array<std::string_view, 5> hosts = {"", "127.0.0.1", "0.0.0.0", "::1", "::"};
+  const auto text = read_string(report, field);
+  if (!text || text->empty()) return;
+  if (text->starts_with(kUnixPrefix)) {
+    if (auto reason = why_no_unix_address(*text))
+      report.error(field, in_quotes(*text) + " " + *reason);
+    return;
+  }
+  const auto parts = split_host_port(*text);
+  if (!parts || std::ranges::find(hosts, parts->host) == hosts.end())
+    return report.error(field, in_quotes(*text) +
+                                   " is neither 127.0.0.1:PORT, 0.0.0.0:PORT, "
+                                   "[::1]:PORT, [::]:PORT, :PORT nor unix:///PATH");
+  if (!is_port(parts->port)) report.error(field, in_quotes(*text) + " has no port in 1..65535");
+}
+
+void refuse_list(Report& report, const Field& list) {
+  if (!list->is_sequence() || list->size() > 0) report.error(list, "is not supported in a Sidecar");
+}
+void refuse_text(Report& report, const Field& at) {
+  if (!read_string_or_empty(report, at).empty()) report.error(at, "is not supported in a Sidecar");
+}
+void refuse_true(Report& report, const Field& at) {
+  if (read_bool_or(report, at, false)) report.error(at, "is not supported in a Sidecar");
+}
+
+struct Tls {
+  std::size_t mode = 0;
+};
+// A name of an enumeration, which nothing is made of.
+template <const auto& kNames>
+constexpr auto one_of = [](Report& report, const Field& at) { read_choice(report, at, kNames); };
+
+constexpr Message kTls{
+    kSnakeCase,
+    FieldRule{"subjectAltNames", refuse_list},
+    FieldRule{"credentialNames", refuse_list},
+    FieldRule{"tlsCertificates", refuse_list},
+    FieldRule{"credentialName", refuse_text},
+    FieldRule{"httpsRedirect", refuse_true},
+    FieldRule{"minProtocolVersion", one_of<kTlsVersions>},
+    FieldRule{"maxProtocolVersion", one_of<kTlsVersions>},
+    FieldRule{"mode", enum_of<kTlsModes, &Tls::mode>},
+    words<
+        "serverCertificate privateKey caCertificates caCrl caCertCredentialName insecureSkipVerify "
+        "verifyCertificateSpki verifyCertificateHash cipherSuites ecdhCurves">};
+
+// Of an ingress listener whose port has `protocol`.
+void check_ingress_tls(Report& report, const Field& tls, std::string_view protocol) {
+  const Fields fields(report, tls, kTls);
+  if (!tls->is_mapping()) return;
+  if (protocol_class(protocol) != ProtocolClass::Tls)
+    report.error(tls, "only goes with a port of protocol HTTPS or TLS");
+  Tls read;
+  read_fields(report, fields, kTls, read);
+  const std::string_view mode = kTlsModes[read.mode];
+  if (mode == "ISTIO_MUTUAL" || mode == "AUTO_PASSTHROUGH")
+    report.error(*fields.get("mode"), in_quotes(mode) + " is not supported in a Sidecar");
+  const bool is_mutual = mode == "MUTUAL" || mode == "OPTIONAL_MUTUAL";
+  if ((!is_mutual && mode != "SIMPLE") || is_set(fields.get("credentialName"))) return;
+  for (const std::string_view name : {"serverCertificate", "privateKey", "caCertificates"})
+    if ((is_mutual || name != "caCertificates") &&
+        read_string_or_empty(report, fields.get(name)).empty())
+      report.error(tls, tls.path(name), "missing; mode " + std::string(mode) + " needs it");
+  const auto crl = fields.get("caCrl");
+  if (!is_mutual && is_set(crl)) report.error(*crl, "does not go with mode SIMPLE");
+}
+
+// Milliseconds are Istio's finest measure.
+template <bool kMayBeZero>
+constexpr auto checked_duration = [](Report& report, const Field& field) {
+  using std::chrono::milliseconds;
+  const auto text = read_string(report, field);
+  if (!text) return;
+  const auto length = parse_go_duration(*text);
+  if (!length)
+    return report.error(field, in_quotes(*text) + R"( is not a duration such as "30s" or "1m")");
+  const auto whole = std::chrono::duration_cast<milliseconds>(*length);
+  if (whole == milliseconds(0) && kMayBeZero) return;
+  if (whole < milliseconds(1) || whole != *length)
+    report.error(field,
+                 in_quotes(*text) + " is not 1ms or a whole number of milliseconds above it");
+};
+
+template <std::int64_t kMax>
+constexpr auto checked_count =
+    [](Report& report, const Field& at) { read_integer(report, at, 0, kMax); };
+
+struct HttpPool {
+  std::size_t upgrade = 0;
+};
+
+void read_use_client_protocol(Report& report, const Field& at, HttpPool& pool) {
+  if (read_bool_or(report, at, false) && kUpgradePolicies[pool.upgrade] == "UPGRADE")
+    report.error(at, "does not go with h2UpgradePolicy UPGRADE");
+}
+
+constexpr Message kTcpKeepalive{FieldRule{"probes", checked_count<kMaxUint32>},
+                                FieldRule{"time", checked_duration<false>},
+                                FieldRule{"interval", checked_duration<false>}};
+constexpr Message kTcpPool{kSnakeCase,
+                           FieldRule{"maxConnections", checked_count<kMaxInt32>},
+                           FieldRule{"connectTimeout", checked_duration<false>},
+                           FieldRule{"maxConnectionDuration", checked_duration<false>},
+                           FieldRule{"idleTimeout", checked_duration<true>},
+                           FieldRule{"tcpKeepalive", nested<kTcpKeepalive>}};
+constexpr Message kHttpKeepalive{FieldRule{"interval", checked_duration<false>, "missing"},
+                                 FieldRule{"timeout", checked_duration<false>, "missing"}};
+constexpr Message kHttpPool{
+    kSnakeCase,
+    FieldRule{"http1MaxPendingRequests", checked_count<kMaxInt32>},
+    FieldRule{"http2MaxRequests", checked_count<kMaxInt32>},
+    FieldRule{"maxRequestsPerConnection", checked_count<kMaxInt32>},
+    FieldRule{"maxRetries", checked_count<kMaxInt32>},
+    FieldRule{"maxConcurrentStreams", checked_count<kMaxInt32>},
+    FieldRule{"idleTimeout", checked_duration<false>},
+    FieldRule{"h2UpgradePolicy", enum_of<kUpgradePolicies, &HttpPool::upgrade>},
+    FieldRule{"useClientProtocol", read_use_client_protocol},
+    FieldRule{"http2KeepAlive", nested<kHttpKeepalive>}};
+constexpr Message kPool{kSnakeCase, FieldRule{"tcp", nested<kTcpPool>},
+                        FieldRule{"http", nested<kHttpPool>}};
+
+void check_connection_pool(Report& report, const Field& pool) {
+  const Fields fields(report, pool, kPool);
+  if (!pool->is_mapping()) return;
+  if (!fields.get("tcp") && !fields.get("http"))
+    return report.error(pool, "nothing is set; give tcp or http");
+  HttpPool read;
+  read_fields(report, fields, kPool, read);
+}
+
+constexpr Message kListenerPort{kSnakeCase, words<"number protocol name targetPort">};
+constexpr Message kIngress{kSnakeCase,
+                           words<"port bind captureMode defaultEndpoint tls connectionPool">};
+constexpr Message kEgress{kSnakeCase, words<"port bind captureMode hosts">};
+constexpr Message kPolicy{kSnakeCase, words<"mode egressProxy">};
+constexpr Message kSidecarSpec{
+    kSnakeCase,
+    words<"workloadSelector ingress egress inboundConnectionPool outboundTrafficPolicy">};
+
+// The destination of all traffic that no listener has.
+void check_proxy_subset(Report& report, const Field& at) {
+  const std::string_view name = read_string_or_empty(report, at);
+  if (!name.empty() && !is_label(name))
+    report.error(at, in_quotes(name) + " is not the name of a subset");
+}
+constexpr Message kProxyPort{FieldRule{"number", read_port, "missing; specify 1..65535"}};
+constexpr Message kProxy{words<"host">, FieldRule{"subset", check_proxy_subset},
+                         FieldRule{"port", nested<kProxyPort>, "missing"}};
 
 class SidecarReader {
  public:
   SidecarReader(Object& object, const Field& spec)
-      : object_(object), report_(object.report), fields_(object.report, spec, kSidecarSpecFields) {}
+      : object_(object), report_(object.report), fields_(object.report, spec, kSidecarSpec) {}
 
   Sidecar read() {
     sidecar_.workload_selector = read_workload_selector(report_, fields_.get("workloadSelector"));
@@ -70,7 +241,7 @@ class SidecarReader {
   // A listener's port; `number` 0 stays 0 where a unix socket may be bound.
   std::optional<std::uint16_t> read_listener_port(const Field& port, EgressListener& listener,
                                                   bool may_be_zero) {
-    const Fields fields(report_, port, kListenerPortFields);
+    const Fields fields(report_, port, kListenerPort);
     if (!port->is_mapping()) return std::nullopt;
     if (const auto name = fields.get("name"))
       if (const auto text = read_string(report_, *name); text && !text->empty())
@@ -95,7 +266,7 @@ class SidecarReader {
   }
 
   void read_ingress(const Field& at, std::set<std::int64_t>& ports) {
-    const Fields fields(report_, at, kIngressFields);
+    const Fields fields(report_, at, kIngress);
     if (!at->is_mapping()) return;
     check_ip_bind(fields.get("bind"));
     const auto port = fields.get("port");
@@ -131,7 +302,7 @@ class SidecarReader {
   }
 
   void read_egress(const Field& at, bool is_last) {
-    const Fields fields(report_, at, kEgressFields);
+    const Fields fields(report_, at, kEgress);
     if (!at->is_mapping()) return;
     EgressListener listener;
     const auto bind = fields.get("bind");
@@ -248,7 +419,7 @@ class SidecarReader {
   void read_policy() {
     const auto policy = fields_.get("outboundTrafficPolicy");
     if (!policy) return;
-    const Fields fields(report_, *policy, kPolicyFields);
+    const Fields fields(report_, *policy, kPolicy);
     std::size_t mode = 0;
     if (const auto field = fields.get("mode")) {
       if ((*field)->value() == "ALLOW_ANY_DYNAMIC_DNS")
@@ -259,7 +430,7 @@ class SidecarReader {
   }
 
   void read_egress_proxy(const Field& proxy, std::size_t mode) {
-    const Fields fields(report_, proxy, {kProxyNames});
+    const Fields fields(report_, proxy, kProxy);
     if (!proxy->is_mapping()) return;
     if (kPolicyModes[mode] != "ALLOW_ANY")
       return report_.error(proxy, "only goes with mode ALLOW_ANY");
@@ -267,18 +438,8 @@ class SidecarReader {
     const std::string_view text = read_string_or_empty(report_, host);
     if (auto reason = why_no_fqdn(text))
       report_.error(host ? *host : proxy, proxy.path("host"), in_quotes(text) + " " + *reason);
-    const auto subset = fields.get("subset");
-    const std::string_view subset_name = read_string_or_empty(report_, subset);
-    if (!subset_name.empty() && !is_label(subset_name))
-      report_.error(*subset, in_quotes(subset_name) + " is not the name of a subset");
-    const auto port = fields.get("port");
-    if (!port) return report_.error(proxy, proxy.path("port"), "missing");
-    const Fields port_fields(report_, *port, {kProxyPortNames});
-    if (!(*port)->is_mapping()) return;
-    if (const auto number = port_fields.get("number"))
-      read_port(report_, *number);
-    else
-      report_.error(*port, port->path("number"), "missing; specify 1..65535");
+    Checked nothing;
+    read_fields(report_, fields, kProxy, nothing);
   }
 
   Object& object_;
@@ -293,15 +454,10 @@ class SidecarReader {
 }  // namespace
 
 Resource read_sidecar(Object& object) {
-  const Fields fields(object.report, object.root, {kSidecarNames});
+  const Fields fields(object.report, object.root, kObject);
   check_istio_annotations(object);
   Sidecar sidecar;
-  const auto spec = fields.get("spec");
-  if (!spec)
-    object.report.error(object.root, "spec", "missing; specify at least one egress listener");
-  else if (!(*spec)->is_mapping())
-    object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
-  else
+  if (const auto spec = read_spec(object, fields, "missing; specify at least one egress listener"))
     sidecar = SidecarReader(object, *spec).read();
   sidecar.meta = std::move(object.meta);
   return sidecar;
