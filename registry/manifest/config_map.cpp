@@ -5,34 +5,26 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "registry/manifest/mesh_networks.hpp"
+#include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
+#include "registry/model/labels.hpp"
 
 namespace meshdns::registry {
 namespace {
 
-constexpr std::array<std::string_view, 6> kConfigMapNames = {
-    "apiVersion", "kind", "metadata", "data", "binaryData", "immutable"};
-constexpr std::array<std::string_view, 3> kMeshNames = {"rootNamespace", "defaultServiceExportTo",
-                                                        "serviceEntryVisibility"};
-constexpr std::array<std::string_view, 1> kMeshNetworksNames = {"networks"};
-constexpr std::array<std::string_view, 3> kVisibilityNames = {"defaultVisibility",
-                                                              "applyToSidecars", "policies"};
-constexpr std::array<std::string_view, 2> kVisibilityPolicyNames = {"visibility", "matchingRules"};
-constexpr std::array<std::string_view, 1> kRuleNames = {"namespaceSelector"};
-constexpr std::array<std::string_view, 2> kSelectorNames = {"matchLabels", "matchExpressions"};
-constexpr std::array<std::string_view, 3> kRequirementNames = {"key", "operator", "values"};
+constexpr Message kConfigMap{words<"apiVersion kind metadata data binaryData immutable">};
+
+// Prefixes of all networks: each endpoint without a network is compared with all of them.
+constexpr std::size_t kMaxNetworkPrefixes = 1'024;
 
 // In the order of the enumerations.
 constexpr std::array<std::string_view, 3> kVisibilities = {"PUBLIC", "NAMESPACE", "NONE"};
-constexpr std::array<std::string_view, 4> kSelectorOperators = {"In", "NotIn", "Exists",
-                                                                "DoesNotExist"};
+constexpr auto& kSelectorOperators = words<"In NotIn Exists DoesNotExist">;
 
 // A ConfigMap has at most 1 MiB.
 const DocumentLimits kMeshConfigLimits{
@@ -42,113 +34,148 @@ bool is_namespace_word(std::string_view text) {
   return text == "*" || text == "." || text == "~" || is_lower_label(text);
 }
 
-class MeshConfigReader {
- public:
-  // `fields` are the fields that are read, `others` may have any that Istio knows.
-  MeshConfigReader(Report& others, Report& fields, MeshConfig& config)
-      : others_(others), report_(fields), config_(config) {}
+void read_root_namespace(Report& report, const Field& at, MeshConfig& config) {
+  const auto text = read_string(report, at);
+  if (!text || text->empty()) return;
+  if (auto reason = why_no_lower_label(*text)) return report.error(at, std::move(*reason));
+  config.root_namespace = *text;
+}
 
-  void read(const Node& root) {
-    const Field at(root);
-    const Fields fields(others_, at, {kMeshNames, true});
-    if (const auto ns = fields.get("rootNamespace")) read_root_namespace(*ns);
-    if (const auto list = fields.get("defaultServiceExportTo")) read_default_export_to(*list);
-    if (const auto visibility = fields.get("serviceEntryVisibility")) read_visibility(*visibility);
-  }
+// Istio does not judge combinations: "*" includes all others.
+void read_default_export_to(Report& report, const Field& list, MeshConfig& config) {
+  ExportTo export_to;
+  for_each_string(report, list, [&](const Field& at, std::string_view text) {
+    if (!is_namespace_word(text))
+      return report.error(at,
+                          in_quotes(text) + R"( is not "*", ".", "~" or the name of a namespace)");
+    export_to.emplace_back(text);
+  });
+  if (!export_to.empty()) config.default_service_export_to = std::move(export_to);
+}
 
- private:
-  void read_root_namespace(const Field& at) {
-    const auto text = read_string(report_, at);
-    if (!text || text->empty()) return;
-    if (auto reason = why_no_lower_label(*text)) return report_.error(at, std::move(*reason));
-    config_.root_namespace = *text;
-  }
+constexpr Message kRequirement{kSnakeCase, words<"key operator values">};
 
-  // Istio does not judge combinations: "*" includes all others.
-  void read_default_export_to(const Field& list) {
-    ExportTo export_to;
-    for_each_string(report_, list, [&](const Field& at, std::string_view text) {
-      if (!is_namespace_word(text))
-        return report_.error(
-            at, in_quotes(text) + R"( is not "*", ".", "~" or the name of a namespace)");
-      export_to.emplace_back(text);
-    });
-    if (!export_to.empty()) config_.default_service_export_to = std::move(export_to);
-  }
+void read_requirement(Report& report, const Field& at, LabelRequirement& requirement) {
+  using Operator = LabelRequirement::Operator;
+  const Fields fields(report, at, kRequirement);
+  requirement.key = read_string_or_empty(report, fields.get("key"));
+  if (requirement.key.empty()) report.error(at, at.path("key"), "missing");
+  const auto op = fields.get("operator");
+  if (op)
+    requirement.op =
+        static_cast<Operator>(read_choice(report, *op, kSelectorOperators).value_or(0));
+  else
+    report.error(at, at.path("operator"), "missing; specify In, NotIn, Exists or DoesNotExist");
+  if (const auto values = fields.get("values")) read_value(report, *values, requirement.values);
+  const bool takes_values = requirement.op == Operator::In || requirement.op == Operator::NotIn;
+  if (op && takes_values == requirement.values.empty())
+    report.error(at, at.path("values"),
+                 takes_values ? "In and NotIn need at least one value"
+                              : "Exists and DoesNotExist take no values");
+}
 
-  void read_visibility(const Field& at) {
-    const Fields fields(report_, at, {kVisibilityNames, true});
-    ServiceEntryVisibility& visibility = config_.service_entry_visibility.emplace();
-    if (const auto fallback = fields.get("defaultVisibility"))
-      visibility.default_visibility = read_visibility_word(*fallback);
-    for_each_element(report_, fields.get("policies"), [&](const Field& policy) {
-      visibility.policies.push_back(read_policy(policy));
-    });
-  }
+void read_requirements(Report& report, const Field& list, LabelSelector& selector) {
+  for_each_element(report, list, [&](const Field& at) {
+    read_requirement(report, at, selector.match_expressions.emplace_back());
+  });
+}
 
-  Visibility read_visibility_word(const Field& at) {
-    return static_cast<Visibility>(read_choice(report_, at, kVisibilities).value_or(0));
-  }
+constexpr Message kSelector{kSnakeCase, FieldRule{"matchLabels", &LabelSelector::match_labels},
+                            FieldRule{"matchExpressions", read_requirements}};
 
-  VisibilityPolicy read_policy(const Field& at) {
-    const Fields fields(report_, at, {kVisibilityPolicyNames, true});
-    VisibilityPolicy policy;
-    if (const auto word = fields.get("visibility")) policy.visibility = read_visibility_word(*word);
-    for_each_element(report_, fields.get("matchingRules"), [&](const Field& rule) {
-      const Fields rule_fields(report_, rule, {kRuleNames, true});
-      if (const auto selector = rule_fields.get("namespaceSelector"))
-        policy.namespace_selectors.push_back(read_selector(*selector));
-    });
-    return policy;
-  }
+void read_namespace_selector(Report& report, const Field& at, VisibilityPolicy& policy) {
+  read_message(report, at, kSelector, policy.namespace_selectors.emplace_back());
+}
 
-  LabelSelector read_selector(const Field& at) {
-    const Fields fields(report_, at, {kSelectorNames, true});
-    LabelSelector selector;
-    selector.match_labels = read_labels(report_, fields.get("matchLabels"));
-    for_each_element(report_, fields.get("matchExpressions"), [&](const Field& requirement) {
-      selector.match_expressions.push_back(read_requirement(requirement));
-    });
-    return selector;
-  }
+constexpr Message kMatchingRule{kSnakeCase,
+                                FieldRule{"namespaceSelector", read_namespace_selector}};
+constexpr Message kVisibilityPolicy{
+    kSnakeCase, FieldRule{"visibility", enum_of<kVisibilities, &VisibilityPolicy::visibility>},
+    FieldRule{"matchingRules", each_nested<kMatchingRule>}};
+constexpr Message kVisibility{
+    kSnakeCase,
+    FieldRule{"defaultVisibility",
+              enum_of<kVisibilities, &ServiceEntryVisibility::default_visibility>},
+    FieldRule{"policies", list_of<kVisibilityPolicy, &ServiceEntryVisibility::policies>},
+    words<"applyToSidecars">};
 
-  LabelRequirement read_requirement(const Field& at) {
-    using Operator = LabelRequirement::Operator;
-    const Fields fields(report_, at, {kRequirementNames, true});
-    LabelRequirement requirement;
-    requirement.key = read_string_or_empty(report_, fields.get("key"));
-    if (requirement.key.empty()) report_.error(at, at.path("key"), "missing");
-    const auto op = fields.get("operator");
-    if (!op)
-      report_.error(at, at.path("operator"), "missing; specify In, NotIn, Exists or DoesNotExist");
-    if (op)
-      requirement.op =
-          static_cast<Operator>(read_choice(report_, *op, kSelectorOperators).value_or(0));
-    for_each_string(report_, fields.get("values"), [&](const Field&, std::string_view value) {
-      requirement.values.emplace_back(value);
-    });
-    const bool takes_values = requirement.op == Operator::In || requirement.op == Operator::NotIn;
-    if (op && takes_values == requirement.values.empty())
-      report_.error(at, at.path("values"),
-                    takes_values ? "In and NotIn need at least one value"
-                                 : "Exists and DoesNotExist take no values");
-    return requirement;
-  }
+void read_visibility(Report& report, const Field& at, MeshConfig& config) {
+  read_message(report, at, kVisibility, config.service_entry_visibility.emplace());
+}
 
-  Report& others_;
-  Report& report_;
-  MeshConfig& config_;
+constexpr Message kMeshFields{kSnakeCase, FieldRule{"rootNamespace", read_root_namespace},
+                              FieldRule{"defaultServiceExportTo", read_default_export_to},
+                              FieldRule{"serviceEntryVisibility", read_visibility}};
+
+// The networks so far; the fields of one go to the last.
+struct NetworksReading {
+  MeshNetworks networks;
+  std::size_t prefixes = 0;
 };
 
+void read_registry(Report& report, const Field& at, NetworksReading& reading) {
+  if (const auto registry = read_string_or_empty(report, at); !registry.empty())
+    reading.networks.back().registries.emplace_back(registry);
+}
+
+void read_cidr(Report& report, const Field& at, NetworksReading& reading) {
+  const std::string_view text = read_string_or_empty(report, at);
+  if (text.empty()) return;
+  const auto prefix = IpPrefix::parse(text);
+  if (!prefix) return report.error(at, in_quotes(text) + " is not a prefix like 10.0.0.0/16");
+  if (++reading.prefixes == kMaxNetworkPrefixes + 1)
+    report.error(at, "more than " + std::to_string(kMaxNetworkPrefixes) +
+                         " prefixes, which is the maximum of all networks together");
+  if (reading.prefixes <= kMaxNetworkPrefixes) reading.networks.back().prefixes.push_back(*prefix);
+}
+
+void read_gateway_service(Report& report, const Field& at, NetworksReading& reading) {
+  const std::string_view text = read_string_or_empty(report, at);
+  if (text.empty()) return;
+  if (auto reason = why_no_fqdn(text)) return report.error(at, in_quotes(text) + " " + *reason);
+  reading.networks.back().gateway_services.push_back(canonical_host(text));
+}
+
+void read_gateway_address(Report& report, const Field& at, NetworksReading& reading) {
+  const std::string_view text = read_string_or_empty(report, at);
+  if (text.empty()) return;
+  if (const auto ip = IpAddress::parse(text))
+    reading.networks.back().gateways.push_back(*ip);
+  else
+    report.warning(at, in_quotes(text) +
+                           " is no IP address; meshdns does not look up the names of "
+                           "gateways, and this one is left out");
+}
+
+constexpr Message kNetworkEndpoint{kSnakeCase, FieldRule{"fromRegistry", read_registry},
+                                   FieldRule{"fromCidr", read_cidr}};
+constexpr Message kNetworkGateway{
+    kSnakeCase, FieldRule{"registryServiceName", read_gateway_service},
+    FieldRule{"address", read_gateway_address}, words<"port locality">};
+constexpr Message kNetwork{kSnakeCase, FieldRule{"endpoints", each_nested<kNetworkEndpoint>},
+                           FieldRule{"gateways", each_nested<kNetworkGateway>}};
+
+void read_networks(Report& report, const Field& networks, NetworksReading& reading) {
+  if (!require_mapping(report, networks)) return;
+  for (const Node& node : networks.node()) {
+    reading.networks.emplace_back().name = node.key();
+    if (!node.is_null()) read_message(report, Field(networks, node), kNetwork, reading);
+  }
+  std::ranges::sort(reading.networks, {}, &MeshNetwork::name);
+}
+
+constexpr Message kNetworksFields{kSnakeCase, FieldRule{"networks", read_networks}};
+
 // Whether a fault of the text is in one of the fields that are read.
-bool is_of_read_field(std::string_view path, std::span<const std::string_view> names) {
-  return std::ranges::any_of(names, [&](std::string_view name) { return path.starts_with(name); });
+bool is_of_read_field(std::string_view path, const FieldNames& fields) {
+  return std::ranges::any_of(fields.names,
+                             [&](std::string_view name) { return path.starts_with(name); });
 }
 
 // Reads the document that a value of the ConfigMap is: a text whose lines say little about those of
-// the manifest.  `names`: the fields of it that are read.
+// the manifest.  `known`: the fields of it that are read.
 template <typename ReadRoot>
-void read_text(Object& object, const Field& value, std::span<const std::string_view> names,
+void read_text(Object& object, const Field& value, const FieldNames& known,
                const ReadRoot& read_root) {
   const auto text = read_string(object.report, value);
   if (!text) return;
@@ -171,7 +198,7 @@ void read_text(Object& object, const Field& value, std::span<const std::string_v
           return complain(Severity::Error, document.root.line(), {},
                           "a second document; there is a single one");
         for (const DocumentProblem& problem : document.problems)
-          if (is_of_read_field(problem.field, names))
+          if (is_of_read_field(problem.field, known))
             complain(Severity::Error, problem.line, printable(problem.field, 200), problem.message);
         read_root(others, fields, document.root);
       });
@@ -185,13 +212,17 @@ void read_data(Object& object, const Field& data, MeshConfig& config) {
     if (value != nullptr && !value->is_null()) visit(Field(data, *value));
   };
   for_value("mesh", [&](const Field& mesh) {
-    read_text(object, mesh, kMeshNames, [&](Report& others, Report& fields, const Node& root) {
-      MeshConfigReader(others, fields, config).read(root);
+    // Other fields may be any that Istio knows.
+    read_text(object, mesh, kMeshFields, [&](Report& others, Report& report, const Node& root) {
+      const Field at(root);
+      read_fields(report, Fields(others, at, kMeshFields), kMeshFields, config);
     });
   });
   for_value("meshNetworks", [&](const Field& networks) {
-    read_text(object, networks, kMeshNetworksNames, [&](Report&, Report& fields, const Node& root) {
-      config.networks = read_mesh_networks(fields, root);
+    read_text(object, networks, kNetworksFields, [&](Report&, Report& report, const Node& root) {
+      NetworksReading reading;
+      read_message(report, Field(root), kNetworksFields, reading);
+      config.networks = std::move(reading.networks);
     });
   });
 }
@@ -209,14 +240,10 @@ bool is_other_config_map(const Node& object, bool from_file) {
 }
 
 Resource read_config_map(Object& object) {
-  const Fields fields(object.report, object.root, {kConfigMapNames});
+  const Fields fields(object.report, object.root, kConfigMap);
   MeshConfig config;
-  if (const auto data = fields.get("data")) {
-    if ((*data)->is_mapping())
-      read_data(object, *data, config);
-    else
-      object.report.error(*data, "expected a mapping, got " + std::string((*data)->describe()));
-  }
+  if (const auto data = fields.get("data"); data && require_mapping(object.report, *data))
+    read_data(object, *data, config);
   config.meta = std::move(object.meta);
   return config;
 }
