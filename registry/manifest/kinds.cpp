@@ -15,11 +15,9 @@ constexpr std::array<std::string_view, 3> kIstioVersions = {"v1", "v1beta1", "v1
 constexpr std::array<std::string_view, 1> kCoreVersions = {"v1"};
 constexpr std::array<std::string_view, 2> kDiscoveryVersions = {"v1", "v1beta1"};
 // v1alpha2 is what some controllers still write; the fields we read are the same.
-constexpr std::array<std::string_view, 4> kMulticlusterVersions = {"v1", "v1beta1", "v1alpha1",
-                                                                   "v1alpha2"};
+constexpr auto& kMulticlusterVersions = words<"v1 v1beta1 v1alpha1 v1alpha2">;
 
-constexpr std::array<std::string_view, 4> kGatewayVersions = {"v1", "v1beta1", "v1alpha3",
-                                                              "v1alpha2"};
+constexpr auto& kGatewayVersions = words<"v1 v1beta1 v1alpha3 v1alpha2">;
 constexpr std::array<std::string_view, 2> kIngressVersions = {"v1", "v1beta1"};
 
 constexpr std::size_t kMaxGroupToCorrect = 64;
@@ -66,85 +64,27 @@ constexpr std::array kReaders = {
 };
 
 // Of Kubernetes, Istio, the Gateway API and what commonly comes with them.
-constexpr auto kWithoutBearing = std::to_array<std::string_view>({
-    "APIService",
-    "Application",
-    "AuthorizationPolicy",
-    "BackendTLSPolicy",
-    "Certificate",
-    "CertificateSigningRequest",
-    "ClusterIssuer",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "ControllerRevision",
-    "CronJob",
-    "CSIDriver",
-    "CSINode",
-    "CustomResourceDefinition",
-    "DaemonSet",
-    "Deployment",
-    "DestinationRule",
-    "EnvoyFilter",
-    "Event",
-    "FlowSchema",
-    "GRPCRoute",
-    "Gateway",
-    "GatewayClass",
-    "HTTPRoute",
-    "HorizontalPodAutoscaler",
-    "Ingress",
-    "IngressClass",
-    "Issuer",
-    "IstioOperator",
-    "Job",
-    "Kustomization",
-    "Lease",
-    "LimitRange",
-    "MutatingWebhookConfiguration",
-    "NetworkPolicy",
-    "PeerAuthentication",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "PodDisruptionBudget",
-    "PodMonitor",
-    "PodTemplate",
-    "PriorityClass",
-    "PriorityLevelConfiguration",
-    "PrometheusRule",
-    "ProxyConfig",
-    "ReferenceGrant",
-    "ReplicaSet",
-    "ReplicationController",
-    "RequestAuthentication",
-    "ResourceQuota",
-    "Role",
-    "RoleBinding",
-    "RuntimeClass",
-    "Secret",
-    "ServiceAccount",
-    "ServiceMonitor",
-    "StatefulSet",
-    "StorageClass",
-    "TCPRoute",
-    "TLSRoute",
-    "Telemetry",
-    "TrafficExtension",
-    "UDPRoute",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-    "VerticalPodAutoscaler",
-    "VolumeAttachment",
-    "WasmPlugin",
-    "WorkloadGroup",
-});
+constexpr auto& kWithoutBearing = words<
+    "APIService Application AuthorizationPolicy BackendTLSPolicy Certificate "
+    "CertificateSigningRequest ClusterIssuer ClusterRole ClusterRoleBinding ControllerRevision "
+    "CronJob CSIDriver CSINode CustomResourceDefinition DaemonSet Deployment DestinationRule "
+    "EnvoyFilter Event FlowSchema GRPCRoute Gateway GatewayClass HTTPRoute HorizontalPodAutoscaler "
+    "Ingress IngressClass Issuer IstioOperator Job Kustomization Lease LimitRange "
+    "MutatingWebhookConfiguration NetworkPolicy PeerAuthentication PersistentVolume "
+    "PersistentVolumeClaim PodDisruptionBudget PodMonitor PodTemplate PriorityClass "
+    "PriorityLevelConfiguration PrometheusRule ProxyConfig ReferenceGrant ReplicaSet "
+    "ReplicationController RequestAuthentication ResourceQuota Role RoleBinding RuntimeClass "
+    "Secret ServiceAccount ServiceMonitor StatefulSet StorageClass TCPRoute TLSRoute Telemetry "
+    "TrafficExtension UDPRoute ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
+    "ValidatingWebhookConfiguration VerticalPodAutoscaler VolumeAttachment WasmPlugin "
+    "WorkloadGroup">;
 
 // Of the kinds without bearing, those of watched groups.
-constexpr auto kCoreKinds = std::to_array<std::string_view>(
-    {"Event", "LimitRange", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate",
-     "ReplicationController", "ResourceQuota", "Secret", "ServiceAccount"});
-constexpr auto kIstioKinds = std::to_array<std::string_view>(
-    {"DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig", "WorkloadGroup"});
+constexpr auto& kCoreKinds = words<
+    "Event LimitRange PersistentVolume PersistentVolumeClaim PodTemplate ReplicationController "
+    "ResourceQuota Secret ServiceAccount">;
+constexpr auto& kIstioKinds =
+    words<"DestinationRule EnvoyFilter Gateway ProxyConfig WorkloadGroup">;
 
 std::span<const std::string_view> other_kinds_of(std::string_view group) {
   if (group.empty()) return kCoreKinds;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/manifest/name_table.hpp"
 
-#include <array>
 #include <vector>
 
 #include "registry/manifest/fields.hpp"
@@ -11,9 +10,7 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kInfoNames = {"ips", "registry", "shortname", "namespace",
-                                                        "altHosts"};
-constexpr FieldNames kInfoFields{kInfoNames, true};
+constexpr Message kInfo{kSnakeCase, words<"ips registry shortname namespace altHosts">};
 
 class NameTableReader {
  public:
@@ -77,7 +74,7 @@ class NameTableReader {
   }
 
   static void read_info(Report& report, const Field& info, NameEntryBuilder& entry) {
-    const Fields fields(report, info, kInfoFields);
+    const Fields fields(report, info, kInfo);
     const auto ips = fields.get("ips");
     for_each_string(report, ips, [&](const Field& at, std::string_view text) {
       if (auto complaint = entry.add_ip(text)) report.warning(at, *std::move(complaint));

@@ -14,18 +14,7 @@ namespace meshdns::registry {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kEntryNames = {"apiVersion", "kind", "metadata", "spec",
-                                                         "status"};
-constexpr std::array<std::string_view, 9> kEntrySpecNames = {
-    "hosts",     "addresses",        "ports",    "location",       "resolution",
-    "endpoints", "workloadSelector", "exportTo", "subjectAltNames"};
-constexpr FieldNames kEntrySpecFields{kEntrySpecNames, true};
-constexpr std::array<std::string_view, 4> kEntryPortNames = {"number", "protocol", "name",
-                                                             "targetPort"};
-constexpr FieldNames kEntryPortFields{kEntryPortNames, true};
-
-constexpr std::array<std::string_view, 5> kResolutions = {"NONE", "STATIC", "DNS",
-                                                          "DNS_ROUND_ROBIN", "DYNAMIC_DNS"};
+constexpr auto& kResolutions = words<"NONE STATIC DNS DNS_ROUND_ROBIN DYNAMIC_DNS">;
 constexpr std::array<std::string_view, 2> kLocations = {"MESH_EXTERNAL", "MESH_INTERNAL"};
 
 // The CRD's bounds.
@@ -40,6 +29,11 @@ constexpr std::size_t kMaxStatusAddresses = 4 * kMaxHosts;
 constexpr std::string_view kAutoAllocateLabel = "networking.istio.io/enable-autoallocate-ip";
 constexpr std::string_view kWaypointLabel = "istio.io/use-waypoint";
 
+constexpr Message kEntrySpec{kSnakeCase,
+                             words<"hosts addresses ports location resolution endpoints "
+                                   "workloadSelector exportTo subjectAltNames">};
+constexpr Message kEntryPort{kSnakeCase, words<"number protocol name targetPort">};
+
 // Reads one entry.  Every function judges what it reads; the last ones judge combinations.
 class ServiceEntryReader {
  public:
@@ -47,7 +41,7 @@ class ServiceEntryReader {
       : object_(object),
         report_(object.report),
         spec_(spec),
-        fields_(object.report, spec, kEntrySpecFields),
+        fields_(object.report, spec, kEntrySpec),
         hosts_(fields_.get("hosts")),
         addresses_(fields_.get("addresses")),
         ports_(fields_.get("ports")),
@@ -151,7 +145,7 @@ class ServiceEntryReader {
   }
 
   void read_port_entry(const Field& at) {
-    const Fields fields(report_, at, kEntryPortFields);
+    const Fields fields(report_, at, kEntryPort);
     if (!at->is_mapping()) return;
     ServicePort port;
     if (const auto number = fields.get("number")) {
@@ -348,15 +342,10 @@ void read_status(Object& object, const std::optional<Field>& status, ServiceEntr
 }  // namespace
 
 Resource read_service_entry(Object& object) {
-  const Fields fields(object.report, object.root, {kEntryNames});
+  const Fields fields(object.report, object.root, kObject);
   check_istio_annotations(object);
   ServiceEntry entry;
-  const auto spec = fields.get("spec");
-  if (!spec)
-    object.report.error(object.root, "spec", "missing; specify at least one host");
-  else if (!(*spec)->is_mapping())
-    object.report.error(*spec, "expected a mapping, got " + std::string((*spec)->describe()));
-  else
+  if (const auto spec = read_spec(object, fields, "missing; specify at least one host"))
     entry = ServiceEntryReader(object, *spec).read();
   read_status(object, fields.get("status"), entry);
   entry.traffic_distribution = read_traffic_distribution(object);
