@@ -9,6 +9,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "registry/manifest/manifest.hpp"
@@ -79,6 +80,40 @@ struct SpecCase {
   std::vector<std::string> places;
   std::string says = {};  // a part of one message
 };
+
+// Texts that stand for longer ones in rows(): "<http>".
+using Shorthands = std::vector<std::pair<std::string, std::string>>;
+
+// The cases of a table: "name | text | places | says" in each row.  In the text, \n ends a line;
+// the places stand between semicolons.
+inline std::vector<SpecCase> rows(std::string_view table, const Shorthands& shorthands = {}) {
+  const auto replace = [](std::string& text, std::string_view from, std::string_view to) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  };
+  const auto take = [](std::string_view& rest, std::string_view separator) {
+    const std::size_t end = std::min(rest.find(separator), rest.size());
+    std::string_view part = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + separator.size(), rest.size()));
+    if (part.starts_with(' ')) part.remove_prefix(1);
+    return std::string(part);
+  };
+  std::vector<SpecCase> cases;
+  while (!table.empty()) {
+    const std::string line = take(table, "\n");
+    if (line.empty()) continue;
+    std::string_view rest = line;
+    SpecCase& row = cases.emplace_back();
+    row.name = take(rest, " |");
+    row.text = take(rest, " |");
+    replace(row.text, "\\n", "\n");
+    for (const auto& [name, text] : shorthands) replace(row.text, name, text);
+    const std::string places = take(rest, " |");
+    for (std::string_view left = places; !left.empty();) row.places.push_back(take(left, ";"));
+    row.says = take(rest, " |");
+  }
+  return cases;
+}
 
 // The expected `places` of valid input.
 inline std::vector<std::string> none() { return {}; }

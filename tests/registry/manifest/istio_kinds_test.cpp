@@ -24,37 +24,27 @@ TEST_P(WorkloadEntryRules, GiveTheirFindings) {
   expect_case(GetParam(), workload(GetParam().text));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, WorkloadEntryRules,
-    testing::Values(
-        SpecCase{"IPv4", "address: 10.0.0.1\n", none()},
-        SpecCase{"IPv6", "address: \"2001:db8::1\"\n", none()},
-        SpecCase{"name", "address: vm.example.org\n", none()},
-        SpecCase{"neither address nor network", "labels: {a: b}\n", {"4 error spec.address"}},
-        SpecCase{"network only", "network: east\n", {"4 warning spec.address"}},
-        SpecCase{"address with port", "address: 10.0.0.1:80\n", {"5 error spec.address"}},
-        SpecCase{"wildcard", "address: \"*.example.org\"\n", {"5 error spec.address"}},
-        SpecCase{"socket", "address: unix:///a\n", none()},
-        SpecCase{
-            "socket with ports", "address: unix:///a\nports: {http: 80}\n", {"6 error spec.ports"}},
-        SpecCase{"relative socket", "address: unix://a\n", {"5 error spec.address"}},
-        SpecCase{"any port name", "address: 10.0.0.1\nports: {anything: 80}\n", none()},
-        SpecCase{
-            "bad port name", "address: 10.0.0.1\nports: {a_b: 80}\n", {"6 error spec.ports.a_b"}},
-        SpecCase{"bad port number",
-                 "address: 10.0.0.1\nports:\n  http: 65536\n",
-                 {"7 error spec.ports.http"}},
-        SpecCase{"ports as a list", "address: 10.0.0.1\nports: [80]\n", {"6 error spec.ports"}},
-        SpecCase{
-            "bad label key", "address: 10.0.0.1\nlabels: {-a: b}\n", {"6 error spec.labels.-a"}},
-        SpecCase{
-            "bad label value", "address: 10.0.0.1\nlabels: {a: -b}\n", {"6 error spec.labels.a"}},
-        SpecCase{"snake case", "address: 10.0.0.1\nservice_account: sa\n", none()},
-        SpecCase{"unknown field",
-                 "address: 10.0.0.1\nlocalty: a\n",
-                 {"6 warning spec.localty"},
-                 "\"locality\""}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(All, WorkloadEntryRules, testing::ValuesIn(rows(R"(
+IPv4 | address: 10.0.0.1\n |
+IPv6 | address: "2001:db8::1"\n |
+name | address: vm.example.org\n |
+neither address nor network | labels: {a: b}\n | 4 error spec.address
+network only | network: east\n | 4 warning spec.address
+address with port | address: 10.0.0.1:80\n | 5 error spec.address
+wildcard | address: "*.example.org"\n | 5 error spec.address
+socket | address: unix:///a\n |
+socket with ports | address: unix:///a\nports: {http: 80}\n | 6 error spec.ports
+relative socket | address: unix://a\n | 5 error spec.address
+any port name | address: 10.0.0.1\nports: {anything: 80}\n |
+bad port name | address: 10.0.0.1\nports: {a_b: 80}\n | 6 error spec.ports.a_b
+bad port number | address: 10.0.0.1\nports:\n  http: 65536\n | 7 error spec.ports.http
+ports as a list | address: 10.0.0.1\nports: [80]\n | 6 error spec.ports
+bad label key | address: 10.0.0.1\nlabels: {-a: b}\n | 6 error spec.labels.-a
+bad label value | address: 10.0.0.1\nlabels: {a: -b}\n | 6 error spec.labels.a
+snake case | address: 10.0.0.1\nservice_account: sa\n |
+unknown field | address: 10.0.0.1\nlocalty: a\n | 6 warning spec.localty | "locality"
+)")),
+                         case_name);
 
 TEST(WorkloadEntryTest, MissingSpecIsRefused) {
   expect_case({"", "", {"1 error spec"}},
@@ -84,132 +74,51 @@ TEST(WorkloadEntryTest, HealthIsTheConditionWhenChecksAreOn) {
 class SidecarRules : public testing::TestWithParam<SpecCase> {};
 TEST_P(SidecarRules, GiveTheirFindings) { expect_case(GetParam(), sidecar(GetParam().text)); }
 
-std::string hosts(std::string_view list) {
-  return "egress: [{hosts: [" + std::string(list) + "]}]\n";
-}
+INSTANTIATE_TEST_SUITE_P(Spec, SidecarRules, testing::ValuesIn(rows(R"(
+egress | egress: [{hosts: ["./*"]}]\n |
+nothing set | workloadSelector: {labels: {a: b}}\n | 4 error spec
+empty lists | egress: []\ningress: []\n | 4 error spec
+only a policy | outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n |
+only a pool | inboundConnectionPool: {tcp: {maxConnections: 1}}\n |
+only ingress | ingress: [{port: {number: 80, protocol: HTTP}, defaultEndpoint: "127.0.0.1:1"}]\n |
+selector without labels | egress: [{hosts: ["./*"]}]\nworkloadSelector: {}\n | 6 warning spec.workloadSelector
+selector with a wildcard | egress: [{hosts: ["./*"]}]\nworkloadSelector: {labels: {a: "*"}}\n | 6 error spec.workloadSelector.labels.a
+selector with an empty key | egress: [{hosts: ["./*"]}]\nworkloadSelector: {labels: {"": a}}\n | 6 error spec.workloadSelector.labels.
+unknown mode | outboundTrafficPolicy: {mode: ANY}\n | 5 error spec.outboundTrafficPolicy.mode
+mode of the mesh only | outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}\n | 5 error spec.outboundTrafficPolicy.mode
+egress proxy | outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b, port: {number: 1}}}\n |
+egress proxy without ALLOW_ANY | outboundTrafficPolicy: {egressProxy: {host: a.b, port: {number: 1}}}\n | 5 error spec.outboundTrafficPolicy.egressProxy
+egress proxy without port | outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b}}\n | 5 error spec.outboundTrafficPolicy.egressProxy.port
+egress proxy with a bad host | outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: "*.b", port: {number: 1}}}\n | 5 error spec.outboundTrafficPolicy.egressProxy.host
+egress proxy with a bad port | outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b, port: {number: 0}}}\n | 5 error spec.outboundTrafficPolicy.egressProxy.port.number
+unknown field | egress: [{hosts: ["./*"]}]\negres: []\n | 6 warning spec.egres
+)")),
+                         case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    Spec, SidecarRules,
-    testing::Values(
-        SpecCase{"egress", hosts("\"./*\""), none()},
-        SpecCase{"nothing set", "workloadSelector: {labels: {a: b}}\n", {"4 error spec"}},
-        SpecCase{"empty lists", "egress: []\ningress: []\n", {"4 error spec"}},
-        SpecCase{"only a policy", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n", none()},
-        SpecCase{"only a pool", "inboundConnectionPool: {tcp: {maxConnections: 1}}\n", none()},
-        SpecCase{
-            "only ingress",
-            "ingress: [{port: {number: 80, protocol: HTTP}, defaultEndpoint: \"127.0.0.1:1\"}]\n",
-            none()},
-        SpecCase{"selector without labels",
-                 hosts("\"./*\"") + "workloadSelector: {}\n",
-                 {"6 warning spec.workloadSelector"}},
-        SpecCase{"selector with a wildcard",
-                 hosts("\"./*\"") + "workloadSelector: {labels: {a: \"*\"}}\n",
-                 {"6 error spec.workloadSelector.labels.a"}},
-        SpecCase{"selector with an empty key",
-                 hosts("\"./*\"") + "workloadSelector: {labels: {\"\": a}}\n",
-                 {"6 error spec.workloadSelector.labels."}},
-        SpecCase{"unknown mode",
-                 "outboundTrafficPolicy: {mode: ANY}\n",
-                 {"5 error spec.outboundTrafficPolicy.mode"}},
-        SpecCase{"mode of the mesh only",
-                 "outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}\n",
-                 {"5 error spec.outboundTrafficPolicy.mode"}},
-        SpecCase{"egress proxy",
-                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b, port: {number: "
-                 "1}}}\n",
-                 none()},
-        SpecCase{"egress proxy without ALLOW_ANY",
-                 "outboundTrafficPolicy: {egressProxy: {host: a.b, port: {number: 1}}}\n",
-                 {"5 error spec.outboundTrafficPolicy.egressProxy"}},
-        SpecCase{"egress proxy without port",
-                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b}}\n",
-                 {"5 error spec.outboundTrafficPolicy.egressProxy.port"}},
-        SpecCase{"egress proxy with a bad host",
-                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: \"*.b\", port: "
-                 "{number: 1}}}\n",
-                 {"5 error spec.outboundTrafficPolicy.egressProxy.host"}},
-        SpecCase{"egress proxy with a bad port",
-                 "outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: a.b, port: {number: "
-                 "0}}}\n",
-                 {"5 error spec.outboundTrafficPolicy.egressProxy.port.number"}},
-        SpecCase{"unknown field", hosts("\"./*\"") + "egres: []\n", {"6 warning spec.egres"}}),
-    case_name);
-
-INSTANTIATE_TEST_SUITE_P(
-    Listeners, SidecarRules,
-    testing::Values(
-        SpecCase{"two ports and the rest",
-                 "egress:\n- {port: {number: 80, name: http, protocol: HTTP}, hosts: [\"./*\"]}\n"
-                 "- {port: {number: 81, protocol: HTTP}, hosts: [\"./*\"]}\n- {hosts: [\"./*\"]}\n",
-                 none()},
-        SpecCase{"null",
-                 "egress:\n- {hosts: [\"./*\"]}\n-\n",
-                 {"6 error spec.egress[0].port", "7 error spec.egress[1]"}},
-        SpecCase{"no hosts",
-                 "egress:\n- port: {number: 80, protocol: HTTP}\n",
-                 {"6 error spec.egress[0].hosts"}},
-        SpecCase{"empty hosts", "egress:\n- hosts: []\n", {"6 error spec.egress[0].hosts"}},
-        SpecCase{"two without port",
-                 "egress:\n- hosts: [\"./*\"]\n- hosts: [\"./*\"]\n",
-                 {"6 error spec.egress[0].port"}},
-        SpecCase{"portless first",
-                 "egress:\n- hosts: [\"./*\"]\n- {port: {number: 80, protocol: HTTP}, hosts: "
-                 "[\"./*\"]}\n",
-                 {"6 error spec.egress[0].port"}},
-        SpecCase{"the same port twice",
-                 "egress:\n- {port: {number: 80, protocol: HTTP}, hosts: [\"./*\"]}\n"
-                 "- {port: {number: 80, protocol: HTTP}, hosts: [\"./*\"]}\n",
-                 {"7 error spec.egress[1].port.number"}},
-        SpecCase{"unknown protocol",
-                 "egress: [{port: {number: 80, protocol: HTPP}, hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].port.protocol"}},
-        SpecCase{"port too large",
-                 "egress: [{port: {number: 65536, protocol: HTTP}, hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].port.number"}},
-        SpecCase{"bad port name",
-                 "egress: [{port: {number: 80, name: a_b, protocol: HTTP}, hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].port.name"}},
-        SpecCase{
-            "target port",
-            "egress: [{port: {number: 80, targetPort: 1, protocol: HTTP}, hosts: [\"./*\"]}]\n",
-            {"5 error spec.egress[0].port.targetPort"}},
-        SpecCase{"socket",
-                 "egress: [{port: {number: 0, protocol: HTTP}, bind: \"unix:///a\", hosts: "
-                 "[\"./*\"]}]\n",
-                 none()},
-        SpecCase{"port 0 without socket",
-                 "egress: [{port: {number: 0, protocol: HTTP}, hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].port.number"}},
-        SpecCase{
-            "relative socket",
-            "egress: [{port: {number: 0, protocol: HTTP}, bind: \"unix://a\", hosts: [\"./*\"]}]\n",
-            {"5 error spec.egress[0].bind"}},
-        SpecCase{"the same socket twice",
-                 "egress:\n- {port: {protocol: HTTP}, bind: \"unix:///a\", hosts: [\"./*\"]}\n"
-                 "- {port: {protocol: HTTP}, bind: \"unix:///a\", hosts: [\"./*\"]}\n",
-                 {"7 error spec.egress[1].bind"}},
-        SpecCase{"socket with IPTABLES",
-                 "egress: [{port: {protocol: HTTP}, bind: \"unix:///a\", captureMode: IPTABLES, "
-                 "hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].captureMode"}},
-        SpecCase{"unknown captureMode",
-                 "egress: [{captureMode: SOME, hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].captureMode"}},
-        SpecCase{"bind that is no address",
-                 "egress: [{port: {number: 80, protocol: HTTP}, bind: a.b, hosts: [\"./*\"]}]\n",
-                 {"5 error spec.egress[0].bind"}},
-        SpecCase{"ingress without port",
-                 "ingress:\n- defaultEndpoint: \"127.0.0.1:1\"\n",
-                 {"6 error spec.ingress[0].port"}},
-        SpecCase{"ingress with port 0",
-                 "ingress: [{port: {number: 0, protocol: HTTP}}]\n",
-                 {"5 error spec.ingress[0].port.number"}},
-        SpecCase{
-            "ingress with the same port twice",
-            "ingress: [{port: {number: 1, protocol: HTTP}}, {port: {number: 1, protocol: HTTP}}]\n",
-            {"5 error spec.ingress[1].port.number"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Listeners, SidecarRules, testing::ValuesIn(rows(R"(
+two ports and the rest | egress:\n- {port: {number: 80, name: http, protocol: HTTP}, hosts: ["./*"]}\n- {port: {number: 81, protocol: HTTP}, hosts: ["./*"]}\n- {hosts: ["./*"]}\n |
+null | egress:\n- {hosts: ["./*"]}\n-\n | 6 error spec.egress[0].port; 7 error spec.egress[1]
+no hosts | egress:\n- port: {number: 80, protocol: HTTP}\n | 6 error spec.egress[0].hosts
+empty hosts | egress:\n- hosts: []\n | 6 error spec.egress[0].hosts
+two without port | egress:\n- hosts: ["./*"]\n- hosts: ["./*"]\n | 6 error spec.egress[0].port
+portless first | egress:\n- hosts: ["./*"]\n- {port: {number: 80, protocol: HTTP}, hosts: ["./*"]}\n | 6 error spec.egress[0].port
+the same port twice | egress:\n- {port: {number: 80, protocol: HTTP}, hosts: ["./*"]}\n- {port: {number: 80, protocol: HTTP}, hosts: ["./*"]}\n | 7 error spec.egress[1].port.number
+unknown protocol | egress: [{port: {number: 80, protocol: HTPP}, hosts: ["./*"]}]\n | 5 error spec.egress[0].port.protocol
+port too large | egress: [{port: {number: 65536, protocol: HTTP}, hosts: ["./*"]}]\n | 5 error spec.egress[0].port.number
+bad port name | egress: [{port: {number: 80, name: a_b, protocol: HTTP}, hosts: ["./*"]}]\n | 5 error spec.egress[0].port.name
+target port | egress: [{port: {number: 80, targetPort: 1, protocol: HTTP}, hosts: ["./*"]}]\n | 5 error spec.egress[0].port.targetPort
+socket | egress: [{port: {number: 0, protocol: HTTP}, bind: "unix:///a", hosts: ["./*"]}]\n |
+port 0 without socket | egress: [{port: {number: 0, protocol: HTTP}, hosts: ["./*"]}]\n | 5 error spec.egress[0].port.number
+relative socket | egress: [{port: {number: 0, protocol: HTTP}, bind: "unix://a", hosts: ["./*"]}]\n | 5 error spec.egress[0].bind
+the same socket twice | egress:\n- {port: {protocol: HTTP}, bind: "unix:///a", hosts: ["./*"]}\n- {port: {protocol: HTTP}, bind: "unix:///a", hosts: ["./*"]}\n | 7 error spec.egress[1].bind
+socket with IPTABLES | egress: [{port: {protocol: HTTP}, bind: "unix:///a", captureMode: IPTABLES, hosts: ["./*"]}]\n | 5 error spec.egress[0].captureMode
+unknown captureMode | egress: [{captureMode: SOME, hosts: ["./*"]}]\n | 5 error spec.egress[0].captureMode
+bind that is no address | egress: [{port: {number: 80, protocol: HTTP}, bind: a.b, hosts: ["./*"]}]\n | 5 error spec.egress[0].bind
+ingress without port | ingress:\n- defaultEndpoint: "127.0.0.1:1"\n | 6 error spec.ingress[0].port
+ingress with port 0 | ingress: [{port: {number: 0, protocol: HTTP}}]\n | 5 error spec.ingress[0].port.number
+ingress with the same port twice | ingress: [{port: {number: 1, protocol: HTTP}}, {port: {number: 1, protocol: HTTP}}]\n | 5 error spec.ingress[1].port.number
+)")),
+                         case_name);
 
 // An ingress listener on line 5, of an HTTPS port.
 std::string ingress(std::string_view fields) {
@@ -220,8 +129,13 @@ std::string ingress_tls(std::string_view fields) {
 }
 constexpr std::string_view kCertificates = "serverCertificate: /c, privateKey: /k";
 
+INSTANTIATE_TEST_SUITE_P(Ingress, SidecarRules, testing::ValuesIn(rows(R"(
+TLS on an HTTP port | ingress: [{port: {number: 80, protocol: HTTP}, tls: {}}]\n | 5 error spec.ingress[0].tls
+)")),
+                         case_name);
+
 INSTANTIATE_TEST_SUITE_P(
-    Ingress, SidecarRules,
+    IngressBuilt, SidecarRules,
     testing::Values(
         SpecCase{"endpoint v4", ingress("defaultEndpoint: \"127.0.0.1:9999\""), none()},
         SpecCase{"endpoint v6", ingress("defaultEndpoint: \"[::1]:9999\""), none()},
@@ -305,9 +219,6 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"TLS of an unknown version",
                  ingress_tls("minProtocolVersion: TLSV1_9"),
                  {"5 error spec.ingress[0].tls.minProtocolVersion"}},
-        SpecCase{"TLS on an HTTP port",
-                 "ingress: [{port: {number: 80, protocol: HTTP}, tls: {}}]\n",
-                 {"5 error spec.ingress[0].tls"}},
         SpecCase{"TLS that is a list", ingress("tls: []"), {"5 error spec.ingress[0].tls"}}),
     case_name);
 
@@ -318,8 +229,13 @@ std::vector<std::string> refused_at(std::string_view field) {
   return {"5 error spec.inboundConnectionPool" + std::string(field)};
 }
 
+INSTANTIATE_TEST_SUITE_P(Pool, SidecarRules, testing::ValuesIn(rows(R"(
+HTTP pool of a TCP port | ingress: [{port: {number: 1, protocol: TCP}, connectionPool: {http: {maxRetries: 1}}}]\n | 5 warning spec.ingress[0].connectionPool.http
+)")),
+                         case_name);
+
 INSTANTIATE_TEST_SUITE_P(
-    Pool, SidecarRules,
+    PoolBuilt, SidecarRules,
     testing::Values(
         SpecCase{
             "every field",
@@ -385,52 +301,30 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"empty pool of a port",
                  ingress("connectionPool: {}"),
                  {"5 error spec.ingress[0].connectionPool"}},
-        SpecCase{"HTTP pool of a TCP port",
-                 "ingress: [{port: {number: 1, protocol: TCP}, connectionPool: {http: "
-                 "{maxRetries: 1}}}]\n",
-                 {"5 warning spec.ingress[0].connectionPool.http"}},
         SpecCase{"misspelt field of a pool",
                  pool("tcp: {maxConnection: 1}"),
                  {"5 warning spec.inboundConnectionPool.tcp.maxConnection"},
                  "\"maxConnections\""}),
     case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    Hosts, SidecarRules,
-    testing::Values(
-        SpecCase{"every form",
-                 hosts("\"./*\", \"other/a.example.org\", \"*/*.example.org\", \"~other/*\", "
-                       "\"~/b.example.org\", \"~./c.example.org\", \"~*/d.example.org\""),
-                 none()},
-        SpecCase{"no slash", hosts("a.example.org"), {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{"no namespace", hosts("/a.example.org"), {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{"bad namespace", hosts("a_b/a.example.org"), {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{"wildcard in the namespace",
-                 hosts("\"a*/a.example.org\""),
-                 {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{"no name", hosts("\"./\""), {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{
-            "short name", hosts("./reviews"), {"5 error spec.egress[0].hosts[0]"}, "short name"},
-        SpecCase{"bad name", hosts("./a_b.example.org"), {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{
-            "slash in the name", hosts("./a/b.example.org"), {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{"partial wildcard",
-                 hosts("\"./*api.example.org\""),
-                 {"5 error spec.egress[0].hosts[0]"}},
-        SpecCase{"the same twice",
-                 hosts("./a.example.org, shop/A.example.org"),
-                 {"5 warning spec.egress[0].hosts[1]"}},
-        SpecCase{"covered by all of the namespace",
-                 hosts("\"./*\", ./a.example.org"),
-                 {"5 warning spec.egress[0].hosts[1]"}},
-        SpecCase{"all of the namespace after one",
-                 hosts("./a.example.org, \"./*\""),
-                 {"5 warning spec.egress[0].hosts[1]"}},
-        SpecCase{"all of another namespace", hosts("\"./*\", \"other/*\""), none()},
-        SpecCase{"everything and more",
-                 hosts("\"*/*\", other/a.example.org"),
-                 {"5 warning spec.egress[0].hosts"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Hosts, SidecarRules, testing::ValuesIn(rows(R"(
+every form | egress: [{hosts: ["./*", "other/a.example.org", "*/*.example.org", "~other/*", "~/b.example.org", "~./c.example.org", "~*/d.example.org"]}]\n |
+no slash | egress: [{hosts: [a.example.org]}]\n | 5 error spec.egress[0].hosts[0]
+no namespace | egress: [{hosts: [/a.example.org]}]\n | 5 error spec.egress[0].hosts[0]
+bad namespace | egress: [{hosts: [a_b/a.example.org]}]\n | 5 error spec.egress[0].hosts[0]
+wildcard in the namespace | egress: [{hosts: ["a*/a.example.org"]}]\n | 5 error spec.egress[0].hosts[0]
+no name | egress: [{hosts: ["./"]}]\n | 5 error spec.egress[0].hosts[0]
+short name | egress: [{hosts: [./reviews]}]\n | 5 error spec.egress[0].hosts[0] | short name
+bad name | egress: [{hosts: [./a_b.example.org]}]\n | 5 error spec.egress[0].hosts[0]
+slash in the name | egress: [{hosts: [./a/b.example.org]}]\n | 5 error spec.egress[0].hosts[0]
+partial wildcard | egress: [{hosts: ["./*api.example.org"]}]\n | 5 error spec.egress[0].hosts[0]
+the same twice | egress: [{hosts: [./a.example.org, shop/A.example.org]}]\n | 5 warning spec.egress[0].hosts[1]
+covered by all of the namespace | egress: [{hosts: ["./*", ./a.example.org]}]\n | 5 warning spec.egress[0].hosts[1]
+all of the namespace after one | egress: [{hosts: [./a.example.org, "./*"]}]\n | 5 warning spec.egress[0].hosts[1]
+all of another namespace | egress: [{hosts: ["./*", "other/*"]}]\n |
+everything and more | egress: [{hosts: ["*/*", other/a.example.org]}]\n | 5 warning spec.egress[0].hosts
+)")),
+                         case_name);
 
 TEST(SidecarTest, ReadsTheFieldsThatDecideVisibility) {
   const auto result = only<Sidecar>(read(sidecar(

@@ -17,46 +17,41 @@ std::string entry(std::string_view spec) {
 const std::string kHttp = "ports: [{number: 80, name: http, protocol: HTTP}]\n";
 const std::string kStatic = "resolution: STATIC\n" + kHttp;
 
+std::vector<SpecCase> cases_of(std::string_view table);
+
 class ServiceEntryRules : public testing::TestWithParam<SpecCase> {};
 
 TEST_P(ServiceEntryRules, GiveTheirFindings) { expect_case(GetParam(), entry(GetParam().text)); }
 
+INSTANTIATE_TEST_SUITE_P(Hosts, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+one | hosts: [a.example.org]\n<static> |
+missing | <static> | 4 error spec.hosts
+null | hosts:\n<static> | 4 error spec.hosts
+empty | resolution: STATIC\nhosts: []\n | 6 error spec.hosts
+bare wildcard | hosts: ["*"]\n<static> | 5 error spec.hosts[0]
+wildcard | hosts: ["*.example.org"]\n<static> |
+wildcard of one label | hosts: ["*.org"]\n<static> |
+wildcard that is not leftmost | hosts:\n- good.example.org\n- "*.*.example.org"\n<static> | 7 error spec.hosts[1] | "*.*.example.org" has a wildcard that is not leftmost
+wildcard in the middle | hosts: [a.*.example.org]\n<static> | 5 error spec.hosts[0] | not leftmost
+empty label | hosts: [a..example.org]\n<static> | 5 error spec.hosts[0] | empty label
+final dot | hosts: [a.example.org.]\n<static> |
+underscore | hosts: [under_score.example.org]\n<static> | 5 error spec.hosts[0] | underscore
+hyphen | hosts: [under-score.example.org]\n<static> |
+IP literal | hosts: [192.0.2.1]\n<static> | 5 error spec.hosts[0] | IP address
+numeric last label | hosts: [a.example.123]\n<static> | 5 error spec.hosts[0] | numeric label
+one label | hosts: [one-label]\n<static> |
+the same twice | hosts: [a.example.org, A.example.org.]\n<static> |
+partial wildcard | hosts: ["*api.example.org"]\n<static> | 5 warning spec.hosts[0]
+a string instead of a list | hosts: a.example.org\n<static> | 5 error spec.hosts | expected a list, got a string
+a number among strings | hosts:\n- a.example.org\n- 42\n<static> | 7 error spec.hosts[1] | quotes
+a null among strings | hosts: [a.example.org, null]\n<static> | 5 error spec.hosts[1]
+a mapping | hosts: {a: b}\n<static> | 5 error spec.hosts
+)")),
+                         case_name);
+
 INSTANTIATE_TEST_SUITE_P(
-    Hosts, ServiceEntryRules,
+    HostsBuilt, ServiceEntryRules,
     testing::Values(
-        SpecCase{"one", "hosts: [a.example.org]\n" + kStatic, none()},
-        SpecCase{"missing", kStatic, {"4 error spec.hosts"}},
-        SpecCase{"null", "hosts:\n" + kStatic, {"4 error spec.hosts"}},
-        SpecCase{"empty", "resolution: STATIC\nhosts: []\n", {"6 error spec.hosts"}},
-        SpecCase{"bare wildcard", "hosts: [\"*\"]\n" + kStatic, {"5 error spec.hosts[0]"}},
-        SpecCase{"wildcard", "hosts: [\"*.example.org\"]\n" + kStatic, none()},
-        SpecCase{"wildcard of one label", "hosts: [\"*.org\"]\n" + kStatic, none()},
-        SpecCase{"wildcard that is not leftmost",
-                 "hosts:\n- good.example.org\n- \"*.*.example.org\"\n" + kStatic,
-                 {"7 error spec.hosts[1]"},
-                 "\"*.*.example.org\" has a wildcard that is not leftmost"},
-        SpecCase{"wildcard in the middle",
-                 "hosts: [a.*.example.org]\n" + kStatic,
-                 {"5 error spec.hosts[0]"},
-                 "not leftmost"},
-        SpecCase{"empty label",
-                 "hosts: [a..example.org]\n" + kStatic,
-                 {"5 error spec.hosts[0]"},
-                 "empty label"},
-        SpecCase{"final dot", "hosts: [a.example.org.]\n" + kStatic, none()},
-        SpecCase{"underscore",
-                 "hosts: [under_score.example.org]\n" + kStatic,
-                 {"5 error spec.hosts[0]"},
-                 "underscore"},
-        SpecCase{"hyphen", "hosts: [under-score.example.org]\n" + kStatic, none()},
-        SpecCase{"IP literal",
-                 "hosts: [192.0.2.1]\n" + kStatic,
-                 {"5 error spec.hosts[0]"},
-                 "IP address"},
-        SpecCase{"numeric last label",
-                 "hosts: [a.example.123]\n" + kStatic,
-                 {"5 error spec.hosts[0]"},
-                 "numeric label"},
         SpecCase{"too long",
                  "hosts: [" + std::string(63, 'a') + "." + std::string(63, 'a') + "." +
                      std::string(63, 'a') + "." + std::string(62, 'a') + "]\n" + kStatic,
@@ -69,24 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"label too long",
                  "hosts: [" + std::string(64, 'a') + ".org]\n" + kStatic,
                  {"5 error spec.hosts[0]"},
-                 "63 octets"},
-        SpecCase{"one label", "hosts: [one-label]\n" + kStatic, none()},
-        SpecCase{"the same twice", "hosts: [a.example.org, A.example.org.]\n" + kStatic, none()},
-        SpecCase{"partial wildcard",
-                 "hosts: [\"*api.example.org\"]\n" + kStatic,
-                 {"5 warning spec.hosts[0]"}},
-        SpecCase{"a string instead of a list",
-                 "hosts: a.example.org\n" + kStatic,
-                 {"5 error spec.hosts"},
-                 "expected a list, got a string"},
-        SpecCase{"a number among strings",
-                 "hosts:\n- a.example.org\n- 42\n" + kStatic,
-                 {"7 error spec.hosts[1]"},
-                 "quotes"},
-        SpecCase{"a null among strings",
-                 "hosts: [a.example.org, null]\n" + kStatic,
-                 {"5 error spec.hosts[1]"}},
-        SpecCase{"a mapping", "hosts: {a: b}\n" + kStatic, {"5 error spec.hosts"}}),
+                 "63 octets"}),
     case_name);
 
 std::string many_hosts(std::size_t count) {
@@ -133,341 +111,156 @@ INSTANTIATE_TEST_SUITE_P(
 
 const std::string kHost = "hosts: [a.example.org]\n";
 
-INSTANTIATE_TEST_SUITE_P(
-    Modes, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"unknown resolution",
-                 kHost + "resolution: SOMETIMES\n",
-                 {"6 error spec.resolution"},
-                 "SOMETIMES"},
-        SpecCase{"lower case resolution",
-                 kHost + "resolution: static\n",
-                 {"6 error spec.resolution"},
-                 "did you mean \"STATIC\"?"},
-        SpecCase{"NONE", kHost + "resolution: NONE\n", none()},
-        SpecCase{"omitted resolution", kHost, none()},
-        SpecCase{"unknown location", kHost + "location: MESH_NOWHERE\n", {"6 error spec.location"}},
-        SpecCase{"location", kHost + "location: MESH_INTERNAL\n", none()},
-        SpecCase{"number as resolution", kHost + "resolution: 1\n", {"6 error spec.resolution"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Modes, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+unknown resolution | <host>resolution: SOMETIMES\n | 6 error spec.resolution | SOMETIMES
+lower case resolution | <host>resolution: static\n | 6 error spec.resolution | did you mean "STATIC"?
+NONE | <host>resolution: NONE\n |
+omitted resolution | <host> |
+unknown location | <host>location: MESH_NOWHERE\n | 6 error spec.location
+location | <host>location: MESH_INTERNAL\n |
+number as resolution | <host>resolution: 1\n | 6 error spec.resolution
+)")),
+                         case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    Selector, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"labels", kHost + kStatic + "workloadSelector: {labels: {app: x}}\n", none()},
-        SpecCase{"no labels",
-                 kHost + kStatic + "workloadSelector: {}\n",
-                 {"8 warning spec.workloadSelector"}},
-        SpecCase{"empty labels",
-                 kHost + kStatic + "workloadSelector: {labels: {}}\n",
-                 {"8 warning spec.workloadSelector"}},
-        SpecCase{"empty key",
-                 kHost + kStatic + "workloadSelector: {labels: {\"\": x}}\n",
-                 {"8 error spec.workloadSelector.labels."}},
-        SpecCase{"wildcard in the key",
-                 kHost + kStatic + "workloadSelector: {labels: {\"a*\": x}}\n",
-                 {"8 error spec.workloadSelector.labels.a*"}},
-        SpecCase{"wildcard in the value",
-                 kHost + kStatic + "workloadSelector:\n  labels:\n    app: \"x*\"\n",
-                 {"10 error spec.workloadSelector.labels.app"}},
-        SpecCase{"with endpoints",
-                 kHost + kStatic +
-                     "workloadSelector: {labels: {app: x}}\nendpoints: [{address: 10.0.0.1}]\n",
-                 {"9 error spec.endpoints"}},
-        SpecCase{"empty, with endpoints",
-                 kHost + kStatic + "workloadSelector: {}\nendpoints: [{address: 10.0.0.1}]\n",
-                 {"8 warning spec.workloadSelector", "9 error spec.endpoints"}},
-        SpecCase{"with NONE",
-                 kHost + kHttp + "workloadSelector: {labels: {app: x}}\n",
-                 {"7 warning spec.workloadSelector"}},
-        SpecCase{"with DNS",
-                 kHost + kHttp + "resolution: DNS\nworkloadSelector: {labels: {app: x}}\n", none()},
-        SpecCase{"number as a value",
-                 kHost + kStatic + "workloadSelector: {labels: {app: 1}}\n",
-                 {"8 error spec.workloadSelector.labels.app"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Selector, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+labels | <host><static>workloadSelector: {labels: {app: x}}\n |
+no labels | <host><static>workloadSelector: {}\n | 8 warning spec.workloadSelector
+empty labels | <host><static>workloadSelector: {labels: {}}\n | 8 warning spec.workloadSelector
+empty key | <host><static>workloadSelector: {labels: {"": x}}\n | 8 error spec.workloadSelector.labels.
+wildcard in the key | <host><static>workloadSelector: {labels: {"a*": x}}\n | 8 error spec.workloadSelector.labels.a*
+wildcard in the value | <host><static>workloadSelector:\n  labels:\n    app: "x*"\n | 10 error spec.workloadSelector.labels.app
+with endpoints | <host><static>workloadSelector: {labels: {app: x}}\nendpoints: [{address: 10.0.0.1}]\n | 9 error spec.endpoints
+empty, with endpoints | <host><static>workloadSelector: {}\nendpoints: [{address: 10.0.0.1}]\n | 8 warning spec.workloadSelector; 9 error spec.endpoints
+with NONE | <host><http>workloadSelector: {labels: {app: x}}\n | 7 warning spec.workloadSelector
+with DNS | <host><http>resolution: DNS\nworkloadSelector: {labels: {app: x}}\n |
+number as a value | <host><static>workloadSelector: {labels: {app: 1}}\n | 8 error spec.workloadSelector.labels.app
+)")),
+                         case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    Addresses, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"IPv4 and IPv6", kHost + kStatic + "addresses: [10.0.0.1, \"2001:db8::1\"]\n",
-                 none()},
-        SpecCase{"octet too large",
-                 kHost + kStatic + "addresses: [10.0.0.1, 10.0.0.300]\n",
-                 {"8 error spec.addresses[1]"},
-                 "10.0.0.300"},
-        SpecCase{"name",
-                 kHost + kStatic + "addresses: [a.example.org]\n",
-                 {"8 error spec.addresses[0]"}},
-        SpecCase{"CIDR with host bits", kHost + kStatic + "addresses: [10.0.0.77/24]\n", none()},
-        SpecCase{"prefix too long",
-                 kHost + kStatic + "addresses: [10.0.0.0/33]\n",
-                 {"8 error spec.addresses[0]"}},
-        SpecCase{"two slashes",
-                 kHost + kStatic + "addresses: [10.0.0.0/8/8]\n",
-                 {"8 error spec.addresses[0]"}},
-        SpecCase{"CIDR with NONE", kHost + "addresses: [10.0.0.0/8]\n", none()},
-        SpecCase{"CIDR with DNS",
-                 kHost + kHttp + "resolution: DNS\naddresses: [10.0.0.1, 10.0.0.0/8]\n",
-                 {"8 error spec.addresses[1]"},
-                 "CIDR"},
-        SpecCase{"single address with DNS",
-                 kHost + kHttp + "resolution: DNS\naddresses: [10.0.0.1]\n", none()},
-        SpecCase{"full-length CIDR with DNS_ROUND_ROBIN",
-                 kHost + kHttp + "resolution: DNS_ROUND_ROBIN\naddresses: [10.0.0.1/32]\n",
-                 {"8 error spec.addresses[0]"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Addresses, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+IPv4 and IPv6 | <host><static>addresses: [10.0.0.1, "2001:db8::1"]\n |
+octet too large | <host><static>addresses: [10.0.0.1, 10.0.0.300]\n | 8 error spec.addresses[1] | 10.0.0.300
+name | <host><static>addresses: [a.example.org]\n | 8 error spec.addresses[0]
+CIDR with host bits | <host><static>addresses: [10.0.0.77/24]\n |
+prefix too long | <host><static>addresses: [10.0.0.0/33]\n | 8 error spec.addresses[0]
+two slashes | <host><static>addresses: [10.0.0.0/8/8]\n | 8 error spec.addresses[0]
+CIDR with NONE | <host>addresses: [10.0.0.0/8]\n |
+CIDR with DNS | <host><http>resolution: DNS\naddresses: [10.0.0.1, 10.0.0.0/8]\n | 8 error spec.addresses[1] | CIDR
+single address with DNS | <host><http>resolution: DNS\naddresses: [10.0.0.1]\n |
+full-length CIDR with DNS_ROUND_ROBIN | <host><http>resolution: DNS_ROUND_ROBIN\naddresses: [10.0.0.1/32]\n | 8 error spec.addresses[0]
+)")),
+                         case_name);
 
 std::string ports(std::string_view list) {
   return kHost + "resolution: STATIC\nports:\n" + std::string(list);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ports, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"two",
-                 ports("- {number: 80, name: http, protocol: HTTP}\n"
-                       "- {number: 443, name: tls, protocol: TLS}\n"),
-                 none()},
-        SpecCase{"null item",
-                 ports("- {number: 80, name: http, protocol: HTTP}\n-\n"),
-                 {"9 error spec.ports[1]"}},
-        SpecCase{"same name",
-                 ports("- {number: 80, name: http, protocol: HTTP}\n"
-                       "- {number: 81, name: http, protocol: HTTP}\n"),
-                 {"9 error spec.ports[1].name"}},
-        SpecCase{"same number",
-                 ports("- {number: 80, name: http, protocol: HTTP}\n"
-                       "- {number: 80, name: other, protocol: HTTP}\n"),
-                 {"9 error spec.ports[1].number"}},
-        SpecCase{"number 0",
-                 ports("- {number: 0, name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"number 1", ports("- {number: 1, name: http, protocol: HTTP}\n"), none()},
-        SpecCase{"number 65535", ports("- {number: 65535, name: http, protocol: HTTP}\n"), none()},
-        SpecCase{"number 65536",
-                 ports("- {number: 65536, name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"negative number",
-                 ports("- {number: -1, name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"number out of all bounds",
-                 ports("- {number: 99999999999999999999, name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"fraction",
-                 ports("- {number: 80.5, name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"word as number",
-                 ports("- {number: many, name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"quoted number",
-                 ports("- {number: \"80\", name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"missing number",
-                 ports("- {name: http, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].number"}},
-        SpecCase{"missing name",
-                 ports("- {number: 80, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].name"}},
-        SpecCase{"name with a dot",
-                 ports("- {number: 80, name: a.b, protocol: HTTP}\n"),
-                 {"8 error spec.ports[0].name"}},
-        SpecCase{"upper case name", ports("- {number: 80, name: HTTP-1, protocol: HTTP}\n"),
-                 none()},
-        SpecCase{"target port",
-                 ports("- {number: 80, name: http, protocol: HTTP, targetPort: 8080}\n"), none()},
-        SpecCase{"target port 0",
-                 ports("- {number: 80, name: http, protocol: HTTP, targetPort: 0}\n"), none()},
-        SpecCase{"target port too large",
-                 ports("- {number: 80, name: http, protocol: HTTP, targetPort: 65536}\n"),
-                 {"8 error spec.ports[0].targetPort"}},
-        SpecCase{"unknown protocol",
-                 ports("- {number: 80, name: http, protocol: HTPP}\n"),
-                 {"8 error spec.ports[0].protocol"},
-                 "did you mean \"HTTP\"?"},
-        SpecCase{"lower case protocol", ports("- {number: 80, name: http, protocol: http2}\n"),
-                 none()},
-        SpecCase{"no protocol", ports("- {number: 80, name: http}\n"), none()},
-        SpecCase{
-            "every protocol",
-            ports(
-                "- {number: 1, name: a, protocol: tcp}\n- {number: 2, name: b, protocol: udp}\n"
-                "- {number: 3, name: c, protocol: grpc}\n- {number: 4, name: d, protocol: "
-                "grpc-web}\n"
-                "- {number: 5, name: e, protocol: http}\n- {number: 6, name: f, protocol: "
-                "http_proxy}\n"
-                "- {number: 7, name: g, protocol: http2}\n- {number: 8, name: h, protocol: https}\n"
-                "- {number: 9, name: i, protocol: tls}\n- {number: 10, name: j, protocol: mongo}\n"
-                "- {number: 11, name: k, protocol: redis}\n- {number: 12, name: l, protocol: "
-                "mysql}\n"),
-            none()},
-        SpecCase{"a list instead of a mapping", ports("- [80, http]\n"), {"8 error spec.ports[0]"}},
-        SpecCase{"unknown field",
-                 ports("- {number: 80, name: http, protocol: HTTP, targetport: 1}\n"),
-                 {"8 warning spec.ports[0].targetport"},
-                 "did you mean \"targetPort\"?"}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Ports, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+two | <ports>- {number: 80, name: http, protocol: HTTP}\n- {number: 443, name: tls, protocol: TLS}\n |
+null item | <ports>- {number: 80, name: http, protocol: HTTP}\n-\n | 9 error spec.ports[1]
+same name | <ports>- {number: 80, name: http, protocol: HTTP}\n- {number: 81, name: http, protocol: HTTP}\n | 9 error spec.ports[1].name
+same number | <ports>- {number: 80, name: http, protocol: HTTP}\n- {number: 80, name: other, protocol: HTTP}\n | 9 error spec.ports[1].number
+number 0 | <ports>- {number: 0, name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+number 1 | <ports>- {number: 1, name: http, protocol: HTTP}\n |
+number 65535 | <ports>- {number: 65535, name: http, protocol: HTTP}\n |
+number 65536 | <ports>- {number: 65536, name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+negative number | <ports>- {number: -1, name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+number out of all bounds | <ports>- {number: 99999999999999999999, name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+fraction | <ports>- {number: 80.5, name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+word as number | <ports>- {number: many, name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+quoted number | <ports>- {number: "80", name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+missing number | <ports>- {name: http, protocol: HTTP}\n | 8 error spec.ports[0].number
+missing name | <ports>- {number: 80, protocol: HTTP}\n | 8 error spec.ports[0].name
+name with a dot | <ports>- {number: 80, name: a.b, protocol: HTTP}\n | 8 error spec.ports[0].name
+upper case name | <ports>- {number: 80, name: HTTP-1, protocol: HTTP}\n |
+target port | <ports>- {number: 80, name: http, protocol: HTTP, targetPort: 8080}\n |
+target port 0 | <ports>- {number: 80, name: http, protocol: HTTP, targetPort: 0}\n |
+target port too large | <ports>- {number: 80, name: http, protocol: HTTP, targetPort: 65536}\n | 8 error spec.ports[0].targetPort
+unknown protocol | <ports>- {number: 80, name: http, protocol: HTPP}\n | 8 error spec.ports[0].protocol | did you mean "HTTP"?
+lower case protocol | <ports>- {number: 80, name: http, protocol: http2}\n |
+no protocol | <ports>- {number: 80, name: http}\n |
+every protocol | <ports>- {number: 1, name: a, protocol: tcp}\n- {number: 2, name: b, protocol: udp}\n- {number: 3, name: c, protocol: grpc}\n- {number: 4, name: d, protocol: grpc-web}\n- {number: 5, name: e, protocol: http}\n- {number: 6, name: f, protocol: http_proxy}\n- {number: 7, name: g, protocol: http2}\n- {number: 8, name: h, protocol: https}\n- {number: 9, name: i, protocol: tls}\n- {number: 10, name: j, protocol: mongo}\n- {number: 11, name: k, protocol: redis}\n- {number: 12, name: l, protocol: mysql}\n |
+a list instead of a mapping | <ports>- [80, http]\n | 8 error spec.ports[0]
+unknown field | <ports>- {number: 80, name: http, protocol: HTTP, targetport: 1}\n | 8 warning spec.ports[0].targetport | did you mean "targetPort"?
+)")),
+                         case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    TcpWithoutAddresses, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"TCP and NONE",
-                 kHost + "ports: [{number: 1, name: a, protocol: TCP}]\n",
-                 {"6 warning spec.ports[0].protocol"}},
-        SpecCase{"unset and NONE",
-                 kHost + "ports: [{number: 1, name: a}]\n",
-                 {"6 warning spec.ports[0]"}},
-        SpecCase{"lower case tcp and NONE",
-                 kHost + "ports: [{number: 1, name: a, protocol: tcp}]\n", none()},
-        SpecCase{"TLS and NONE", kHost + "ports: [{number: 1, name: a, protocol: TLS}]\n", none()},
-        SpecCase{"TCP with an address",
-                 kHost + "addresses: [10.0.0.1]\nports: [{number: 1, name: a, protocol: TCP}]\n",
-                 none()},
-        SpecCase{"TCP that is allocated an address",
-                 kHost + "resolution: STATIC\nports: [{number: 1, name: a, protocol: TCP}]\n",
-                 none()}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(TcpWithoutAddresses, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+TCP and NONE | <host>ports: [{number: 1, name: a, protocol: TCP}]\n | 6 warning spec.ports[0].protocol
+unset and NONE | <host>ports: [{number: 1, name: a}]\n | 6 warning spec.ports[0]
+lower case tcp and NONE | <host>ports: [{number: 1, name: a, protocol: tcp}]\n |
+TLS and NONE | <host>ports: [{number: 1, name: a, protocol: TLS}]\n |
+TCP with an address | <host>addresses: [10.0.0.1]\nports: [{number: 1, name: a, protocol: TCP}]\n |
+TCP that is allocated an address | <host>resolution: STATIC\nports: [{number: 1, name: a, protocol: TCP}]\n |
+)")),
+                         case_name);
 
 std::string endpoints(std::string_view resolution, std::string_view list) {
   return kHost + "resolution: " + std::string(resolution) + "\n" + kHttp + "endpoints:\n" +
          std::string(list);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    StaticEndpoints, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"none at all", kHost + kStatic, none()},
-        SpecCase{"address and port",
-                 endpoints("STATIC", "- {address: 10.0.0.1, ports: {http: 8080}}\n"), none()},
-        SpecCase{"null",
-                 endpoints("STATIC", "- address: 10.0.0.1\n-\n"),
-                 {"10 error spec.endpoints[1]"}},
-        SpecCase{"no address",
-                 endpoints("STATIC", "- labels: {a: b}\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"network without address",
-                 endpoints("STATIC", "- network: east\n"),
-                 {"9 warning spec.endpoints[0].address"}},
-        SpecCase{"name",
-                 endpoints("STATIC", "- address: b.example.org\n"),
-                 {"9 error spec.endpoints[0].address"},
-                 "not an IP address"},
-        SpecCase{"address with port",
-                 endpoints("STATIC", "- address: 10.0.0.1:80\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"socket", endpoints("STATIC", "- address: unix:///run/a.sock\n"), none()},
-        SpecCase{"abstract socket", endpoints("STATIC", "- address: unix://@a\n"), none()},
-        SpecCase{"relative socket",
-                 endpoints("STATIC", "- address: unix://run/a.sock\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"socket that is a directory",
-                 endpoints("STATIC", "- address: unix:///run/\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"socket without name",
-                 endpoints("STATIC", "- address: \"unix://\"\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"socket with ports",
-                 endpoints("STATIC", "- {address: \"unix:///a\", ports: {http: 80}}\n"),
-                 {"9 error spec.endpoints[0].ports"}},
-        SpecCase{"socket of an entry with two ports",
-                 kHost + "resolution: STATIC\nports:\n"
-                         "- {number: 80, name: http, protocol: HTTP}\n"
-                         "- {number: 81, name: more, protocol: HTTP}\n"
-                         "endpoints: [{address: \"unix:///a\"}]\n",
-                 {"10 error spec.endpoints[0].address"}},
-        SpecCase{"socket of an entry without ports",
-                 kHost + "resolution: STATIC\nendpoints: [{address: \"unix:///a\"}]\n",
-                 {"7 error spec.endpoints[0].address"}},
-        SpecCase{"unknown port",
-                 endpoints("STATIC", "- address: 10.0.0.1\n  ports: {other: 80}\n"),
-                 {"10 error spec.endpoints[0].ports.other"}},
-        SpecCase{"bad port number",
-                 endpoints("STATIC", "- {address: 10.0.0.1, ports: {http: 0}}\n"),
-                 {"9 error spec.endpoints[0].ports.http"}},
-        SpecCase{"bad port name",
-                 endpoints("STATIC", "- {address: 10.0.0.1, ports: {a_b: 80}}\n"),
-                 {"9 error spec.endpoints[0].ports.a_b"}},
-        SpecCase{"good labels",
-                 endpoints("STATIC",
-                           "- {address: 10.0.0.1, labels: {example.org/App_1.x: \"\", b: c-1}}\n"),
-                 none()},
-        SpecCase{"bad label key",
-                 endpoints("STATIC", "- {address: 10.0.0.1, labels: {a/b/c: x}}\n"),
-                 {"9 error spec.endpoints[0].labels.a/b/c"}},
-        SpecCase{"bad label value",
-                 endpoints("STATIC", "- {address: 10.0.0.1, labels: {a: \"x y\"}}\n"),
-                 {"9 error spec.endpoints[0].labels.a"}},
-        SpecCase{"weight", endpoints("STATIC", "- {address: 10.0.0.1, weight: 4294967295}\n"),
-                 none()},
-        SpecCase{"weight below zero",
-                 endpoints("STATIC", "- {address: 10.0.0.1, weight: -1}\n"),
-                 {"9 error spec.endpoints[0].weight"}},
-        SpecCase{"unknown field",
-                 endpoints("STATIC", "- {address: 10.0.0.1, wieght: 1}\n"),
-                 {"9 warning spec.endpoints[0].wieght"},
-                 "\"weight\""},
-        SpecCase{"string", endpoints("STATIC", "- 10.0.0.1\n"), {"9 error spec.endpoints[0]"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(StaticEndpoints, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+none at all | <host><static> |
+address and port | <endpoints STATIC>- {address: 10.0.0.1, ports: {http: 8080}}\n |
+null | <endpoints STATIC>- address: 10.0.0.1\n-\n | 10 error spec.endpoints[1]
+no address | <endpoints STATIC>- labels: {a: b}\n | 9 error spec.endpoints[0].address
+network without address | <endpoints STATIC>- network: east\n | 9 warning spec.endpoints[0].address
+name | <endpoints STATIC>- address: b.example.org\n | 9 error spec.endpoints[0].address | not an IP address
+address with port | <endpoints STATIC>- address: 10.0.0.1:80\n | 9 error spec.endpoints[0].address
+socket | <endpoints STATIC>- address: unix:///run/a.sock\n |
+abstract socket | <endpoints STATIC>- address: unix://@a\n |
+relative socket | <endpoints STATIC>- address: unix://run/a.sock\n | 9 error spec.endpoints[0].address
+socket that is a directory | <endpoints STATIC>- address: unix:///run/\n | 9 error spec.endpoints[0].address
+socket without name | <endpoints STATIC>- address: "unix://"\n | 9 error spec.endpoints[0].address
+socket with ports | <endpoints STATIC>- {address: "unix:///a", ports: {http: 80}}\n | 9 error spec.endpoints[0].ports
+socket of an entry with two ports | <host>resolution: STATIC\nports:\n- {number: 80, name: http, protocol: HTTP}\n- {number: 81, name: more, protocol: HTTP}\nendpoints: [{address: "unix:///a"}]\n | 10 error spec.endpoints[0].address
+socket of an entry without ports | <host>resolution: STATIC\nendpoints: [{address: "unix:///a"}]\n | 7 error spec.endpoints[0].address
+unknown port | <endpoints STATIC>- address: 10.0.0.1\n  ports: {other: 80}\n | 10 error spec.endpoints[0].ports.other
+bad port number | <endpoints STATIC>- {address: 10.0.0.1, ports: {http: 0}}\n | 9 error spec.endpoints[0].ports.http
+bad port name | <endpoints STATIC>- {address: 10.0.0.1, ports: {a_b: 80}}\n | 9 error spec.endpoints[0].ports.a_b
+good labels | <endpoints STATIC>- {address: 10.0.0.1, labels: {example.org/App_1.x: "", b: c-1}}\n |
+bad label key | <endpoints STATIC>- {address: 10.0.0.1, labels: {a/b/c: x}}\n | 9 error spec.endpoints[0].labels.a/b/c
+bad label value | <endpoints STATIC>- {address: 10.0.0.1, labels: {a: "x y"}}\n | 9 error spec.endpoints[0].labels.a
+weight | <endpoints STATIC>- {address: 10.0.0.1, weight: 4294967295}\n |
+weight below zero | <endpoints STATIC>- {address: 10.0.0.1, weight: -1}\n | 9 error spec.endpoints[0].weight
+unknown field | <endpoints STATIC>- {address: 10.0.0.1, wieght: 1}\n | 9 warning spec.endpoints[0].wieght | "weight"
+string | <endpoints STATIC>- 10.0.0.1\n | 9 error spec.endpoints[0]
+)")),
+                         case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    OtherResolutions, ServiceEntryRules,
-    testing::Values(
-        SpecCase{"NONE with endpoints",
-                 kHost + "endpoints: [{address: 10.0.0.1}]\n",
-                 {"6 error spec.endpoints"}},
-        SpecCase{"NONE with an empty list", kHost + "endpoints: []\n", none()},
-        SpecCase{"DNS and a wildcard without endpoints",
-                 "hosts: [a.example.org, \"*.example.org\"]\n" + kHttp + "resolution: DNS\n",
-                 {"5 error spec.hosts[1]"}},
-        SpecCase{"DNS and a wildcard with endpoints",
-                 "hosts: [\"*.example.org\"]\n" + kHttp +
-                     "resolution: DNS\nendpoints: [{address: b.example.org}]\n",
-                 none()},
-        SpecCase{"DNS and a wildcard with a selector",
-                 "hosts: [\"*.example.org\"]\n" + kHttp +
-                     "resolution: DNS\nworkloadSelector: {labels: {app: x}}\n",
-                 {"5 error spec.hosts[0]"}},
-        SpecCase{"DNS endpoint by address and by name",
-                 endpoints("DNS", "- address: 10.0.0.1\n- address: b.example.org\n"), none()},
-        SpecCase{"DNS endpoint that is a socket",
-                 endpoints("DNS", "- address: unix:///a\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"DNS endpoint that is a wildcard",
-                 endpoints("DNS", "- address: \"*.example.org\"\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"DNS endpoint with a network only",
-                 endpoints("DNS", "- network: east\n"),
-                 {"9 error spec.endpoints[0].address"}},
-        SpecCase{"DNS endpoint with an unknown port",
-                 endpoints("DNS", "- {address: b.example.org, ports: {other: 80}}\n"),
-                 {"9 error spec.endpoints[0].ports.other"}},
-        SpecCase{"DNS endpoint with a bad label",
-                 endpoints("DNS", "- {address: b.example.org, labels: {a: \"x y\"}}\n"),
-                 {"9 error spec.endpoints[0].labels.a"}},
-        SpecCase{"DNS_ROUND_ROBIN with one endpoint",
-                 endpoints("DNS_ROUND_ROBIN", "- address: b.example.org\n"), none()},
-        SpecCase{
-            "DNS_ROUND_ROBIN with two endpoints",
-            endpoints("DNS_ROUND_ROBIN", "- address: b.example.org\n- address: c.example.org\n"),
-            {"8 error spec.endpoints"}},
-        SpecCase{"DNS_ROUND_ROBIN and a wildcard",
-                 "hosts: [\"*.example.org\"]\n" + kHttp + "resolution: DNS_ROUND_ROBIN\n",
-                 {"5 error spec.hosts[0]"}}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(OtherResolutions, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+NONE with endpoints | <host>endpoints: [{address: 10.0.0.1}]\n | 6 error spec.endpoints
+NONE with an empty list | <host>endpoints: []\n |
+DNS and a wildcard without endpoints | hosts: [a.example.org, "*.example.org"]\n<http>resolution: DNS\n | 5 error spec.hosts[1]
+DNS and a wildcard with endpoints | hosts: ["*.example.org"]\n<http>resolution: DNS\nendpoints: [{address: b.example.org}]\n |
+DNS and a wildcard with a selector | hosts: ["*.example.org"]\n<http>resolution: DNS\nworkloadSelector: {labels: {app: x}}\n | 5 error spec.hosts[0]
+DNS endpoint by address and by name | <endpoints DNS>- address: 10.0.0.1\n- address: b.example.org\n |
+DNS endpoint that is a socket | <endpoints DNS>- address: unix:///a\n | 9 error spec.endpoints[0].address
+DNS endpoint that is a wildcard | <endpoints DNS>- address: "*.example.org"\n | 9 error spec.endpoints[0].address
+DNS endpoint with a network only | <endpoints DNS>- network: east\n | 9 error spec.endpoints[0].address
+DNS endpoint with an unknown port | <endpoints DNS>- {address: b.example.org, ports: {other: 80}}\n | 9 error spec.endpoints[0].ports.other
+DNS endpoint with a bad label | <endpoints DNS>- {address: b.example.org, labels: {a: "x y"}}\n | 9 error spec.endpoints[0].labels.a
+DNS_ROUND_ROBIN with one endpoint | <endpoints DNS_ROUND_ROBIN>- address: b.example.org\n |
+DNS_ROUND_ROBIN with two endpoints | <endpoints DNS_ROUND_ROBIN>- address: b.example.org\n- address: c.example.org\n | 8 error spec.endpoints
+DNS_ROUND_ROBIN and a wildcard | hosts: ["*.example.org"]\n<http>resolution: DNS_ROUND_ROBIN\n | 5 error spec.hosts[0]
+)")),
+                         case_name);
 
 const std::string kDynamic = "hosts: [\"*.example.org\"]\nresolution: DYNAMIC_DNS\n";
 
+INSTANTIATE_TEST_SUITE_P(DynamicDns, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+partial wildcard | hosts: ["*api.example.org"]\nresolution: DYNAMIC_DNS\n |
+no host | resolution: DYNAMIC_DNS\n | 4 error spec.hosts
+host without wildcard | <host>resolution: DYNAMIC_DNS\n | 5 error spec.hosts[0]
+)")),
+                         case_name);
+
 INSTANTIATE_TEST_SUITE_P(
-    DynamicDns, ServiceEntryRules,
+    DynamicDnsBuilt, ServiceEntryRules,
     testing::Values(
         SpecCase{"wildcard", kDynamic + "ports: [{number: 443, name: tls, protocol: TLS}]\n",
                  none()},
-        SpecCase{"partial wildcard", "hosts: [\"*api.example.org\"]\nresolution: DYNAMIC_DNS\n",
-                 none()},
-        SpecCase{"no host", "resolution: DYNAMIC_DNS\n", {"4 error spec.hosts"}},
-        SpecCase{"host without wildcard",
-                 kHost + "resolution: DYNAMIC_DNS\n",
-                 {"5 error spec.hosts[0]"}},
         SpecCase{"addresses", kDynamic + "addresses: [10.0.0.1]\n", {"7 error spec.addresses"}},
         SpecCase{"endpoints",
                  kDynamic + "endpoints: [{address: b.example.org}]\n",
@@ -541,25 +334,28 @@ INSTANTIATE_TEST_SUITE_P(
         SpecCase{"nobody and one", exported("[\"~\", \".\"]"), {"8 error spec.exportTo"}}),
     case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    Spelling, ServiceEntryRules,
-    testing::Values(SpecCase{"names of the .proto file",
-                             kHost + kStatic +
-                                 "export_to: [web]\nworkload_selector: {labels: {app: x}}\n"
-                                 "subject_alt_names: [spiffe://a]\n",
-                             none()},
-                    SpecCase{"both spellings",
-                             exported("[web]") + "export_to: [web]\n",
-                             {"9 error spec.export_to"}},
-                    SpecCase{"misspelt",
-                             kHost + kStatic + "adresses: [10.0.0.1]\n",
-                             {"8 warning spec.adresses"},
-                             "did you mean \"addresses\"?"},
-                    SpecCase{"unheard of",
-                             kHost + kStatic + "somethingElseAltogether: 1\n",
-                             {"8 warning spec.somethingElseAltogether"},
-                             "unknown field"}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Spelling, ServiceEntryRules, testing::ValuesIn(cases_of(R"(
+names of the .proto file | <host><static>export_to: [web]\nworkload_selector: {labels: {app: x}}\nsubject_alt_names: [spiffe://a]\n |
+misspelt | <host><static>adresses: [10.0.0.1]\n | 8 warning spec.adresses | did you mean "addresses"?
+unheard of | <host><static>somethingElseAltogether: 1\n | 8 warning spec.somethingElseAltogether | unknown field
+)")),
+                         case_name);
+
+INSTANTIATE_TEST_SUITE_P(SpellingBuilt, ServiceEntryRules,
+                         testing::Values(SpecCase{"both spellings",
+                                                  exported("[web]") + "export_to: [web]\n",
+                                                  {"9 error spec.export_to"}}),
+                         case_name);
+
+std::vector<SpecCase> cases_of(std::string_view table) {
+  return rows(table, {{"<host>", kHost},
+                      {"<http>", kHttp},
+                      {"<static>", kStatic},
+                      {"<ports>", ports("")},
+                      {"<endpoints DNS>", endpoints("DNS", "")},
+                      {"<endpoints DNS_ROUND_ROBIN>", endpoints("DNS_ROUND_ROBIN", "")},
+                      {"<endpoints STATIC>", endpoints("STATIC", "")}});
+}
 
 TEST(ServiceEntryTest, ObjectLevelRulesHaveTheirLines) {
   const std::string head = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n";
