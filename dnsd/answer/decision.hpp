@@ -15,9 +15,9 @@
 
 namespace meshdns::dnsd {
 
-// The results of lookups in the registry, kept while one name is explained.
-// An explanation asks for one name by several types, and each looks the same names up.  A deep name
-// below many wildcards takes microseconds, so each name is looked up once.  One view, one thread.
+// The results of lookups in the registry, kept while one name is explained.  An explanation asks
+// for one name by several types, and each looks the same names up.  A deep name below many
+// wildcards takes microseconds, so each name is looked up once.  One view, one thread.
 class FoundNames {
  public:
   // Returns what view.lookup() returns.  Its `below` is valid as long as this object.  `trace` is

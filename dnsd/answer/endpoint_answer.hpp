@@ -61,9 +61,9 @@ std::uint64_t weighted_position(std::uint32_t turn, std::uint64_t total);
 // REQUIRES: not empty, not all zero.
 std::size_t first_weighted_place(std::uint32_t turn, std::span<const std::uint32_t> weights);
 
-// Answers with addresses of which some are nearer to the client than others (`mesh.locality`).
-// The address that is first among those of one nearness: each equally often, or in proportion to
-// its weight.  `weights`: empty = all equal.  REQUIRES: there is an address of that nearness.
+// `mesh.locality`: some addresses are nearer to the client than others.  Returns the address that
+// is first among those of one nearness: each equally often, or in proportion to its weight.
+// `weights`: empty = all equal.  REQUIRES: there is an address of that nearness.
 std::size_t first_near_place(std::uint32_t turn, registry::Nearness nearness,
                              const registry::NearOrder& order, std::size_t size,
                              std::span<const std::uint32_t> weights);

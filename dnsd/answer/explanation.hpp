@@ -37,8 +37,7 @@ std::vector<std::string> service_facts(const registry::View& view, const registr
 // "client.default, namespace shop"
 std::string identity_of(const registry::Client& client);
 
-// The service that is selected for a connection, as text (`meshdnsd explain --connect`) and as JSON
-// (/explain?connect=).
+// Returns the service that is selected for a connection, as text (`meshdnsd explain --connect`).
 // One fact a line: the connection and client, the service and the rule that chose it, its sources,
 // the endpoints, what else was considered.
 std::vector<std::string> traffic_lines(const registry::View& view,

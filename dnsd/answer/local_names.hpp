@@ -18,7 +18,7 @@
 
 namespace meshdns::dnsd {
 
-// Answers to the names that never leave this host (registry/base/host_name.hpp).
+// Whether the name never leaves this host (registry/base/host_name.hpp).
 bool is_special_name(std::string_view name);
 // REQUIRES: is_special_name(asked.name).
 Decision decide_special(const Asked& asked);

@@ -16,8 +16,7 @@
 
 namespace meshdns::dnsd {
 
-// The words of a line, as resolv.conf(5) and hosts(5) part them.
-// Takes the next word of `line`; empty at its end.
+// Takes the next word of `line`, as resolv.conf(5) and hosts(5) part them; empty at its end.
 inline std::string_view take_word(std::string_view& line) {
   constexpr std::string_view blank = " \t\r\v\f";
   line.remove_prefix(std::min(line.find_first_not_of(blank), line.size()));

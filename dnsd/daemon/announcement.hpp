@@ -21,8 +21,7 @@
 namespace meshdns::dnsd {
 
 // Reports readiness, status and heartbeats to systemd (sd_notify(3)).  Without a supervisor it does
-// nothing.
-// Control thread.
+// nothing.  Control thread.
 class Supervisor {
  public:
   void ready(const std::string& status);
@@ -45,8 +44,8 @@ class Supervisor {
   Clock::time_point fed_;
 };
 
-// The end of a start for a person at a terminal: a question to ask, where the page is, how to stop.
-// Returns three lines.  The question is for the shortest name with an address that a client of this
+// Returns three lines for a person at a terminal: a question to ask, the address of the page, and
+// how to stop.  The question is for the shortest name with an address that a client of this
 // machine sees, or, if there is none, for a name that is forwarded.  `admin`: the address of the
 // admin endpoint, or "off".  REQUIRES: `listen` is not empty.
 std::string first_steps(const registry::Snapshot& snapshot, std::span<const SocketAddress> listen,

@@ -30,7 +30,9 @@
 
 namespace meshdns::dnsd {
 
-// Problems that do not stop answers, in words, for /readyz and the status page.
+// The functions below return problems that do not stop answers, in words, for /readyz and the
+// status page.
+
 // The files of the configuration that cannot be read now, `config_file` itself if it is watched,
 // and `state_dir` if it cannot be written.  `state_dir`: as it is in use; empty = none.
 std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
@@ -45,8 +47,7 @@ std::vector<std::string> upstream_troubles(const UpstreamConfig& upstream,
 std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings);
 
 // Finds Pods whose queries server.allow refuses.  By default it has no public addresses, and Pods
-// of some clusters have such addresses.
-// Control thread.
+// of some clusters have such addresses.  Control thread.
 class RefusedPods {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -20,20 +20,20 @@
 
 namespace meshdns::dnsd {
 
-// Says what is dropped, refused or cut short for want of room.  The places where that happens only
-// count; who looks at the counts each second warns of those that have moved.
-// One way in which the daemon does less than it was asked for.
+// One way in which the daemon does less than it was asked for: it drops, refuses or cuts short for
+// want of room.
 struct Degradation {
   std::string_view what;  // for the log: what happens, and which setting decides; lives for ever
   std::uint64_t total = 0;
-  std::uint64_t tolerated = 0;  // so many within OverloadWatch::kPause are nothing to speak of
+  std::uint64_t tolerated = 0;  // number of events per OverloadWatch::kPause that is not logged
 };
 
 // All there are, always in the same order.  Control thread.
 std::vector<Degradation> degradations_of(const WorkerPool& pool, const QueryLogging& query_logging,
                                          const Cache& cache, const Log& log);
 
-// One thread.
+// Returns the warnings about overload that are due.  The places where it happens only count.  One
+// thread.
 class OverloadWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;

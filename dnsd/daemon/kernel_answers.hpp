@@ -30,9 +30,8 @@
 
 namespace meshdns::dnsd {
 
-// The answers that the program in the kernel tells about, for the query log and the lists of the
-// most frequent names and clients.
-// Control thread.
+// Counts and logs the answers that the program in the kernel samples, for the lists of the most
+// frequent names and clients and for the query log.  Control thread.
 class KernelSamples {
  public:
   KernelSamples();

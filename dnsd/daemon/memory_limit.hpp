@@ -14,12 +14,6 @@
 
 namespace meshdns::dnsd {
 
-// Gives back the memory that only the start needed.
-//
-// The start runs code that is rarely used again: the dynamic linker, the reading of the
-// configuration and of the sources.  Its pages stay mapped, with their neighbours, and are two
-// thirds of the resident memory of a daemon with few names.  The same start leaves free blocks in
-// the heap.
 struct MemoryRange {
   std::uintptr_t begin = 0;
   std::size_t size = 0;  // octets
@@ -31,7 +25,12 @@ struct MemoryRange {
 // debugger's breakpoint or a relocation makes such a page.  Any thread.
 std::vector<MemoryRange> unchanged_file_mappings(std::istream& smaps);
 
-// Control thread.
+// Gives back the memory that only the start needed.
+//
+// The start runs code that is rarely used again: the dynamic linker, the reading of the
+// configuration and of the sources.  Its pages stay mapped, with their neighbours, and are two
+// thirds of the resident memory of a daemon with few names.  The same start leaves free blocks in
+// the heap.  Control thread.
 class StartMemory {
  public:
   // Call every second.  Gives back memory at one of the calls.  The page cache of the kernel keeps

@@ -20,8 +20,7 @@
 
 namespace meshdns::dnsd {
 
-// The names of the hosts file and of the overrides, through changes of both.
-// Control thread.
+// The names of the hosts file and of the overrides, through changes of both.  Control thread.
 class LocalNamesFollower {
  public:
   explicit LocalNamesFollower(Log& log) : log_(log) {}
@@ -46,8 +45,8 @@ class LocalNamesFollower {
   std::shared_ptr<const LocalNames> names_;
 };
 
-// The secrets of our cookies: those of a file, or random ones of our own, another one every day.
-// The control thread.
+// The secrets of server cookies: those of a file, or random ones, another one every day.  Control
+// thread.
 class CookieSecretKeeper {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -15,11 +15,11 @@
 
 namespace meshdns::dnsd {
 
-// Whether the memory of this process may leave it.
-// False: the kernel writes no core file, and other processes of the same user can neither attach to
-// this one nor read its memory or descriptors below /proc/PID, which then belong to root
-// (PR_SET_DUMPABLE of prctl(2)).  The memory holds tokens, cookie secrets and what clients ask for.
-// Programs that are started from here are not affected.  Any thread; for the whole process.
+// Sets whether the memory of this process may leave it.  If not, the kernel writes no core file,
+// and other processes of the same user can neither attach to this one nor read its memory or
+// descriptors below /proc/PID, which then belong to root (PR_SET_DUMPABLE of prctl(2)).  The memory
+// holds tokens, cookie secrets and what clients ask for. Programs that are started from here are
+// not affected.  Any thread; for the whole process.
 void allow_core_dumps(bool allowed);
 
 // A signal that the loop receives.  The loop's thread only.

@@ -20,8 +20,7 @@
 
 namespace meshdns::dnsd {
 
-// Writes what the forwarder has to say into the log.
-// Any thread.  REQUIRES: `log` outlives it.
+// Logs the events of the forwarder.  Any thread.  REQUIRES: `log` outlives it.
 class ForwardLog final : public ForwardListener {
  public:
   explicit ForwardLog(Log& log) : log_(log) {}

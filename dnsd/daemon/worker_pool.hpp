@@ -27,8 +27,8 @@
 
 namespace meshdns::dnsd {
 
-// One worker with all that answers on it, built and torn down in the one order that works.
-// Control thread.
+// One worker with all that answers on it, built and torn down in the one order that works.  Control
+// thread.
 class WorkerUnit {
  public:
   // REQUIRES: `publisher` outlives it.
@@ -66,9 +66,9 @@ class WorkerUnit {
   std::unique_ptr<QueryHandler> handler_;
 };
 
-// Whether every worker's loop turns.  Each counts a heartbeat a second; one whose count stands
-// still hangs: in a system call, in an endless loop, or because its core is taken from it.
-// One thread.
+// Finds workers whose loop does not turn.  Each counts a heartbeat a second; one whose count stands
+// still hangs: in a system call, in an endless loop, or because its core is taken from it.  One
+// thread.
 class Liveness {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -31,13 +31,7 @@
 
 namespace meshdns::dnsd {
 
-// The query path for lookups of endpoint names: a handler like those of the workers, on the control
-// thread, whose clients are namespaces.
-//
-// It is the engine's alone, so that its queries are in no account of clients: `server.allow`,
-// `server.rate_limit`, cookies, the query log, the kernel, the counters of queries.  The cache, the
-// upstream servers' state and the questions in flight are those of all.
-// The parts that it uses.  REQUIRES: all outlive it.
+// The parts that EndpointQueries uses.  REQUIRES: all outlive it.
 struct EndpointQueryParts {
   uv_loop_t* loop;
   registry::Publisher& publisher;
@@ -45,7 +39,12 @@ struct EndpointQueryParts {
   std::shared_ptr<ForwardShared> forwarding;
 };
 
-// Control thread.
+// The query path for lookups of endpoint names: a handler like those of the workers, on the control
+// thread, whose clients are namespaces.
+//
+// It is the engine's alone, so that its queries are in no account of clients: `server.allow`,
+// `server.rate_limit`, cookies, the query log, the kernel, the counters of queries.  The cache, the
+// upstream servers' state and the questions in flight are those of all.
 class EndpointQueries final : public resolver::QueryPath, private ReplySender {
  public:
   // `settings`: as those of the workers.

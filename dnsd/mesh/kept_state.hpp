@@ -20,8 +20,7 @@
 namespace meshdns::dnsd {
 
 // Keeps the cache over restarts, in STATE_DIR/cache: read in the background after the start, so
-// that nobody waits for it, written from time to time and at the end.
-// The control thread.
+// that nobody waits for it, written from time to time and at the end.  Control thread.
 class CacheKeeper {
  public:
   // Time between two saves: a crash loses at most the answers of this time.

@@ -15,7 +15,6 @@
 
 namespace meshdns::dnsd {
 
-// The files of `state_dir`.
 // The path of `name` in `state_dir`; empty where nothing is kept.
 inline std::string state_file(const std::string& state_dir, std::string_view name) {
   return state_dir.empty() ? std::string() : state_dir + "/" + std::string(name);
@@ -25,9 +24,8 @@ inline std::string state_file(const std::string& state_dir, std::string_view nam
 inline std::int64_t unix_now() { return static_cast<std::int64_t>(std::time(nullptr)); }
 
 // Keeps a second process out of `state_dir`: two that write the same files would lose each other's
-// virtual addresses.
-// A lock on STATE_DIR/lock (flock(2)), which ends with the process, however that ends.  Control
-// thread.
+// virtual addresses.  Holds a lock on STATE_DIR/lock (flock(2)), which ends with the process,
+// however that ends.  Control thread.
 class StateLock {
  public:
   // Time for which a start waits for the previous process, which may still answer its last queries.

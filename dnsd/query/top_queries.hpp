@@ -222,8 +222,7 @@ class FailingNames {
 // Chooses the events that are counted: all while they are rare, and about 250 to 1,000 a second
 // while they are frequent, each with the number of events that it stands for.  The gaps between
 // them are random, so that clients that repeat a pattern (A and AAAA, a search list) are counted
-// fairly.
-// One thread.  Times are nanoseconds of a monotonic clock.
+// fairly.  One thread.  Times are nanoseconds of a monotonic clock.
 class EventSampler {
  public:
   static constexpr std::uint32_t kMaxWeight = 4096;
