@@ -69,8 +69,8 @@ struct UpstreamStatus {
 // "up", "doubtful", "down", "failing", or "loop": it sends our own queries back.
 std::string_view health_name(const UpstreamStatus& status);
 
-// Receives events of the forwarder, for the log, and ignores those that nobody overrides.  Called on
-// any worker's thread, several at once; must not block.  `upstream` is written as in the
+// Receives events of the forwarder, for the log, and ignores those that nobody overrides.  Called
+// on any worker's thread, several at once; must not block.  `upstream` is written as in the
 // configuration: "10.0.0.53:53", "tls://9.9.9.9:853#dns.quad9.net".
 class ForwardListener {
  public:
