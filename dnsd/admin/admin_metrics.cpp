@@ -121,7 +121,7 @@ void collect_registry(MetricCollection& to, const DaemonParts& daemon) {
       .add(feed.errors, {{"severity", "error"}})
       .add(feed.warnings, {{"severity", "warning"}});
   to.gauges("registry_analysis_findings",
-            "Number of findings across resources (docs/findings.md), by id.");
+            "Number of findings across resources (docs/reference/findings.md), by id.");
   const auto& counts = daemon.analysis.report.counts;
   for (const registry::FindingKind kind : registry::finding_kinds())
     to.add(static_cast<double>(counts.at(static_cast<std::size_t>(kind))),

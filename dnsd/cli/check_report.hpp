@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The findings of `meshdnsd check` as lines for people, or as JSON or SARIF 2.1.0 for programs
-// (docs/findings.md).
+// (docs/reference/findings.md).
 #pragma once
 
 #include <iosfwd>

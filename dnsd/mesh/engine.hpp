@@ -29,7 +29,7 @@
 
 namespace meshdns::dnsd {
 
-// Looks for mistakes across the objects of the registry (docs/findings.md) after it has changed.
+// Looks for mistakes across the objects of the registry (docs/reference/findings.md) after it has changed.
 // The work has a thread of its own: a snapshot is immutable, so that neither the control thread nor
 // the workers wait for it.  A burst of changes is one analysis, and analyses take at most a
 // fiftieth of the time of one core.  Control thread.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings across resources: `meshdnsd check`, its formats and `--diff`, the admin pages, and docs/findings.md.
+"""Findings across resources: `meshdnsd check`, its formats and `--diff`, the admin pages, and docs/reference/findings.md.
 
 Each file of tests/analysis has a `mistake`, the ids that it `finds`, and its `twin`, which is free of it.
 """
@@ -19,7 +19,7 @@ from harness.waiting import eventually
 pytestmark = ONE_THREAD
 
 CORPUS = sorted((ROOT / "tests" / "analysis").glob("*.yaml"))
-PAGE = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
 OF_ONE_OBJECT = {"invalid-resource", "doubtful-resource"}
 
 

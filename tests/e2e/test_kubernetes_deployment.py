@@ -256,7 +256,7 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
 
 @TREE
 def test_the_documentation_shows_the_same_role():
-    shown = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.S)
+    shown = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "reference" / "kubernetes-source.md").read_text(), re.S)
     components = HERE / "components"
     roles = [find("ClusterRole"), *(find("ClusterRole", components / name) for name in ("gateways", "near-endpoints")),
              find("Role", components / "istio")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/log-messages.md has the messages that the code logs. Needs no daemon."""
+"""docs/reference/log-messages.md has the messages that the code logs. Needs no daemon."""
 
 import re
 
@@ -31,7 +31,7 @@ def logged():
 
 
 def listed():
-    return dict(ROW.findall((ROOT / "docs" / "log-messages.md").read_text(encoding="utf-8")))
+    return dict(ROW.findall((ROOT / "docs" / "reference" / "log-messages.md").read_text(encoding="utf-8")))
 
 
 def test_each_message_of_the_code_is_listed_with_its_level():

@@ -63,8 +63,8 @@ def family_of(name, families):
 
 
 def documented():
-    """The same from the table of docs/admin.md."""
-    rows = re.findall(r"^\| (`(?:meshdns|process)_.*?) \|(.*?)\| ", (ROOT / "docs" / "admin.md").read_text(), re.M)
+    """The same from the table of docs/reference/metrics.md."""
+    rows = re.findall(r"^\| (`(?:meshdns|process)_.*?) \|(.*?)\| ", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.M)
     return {name: set(re.findall(r"`(\w+)`", labels)) for names, labels in rows
             for name in re.findall(r"`(\w+)`", names)}
 

@@ -164,11 +164,11 @@ def test_recommends_the_certificates_that_tls_upstreams_need(package):
 
 def test_its_documents_lead_only_to_files_that_it_has(root):
     directory = root / "usr/share/doc/meshdns"
-    pages = list(directory.glob("*.md"))
+    pages = list(directory.rglob("*.md"))
     assert len(pages) > 15
-    links = [(page.name, link) for page in pages for link in re.findall(r"\]\(([^)#]+)", page.read_text())]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#]+)", page.read_text())]
     assert len(links) > 50
-    dead = [(page, link) for page, link in links if not re.match("https?:", link) and not (directory / link).exists()]
+    dead = [(page, link) for page, link in links if not re.match("https?:", link) and not (page.parent / link).exists()]
     assert dead == []
     for path in ("prometheus/meshdns.rules.yaml", "grafana/meshdns.json", "kubernetes/base/daemonset.yaml"):
         assert (directory / path).exists(), path

@@ -57,7 +57,7 @@ def fixture_pages(site):
 
 
 def test_each_page_of_the_documentation_is_there(pages):
-    expected = {path.stem + ".html" for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"}
+    expected = {path.stem + ".html" for path in (ROOT / "docs").rglob("*.md") if path.name != "README.md"}
     assert expected | {"index.html", "about.html", "changelog.html", "contributing.html"} <= set(pages)
     for name, page in pages.items():
         assert page.has_language and page.tags.count("title") == page.tags.count("h1") == 1, name
