@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/v1 Service, Namespace and Node (the place of Pods).
-#include <array>
 #include <set>
 
 #include "registry/base/host_name.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/v1 Pod: the owner of an address, and the place of a client.
-#include <array>
 #include <iterator>
 #include <ranges>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // networking.istio.io WorkloadEntry, and the same spec inline in a ServiceEntry.
-#include <array>
-
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
 #include "registry/manifest/validate.hpp"
