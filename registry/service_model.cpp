@@ -222,7 +222,7 @@ ServiceResolution resolution_of(const ServiceRecord& service) {
   return service.headless ? ServiceResolution::Passthrough : ServiceResolution::ClientSideLB;
 }
 
-// Of the object that names the service.
+// Reads it from the object that names the service.
 bool is_mesh_external(const Resource& object) {
   if (const auto* entry = std::get_if<ServiceEntry>(&object))
     return entry->location == Location::MeshExternal;

@@ -147,7 +147,8 @@ void collect_resolver(MetricCollection& to, const resolver::ResolverCounters& re
       .add(resolver.failures);
 }
 
-// Of all keys, defaults included.  Stable: machines are to be compared.
+// Returns a hash of all keys, defaults included.  Equal on all machines, so that they can be
+// compared.
 std::string config_hash(const Config& config) {
   return fmt::format("{:016x}", stable_hash(to_json(config)));
 }

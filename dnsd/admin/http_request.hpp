@@ -33,7 +33,7 @@ Result<std::uint64_t> number_argument(const HttpRequest& request, std::string_vi
 std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view method,
                                     std::string_view version);
 
-// Of the header Authorization, with the scheme Basic; nullopt if there is no such header.
+// Returns the credentials of the header Authorization with the scheme Basic; nullopt without one.
 std::optional<Credentials> credentials_of(MHD_Connection* connection);
 
 HttpRequest request_of(MHD_Connection* connection, const char* url, bool is_local);

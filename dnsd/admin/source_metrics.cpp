@@ -39,7 +39,7 @@ prometheus::ClientMetric::Histogram histogram_of(const registry::DelayHistogram&
   return histogram;
 }
 
-// Of sources that follow a cluster's API; nothing where there are none.
+// Adds the metrics of sources that follow a cluster's API.
 void collect_clusters(MetricCollection& to, const std::vector<SourceReport>& sources) {
   std::vector<const registry::SourceStatus*> clusters;
   for (const auto& [source, changed] : sources)

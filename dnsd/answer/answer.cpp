@@ -196,7 +196,7 @@ void answer_address(const Decision& decision, AnswerContext& context) {
 
 void answer_pointers(const Decision& decision, AnswerContext& context) {
   const auto names = context.view.reverse(decision.address);
-  // Those that were looked at are hidden from this client: it learns no more than that.
+  // All names that were looked at are hidden from this client.
   if (names.empty()) return write_soa(context, decision.zone, Section::Authority);
   for (const auto& reverse : names)
     if (!context.writer.add_name_record(Section::Answer, context.owner, Type::Ptr,

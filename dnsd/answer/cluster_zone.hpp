@@ -23,8 +23,8 @@ inline bool is_in_own_cluster_set(const registry::View& view, std::string_view n
          is_at_or_below(name, registry::kClusterSetDomain);
 }
 
-// Of the cluster domain and the cluster set's zone, the one that has the name and for which meshdns
-// is authoritative; empty = none.
+// Returns the cluster domain or the cluster set's zone if it has the name and meshdns is
+// authoritative for it; else empty.
 inline std::string_view authoritative_zone_of(const registry::View& view, std::string_view name) {
   if (view.snapshot().sources.authoritative && is_in_cluster_domain(view, name))
     return view.settings().cluster_domain;

@@ -35,7 +35,8 @@ IpAddress translate(const IpPrefix& prefix, const IpAddress& address) {
 
 bool may_translate(const IpPrefix& prefix, const IpAddress& address) {
   static const IpPrefix kWellKnown = *IpPrefix::parse("64:ff9b::/96");
-  // Those of documentation are no hosts' and harm nobody; examples of the standards have them.
+  // Prefixes of documentation are not in the list: no host has such an address, and the standards'
+  // examples do.
   static const auto kNotGlobal = [] {
     std::vector<IpPrefix> prefixes;
     for (const std::string_view text :

@@ -92,7 +92,7 @@ class LabelledEndpoints {
   }
   const EndpointEntry& entry(const Named& named) const { return list_.entries[named.entry]; }
   std::string_view label(const Named& named) const { return index().label(named); }
-  // Those of one label that have addresses of that family; all are neighbours.
+  // Returns the endpoints of one label that have addresses of that family; they are neighbours.
   std::span<const Named> of_family(std::span<const Named> named, bool v4) const {
     const auto is_before_v4 = [&](const Named& n) {
       return entry(n).address < IpAddress::v4({0, 0, 0, 0});
@@ -310,7 +310,7 @@ class EndpointPorts {
   bool have_one_label(const Named& a, const Named& b) const {
     return a.hash == b.hash && endpoints_.label(a) == endpoints_.label(b);
   }
-  // Of neighbours, most have the same subset.
+  // Most neighbours have the same subset.
   std::span<const std::uint16_t> wanted_ports(std::uint16_t subset) {
     if (wanted_subset_ != subset) {
       wanted_.clear();

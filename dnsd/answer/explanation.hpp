@@ -20,7 +20,7 @@ namespace meshdns::dnsd {
 
 // Facts about a service and a client for operators, one per line.
 
-// Said of a snapshot that is not synced.
+// The fact about a snapshot that is not synced.
 inline constexpr std::string_view kNotSynced =
     "registry: not complete, a source has not been read as a whole yet (/readyz says which)";
 

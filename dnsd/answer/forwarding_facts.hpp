@@ -22,7 +22,7 @@ struct ForwardingFacts {
   std::vector<std::string> health;  // "10.0.0.53:53 is up, answers in 1.2 ms", a server each
 };
 
-// Of one question; `wire_name`: lower case.
+// Describes the forwarding of one question; `wire_name`: lower case.
 using DescribeForwarding =
     std::function<ForwardingFacts(std::string_view wire_name, wire::Type type)>;
 

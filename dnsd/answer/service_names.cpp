@@ -149,7 +149,7 @@ bool is_endpoint_named(const EndpointEntry& endpoint, std::string_view label,
   if (!endpoint.hostname.empty()) return endpoint.hostname == label;
   const bool by_pod = pod_names && !endpoint.pod_name.empty() && endpoint.pod_name.size() < 64;
   if (by_pod) return endpoint.pod_name == label;
-  // Of the many spellings of an IPv6 address only one is the endpoint's name.
+  // An IPv6 address has many spellings, and only one is the endpoint's name.
   return address && endpoint.address == *address &&
          EndpointList::label_of(endpoint, pod_names) == label;
 }

@@ -127,7 +127,7 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
 
 template <typename Visit>
 void ServicePorts::for_each_subset(const Visit& visit) const {
-  // Of very many different ones some will do: a reply has no room for more ports.
+  // A reply has no room for more ports.
   constexpr std::size_t kMost = 1024;
   const registry::EndpointList& endpoints = *service_.endpoints();
   if (!endpoints.index.is_made()) {

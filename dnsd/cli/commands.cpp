@@ -242,8 +242,8 @@ bool read_for_diff(const std::string& path, registry::Registry& registry, std::o
   return !checker.summary().cannot_run;
 }
 
-// Of the names that objects give to gateways, those that they may not have.  Other refusals are
-// Checker::check_claims().
+// Warns of names that objects give to gateways and may not give.  Checker::check_claims() has the
+// other refusals.
 void warn_of_gateway_names(const registry::CommitSummary& summary,
                            const registry::Snapshot& snapshot, registry::Checker& checker) {
   for (const auto& claim : summary.refused) {

@@ -14,7 +14,7 @@ constexpr std::uint16_t kIstiodPort = 15012;  // TLS with a token or a certifica
 // Names and the like go into the node id and into one request.
 constexpr std::size_t kMaxNodeText = 253;
 constexpr std::size_t kMaxRevision = 63;
-// Of a variable of Istio's proxy, which may have a list in JSON.
+// The limit of a variable of Istio's proxy, which may have a list in JSON.
 constexpr std::size_t kMaxMetadataText = 4'096;
 
 std::optional<std::uint16_t> parse_istiod_port(std::string_view digits) {

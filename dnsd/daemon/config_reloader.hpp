@@ -38,7 +38,7 @@ class ConfigReloader {
   // Reads the file and logs its findings; nullopt if it is not valid, or there is none.
   std::optional<Config> read();
 
-  // Of the file; empty: none.
+  // The path of the file; empty: none.
   const std::string& path() const { return files_.path; }
   // For messages.
   const std::string& name() const { return files_.name(); }

@@ -141,7 +141,7 @@ void KernelAnswers::open() {
   maps_ = *std::move(maps);
   counted_ = maps_->counters();
   served_.clear();
-  // Those of another daemon.
+  // Removes the addresses of another daemon.
   meshdns_endpoint endpoint{};
   while (maps_->served().next_key(nullptr, &endpoint)) maps_->served().erase(endpoint);
   if (!samples_) {

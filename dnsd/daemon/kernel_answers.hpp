@@ -38,7 +38,7 @@ class KernelSamples {
 
   // The log of its answers; null = none.
   void set_log(std::shared_ptr<QueryLog> log) { log_ = std::move(log); }
-  // Of so many answers the program is to tell about one.
+  // The kernel program samples one of this many answers.
   std::uint32_t every() const { return log_ ? 1 : kEvery; }
   // `snapshot`: tells who the client is.
   void note(const meshdns_sample& sample, const registry::Snapshot& snapshot);

@@ -103,9 +103,9 @@ class ServedAddresses {
   const ListenerSet& listeners() const { return listeners_; }
   ListenerSet& listeners() { return listeners_; }
   std::vector<SocketAddress> addresses() const { return listeners_.addresses(); }
-  // Of those, with a UDP socket.
+  // The addresses with a UDP socket.
   std::vector<SocketAddress> udp_addresses() const;
-  // Of the admin endpoint, or "off".
+  // The address of the admin endpoint, or "off".
   std::string admin_address() const { return admin_.address(); }
 
  private:

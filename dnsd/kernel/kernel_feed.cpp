@@ -16,7 +16,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Of the header: where the flags and the counts are, and the bits that are the query's.
+// The places of the flags and of the counts in the header, and the bits that come from the query.
 constexpr std::size_t kFlagsAt = 2;
 constexpr std::size_t kAnswersAt = 6;
 constexpr std::size_t kAuthoritiesAt = 8;
@@ -107,9 +107,9 @@ void KernelFeed::retire() {
     std::atomic_ref(store_->control().heartbeat_ns).store(0, std::memory_order_release);
 }
 
-// Everything that views and answers read of a client, but not its own name and labels: what these
-// select is in the scope.  A scope ends only together with all answers (AnswerChange::everything),
-// so that its address names it.
+// Contains what views and answers read of a client.  Its own name and labels are left out: what
+// they select is in the scope.  A scope ends only together with all answers
+// (AnswerChange::everything), so that its address names it.
 KernelFeed::View KernelFeed::view_of(const registry::Client& client) const {
   ViewText text;
   text.add(client.ns);

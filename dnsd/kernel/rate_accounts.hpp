@@ -14,7 +14,7 @@ class RateAccounts {
   // REQUIRES: `accounts` are MESHDNS_ACCOUNTS, and outlive it.
   explicit RateAccounts(std::span<std::uint64_t> accounts) : accounts_(accounts) {}
 
-  // Of one answer, in microseconds, rounded up.  0: no limit.
+  // The price of one answer in microseconds, rounded up.  0: no limit.
   static std::uint64_t price_us(std::uint32_t responses_per_second);
 
   // The place of a client's account, and the tag that tells the client from others there.

@@ -78,8 +78,8 @@ class ListenerSet {
   // opened here.  With another number of workers than theirs, some serve several sockets, or share
   // one.
   static Result<ListenerSet> take_over(std::vector<HandedListener> listeners, unsigned workers);
-  // Those of `addresses`, as SocketAddress::to_string writes what was configured.  Without
-  // inherited ones.
+  // Returns the listeners of `addresses`, as SocketAddress::to_string writes the configured ones,
+  // without inherited ones.
   std::vector<SharedListener> share(std::span<const std::string> addresses) const;
 
   struct Change;

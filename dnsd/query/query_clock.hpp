@@ -15,7 +15,7 @@ namespace meshdns::dnsd {
 class QueryClock {
  public:
   virtual ~QueryClock() = default;
-  // Of the loop's iteration: cheap, monotonic.
+  // The time of the loop's iteration: cheap, monotonic.
   virtual Millis now() = 0;
   // Nanoseconds of the monotonic clock, read now: for durations.
   virtual std::uint64_t precise_now() = 0;

@@ -200,7 +200,7 @@ class QueryHandler final : public QuerySink {
   registry::ReadNames reads_;             // of the query that is answered; only with kernel_
   bool stopped_ = false;
 
-  // Of the query under way.
+  // The query under way.
   const registry::Client* client_ = nullptr;  // null: refused before it was known
   std::uint64_t held_number_ = 0;  // it waits already under this number; 0 = it has just come
   const registry::HostEntry* likely_ = nullptr;  // the entry that lookup() will probably find

@@ -52,7 +52,7 @@ class RateLimiter {
     std::uint32_t denied = 0;  // for the slip
     std::uint64_t due_ns = 0;  // when the client has paid for all that it got
   };
-  // Of one cache line.
+  // One cache line.
   struct alignas(64) Set {
     std::array<Account, kWays> accounts;
   };

@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kContentType = "protobuf:dnstap.Dnstap";
 constexpr milliseconds kPause{1'000};  // between two tries to connect
 constexpr timeval kPatience{1, 0};     // of one read or write at a socket
-// Of one call of write().  libfstrm would split more than 128 frames.
+// The limits of one call of write().  libfstrm would split more than 128 frames.
 constexpr std::size_t kMaxBatchFrames = 128;
 constexpr std::size_t kBatchSize = std::size_t{64} << 10;
 

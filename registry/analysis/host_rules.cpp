@@ -9,7 +9,7 @@
 namespace meshdns::registry {
 namespace {
 
-// Of the claims of one host that are compared with each other: each with each.
+// Limit of claims of one host that are compared, each with each.
 constexpr std::size_t kMaxClaimsCompared = 32;
 
 // Whether clients of a third namespace see both services, so that the order of the objects decides.

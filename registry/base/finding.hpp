@@ -39,8 +39,8 @@ class FindingList {
   void add(Finding finding);
   bool empty() const { return kept_.empty(); }
 
-  // Those that were kept and, where there were more, one that counts them: an Error if one of them
-  // is.
+  // Returns the findings that were kept and, if there were more, one that counts them, as an Error
+  // if one of them is.
   std::vector<Finding> take() &&;
 
  private:

@@ -104,8 +104,8 @@ std::optional<IpPrefix> IpPrefix::parse(std::string_view text) {
   if (!address) return std::nullopt;
   const std::uint8_t bits = address->is_v4() ? 32 : 128;
   if (slash == std::string_view::npos) return IpPrefix{*address, bits};
-  // Of an IPv4-mapped address, the length counts the bits of IPv6: ::ffff:10.0.0.0/104
-  // is 10.0.0.0/8.
+  // The length of an IPv4-mapped prefix counts the bits of IPv6: ::ffff:10.0.0.0/104 is
+  // 10.0.0.0/8.
   const bool is_mapped = address->is_v4() && text.find(':') != std::string_view::npos;
   const auto length = parse_length(text.substr(slash + 1), is_mapped ? 128 : bits);
   if (!length || (is_mapped && *length < 96)) return std::nullopt;

@@ -92,14 +92,15 @@ struct IpPrefix {
 
 // Returns the number of bits of a label: 8 or 4.
 unsigned bits_of_reverse_label(const IpAddress& address);
-// Of the label for bits of the address, counted from its front.
+// Returns the value of label `index` of the reverse name, counted from the address's front.
 unsigned reverse_label_value(const IpAddress& address, std::size_t index);
 // The label of that value in the address's family: "10", or "f".
 std::string reverse_label(const IpAddress& address, unsigned value);
 
-// Of the first `labels` labels: "4.10.in-addr.arpa" of two; the root of the tree of none.
+// Returns the reverse name of the first `labels` labels: "4.10.in-addr.arpa" for two, the root of
+// the tree for none.
 std::string reverse_name(const IpAddress& address, std::size_t labels);
-// Of the whole address.
+// Returns the reverse name of the whole address.
 std::string reverse_name(const IpAddress& address);
 
 // The prefixes of IPv6 addresses, in nibbles, whose names the registry counts in the declared

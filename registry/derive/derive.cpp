@@ -13,7 +13,7 @@
 namespace meshdns::registry {
 namespace {
 
-// Of all that lists may differ in: a comparison of lists that are not equal could be a long one.
+// Covers all members in which lists may differ: comparing unequal lists could take long.
 std::uint64_t hash_of_list(const EndpointList& list) {
   std::uint64_t hash = list.entries.size();
   const auto add = [&](std::uint64_t value) { hash = hash_detail::mix(hash ^ value, ~value) + 1; };
@@ -52,7 +52,7 @@ bool EndpointLists::may_keep(const ServiceEntry& entry) {
          (entry.workload_selector || entry.endpoints.size() >= EndpointIndex::kWorthwhile);
 }
 
-// All that the endpoints depend on.
+// Returns a text of everything that the endpoints depend on.
 std::string EndpointLists::key_of(const ServiceEntry& entry, TrafficDistribution distribution) {
   ServiceEntry essence;
   essence.meta.ns = entry.meta.ns;

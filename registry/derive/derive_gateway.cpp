@@ -31,7 +31,7 @@ bool Deriver::is_refused_gateway_name() {
   return true;
 }
 
-// Of the objects of one cluster, the oldest with an address counts.
+// The oldest object with an address counts, in each cluster.
 void Deriver::from_gateways(const std::vector<DecodedRef>& claims) {
   record_->provider = Provider::Gateway;
   record_->ttl_class = TtlClass::Kubernetes;

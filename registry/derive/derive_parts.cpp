@@ -9,7 +9,7 @@
 namespace meshdns::registry {
 namespace {
 
-// All that visibility depends on.
+// The properties that visibility depends on.
 struct Reach {
   bool is_public = true;
   std::vector<const Symbol*> namespaces;

@@ -9,7 +9,7 @@
 namespace meshdns::registry {
 namespace {
 
-// Told of one name.
+// Limit of conflicts that are reported for one name.
 constexpr std::size_t kMaxConflicts = 20;
 
 std::string service_of(const KubeService& service) {

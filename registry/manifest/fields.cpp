@@ -11,7 +11,7 @@ namespace meshdns::registry {
 
 namespace {
 
-// Of one message; a Pod's spec has 44.
+// Limit of names in one message; a Pod's spec has 44.
 constexpr std::size_t kMaxNames = 64;
 // Longer words are no typing errors, and comparing them costs their length each time.
 constexpr std::size_t kMaxWordToCorrect = 64;

@@ -63,7 +63,7 @@ constexpr std::array kReaders = {
                read_ingress, true},
 };
 
-// Of Kubernetes, Istio, the Gateway API and what commonly comes with them.
+// Kinds of Kubernetes, Istio, the Gateway API and what commonly comes with them.
 constexpr auto& kWithoutBearing = words<
     "APIService Application AuthorizationPolicy BackendTLSPolicy Certificate "
     "CertificateSigningRequest ClusterIssuer ClusterRole ClusterRoleBinding ControllerRevision "
@@ -79,7 +79,7 @@ constexpr auto& kWithoutBearing = words<
     "ValidatingWebhookConfiguration VerticalPodAutoscaler VolumeAttachment WasmPlugin "
     "WorkloadGroup">;
 
-// Of the kinds without bearing, those of watched groups.
+// The kinds without bearing that belong to watched groups.
 constexpr auto& kCoreKinds = words<
     "Event LimitRange PersistentVolume PersistentVolumeClaim PodTemplate ReplicationController "
     "ResourceQuota Secret ServiceAccount">;

@@ -158,7 +158,7 @@ void warn_of_labels(Object& object, std::string message) {
   object.report.add(Severity::Warning, object.root.line(), "metadata.labels", std::move(message));
 }
 
-// Of the label `key`; empty without it, or with a value that names nothing.
+// Returns the value of the label `key`; empty without it, or if the value is not a name.
 std::string read_service_name(Object& object, std::string_view key) {
   const auto service = object.label(key);
   if (!service) return {};

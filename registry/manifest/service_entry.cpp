@@ -23,7 +23,7 @@ constexpr std::size_t kMaxEntryAddresses = 256;
 constexpr std::size_t kMaxAddressText = 64;
 constexpr std::size_t kMaxEntryEndpoints = 4096;
 constexpr std::size_t kMaxEntryPorts = 256;
-// Of the status: two for each host, and as many again that are on their way out.
+// Limit of addresses in the status: two for each host, and as many that are about to go.
 constexpr std::size_t kMaxStatusAddresses = 4 * kMaxHosts;
 
 constexpr std::string_view kAutoAllocateLabel = "networking.istio.io/enable-autoallocate-ip";

@@ -102,7 +102,7 @@ constexpr Message kTls{
         "serverCertificate privateKey caCertificates caCrl caCertCredentialName insecureSkipVerify "
         "verifyCertificateSpki verifyCertificateHash cipherSuites ecdhCurves">};
 
-// Of an ingress listener whose port has `protocol`.
+// Checks the TLS settings of an ingress listener whose port has `protocol`.
 void check_ingress_tls(Report& report, const Field& tls, std::string_view protocol) {
   const Fields fields(report, tls, kTls);
   if (!tls->is_mapping()) return;

@@ -49,8 +49,8 @@ bool precedes_as_endpoint(const Resource& a, const Resource& b);
 std::optional<Reached> reached(const WorkloadSpec& spec, const ServiceEntry& entry,
                                std::string* why = nullptr);
 
-// Of a host's entries, oldest first, those whose endpoints count: of DNS_ROUND_ROBIN the first
-// alone, as in Istio.
+// Selects the entries of a host whose endpoints count, from entries in order of age: only the first
+// one with DNS_ROUND_ROBIN, as in Istio.
 class CountedEntries {
  public:
   bool counts(const ServiceEntry& entry);

@@ -48,11 +48,11 @@ struct Locality {
 
 // "region/zone/subzone", as in WorkloadEntry.spec.locality; the zone alone is "/zone".
 Locality parse_locality(std::string_view text, char separator = '/');
-// Of a Node: topology.kubernetes.io/region and zone, or their older names, and
+// Reads a Node's labels topology.kubernetes.io/region and zone, or their older names, and
 // topology.istio.io/subzone.
 Locality locality_of_node(const Labels& labels);
-// Of the label istio-locality of a Pod or WorkloadEntry ("region.zone.subzone"); nullopt: it has
-// none.
+// Reads the label istio-locality of a Pod or WorkloadEntry ("region.zone.subzone"); nullopt without
+// one.
 std::optional<Locality> locality_of_label(const Labels& labels);
 
 // Service.spec.trafficDistribution, and Istio's annotation networking.istio.io/traffic-distribution
@@ -67,8 +67,8 @@ std::string_view to_string(TrafficDistribution distribution);  // "PreferSameZon
 // In any case, as Istio reads the annotation.  nullopt: another word.
 std::optional<TrafficDistribution> parse_traffic_distribution(std::string_view word);
 
-// Of workloads: their network.  Of the Namespace object of the root namespace: the network of its
-// cluster.  Of Services and Gateways: the network to which they are a gateway.
+// The label names the network of a workload; of a cluster, on the Namespace object of its root
+// namespace; and the network to which a Service or Gateway is a gateway.
 inline constexpr std::string_view kNetworkLabel = "topology.istio.io/network";
 
 // The value of the label; empty: there is none.

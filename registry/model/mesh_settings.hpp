@@ -91,7 +91,7 @@ struct MeshSettings {
   Claims claims = Claims::Istio;
   ClusterChoice clusters = ClusterChoice::LocalFirst;
   LocalityChoice locality = LocalityChoice::Off;
-  // Of services whose objects and namespaces have no setting.
+  // For services whose objects and namespaces have no setting.
   TrafficDistribution traffic_distribution = TrafficDistribution::Unset;
   NetworkChoice networks = NetworkChoice::Reachable;
   MeshNetworks mesh_networks;  // MeshConfig's ConfigMap alone sets them

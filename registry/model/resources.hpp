@@ -151,7 +151,7 @@ struct KubeService {
   ObjectMeta meta;
   ServiceType type = ServiceType::ClusterIp;
   bool headless = false;  // clusterIP: None
-  // Of spec.externalIPs, and of status.loadBalancer of a type LoadBalancer.
+  // From spec.externalIPs, and from status.loadBalancer if the type is LoadBalancer.
   std::vector<IpAddress> external_addresses;
   std::vector<IpAddress> cluster_ips;  // clusterIPs, else clusterIP; empty while none is assigned
   // Canonical; only of type ExternalName.  Empty when it is an IP address: that is no name to lead
@@ -357,8 +357,8 @@ struct Gateway {
   std::vector<GatewayListener> listeners;
   std::vector<std::string> spec_hosts;  // spec.addresses of type Hostname; canonical
   std::vector<std::string> addresses;   // status.addresses: IP text or canonical host names
-  // Of the class istio-remote, spec.addresses of type IPAddress: the gateway of a network that this
-  // cluster does not have.
+  // From spec.addresses of type IPAddress if the class is istio-remote: the gateway of a network
+  // that this cluster does not have.
   std::vector<IpAddress> remote_addresses;
   DnsAnnotations dns;
   friend bool operator==(const Gateway&, const Gateway&) = default;

@@ -49,9 +49,8 @@ class ServiceParts final : public RefCounted {
   // name is that of the sources without `cluster`.
   std::span<const SymbolRef> clusters() const { return clusters_; }
 
-  // Of the entries' parts, the oldest that is public, and the oldest that names `client_ns` in its
-  // exportTo; kNone: there is none.  So what a client may see of all parts is known after a look at
-  // two of them.
+  // The index of the oldest part that is public, and of the oldest that names `client_ns` in its
+  // exportTo; kNone: there is none.  A look at two parts shows what a client may see of all.
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t first_public() const { return first_public_; }
   std::size_t first_exported_to(const Symbol* client_ns) const;

@@ -187,7 +187,7 @@ struct ScopedAddresses {
 
 class ServiceRecord final : public RefCounted {
  public:
-  // All that is rare, apart: most records are a host with one address.
+  // Rare members, apart: most records are a host with one address.
   struct Details {
     AddressSet addresses;                     // when more than one
     std::vector<ScopedAddresses> by_network;  // non-empty: endpoints differ by network
@@ -251,7 +251,7 @@ class ServiceRecord final : public RefCounted {
   }
   // The addresses of each cluster, if they differ.
   std::vector<ScopedAddresses> addresses_by_cluster() const;
-  // Those beyond the first.
+  // The sources beyond the first.
   std::span<const StoredRef> more_sources() const {
     if (details) return details->more_sources;
     const ClusterIps* const ips = details.cluster_ips();
@@ -279,7 +279,7 @@ struct RecordIndex {
   explicit RecordIndex(std::span<const Ref<const ServiceRecord>> records);
   // The service of that namespace; null if there is none.
   const Position* own(const Symbol* ns) const;
-  // Those that name `client_ns` in the exportTo of a part, in order.
+  // The services that name `client_ns` in the exportTo of a part, in order.
   std::span<const Keyed> exported_to(const Symbol* client_ns) const;
 
   std::vector<Keyed> by_namespace;  // by ns

@@ -102,8 +102,8 @@ struct ListenerScope {
 // client's).
 class SidecarScope final : public RefCounted {
  public:
-  // Of the listeners for every port (HTTP_PROXY), so many keep exclusions of their own; any others
-  // share those of the first.  A question about a service looks at each of these listeners.
+  // Number of listeners for every port (HTTP_PROXY) that keep exclusions of their own; others share
+  // those of the first.  A question about a service looks at each of these listeners.
   static constexpr std::size_t kMaxForEveryPort = 16;
 
   // `client_ns` resolves ".".
@@ -116,7 +116,7 @@ class SidecarScope final : public RefCounted {
   bool depends_on_ports() const { return !ports_.empty(); }
   // The ports that listeners are for, sorted.
   std::span<const std::uint16_t> ports() const { return ports_; }
-  // Those for every port come first, then by port.
+  // Listeners for every port come first, then the others by port.
   std::span<const ListenerScope> listeners() const { return listeners_; }
   // AddressUse::tag_of() of each namespace that it may import services of, sorted; empty: of any
   // namespace, or of more than kMaxTags.
@@ -165,7 +165,7 @@ class ScopedHost {
 
   const SidecarScope* const scope_;
   const std::string_view host_;
-  // Of the first listener: most Sidecars have one.
+  // The groups of the first listener: most Sidecars have one.
   Groups excluded_;
   Groups included_;
 };

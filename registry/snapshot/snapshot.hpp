@@ -131,7 +131,7 @@ struct PodEntry final : RefCounted {
   IpAddress address;
   std::vector<Ref<const StoredResource>> pods;
   std::vector<SymbolRef> namespaces;  // of the running pods with that address
-  // Of the Pods that hold the address, running or not, without those of the host network.
+  // Namespaces of the Pods that hold the address, running or not, without Pods of the host network.
   std::vector<SymbolRef> holders;
   bool has_pod = false;  // any Pod holds it
 };

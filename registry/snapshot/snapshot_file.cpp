@@ -85,7 +85,7 @@ std::string describe_sources(const Snapshot& snapshot, const SavedSources& sourc
   return block;
 }
 
-// Those that are to be written.  By their keys, so that what a reader derives together lies
+// Returns the resources to write, by their keys, so that a reader finds together what it derives
 // together: a third of the time that the registry takes to read them.
 std::vector<const StoredResource*> resources_of(const Snapshot& snapshot,
                                                 const std::vector<std::uint32_t>& places) {

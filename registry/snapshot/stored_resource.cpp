@@ -94,7 +94,7 @@ auto members_of(Gateway& v) {
 auto members_of(GatewayRoute& v) { return std::tie(v.hostnames, v.parents, v.dns); }
 auto members_of(Ingress& v) { return std::tie(v.class_name, v.hosts, v.addresses, v.dns); }
 
-// Of this file, so that the fields' visitors below are found for them.
+// A type of this file, so that the visitors of fields below are found for it.
 struct Writer : Encoder {
   using Encoder::Encoder;
   static constexpr bool kReading = false;

@@ -23,7 +23,7 @@ constexpr std::size_t kFirstPortion = 20'000;
 constexpr Milliseconds kNewRootGrace{800};
 constexpr Milliseconds kUnsteadyRetry{100};
 constexpr int kMaxUnsteadyReads = 10;
-// Of one file.
+// Limits for a single file.
 constexpr std::size_t kMaxFindings = 1'000;
 
 struct FileText {

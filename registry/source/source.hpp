@@ -67,14 +67,14 @@ struct OriginChange {
   // Objects that were refused: the version that this very origin gave before stays, if there is
   // one.
   std::vector<ResourceKey> keep;
-  // Of Effect::Update; a key that is not held is no fault.
+  // For Effect::Update; a key that is not held is no fault.
   std::vector<ResourceKey> removed;
   // As `removed`, by hash_of(key), for a source that holds no keys.
   std::vector<std::uint64_t> removed_hashes;
-  // Of Effect::Retain: hash_of(key), sorted (registry/snapshot/stored_resource.hpp).
+  // For Effect::Retain: hash_of(key), sorted (registry/snapshot/stored_resource.hpp).
   std::vector<std::uint64_t> retained;
-  // All that is wrong with this origin now; replaces what was found before, so that an empty list
-  // with Effect::Keep says "mended".  Origins of directories have findings only.
+  // The present findings of this origin; they replace the former ones, so that an empty list with
+  // Effect::Keep clears all of them.  Origins of directories have findings only.
   std::vector<Finding> findings;
 };
 
@@ -135,7 +135,7 @@ struct CollectionStatus {
   double silent_seconds = 0;  // since the server last said anything about it
 };
 
-// Of a source that follows a cluster's API.
+// The status of a source that follows a cluster's API.
 struct ClusterStatus {
   bool reachable = false;
   std::vector<CollectionStatus> collections;
@@ -143,7 +143,7 @@ struct ClusterStatus {
   DelayHistogram from_trigger;  // of EndpointSlices: from the change that their controller saw
 };
 
-// Of a source that istiod sends names to.
+// The status of a source that istiod sends names to.
 struct ControlPlaneStatus {
   bool connected = false;
   std::string server;          // "HOST:PORT" of the stream, or of the last try

@@ -33,7 +33,7 @@ StoredRef SidecarTable::choose(const SymbolRef& ns, const Labels* client_labels)
     if (has_selector &&
         (client_labels == nullptr || !selects(*sidecar.workload_selector, *client_labels)))
       continue;
-    // Those with a selector rank first, each group by age.
+    // Sidecars with a selector rank first, each group by age.
     if (!best || (has_selector && !best_value.second) ||
         (has_selector == best_value.second && is_older(sidecar.meta, meta_of(best_value.first)))) {
       best = stored;

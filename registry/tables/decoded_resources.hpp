@@ -27,7 +27,7 @@ class DecodedResource {
   const StoredRef& stored() const { return stored_; }
   const Resource& resource() const { return resource_; }
 
-  // Of a ServiceEntry with many status addresses; logarithmic.  REQUIRES: it is one.
+  // For a ServiceEntry with many status addresses; logarithmic.  REQUIRES: it is one.
   // The positions of the host's status addresses, in their order.
   std::vector<std::uint32_t> statuses_of(std::string_view host) const;
   // Whether its status gives the host the address.

@@ -33,13 +33,14 @@ struct GatewayAnswer {
 // By host; "*.suffix" for a wildcard.
 using GatewayNames = std::map<std::string, GatewayAnswer, std::less<>>;
 
-// Of a Service: its cluster IPs; nullopt: it has none.
+// Answers with the cluster IPs of a Service; nullopt: it has none.
 std::optional<GatewayAnswer> answer_of_cluster_ips(const KubeService& service);
-// Of an annotated Service, which may also be headless or an alias.
+// Answers for an annotated Service, which may also be headless or an alias.
 GatewayAnswer answer_of_service(const KubeService& service, const MeshSettings& settings);
-// Of addresses as text: the IP addresses, else the first host name.
+// Answers with the IP addresses among texts, else with the first host name.
 GatewayAnswer answer_of_texts(const std::vector<std::string>& texts, std::string_view origin);
-// Of a Gateway without a Service: the name of a Service in its spec, `target`, or its status.
+// Answers for a Gateway without a Service: the name of a Service in its spec, `target`, or its
+// status.
 GatewayAnswer answer_of_gateway_itself(const Gateway& gateway, const MeshSettings& settings);
 
 // The names that a route has at the listeners of one of its parents.  `gateway`: the one that

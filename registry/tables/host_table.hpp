@@ -154,8 +154,8 @@ class MemberTable {
 
   const HostTable& hosts_;
   const MeshSettings& settings_;
-  // Of claimed hosts with three labels, the last labels: hardly any of them is a namespace, and the
-  // Services of other namespaces are not looked at.
+  // The last labels of claimed hosts with three labels: hardly any of them is a namespace, and only
+  // the Services of namespaces among them are looked at.
   TextMap<std::uint32_t> tails_;
 };
 

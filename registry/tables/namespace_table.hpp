@@ -25,7 +25,8 @@ class NodeTable {
 
   void put(const KubeNode& node);
   void erase(const KubeNode& node);
-  // Of the Node `name` of a cluster, or of the sources without a cluster; empty: unknown.
+  // The locality of the Node `name` of a cluster, or of the sources without a cluster; empty:
+  // unknown.
   Locality locality_of(std::string_view cluster, std::string_view name) const;
   // The nodes whose locality has changed since the last call.
   std::set<Key> take_changes() { return std::exchange(changes_, {}); }

@@ -63,8 +63,8 @@ void NonTerminalTable::exchange(const HostKey& key, const ServiceRecord* before,
     count(name, was, is);
 }
 
-// Of the scopes of one namespace, which are neighbours: the one that equals `scope`, or the place
-// for it.
+// Returns the entry that equals `scope`, or the place for it, among the scopes of one namespace,
+// which are neighbours.
 std::vector<NonTerminalTable::ScopeCount>::iterator NonTerminalTable::place_of(
     const ExportScope& scope, std::vector<ScopeCount>& counts) {
   const auto of_namespace =

@@ -26,7 +26,7 @@ class UsedAddresses {
     if (record.answer == AnswerKind::Vips ||
         (record.answer == AnswerKind::Endpoints && !has_resolved(record)))
       add_answers(record);
-    // Of an alias, the addresses belong to its target.
+    // The addresses of an alias belong to its target.
     if (record.endpoints() == nullptr || record.answer == AnswerKind::Alias) return;
     const bool are_answers = record.answer == AnswerKind::Endpoints;
     if (record.is_claim() && !(are_answers && has_resolved(record))) return;

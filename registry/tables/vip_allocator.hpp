@@ -60,7 +60,7 @@ class HashVips final : public VipAllocator {
                                     const std::vector<IpAddress>& taken) override;
 
  private:
-  // Those of `requests` that are within the quotas and the pool, in order.
+  // Returns the requests that are within the quotas and the pool, in order.
   std::vector<const VipRequest*> granted(const std::vector<VipRequest>& requests);
 
   const std::uint32_t namespace_quota_;

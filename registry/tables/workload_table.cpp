@@ -47,8 +47,8 @@ void WorkloadTable::remove(const SymbolRef& ns, const StoredRef& stored, const R
   forget_if_empty(ns);
 }
 
-// Of the selector's labels, the one that the fewest other selectors are listed under: a label that
-// all selectors have ("env") then does not list all of them.
+// Chooses the label of the selector with the fewest other selectors, so that a label which all
+// selectors have ("env") does not list all of them.
 WorkloadTable::Selectors& WorkloadTable::listing(Namespace& ns, const Labels& selector) {
   if (selector.empty()) return ns.select_all;
   const auto listed = [&](const Labels::value_type& label) {

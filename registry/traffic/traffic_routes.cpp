@@ -67,7 +67,8 @@ class RouteMatcher {
   }
 
  private:
-  // Of the routes of one VirtualService: none applies, some do on conditions, or one in any case.
+  // Tells of the routes of one VirtualService whether none applies, some on conditions, or one
+  // surely.
   enum class Outcome : std::uint8_t { None, Conditional, Certain };
 
   std::string full_name(std::string_view host, std::string_view ns) const {
@@ -129,7 +130,7 @@ class RouteMatcher {
     return best;
   }
 
-  // Of an object that several origins have, the version of the first is used.
+  // If several origins have an object, the version of the first is used.
   bool is_used(const StoredResource& stored) const {
     const auto& served = view_.settings().namespaces;
     if (!served.empty() && std::ranges::find(served, stored.ns()) == served.end()) return false;

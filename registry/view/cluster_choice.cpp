@@ -123,7 +123,7 @@ const StoredRef* View::answering_service(const ServiceRecord& record) const {
   return find_service_of(record, "");
 }
 
-// Of the Services of other clusters than the one that answers, the reason why they do not.
+// Explains why the Services of other clusters than the one that answers do not.
 void View::explain_clusters(const ServiceRecord& record, Trace& trace) const {
   if (!client_.cluster || !is_told_apart(record) || merges_members(record)) return;
   const StoredRef* const answering = answering_service(record);

@@ -9,8 +9,8 @@
 namespace meshdns::registry {
 namespace {
 
-// Of the services of one host, in their order, that a client with a Sidecar may see.  Its own
-// namespace's is found at once.
+// Limit of services of one host that are looked at, in their order, for a client with a Sidecar.
+// The service of its own namespace is found at once.
 constexpr std::size_t kMaxNamespacesLookedAt = 1000;
 // Units of work (View::limit_work).  A look at a record costs one unit.
 constexpr std::size_t kPartUnits = 2;

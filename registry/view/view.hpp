@@ -166,7 +166,7 @@ class View {
     std::string name;
     const ServiceRecord* service;
   };
-  // Of an address with very many names only some are given, after a look at some hosts: those of
+  // An address with very many names gets only some of them, after a look at some hosts, those of
   // the address's owner first.
   static constexpr std::size_t kMaxReverseHosts = 128;
   static constexpr std::size_t kMaxReverseNames = 50;

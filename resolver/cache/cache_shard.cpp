@@ -18,7 +18,7 @@ constexpr std::size_t kSparePart = 16;
 // The parts of the whole that negative answers and failures may have.
 constexpr std::size_t kNegativePart = 5;
 constexpr std::size_t kFailurePart = 20;
-// Of each share, what the queue of newcomers may have before it is evicted from first.
+// The part of each share that the queue of newcomers may have before its entries are evicted first.
 constexpr std::size_t kSmallPart = 10;
 // The largest message that a shard takes, as a part of it.
 constexpr std::size_t kLargestPart = 4;

@@ -43,7 +43,7 @@ std::size_t cost(std::size_t size);
 // Milliseconds of the monotonic clock, as uv_now() gives them; always an argument, never read here.
 using Millis = std::uint64_t;
 
-// Everything that an answer may depend on: (lower-case name, type, class, DO, CD).  The client's
+// Identifies a question: (lower-case name, type, class, DO, CD).  The client's
 // view is not part of the key, because registry names are never in the cache.
 class CacheKey {
  public:

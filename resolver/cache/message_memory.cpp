@@ -39,7 +39,7 @@ constexpr std::size_t blocks_per_chunk(std::size_t index) {
   return (kChunkSize - kHeadSize) / block_size(index);
 }
 
-// Of a free block: all but its link.
+// Returns a free block without its link.
 void* rest_of(void* block) { return static_cast<std::uint8_t*>(block) + sizeof(FreeBlock); }
 
 Chunk* chunk_of(void* block) {

@@ -9,7 +9,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Of all places, one client may take a quarter and one zone a half.
+// One client may take a quarter of all places, and one zone a half.
 constexpr std::size_t kClientPart = 4;
 constexpr std::size_t kZonePart = 2;
 

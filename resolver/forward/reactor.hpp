@@ -23,8 +23,8 @@ namespace meshdns::dnsd {
 
 class Reactor;
 
-// Told when a socket is ready.  May close any SocketWatch, its own included.  It outlives the call:
-// it is a part of a Retirable object, or is destroyed outside of the reactor's calls only.
+// Hears when a socket is ready.  May close any SocketWatch, its own included.  It outlives the
+// call: it is a part of a Retirable object, or is destroyed outside of the reactor's calls only.
 class SocketListener {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.

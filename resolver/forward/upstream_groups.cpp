@@ -231,8 +231,8 @@ void UpstreamGroups::order(UpstreamGroup& group, UpstreamList& upstreams) {
   });
 }
 
-// Those that lost once would never be asked again: measured from time to time while queries flow,
-// by a question of our own so that no client's goes to two servers.
+// Servers that lost once would never be asked again.  So they are measured from time to time while
+// queries flow, by a question of the daemon, so that no client's goes to two servers.
 void UpstreamGroups::explore(const UpstreamList& upstreams) {
   const Millis now = reactor_.now();
   if (now < explored_at_ + kExplorePause) return;

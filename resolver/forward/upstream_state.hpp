@@ -241,7 +241,7 @@ class UpstreamStates {
   std::shared_ptr<UpstreamState> state_of(const UpstreamServer& server);
   // A query with the loop label of an upstream came from a client.  False: of none of ours.
   bool note_came_back(std::string_view loop_label, Millis now);
-  // All that are in use, by name.
+  // The status of all servers in use, by name.
   std::vector<UpstreamStatus> status(Millis now) const;
 
  private:

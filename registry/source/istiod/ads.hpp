@@ -24,7 +24,7 @@ namespace meshdns::registry::istiod {
 inline constexpr std::size_t kMaxNames = 1'000'000;
 // Addresses, ports and other lists of all names or objects together.
 inline constexpr std::size_t kMaxParts = 4'000'000;
-// Of one resource.  A workload's is below 700 octets.
+// Limits for one resource.  A workload's name is below 700 octets.
 inline constexpr std::size_t kMaxResourceName = 1'024;
 inline constexpr std::size_t kMaxResourceVersion = 256;
 // Octets of the names and versions that a request may have: istiod reads 4 MiB.
@@ -58,7 +58,7 @@ struct AdsNode {
 struct HeldResource {
   std::string name;
   std::string version;
-  // Of its entry in a request, with tags and lengths.
+  // Size of its entry in a request, with tags and lengths.
   std::size_t octets() const { return name.size() + version.size() + 12; }
 };
 

@@ -38,7 +38,7 @@ class Held {
 
   std::size_t size() const { return items_.size(); }
   std::size_t refused() const { return refused_; }
-  // All that is wrong now, within kMaxFaulty.
+  // Returns the present findings, at most kMaxFaulty.
   std::vector<Finding> findings() const {
     std::vector<Finding> all;
     for (const auto& [key, findings] : faults_)

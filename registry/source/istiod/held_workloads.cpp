@@ -69,7 +69,7 @@ class HeldWorkloads::Taking {
       : held_(held), reader_(reader), change_(held.begin_change()) {}
 
   Difference run(const Push& push) {
-    // Of a resource that occurs twice, the last one counts, and its removal above all.
+    // If a resource occurs twice, its removal counts, else the last one.
     TextViewMap<const PushedAddress*> last;
     for (const PushedAddress& address : push.addresses) last[address.name] = &address;
     for (const PushedAddress& address : push.addresses)

@@ -329,7 +329,7 @@ class IstiodSource final : public Source, private AdsListener {
     return stream;
   }
 
-  // Said once, until a connection succeeds.
+  // Logs once until a connection succeeds.
   void fail_to_connect(const std::string& why) {
     const bool is_news = trouble_.empty();
     trouble_ = "istiod at " + counters_.server + ": " + printable(why, kMaxEndReason);

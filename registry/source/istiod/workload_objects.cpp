@@ -21,9 +21,9 @@ constexpr std::size_t kMaxText = 253;
 constexpr std::size_t kMaxUid = 700;
 // A Pod has two addresses, and a service two in each network.
 constexpr std::size_t kMaxAddresses = 64;
-// Of a Kubernetes Service, by the size of its object, and of a ServiceEntry.
+// Limit of ports: a Kubernetes Service has it by the size of its object, and a ServiceEntry too.
 constexpr std::size_t kMaxPorts = 256;
-// Of a workload.  Each may cost an EndpointSlice.
+// Limits for one workload.  Each service may cost an EndpointSlice.
 constexpr std::size_t kMaxServices = 256;
 constexpr std::size_t kMaxAlternativeNames = 256;
 // More digits are the random end of a DaemonSet's Pod.
@@ -36,7 +36,7 @@ std::string element_of(std::string_view list, std::size_t index) {
   return std::string(list) + "[" + std::to_string(index) + "]: ";
 }
 
-// Everything that is shown or compared must be a text.
+// A field that is shown or compared must be text.
 Complaint why_no_text(std::string_view field, std::string_view text, std::size_t max = kMaxText) {
   if (text.size() > max)
     return std::string(field) + ": has more than " + std::to_string(max) + " octets";
@@ -218,7 +218,7 @@ class ServiceObjects {
     return network.empty() || rules_.network.empty() || network == rules_.network;
   }
 
-  // Those that clients of this network reach.
+  // The prefixes that clients of this network reach.
   std::vector<IpPrefix> prefixes() const {
     std::vector<IpPrefix> found;
     for (const ApiNetworkAddress& one : service_.addresses)

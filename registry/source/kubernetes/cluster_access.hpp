@@ -41,7 +41,7 @@ struct ClusterAccess {
 Result<ClusterAccess> parse_kubeconfig(std::string_view text, const std::string& directory);
 Result<ClusterAccess> read_kubeconfig(const std::string& path);
 
-// Of a Pod: KUBERNETES_SERVICE_HOST and _PORT, and the files of its service account, which are at
+// Reads a Pod's KUBERNETES_SERVICE_HOST and _PORT, and the files of its service account in
 // `directory`.
 Result<ClusterAccess> in_cluster_access(
     const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");

@@ -50,7 +50,7 @@ class ClusterSource final : private CollectionListener {
  private:
   using Trouble = ReflectorStatus::Trouble;
 
-  // Of the collections.
+  // Called by the collections.
   void on_upsert(FollowedCollection& from, Resource&& resource, bool is_initial) override;
   void on_remove(FollowedCollection& from, ResourceKey&& key) override;
   void on_retain(FollowedCollection& from, std::vector<std::uint64_t>&& retained) override;

@@ -193,8 +193,8 @@ ExecProcess::~ExecProcess() {
 
 namespace {
 
-// Of our own environment only what finds a program and its files: the rest holds tokens and the
-// supervisor's sockets, by which a program could speak in our name.
+// A plugin gets only the variables that find a program and its files: others hold tokens and the
+// supervisor's sockets, by which a program could speak for the daemon.
 std::vector<std::string> environment_of(const ExecCommand& command) {
   std::map<std::string, std::string> all{{"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"HOME", "/"}};
   for (auto& [name, value] : all)

@@ -9,7 +9,7 @@
 namespace meshdns::registry::kubernetes {
 namespace {
 
-// Of objects that findings are kept of; what is beyond is still refused, and counted.
+// Limit of objects whose findings are kept.  Further objects are refused and counted.
 constexpr std::size_t kMaxFaultyObjects = 500;
 
 constexpr std::string_view kUnconfirmed =

@@ -90,7 +90,7 @@ class FollowedCollection final : private ReflectorListener {
   void replace_findings(std::uint64_t object, std::vector<Finding>&& findings);
   bool is_refused_for_good(Milliseconds now) const;
   std::string refusal() const;
-  // Of how many objects no finding is kept.
+  // Returns a finding with the number of objects whose findings are not kept.
   Finding untold() const;
 
   const PlannedCollection plan_;

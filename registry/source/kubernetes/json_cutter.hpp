@@ -40,11 +40,11 @@ struct ObjectOutline {
 
 ObjectRef ref_of(const Node& object);
 
-// Of text that is no JSON, nests too deep or is the beginning of one that is too long: what its
-// metadata says as far as strings and brackets can be followed.  Any text is safe; one pass,
-// nothing recurses.  Escapes stay as they are: no name that the API knows has any.
+// Outlines text that is no JSON, nests too deep, or is the beginning of a text that is too long:
+// its metadata as far as strings and brackets can be followed.  Any text is safe; one pass, nothing
+// recurses.  Escapes stay as they are: no name that the API knows has any.
 ObjectOutline outline_of_object(std::string_view text);
-// Of an event of a watch, which holds its object.
+// Outlines an event of a watch, which holds its object.
 ObjectOutline outline_of_event(std::string_view text);
 
 // The messages of the API beside objects: meta/v1 Status and ListMeta.
@@ -58,7 +58,7 @@ struct ApiStatus {
   bool is_gone() const { return code == 410 || reason == "Expired" || reason == "Gone"; }
 };
 
-// Of a Status object; empty parts where it does not say.
+// Reads a Status object; members that it lacks are empty.
 ApiStatus read_status(const Node& object);
 
 struct ListMeta {
@@ -101,7 +101,7 @@ class JsonCutter {
 
   // The text may end here: nothing of an object, or of the list, is open.
   bool is_complete() const;
-  // Of a List: the text without what was cut out, `items` being empty.
+  // The text of a List without the objects that were cut out: `items` is empty.
   const std::string& envelope() const { return envelope_; }
 
  private:

@@ -72,7 +72,7 @@ class KindDiscovery final : private ReflectorListener {
   std::uint64_t connection() const { return crds_->status().connection; }
 
  private:
-  // Of the CRDs.
+  // Called for the CRDs.
   std::optional<std::uint64_t> on_object(const Node& object,
                                          std::span<const DocumentProblem> problems,
                                          bool is_initial) override;

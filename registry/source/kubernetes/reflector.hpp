@@ -212,7 +212,7 @@ class Reflector final : private ResponseListener {
   std::vector<std::uint64_t> seen_;
   std::uint64_t nameless_in_list_ = 0;
 
-  // Of the exchange under way.
+  // The exchange under way.
   ResponseHead head_;
   std::optional<JsonCutter> cutter_;
   std::uint64_t list_bytes_ = 0;  // read of the list under way

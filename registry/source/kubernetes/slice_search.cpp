@@ -109,7 +109,7 @@ std::vector<std::uint64_t> SliceSearch::found() const {
 
 // --- turns ---------------------------------------------------------------------------------------
 
-// Of several slices, one may have got the label: the others are listed further.
+// One of several slices may have got the label: the others are still listed.
 bool SliceSearch::is_searched_for(const Service& service) const {
   return !service.second.found.empty() || !labels_.contains(service.first);
 }
