@@ -29,8 +29,8 @@ bool same_parts(const ServiceRecord& a, const ServiceRecord& b) {
          (a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources()));
 }
 
-// Whether identity, VIPs and ports are the same; other addresses of its endpoints are no change of
-// a service.
+// Returns whether identity, VIPs and ports are the same; other addresses of its endpoints are no
+// change of a service.
 bool same_service(const ServiceRecord& a, const ServiceRecord& b) {
   return a.answer == b.answer && a.provider == b.provider && a.alias() == b.alias() &&
          same_ports(a, b) && same_parts(a, b) &&

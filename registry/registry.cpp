@@ -12,7 +12,7 @@
 namespace meshdns::registry {
 namespace {
 
-// Whether the snapshots differ in what all answers depend on.
+// Returns whether the snapshots differ in what all answers depend on.
 bool may_answer_otherwise(const Snapshot& former, const Snapshot& now) {
   return former.settings != now.settings || former.serial != now.serial ||
          former.sources != now.sources || former.gateways != now.gateways;

@@ -58,7 +58,7 @@ struct Registry::State : Tables {
     const auto& served = settings->namespaces;
     return served.empty() || std::ranges::find(served, ns) != served.end();
   }
-  // Whether what takes long is given up.  Asked of each object; asks every 5 ms or so.
+  // Returns whether what takes long is given up.  Asked of each object; asks every 5 ms or so.
   bool is_interrupted() {
     if (interrupted || !interrupt || ++steps % 1'024 != 0) return interrupted;
     return interrupted = interrupt();
@@ -100,7 +100,7 @@ struct Registry::State : Tables {
 
   // The MeshConfig that counts with the settings `of` a configuration; nullopt: none.
   std::optional<MeshConfig> mesh_config_for(const MeshSettings& of) const;
-  // Whether ConfigMaps have changed since the last call, and the settings with them.
+  // Returns whether ConfigMaps have changed since the last call, and the settings with them.
   bool take_settings_change();
 
   const MeshSettings configured;

@@ -28,7 +28,7 @@ class HttpStream {
   void write(std::string_view bytes);
   // Ends the body.  Nothing may be written after that.
   void finish();
-  // Whether writing has an end: the client has gone, or the body has ended.
+  // Returns whether writing has an end: the client has gone, or the body has ended.
   bool is_closed() const;
 
   // --- Any thread.

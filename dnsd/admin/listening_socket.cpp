@@ -23,7 +23,7 @@ unsigned long inode_of(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-// Whether a process listens there; one that was killed leaves its socket behind.
+// Returns whether a process listens there; one that was killed leaves its socket behind.
 bool is_abandoned(const UnixAddress& address) {
   if (inode_of(address.path) == 0) return false;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

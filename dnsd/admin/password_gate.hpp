@@ -39,8 +39,8 @@ class PasswordFile {
   static Result<PasswordFile> parse(std::string_view text);
   static Result<PasswordFile> read(const std::string& path);
 
-  // Whether the password is that of the user.  Takes long on purpose, and as long for a user that
-  // does not exist; the comparison takes as long wherever the difference is.
+  // Returns whether the password is that of the user.  Takes long on purpose, and as long for a
+  // user that does not exist; the comparison takes as long wherever the difference is.
   bool admits(const Credentials& credentials) const;
 
  private:

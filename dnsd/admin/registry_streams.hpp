@@ -76,9 +76,9 @@ struct ServiceFilter {
 class ServiceFeed {
  public:
   virtual ~ServiceFeed() = default;
-  // Whether step() has something to do now.
+  // Returns whether step() has something to do now.
   virtual bool has_work() const = 0;
-  // Whether the text has ended.
+  // Returns whether the text has ended.
   virtual bool is_done() const = 0;
   // Appends a small part of the text: at most the objects of one host.
   virtual void step(std::string& text) = 0;

@@ -126,7 +126,7 @@ bool same_sources(const ServiceRecord& a, const ServiceRecord& b) {
   return a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources());
 }
 
-// Whether nothing but the result of look-ups differs.
+// Returns whether nothing but the result of look-ups differs.
 bool is_looked_up_again(const ServiceRecord& a, const ServiceRecord& b) {
   if (names_behind(a).empty() || names_behind(a) != names_behind(b) || !same_sources(a, b))
     return false;

@@ -62,7 +62,7 @@ class AnswerHistory {
   const AnswerEvent* last_of(std::string_view name) const;
   // The moment since which all changes are known; nullopt before begin().
   std::optional<std::int64_t> known_since() const { return known_since_; }
-  // Whether that moment is the start.
+  // Returns whether that moment is the start.
   bool is_whole() const { return !has_forgotten_; }
   // Since begin().
   const Counts& counts() const { return counts_; }

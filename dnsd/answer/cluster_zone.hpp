@@ -12,12 +12,13 @@
 
 namespace meshdns::dnsd {
 
-// Whether the name is the cluster domain or below it.
+// Returns whether the name is the cluster domain or below it.
 inline bool is_in_cluster_domain(const registry::View& view, std::string_view name) {
   return is_at_or_below(name, view.settings().cluster_domain);
 }
 
-// Whether the name is the cluster set's zone or below it, and meshdns is authoritative for that.
+// Returns whether the name is the cluster set's zone or below it, and meshdns is authoritative for
+// that.
 inline bool is_in_own_cluster_set(const registry::View& view, std::string_view name) {
   return view.settings().cluster_set_authoritative &&
          is_at_or_below(name, registry::kClusterSetDomain);

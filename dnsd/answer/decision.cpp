@@ -69,7 +69,7 @@ Decision no_data(const View& view, const Asked& asked, const Match& match, std::
 
 // --- a host that is known ------------------------------------------------------------------------
 
-// Whether this client may be given an address of that type at all.
+// Returns whether this client may be given an address of that type at all.
 bool client_takes(const View& view, Type type) {
   const registry::ClientIdentity& identity = view.client().identity;
   return type == Type::A ? identity.ipv4 : identity.ipv6;
@@ -251,8 +251,8 @@ Decision decide_below(const View& view, const Asked& asked, const Match& match) 
   return decision;
 }
 
-// Whether a name below a Service is not of the form that its ports and members have.  Only a
-// headless Service is usually asked for a member.  The names below an ExternalName Service's are
+// Returns whether a name below a Service is not of the form that its ports and members have.  Only
+// a headless Service is usually asked for a member.  The names below an ExternalName Service's are
 // its own, whatever the target has.
 bool is_foreign_below(const Match& match) {
   if (match.how != Match::How::Below || !match.service->is_of_cluster() ||
@@ -330,8 +330,8 @@ std::string_view rest_of(std::string_view name, std::string_view domain) {
 }
 bool has_several_labels(std::string_view name) { return name.find('.') != std::string_view::npos; }
 
-// Whether `name` lies below a Service of another namespace than the match's and is no expansion of
-// the client's own: nobody else's host may take its place.
+// Returns whether `name` lies below a Service of another namespace than the match's and is no
+// expansion of the client's own: nobody else's host may take its place.
 bool is_others_subtree(const View& view, const Asked& asked, std::string_view stripped,
                        const Match& match, const Match& closest) {
   return closest.how == Match::How::Below && !match.service->is_of_cluster() &&
@@ -339,8 +339,8 @@ bool is_others_subtree(const View& view, const Asked& asked, std::string_view st
          asked.name.size() == stripped.size() + 5 + view.settings().cluster_domain.size();
 }
 
-// Whether a resolver may have appended the domain.  A name of our zones that ends in a later domain
-// of the list means itself: the resolver's walk would have ended at the first.
+// Returns whether a resolver may have appended the domain.  A name of our zones that ends in a
+// later domain of the list means itself: the resolver's walk would have ended at the first.
 bool may_be_expansion(const View& view, const Asked& asked, std::string_view domain) {
   if (zone_of(view, asked.name).empty()) return true;
   const std::string_view rest = rest_of(asked.name, domain);
@@ -352,8 +352,9 @@ bool may_be_expansion(const View& view, const Asked& asked, std::string_view dom
 
 bool is_same(const Match& a, const Match& b) { return a.entry == b.entry && a.below == b.below; }
 
-// Whether `rest` in a search domain, `asked.name`, is a name that decide() would deny or forward as
-// unknown: the cheap part of it, for names that hardly ever exist.  False where it cannot tell.
+// Returns whether `rest` in a search domain, `asked.name`, is a name that decide() would deny or
+// forward as unknown: the cheap part of it, for names that hardly ever exist.  False where it
+// cannot tell.
 bool is_plainly_unknown(const View& view, const Asked& asked, std::string_view rest) {
   const bool may_have_shape = count_labels(rest) < 3 || rest.ends_with(".svc") ||
                               rest.ends_with(".pod") || is_special_name(asked.name);
@@ -362,9 +363,9 @@ bool is_plainly_unknown(const View& view, const Asked& asked, std::string_view r
                                                 : zone_of(view, asked.name).empty();
 }
 
-// Whether the client's resolver ends at what `match` has, found for `rest`, when it walks the rest
-// of its list: nothing else is known here by a name that it asks before.  Names that only an
-// upstream may know do not count.
+// Returns whether the client's resolver ends at what `match` has, found for `rest`, when it walks
+// the rest of its list: nothing else is known here by a name that it asks before.  Names that only
+// an upstream may know do not count.
 bool is_end_of_walk(const View& view, const Asked& asked, std::string_view rest,
                     std::string_view domain, const Match& match) {
   const auto& list = view.client().search;

@@ -102,12 +102,12 @@ struct Decision {
   const LocalEntry* local = nullptr;  // LocalAddresses, LocalPointers
 };
 
-// Whether nobody knows the name, here at least: it may be one that a search list has made.  The
-// same holds below a Service, which may be called like a top-level domain, for names that are not
-// of the form that its own have.
+// Returns whether nobody knows the name, here at least: it may be one that a search list has made.
+// The same holds below a Service, which may be called like a top-level domain, for names that are
+// not of the form that its own have.
 bool is_unknown_name(const Decision& decision);
 
-// Whether the name has the form of a Service's full name, as "db.shop.svc.cluster.local".
+// Returns whether the name has the form of a Service's full name, as "db.shop.svc.cluster.local".
 bool is_service_name(const registry::View& view, std::string_view name);
 
 // `mesh.search_shortcut: all`: what the client's resolver looks for if `name`, which nobody knows,
@@ -148,7 +148,8 @@ inline constexpr std::size_t kMaxWork = registry::kMaxWorkOfQuery;
 // Never allocates without a trace (but for reverse names).
 Decision decide(const registry::View& view, const Asked& asked);
 
-// Whether the service has no address because its endpoints' names do not exist or have none.
+// Returns whether the service has no address because its endpoints' names do not exist or have
+// none.
 bool has_unresolved_names(const registry::ServiceRecord& service);
 
 // The zone of ours that `name` is in: the cluster domain, clusterset.local, or the longest declared

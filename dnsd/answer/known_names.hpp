@@ -40,10 +40,11 @@ bool is_known_name(const registry::View& view, const Asked& asked);
 // again.
 bool is_known_by_other_types(const registry::View& view, const Asked& asked);
 
-// Whether the name is answered here for its addresses, so that it is no alias.
+// Returns whether the name is answered here for its addresses, so that it is no alias.
 bool has_own_addresses(const registry::View& view, const Asked& asked);
 
-// Whether the client knows a name below this one, or the name is that of a translated address.
+// Returns whether the client knows a name below this one, or the name is that of a translated
+// address.
 bool has_known_name_below(const registry::View& view, const Asked& asked);
 
 }  // namespace meshdns::dnsd

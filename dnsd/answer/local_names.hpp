@@ -18,7 +18,7 @@
 
 namespace meshdns::dnsd {
 
-// Whether the name never leaves this host (registry/base/host_name.hpp).
+// Returns whether the name never leaves this host (registry/base/host_name.hpp).
 bool is_special_name(std::string_view name);
 // REQUIRES: is_special_name(asked.name).
 Decision decide_special(const Asked& asked);
@@ -40,7 +40,8 @@ class LocalNames {
   // override is the whole of what there is at and below its suffix.
   std::optional<Decision> decide(const Asked& asked) const;
 
-  // Whether a name of the hosts file, or the reverse name of one of its addresses, lies below.
+  // Returns whether a name of the hosts file, or the reverse name of one of its addresses, lies
+  // below.
   bool has_name_below(std::string_view name) const;
 
   std::size_t hosts() const { return by_name_.size(); }

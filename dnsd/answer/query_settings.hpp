@@ -52,7 +52,7 @@ struct QuerySettings {
   // The secrets for cookies; nullopt = cookies are off.  Also set by the caller.
   std::optional<CookieSecrets> cookie_secrets;
 
-  // Whether the cookie of such a client is answered with one of ours (RFC 7873).
+  // Returns whether the cookie of such a client is answered with one of ours (RFC 7873).
   bool answers_cookies_of(const IpAddress& client) const;
 
   // From the configuration and this host's name.

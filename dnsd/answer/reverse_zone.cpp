@@ -90,9 +90,9 @@ bool has_prefix_below(const View& view, std::string_view name, std::string_view 
   return false;
 }
 
-// Whether any address that the client may see begins like `partial`.  Where that would take more
-// than kMaxProbes look-ups, or a look at too many hosts, the answer may be yes by mistake: NODATA
-// instead of NXDOMAIN denies nothing that exists.
+// Returns whether any address that the client may see begins like `partial`.  Where that would take
+// more than kMaxProbes look-ups, or a look at too many hosts, the answer may be yes by mistake:
+// NODATA instead of NXDOMAIN denies nothing that exists.
 bool has_address_below(const View& view, std::string_view name, std::string_view zone,
                        const ReverseAddress& partial, bool is_v4) {
   const bool countable = is_v4 ? partial.missing == 1 : partial.missing <= 2;

@@ -13,7 +13,7 @@
 
 namespace meshdns::dnsd {
 
-// Whether the name is at or below in-addr.arpa or ip6.arpa.
+// Returns whether the name is at or below in-addr.arpa or ip6.arpa.
 bool is_reverse_name(std::string_view name);
 
 // The labels of a reverse name as an address, in full or the front part of one.
@@ -27,8 +27,8 @@ std::optional<ReverseAddress> parse_reverse_name(std::string_view name);
 // The longest of mesh.reverse_zones that `name` is at or below; empty = none.
 std::string_view reverse_zone_of(const registry::View& view, std::string_view name);
 
-// Whether the client may see an address whose reverse name lies below `name`, or that would take
-// too long to find out.  REQUIRES: is_reverse_name(name).
+// Returns whether the client may see an address whose reverse name lies below `name`, or that would
+// take too long to find out.  REQUIRES: is_reverse_name(name).
 bool has_known_address_below(const registry::View& view, std::string_view name);
 
 // NxDomain where the name is none of ours and lies in no declared zone, too: the caller decides who

@@ -35,10 +35,10 @@ class ServicePorts {
   ServicePorts(const registry::View& view, const registry::ServiceRecord& service)
       : view_(view), service_(service) {}
 
-  // Whether a port of that name and protocol has a record; an empty name is any named port.
+  // Returns whether a port of that name and protocol has a record; an empty name is any named port.
   // Unnamed ports have no names below the service.
   bool has(std::string_view port, std::string_view protocol) const;
-  // Whether `labels` has any SRV record.
+  // Returns whether `labels` has any SRV record.
   bool has_targets(const ServiceLabels& labels) const;
   // Calls `visit(number)` for the ports that `labels` means, at the service's addresses or at those
   // of a subset of its endpoints: Kind::Port is that port, all others are every port, unnamed ones
@@ -54,7 +54,8 @@ class ServicePorts {
   std::span<const registry::ServicePort> ports() const;
   std::span<const registry::ServicePort> ports_of(std::uint16_t subset) const;
   static bool is_wanted(const registry::ServicePort& port, const ServiceLabels& labels);
-  // Whether the service's addresses are those of its endpoints, which have ports of their own.
+  // Returns whether the service's addresses are those of its endpoints, which have ports of their
+  // own.
   bool has_endpoint_addresses() const {
     return service_.answer == registry::AnswerKind::Endpoints && service_.endpoints() != nullptr;
   }
@@ -79,17 +80,19 @@ void for_each_endpoint_named(const registry::View& view, const registry::Service
 template <typename Filter, typename Visit>
 void for_each_endpoint_where(const registry::View& view, const registry::ServiceRecord& service,
                              const ServiceLabels& labels, const Filter& is_wanted, Visit&& visit);
-// Whether the client may reach all endpoints.  False also when that is not known without a look at
-// each.
+// Returns whether the client may reach all endpoints.  False also when that is not known without a
+// look at each.
 bool are_all_reached(const registry::View& view, const registry::EndpointIndex& endpoints);
 
-// Whether `endpoint` is called `label`.  `address`: `label` read as a dashed address, if it is one.
+// Returns whether `endpoint` is called `label`.  `address`: `label` read as a dashed address, if it
+// is one.
 bool is_endpoint_named(const registry::EndpointEntry& endpoint, std::string_view label,
                        const std::optional<IpAddress>& address, bool pod_names);
 // "10-0-0-1" as 10.0.0.1, "2001-db8--1" as 2001:db8::1.
 std::optional<IpAddress> parse_dashed_address(std::string_view label);
-// Whether endpoints of a service of the cluster set have names below this label, which is the id of
-// their cluster.  A cluster of a very large service is taken to have some: NODATA denies less.
+// Returns whether endpoints of a service of the cluster set have names below this label, which is
+// the id of their cluster.  A cluster of a very large service is taken to have some: NODATA denies
+// less.
 bool has_cluster(const registry::View& view, const registry::ServiceRecord& service,
                  std::string_view label);
 

@@ -11,10 +11,10 @@
 
 namespace meshdns::dnsd {
 
-// Whether the service has addresses of that family for clients of other networks.  REQUIRES: it has
-// none for this client.
+// Returns whether the service has addresses of that family for clients of other networks. REQUIRES:
+// it has none for this client.
 bool has_unreached_address(const registry::ServiceRecord& service, wire::Type type);
-// Whether the service has ready endpoints, and the client reaches none of them.
+// Returns whether the service has ready endpoints, and the client reaches none of them.
 bool are_all_unreached(const registry::View& view, const registry::ServiceRecord& service);
 
 // The addresses that stand for the endpoints of a name, none of which the client reaches.

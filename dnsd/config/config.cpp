@@ -65,7 +65,7 @@ Result<SocketAddress> parse_destination(std::string_view text, std::uint16_t def
   return address;
 }
 
-// Whether the text is meant as a host name: its last label begins with a letter.
+// Returns whether the text is meant as a host name: its last label begins with a letter.
 bool is_host_name(std::string_view text) {
   const std::size_t dot = text.rfind('.');
   const std::string_view last = text.substr(dot == std::string_view::npos ? 0 : dot + 1);

@@ -49,7 +49,7 @@ std::string to_json(const Config& config);
 // The same, with the member `in_force` at the end: the settings of the mesh that Istio's MeshConfig
 // may change, with their origins.
 std::string to_json(const Config& config, const registry::MeshSettings& in_force);
-// Whether `json` is a text of the latter for the same configuration.
+// Returns whether `json` is a text of the latter for the same configuration.
 bool is_json_of(const Config& config, std::string_view json);
 
 // The top-level sections in which the two differ ("server", "mesh", ...), for a reload's log line.

@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Whether any address of the prefix is the unspecified one, a loopback or a multicast address.
+// Returns whether any address of the prefix is the unspecified one, a loopback or a multicast
+// address.
 bool is_special(const IpPrefix& prefix) {
   for (const std::string_view special :
        {"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "::/127", "ff00::/8"}) {

@@ -51,7 +51,7 @@ class Supervisor {
 std::string first_steps(const registry::Snapshot& snapshot, std::span<const SocketAddress> listen,
                         std::string_view admin);
 
-// Whether standard error is a terminal.
+// Returns whether standard error is a terminal.
 bool is_at_terminal();
 // Writes the text to standard error; not at all if the terminal takes no text now.
 void show_at_terminal(std::string_view text);

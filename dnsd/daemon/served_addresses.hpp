@@ -71,7 +71,7 @@ class ServedAddresses {
 
   // Takes `sockets` for the next open(): those that a supervisor has opened for this process.
   void inherit(std::vector<InheritedSocket> sockets);
-  // Whether a supervisor has given any.
+  // Returns whether a supervisor has given any.
   bool are_inherited() const { return are_inherited_; }
 
   // Opens all listeners of the configuration.  Waits a while for those that another process has.

@@ -42,7 +42,7 @@ class Upgrade {
   // Looks for a daemon that can hand over its sockets.  Every trouble with it is logged once, and
   // followed by a start without it, which fails if the addresses are in use.
   void find_predecessor();
-  // Whether a daemon lives that has the same sockets, or is to give them.
+  // Returns whether a daemon lives that has the same sockets, or is to give them.
   bool has_predecessor() const { return predecessor_.has_value(); }
   bool has_predecessor_ended() const { return predecessor_->has_ended(); }
   // Its sockets; nullopt: it does not hand them over, and counts no more.  REQUIRES:

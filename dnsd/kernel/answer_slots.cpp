@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::string_view kServices = "svc";
 
-// Whether all names of the cluster domain or of the cluster set end in `name`: "svc.cluster.local"
-// and the names above it.  Such a slot would be part of every answer; that of everything stands for
-// it.
+// Returns whether all names of the cluster domain or of the cluster set end in `name`:
+// "svc.cluster.local" and the names above it.  Such a slot would be part of every answer; that of
+// everything stands for it.
 bool is_above_services(std::string_view name, std::string_view cluster_domain) {
   for (const std::string_view domain : {cluster_domain, registry::kClusterSetDomain}) {
     if (is_at_or_below(domain, name)) return true;

@@ -60,9 +60,9 @@ class AnswerSlots {
     std::uint64_t sequence_ = 1;
   };
   Moment now() const { return Moment(sequence_.load(std::memory_order_acquire)); }
-  // Whether no change has begun since.  Ask after the stamps have been read: then they are older
-  // than any later change.  Each counter is read and moved in order with the sequence, so that who
-  // has seen a moved counter sees that the change has begun.
+  // Returns whether no change has begun since.  Ask after the stamps have been read: then they are
+  // older than any later change.  Each counter is read and moved in order with the sequence, so
+  // that who has seen a moved counter sees that the change has begun.
   bool holds(const Moment& moment) const {
     return moment.is_usable() && sequence_.load(std::memory_order_acquire) == moment.sequence_;
   }

@@ -68,7 +68,7 @@ struct KernelEntry {
 
 class KernelFeed {
  public:
-  // Whether a daemon lives that fills the maps.
+  // Returns whether a daemon lives that fills the maps.
   static bool is_in_use(const KernelStore& store);
   // Takes the store over: what another daemon has written does not hold any more.
   // REQUIRES: `key` and `owner` are random; owner is not 0.
@@ -92,7 +92,7 @@ class KernelFeed {
 
   // --- control thread ---
   AnswerSlots& slots() { return slots_; }
-  // Whether no other daemon has taken the store over.
+  // Returns whether no other daemon has taken the store over.
   bool is_owner() const;
   // Sets the cost of an answer of the kernel for its client; 0 = no limit.
   void set_price(std::uint64_t price_us);

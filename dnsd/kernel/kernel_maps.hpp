@@ -44,7 +44,7 @@ class KernelMaps final : public KernelStore {
   // Opens the maps in the folder `path`.  An Error names the first that cannot be used.
   static Result<std::shared_ptr<KernelMaps>> open(const std::string& path);
 
-  // Whether the pins in the folder are still these maps, and not those of another loader.
+  // Returns whether the pins in the folder are still these maps, and not those of another loader.
   bool are_current() const;
 
   meshdns_control& control() const override {

@@ -22,7 +22,7 @@ class KernelOffers {
 
   // Call it before the snapshot is taken that answers.
   void begin() { moment_ = feed_->now(); }
-  // Whether an answer may be offered now.  `now`: nanoseconds of a monotonic clock.
+  // Returns whether an answer may be offered now.  `now`: nanoseconds of a monotonic clock.
   bool is_open(std::uint64_t now);
   // REQUIRES: is_open().
   void offer(const KernelAnswer& answer, std::uint64_t now);

@@ -40,7 +40,8 @@ std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config
 // The node of this daemon, and of the clients whose own is not known; empty: unknown.
 std::string own_node(const Config& config);
 
-// Whether the sources cover the whole cluster, so that unknown names of its domain are NXDOMAIN.
+// Returns whether the sources cover the whole cluster, so that unknown names of its domain are
+// NXDOMAIN.
 bool is_authority(const Config& config);
 
 // REQUIRES: `feed` and `servers` outlive the source, and the loop runs on for it to close.

@@ -49,14 +49,14 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   void on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) override;
 
   bool is_complete(const std::string& source) const { return complete_.contains(source); }
-  // Whether all of the source is known: it is complete, or was in an earlier run.
+  // Returns whether all of the source is known: it is complete, or was in an earlier run.
   bool is_known(const std::string& source) const;
-  // Whether anything that an earlier run knew still waits to be confirmed.
+  // Returns whether anything that an earlier run knew still waits to be confirmed.
   bool is_restored() const { return !restored_.empty(); }
-  // Whether a source may not read the endpoints of headless Services.
+  // Returns whether a source may not read the endpoints of headless Services.
   bool lacks_endpoints() const { return !without_endpoints_.empty(); }
   std::size_t complete_sources() const { return complete_.size(); }
-  // Whether a commit was given up, because the process is to end.
+  // Returns whether a commit was given up, because the process is to end.
   bool is_interrupted() const { return interrupted_; }
   // Called after each batch.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }

@@ -53,7 +53,7 @@ class ServerNames final : public registry::ServerLookup,
                                              std::function<void()> on_change) override;
   // Puts the addresses in place of the names.  A server whose name is not known yet is left out.
   void fill_in(UpstreamConfig& upstream) const;
-  // Whether the configuration names any upstream server.
+  // Returns whether the configuration names any upstream server.
   bool has_any() const { return !of_upstream_.empty(); }
   // The registry may have other addresses for names of the cluster domain.
   void recheck();

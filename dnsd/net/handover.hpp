@@ -111,7 +111,7 @@ class Predecessor {
   Result<std::vector<HandedListener>> take(std::span<const SocketAddress> wanted);
   // This process answers.  Returns when the other has stopped reading.
   Result<void> tell_serving();
-  // Whether it has ended.
+  // Returns whether it has ended.
   bool has_ended() const;
   // Calls `on_ended` once, in a later turn of the loop.  It may destroy this object.  REQUIRES: the
   // object is not moved any more.

@@ -26,8 +26,8 @@ void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-// Whether there is room enough already: whoever made an inherited socket may have been allowed more
-// than we are.  The kernel counts twice what was asked for.
+// Returns whether there is room enough already: whoever made an inherited socket may have been
+// allowed more than we are.  The kernel counts twice what was asked for.
 bool has_buffer(int fd, int option) {
   int bytes = 0;
   socklen_t size = sizeof bytes;

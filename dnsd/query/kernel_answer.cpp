@@ -8,7 +8,8 @@ namespace {
 
 using registry::Match;
 
-// Whether all addresses take turns at being first.  Others are ordered by weight or nearness.
+// Returns whether all addresses take turns at being first.  Others are ordered by weight or
+// nearness.
 bool is_in_turns(const registry::View& view, const Decision& decision, wire::Type type) {
   const registry::AddressView addresses = view.addresses(*decision.match.service);
   if (addresses.places != nullptr) return false;

@@ -21,7 +21,7 @@ std::optional<KernelAnswer> kernel_answer(const QueryState& state, const registr
                                           const registry::ReadNames& reads,
                                           std::span<const std::uint8_t> reply);
 
-// Whether the query has the form that the program answers.
+// Returns whether the query has the form that the program answers.
 bool is_for_kernel(const wire::QueryMessage& query);
 
 }  // namespace meshdns::dnsd

@@ -234,7 +234,7 @@ class EventSampler {
     if (now >= relax_at_) [[unlikely]]
       relax(now);
   }
-  // Whether this event is counted.  Then take() must follow, or put_off().
+  // Returns whether this event is counted.  Then take() must follow, or put_off().
   bool is_due() { return --left_ == 0; }
   // Returns the number of events that this one stands for.
   std::uint32_t take(std::uint64_t now) {

@@ -28,8 +28,8 @@ class Upstreams {
     Freshness freshness = Freshness::Fresh;
   };
   virtual Known find(const CacheKey& key, Millis now) = 0;
-  // Whether a zone of upstream.zones or of a link has other servers for `target` than those that
-  // are asked for `name`; with `also_outside`, whether any other servers are asked.  Names in
+  // Returns whether a zone of upstream.zones or of a link has other servers for `target` than those
+  // that are asked for `name`; with `also_outside`, whether any other servers are asked.  Names in
   // lower-case wire form.
   virtual bool has_other_servers(std::string_view name, std::string_view target,
                                  bool also_outside) const = 0;

@@ -26,7 +26,7 @@ class QueryLogWriter final : public QueryLog {
   std::uint64_t random_;
 };
 
-// Whether `query_class` has this answer.
+// Returns whether `query_class` has this answer.
 bool has_answer(QueryLogClass query_class, const AnsweredQuery& answered);
 
 }  // namespace meshdns::dnsd

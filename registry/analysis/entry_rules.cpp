@@ -95,7 +95,8 @@ void judge_addresses(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
            {}});
 }
 
-// Whether a certificate for `name` ("*.example.org") is one for `host`, or the other way round.
+// Returns whether a certificate for `name` ("*.example.org") is one for `host`, or the other way
+// round.
 bool covers(std::string_view name, std::string_view host) {
   if (name == host) return true;
   if (name.starts_with("*.")) return is_below(host, name.substr(2));

@@ -12,8 +12,8 @@ namespace {
 // Limit of claims of one host that are compared, each with each.
 constexpr std::size_t kMaxClaimsCompared = 32;
 
-// Whether clients of a third namespace see both services, so that the order of the objects decides.
-// Clients of the two namespaces get their own.
+// Returns whether clients of a third namespace see both services, so that the order of the objects
+// decides. Clients of the two namespaces get their own.
 bool compete(const ServiceRecord& a, const ServiceRecord& b) {
   if (a.is_public() && b.is_public()) return true;
   const ServiceRecord& narrow = a.is_public() ? b : a;

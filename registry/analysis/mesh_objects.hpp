@@ -39,10 +39,10 @@ class MeshObjects {
   // shop-2.
   std::string guess_of_namespace(std::string_view ns) const;
 
-  // Whether an object of the kind is in the namespace, or anywhere.
+  // Returns whether an object of the kind is in the namespace, or anywhere.
   bool has(Kind kind, std::string_view ns) const;
   bool has(Kind kind) const;
-  // Whether a Service is in the namespace that is no alias.
+  // Returns whether a Service is in the namespace that is no alias.
   bool has_real_service(std::string_view ns) const;
 
   // The Service of that name, also one that has no address yet; null if there is none.
@@ -65,7 +65,7 @@ class MeshObjects {
   // The numbers of all ports of services of the namespace.
   const std::set<std::uint16_t>& ports_of(std::string_view ns) const;
   bool any_service_has_port(std::uint16_t port) const { return all_ports_.contains(port); }
-  // Whether any service of the namespace is known.
+  // Returns whether any service of the namespace is known.
   bool has_hosts(std::string_view ns) const;
   bool has_any_hosts() const { return !ports_by_namespace_.empty(); }
 

@@ -138,7 +138,7 @@ class SidecarJudge {
     return imported;
   }
 
-  // Whether the namespace may exist.
+  // Returns whether the namespace may exist.
   bool judge_namespace(const EgressName& name, const std::string& field) {
     const Existence existence = mesh_.namespace_existence(name.ns);
     if (existence == Existence::Exists) return true;
@@ -163,7 +163,7 @@ class SidecarJudge {
            mesh_.find_service(service->ns, service->name, judged_.object.meta.cluster) != nullptr;
   }
 
-  // Whether the objects that would have the host are among those that were read.
+  // Returns whether the objects that would have the host are among those that were read.
   bool is_sure(const EgressName& name) const {
     if (is_at_or_below(name.host.starts_with("*.") ? name.host.substr(2) : name.host,
                        mesh_.settings().cluster_domain))

@@ -25,15 +25,15 @@ std::string canonical_host(std::string_view host);
 
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 
-// Whether `name` lies below `suffix`, label-wise, and is not the suffix itself.  REQUIRES: both
-// canonical.
+// Returns whether `name` lies below `suffix`, label-wise, and is not the suffix itself.  REQUIRES:
+// both canonical.
 constexpr bool is_below(std::string_view name, std::string_view suffix) {
   if (suffix.empty()) return !name.empty();
   // The dot comes first: it spares most names the comparison.
   return name.size() > suffix.size() + 1 && name[name.size() - suffix.size() - 1] == '.' &&
          name.ends_with(suffix);
 }
-// Whether `name` is `suffix` or lies below it.  REQUIRES: both canonical.
+// Returns whether `name` is `suffix` or lies below it.  REQUIRES: both canonical.
 constexpr bool is_at_or_below(std::string_view name, std::string_view suffix) {
   return name.size() == suffix.size() ? name == suffix : is_below(name, suffix);
 }

@@ -20,7 +20,7 @@ class RefCounted {
   void add_ref() const { references_.fetch_add(1, std::memory_order_relaxed); }
   // True when this was the last one.
   bool drop_ref() const { return references_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
-  // Whether the caller has the only reference, so that it may change the object in place.
+  // Returns whether the caller has the only reference, so that it may change the object in place.
   bool is_unique() const { return references_.load(std::memory_order_acquire) == 1; }
 
  protected:

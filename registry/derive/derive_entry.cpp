@@ -135,7 +135,7 @@ bool Deriver::answer_vips(const Entries& entries) {
   return true;
 }
 
-// Whether the entry's endpoints are answers.
+// Returns whether the entry's endpoints are answers.
 bool Deriver::gives_endpoints(const ServiceEntry& entry) const {
   // NONE with a selector is answered with its workloads in Istio, too, when it has a port.
   if (entry.resolution == Resolution::None)

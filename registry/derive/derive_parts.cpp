@@ -21,7 +21,7 @@ struct Reach {
     if (!exports) return;
     for (const SymbolRef& ns : exports->namespaces) namespaces.push_back(ns.get());
   }
-  // Whether all who see a service of that reach see one of this reach.
+  // Returns whether all who see a service of that reach see one of this reach.
   bool includes(const Reach& other) const {
     const bool exports =
         is_public || (!other.is_public && std::ranges::includes(namespaces, other.namespaces));

@@ -11,7 +11,7 @@
 namespace meshdns::registry {
 namespace {
 
-// Whether a Service with that only_family_of() may have the address.
+// Returns whether a Service with that only_family_of() may have the address.
 bool is_of_family(const IpAddress& address, std::string_view only) {
   return only.empty() || only == (address.is_v4() ? "IPv4" : "IPv6");
 }

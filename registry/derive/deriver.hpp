@@ -124,8 +124,8 @@ class Deriver {
 
   // Removes Services of which nothing is known, and notes that.
   void leave_out_manifests(Stored<KubeService>& services);
-  // Whether the Service answers anything.  CoreDNS skips one that does not, too; `check` warns.  It
-  // leaves its name to the Services of other clusters, and else to nobody.
+  // Returns whether the Service answers anything.  CoreDNS skips one that does not, too; `check`
+  // warns.  It leaves its name to the Services of other clusters, and else to nobody.
   static bool is_usable(const KubeService& service);
   // Returns the Services that one answer is made of.
   static Stored<KubeService> answering(Stored<KubeService> services);
@@ -202,7 +202,7 @@ class Deriver {
 
   // --- Names of gateways (derive_gateway.cpp) --------------------------------------------------
 
-  // Whether the object is a source of this host because it gives the name to a gateway.
+  // Returns whether the object is a source of this host because it gives the name to a gateway.
   bool is_gateway_claim(const StoredResource& source) const;
   // Oldest first.
   std::vector<DecodedRef> gateway_claims(const Sources& sources) const;
@@ -227,10 +227,10 @@ class Deriver {
 
   static std::vector<ServicePort> entry_ports(const Entries& entries);
 
-  // Whether the namespace may give its host this address.
+  // Returns whether the namespace may give its host this address.
   bool may_have(const IpAddress& address);
 
-  // Whether the entry, rather than an older one, has that address of its status.
+  // Returns whether the entry, rather than an older one, has that address of its status.
   bool keeps(const IpAddress& address, const StoredRef& entry);
 
   // The families of which the allocator gives a host its address.

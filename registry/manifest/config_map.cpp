@@ -166,7 +166,7 @@ void read_networks(Report& report, const Field& networks, NetworksReading& readi
 
 constexpr Message kNetworksFields{kSnakeCase, FieldRule{"networks", read_networks}};
 
-// Whether a fault of the text is in one of the fields that are read.
+// Returns whether a fault of the text is in one of the fields that are read.
 bool is_of_read_field(std::string_view path, const FieldNames& fields) {
   return std::ranges::any_of(fields.names,
                              [&](std::string_view name) { return path.starts_with(name); });

@@ -114,7 +114,7 @@ bool is_of_no_concern(const TypeMeta& type, const KindReader* any) {
   return any == nullptr || (any->group.empty() && is_foreign_group(group));
 }
 
-// Whether a document's faults leave it open what kind of object it is.
+// Returns whether a document's faults leave it open what kind of object it is.
 bool is_type_in_doubt(std::span<const DocumentProblem> problems) {
   return std::ranges::any_of(problems, [](const DocumentProblem& problem) {
     return problem.field == "kind" || problem.field == "apiVersion";

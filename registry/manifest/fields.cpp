@@ -16,7 +16,7 @@ constexpr std::size_t kMaxNames = 64;
 // Longer words are no typing errors, and comparing them costs their length each time.
 constexpr std::size_t kMaxWordToCorrect = 64;
 
-// Whether `given` is `known` in snake case: "export_to" is "exportTo".
+// Returns whether `given` is `known` in snake case: "export_to" is "exportTo".
 bool is_snake_case_of(std::string_view given, std::string_view known) {
   std::size_t at = 0;
   for (const char c : known) {

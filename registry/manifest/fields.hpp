@@ -78,9 +78,9 @@ class Report {
   void add(Severity severity, std::uint32_t line, std::string field, std::string message);
 
   bool warns_unknown() const { return warn_unknown_; }
-  // Whether further warnings would not be handed on.
+  // Returns whether further warnings would not be handed on.
   bool is_full() const { return warnings_ >= kMaxWarnings; }
-  // Whether an error was found, so that the object is not taken.
+  // Returns whether an error was found, so that the object is not taken.
   bool is_refused() const { return refused_; }
 
  private:
@@ -324,7 +324,7 @@ constexpr auto enum_or_first = [](Report& report, const Field& at, auto& into) {
   into.*kMember = static_cast<Choice>(read_choice_or_first(report, at, kNames));
 };
 
-// Whether a value is a mapping; else an error.
+// Returns whether a value is a mapping; else an error.
 bool require_mapping(Report& report, const Field& field);
 
 // Reading without judging: absent, null and of another type are the same.
@@ -333,7 +333,7 @@ std::uint16_t member_port(const Node& mapping, std::string_view key);
 Labels member_labels(const Node& mapping, std::string_view key);
 // The value below `object` at the path of these keys; null: there is none.
 const Node* find_below(const Node& object, std::initializer_list<std::string_view> path);
-// Whether the first of `conditions` with that type is True.
+// Returns whether the first of `conditions` with that type is True.
 bool is_condition_true(const Node* status, std::string_view type);
 
 // Calls `visit` for the elements of a list that may be absent; a warning when it is none.

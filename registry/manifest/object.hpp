@@ -60,9 +60,9 @@ Resource read_http_route(Object& object);
 Resource read_tls_route(Object& object);
 Resource read_grpc_route(Object& object);
 Resource read_ingress(Object& object);
-// Whether a ConfigMap is none with Istio's MeshConfig: it is then passed over, as other kinds
-// without bearing are.  Those are named `istio` or `istio-REVISION`; in files, where Istio has
-// other ConfigMaps with such names, the latter also have the key `mesh`.
+// Returns whether a ConfigMap is none with Istio's MeshConfig: it is then passed over, as other
+// kinds without bearing are.  Those are named `istio` or `istio-REVISION`; in files, where Istio
+// has other ConfigMaps with such names, the latter also have the key `mesh`.
 bool is_other_config_map(const Node& object, bool from_file);
 
 // The spec of a WorkloadEntry, also inline in a ServiceEntry: types and labels only.  The caller

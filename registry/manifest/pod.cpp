@@ -75,7 +75,7 @@ std::string_view proxy_type_of(const Node& spec) {
   return {};
 }
 
-// Whether the annotation, a list with commas, has a template for gateways.
+// Returns whether the annotation, a list with commas, has a template for gateways.
 bool has_gateway_template(std::string_view templates) {
   for (const auto part : std::views::split(templates, ',')) {
     std::string_view name(part.begin(), part.end());

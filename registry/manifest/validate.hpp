@@ -33,7 +33,7 @@ std::optional<std::string> why_no_lower_subdomain(std::string_view name);
 // Protocols of Istio's ports; empty is sniffed and therefore known.
 enum class ProtocolClass : std::uint8_t { Unset, Tcp, Udp, Http, Tls, Unknown };
 ProtocolClass protocol_class(std::string_view protocol);
-// Whether Istio treats the protocol as TCP: tcp, https, tls, mongo, redis, mysql.
+// Returns whether Istio treats the protocol as TCP: tcp, https, tls, mongo, redis, mysql.
 bool is_tcp_family(std::string_view protocol);
 
 // "unix:///path" or "unix://@name".
@@ -69,7 +69,7 @@ constexpr auto kube_ports = [](Report& report, const Field& list, auto& into) {
   });
 };
 
-// Whether the list has more than `max` elements, which is an error.  `who` sets the bound.
+// Returns whether the list has more than `max` elements, which is an error.  `who` sets the bound.
 bool is_too_long(Report& report, const std::optional<Field>& list, std::size_t max,
                  std::string_view who);
 

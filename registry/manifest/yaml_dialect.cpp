@@ -20,8 +20,8 @@ constexpr std::string_view kStandIn = "\xEF\xB7\x90";
 
 bool is_any_of(char c, std::string_view set) { return set.contains(c); }
 
-// Whether the colon at `at` belongs to a plain text, though the libraries think otherwise: it
-// stands before the end of a flow value, or it is the first of two at the beginning of one.
+// Returns whether the colon at `at` belongs to a plain text, though the libraries think otherwise:
+// it stands before the end of a flow value, or it is the first of two at the beginning of one.
 bool is_plain_colon(std::string_view text, std::size_t at) {
   const char next = at + 1 < text.size() ? text[at + 1] : '\0';
   const char before = at == 0 ? '\n' : text[at - 1];
@@ -37,7 +37,7 @@ std::size_t find_plain_colon(std::string_view text, std::size_t from) {
   return at;
 }
 
-// Whether the text holds the stand-in itself, as it is or as an escape.
+// Returns whether the text holds the stand-in itself, as it is or as an escape.
 bool uses_stand_in(std::string_view text) {
   if (text.contains(kStandIn)) return true;
   for (std::size_t at = text.find('\\'); at != std::string_view::npos; at = text.find('\\', at + 1))

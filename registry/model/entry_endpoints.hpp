@@ -32,7 +32,7 @@ enum class Reached : std::uint8_t {
 using ForEachSelected =
     std::function<void(const Labels& selector, const std::function<void(const Resource&)>& visit)>;
 
-// Whether the entry's endpoints may be names.
+// Returns whether the entry's endpoints may be names.
 bool has_endpoint_names(const ServiceEntry& entry);
 
 // Visits the endpoints that the entry gives its host: those that it selects, then its own, then, of
@@ -42,7 +42,7 @@ void for_each_endpoint(const ServiceEntry& entry, std::string_view host,
                        const ForEachSelected& for_each_selected,
                        const std::function<void(const EntryEndpoint&)>& visit);
 
-// Whether that order has `a` first.  REQUIRES: Pods or WorkloadEntries.
+// Returns whether that order has `a` first.  REQUIRES: Pods or WorkloadEntries.
 bool precedes_as_endpoint(const Resource& a, const Resource& b);
 
 // How the endpoint is reached; nullopt: not at all, and `why` (if not null) says the reason.

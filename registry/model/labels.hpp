@@ -16,7 +16,7 @@ namespace meshdns::registry {
 
 // Sorted by key, keys unique.
 using Labels = std::vector<std::pair<std::string, std::string>>;
-// Whether every pair of `selector` is in `labels`; an empty selector matches everything.
+// Returns whether every pair of `selector` is in `labels`; an empty selector matches everything.
 bool selects(const Labels& selector, const Labels& labels);
 
 struct LabelRequirement {

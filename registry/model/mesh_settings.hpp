@@ -110,7 +110,7 @@ MeshSettings effective_settings(MeshSettings configured, const MeshConfig* confi
 // be those of networks.
 std::vector<Kind> gateway_kinds_to_read(const MeshSettings& settings);
 
-// Whether `ns` and `name` are those of MeshSettings::istio_config_map.
+// Returns whether `ns` and `name` are those of MeshSettings::istio_config_map.
 bool is_istio_config_map(const MeshSettings& settings, std::string_view ns, std::string_view name);
 
 // For messages: "default", "the configuration" or "ConfigMap istio-system/istio".

@@ -26,7 +26,7 @@ LabelList labels_of(std::string_view name) {
   return labels;
 }
 
-// Whether the host has names in the zone: it lies there, or is a wildcard over it.
+// Returns whether the host has names in the zone: it lies there, or is a wildcard over it.
 bool reaches_into(std::string_view host, std::string_view zone) {
   if (is_at_or_below(suffix_of(host), zone)) return true;
   return host.starts_with("*.") && is_below(zone, host.substr(2));

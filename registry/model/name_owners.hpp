@@ -46,8 +46,8 @@ Claim gateway_claim_of(std::string_view host, std::string_view ns, const MeshSet
 // The namespaces and Services on whose existence claim_of() depends for that host: parts of it.
 std::vector<std::string_view> owner_keys_of(std::string_view host);
 
-// Whether a client may mean a Service by a name that `host` matches: by a short name, or by one
-// that its search list has made.
+// Returns whether a client may mean a Service by a name that `host` matches: by a short name, or by
+// one that its search list has made.
 bool can_be_short_name(std::string_view host, const MeshSettings& settings);
 
 }  // namespace meshdns::registry

@@ -392,7 +392,8 @@ struct Ingress {
   friend bool operator==(const Ingress&, const Ingress&) = default;
 };
 
-// Whether objects of that kind are read only with `mesh.gateway_names`, and give nothing but names.
+// Returns whether objects of that kind are read only with `mesh.gateway_names`, and give nothing
+// but names.
 constexpr bool is_gateway_kind(Kind kind) { return kind >= Kind::Gateway && kind <= Kind::Ingress; }
 
 using Resource = std::variant<ServiceEntry, WorkloadEntry, Sidecar, KubeService, EndpointSlice, Pod,
@@ -423,9 +424,10 @@ struct MeshSettings;
 // hosts, a Service's full name, the full name of a slice's Service, ...
 std::vector<std::string> hosts_of(const Resource& resource, const MeshSettings& settings);
 
-// Whether the addresses of the entry's status are those of its hosts, wildcards among them.
+// Returns whether the addresses of the entry's status are those of its hosts, wildcards among them.
 bool has_status_vips(const ServiceEntry& entry);
-// Whether the entry's host takes an address of the allocator (docs/semantics-istio.md, "VIPs").
+// Returns whether the entry's host takes an address of the allocator (docs/semantics-istio.md,
+// "VIPs").
 bool wants_vip(const ServiceEntry& entry, std::string_view host);
 
 // The full name of a Kubernetes Service.

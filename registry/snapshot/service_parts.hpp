@@ -70,7 +70,7 @@ class ServiceParts final : public RefCounted {
   // REQUIRES: not empty.
   const ServiceRecord& merged(const Set& visible) const;
 
-  // Whether `record` is one of the parts, or was returned by merged().
+  // Returns whether `record` is one of the parts, or was returned by merged().
   bool has(const ServiceRecord& record) const;
 
  private:

@@ -233,19 +233,20 @@ class ServiceRecord final : public RefCounted {
   // For a client of `network` and `cluster` (null = none given: sees all).  Never allocates.
   AddressView addresses(const Symbol* network, const Symbol* cluster) const;
   bool is_public() const { return !exports; }
-  // Whether the service is one of a cluster, whose name and members' names the cluster has made.
+  // Returns whether the service is one of a cluster, whose name and members' names the cluster has
+  // made.
   bool is_of_cluster() const { return provider < Provider::ServiceEntry; }
-  // Whether the service comes from ServiceEntries or gives a name to a gateway, or from a name
-  // table host that counts as one.
+  // Returns whether the service comes from ServiceEntries or gives a name to a gateway, or from a
+  // name table host that counts as one.
   bool is_claim() const;
-  // Whether the API server gave the service its addresses.
+  // Returns whether the API server gave the service its addresses.
   bool has_cluster_ips() const {
     return provider == Provider::Kubernetes && answer == AnswerKind::Vips;
   }
   bool is_exported_to(const Symbol* client_ns) const;
   // Null: it has none.
   const ServiceParts* parts() const { return split && details ? details->parts.get() : nullptr; }
-  // Whether clients of different clusters get different addresses.
+  // Returns whether clients of different clusters get different addresses.
   bool differs_by_cluster() const {
     return details.cluster_ips() != nullptr || (details && !details->by_cluster.empty());
   }

@@ -22,7 +22,7 @@ std::uint64_t hash_of(std::string_view suffix, bool wildcard) {
   return wildcard ? ~hash_bytes(suffix) : hash_bytes(suffix);
 }
 
-// Whether a port of the egress hosts is among `numbers`.  REQUIRES: both sorted.
+// Returns whether a port of the egress hosts is among `numbers`.  REQUIRES: both sorted.
 bool have_common_port(std::span<const EgressHost> hosts, std::span<const std::uint16_t> numbers) {
   if (hosts.size() > kMuchMore * numbers.size())
     return std::ranges::any_of(numbers, [&](std::uint16_t number) {

@@ -47,12 +47,12 @@ class EgressHosts {
   // it stands for: "*.a.com" takes in "*.b.a.com".
   template <typename Visit>
   void for_each_group(std::string_view host, Visit&& visit) const;
-  // Whether any of them lets a service of the host, of that namespace and with those ports (null =
-  // none), through.
+  // Returns whether any of them lets a service of the host, of that namespace and with those ports
+  // (null = none), through.
   bool allows(std::string_view host, const Symbol* ns, const PortList* ports) const;
-  // Whether one of the group does.
+  // Returns whether one of the group does.
   bool allows(const Group& group, const Symbol* ns, const PortList* ports) const;
-  // Whether a wildcard for every port takes in all hosts of that namespace below `name`.
+  // Returns whether a wildcard for every port takes in all hosts of that namespace below `name`.
   bool has_all_below(std::string_view name, const Symbol* ns) const;
 
  private:
@@ -88,9 +88,9 @@ struct ListenerScope {
   bool all = false;        // "*/*" for every port
   std::uint16_t port = 0;  // 0 = any; else only services with that port
 
-  // Whether it imports that namespace as a whole, exclusions aside.
+  // Returns whether it imports that namespace as a whole, exclusions aside.
   bool imports_namespace(const Symbol* ns) const { return all || whole_namespaces.contains(ns); }
-  // Whether an exclusion takes away all hosts of that namespace below `name`.
+  // Returns whether an exclusion takes away all hosts of that namespace below `name`.
   bool excludes_below(std::string_view name, const Symbol* ns) const {
     return excluded.has_all_below(name, ns);
   }
@@ -109,10 +109,10 @@ class SidecarScope final : public RefCounted {
   // `client_ns` resolves ".".
   static Ref<const SidecarScope> compile(const Sidecar& sidecar, const SymbolRef& client_ns,
                                          SymbolTable& symbols, StoredRef source);
-  // Whether a service of the host, of that namespace and with those ports (null = none), is
+  // Returns whether a service of the host, of that namespace and with those ports (null = none), is
   // imported.  ScopedHost asks faster about many of one host.
   bool imports(std::string_view host, const Symbol* ns, const PortList* ports) const;
-  // Whether the ports of a service matter: a listener is for one port.
+  // Returns whether the ports of a service matter: a listener is for one port.
   bool depends_on_ports() const { return !ports_.empty(); }
   // The ports that listeners are for, sorted.
   std::span<const std::uint16_t> ports() const { return ports_; }
@@ -149,7 +149,7 @@ class ScopedHost {
  public:
   // `scope`: null = everything is imported.  `host`: a name or "*.suffix".
   ScopedHost(const SidecarScope* scope, std::string_view host) : scope_(scope), host_(host) {}
-  // Whether a service of the host, of that namespace and with those ports (null = none), is
+  // Returns whether a service of the host, of that namespace and with those ports (null = none), is
   // imported.
   bool imports(const Symbol* ns, const PortList* ports);
 

@@ -175,7 +175,7 @@ void FileSource::Engine::on_events() {
   }
 }
 
-// Whether an event about `name` can change what the tree holds.
+// Returns whether an event about `name` can change what the tree holds.
 bool FileSource::Engine::matters(const inotify_event& event, std::string_view name) const {
   const auto watch = watches_.find(event.wd);
   if (watch == watches_.end()) return true;  // added by the round that is running

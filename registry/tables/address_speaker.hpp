@@ -12,7 +12,7 @@
 
 namespace meshdns::registry {
 
-// Whether WorkloadEntries of `ns` may speak; "*" in the list stands for every namespace.
+// Returns whether WorkloadEntries of `ns` may speak; "*" in the list stands for every namespace.
 bool is_listed(std::string_view ns, const std::vector<std::string>& workload_entry_namespaces);
 
 // The result of choose_speaker().

@@ -30,7 +30,7 @@ class DecodedResource {
   // For a ServiceEntry with many status addresses; logarithmic.  REQUIRES: it is one.
   // The positions of the host's status addresses, in their order.
   std::vector<std::uint32_t> statuses_of(std::string_view host) const;
-  // Whether its status gives the host the address.
+  // Returns whether its status gives the host the address.
   bool gives(const IpAddress& address, std::string_view host) const;
   // The hosts that have the address by its status; "" stands for all.
   std::vector<std::string_view> hosts_with(const IpAddress& address) const;

@@ -52,7 +52,7 @@ std::vector<std::string> hosts_at_gateway(const GatewayRoute& route, const Gatew
 // stand for all.  nullopt: there is none.
 std::optional<std::string> common_hostname(std::string_view listener, std::string_view route);
 
-// Whether the name lies in `mesh.gateway_names.domains`.
+// Returns whether the name lies in `mesh.gateway_names.domains`.
 bool is_in_gateway_domains(std::string_view host, const GatewayNameSettings& settings);
 
 }  // namespace meshdns::registry

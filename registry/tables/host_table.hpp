@@ -139,7 +139,7 @@ class MemberTable {
   MemberTable(const HostTable& hosts, const MeshSettings& settings)
       : hosts_(hosts), settings_(settings) {}
 
-  // Whether a Service has a member of which `host` is the short name.
+  // Returns whether a Service has a member of which `host` is the short name.
   bool is_member(std::string_view host) const;
 
   // The host's record has changed (null = none).  Calls `visit` for each claimed host for which

@@ -40,8 +40,8 @@ class StatusAddressTable {
   void link(const ServiceEntry& entry, const StoredRef& stored, std::span<const std::string> hosts,
             bool add, const Changed& changed);
 
-  // Whether the entry's host has that address of the entry's status, rather than an older entry.
-  // Entries of one host and namespace share an address.
+  // Returns whether the entry's host has that address of the entry's status, rather than an older
+  // entry. Entries of one host and namespace share an address.
   bool has(const IpAddress& address, const StoredRef& entry, std::string_view host) const;
   // At most `most` of them.
   std::vector<ContestedAddress> contested(std::size_t most) const;

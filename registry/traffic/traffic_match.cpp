@@ -251,8 +251,8 @@ class Matcher {
     });
   }
 
-  // Whether a Sidecar keeps the port from the client: an egress listener with a port imports only
-  // that port of each service.
+  // Returns whether a Sidecar keeps the port from the client: an egress listener with a port
+  // imports only that port of each service.
   bool is_kept_away(std::string_view host, const ServiceRecord& service,
                     const ServicePort& port) const {
     const SidecarScope* const scope = view_.client().scope.get();
@@ -459,7 +459,8 @@ class Matcher {
     return names;
   }
 
-  // Whether the client's server name is the candidate's.  Says why not where only that is missing.
+  // Returns whether the client's server name is the candidate's.  Says why not where only that is
+  // missing.
   bool names_match(const Candidate& candidate, const std::vector<std::string>& names) {
     const bool matches = std::ranges::any_of(
         names, [&](const std::string& name) { return host_matches(candidate.host, name); });

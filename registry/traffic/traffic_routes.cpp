@@ -93,7 +93,8 @@ class RouteMatcher {
     return std::nullopt;
   }
 
-  // Whether one of the Sidecar's egress hosts of that namespace covers the host, or is covered.
+  // Returns whether one of the Sidecar's egress hosts of that namespace covers the host, or is
+  // covered.
   bool is_imported(const ListenerScope& listener, std::string_view ns,
                    std::string_view host) const {
     if (listener.port != 0 && listener.port != asked_.port) return false;

@@ -30,7 +30,7 @@ const StoredRef* find_service_of(const ServiceRecord& record, std::string_view c
   return found;
 }
 
-// Whether clients of different clusters get different answers.
+// Returns whether clients of different clusters get different answers.
 bool is_told_apart(const ServiceRecord& record) {
   if (record.provider != Provider::Kubernetes) return false;
   if (const ServiceParts* const parts = record.parts()) return !parts->clusters().empty();

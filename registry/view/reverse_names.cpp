@@ -37,7 +37,7 @@ const ReverseEntry* find_reverse(const Snapshot& snapshot, const IpAddress& addr
                                [&](const ReverseEntry& e) { return e.address_hash() == hash; });
 }
 
-// Whether the namespaces may be the same one; if it matters the caller compares them.
+// Returns whether the namespaces may be the same one; if it matters the caller compares them.
 bool is_by(const AddressUse& use, const Symbol& ns) {
   return use.ns_tag() == AddressUse::tag_of(ns.text());
 }

@@ -131,7 +131,7 @@ class View {
   AddressView addresses(const ServiceRecord& service) const {
     return service.addresses(client_.network.get(), client_.cluster.get());
   }
-  // Whether this client may reach an endpoint of that network.
+  // Returns whether this client may reach an endpoint of that network.
   bool reaches(const EndpointEntry& endpoint) const { return reaches(endpoint.network.get()); }
   bool reaches(const Symbol* network) const {
     return !client_.network || network == nullptr || network == client_.network.get();
@@ -144,19 +144,19 @@ class View {
   }
   std::uint32_t ttl(const ServiceRecord& service) const;
 
-  // Whether the namespace exists for this client: its object is known, or an object in it is
-  // visible.
+  // Returns whether the namespace exists for this client: its object is known, or an object in it
+  // is visible.
   bool namespace_exists(std::string_view ns) const;
-  // Whether this client sees a host below `name`, which itself is not a host.
+  // Returns whether this client sees a host below `name`, which itself is not a host.
   bool is_empty_non_terminal(std::string_view name) const;
-  // Whether a service that is exported to this client has an address whose reverse name is counted
-  // as `name` (is_counted_prefix()) or lies below it.
+  // Returns whether a service that is exported to this client has an address whose reverse name is
+  // counted as `name` (is_counted_prefix()) or lies below it.
   bool is_counted(std::string_view reverse_name) const;
-  // Whether a Service, its endpoints or a Pod has the address, visible or not.
+  // Returns whether a Service, its endpoints or a Pod has the address, visible or not.
   bool is_cluster_address(const IpAddress& address) const;
-  // Whether a Pod has the address, or the API server gave it to a Service.
+  // Returns whether a Pod has the address, or the API server gave it to a Service.
   bool is_assigned_address(const IpAddress& address) const;
-  // Whether `ns` has a running Pod with that address.
+  // Returns whether `ns` has a running Pod with that address.
   bool pod_exists(const IpAddress& address, std::string_view ns) const;
 
   // The names of an address, as PTR gives them, visible ones only: services whose VIP it is, else
@@ -179,8 +179,8 @@ class View {
     std::array<std::size_t, 3> hidden = {kMaxReverseHosts, kMaxReverseHosts, kMaxReverseHosts};
     bool are_spent() const { return seen == 0 || std::ranges::find(hidden, 0U) != hidden.end(); }
   };
-  // Whether reverse() would return any name.  When the looks are spent, false means only that none
-  // was found.  Never allocates.
+  // Returns whether reverse() would return any name.  When the looks are spent, false means only
+  // that none was found.  Never allocates.
   bool has_reverse(const IpAddress& address, ReverseLooks& looks) const;
 
   // Both visibility rules for one record, or for a part of it; `reason` (if not null) gets the rule
@@ -276,26 +276,28 @@ class View {
   void explain_shadowed(const HostEntry& entry, const ServiceRecord& record,
                         const ServiceRecord& chosen, const std::string& verdict,
                         Trace& trace) const;
-  // Whether the client sees a host below the name.  `looks`: as below.
+  // Returns whether the client sees a host below the name.  `looks`: as below.
   bool is_visible(const NonTerminal& entry, std::size_t& looks) const;
-  // Whether the client's Sidecar may import a host below the name from a narrower egress host than
-  // a namespace.  `looks`: number of services that may be examined, counted down.
+  // Returns whether the client's Sidecar may import a host below the name from a narrower egress
+  // host than a namespace.  `looks`: number of services that may be examined, counted down.
   bool may_import_below(const NonTerminal& entry, const SidecarScope& scope,
                         std::size_t& looks) const;
   bool may_import_below(const NonTerminal& entry, const ListenerScope& listener,
                         const EgressHost& egress, bool is_narrower, std::size_t& looks) const;
-  // Whether the service's host, found for `name`, stands back behind a Service of another namespace
-  // that the client sees and that has `name` as its short name, or that its resolver means by it.
+  // Returns whether the service's host, found for `name`, stands back behind a Service of another
+  // namespace that the client sees and that has `name` as its short name, or that its resolver
+  // means by it.
   bool yields(const ServiceRecord& service, std::string_view name, Trace* trace) const;
-  // Whether `owner`, which lookup_short() found, has `name` as a short form of one of its names.
+  // Returns whether `owner`, which lookup_short() found, has `name` as a short form of one of its
+  // names.
   bool is_short_form(std::string_view name, const Match& owner) const;
   // Whether a ready endpoint for which `is_meant(entry)` has the label.
   template <typename IsMeant>
   bool has_ready_endpoint(const ServiceRecord& service, std::string_view label,
                           const IsMeant& is_meant) const;
-  // Whether any ready endpoint has the label.
+  // Returns whether any ready endpoint has the label.
   bool has_endpoint(const ServiceRecord& service, std::string_view label) const;
-  // Whether one that the client reaches, itself or by a gateway, has it.
+  // Returns whether one that the client reaches, itself or by a gateway, has it.
   bool reaches_endpoint(const ServiceRecord& service, std::string_view label) const;
   void note_read(std::string_view name) const {
     if (reads_ != nullptr) [[unlikely]]

@@ -107,7 +107,7 @@ constexpr std::size_t kMaxProofs = 32;
 // of this.
 constexpr std::size_t kMaxLooks = 400'000;
 
-// Whether `name` is `ancestor` or lies below it; both in wire form.
+// Returns whether `name` is `ancestor` or lies below it; both in wire form.
 bool is_within(std::string_view name, std::string_view ancestor) {
   while (name.size() > ancestor.size()) {
     if (name.empty()) return false;

@@ -33,7 +33,7 @@ class AskedServers {
   AskedServers() = default;
   explicit AskedServers(const UpstreamConfig& upstream);
 
-  // Whether `server`, in the form of UpstreamServer::to_string(), is asked for the name.
+  // Returns whether `server`, in the form of UpstreamServer::to_string(), is asked for the name.
   bool has(std::string_view wire_name, std::string_view server) const;
   // One of the servers that are asked for the name; empty: there is none.
   std::string_view any(std::string_view wire_name) const;

@@ -79,7 +79,7 @@ class Cache {
   // A positive entry that is past its time, but by less than serve_stale; null otherwise.  Nothing
   // negative is ever served stale.
   MessageRef find_stale(const CacheKey& key, Millis now);
-  // Whether that entry's refresh failed so shortly ago that nobody is to be asked again.
+  // Returns whether that entry's refresh failed so shortly ago that nobody is to be asked again.
   bool is_refresh_paused(const CacheKey& key, Millis now);
 
   // Returns the entry for a question, for explanations.  Does not count as a use of it.

@@ -116,7 +116,8 @@ class CachedMessage final : public RefCounted {
   Millis received_at() const { return received_at_; }
   Millis expires_at() const { return expires_at_; }
   bool is_cacheable() const { return expires_at_ > received_at_; }
-  // Whether the question's name is an alias here: a chain of CNAME (or DNAME) records comes first.
+  // Returns whether the question's name is an alias here: a chain of CNAME (or DNAME) records comes
+  // first.
   bool has_alias() const { return alias_count_ > 0; }
   // No record of the type asked for.
   bool is_nodata() const {
@@ -192,7 +193,7 @@ class CachedMessage final : public RefCounted {
   // The offset at which the records of copy_records() begin.
   std::size_t question_end() const { return wire::kHeaderSize + key_size_ - 1; }
 
-  // Whether a record of the answer has one of these addresses.  Never allocates.
+  // Returns whether a record of the answer has one of these addresses.  Never allocates.
   bool has_denied_address(const DeniedAddresses& denied) const;
 
   // The memory that it uses.

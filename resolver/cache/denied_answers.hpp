@@ -36,12 +36,13 @@ class DeniedAddresses {
       : prefixes_(std::move(prefixes)), nat64_(nat64) {}
 
   bool empty() const { return prefixes_.empty(); }
-  // Whether `address` is in one of the prefixes, or leads to an IPv4 address that is: IPv4-mapped
-  // and IPv4-compatible addresses (RFC 4291), IPv4-translated ones (RFC 2765), NAT64 (RFC 6052,
-  // RFC 8215 and our own prefix), 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214).
+  // Returns whether `address` is in one of the prefixes, or leads to an IPv4 address that is:
+  // IPv4-mapped and IPv4-compatible addresses (RFC 4291), IPv4-translated ones (RFC 2765), NAT64
+  // (RFC 6052, RFC 8215 and our own prefix), 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214).
   bool contains(const IpAddress& address) const;
-  // Whether a record has such an address: A, AAAA, and the hints of SVCB and HTTPS (RFC 9460,
-  // section 7.3: a client may connect to them before it asks for any address).  Any rdata is safe.
+  // Returns whether a record has such an address: A, AAAA, and the hints of SVCB and HTTPS (RFC
+  // 9460, section 7.3: a client may connect to them before it asks for any address).  Any rdata is
+  // safe.
   bool has_record(wire::Type type, std::string_view rdata) const;
 
   friend bool operator==(const DeniedAddresses&, const DeniedAddresses&) = default;

@@ -35,7 +35,7 @@ using SocketResult = std::expected<T, SocketError>;
 // `error`: an errno.
 SocketError socket_error(std::string_view what, int error);
 
-// Whether an errno says that this host, not the peer or the path, lacks something.
+// Returns whether an errno says that this host, not the peer or the path, lacks something.
 bool is_shortage(int error);
 
 // The highest descriptor that a socket towards an upstream may have: its number says how full the

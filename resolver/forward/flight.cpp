@@ -144,7 +144,7 @@ void Flight::settle(Try& finished) {
   finished.exchange.reset();
 }
 
-// Whether a try other than `attempt` waits for the upstream.
+// Returns whether a try other than `attempt` waits for the upstream.
 bool Flight::is_asked(std::size_t upstream, const Try& attempt) const {
   return std::ranges::any_of(tries_, [&](const Try& other) {
     return &other != &attempt && other.upstream == upstream && other.state != TryState::Over;
@@ -173,7 +173,7 @@ bool Flight::is_hopeful(std::size_t upstream) const {
   return !has_rcode_;
 }
 
-// Whether a try that is late may still bring something better than what there is.
+// Returns whether a try that is late may still bring something better than what there is.
 bool Flight::is_worth_waiting() const {
   return std::ranges::any_of(tries_, [&](const Try& attempt) {
     return attempt.state == TryState::TimedOut && is_hopeful(attempt.upstream);

@@ -167,7 +167,7 @@ class Forwarder final {
     std::vector<std::string> servers;
   };
   Route route(std::string_view wire_name) const;
-  // Whether other servers are asked for `target` than for `name`: those of a zone, or with
+  // Returns whether other servers are asked for `target` than for `name`: those of a zone, or with
   // `also_outside` those of upstream.servers, too.
   bool has_other_servers(std::string_view name, std::string_view target, bool also_outside) const;
 

@@ -42,7 +42,7 @@ class StreamConnection final : public Retirable, private SocketListener {
                                                     const std::shared_ptr<UpstreamPeer>& peer);
   StreamConnection(Reactor& reactor, RandomPool& random, std::shared_ptr<UpstreamPeer> peer);
 
-  // Whether another query can be put on it.
+  // Returns whether another query can be put on it.
   bool is_usable() const;
   bool is_closed() const { return !watch_; }
 

@@ -207,7 +207,7 @@ class ExchangeListener : public Retirable {
   virtual void on_progress(Exchange& exchange) = 0;
   // The upstream had been doubted or down until this reply; one of the others follows.
   virtual void on_recovery() = 0;
-  // Whether the question may be asked once more.
+  // Returns whether the question may be asked once more.
   virtual bool may_send() const = 0;
 
  protected:

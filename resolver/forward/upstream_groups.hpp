@@ -57,11 +57,11 @@ class UpstreamGroups final {
   UpstreamGroup& group_of(std::string_view wire_name);
   const UpstreamGroup& group_of(std::string_view wire_name) const;
   bool has_no_zones() const { return zones_.empty(); }
-  // Whether the same group answers for both names.
+  // Returns whether the same group answers for both names.
   bool is_same_group(std::string_view wire_name, std::string_view other) const {
     return &group_of(wire_name) == &group_of(other);
   }
-  // Whether nobody of the group answers at present.
+  // Returns whether nobody of the group answers at present.
   static bool is_hopeless(const UpstreamGroup& group);
   // Returns the servers in the order in which to ask them: servers that are up first, ordered by
   // the policy.

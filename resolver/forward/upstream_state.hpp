@@ -138,7 +138,7 @@ class UpstreamState {
   void note_unreachable(std::string_view reason);
   void note_error(std::string_view what);  // shown at /upstreams
 
-  // Whether a probe is due; the caller sends it then (one worker at a time gets true).
+  // Returns whether a probe is due; the caller sends it then (one worker at a time gets true).
   bool claim_probe(Millis now);
   void note_probe_lost(Millis now, std::string_view reason);
   // It could not be sent for a shortage of our own: to be claimed again soon.

@@ -382,7 +382,7 @@ std::string WatchedNames::reason_of(const Entry& entry) {
   return std::string(kNoAddress);
 }
 
-// Whether there is something to tell.
+// Returns whether there is something to tell.
 bool WatchedNames::publish(Entry& entry, TimePoint now) {
   ResolvedName name = evaluate(entry, now);
   const bool same_state = name.state == entry.name.state;

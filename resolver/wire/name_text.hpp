@@ -27,7 +27,7 @@ std::string wire_from_host(std::string_view host);
 // name in wire form.  False when a label contains a dot or a NUL, so that the text would lie.
 bool host_from_wire(std::string_view wire, std::string& host);
 
-// Whether `wire` is exactly one name without compression.
+// Returns whether `wire` is exactly one name without compression.
 bool is_wire_name(std::string_view wire);
 
 }  // namespace meshdns::wire

@@ -25,7 +25,7 @@ const char* rdata_shape(Type type, Class rclass);
 bool read_rdata(std::span<const std::uint8_t> message, std::size_t at, std::size_t end,
                 const char* shape, std::string& out);
 
-// Whether the shape of `type` is known and `rdata`, free of compression, is of that shape.
+// Returns whether the shape of `type` is known and `rdata`, free of compression, is of that shape.
 bool has_known_shape(Type type, Class rclass, std::string_view rdata);
 
 }  // namespace meshdns::wire

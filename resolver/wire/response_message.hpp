@@ -49,8 +49,8 @@ struct ResponseMessage {
   std::vector<ResponseRecord> additional;  // without OPT and TSIG
 };
 
-// Whether the header and question (only these are read) can be the reply to a query sent with `id`
-// for `name` (exact bytes, case included): QR=1, opcode QUERY, QDCOUNT 1.  The caller
+// Returns whether the header and question (only these are read) can be the reply to a query sent
+// with `id` for `name` (exact bytes, case included): QR=1, opcode QUERY, QDCOUNT 1.  The caller
 // ignores anything else and keeps waiting (RFC 5452, section 9.1).
 bool is_reply_to(std::span<const std::uint8_t> datagram, std::uint16_t id, std::string_view name,
                  Type type, Class qclass, bool* case_differs = nullptr);

@@ -82,7 +82,7 @@ class CurlClient::Engine {
 
   std::unique_ptr<Exchange> get(const CurlRequest& request, ResponseListener& listener);
   bool is_unused() const { return handles_ == 0 && transfers_.empty(); }
-  // Whether the server may carry many requests on one connection, as its last answer told.
+  // Returns whether the server may carry many requests on one connection, as its last answer told.
   bool expects_multiplexing() const { return expects_multiplexing_; }
 
  private:

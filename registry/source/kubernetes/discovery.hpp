@@ -55,7 +55,7 @@ class Discovery final : private ResponseListener {
             std::set<std::string> expected, Outcome outcome);
   ~Discovery() override;
 
-  // Whether the latest answer was multiplexed, as in ResponseHead.
+  // Returns whether the latest answer was multiplexed, as in ResponseHead.
   bool is_multiplexed() const { return head_.is_multiplexed; }
 
   // The best version of a kind that may be served; nullopt: no kind of these groups.

@@ -66,7 +66,7 @@ class KindDiscovery final : private ReflectorListener {
   bool is_settled() const;
   // Why the last discovery failed; empty if it did not.
   const std::string& error() const { return error_; }
-  // Whether a watch of CRDs is open.
+  // Returns whether a watch of CRDs is open.
   bool is_watching() const { return crds_ && crds_->status().watching; }
   // The connection of that watch.  REQUIRES: is_watching().
   std::uint64_t connection() const { return crds_->status().connection; }

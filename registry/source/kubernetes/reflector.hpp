@@ -105,7 +105,7 @@ class ReflectorListener {
   virtual void on_listed(std::vector<std::uint64_t> seen) = 0;
   // status() has changed in more than numbers.
   virtual void on_state() = 0;
-  // Whether to try again now; asked again a second later.
+  // Returns whether to try again now; asked again a second later.
   virtual bool may_retry() = 0;
 };
 

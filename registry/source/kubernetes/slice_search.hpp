@@ -72,7 +72,7 @@ class SliceSearch {
   std::optional<Target> next(Milliseconds now);
   // When next() may have a list without news.
   std::optional<Milliseconds> next_due() const;
-  // Whether all Services that were due have been listed.
+  // Returns whether all Services that were due have been listed.
   bool is_done(Milliseconds now) const;
 
  private:

@@ -64,9 +64,9 @@ std::vector<PlannedCollection> plan_watches(const WatchNeeds& needs, const Serve
 
 // The CRDs themselves, so that a kind is followed from the moment that it exists.
 Collection crd_collection();
-// Whether a CRD of that name ("sidecars.networking.istio.io") changes the plan.
+// Returns whether a CRD of that name ("sidecars.networking.istio.io") changes the plan.
 bool is_crd_of_interest(std::string_view name);
-// Whether a kind that is served changes the plan, with a CRD or built in.
+// Returns whether a kind that is served changes the plan, with a CRD or built in.
 bool is_plan_dependent_on(std::string_view kind);
 
 }  // namespace meshdns::registry::kubernetes
