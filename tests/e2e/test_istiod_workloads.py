@@ -317,6 +317,7 @@ class RandomMesh:
         self.dice = dice
         self.objects, self.addresses = [], []
         self.hosts, self.ips = [], []
+        self.taken = set()
         for position in range(60):
             self._service(f"s{position}", dice.choice(self.NAMESPACES))
         for position in range(80):
@@ -331,7 +332,11 @@ class RandomMesh:
         return self.ips[-1]
 
     def _endpoint(self, prefix):
-        return f"{prefix}.{self.dice.randrange(256)}.{self.dice.randrange(1, 255)}"
+        """No address twice: of two objects with one, the younger is reported."""
+        while (ip := f"{prefix}.{self.dice.randrange(256)}.{self.dice.randrange(1, 255)}") in self.taken:
+            pass
+        self.taken.add(ip)
+        return ip
 
     def _object(self, api_version, kind, name, ns, **parts):
         labels = parts.pop("labels", {})
