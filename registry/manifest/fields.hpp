@@ -145,10 +145,10 @@ struct WordText {
   consteval WordText(const char (&literal)[N]) { std::copy_n(literal, N, octets.begin()); }
   std::array<char, N> octets;
 };
-template <WordText kText>
+template <WordText Text>
 constexpr auto words = [] {
-  std::array<std::string_view, 1 + std::ranges::count(kText.octets, ' ')> out;
-  std::string_view rest(kText.octets.data());
+  std::array<std::string_view, 1 + std::ranges::count(Text.octets, ' ')> out;
+  std::string_view rest(Text.octets.data());
   for (std::string_view& word : out) {
     word = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
@@ -294,34 +294,33 @@ bool read_message(Report& report, const Field& at, const Message<Rows...>& messa
 struct Checked {};
 
 // Rules.  A message whose fields are those of the struct that is read, or are only checked:
-template <const auto& kMessage>
+template <const auto& Table>
 constexpr auto nested =
-    [](Report& report, const Field& at, auto& into) { read_message(report, at, kMessage, into); };
+    [](Report& report, const Field& at, auto& into) { read_message(report, at, Table, into); };
 // a list of such messages:
-template <const auto& kMessage>
+template <const auto& Table>
 constexpr auto each_nested = [](Report& report, const Field& list, auto& into) {
-  for_each_element(report, list,
-                   [&](const Field& at) { read_message(report, at, kMessage, into); });
+  for_each_element(report, list, [&](const Field& at) { read_message(report, at, Table, into); });
 };
 // a list of messages with a struct each, without the elements that are no mapping:
-template <const auto& kMessage, auto kList>
+template <const auto& Table, auto List>
 constexpr auto list_of = [](Report& report, const Field& list, auto& into) {
   for_each_element(report, list, [&](const Field& at) {
-    typename std::remove_cvref_t<decltype(into.*kList)>::value_type element;
-    if (read_message(report, at, kMessage, element)) (into.*kList).push_back(std::move(element));
+    typename std::remove_cvref_t<decltype(into.*List)>::value_type element;
+    if (read_message(report, at, Table, element)) (into.*List).push_back(std::move(element));
   });
 };
 // a name of an enumeration, in the order of its values:
-template <const auto& kNames, auto kMember>
+template <const auto& Names, auto Member>
 constexpr auto enum_of = [](Report& report, const Field& at, auto& into) {
-  using Choice = std::remove_cvref_t<decltype(into.*kMember)>;
-  into.*kMember = static_cast<Choice>(read_choice(report, at, kNames).value_or(0));
+  using Choice = std::remove_cvref_t<decltype(into.*Member)>;
+  into.*Member = static_cast<Choice>(read_choice(report, at, Names).value_or(0));
 };
 // the same when absent and empty are the first name:
-template <const auto& kNames, auto kMember>
+template <const auto& Names, auto Member>
 constexpr auto enum_or_first = [](Report& report, const Field& at, auto& into) {
-  using Choice = std::remove_cvref_t<decltype(into.*kMember)>;
-  into.*kMember = static_cast<Choice>(read_choice_or_first(report, at, kNames));
+  using Choice = std::remove_cvref_t<decltype(into.*Member)>;
+  into.*Member = static_cast<Choice>(read_choice_or_first(report, at, Names));
 };
 
 // Returns whether a value is a mapping; else an error.

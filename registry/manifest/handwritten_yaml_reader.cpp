@@ -3,6 +3,7 @@
 // kubeconfig files, where a good message matters and time does not.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/node/node.h>  // clang-tidy takes our Node for the one that parser.h declares
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>

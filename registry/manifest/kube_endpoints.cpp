@@ -58,13 +58,13 @@ struct HintTarget {
 };
 constexpr Message kHintTarget{FieldRule{"name", &HintTarget::name}};
 
-template <auto kNames>
+template <auto Names>
 constexpr auto hint_targets = [](Report& report, const Field& list, Endpoint& endpoint) {
   if (is_too_long(report, list, kMaxHints, "Kubernetes")) return;
   for_each_element(report, list, [&](const Field& at) {
     HintTarget target;
     read_message(report, at, kHintTarget, target);
-    if (!target.name.empty()) (endpoint.*kNames).push_back(std::move(target.name));
+    if (!target.name.empty()) (endpoint.*Names).push_back(std::move(target.name));
   });
 };
 
@@ -138,11 +138,11 @@ constexpr Message kAddress{
     FieldRule{"ip", read_endpoint_ip, "missing"}, FieldRule{"hostname", read_hostname},
     FieldRule{"nodeName", &Endpoint::node_name}, FieldRule{"targetRef", read_pod_reference}};
 
-template <bool is_ready>
+template <bool IsReady>
 constexpr auto addresses_of = [](Report& report, const Field& list, EndpointSubset& subset) {
   for_each_element(report, list, [&](const Field& at) {
     Endpoint endpoint;
-    endpoint.ready = is_ready;
+    endpoint.ready = IsReady;
     if (read_message(report, at, kAddress, endpoint))
       subset.endpoints.push_back(std::move(endpoint));
   });

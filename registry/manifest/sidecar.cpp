@@ -85,8 +85,8 @@ struct Tls {
   std::size_t mode = 0;
 };
 // A name of an enumeration, which nothing is made of.
-template <const auto& kNames>
-constexpr auto one_of = [](Report& report, const Field& at) { read_choice(report, at, kNames); };
+template <const auto& Names>
+constexpr auto one_of = [](Report& report, const Field& at) { read_choice(report, at, Names); };
 
 constexpr Message kTls{
     kSnakeCase,
@@ -124,7 +124,7 @@ void check_ingress_tls(Report& report, const Field& tls, std::string_view protoc
 }
 
 // Milliseconds are Istio's finest measure.
-template <bool kMayBeZero>
+template <bool MayBeZero>
 constexpr auto checked_duration = [](Report& report, const Field& field) {
   using std::chrono::milliseconds;
   const auto text = read_string(report, field);
@@ -133,15 +133,15 @@ constexpr auto checked_duration = [](Report& report, const Field& field) {
   if (!length)
     return report.error(field, in_quotes(*text) + R"( is not a duration such as "30s" or "1m")");
   const auto whole = std::chrono::duration_cast<milliseconds>(*length);
-  if (whole == milliseconds(0) && kMayBeZero) return;
+  if (whole == milliseconds(0) && MayBeZero) return;
   if (whole < milliseconds(1) || whole != *length)
     report.error(field,
                  in_quotes(*text) + " is not 1ms or a whole number of milliseconds above it");
 };
 
-template <std::int64_t kMax>
+template <std::int64_t Max>
 constexpr auto checked_count =
-    [](Report& report, const Field& at) { read_integer(report, at, 0, kMax); };
+    [](Report& report, const Field& at) { read_integer(report, at, 0, Max); };
 
 struct HttpPool {
   std::size_t upgrade = 0;

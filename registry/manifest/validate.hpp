@@ -59,12 +59,12 @@ std::string read_istio_protocol(Report& report, const std::optional<Field>& fiel
 void read_kube_port_name(Report& report, const Field& field, ServicePort& port);
 void read_kube_port_protocol(Report& report, const Field& field, ServicePort& port);
 // A list of ports, which are TCP unless they say otherwise; without those that have no number.
-template <const auto& kPort>
+template <const auto& Port>
 constexpr auto kube_ports = [](Report& report, const Field& list, auto& into) {
   for_each_element(report, list, [&](const Field& at) {
     ServicePort port;
     port.protocol = "TCP";
-    if (read_message(report, at, kPort, port) && port.number != 0)
+    if (read_message(report, at, Port, port) && port.number != 0)
       into.ports.push_back(std::move(port));
   });
 };

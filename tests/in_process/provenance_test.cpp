@@ -52,15 +52,15 @@ int sequences() {
 class Process {
  public:
   Process(FakeLoop& loop, ForwardListener& listener, const UpstreamConfig& upstream,
-          const CacheConfig& cache)
+          const CacheConfig& cache_config)
       : loop_(loop),
-        config_(config_with(cache)),
+        config_(config_with(cache_config)),
         engine_(loop.get(), config_, listener, log_, {}),
         cache(engine_.forwarding->cache) {
     engine_.use(upstream);
     for (int i = 0; i < 2; ++i) {
       forwarders_.push_back(
-          std::make_unique<Forwarder>(loop.get(), engine_.forwarding, upstream, cache));
+          std::make_unique<Forwarder>(loop.get(), engine_.forwarding, upstream, cache_config));
       upstreams.push_back(
           std::make_unique<ForwarderUpstreams>(*forwarders_.back(), engine_.forwarding));
     }
@@ -81,9 +81,9 @@ class Process {
       change.resources.push_back({entry(name), 1});
     engine_.feed.apply(std::move(batch));
   }
-  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
+  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache_config) {
     engine_.use(upstream);
-    for (const auto& forwarder : forwarders_) forwarder->reconfigure(upstream, cache);
+    for (const auto& forwarder : forwarders_) forwarder->reconfigure(upstream, cache_config);
   }
   std::vector<IpAddress> addresses(std::size_t name) const {
     const auto snapshot = engine_.registry.current();
@@ -104,9 +104,9 @@ class Process {
   }
 
  private:
-  static Config config_with(const CacheConfig& cache) {
+  static Config config_with(const CacheConfig& cache_config) {
     Config config;
-    config.cache = cache;
+    config.cache = cache_config;
     return config;
   }
   static std::string host_of(std::size_t name) {
