@@ -3,12 +3,12 @@
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <array>
 
 #include "dnsd/config/values.hpp"
+#include "registry/base/host_name.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -32,9 +32,7 @@ Digest digest_of(std::string_view text) {
 
 // "Bearer TOKEN"; the scheme's case does not count (RFC 9110, section 11.1).
 std::string_view token_of(std::string_view authorization) {
-  if (authorization.size() < kScheme.size() ||
-      strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0)
-    return {};
+  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
   return trimmed(authorization.substr(kScheme.size()));
 }
 
@@ -44,7 +42,7 @@ Result<std::string> read_admin_token(const std::string& path) {
   const auto text = read_text_file(path, kMaxFileSize);
   if (!text) return std::unexpected(text.error());
   const std::string_view content = trimmed(*text);
-  const std::string token(trimmed(content.substr(0, content.find('\n'))));
+  std::string token(trimmed(content.substr(0, content.find('\n'))));
   if (token.size() < kMinTokenLength)
     return fail(path + ": the token is shorter than " + std::to_string(kMinTokenLength) +
                 " characters");
