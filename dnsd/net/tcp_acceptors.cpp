@@ -89,7 +89,9 @@ void TcpAcceptors::retire(const ListenSocket& listen, Waiting waiting) {
   const auto found = std::find_if(acceptors_.begin(), acceptors_.end(),
                                   [&](const auto& a) { return a->listen.get() == &listen; });
   if (found == acceptors_.end()) return;
-  std::shared_ptr<Acceptor> acceptor = *found;  // lives on for poll.close()
+  // Lives on for poll.close(), which its place in acceptors_ does not.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const std::shared_ptr<Acceptor> acceptor = *found;
   // The kernel resets the connections in the queue of a socket that closes.  An inherited socket
   // passes its queue on, as does one that others serve, too.
   if (!listen.inherited && waiting == Waiting::Answered) {

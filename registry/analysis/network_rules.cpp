@@ -35,25 +35,32 @@ void NetworkEndpoints::judge(const MeshObjects& mesh, MeshFindings& out) const {
   for (const auto& [network, found] : found_) {
     if (!gateways->to(network, nullptr).empty()) continue;
     const std::string name(network->text());
-    const std::string effect = "clients of other networks get no address of " +
-                               std::string(found.host) + " and other names with endpoints there";
+    std::string effect = "clients of other networks get no address of ";
+    effect.append(found.host).append(" and other names with endpoints there");
     if (const auto service = without_address_.find(name); service != without_address_.end())
       out.add({FindingKind::NetworkWithoutGateway,
                Weight::Warning,
                mesh.place_of(*service->second),
                "metadata.labels",
-               "it is the gateway of network " + name + " and has no external IP address: " +
-                   effect + "; give it one, or name one in meshNetworks",
+               std::string("it is the gateway of network ")
+                   .append(name)
+                   .append(" and has no external IP address: ")
+                   .append(effect)
+                   .append("; give it one, or name one in meshNetworks"),
                {}});
     else
-      out.add({FindingKind::NetworkWithoutGateway,
-               Weight::Note,
-               mesh.place_of(*found.source),
-               {},
-               "network " + name + " of its endpoints has no gateway: " + effect +
-                   "; label the Service of the gateway topology.istio.io/network, or name it in "
-                   "meshNetworks",
-               {}});
+      out.add(
+          {FindingKind::NetworkWithoutGateway,
+           Weight::Note,
+           mesh.place_of(*found.source),
+           {},
+           std::string("network ")
+               .append(name)
+               .append(" of its endpoints has no gateway: ")
+               .append(effect)
+               .append("; label the Service of the gateway topology.istio.io/network, or name it "
+                       "in meshNetworks"),
+           {}});
   }
 }
 

@@ -33,7 +33,8 @@ class Feed final : public registry::SourceSink {
     using Effect = registry::OriginChange::Effect;
     registry::Transaction transaction;
     for (auto& change : batch.changes) {
-      for (const auto& finding : change.findings) std::cout << finding.to_string() << std::endl;
+      for (const auto& finding : change.findings)
+        std::cout << finding.to_string() << '\n' << std::flush;
       if (change.effect == Effect::Keep) continue;
       const auto origin = target_.origin(change.origin);
       change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
@@ -59,7 +60,7 @@ void print_answer(const registry::Snapshot& snapshot, const std::string& host) {
     for (const auto& address : addresses.v6)
       std::cout << ' ' << meshdns::IpAddress::v6(address).to_string();
   }
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
 }
 
 void print_model(const registry::Registry& services, const std::string& host) {
@@ -69,10 +70,12 @@ void print_model(const registry::Registry& services, const std::string& host) {
     for (const registry::ServiceRecord* part : services_of(*record)) {
       const registry::MeshService service = mesh_service(services, host, *part);
       std::cout << service.id.uid << ' ' << to_string(service.resolution) << ' ' << service.address
-                << std::endl;
+                << '\n'
+                << std::flush;
       for (const auto& instance : instances_of(services, *part))
         std::cout << "  " << instance.address << ' ' << instance.port << ' '
-                  << instance.service_port_name << ' ' << instance.uid << std::endl;
+                  << instance.service_port_name << ' ' << instance.uid << '\n'
+                  << std::flush;
     }
 }
 
@@ -104,7 +107,8 @@ int main(int argc, char** argv) {
   registry::Registry services{registry::MeshSettings()};
   services.controller().append_service_handler(
       [&](const registry::ServiceEvent& event, const registry::Snapshot& snapshot) {
-        std::cout << to_string(event.event) << ' ' << event.ns << '/' << event.host << std::endl;
+        std::cout << to_string(event.event) << ' ' << event.ns << '/' << event.host << '\n'
+                  << std::flush;
         if (host.empty()) return;
         print_answer(snapshot, host);
         print_model(services, host);
