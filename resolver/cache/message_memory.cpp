@@ -43,6 +43,7 @@ constexpr std::size_t blocks_per_chunk(std::size_t index) {
 void* rest_of(void* block) { return static_cast<std::uint8_t*>(block) + sizeof(FreeBlock); }
 
 Chunk* chunk_of(void* block) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the block lies in the chunk.
   return reinterpret_cast<Chunk*>(reinterpret_cast<std::uintptr_t>(block) & ~(kChunkSize - 1));
 }
 

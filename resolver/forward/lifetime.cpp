@@ -36,6 +36,7 @@ void Retirable::clear_weak_links() {
   while (weak_links_ != nullptr) weak_links_->unlink();
 }
 
+// NOLINTNEXTLINE(bugprone-unhandled-self-assignment): its own object is the same.
 WeakLink& WeakLink::operator=(const WeakLink& other) {
   if (object_ == other.object_) return *this;
   unlink();

@@ -14,11 +14,11 @@
 namespace meshdns::dnsd {
 namespace {
 
-template <auto kFree>
+template <auto Release>
 struct Free {
   template <typename T>
   void operator()(T* object) const {
-    kFree(object);
+    Release(object);
   }
 };
 using ContextPtr = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
