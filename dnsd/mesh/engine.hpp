@@ -29,10 +29,10 @@
 
 namespace meshdns::dnsd {
 
-// Looks for mistakes across the objects of the registry (docs/reference/findings.md) after it has changed.
-// The work has a thread of its own: a snapshot is immutable, so that neither the control thread nor
-// the workers wait for it.  A burst of changes is one analysis, and analyses take at most a
-// fiftieth of the time of one core.  Control thread.
+// Looks for mistakes across the objects of the registry (docs/reference/findings.md) after it has
+// changed. The work has a thread of its own: a snapshot is immutable, so that neither the control
+// thread nor the workers wait for it.  A burst of changes is one analysis, and analyses take at
+// most a fiftieth of the time of one core.  Control thread.
 class MeshAnalysis {
  public:
   using Time = std::chrono::steady_clock::time_point;

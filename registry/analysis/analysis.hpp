@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for mistakes that show only when several objects of the mesh are compared, or when an
 // object is compared with the answers that it leads to.  Each kind has a stable id, and a section
-// with its remedy in docs/reference/findings.md.  The rules use the same snapshot as the answers do, so that
-// both agree on who sees what.
+// with its remedy in docs/reference/findings.md.  The rules use the same snapshot as the answers
+// do, so that both agree on who sees what.
 #pragma once
 
 #include <array>
