@@ -438,7 +438,7 @@ void Daemon::drain_workers() {
   stop_timers();
   registry_streams_.close();
   kernel_.stop();
-  engine_.set_listener({});
+  engine_.publisher.set_listener({});
   const bool is_shared = upgrade_.has_predecessor() || upgrade_.successor_serves();
   upgrade_.stop();
   workers_.drain(is_shared ? Waiting::LeftToOthers : Waiting::Answered,
@@ -469,7 +469,7 @@ void Daemon::shut_down() {
   if (!loop_open_) return;
   loop_open_ = false;
   kernel_.stop();
-  engine_.set_listener({});
+  engine_.publisher.set_listener({});
   workers_.end();
   registry_streams_.close();
   addresses_.close_admin();

@@ -63,7 +63,7 @@ InProcessDaemon::InProcessDaemon(FakeLoop& loop, Config config)
 }
 
 InProcessDaemon::~InProcessDaemon() {
-  engine_.set_listener({});
+  engine_.publisher.set_listener({});
   handler_->on_stop();
   engine_.close();
   loop_.run_for({});
