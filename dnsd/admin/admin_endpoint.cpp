@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/admin_endpoint.hpp"
 
+#include <utility>
+
 namespace meshdns::dnsd {
 
 Result<void> AdminEndpoint::open(const AdminAddress& address) {
@@ -39,6 +41,18 @@ Result<void> AdminEndpoint::serve_at(const std::optional<AdminAddress>& wanted,
   if (const auto restored = open(before); !restored)
     return fail(opened.error().message + "; and " + restored.error().message);
   return opened;
+}
+
+void AdminEndpoint::log_troubles(Log& log) {
+  const auto log_new = [&](std::uint64_t count, std::uint64_t& logged, const char* what) {
+    if (std::exchange(logged, count) != count)
+      log.write_folded(LogLevel::Warn, std::string(key_) + ": " + what);
+  };
+  log_new(counters_.accept_failures, logged_.accept_failures,
+          "cannot accept a connection for lack of file descriptors or memory");
+  log_new(counters_.overdue, logged_.overdue, "closed a connection that took too long");
+  log_new(counters_.evicted, logged_.evicted, "too many connections; closed the oldest one");
+  log_new(counters_.denied, logged_.denied, "refused a wrong user name or password");
 }
 
 }  // namespace meshdns::dnsd

@@ -4,12 +4,14 @@
 
 #include <uv.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "dnsd/admin/http_server.hpp"
+#include "dnsd/log/log.hpp"
 
 namespace meshdns::dnsd {
 
@@ -21,12 +23,12 @@ class AdminEndpoint {
                 const HttpDeadlines& deadlines = {})
       : loop_(loop), key_(key), make_routes_(std::move(make_routes)), deadlines_(deadlines) {}
 
-  const char* key() const { return key_; }
-
   // Serves at `wanted` from now on; nullopt = off.  An Error, and what was served before stays, if
   // the new address cannot be bound; to be tried again with the next reload.
   Result<void> serve_at(const std::optional<AdminAddress>& wanted, const HttpAccess& access = {});
   void close() { server_.reset(); }
+  // Logs what has befallen clients since the last call.  To be called every second.
+  void log_troubles(Log& log);
   // Since the start, through all reloads.
   const HttpCounters& counters() const { return counters_; }
   std::string address() const { return server_ ? to_string(server_->address()) : "off"; }
@@ -40,6 +42,13 @@ class AdminEndpoint {
   std::function<HttpRoutes()> make_routes_;
   const HttpDeadlines deadlines_;
   HttpCounters counters_;
+  // The counts that log_troubles() has logged.
+  struct Logged {
+    std::uint64_t accept_failures = 0;
+    std::uint64_t overdue = 0;
+    std::uint64_t evicted = 0;
+    std::uint64_t denied = 0;
+  } logged_;
   std::optional<AdminAddress> requested_;  // what server_ was opened for
   HttpAccess access_;
   std::unique_ptr<HttpServer> server_;  // null: off, or never bound

@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "dnsd/admin/admin_token.hpp"
-#include "dnsd/admin/answer_pages.hpp"
-#include "dnsd/admin/explain_page.hpp"
 #include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
-#include "dnsd/admin/top_page.hpp"
-#include "dnsd/answer/explanation.hpp"
 #include "dnsd/config/load.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
@@ -26,7 +22,6 @@ namespace meshdns::dnsd {
 namespace {
 
 void put_collection(Json& json, const registry::CollectionStatus& collection) {
-  json.StartObject();
   put(json, "name", collection.name);
   put_bool(json, "synced", collection.synced);
   put_bool(json, "watching", collection.watching);
@@ -41,7 +36,6 @@ void put_collection(Json& json, const registry::CollectionStatus& collection) {
   put(json, "events", collection.events);
   put(json, "errors", collection.errors);
   put(json, "silentSeconds", static_cast<std::uint64_t>(collection.silent_seconds));
-  json.EndObject();
 }
 
 void put_control_plane(Json& json, const registry::ControlPlaneStatus& status) {
@@ -63,10 +57,10 @@ std::uint64_t seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration_cast<seconds>(std::chrono::steady_clock::now() - then).count();
 }
 
-HttpResponse show_sources(const DaemonParts& daemon) {
+HttpResponse show_sources(const ShownDaemon& daemon) {
   return json_response([&](Json& json) {
     json.StartArray();
-    for (const auto& [source, changed] : daemon.sources()) {
+    for (const auto& [source, changed] : daemon.engine.sources.reports()) {
       json.StartObject();
       put(json, "name", source.name);
       put_bool(json, "complete", source.complete);
@@ -77,8 +71,8 @@ HttpResponse show_sources(const DaemonParts& daemon) {
       put(json, "unchangedSeconds", seconds_since(changed));
       if (source.cluster) {
         put_bool(json, "reachable", source.cluster->reachable);
-        put_list(json, "collections", source.cluster->collections,
-                 [&](const auto& collection) { put_collection(json, collection); });
+        put_objects(json, "collections", source.cluster->collections,
+                    [&](const auto& collection) { put_collection(json, collection); });
       }
       if (source.control_plane) put_control_plane(json, *source.control_plane);
       json.EndObject();
@@ -111,20 +105,21 @@ registry::Finding finding_of(const resolver::RefusedNames& refused) {
 }
 
 template <typename Visit>
-void for_each_finding(const DaemonParts& daemon, Visit visit) {
-  for (const auto& [origin, findings] : daemon.findings)
+void for_each_finding(const ShownDaemon& daemon, Visit visit) {
+  const Engine& engine = daemon.engine;
+  for (const auto& [origin, findings] : engine.feed.findings())
     for (const auto& finding : findings) visit(finding);
-  for (const auto& contested : daemon.registry.contested_addresses())
-    visit(finding_of(contested, *daemon.registry.current()));
-  for (const auto& refused : daemon.resolver.refused()) visit(finding_of(refused));
-  for (const auto& finding : daemon.analysis.report.findings) visit(finding);
+  for (const auto& contested : engine.registry.contested_addresses())
+    visit(finding_of(contested, *engine.registry.current()));
+  for (const auto& refused : engine.resolution.resolver().refused()) visit(finding_of(refused));
+  for (const auto& finding : engine.analysis.status().report.findings) visit(finding);
 }
 
 int rank_of(const registry::Finding& finding) { return static_cast<int>(finding.severity); }
 int rank_of(const registry::MeshFinding& finding) { return static_cast<int>(finding.weight); }
 
 // With limit=, the severest come first.
-HttpResponse show_findings(const DaemonParts& daemon, const HttpRequest& request) {
+HttpResponse show_findings(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto limit = number_argument(request, "limit", UINT64_MAX);
   if (!limit) return bad_request(limit.error().message);
   return json_response([&](Json& json) {
@@ -157,7 +152,6 @@ std::string_view state_name(registry::ResolvedName::State state) {
 }
 
 void put_family(Json& json, const resolver::FamilyStatus& family) {
-  json.StartObject();
   put(json, "family", family.family == resolver::Family::V4 ? "ipv4" : "ipv6");
   put_list(json, "addresses", family.addresses,
            [&](const IpAddress& address) { put(json, address.to_string()); });
@@ -173,7 +167,6 @@ void put_family(Json& json, const resolver::FamilyStatus& family) {
   put(json, "lookups", family.lookups);
   put(json, "failures", family.failures);
   put(json, "lastError", family.last_error);
-  json.EndObject();
 }
 
 bool has_failed(const resolver::NameStatus& status) {
@@ -182,14 +175,14 @@ bool has_failed(const resolver::NameStatus& status) {
 }
 
 // failing= leaves out the names that have addresses or are looked up for the first time.
-HttpResponse show_resolver(const DaemonParts& daemon, const HttpRequest& request) {
+HttpResponse show_resolver(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto limit = number_argument(request, "limit", UINT64_MAX);
   if (!limit) return bad_request(limit.error().message);
   const bool is_failing = !request.argument("failing").empty();
   return json_response([&](Json& json) {
     std::uint64_t left = *limit;
     json.StartArray();
-    for (const auto& status : daemon.resolver.status()) {
+    for (const auto& status : daemon.engine.resolution.resolver().status()) {
       if (left == 0) break;
       if (is_failing && !has_failed(status)) continue;
       --left;
@@ -201,27 +194,25 @@ HttpResponse show_resolver(const DaemonParts& daemon, const HttpRequest& request
       put_list(json, "addresses", status.name.addresses,
                [&](const IpAddress& address) { put(json, address.to_string()); });
       put(json, "lastError", status.name.reason);
-      put_list(json, "families", status.families,
-               [&](const resolver::FamilyStatus& family) { put_family(json, family); });
+      put_objects(json, "families", status.families,
+                  [&](const resolver::FamilyStatus& family) { put_family(json, family); });
       json.EndObject();
     }
     json.EndArray();
   });
 }
 
-HttpResponse show_cache(const DaemonParts& daemon) {
-  const CacheStatistics cache = daemon.forwarding.cache.statistics();
-  return json_response([&](Json& json) {
+HttpResponse show_cache(const ShownDaemon& daemon) {
+  const CacheStatistics cache = daemon.engine.forwarding->cache.statistics();
+  return object_response([&](Json& json) {
     const auto put_kind = [&](const char* name, const CacheStatistics::Kind& kind) {
-      json.Key(name);
-      json.StartObject();
-      put(json, "entries", kind.entries);
-      put(json, "bytes", kind.bytes);
-      put(json, "hits", kind.hits);
-      put(json, "evictions", kind.evictions);
-      json.EndObject();
+      put_object(json, name, [&] {
+        put(json, "entries", kind.entries);
+        put(json, "bytes", kind.bytes);
+        put(json, "hits", kind.hits);
+        put(json, "evictions", kind.evictions);
+      });
     };
-    json.StartObject();
     put_kind("positive", cache.positive);
     put_kind("negative", cache.negative);
     put_kind("failure", cache.failure);
@@ -230,7 +221,6 @@ HttpResponse show_cache(const DaemonParts& daemon) {
     put(json, "insertions", cache.insertions);
     put(json, "refreshes", cache.refreshes);
     put(json, "capacityBytes", cache.capacity_bytes);
-    json.EndObject();
   });
 }
 
@@ -270,40 +260,38 @@ void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistor
   json.EndObject();
 }
 
-HttpResponse show_upstreams(const DaemonParts& daemon) {
+HttpResponse show_upstreams(const ShownDaemon& daemon) {
   return json_response([&](Json& json) {
     json.SetMaxDecimalPlaces(3);
     json.StartArray();
     for (const auto& status : upstream_status(daemon))
-      put_upstream(json, status, daemon.upstream_history);
+      put_upstream(json, status, daemon.history.upstreams);
     json.EndArray();
   });
 }
 
 // `name`: that name, every type; `zone`: it and all below, "." everything.
-HttpResponse flush_cache(const DaemonParts& daemon, const HttpRequest& request) {
+HttpResponse flush_cache(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto name = request.argument("name");
   const auto zone = request.argument("zone");
   if (name.empty() == zone.empty())
     return bad_request("name=NAME or zone=ZONE is needed, one of them; zone=. is everything");
   const auto wire_name = wire::name_from_text(name.empty() ? zone : name);
   if (!wire_name) return bad_request(wire_name.error().message);
-  const std::size_t removed = name.empty() ? daemon.forwarding.cache.flush_zone(*wire_name)
-                                           : daemon.forwarding.cache.flush_name(*wire_name);
-  daemon.log.info("cache flushed", {{name.empty() ? "zone" : "name", name.empty() ? zone : name},
-                                    {"entries", removed}});
-  return json_response([&](Json& json) {
-    json.StartObject();
-    put(json, "removed", removed);
-    json.EndObject();
-  });
+  Cache& cache = daemon.engine.forwarding->cache;
+  const std::size_t removed =
+      name.empty() ? cache.flush_zone(*wire_name) : cache.flush_name(*wire_name);
+  daemon.engine.log.info(
+      "cache flushed",
+      {{name.empty() ? "zone" : "name", name.empty() ? zone : name}, {"entries", removed}});
+  return object_response([&](Json& json) { put(json, "removed", removed); });
 }
 
 // The share of all answers since the start that the kernel gave.
-double share_of_kernel(const DaemonParts& daemon) {
+double share_of_kernel(const WorkersStatus& workers) {
   std::uint64_t all = 0;
   std::uint64_t of_kernel = 0;
-  for (const WorkerStatus& worker : daemon.workers().each)
+  for (const WorkerStatus& worker : workers.each)
     for (const auto& of_rcode : worker.query.responses)
       for (std::size_t source = 0; source < kAnswerSources; ++source) {
         all += of_rcode[source].value();
@@ -313,179 +301,176 @@ double share_of_kernel(const DaemonParts& daemon) {
   return all == 0 ? 0 : static_cast<double>(of_kernel) / static_cast<double>(all);
 }
 
-HttpResponse show_status(const DaemonParts& daemon) {
+HttpResponse show_status(const ShownDaemon& daemon) {
   using Point = LoadHistory::Point;
-  const registry::Snapshot& snapshot = *daemon.registry.current();
-  const ClientConfig& client = daemon.config.client;
-  const auto& points = daemon.load.points();
-  return json_response([&](Json& json) {
+  const registry::Snapshot& snapshot = *daemon.engine.registry.current();
+  const ClientConfig& client = daemon.engine.config.client;
+  const DaemonStatus status = daemon.status();
+  const auto& points = daemon.history.load.points();
+  return object_response([&](Json& json) {
     json.SetMaxDecimalPlaces(3);
-    json.StartObject();
     put(json, "name", daemon.query_settings.server_identity);
     put(json, "version", MESHDNS_VERSION);
     put_bool(json, "bySourceAddress", client.by_source_address);
     put(json, "defaultNamespace", client.default_identity.ns);
-    put_list(json, "listening", daemon.listening(),
+    put_list(json, "listening", status.listening,
              [&](const SocketAddress& address) { put(json, address.to_string()); });
-    put(json, "upSeconds", seconds_since(daemon.started));
+    put(json, "upSeconds", seconds_since(daemon.engine.started));
     put(json, "hosts", snapshot.hosts.size() + snapshot.wildcards.size());
     put(json, "resources", snapshot.resources.size());
     put(json, "generation", snapshot.generation);
-    if (daemon.kernel_answers().is_open) put_number(json, "kernelShare", share_of_kernel(daemon));
+    if (status.kernel.feed != nullptr)
+      put_number(json, "kernelShare", share_of_kernel(status.workers));
     put_series(json, "answersPerSecond", points, &Point::responses_per_second);
     put_series(json, "servfailPerSecond", points, &Point::failures_per_second);
     put_series(json, "medianMs", points, &Point::median_ms);
     put_series(json, "p99Ms", points, &Point::p99_ms);
-    json.EndObject();
   });
 }
 
-HttpResponse show_log_level(const DaemonParts& daemon) {
-  return json_response([&](Json& json) {
-    json.StartObject();
-    put(json, "level", to_string(daemon.log.level()));
-    json.EndObject();
-  });
+HttpResponse show_log_level(const ShownDaemon& daemon) {
+  return object_response(
+      [&](Json& json) { put(json, "level", to_string(daemon.engine.log.level())); });
 }
 
 // Until the next reload, which takes the configuration's.
-HttpResponse set_log_level(const DaemonParts& daemon, const HttpRequest& request) {
+HttpResponse set_log_level(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto text = request.argument("level");
   const auto level = log_level_from_string(text);
   if (!level)
     return bad_request("level=: " + in_quotes(text) +
                        " is not one of trace, debug, info, warn, error, off");
-  daemon.log.announce("log level changed",
-                      {{"from", to_string(daemon.log.level())}, {"to", to_string(*level)}});
-  daemon.log.set_level(*level);
+  Log& log = daemon.engine.log;
+  log.announce("log level changed", {{"from", to_string(log.level())}, {"to", to_string(*level)}});
+  log.set_level(*level);
   return show_log_level(daemon);
 }
 
 // The number of the last reload, and its verdict.
-HttpResponse show_reload(const DaemonParts& daemon) {
-  return json_response([&](Json& json) {
-    json.StartObject();
+HttpResponse show_reload(const ShownDaemon& daemon) {
+  return object_response([&](Json& json) {
     put(json, "reloads", daemon.reloads.reloads);
     put_bool(json, "ok", daemon.reloads.ok);
     put(json, "findings", daemon.reloads.findings);
-    put(json, "notBound", daemon.unbound());
-    json.EndObject();
+    put(json, "notBound", daemon.status().unbound);
   });
 }
 
-HttpResponse request_reload(const DaemonParts& daemon, const HttpRequest& /*request*/) {
+HttpResponse request_reload(const ShownDaemon& daemon, const HttpRequest& /*request*/) {
   const auto number = daemon.request_reload();
   if (!number) return json_error(number.error().message, 409);
-  return json_response([&](Json& json) {
-    json.StartObject();
-    put(json, "reload", *number);
-    json.EndObject();
-  });
+  return object_response([&](Json& json) { put(json, "reload", *number); });
 }
 
-// Carries out a request that changes something, if its client may.
-HttpResponse change(const DaemonParts& daemon, const HttpRequest& request,
-                    HttpResponse (*carry_out)(const DaemonParts&, const HttpRequest&)) {
-  auto refused = refuse_change(request, daemon.config.admin.token_file);
-  if (!refused) return carry_out(daemon, request);
-  daemon.log.write_folded(LogLevel::Warn, "refused a change through the admin endpoint",
-                          {{"path", std::string_view(request.path)}});
-  return *std::move(refused);
+// The members `notReady` and `degraded` split `reasons`; without reasons they are left out.
+HttpResponse readiness_response(const Readiness& readiness) {
+  const auto put_members = [&](Json& json) {
+    std::vector<std::string> all = readiness.not_ready;
+    all.insert(all.end(), readiness.degraded.begin(), readiness.degraded.end());
+    put_bool(json, "ready", readiness.is_ready());
+    put(json, "reasons", all);
+    if (!readiness.not_ready.empty()) put(json, "notReady", readiness.not_ready);
+    if (!readiness.degraded.empty()) put(json, "degraded", readiness.degraded);
+  };
+  return object_response(put_members, readiness.is_ready() ? 200 : 503);
+}
+
+HttpResponse show_config(const ShownDaemon& daemon) {
+  const Engine& engine = daemon.engine;
+  return {200, "application/json",
+          to_json(engine.config, *engine.registry.current()->settings) + "\n"};
+}
+
+HttpResponse show_metrics(const ShownDaemon& daemon) {
+  return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(daemon)};
 }
 
 }  // namespace
 
-// The members `notReady` and `degraded` split `reasons`; without reasons they are left out.
-HttpResponse readiness_response(const Readiness& readiness) {
-  return json_response(
-      [&](Json& json) {
-        const auto put_reasons = [&](const char* name, const std::vector<std::string>& reasons) {
-          put_list(json, name, reasons, [&](const std::string& reason) { put(json, reason); });
-        };
-        std::vector<std::string> all = readiness.not_ready;
-        all.insert(all.end(), readiness.degraded.begin(), readiness.degraded.end());
-        json.StartObject();
-        put_bool(json, "ready", readiness.is_ready());
-        put_reasons("reasons", all);
-        if (!readiness.not_ready.empty()) put_reasons("notReady", readiness.not_ready);
-        if (!readiness.degraded.empty()) put_reasons("degraded", readiness.degraded);
-        json.EndObject();
-      },
-      readiness.is_ready() ? 200 : 503);
-}
-
 // The monotonic clock that the cache and the upstreams are asked with.
-std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon) {
-  return daemon.forwarding.upstreams.status(uv_hrtime() / 1'000'000);
+std::vector<UpstreamStatus> upstream_status(const ShownDaemon& daemon) {
+  return daemon.engine.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
 }
 
 namespace {
 
-HttpResponse page_file(const char* kind, std::string_view text) {
-  return {200, std::string("text/") + kind + "; charset=utf-8", std::string(text)};
+HttpRoute page_file(const char* kind, std::string_view text) {
+  const std::string type = std::string("text/") + kind + "; charset=utf-8";
+  return {.get = [type, text](const HttpRequest&) {
+    return HttpResponse{200, type, std::string(text)};
+  }};
 }
 
-HttpRoutes health_and_metrics(const std::shared_ptr<const DaemonParts>& shared) {
-  using Request = const HttpRequest&;
+using Shared = std::shared_ptr<const ShownDaemon>;
+
+HttpHandler page(const Shared& shared, HttpResponse (*show)(const ShownDaemon&)) {
+  return [shared, show](const HttpRequest&) { return show(*shared); };
+}
+
+using Answer = HttpResponse (*)(const ShownDaemon&, const HttpRequest&);
+
+HttpHandler page(const Shared& shared, Answer answer) {
+  return [shared, answer](const HttpRequest& request) { return answer(*shared, request); };
+}
+
+HttpHandler registry_page(const Shared& shared, PutService put_record, PutId put_id) {
+  return [shared, put_record, put_id](const HttpRequest& request) {
+    return shared->streams.answer({put_record, put_id}, request);
+  };
+}
+
+// Carries out a request that changes something, if its client may.
+HttpHandler change(const Shared& shared, Answer carry_out) {
+  return [shared, carry_out](const HttpRequest& request) {
+    const Engine& engine = shared->engine;
+    auto refused = refuse_change(request, engine.config.admin.token_file);
+    if (!refused) return carry_out(*shared, request);
+    engine.log.write_folded(LogLevel::Warn, "refused a change through the admin endpoint",
+                            {{"path", std::string_view(request.path)}});
+    return *std::move(refused);
+  };
+}
+
+HttpRoutes health_and_metrics(const Shared& shared) {
   HttpRoutes routes;
-  routes["/healthz"].status = [shared](Request) {
+  routes["/healthz"].status = [shared](const HttpRequest&) {
     return shared->health.health(std::chrono::steady_clock::now());
   };
-  routes["/readyz"].status = [shared](Request) { return shared->health.readiness(); };
-  routes["/metrics"].get = [shared](Request) {
-    return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(*shared)};
+  routes["/readyz"].status = [shared](const HttpRequest&) {
+    return readiness_response(shared->health.readiness());
   };
+  routes["/metrics"].get = page(shared, show_metrics);
   return routes;
 }
 
 }  // namespace
 
-HttpRoutes metrics_routes(DaemonParts parts) {
-  return health_and_metrics(std::make_shared<const DaemonParts>(std::move(parts)));
+HttpRoutes metrics_routes(ShownDaemon daemon) {
+  return health_and_metrics(std::make_shared<const ShownDaemon>(std::move(daemon)));
 }
 
-HttpRoutes admin_routes(DaemonParts parts) {
-  using Request = const HttpRequest&;
-  const auto shared = std::make_shared<const DaemonParts>(std::move(parts));
+HttpRoutes admin_routes(ShownDaemon daemon) {
+  const auto shared = std::make_shared<const ShownDaemon>(std::move(daemon));
   HttpRoutes routes = health_and_metrics(shared);
-  routes["/"].get = [](Request) { return page_file("html", kStatusHtml); };
-  routes["/status.css"].get = [](Request) { return page_file("css", kStatusCss); };
-  routes["/status.js"].get = [](Request) { return page_file("javascript", kStatusJs); };
-  routes["/status"].get = [shared](Request) { return show_status(*shared); };
-  routes["/sources"].get = [shared](Request) { return show_sources(*shared); };
-  routes["/registry/services"].get = [shared](Request request) {
-    return shared->streams.answer({put_service, put_service_id}, request);
-  };
-  routes["/registry/endpoints"].get = [shared](Request request) {
-    return shared->streams.answer({put_endpoints, put_endpoints_id}, request);
-  };
-  routes["/registry/vips"].get = [shared](Request request) {
-    return shared->streams.answer({put_vip, nullptr}, request);
-  };
-  routes["/registry/findings"].get = [shared](Request request) {
-    return show_findings(*shared, request);
-  };
-  routes["/changes"].get = [shared](Request request) { return show_changes(*shared, request); };
-  routes["/resolver"].get = [shared](Request request) { return show_resolver(*shared, request); };
-  routes["/upstreams"].get = [shared](Request) { return show_upstreams(*shared); };
-  routes["/top"].get = [shared](Request request) { return show_top(*shared, request); };
-  routes["/cache"].get = [shared](Request) { return show_cache(*shared); };
-  routes["/cache/flush"].post = [shared](Request request) {
-    return change(*shared, request, flush_cache);
-  };
-  routes["/config"].get = [shared](Request) {
-    const registry::MeshSettings& in_force = *shared->registry.current()->settings;
-    return HttpResponse{200, "application/json", to_json(shared->config, in_force) + "\n"};
-  };
-  routes["/explain"].get = [shared](Request request) { return show_explanation(*shared, request); };
-  routes["/log/level"].get = [shared](Request) { return show_log_level(*shared); };
-  routes["/log/level"].post = [shared](Request request) {
-    return change(*shared, request, set_log_level);
-  };
-  routes["/reload"].get = [shared](Request) { return show_reload(*shared); };
-  routes["/reload"].post = [shared](Request request) {
-    return change(*shared, request, request_reload);
-  };
+  routes["/"] = page_file("html", kStatusHtml);
+  routes["/status.css"] = page_file("css", kStatusCss);
+  routes["/status.js"] = page_file("javascript", kStatusJs);
+  routes["/status"].get = page(shared, show_status);
+  routes["/sources"].get = page(shared, show_sources);
+  routes["/registry/services"].get = registry_page(shared, put_service, put_service_id);
+  routes["/registry/endpoints"].get = registry_page(shared, put_endpoints, put_endpoints_id);
+  routes["/registry/vips"].get = registry_page(shared, put_vip, nullptr);
+  routes["/registry/findings"].get = page(shared, show_findings);
+  routes["/changes"].get = page(shared, show_changes);
+  routes["/resolver"].get = page(shared, show_resolver);
+  routes["/upstreams"].get = page(shared, show_upstreams);
+  routes["/top"].get = page(shared, show_top);
+  routes["/cache"].get = page(shared, show_cache);
+  routes["/cache/flush"].post = change(shared, flush_cache);
+  routes["/config"].get = page(shared, show_config);
+  routes["/explain"].get = page(shared, show_explanation);
+  routes["/log/level"] = {page(shared, show_log_level), change(shared, set_log_level), {}};
+  routes["/reload"] = {page(shared, show_reload), change(shared, request_reload), {}};
   return routes;
 }
 

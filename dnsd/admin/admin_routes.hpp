@@ -2,29 +2,64 @@
 // The pages of the admin endpoint: the daemon's state as text, JSON and metrics (docs/admin.md).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "dnsd/admin/daemon_parts.hpp"
+#include "dnsd/admin/daemon_status.hpp"
+#include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
+#include "dnsd/admin/load_history.hpp"
+#include "dnsd/admin/registry_streams.hpp"
+#include "dnsd/answer/query_settings.hpp"
+#include "dnsd/config/config.hpp"
+#include "dnsd/mesh/engine.hpp"
 
 namespace meshdns::dnsd {
 
-// The `status` handlers read parts.health on any thread; all others run on the control thread.
-HttpRoutes admin_routes(DaemonParts parts);
+// The daemon as the pages show and change it.
+// The control thread, except `health`.  REQUIRES: all outlive the routes that are made of it.
+struct ShownDaemon {
+  Engine& engine;
+  RegistryStreams& streams;
+  HealthBoard& health;             // any thread
+  const UpstreamConfig& upstream;  // in use
+  const QuerySettings& query_settings;
+  const History& history;
+  const ReloadStatus& reloads;
+  const HttpCounters& http;
+  std::function<DaemonStatus()> status;  // as of the call
+  // The most frequent names and clients; each list has at most `limit` entries.
+  std::function<FrequentQueries(std::size_t limit)> frequent;
+  // Asks for a reload, which begins soon.  Returns the number that `reloads` has at its end.
+  std::function<Result<std::uint64_t>()> request_reload;
+};
+
+// The `status` handlers read daemon.health on any thread; all others run on the control thread.
+HttpRoutes admin_routes(ShownDaemon daemon);
 
 // Health and metrics alone, for an address that others may reach.
-HttpRoutes metrics_routes(DaemonParts parts);
+HttpRoutes metrics_routes(ShownDaemon daemon);
 
-// The answer of /readyz.
-HttpResponse readiness_response(const Readiness& readiness);
+// --- The pages of files of their own.
 
 // All metrics in the Prometheus text format.  Labels never hold names of queries: their number is
 // bounded by the configuration.
-std::string metrics_text(const DaemonParts& daemon);
+std::string metrics_text(const ShownDaemon& daemon);
+
+// /explain of a name, with search= the names that have a text, or with connect= of a connection.
+HttpResponse show_explanation(const ShownDaemon& daemon, const HttpRequest& request);
+
+// /changes.  The arguments name=, since= (Unix seconds) and limit= restrict the changes; the newest
+// come first.
+HttpResponse show_changes(const ShownDaemon& daemon, const HttpRequest& request);
+
+// /top.  The argument limit= is the number of entries of each list: 10, at most 100.
+HttpResponse show_top(const ShownDaemon& daemon, const HttpRequest& request);
 
 // All upstreams in use, by name.
-std::vector<UpstreamStatus> upstream_status(const DaemonParts& daemon);
+std::vector<UpstreamStatus> upstream_status(const ShownDaemon& daemon);
 
 }  // namespace meshdns::dnsd

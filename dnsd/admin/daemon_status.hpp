@@ -2,15 +2,16 @@
 // The state of the daemon in plain values, for the pages of the admin endpoint.
 #pragma once
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "dnsd/kernel/kernel_feed.hpp"
 #include "dnsd/net/worker.hpp"
 #include "dnsd/query/query_counters.hpp"
-#include "registry/analysis/analysis.hpp"
-#include "registry/source/source.hpp"
+#include "dnsd/query/top_queries.hpp"
+#include "registry/base/socket_address.hpp"
 #include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
@@ -32,8 +33,7 @@ struct WorkerStatus {
 
 // Answers in the kernel (server.kernel_answers).
 struct KernelAnswersStatus {
-  bool is_open = false;
-  std::string trouble;                  // why not, or what is left out; empty: nothing
+  const KernelFeed* feed = nullptr;     // null: it answers nothing
   std::vector<std::uint64_t> counters;  // by meshdns_counter, of the maps; empty: not open
 };
 
@@ -45,12 +45,6 @@ struct WorkersStatus {
   std::size_t avoided = 0;         // they get no new queries
 };
 
-// One source.
-struct SourceReport {
-  registry::SourceStatus status;
-  std::chrono::steady_clock::time_point last_change;  // it has delivered nothing new since
-};
-
 // The last reload of the configuration.
 struct ReloadStatus {
   bool ok = true;
@@ -58,28 +52,6 @@ struct ReloadStatus {
   std::uint64_t failures = 0;
   std::int64_t last_success_unix = 0;
   std::vector<std::string> findings;  // of the last reload; each is `PATH:LINE: error: ...`
-};
-
-// The file of the registry in state_dir.
-struct StateStatus {
-  std::int64_t written_unix = 0;  // the last good write of this run; 0 = none yet
-  std::uint64_t bytes = 0;        // of that file
-  std::uint64_t failures = 0;     // writes that failed
-  std::string trouble;            // why the last write failed; empty if it did not
-};
-
-struct FeedCounters {
-  std::uint64_t commits = 0;
-  std::uint64_t changed_resources = 0;
-  std::uint64_t changed_hosts = 0;
-  std::uint64_t errors = 0;  // findings, since the start
-  std::uint64_t warnings = 0;
-};
-
-// The last analysis across resources.
-struct AnalysisStatus {
-  registry::AnalysisReport report;
-  double seconds = 0;  // that it took
 };
 
 // Frames since the start.
@@ -92,6 +64,20 @@ struct DnstapCounts {
 struct QueryLogCounts {
   std::uint64_t dropped_lines = 0;
   DnstapCounts dnstap;
+};
+
+struct DaemonStatus {
+  WorkersStatus workers;
+  KernelAnswersStatus kernel;
+  QueryLogCounts query_logs;
+  std::vector<SocketAddress> listening;
+  std::vector<std::string> unbound;  // addresses of the configuration, each with the reason
+};
+
+// Recent queries, of all workers.
+struct FrequentQueries {
+  TopReport top;
+  std::vector<FailingNames::Entry> failing;  // those that got no answer
 };
 
 }  // namespace meshdns::dnsd

@@ -5,7 +5,7 @@
 
 namespace meshdns::dnsd {
 
-void HealthBoard::publish(std::string complaint, HttpResponse readiness) {
+void HealthBoard::publish(std::string complaint, Readiness readiness) {
   const std::lock_guard lock(mutex_);
   complaint_ = std::move(complaint);
   readiness_ = std::move(readiness);
@@ -35,7 +35,7 @@ HttpResponse HealthBoard::health(Time now) {
   return {.status = 503, .body = complaint_ + "\n"};
 }
 
-HttpResponse HealthBoard::readiness() const {
+Readiness HealthBoard::readiness() const {
   const std::lock_guard lock(mutex_);
   return readiness_;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/http_message.hpp"
 
 namespace meshdns::dnsd {
@@ -27,12 +28,11 @@ class HealthBoard {
   // Control thread, every second.
   void beat(Time now) { beat_.store(now, std::memory_order_relaxed); }
   // Control thread, when the state changes. `complaint`: about workers that hang; empty = none.
-  // `readiness`: the answer of /readyz.
-  void publish(std::string complaint, HttpResponse readiness);
+  void publish(std::string complaint, Readiness readiness);
 
   // Any thread.
   HttpResponse health(Time now);
-  HttpResponse readiness() const;
+  Readiness readiness() const;
 
  private:
   // Returns whether the control thread is silent, as `now` and an earlier check found.
@@ -44,8 +44,7 @@ class HealthBoard {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::string complaint_;
-  HttpResponse readiness_{503, "application/json",
-                          "{\"ready\":false,\"reasons\":[\"starting\"]}\n"};
+  Readiness readiness_{.not_ready = {"starting"}, .degraded = {}};
   Time suspect_;       // the last beat that a check found too old
   Time suspected_at_;  // when it first did
 };

@@ -16,6 +16,25 @@ inline void put_number(Json& json, const char* key, double number) {
   json.Double(number);
 }
 
+// `put_members` writes the members of the object.
+template <typename PutMembers>
+void put_object(Json& json, const char* key, PutMembers put_members) {
+  json.Key(key);
+  json.StartObject();
+  put_members();
+  json.EndObject();
+}
+
+// `put_members` writes the members of an element of the list, each of which is an object.
+template <typename List, typename PutMembers>
+void put_objects(Json& json, const char* key, const List& list, PutMembers put_members) {
+  put_list(json, key, list, [&](const auto& element) {
+    json.StartObject();
+    put_members(element);
+    json.EndObject();
+  });
+}
+
 template <typename Fill>
 HttpResponse json_response(Fill fill, unsigned status = 200) {
   rapidjson::StringBuffer buffer;
@@ -25,14 +44,19 @@ HttpResponse json_response(Fill fill, unsigned status = 200) {
   return {status, "application/json", {buffer.GetString(), buffer.GetSize()}};
 }
 
+// A response that is one object.
+template <typename PutMembers>
+HttpResponse object_response(PutMembers put_members, unsigned status = 200) {
+  const auto fill = [&](Json& json) {
+    json.StartObject();
+    put_members(json);
+    json.EndObject();
+  };
+  return json_response(fill, status);
+}
+
 inline HttpResponse json_error(std::string_view message, unsigned status) {
-  return json_response(
-      [&](Json& json) {
-        json.StartObject();
-        put(json, "error", message);
-        json.EndObject();
-      },
-      status);
+  return object_response([&](Json& json) { put(json, "error", message); }, status);
 }
 
 inline HttpResponse bad_request(std::string_view message) { return json_error(message, 400); }

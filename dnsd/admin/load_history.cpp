@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/load_history.hpp"
 
+#include <uv.h>
+
 #include <numeric>
 #include <utility>
 
@@ -85,6 +87,15 @@ void LoadHistory::observe(const Totals& totals, Time now) {
   has_begun_ = true;
   last_ = totals;
   observed_ = now;
+}
+
+void History::observe(const LoadHistory::Totals& totals, const UpstreamStates& states,
+                      LoadHistory::Time now) {
+  load.observe(totals, now);
+  if (!latency.is_due(now) && !upstreams.is_due(now)) return;
+  const auto statuses = states.status(uv_hrtime() / 1'000'000);
+  if (latency.is_due(now)) latency.observe(statuses, now);
+  if (upstreams.is_due(now)) upstreams.observe(statuses, now);
 }
 
 }  // namespace meshdns::dnsd

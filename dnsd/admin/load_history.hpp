@@ -101,6 +101,17 @@ class LoadHistory {
   std::deque<Point> points_;
 };
 
+// One thread.
+struct History {
+  LoadHistory load;
+  LatencyWindow latency;
+  UpstreamHistory upstreams;
+
+  // To be called every second.
+  void observe(const LoadHistory::Totals& totals, const UpstreamStates& states,
+               LoadHistory::Time now);
+};
+
 // The duration in milliseconds below which `share` of the counted ones are, interpolated within its
 // bucket; the last bucket counts with its lower limit.  0 where nothing was counted.
 double quantile_ms(const std::array<std::uint64_t, QueryCounters::kDurationBuckets>& buckets,

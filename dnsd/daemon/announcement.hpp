@@ -3,18 +3,11 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "dnsd/config/config.hpp"
-#include "dnsd/daemon/health_watch.hpp"
-#include "dnsd/daemon/served_addresses.hpp"
-#include "dnsd/daemon/worker_pool.hpp"
-#include "dnsd/log/log.hpp"
-#include "dnsd/mesh/engine.hpp"
 #include "registry/base/socket_address.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
@@ -55,40 +48,5 @@ std::string first_steps(const registry::Snapshot& snapshot, std::span<const Sock
 bool is_at_terminal();
 // Writes the text to standard error; not at all if the terminal takes no text now.
 void show_at_terminal(std::string_view text);
-
-// Control thread.
-class Announcement {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-  // After this time, the log and the supervisor hear that the daemon answers, though a source has
-  // not been read: it answers all queries that do not depend on that source.
-  static constexpr std::chrono::seconds kServingAnyway{5};
-
-  struct Parts {
-    const Config& config;
-    Engine& engine;
-    const ServedAddresses& addresses;
-    const WorkerPool& workers;
-    const HealthWatch& health;
-    Supervisor& supervisor;
-    Log& log;
-  };
-  // REQUIRES: all that `parts` refers to outlives it.
-  Announcement(const Parts& parts, Time started) : parts_(parts), started_(started) {}
-
-  // Says once that everything is answered, when the sources have been read.  If they take long,
-  // says before it, once, that the rest is.  Call every second, and when a source was read.
-  void make_when_due();
-
- private:
-  enum class Announced : std::uint8_t { Nothing, Serving, Ready };
-
-  std::string facts() const;
-  void show_first_steps() const;
-
-  const Parts parts_;
-  const Time started_;
-  Announced announced_ = Announced::Nothing;
-};
 
 }  // namespace meshdns::dnsd

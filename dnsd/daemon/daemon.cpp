@@ -5,17 +5,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <string>
 #include <utility>
 
-#include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/values.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
+#include "dnsd/mesh/configured_sources.hpp"
 #include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/state_directory.hpp"
-#include "dnsd/mesh/upstream_servers.hpp"
 #include "dnsd/net/tcp_budget.hpp"
 #include "registry/base/file_descriptor.hpp"
 #include "registry/base/handle.hpp"
@@ -55,6 +55,10 @@ constexpr std::chrono::milliseconds kFirstReadLimitRestored{100};
 // The time after SIGTERM for the next daemon, which is there already, to become ready.  Kubernetes
 // kills a Pod after 30 s.
 constexpr std::chrono::seconds kSuccessorLimit{20};
+
+// After this time, the log and the supervisor hear that the daemon answers, though a source has not
+// been read: it answers all queries that do not depend on that source.
+constexpr std::chrono::seconds kServingAnyway{5};
 
 // libuv ends the process without a word when it has too few for its first loop, 7 of them today.
 constexpr rlim_t kFewestDescriptors = 16;
@@ -99,36 +103,11 @@ Daemon::Daemon(ConfigFiles files, Config config, Log& log)
       workers_(log),
       kernel_(config_, engine_.registry, workers_, log),
       registry_streams_(&loop_, engine_.registry),
-      admin_(&loop_, "admin.listen", [this] { return admin_routes(parts()); }),
-      metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(parts()); }),
+      admin_(&loop_, "admin.listen", [this] { return admin_routes(shown()); }),
+      metrics_(&loop_, "admin.metrics_listen", [this] { return metrics_routes(shown()); }),
       addresses_(config_, workers_, admin_, metrics_, log),
       reloader_(std::move(files), log),
-      health_({.config = config_,
-               .phase = phase_,
-               .engine = engine_,
-               .addresses = addresses_,
-               .upgrade = upgrade_,
-               .reach = reach_,
-               .reloader = reloader_,
-               .upstream = upstream_,
-               .workers = workers_,
-               .kernel = kernel_,
-               .log = log},
-              started_),
-      announcement_({.config = config_,
-                     .engine = engine_,
-                     .addresses = addresses_,
-                     .workers = workers_,
-                     .health = health_,
-                     .supervisor = supervisor_,
-                     .log = log},
-                    started_),
-      housekeeper_({.engine = engine_,
-                    .workers = workers_,
-                    .query_logging = query_logging_,
-                    .admin = admin_,
-                    .metrics = metrics_,
-                    .log = log}) {
+      health_(engine_, upstream_.current(), started_) {
   engine_.registry.set_interrupt(is_end_asked);
   upstream_.use(engine_.server_names);
   if (config_.server.watch_config) reloader_.remember_text();
@@ -197,9 +176,9 @@ void Daemon::wait_beside_predecessor() {
   while (!engine_.sources.are_complete() && !upgrade_.has_predecessor_ended() &&
          !is_end_pending()) {
     uv_run(&loop_, UV_RUN_ONCE);
-    if (is_told || std::chrono::steady_clock::now() - started_ < Announcement::kServingAnyway)
-      continue;
+    if (is_told || std::chrono::steady_clock::now() - started_ < kServingAnyway) continue;
     is_told = true;
+    publish_health();
     log_.warn("still reading the sources; the other daemon answers meanwhile",
               {{"reason", first_reason(health_.readiness())}});
   }
@@ -256,6 +235,24 @@ Result<void> Daemon::start_timers() {
   return {};
 }
 
+ShownDaemon Daemon::shown() {
+  return {.engine = engine_,
+          .streams = registry_streams_,
+          .health = health_.board(),
+          .upstream = upstream_.current(),
+          .query_settings = query_settings_.settings(),
+          .history = history_,
+          .reloads = reloader_.status(),
+          .http = admin_.counters(),
+          .status =
+              [this] {
+                return DaemonStatus{workers_.status(), kernel_.status(), query_logging_.counts(),
+                                    addresses_.addresses(), addresses_.unbound()};
+              },
+          .frequent = [this](std::size_t limit) { return workers_.frequent(limit); },
+          .request_reload = [this] { return request_reload(); }};
+}
+
 // --- signals and reloads -------------------------------------------------------------------------
 
 void Daemon::on_signal(int number) {
@@ -284,7 +281,7 @@ void Daemon::reload() {
   supervisor_.reloading();
   if (auto next = reloader_.read()) apply_config(*std::move(next));
   engine_.sources.rescan();
-  health_.publish();
+  publish_health();
   supervisor_.reloaded();
 }
 
@@ -357,7 +354,7 @@ void Daemon::apply_query_settings() {
 void Daemon::bind() {
   if (upgrade_.successor_serves()) return;
   addresses_.bind();
-  health_.publish();
+  publish_health();
 }
 
 // A daemon before this one that still lives has the directory.
@@ -372,23 +369,84 @@ void Daemon::update_state() {
   engine_.update();
   if (was_restored && !engine_.feed.is_restored())
     log_.info("all sources have been read; dropped resources that were only in the saved state");
-  announcement_.make_when_due();
-  health_.publish();
+  publish_health();
+  announce_when_due();
+}
+
+void Daemon::publish_health() {
+  std::vector<std::string> degraded;
+  for (const auto& failure : addresses_.unbound()) degraded.push_back("not bound: " + failure);
+  std::ranges::copy(reach_.troubles(), std::back_inserter(degraded));
+  for (const auto& trouble : {addresses_.metrics_trouble(), upgrade_.trouble()})
+    if (!trouble.empty()) degraded.push_back(trouble);
+  if (!reloader_.status().ok)
+    degraded.emplace_back("config: the last reload failed; the previous configuration is in use");
+  health_.publish({phase_ != Phase::Serving, workers_.complaint(), std::move(degraded)});
+}
+
+void Daemon::announce_when_due() {
+  if (announced_ == Announced::Ready || workers_.size() == 0) return;
+  const bool is_ready = engine_.sources.are_known();
+  if (!is_ready && (announced_ == Announced::Serving ||
+                    std::chrono::steady_clock::now() - started_ < kServingAnyway))
+    return;
+  const bool is_first = announced_ == Announced::Nothing;
+  if (is_first) supervisor_.ready(health_.status_line());
+  announced_ = is_ready ? Announced::Ready : Announced::Serving;
+  if (is_ready)
+    log_.announce("ready: " + facts());
+  else
+    log_.warn("not ready yet: " + facts(), {{"reason", first_reason(health_.readiness())}});
+  if (!is_first) return;
+  engine_.answers.begin();
+  show_first_steps();
+}
+
+std::string Daemon::facts() const {
+  const auto& snapshot = *engine_.registry.current();
+  return "listen=" + joined(addresses_.addresses()) +
+         " workers=" + std::to_string(workers_.size()) +
+         " resources=" + std::to_string(snapshot.resources.size()) +
+         " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
+         " admin=" + addresses_.admin_address();
+}
+
+void Daemon::show_first_steps() const {
+  const std::vector<SocketAddress> listen = addresses_.addresses();
+  if (!is_at_terminal() || config_.log.format != LogFormat::Text || listen.empty()) return;
+  log_.flush();
+  show_at_terminal(first_steps(*engine_.registry.current(), listen, addresses_.admin_address()));
 }
 
 void Daemon::housekeep() {
   const Time now = std::chrono::steady_clock::now();
-  announcement_.make_when_due();
+  announce_when_due();
   if (!engine_.kept.trouble().empty()) follow_state_dir();
   if (addresses_.is_due(now) || addresses_.have_metrics_files_changed()) bind();
   if (!upgrade_.successor_serves())  // which deals the sockets out
     workers_.watch(addresses_.listeners(), now);
   if (query_settings_.tick(now)) apply_query_settings();
   follow_kernel();
-  housekeeper_.tick(now);
+  engine_.tick(now);
+  start_memory_.tick();
+  log_troubles(now);
+  history_.observe(workers_.totals(), engine_.forwarding->upstreams, now);
+  workers_.fade_failing_names();
   watch_reach(now);
-  health_.tick(now);
+  health_.look(now, reloader_.path(), kernel_.trouble());
+  publish_health();
   supervisor_.set_status(health_.status_line());
+}
+
+void Daemon::log_troubles(Time now) {
+  log_.write_fold_counts();
+  const auto degradations =
+      degradations_of(workers_, query_logging_, engine_.forwarding->cache, log_);
+  for (const auto& warning : overload_.observe(degradations, now))
+    log_.warn(warning.what, {{"count", warning.count}});
+  workers_.tell_of_limited_clients();
+  admin_.log_troubles(log_);
+  metrics_.log_troubles(log_);
 }
 
 // While the next daemon serves, the maps are its own.
@@ -420,7 +478,7 @@ void Daemon::stop() {
   }
   if (limit.count() == 0) return drain_workers();
   phase_ = Phase::Lameduck;
-  health_.publish();
+  publish_health();
   lameduck_.open(&loop_, [this] { drain_workers(); });
   lameduck_.start(limit);
 }
@@ -428,13 +486,13 @@ void Daemon::stop() {
 // Nothing is left to wait for, if this daemon was told to stop before.
 void Daemon::on_successor_changed() {
   if (phase_ == Phase::Lameduck) return drain_workers();
-  health_.publish();
+  publish_health();
 }
 
 void Daemon::drain_workers() {
   if (std::exchange(phase_, Phase::Draining) == Phase::Draining) return;
-  health_.beat(std::chrono::steady_clock::now());
-  health_.publish();
+  health_.board().beat(std::chrono::steady_clock::now());
+  publish_health();
   stop_timers();
   registry_streams_.close();
   kernel_.stop();

@@ -11,20 +11,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "dnsd/admin/admin_endpoint.hpp"
-#include "dnsd/admin/daemon_parts.hpp"
+#include "dnsd/admin/admin_routes.hpp"
 #include "dnsd/admin/registry_streams.hpp"
-#include "dnsd/answer/forwarding_facts.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/announcement.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
-#include "dnsd/daemon/health_watch.hpp"
-#include "dnsd/daemon/housekeeper.hpp"
+#include "dnsd/daemon/health.hpp"
 #include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/memory_limit.hpp"
+#include "dnsd/daemon/overload.hpp"
 #include "dnsd/daemon/query_logging.hpp"
 #include "dnsd/daemon/query_settings_keeper.hpp"
 #include "dnsd/daemon/reach_watch.hpp"
@@ -72,9 +72,7 @@ class Daemon {
   Result<void> start_timers();
 
   // REQUIRES: the resolver has been started.
-  DaemonParts parts();
-  // Describes the forwarding of a name (lower-case wire form), for explanations.
-  ForwardingFacts describe_forwarding(std::string_view wire_name, wire::Type type) const;
+  ShownDaemon shown();
 
   void on_signal(int number);
   Result<std::uint64_t> request_reload();
@@ -90,8 +88,15 @@ class Daemon {
   void follow_state_dir();
   void on_successor_changed();
   void update_state();
+  void publish_health();
+  // Says once that everything is answered, when the sources have been read.  If they take long,
+  // says before it, once, that the rest is.  Call every second, and when a source was read.
+  void announce_when_due();
+  std::string facts() const;
+  void show_first_steps() const;
   void housekeep();
   void follow_kernel();
+  void log_troubles(Time now);
   void watch_reach(Time now);
   void drain_workers();
   void stop_timers();
@@ -121,10 +126,13 @@ class Daemon {
   AdminEndpoint metrics_;
   ServedAddresses addresses_;
   ConfigReloader reloader_;
-  HealthWatch health_;
+  DaemonHealth health_;
   Supervisor supervisor_;
-  Announcement announcement_;
-  Housekeeper housekeeper_;
+  enum class Announced : std::uint8_t { Nothing, Serving, Ready };
+  Announced announced_ = Announced::Nothing;
+  StartMemory start_memory_;
+  Overload overload_;
+  History history_;
   loop::Timer housekeeping_;
   loop::Timer watchdog_;
   loop::Timer lameduck_;

@@ -253,7 +253,7 @@ void KernelAnswers::say(std::string trouble) {
 }
 
 KernelAnswersStatus KernelAnswers::status() const {
-  return {feed_ != nullptr, trouble_, feed_ ? maps_->counters() : std::vector<std::uint64_t>()};
+  return {feed_.get(), feed_ ? maps_->counters() : std::vector<std::uint64_t>()};
 }
 
 }  // namespace meshdns::dnsd

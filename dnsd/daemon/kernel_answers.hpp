@@ -82,8 +82,6 @@ class KernelAnswers {
   KernelAnswersStatus status() const;
   // For /readyz and pages; empty: all is well.
   const std::string& trouble() const { return trouble_; }
-  // Null: closed.
-  const KernelFeed* feed() const { return feed_.get(); }
 
  private:
   void open();

@@ -9,50 +9,35 @@
 #include <map>
 #include <utility>
 
+#include "dnsd/query/query_clock.hpp"
+#include "dnsd/query/query_handler.hpp"
+#include "dnsd/query/upstreams.hpp"
+
 namespace meshdns::dnsd {
 
-Result<std::unique_ptr<WorkerUnit>> WorkerUnit::create(
-    const WorkerOptions& options, std::shared_ptr<TcpBudget> budget,
-    std::shared_ptr<ForwardShared> forwarding, registry::Publisher& publisher,
-    const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings) {
-  auto worker = Worker::create(options, std::move(budget));
-  if (!worker) return std::unexpected(worker.error());
-  std::unique_ptr<WorkerUnit> unit(new WorkerUnit);
-  unit->worker_ = std::move(*worker);
-  uv_loop_t* loop = unit->worker_->loop();
-  unit->clock_ = std::make_unique<LoopClock>(loop);
-  unit->forwarder_ = std::make_unique<Forwarder>(loop, forwarding, upstream, cache);
-  unit->upstream_ = std::make_unique<ForwarderUpstreams>(*unit->forwarder_, std::move(forwarding));
-  Worker* raw = unit->worker_.get();
-  QueryHandlerParts parts{
-      publisher,     *unit->upstream_, unit->worker_->replies(),
-      *unit->clock_, nullptr,          [raw] { return raw->tcp_idle_timeout(); }};
-  unit->handler_ = std::make_unique<QueryHandler>(std::move(parts), settings);
-  return unit;
-}
+// One worker with all that answers on it.  In the order of construction; destroyed the other way
+// round, after the worker has been joined.
+struct WorkerPool::Unit {
+  Unit(std::unique_ptr<Worker> made, const Shared& shared, const UpstreamConfig& upstream,
+       const CacheConfig& cache, const QuerySettings& settings)
+      : worker(std::move(made)),
+        clock(worker->loop()),
+        forwarder(worker->loop(), shared.forwarding, upstream, cache),
+        upstreams(forwarder, shared.forwarding),
+        handler({shared.publisher, upstreams, worker->replies(), clock, nullptr,
+                 [this] { return worker->tcp_idle_timeout(); }},
+                settings) {}
 
-void WorkerUnit::on_snapshot() {
-  worker_->post([this] { handler_->on_snapshot(); });
-}
+  const std::unique_ptr<Worker> worker;
+  LoopClock clock;
+  Forwarder forwarder;
+  ForwarderUpstreams upstreams;
+  std::shared_ptr<QueryLog> log;  // the worker's thread
+  QueryHandler handler;
+};
 
-void WorkerUnit::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
-  worker_->post([this, upstream, cache] { forwarder_->reconfigure(upstream, cache); });
-}
-
-void WorkerUnit::reconfigure(const QuerySettings& settings) {
-  worker_->post([this, settings] { handler_->reconfigure(settings); });
-}
-
-void WorkerUnit::feed_kernel(std::shared_ptr<const KernelFeed> feed) {
-  worker_->post([this, feed = std::move(feed)] { handler_->feed_kernel(feed); });
-}
-
-void WorkerUnit::log_queries(std::shared_ptr<QueryLog> log) {
-  worker_->post([this, log = std::move(log)] {
-    handler_->set_log(log.get());
-    log_ = log;
-  });
-}
+WorkerPool::WorkerPool(Log& log) : log_(log) {}
+WorkerPool::~WorkerPool() { end(); }
 
 void Liveness::observe(std::span<const std::uint64_t> heartbeats, Time now) {
   // The observer itself may have been held up, the whole machine asleep: then nobody is to blame
@@ -98,52 +83,61 @@ Result<void> WorkerPool::start(const Config& config, const UpstreamConfig& upstr
     options.index = i;
     options.reach_probes = shared.reach_probes;
     options.cpu = config.server.cpu_affinity ? static_cast<int>(i) : -1;
-    auto unit = WorkerUnit::create(options, shared.budget, shared.forwarding, shared.publisher,
-                                   upstream, config.cache, settings);
-    if (!unit) return std::unexpected(unit.error());
-    units_.push_back(std::move(*unit));
+    auto worker = Worker::create(options, shared.budget);
+    if (!worker) return std::unexpected(worker.error());
+    units_.push_back(
+        std::make_unique<Unit>(*std::move(worker), shared, upstream, config.cache, settings));
   }
   for (auto& unit : units_)
-    if (auto started = unit->start(listeners); !started) return started;
+    if (auto started = unit->worker->start(listeners, unit->handler); !started) return started;
   return {};
 }
 
+template <typename Change>
+void WorkerPool::post(const Change& change) {
+  for (auto& unit : units_) unit->worker->post([&each = *unit, change] { change(each); });
+}
+
 void WorkerPool::on_snapshot() {
-  for (auto& unit : units_) unit->on_snapshot();
+  post([](Unit& unit) { unit.handler.on_snapshot(); });
 }
 
 void WorkerPool::reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache) {
-  for (auto& unit : units_) unit->reconfigure(upstream, cache);
+  post([upstream, cache](Unit& unit) { unit.forwarder.reconfigure(upstream, cache); });
 }
 
 void WorkerPool::reconfigure(const QuerySettings& settings) {
-  for (auto& unit : units_) unit->reconfigure(settings);
+  post([settings](Unit& unit) { unit.handler.reconfigure(settings); });
 }
 
 void WorkerPool::change_listeners(const ListenerSet& listeners) {
-  for (auto& unit : units_) unit->worker().change_listeners(listeners);
+  for (auto& unit : units_) unit->worker->change_listeners(listeners);
 }
 
 void WorkerPool::stop_reading() {
-  for (auto& unit : units_) unit->worker().stop_reading();
+  for (auto& unit : units_) unit->worker->stop_reading();
 }
 
 void WorkerPool::read_again() {
-  for (auto& unit : units_) unit->worker().read_again();
+  for (auto& unit : units_) unit->worker->read_again();
 }
 
 void WorkerPool::log_queries(
     const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log) {
-  for (std::size_t i = 0; i < units_.size(); ++i) units_[i]->log_queries(make_log(i));
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    units_[i]->worker->post([&unit = *units_[i], log = make_log(i)] {
+      unit.handler.set_log(log.get());
+      unit.log = log;
+    });
 }
 
 void WorkerPool::feed_kernel(const std::shared_ptr<const KernelFeed>& feed) {
-  for (auto& unit : units_) unit->feed_kernel(feed);
+  post([feed](Unit& unit) { unit.handler.feed_kernel(feed); });
 }
 
 void WorkerPool::watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now) {
   std::vector<std::uint64_t> heartbeats;
-  for (const auto& unit : units_) heartbeats.push_back(unit->net().heartbeat.value());
+  for (const auto& unit : units_) heartbeats.push_back(unit->worker->counters().heartbeat.value());
   liveness_.observe(heartbeats, now);
   avoid_those_that_stand_still(listeners);
   const std::string complaint = liveness_.complaint();
@@ -167,14 +161,16 @@ void WorkerPool::avoid_those_that_stand_still(ListenerSet& listeners) {
 
 void WorkerPool::tell_of_limited_clients() {
   for (const auto& unit : units_)
-    if (const auto client = unit->take_limited())
+    if (const auto client = unit->handler.take_limited())
       log_.write_folded(LogLevel::Warn, "a client is over server.rate_limit",
                         {{"client", client->to_string()}});
 }
 
 std::vector<WorkerStatus> WorkerPool::statuses() const {
   std::vector<WorkerStatus> list;
-  for (const auto& unit : units_) list.push_back({unit->net(), unit->query(), unit->forward()});
+  for (const auto& unit : units_)
+    list.push_back(
+        {unit->worker->counters(), unit->handler.counters(), unit->forwarder.counters()});
   if (others_ != nullptr) list.push_back(*others_);
   return list;
 }
@@ -185,7 +181,7 @@ WorkersStatus WorkerPool::status() const {
 
 std::uint64_t WorkerPool::dropped_queries() const {
   std::uint64_t dropped = 0;
-  for (const auto& unit : units_) dropped += unit->net().udp_socket_overflow.value();
+  for (const auto& unit : units_) dropped += unit->worker->counters().udp_socket_overflow.value();
   return dropped;
 }
 
@@ -208,7 +204,7 @@ LoadHistory::Totals WorkerPool::totals() const {
 std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) const {
   std::map<std::pair<std::string, wire::Rcode>, std::uint64_t> sums;
   for (const auto& unit : units_)
-    for (auto& entry : unit->failing_names().list())
+    for (auto& entry : unit->handler.failing_names().list())
       sums[{std::move(entry.name), entry.rcode}] += entry.count;
   std::vector<FailingNames::Entry> list;
   for (const auto& [key, count] : sums) list.push_back({key.first, key.second, count});
@@ -217,21 +213,23 @@ std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) co
   return list;
 }
 
-TopReport WorkerPool::top(std::size_t limit) const {
+FrequentQueries WorkerPool::frequent(std::size_t limit) const {
   std::vector<TopQueries*> workers;
-  for (const auto& unit : units_) workers.push_back(&unit->top());
+  for (const auto& unit : units_) workers.push_back(&unit->handler.top());
   if (others_top_ != nullptr) workers.push_back(others_top_);
-  return TopQueries::report(workers, limit, uv_hrtime());
+  return {TopQueries::report(workers, limit, uv_hrtime()), failing_names(limit)};
 }
 
 void WorkerPool::fade_failing_names() {
-  for (const auto& unit : units_) unit->failing_names().fade();
+  if (--seconds_to_fade_ > 0) return;
+  seconds_to_fade_ = kFadeSeconds;
+  for (const auto& unit : units_) unit->handler.failing_names().fade();
 }
 
 void WorkerPool::drain(Waiting waiting, std::function<void()> on_drained) {
-  for (auto& unit : units_) unit->worker().drain(kDrainLimit, waiting);
+  for (auto& unit : units_) unit->worker->drain(kDrainLimit, waiting);
   drain_waiter_ = std::thread([this, on_drained = std::move(on_drained)] {
-    for (auto& unit : units_) unit->worker().join();
+    for (auto& unit : units_) unit->worker->join();
     on_drained();
   });
 }
@@ -240,8 +238,8 @@ void WorkerPool::end() {
   if (drain_waiter_.joinable()) {
     drain_waiter_.join();
   } else {
-    for (auto& unit : units_) unit->worker().drain(kDrainLimit);
-    for (auto& unit : units_) unit->worker().join();
+    for (auto& unit : units_) unit->worker->drain(kDrainLimit);
+    for (auto& unit : units_) unit->worker->join();
   }
   units_.clear();
 }

@@ -18,53 +18,12 @@
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/worker.hpp"
-#include "dnsd/query/query_clock.hpp"
-#include "dnsd/query/query_handler.hpp"
+#include "dnsd/query/query_log.hpp"
 #include "dnsd/query/top_queries.hpp"
-#include "dnsd/query/upstreams.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
-
-// One worker with all that answers on it, built and torn down in the one order that works.  Control
-// thread.
-class WorkerUnit {
- public:
-  // REQUIRES: `publisher` outlives it.
-  static Result<std::unique_ptr<WorkerUnit>> create(
-      const WorkerOptions& options, std::shared_ptr<TcpBudget> budget,
-      std::shared_ptr<ForwardShared> forwarding, registry::Publisher& publisher,
-      const UpstreamConfig& upstream, const CacheConfig& cache, const QuerySettings& settings);
-
-  Result<void> start(const ListenerSet& listeners) { return worker_->start(listeners, *handler_); }
-  Worker& worker() { return *worker_; }
-  // Each takes effect on the worker's thread, soon.
-  void on_snapshot();
-  void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache);
-  void reconfigure(const QuerySettings& settings);
-  void log_queries(std::shared_ptr<QueryLog> log);           // null = none
-  void feed_kernel(std::shared_ptr<const KernelFeed> feed);  // null = none
-
-  const WorkerCounters& net() const { return worker_->counters(); }
-  const QueryCounters& query() const { return handler_->counters(); }
-  FailingNames& failing_names() { return handler_->failing_names(); }
-  TopQueries& top() { return handler_->top(); }
-  std::optional<IpAddress> take_limited() { return handler_->take_limited(); }
-  const ForwardCounters& forward() const { return forwarder_->counters(); }
-  const Forwarder& forwarder() const { return *forwarder_; }
-
- private:
-  WorkerUnit() = default;
-
-  // In the order of construction; destroyed the other way round, after the worker has been joined.
-  std::unique_ptr<Worker> worker_;
-  std::unique_ptr<LoopClock> clock_;
-  std::unique_ptr<Forwarder> forwarder_;
-  std::unique_ptr<ForwarderUpstreams> upstream_;
-  std::shared_ptr<QueryLog> log_;  // the worker's thread
-  std::unique_ptr<QueryHandler> handler_;
-};
 
 // Finds workers whose loop does not turn.  Each counts a heartbeat a second; one whose count stands
 // still hangs: in a system call, in an endless loop, or because its core is taken from it.  One
@@ -101,10 +60,10 @@ unsigned worker_count(const ServerConfig& server);
 // Control thread.
 class WorkerPool {
  public:
-  explicit WorkerPool(Log& log) : log_(log) {}
+  explicit WorkerPool(Log& log);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
-  ~WorkerPool() { end(); }
+  ~WorkerPool();
 
   // The parts that all workers share.  REQUIRES: `publisher` outlives the pool.
   struct Shared {
@@ -150,11 +109,10 @@ class WorkerPool {
   std::vector<WorkerStatus> statuses() const;
   WorkersStatus status() const;
   LoadHistory::Totals totals() const;
-  // The names that recently got no answer most often, over all workers; at most `limit`.
-  std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
-  void fade_failing_names();
   // The most frequent names and clients; each list has at most `limit` entries.
-  TopReport top(std::size_t limit) const;
+  FrequentQueries frequent(std::size_t limit) const;
+  // Call every second: names that got no answer long ago count less.
+  void fade_failing_names();
 
   // No new queries from now on; those in flight are answered.  `on_drained` is called on another
   // thread when all have ended.
@@ -163,14 +121,23 @@ class WorkerPool {
   void end();
 
  private:
+  struct Unit;
+  // The interval at which the counts of failing names are halved.
+  static constexpr unsigned kFadeSeconds = 60;
+
+  // Calls `change` with each unit on its worker's thread, soon.
+  template <typename Change>
+  void post(const Change& change);
   void avoid_those_that_stand_still(ListenerSet& listeners);
+  std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
 
   Log& log_;
-  std::vector<std::unique_ptr<WorkerUnit>> units_;
+  std::vector<std::unique_ptr<Unit>> units_;
   Liveness liveness_;
   std::vector<std::size_t> avoided_;
   const WorkerStatus* others_ = nullptr;  // null: none
   TopQueries* others_top_ = nullptr;
+  unsigned seconds_to_fade_ = kFadeSeconds;
   std::thread drain_waiter_;  // for the workers' ends, while the control thread's loop goes on
 };
 

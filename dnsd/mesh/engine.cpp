@@ -137,10 +137,11 @@ void AnswerWatch::tick() {
                                 {"source", last.source}});
 }
 
-Engine::Engine(uv_loop_t* loop, const Config& config, ForwardListener& listener, Log& log,
-               Time started)
-    : loop_(loop),
-      config_(config),
+Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& listener,
+               Log& to_log, Time start)
+    : config(current_config),
+      log(to_log),
+      started(start),
       registry(config.mesh),
       publisher(registry.current()),
       feed(registry, log),
@@ -150,7 +151,8 @@ Engine::Engine(uv_loop_t* loop, const Config& config, ForwardListener& listener,
       kept(config, registry, feed, log),
       resolution(registry, publisher, feed),
       server_names(registry, log),
-      sources(loop, feed, server_names, started) {
+      sources(loop, feed, server_names, started),
+      loop_(loop) {
   registry.set_serial(static_cast<std::uint32_t>(unix_now()));
   registry.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
@@ -160,27 +162,27 @@ Engine::Engine(uv_loop_t* loop, const Config& config, ForwardListener& listener,
 
 void Engine::use(const UpstreamConfig& upstream) {
   forwarding->reconfigure(upstream);
-  resolution.reconfigure(upstream, config_.cache);
+  resolution.reconfigure(upstream, config.cache);
 }
 
 Result<void> Engine::start(const UpstreamConfig& upstream, const QuerySettings& settings) {
-  return resolution.start(loop_, forwarding, upstream, config_.cache, settings);
+  return resolution.start(loop_, forwarding, upstream, config.cache, settings);
 }
 
 // The cache must know which servers are asked.
 void Engine::open() {
   kept.open_cache(forwarding);
   kept.open_registry();
-  sources.follow(config_);
+  sources.follow(config);
 }
 
 void Engine::apply(const Config& before) {
-  if (config_.mesh != before.mesh) {
-    feed.follow(registry.set_settings(config_.mesh));
+  if (config.mesh != before.mesh) {
+    feed.follow(registry.set_settings(config.mesh));
     kept.choose_vip_allocator();
   }
-  if (config_.client != before.client) registry.set_clients(client_settings(config_));
-  forwarding->cache.reconfigure(config_.cache);
+  if (config.client != before.client) registry.set_clients(client_settings(config));
+  forwarding->cache.reconfigure(config.cache);
 }
 
 void Engine::set_listener(std::function<void()> listener) {
@@ -193,7 +195,7 @@ void Engine::set_listener(std::function<void()> listener) {
 
 void Engine::update() {
   const std::uint64_t before = registry.current()->generation;
-  registry.set_sources({.authoritative = is_authority(config_),
+  registry.set_sources({.authoritative = is_authority(config),
                         .synced = sources.awaited().empty(),
                         .from_state_dir = feed.is_restored(),
                         .endpoints_unknown = feed.lacks_endpoints(),

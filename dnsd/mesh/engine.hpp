@@ -12,7 +12,6 @@
 #include <memory>
 #include <thread>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/answer/answer_history.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
@@ -28,6 +27,12 @@
 #include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
+
+// The last analysis across resources.
+struct AnalysisStatus {
+  registry::AnalysisReport report;
+  double seconds = 0;  // that it took
+};
 
 // Looks for mistakes across the objects of the registry (docs/reference/findings.md) after it has
 // changed. The work has a thread of its own: a snapshot is immutable, so that neither the control
@@ -134,11 +139,9 @@ class Engine {
   // Ends all lookups and sources, and saves; the loop has to run on for the handles to close.
   void close();
 
- private:
-  uv_loop_t* loop_;
-  const Config& config_;
-
- public:
+  const Config& config;
+  Log& log;
+  const Time started;
   registry::Registry registry;
   registry::Publisher publisher;
   RegistryFeed feed;
@@ -149,6 +152,9 @@ class Engine {
   EndpointResolution resolution;
   ServerNames server_names;
   RunningSources sources;
+
+ private:
+  uv_loop_t* loop_;
 };
 
 }  // namespace meshdns::dnsd

@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/registry_feed.hpp"

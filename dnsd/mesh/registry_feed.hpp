@@ -4,6 +4,7 @@
 // becomes a line of the log.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "registry/registry.hpp"
@@ -21,6 +21,14 @@
 #include "resolver/names/name_resolver.hpp"
 
 namespace meshdns::dnsd {
+
+struct FeedCounters {
+  std::uint64_t commits = 0;
+  std::uint64_t changed_resources = 0;
+  std::uint64_t changed_hosts = 0;
+  std::uint64_t errors = 0;  // findings, since the start
+  std::uint64_t warnings = 0;
+};
 
 // Control thread.
 class RegistryFeed final : public registry::SourceSink, public resolver::ResolverListener {

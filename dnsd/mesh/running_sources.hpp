@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/mesh/configured_sources.hpp"
 #include "dnsd/mesh/registry_feed.hpp"
@@ -18,6 +17,11 @@
 #include "registry/source/source.hpp"
 
 namespace meshdns::dnsd {
+
+struct SourceReport {
+  registry::SourceStatus status;
+  std::chrono::steady_clock::time_point last_change;  // it has delivered nothing new since
+};
 
 // Control thread.
 class RunningSources {

@@ -16,13 +16,20 @@
 #include <thread>
 #include <vector>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/registry_feed.hpp"
 #include "registry/registry.hpp"
 #include "registry/snapshot/snapshot_file.hpp"
 
 namespace meshdns::dnsd {
+
+// The file of the registry.
+struct StateStatus {
+  std::int64_t written_unix = 0;  // the last good write of this run; 0 = none yet
+  std::uint64_t bytes = 0;        // of that file
+  std::uint64_t failures = 0;     // writes that failed
+  std::string trouble;            // why the last write failed; empty if it did not
+};
 
 // Control thread.
 class StateKeeper {

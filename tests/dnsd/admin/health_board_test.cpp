@@ -9,6 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class HealthBoardTest : public testing::Test {
@@ -44,14 +45,14 @@ TEST_F(HealthBoardTest, DoesNotBlameTheControlThreadForAStoppedProcess) {
 }
 
 TEST_F(HealthBoardTest, TellsWhatIsPublished) {
-  EXPECT_EQ(board_.readiness().status, 503U) << "before anything is published";
-  board_.publish("worker 1 hangs", {.body = "ready\n"});
+  EXPECT_FALSE(board_.readiness().is_ready()) << "before anything is published";
+  board_.publish("worker 1 hangs", {});
   EXPECT_EQ(board_.health(now_).status, 503U);
   EXPECT_EQ(board_.health(now_).body, "worker 1 hangs\n");
-  EXPECT_EQ(board_.readiness().body, "ready\n");
-  board_.publish("", {.status = 503, .body = {}});
+  EXPECT_TRUE(board_.readiness().is_ready());
+  board_.publish("", {.not_ready = {"stopping"}, .degraded = {}});
   EXPECT_EQ(board_.health(now_).body, "ok\n");
-  EXPECT_EQ(board_.readiness().status, 503U);
+  EXPECT_THAT(board_.readiness().not_ready, ElementsAre("stopping"));
 }
 
 }  // namespace

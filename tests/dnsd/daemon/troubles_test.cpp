@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/health_watch.hpp"
+#include "dnsd/daemon/health.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/housekeeper.hpp"
+#include "dnsd/daemon/overload.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class OverloadWatchTest : public testing::Test {
+class OverloadTest : public testing::Test {
  public:
   // A second passes, in which this happens so often; what is said then.
   std::string pass(std::uint64_t refused, std::uint64_t evicted = 0) {
@@ -24,16 +24,16 @@ class OverloadWatchTest : public testing::Test {
     return said;
   }
 
-  OverloadWatch watch_;
-  OverloadWatch::Time now_{100s};
+  Overload watch_;
+  Overload::Time now_{100s};
   std::array<Degradation, 2> kinds_{{{"refused"}, {"evicted", 0, 100}}};
 };
 
-TEST_F(OverloadWatchTest, SaysNothingWhereNothingHappens) {
+TEST_F(OverloadTest, SaysNothingWhereNothingHappens) {
   for (int i = 0; i < 60; ++i) EXPECT_EQ(pass(0), "");
 }
 
-TEST_F(OverloadWatchTest, SaysAtOnceWhatBeginsAndThenTheSumEveryTenSeconds) {
+TEST_F(OverloadTest, SaysAtOnceWhatBeginsAndThenTheSumEveryTenSeconds) {
   EXPECT_EQ(pass(0), "");
   EXPECT_EQ(pass(3), "refused=3 ");
   for (int i = 1; i < 10; ++i) EXPECT_EQ(pass(1000), "") << i;
@@ -42,19 +42,19 @@ TEST_F(OverloadWatchTest, SaysAtOnceWhatBeginsAndThenTheSumEveryTenSeconds) {
   EXPECT_EQ(pass(1), "refused=1 ") << "it begins anew";
 }
 
-TEST_F(OverloadWatchTest, OwesTheSumOfWhatEndsWithinThePause) {
+TEST_F(OverloadTest, OwesTheSumOfWhatEndsWithinThePause) {
   EXPECT_EQ(pass(1), "refused=1 ");
   EXPECT_EQ(pass(5), "");
   for (int i = 2; i < 10; ++i) EXPECT_EQ(pass(0), "") << i;
   EXPECT_EQ(pass(0), "refused=5 ");
 }
 
-TEST_F(OverloadWatchTest, EachKindHasAPauseOfItsOwn) {
+TEST_F(OverloadTest, EachKindHasAPauseOfItsOwn) {
   EXPECT_EQ(pass(1, 0), "refused=1 ");
   EXPECT_EQ(pass(1, 101), "evicted=101 ");
 }
 
-TEST_F(OverloadWatchTest, ToleratesWhatIsWithinReason) {
+TEST_F(OverloadTest, ToleratesWhatIsWithinReason) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(pass(0, 9), "") << i;
   std::string said;
   for (int i = 0; i < 20; ++i) said += pass(0, 50);

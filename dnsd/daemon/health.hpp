@@ -15,13 +15,6 @@
 #include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/health_board.hpp"
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/config_reloader.hpp"
-#include "dnsd/daemon/kernel_answers.hpp"
-#include "dnsd/daemon/reach_watch.hpp"
-#include "dnsd/daemon/served_addresses.hpp"
-#include "dnsd/daemon/upgrade.hpp"
-#include "dnsd/daemon/upstream_follower.hpp"
-#include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/mesh/engine.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/ip_address.hpp"
@@ -80,48 +73,43 @@ class RefusedPods {
 std::string_view first_reason(const Readiness& readiness);
 
 // Control thread.
-class HealthWatch {
+class DaemonHealth {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  struct Watched {
-    const Config& config;
-    const Phase& phase;
-    const Engine& engine;
-    const ServedAddresses& addresses;
-    const Upgrade& upgrade;
-    const ReachWatch& reach;
-    const ConfigReloader& reloader;
-    const UpstreamFollower& upstream;
-    const WorkerPool& workers;
-    const KernelAnswers& kernel;
-    Log& log;
+  // The problems outside of the engine.
+  struct Complaints {
+    bool is_stopping = false;
+    std::string workers;  // about those that hang; empty: none does
+    std::vector<std::string> degraded;
   };
-  // REQUIRES: all that `watched` refers to outlives it.
-  HealthWatch(const Watched& watched, Time now) : watched_(watched), board_(now) {}
 
-  Readiness readiness() const;
-  // The line that `systemctl status` shows.
-  std::string status_line() const;
+  // REQUIRES: both outlive it.  `upstream`: as in use; may change.
+  DaemonHealth(const Engine& engine, const UpstreamConfig& upstream, Time now)
+      : engine_(engine), upstream_(upstream), board_(now) {}
+
+  // Call every second: looks for problems of files, upstream servers and objects.  `kernel`: the
+  // problem of answers in the kernel; empty: none.
+  void look(Time now, const std::string& config_file, const std::string& kernel);
   // Hands the answers of /healthz and /readyz to the admin server's thread.  Call whenever one of
   // them may have changed.
-  void publish();
-  // The control thread lives.
-  void beat(Time now) { board_.beat(now); }
-  // Call every second: looks for problems of files, upstream servers and objects, and publishes.
-  void tick(Time now);
+  void publish(Complaints complaints);
 
+  // As it was published.
+  Readiness readiness() const { return board_.readiness(); }
+  // The line that `systemctl status` shows.
+  std::string status_line() const;
   HealthBoard& board() { return board_; }
 
  private:
-  void add_sources(Readiness& readiness) const;
+  void add_engine(Readiness& readiness) const;
   void look_for_refused_pods(Time now);
-  std::vector<std::string> find_troubles() const;
 
-  const Watched watched_;
+  const Engine& engine_;
+  const UpstreamConfig& upstream_;
   HealthBoard board_;
   RefusedPods refused_pods_;
-  std::vector<std::string> troubles_;  // as of the last tick
+  std::vector<std::string> troubles_;  // as of the last look
 };
 
 }  // namespace meshdns::dnsd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/health_watch.hpp"
+#include "dnsd/daemon/health.hpp"
 
 #include <unistd.h>
 #include <uv.h>
@@ -12,8 +12,6 @@
 #include <iterator>
 #include <utility>
 
-#include "dnsd/admin/admin_routes.hpp"
-#include "dnsd/answer/query_settings.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -158,63 +156,53 @@ std::string_view first_reason(const Readiness& readiness) {
   return {};
 }
 
-Readiness HealthWatch::readiness() const {
+void DaemonHealth::publish(Complaints complaints) {
   Readiness readiness;
   auto& degraded = readiness.degraded;
-  if (watched_.phase != Phase::Serving) readiness.not_ready.emplace_back("stopping");
-  add_sources(readiness);
-  if (watched_.engine.registry.current()->sources.from_state_dir)
-    degraded.emplace_back("snapshot: serving the state of state_dir");
-  const KeptState& kept = watched_.engine.kept;
-  if (!kept.trouble().empty()) degraded.push_back(kept.trouble());
-  if (!kept.vip_trouble().empty()) degraded.push_back("persistent VIPs: " + kept.vip_trouble());
-  for (const auto& failure : watched_.addresses.unbound())
-    degraded.push_back("not bound: " + failure);
-  std::ranges::copy(watched_.reach.troubles(), std::back_inserter(degraded));
-  if (std::string trouble = watched_.addresses.metrics_trouble(); !trouble.empty())
-    degraded.push_back(std::move(trouble));
-  if (const std::string& trouble = watched_.upgrade.trouble(); !trouble.empty())
-    degraded.push_back(trouble);
-  if (!watched_.reloader.status().ok)
-    degraded.emplace_back("config: the last reload failed; the previous configuration is in use");
-  degraded.insert(degraded.end(), troubles_.begin(), troubles_.end());
-  return readiness;
+  if (complaints.is_stopping) readiness.not_ready.emplace_back("stopping");
+  add_engine(readiness);
+  std::ranges::move(complaints.degraded, std::back_inserter(degraded));
+  std::ranges::copy(troubles_, std::back_inserter(degraded));
+  board_.publish(std::move(complaints.workers), std::move(readiness));
 }
 
-void HealthWatch::add_sources(Readiness& readiness) const {
-  const RegistryFeed& feed = watched_.engine.feed;
-  for (const auto& [status, changed] : watched_.engine.sources.reports()) {
+void DaemonHealth::add_engine(Readiness& readiness) const {
+  auto& degraded = readiness.degraded;
+  const RegistryFeed& feed = engine_.feed;
+  for (const auto& [status, changed] : engine_.sources.reports()) {
     if (feed.is_complete(status.name)) {
-      if (!status.last_error.empty())
-        readiness.degraded.push_back(status.name + ": " + status.last_error);
+      if (!status.last_error.empty()) degraded.push_back(status.name + ": " + status.last_error);
       continue;
     }
-    auto& reasons = feed.is_known(status.name) ? readiness.degraded : readiness.not_ready;
+    auto& reasons = feed.is_known(status.name) ? degraded : readiness.not_ready;
     reasons.push_back(status.name + ": not read yet" +
                       (status.last_error.empty() ? "" : ": " + status.last_error));
   }
+  if (engine_.registry.current()->sources.from_state_dir)
+    degraded.emplace_back("snapshot: serving the state of state_dir");
+  const KeptState& kept = engine_.kept;
+  if (!kept.trouble().empty()) degraded.push_back(kept.trouble());
+  if (!kept.vip_trouble().empty()) degraded.push_back("persistent VIPs: " + kept.vip_trouble());
 }
 
-std::vector<std::string> HealthWatch::find_troubles() const {
-  std::vector<std::string> troubles =
-      file_troubles(watched_.config, watched_.reloader.path(), watched_.engine.kept.path());
-  if (const std::string trouble = watched_.engine.kept.status().trouble; !trouble.empty())
-    troubles.push_back("state_dir: the state was not saved: " + trouble);
-  const auto upstreams = watched_.engine.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
-  std::ranges::move(upstream_troubles(watched_.upstream.current(), upstreams),
-                    std::back_inserter(troubles));
-  if (std::string refused = refused_objects(watched_.engine.feed.findings()); !refused.empty())
-    troubles.push_back(std::move(refused));
-  if (const std::string& trouble = watched_.kernel.trouble();
-      !trouble.empty() && watched_.config.server.kernel_answers == KernelAnswersMode::On)
-    troubles.push_back("kernel answers: " + trouble);
-  if (!refused_pods_.trouble().empty()) troubles.push_back(refused_pods_.trouble());
-  return troubles;
+void DaemonHealth::look(Time now, const std::string& config_file, const std::string& kernel) {
+  look_for_refused_pods(now);
+  troubles_ = file_troubles(engine_.config, config_file, engine_.kept.path());
+  if (const std::string trouble = engine_.kept.status().trouble; !trouble.empty())
+    troubles_.push_back("state_dir: the state was not saved: " + trouble);
+  const auto upstreams = engine_.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
+  std::ranges::move(upstream_troubles(upstream_, upstreams), std::back_inserter(troubles_));
+  if (std::string refused = refused_objects(engine_.feed.findings()); !refused.empty())
+    troubles_.push_back(std::move(refused));
+  if (!kernel.empty() && engine_.config.server.kernel_answers == KernelAnswersMode::On)
+    troubles_.push_back("kernel answers: " + kernel);
+  if (!refused_pods_.trouble().empty()) troubles_.push_back(refused_pods_.trouble());
+  board_.beat(now);
 }
 
-std::string HealthWatch::status_line() const {
-  const auto& snapshot = *watched_.engine.registry.current();
-  const std::size_t sources = watched_.engine.sources.size();
+std::string DaemonHealth::status_line() const {
+  const auto& snapshot = *engine_.registry.current();
+  const std::size_t sources = engine_.sources.size();
   const Readiness state = readiness();
   std::string line = state.is_ready() ? "answering for " : "not ready; knows ";
   line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
@@ -224,23 +212,12 @@ std::string HealthWatch::status_line() const {
   return line;
 }
 
-void HealthWatch::publish() {
-  board_.publish(watched_.workers.complaint(), readiness_response(readiness()));
-}
-
-void HealthWatch::look_for_refused_pods(Time now) {
+void DaemonHealth::look_for_refused_pods(Time now) {
   const bool was_well = refused_pods_.trouble().empty();
-  refused_pods_.observe(*watched_.engine.registry.current(), watched_.config.server.allow, now);
+  refused_pods_.observe(*engine_.registry.current(), engine_.config.server.allow, now);
   if (was_well && !refused_pods_.trouble().empty())
-    watched_.log.warn("server.allow refuses Pods",
-                      {{"reason", std::string_view(refused_pods_.trouble())}});
-}
-
-void HealthWatch::tick(Time now) {
-  look_for_refused_pods(now);
-  troubles_ = find_troubles();
-  beat(now);
-  publish();
+    engine_.log.warn("server.allow refuses Pods",
+                     {{"reason", std::string_view(refused_pods_.trouble())}});
 }
 
 }  // namespace meshdns::dnsd

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/housekeeper.hpp"
-
-#include <uv.h>
+#include "dnsd/daemon/overload.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
+#include <atomic>
 
 namespace meshdns::dnsd {
 namespace {
@@ -83,8 +80,7 @@ std::vector<Degradation> degradations_of(const WorkerPool& pool, const QueryLogg
   };
 }
 
-std::vector<OverloadWatch::Warning> OverloadWatch::observe(std::span<const Degradation> kinds,
-                                                           Time now) {
+std::vector<Overload::Warning> Overload::observe(std::span<const Degradation> kinds, Time now) {
   std::vector<Warning> warnings;
   kinds_.resize(kinds.size());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -98,55 +94,6 @@ std::vector<OverloadWatch::Warning> OverloadWatch::observe(std::span<const Degra
     known = {kinds[i].total, now};
   }
   return warnings;
-}
-
-void Housekeeper::tick(Time now) {
-  parts_.engine.tick(now);
-  start_memory_.tick();
-  parts_.log.write_fold_counts();
-  tell_of_overload(now);
-  parts_.workers.tell_of_limited_clients();
-  tell_of_admin_clients(parts_.admin, admin_counts_);
-  tell_of_admin_clients(parts_.metrics, metrics_counts_);
-  keep_history(now);
-}
-
-void Housekeeper::tell_of_overload(Time now) {
-  const auto degradations = degradations_of(parts_.workers, parts_.query_logging,
-                                            parts_.engine.forwarding->cache, parts_.log);
-  for (const auto& warning : overload_.observe(degradations, now))
-    parts_.log.warn(warning.what, {{"count", warning.count}});
-}
-
-void Housekeeper::tell_of_admin_clients(const AdminEndpoint& endpoint, AdminCounts& counts) {
-  const HttpCounters& counters = endpoint.counters();
-  const AdminCounts now{counters.accept_failures, counters.overdue, counters.evicted,
-                        counters.denied};
-  const AdminCounts before = std::exchange(counts, now);
-  const std::string key = std::string(endpoint.key()) + ": ";
-  Log& log = parts_.log;
-  if (now.accept_failures != before.accept_failures)
-    log.write_folded(LogLevel::Warn,
-                     key + "cannot accept a connection for lack of file descriptors or memory");
-  if (now.overdue != before.overdue)
-    log.write_folded(LogLevel::Warn, key + "closed a connection that took too long");
-  if (now.evicted != before.evicted)
-    log.write_folded(LogLevel::Warn, key + "too many connections; closed the oldest one");
-  if (now.denied != before.denied)
-    log.write_folded(LogLevel::Warn, key + "refused a wrong user name or password");
-}
-
-// Updates the figures of the last minutes on the status page.
-void Housekeeper::keep_history(Time now) {
-  load_.observe(parts_.workers.totals(), now);
-  const auto upstreams = [this] {
-    return parts_.engine.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
-  };
-  if (latency_.is_due(now)) latency_.observe(upstreams(), now);
-  if (upstreams_.is_due(now)) upstreams_.observe(upstreams(), now);
-  if (--seconds_to_fade_ > 0) return;
-  seconds_to_fade_ = kFadeSeconds;
-  parts_.workers.fade_failing_names();
 }
 
 }  // namespace meshdns::dnsd
