@@ -16,7 +16,6 @@
 #include "dnsd/mesh/state_directory.hpp"
 #include "registry/base/durable_file.hpp"
 #include "registry/tables/persistent_vips.hpp"
-#include "registry/tables/vip_allocator.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -85,43 +84,6 @@ void CacheKeeper::save() {
     log_.warn("cannot save the cache", {{"reason", std::string_view(written.error().message)}});
 }
 
-namespace {
-
-// The allocator of persistent VIPs, as mesh.auto_allocate and state_dir allow.
-struct VipSetup {
-  std::unique_ptr<registry::VipAllocator> allocator;  // null: the registry's own is right
-  std::string trouble;                                // why there are no persistent VIPs, or empty
-};
-
-// Without the file that is configured there are no VIPs: other addresses than before would lead
-// clients astray.  REQUIRES: `log` outlives the allocator.
-VipSetup set_up_vips(const Config& config, const StateDirectory& state, Log& log) {
-  const auto report = [&log](const std::string& message) { log.error(message); };
-  if (config.mesh.auto_allocate == registry::AutoAllocate::Hash)
-    return {std::make_unique<registry::HashVips>(config.mesh.vip_namespace_quota, report), {}};
-  if (config.mesh.auto_allocate != registry::AutoAllocate::Persistent) return {};
-  if (config.state_dir.empty())
-    log.warn(
-        "mesh.auto_allocate is persistent but state_dir is empty; a restart assigns other VIPs");
-  if (!state.trouble().empty()) {
-    log.error("persistent VIPs are off because state_dir cannot be used");
-    return {std::make_unique<registry::NoVips>(), "off because state_dir cannot be used"};
-  }
-  registry::PersistentVipOptions options;
-  options.v4 = config.mesh.vip_cidr_v4;
-  options.v6 = config.mesh.vip_cidr_v6;
-  options.namespace_quota = config.mesh.vip_namespace_quota;
-  options.file = state_file(state.path(), "vips");
-  options.quarantine = std::chrono::seconds(10 * std::max(config.mesh.ttl.vip, 1U));
-  options.clock = unix_now;
-  options.report = report;
-  auto allocator = std::make_unique<registry::PersistentVips>(std::move(options));
-  std::string trouble = allocator->trouble();
-  return {std::move(allocator), std::move(trouble)};
-}
-
-}  // namespace
-
 KeptState::KeptState(const Config& config, registry::Registry& registry, RegistryFeed& feed,
                      Log& log)
     : config_(config),
@@ -129,15 +91,60 @@ KeptState::KeptState(const Config& config, registry::Registry& registry, Registr
       feed_(feed),
       log_(log),
       cache_(log),
-      directory_(log),
       saved_(registry, feed, log) {}
 
-void KeptState::take() { directory_.take(config_.state_dir, StateLock::kWait); }
+void KeptState::take(std::chrono::milliseconds wait) {
+  const std::string& wanted = config_.state_dir;
+  if (path() == wanted) return trouble_.clear();
+  lock_.reset();
+  if (wanted.empty()) return trouble_.clear();
+  auto taken = StateLock::take(wanted, wait);
+  if (!taken) {
+    if (trouble_ != taken.error().message)
+      log_.error("cannot use state_dir; nothing is saved until this is solved",
+                 {{"reason", std::string_view(taken.error().message)}});
+    trouble_ = std::move(taken.error().message);
+    return;
+  }
+  if (!trouble_.empty())
+    log_.info("now using state_dir", {{"state_dir", std::string_view(wanted)}});
+  lock_ = *std::move(taken);
+  trouble_.clear();
+}
 
 void KeptState::choose_vip_allocator() {
-  VipSetup setup = set_up_vips(config_, directory_, log_);
-  vip_trouble_ = std::move(setup.trouble);
-  if (setup.allocator) feed_.follow(registry_.set_vip_allocator(std::move(setup.allocator)));
+  vip_trouble_.clear();
+  if (auto allocator = make_vip_allocator())
+    feed_.follow(registry_.set_vip_allocator(std::move(allocator)));
+}
+
+// Without the file that is configured there are no VIPs: other addresses than before would lead
+// clients astray.
+std::unique_ptr<registry::VipAllocator> KeptState::make_vip_allocator() {
+  const registry::MeshSettings& mesh = config_.mesh;
+  const auto report = [&log = log_](const std::string& message) { log.error(message); };
+  if (mesh.auto_allocate == registry::AutoAllocate::Hash)
+    return std::make_unique<registry::HashVips>(mesh.vip_namespace_quota, report);
+  if (mesh.auto_allocate != registry::AutoAllocate::Persistent) return nullptr;
+  if (config_.state_dir.empty())
+    log_.warn(
+        "mesh.auto_allocate is persistent but state_dir is empty; a restart assigns other VIPs");
+  if (!trouble_.empty()) {
+    log_.error("persistent VIPs are off because state_dir cannot be used");
+    vip_trouble_ = "off because state_dir cannot be used";
+    return std::make_unique<registry::NoVips>();
+  }
+  registry::PersistentVipOptions options;
+  options.v4 = mesh.vip_cidr_v4;
+  options.v6 = mesh.vip_cidr_v6;
+  options.namespace_quota = mesh.vip_namespace_quota;
+  options.file = state_file(path(), "vips");
+  options.quarantine = std::chrono::seconds(10 * std::max(mesh.ttl.vip, 1U));
+  options.clock = unix_now;
+  options.report = report;
+  auto allocator = std::make_unique<registry::PersistentVips>(std::move(options));
+  vip_trouble_ = allocator->trouble();
+  return allocator;
 }
 
 void KeptState::open_cache(std::shared_ptr<ForwardShared> forwarding) {
@@ -148,7 +155,7 @@ void KeptState::open_registry() { saved_.open(path(), saved_sources(config_)); }
 
 void KeptState::follow() {
   const std::string before = path();
-  directory_.take(config_.state_dir, std::chrono::milliseconds(0));
+  take(std::chrono::milliseconds(0));
   const std::string now = path();
   cache_.move_to(now);
   saved_.reconfigure(now, saved_sources(config_));

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "dnsd/mesh/state_directory.hpp"
 #include "dnsd/mesh/state_keeper.hpp"
 #include "registry/registry.hpp"
+#include "registry/tables/vip_allocator.hpp"
 #include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
@@ -55,9 +57,10 @@ class KeptState {
   // REQUIRES: all outlive it.  `config` may change; each call uses it as it is then.
   KeptState(const Config& config, registry::Registry& registry, RegistryFeed& feed, Log& log);
 
-  // Takes the directory of the configuration.  An earlier process may be about to end: waits a
-  // while for it.
-  void take();
+  // Uses the directory of the configuration from now on.  An earlier process may be about to end:
+  // blocks for `wait`.  If it lives on, follow() is to be called every second, and nothing is read
+  // or written meanwhile.
+  void take(std::chrono::milliseconds wait = StateLock::kWait);
   // Sets up the allocator of virtual addresses as the configuration and the directory allow.
   void choose_vip_allocator();
   // Loads the cache of an earlier run.
@@ -72,20 +75,24 @@ class KeptState {
   void close();
 
   // Empty: nothing is kept.
-  std::string path() const { return directory_.path(); }
+  std::string path() const { return lock_ ? lock_->directory() : std::string(); }
   // Why the directory of the configuration is not used; empty if it is.
-  const std::string& trouble() const { return directory_.trouble(); }
+  const std::string& trouble() const { return trouble_; }
   // Why persistent VIPs are off; empty if they are not, or not wanted.
   const std::string& vip_trouble() const { return vip_trouble_; }
   StateStatus status() const { return saved_.status(); }
 
  private:
+  // Null: the registry's own is right.
+  std::unique_ptr<registry::VipAllocator> make_vip_allocator();
+
   const Config& config_;
   registry::Registry& registry_;
   RegistryFeed& feed_;
   Log& log_;
   CacheKeeper cache_;
-  StateDirectory directory_;
+  std::optional<StateLock> lock_;
+  std::string trouble_;
   StateKeeper saved_;
   std::string vip_trouble_;
 };

@@ -5,11 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "dnsd/log/log.hpp"
 #include "registry/base/file_descriptor.hpp"
 #include "registry/base/result.hpp"
 
@@ -44,26 +42,6 @@ class StateLock {
 
   std::string directory_;
   FileDescriptor fd_;
-};
-
-// Control thread.
-class StateDirectory {
- public:
-  explicit StateDirectory(Log& log) : log_(log) {}
-
-  // Uses `wanted` from now on; empty: none.  An earlier process may still use it: then this is to
-  // be called again every second, and nothing is read or written meanwhile.  Blocks for `wait`.
-  void take(const std::string& wanted, std::chrono::milliseconds wait);
-
-  // Empty: nothing is kept.
-  std::string path() const { return lock_ ? lock_->directory() : std::string(); }
-  // Why the directory that is wanted is not used; empty if it is.
-  const std::string& trouble() const { return trouble_; }
-
- private:
-  Log& log_;
-  std::optional<StateLock> lock_;
-  std::string trouble_;
 };
 
 }  // namespace meshdns::dnsd
