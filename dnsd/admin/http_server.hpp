@@ -14,11 +14,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "dnsd/admin/http_access.hpp"
 #include "dnsd/admin/http_message.hpp"
+#include "dnsd/admin/password_gate.hpp"
+#include "dnsd/admin/tls_certificate.hpp"
 #include "dnsd/config/admin_address.hpp"
 #include "registry/base/result.hpp"
 
@@ -46,6 +48,18 @@ struct HttpCounters {
   std::atomic<std::uint64_t> denied{0};           // requests with a wrong password
 };
 
+// The protection of a server: its certificate, the passwords of its clients, and the share of each
+// of them.
+struct HttpAccess {
+  std::shared_ptr<const TlsCertificate> certificate;  // null: HTTP without TLS
+  // Null: everybody may read.  Pages of the server's own thread (HttpRoute::status) need no
+  // password in any case: they are health checks, which send none.
+  std::shared_ptr<const PasswordFile> passwords;
+  // The limit for one address, whose oldest connection makes room for a new one.  0: only the
+  // server's limit holds.
+  std::size_t connections_per_peer = 0;
+};
+
 class HttpServer {
  public:
   static constexpr unsigned kMaxConnections = 256;
@@ -64,6 +78,8 @@ class HttpServer {
                                                   HttpRoutes routes, HttpCounters& counters,
                                                   const HttpDeadlines& deadlines = {},
                                                   HttpAccess access = {});
+  // An Error, as that of open(), where the address cannot be bound now.
+  static Result<void> try_address(const AdminAddress& address);
   // Ends all connections and the thread, and removes its Unix socket. REQUIRES: the owner's thread,
   // not inside a handler.
   ~HttpServer();

@@ -14,13 +14,36 @@
 
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/admin/http_stream.hpp"
-#include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/admin/password_gate.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/mailbox.hpp"
 
 namespace meshdns::dnsd {
+
+// A listening stream socket and, for port 0, the port that the kernel chose.  Owned; a Unix socket
+// is removed from the file system with it, if it is still the one that was made here.
+class ListeningSocket {
+ public:
+  // An Error says the address and why.
+  static Result<ListeningSocket> open(const AdminAddress& address, int backlog);
+  ~ListeningSocket();
+  ListeningSocket(ListeningSocket&& other) noexcept;
+  ListeningSocket& operator=(ListeningSocket&&) = delete;
+
+  int fd() const { return fd_; }
+  const AdminAddress& address() const { return address_; }
+
+ private:
+  ListeningSocket(int fd, AdminAddress address) : fd_(fd), address_(std::move(address)) {}
+  Result<void> bind_to(const SocketAddress& address);
+  Result<void> bind_to(const UnixAddress& address);
+  std::unexpected<Error> refuse(const char* what) const;
+
+  int fd_ = -1;
+  AdminAddress address_;
+  unsigned long inode_ = 0;  // of the Unix socket; 0 = none to remove
+};
 
 // Returns what the connections of the client at `address` are counted under.
 std::optional<IpAddress> peer_of(const sockaddr* address);

@@ -9,7 +9,6 @@
 #include <utility>
 #include <variant>
 
-#include "dnsd/admin/listening_socket.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/mesh/configured_sources.hpp"
 
@@ -95,7 +94,7 @@ Error all_of(const std::vector<Error>& failures, const std::optional<AdminAddres
   std::string text;
   for (const Error& failure : failures) text += (text.empty() ? "" : "; and ") + failure.message;
   if (admin && std::holds_alternative<SocketAddress>(*admin))
-    if (const auto opened = ListeningSocket::open(*admin, 1); !opened)
+    if (const auto opened = HttpServer::try_address(*admin); !opened)
       text += "; and admin.listen: " + opened.error().message;
   return {std::move(text)};
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dnsd/admin/admin_endpoint.hpp"
-#include "dnsd/admin/http_access.hpp"
+#include "dnsd/admin/http_server.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
