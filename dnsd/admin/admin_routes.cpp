@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/admin_routes.hpp"
 
-#include <algorithm>
-#include <functional>
-#include <optional>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,26 +58,21 @@ std::uint64_t seconds_since(std::chrono::steady_clock::time_point then) {
 }
 
 HttpResponse show_sources(const ShownDaemon& daemon) {
-  return json_response([&](Json& json) {
-    json.StartArray();
-    for (const auto& [source, changed] : daemon.engine.sources.reports()) {
-      json.StartObject();
-      put(json, "name", source.name);
-      put_bool(json, "complete", source.complete);
-      put(json, "lastError", source.last_error);
-      put(json, "changes", source.changes);
-      put(json, "origins", source.origins);
-      put(json, "broken", source.broken);
-      put(json, "unchangedSeconds", seconds_since(changed));
-      if (source.cluster) {
-        put_bool(json, "reachable", source.cluster->reachable);
-        put_objects(json, "collections", source.cluster->collections,
-                    [&](const auto& collection) { put_collection(json, collection); });
-      }
-      if (source.control_plane) put_control_plane(json, *source.control_plane);
-      json.EndObject();
+  return list_response(daemon.engine.sources.reports(), [](Json& json, const SourceReport& report) {
+    const registry::SourceStatus& source = report.status;
+    put(json, "name", source.name);
+    put_bool(json, "complete", source.complete);
+    put(json, "lastError", source.last_error);
+    put(json, "changes", source.changes);
+    put(json, "origins", source.origins);
+    put(json, "broken", source.broken);
+    put(json, "unchangedSeconds", seconds_since(report.last_change));
+    if (source.cluster) {
+      put_bool(json, "reachable", source.cluster->reachable);
+      put_objects(json, "collections", source.cluster->collections,
+                  [&](const auto& collection) { put_collection(json, collection); });
     }
-    json.EndArray();
+    if (source.control_plane) put_control_plane(json, *source.control_plane);
   });
 }
 
@@ -178,27 +173,20 @@ bool has_failed(const resolver::NameStatus& status) {
 HttpResponse show_resolver(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto limit = number_argument(request, "limit", UINT64_MAX);
   if (!limit) return bad_request(limit.error().message);
-  const bool is_failing = !request.argument("failing").empty();
-  return json_response([&](Json& json) {
-    std::uint64_t left = *limit;
-    json.StartArray();
-    for (const auto& status : daemon.engine.resolution.resolver().status()) {
-      if (left == 0) break;
-      if (is_failing && !has_failed(status)) continue;
-      --left;
-      json.StartObject();
-      put(json, "host", status.name.host);
-      put(json, "state", state_name(status.name.state));
-      put(json, "by", status.families.empty() ? "mesh" : "upstream");
-      put(json, "namespace", status.ns);
-      put_list(json, "addresses", status.name.addresses,
-               [&](const IpAddress& address) { put(json, address.to_string()); });
-      put(json, "lastError", status.name.reason);
-      put_objects(json, "families", status.families,
-                  [&](const resolver::FamilyStatus& family) { put_family(json, family); });
-      json.EndObject();
-    }
-    json.EndArray();
+  auto names = daemon.engine.resolution.resolver().status();
+  if (!request.argument("failing").empty())
+    std::erase_if(names, [](const resolver::NameStatus& status) { return !has_failed(status); });
+  if (names.size() > *limit) names.resize(*limit);
+  return list_response(names, [](Json& json, const resolver::NameStatus& status) {
+    put(json, "host", status.name.host);
+    put(json, "state", state_name(status.name.state));
+    put(json, "by", status.families.empty() ? "mesh" : "upstream");
+    put(json, "namespace", status.ns);
+    put_list(json, "addresses", status.name.addresses,
+             [&](const IpAddress& address) { put(json, address.to_string()); });
+    put(json, "lastError", status.name.reason);
+    put_objects(json, "families", status.families,
+                [&](const resolver::FamilyStatus& family) { put_family(json, family); });
   });
 }
 
@@ -231,7 +219,7 @@ void put_series(Json& json, const char* key, const Points& points, Value value) 
 }
 
 void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistory& history) {
-  json.StartObject();
+  json.SetMaxDecimalPlaces(3);
   put(json, "server", status.name);
   put(json, "health", health_name(status));
   put(json, "rttMicroseconds", status.rtt_us);
@@ -257,16 +245,11 @@ void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistor
   const auto& points = history.points(status.name);
   put_series(json, "repliesPerSecond", points, &UpstreamHistory::Point::replies_per_second);
   put_series(json, "failuresPerSecond", points, &UpstreamHistory::Point::failures_per_second);
-  json.EndObject();
 }
 
 HttpResponse show_upstreams(const ShownDaemon& daemon) {
-  return json_response([&](Json& json) {
-    json.SetMaxDecimalPlaces(3);
-    json.StartArray();
-    for (const auto& status : upstream_status(daemon))
-      put_upstream(json, status, daemon.history.upstreams);
-    json.EndArray();
+  return list_response(upstream_status(daemon), [&](Json& json, const UpstreamStatus& status) {
+    put_upstream(json, status, daemon.history.upstreams);
   });
 }
 

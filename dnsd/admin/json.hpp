@@ -55,6 +55,20 @@ HttpResponse object_response(PutMembers put_members, unsigned status = 200) {
   return json_response(fill, status);
 }
 
+// A response that is a list of objects.
+template <typename List, typename PutMembers>
+HttpResponse list_response(const List& list, PutMembers put_members) {
+  return json_response([&](Json& json) {
+    json.StartArray();
+    for (const auto& element : list) {
+      json.StartObject();
+      put_members(json, element);
+      json.EndObject();
+    }
+    json.EndArray();
+  });
+}
+
 inline HttpResponse json_error(std::string_view message, unsigned status) {
   return object_response([&](Json& json) { put(json, "error", message); }, status);
 }

@@ -17,22 +17,20 @@ void put_addresses(Json& json, const char* key, const std::vector<IpAddress>& ad
 }
 
 void put_ports(Json& json, const std::vector<registry::ServicePort>& ports) {
-  put_list(json, "ports", ports, [&](const registry::ServicePort& port) {
-    json.StartObject();
+  put_objects(json, "ports", ports, [&](const registry::ServicePort& port) {
     put(json, "name", port.name);
     put(json, "port", port.number);
     put(json, "protocol", port.protocol);
     if (port.target_port != 0) put(json, "targetPort", port.target_port);
     if (!port.app_protocol.empty()) put(json, "appProtocol", port.app_protocol);
-    json.EndObject();
   });
 }
 
 void put_cluster_vips(Json& json, const registry::ClusterVips& clusters) {
-  json.Key("clusterVIPs");
-  json.StartObject();
-  for (const auto& [cluster, addresses] : clusters) put_addresses(json, cluster.c_str(), addresses);
-  json.EndObject();
+  put_object(json, "clusterVIPs", [&] {
+    for (const auto& [cluster, addresses] : clusters)
+      put_addresses(json, cluster.c_str(), addresses);
+  });
 }
 
 void put_creation_time(Json& json, std::int64_t time) {
@@ -51,23 +49,20 @@ void put_id_members(Json& json, const registry::ServiceId& id) {
 }
 
 void put_attributes(Json& json, const MeshService& service) {
-  json.Key("attributes");
-  json.StartObject();
-  put(json, "name", service.name);
-  put_id_members(json, service.id);
-  put(json, "exportTo", service.export_to);
-  json.EndObject();
+  put_object(json, "attributes", [&] {
+    put(json, "name", service.name);
+    put_id_members(json, service.id);
+    put(json, "exportTo", service.export_to);
+  });
 }
 
 void put_labels(Json& json, const registry::Labels& labels) {
-  json.Key("labels");
-  json.StartObject();
-  for (const auto& [key, value] : labels) put(json, key.c_str(), value);
-  json.EndObject();
+  put_object(json, "labels", [&] {
+    for (const auto& [key, value] : labels) put(json, key.c_str(), value);
+  });
 }
 
 void put_instance(Json& json, const ServiceInstance& instance) {
-  json.StartObject();
   put(json, "family", to_string(instance.family));
   put(json, "address", instance.address);
   put(json, "port", instance.port);
@@ -84,7 +79,6 @@ void put_instance(Json& json, const ServiceInstance& instance) {
   put(json, "hostname", instance.hostname);
   put(json, "pod", instance.pod_name);
   put(json, "node", instance.node_name);
-  json.EndObject();
 }
 
 std::vector<IpAddress> answers_of(const ServiceRecord& service) {
@@ -123,8 +117,8 @@ void put_endpoints(Json& json, const registry::Registry& registry, std::string_v
   json.StartObject();
   put(json, "hostname", host);
   put_id_members(json, id_of(host, record));
-  put_list(json, "endpoints", instances_of(registry, record),
-           [&](const ServiceInstance& instance) { put_instance(json, instance); });
+  put_objects(json, "endpoints", instances_of(registry, record),
+              [&](const ServiceInstance& instance) { put_instance(json, instance); });
   put(json, "resolvedNames", record.details ? record.details->resolved_names : kNoNames);
   put_addresses(json, "addresses", answers_of(record));
   json.EndObject();
@@ -143,10 +137,7 @@ void put_vip(Json& json, const registry::Registry&, std::string_view host,
 void put_service_id(Json& json, const registry::ServiceId& id) {
   json.StartObject();
   put(json, "hostname", id.hostname);
-  json.Key("attributes");
-  json.StartObject();
-  put_id_members(json, id);
-  json.EndObject();
+  put_object(json, "attributes", [&] { put_id_members(json, id); });
   json.EndObject();
 }
 

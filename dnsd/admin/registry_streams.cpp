@@ -71,13 +71,13 @@ std::string json_text(Fill fill) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-template <typename PutObject>
-void add_line(std::string& text, std::string_view type, PutObject put_object) {
+template <typename PutValue>
+void add_line(std::string& text, std::string_view type, PutValue put_value) {
   text += json_text([&](Json& json) {
     json.StartObject();
     put(json, "type", type);
     json.Key("object");
-    put_object(json);
+    put_value(json);
     json.EndObject();
   });
   text += '\n';

@@ -94,8 +94,6 @@ class QuerySettingsKeeper {
 
   // As of the last renew().
   const QuerySettings& settings() const { return settings_; }
-  // Null: there are none.
-  const std::shared_ptr<const LocalNames>& local_names() const { return local_names_.names(); }
 
  private:
   const Config& config_;
