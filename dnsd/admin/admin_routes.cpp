@@ -377,11 +377,9 @@ std::vector<UpstreamStatus> upstream_status(const ShownDaemon& daemon) {
 
 namespace {
 
-HttpRoute page_file(const char* kind, std::string_view text) {
+HttpHandler page_file(const char* kind, std::string_view text) {
   const std::string type = std::string("text/") + kind + "; charset=utf-8";
-  return {.get = [type, text](const HttpRequest&) {
-    return HttpResponse{200, type, std::string(text)};
-  }};
+  return [type, text](const HttpRequest&) { return HttpResponse{200, type, std::string(text)}; };
 }
 
 using Shared = std::shared_ptr<const ShownDaemon>;
@@ -435,9 +433,9 @@ HttpRoutes metrics_routes(ShownDaemon daemon) {
 HttpRoutes admin_routes(ShownDaemon daemon) {
   const auto shared = std::make_shared<const ShownDaemon>(std::move(daemon));
   HttpRoutes routes = health_and_metrics(shared);
-  routes["/"] = page_file("html", kStatusHtml);
-  routes["/status.css"] = page_file("css", kStatusCss);
-  routes["/status.js"] = page_file("javascript", kStatusJs);
+  routes["/"].get = page_file("html", kStatusHtml);
+  routes["/status.css"].get = page_file("css", kStatusCss);
+  routes["/status.js"].get = page_file("javascript", kStatusJs);
   routes["/status"].get = page(shared, show_status);
   routes["/sources"].get = page(shared, show_sources);
   routes["/registry/services"].get = registry_page(shared, put_service, put_service_id);
