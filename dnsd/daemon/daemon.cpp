@@ -369,8 +369,8 @@ void Daemon::update_state() {
   engine_.update();
   if (was_restored && !engine_.feed.is_restored())
     log_.info("all sources have been read; dropped resources that were only in the saved state");
-  publish_health();
   announce_when_due();
+  publish_health();
 }
 
 void Daemon::publish_health() {
@@ -390,6 +390,7 @@ void Daemon::announce_when_due() {
   if (!is_ready && (announced_ == Announced::Serving ||
                     std::chrono::steady_clock::now() - started_ < kServingAnyway))
     return;
+  publish_health();
   const bool is_first = announced_ == Announced::Nothing;
   if (is_first) supervisor_.ready(health_.status_line());
   announced_ = is_ready ? Announced::Ready : Announced::Serving;
