@@ -14,11 +14,14 @@ std::string complain_about_families(const std::vector<IpFamily>& families) {
 }
 
 // A node id has a namespace; a second namespace in the configuration must be equal.
-void check_identity(const ClientIdentityConfig& identity, const Node& node, const Place& place) {
+void follow_node_id(ClientIdentityConfig& identity, const Node& node, const Place& place) {
+  if (!identity.node_id) return;
+  identity.ns = identity.node_id->ns();
+  if (node.find("ip_families") == nullptr) identity.ip_families = identity.node_id->families();
   const Node* ns = node.find("namespace");
-  if (!identity.node_id || ns == nullptr || ns->text() == identity.node_id->ns()) return;
+  if (ns == nullptr || ns->text() == identity.ns) return;
   place.at("node_id").error(line_of(node, "node_id"),
-                            "has the namespace " + in_quotes(identity.node_id->ns()) +
+                            "has the namespace " + in_quotes(identity.ns) +
                                 ", but the key `namespace` is " + in_quotes(ns->text()) +
                                 "; remove one of the two");
 }
@@ -32,7 +35,7 @@ Codec<std::optional<NodeId>> node_id() {
                   "\"sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local\"");
     return id;
   };
-  return optional(text_value(parse, [](const NodeId& id) { return id.to_string(); }));
+  return optional(text_value(parse));
 }
 
 Codec<registry::Locality> locality() {
@@ -42,11 +45,11 @@ Codec<registry::Locality> locality() {
                   " is not of the form REGION/ZONE/SUBZONE; \"/ZONE\" is a zone");
     return registry::parse_locality(words);
   };
-  return text_value(parse, [](const registry::Locality& value) { return value.to_string(); });
+  return text_value(parse);
 }
 
 Codec<ClientIdentityConfig> client_identity() {
-  auto codec = section<ClientIdentityConfig>(
+  return section<ClientIdentityConfig>(
       {
           field("namespace", &ClientIdentityConfig::ns, namespace_name()),
           field("labels", &ClientIdentityConfig::labels, labels()),
@@ -60,16 +63,7 @@ Codec<ClientIdentityConfig> client_identity() {
                         complain_about_families)),
           field("node_id", &ClientIdentityConfig::node_id, node_id()),
       },
-      check_identity);
-  const auto read_keys = codec.read;
-  codec.read = [=](const Node& node, const Place& place) {
-    auto identity = read_keys(node, place);
-    if (!identity || !identity->node_id) return identity;
-    identity->ns = identity->node_id->ns();
-    if (node.find("ip_families") == nullptr) identity->ip_families = identity->node_id->families();
-    return identity;
-  };
-  return codec;
+      follow_node_id);
 }
 
 }  // namespace

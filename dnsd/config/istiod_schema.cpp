@@ -38,10 +38,6 @@ Result<std::string> parse_istiod_address(std::string_view words) {
               " is not a host with a port; write it as in \"istiod.istio-system.svc:15012\"");
 }
 
-Codec<std::string> istiod_address() {
-  return text_value(parse_istiod_address, [](const std::string& address) { return address; });
-}
-
 // A part of the node id, which "~" divides.
 Codec<std::string> node_name() {
   return checked(text(kMaxNodeText), [](const std::string& name) {
@@ -68,7 +64,7 @@ void require_key(const Node& node, const Place& place, std::string_view key, std
     place.at(key).error(node.line(), "is missing; " + std::move(remedy));
 }
 
-void check_istiod_node(const IstiodNode&, const Node& node, const Place& place) {
+void check_istiod_node(IstiodNode&, const Node& node, const Place& place) {
   require_key(node, place, "address", "write the IP address of the workload");
   require_key(node, place, "name", "write the name of the workload");
   require_key(node, place, "namespace", "write the namespace of the workload");
@@ -89,7 +85,7 @@ void check_istiod_credentials(const IstiodSource& source, const Node& node, cons
     complain("token_file", "cannot be used together with cert_file; remove one of the two");
 }
 
-void check_istiod(const IstiodSource& source, const Node& node, const Place& place) {
+void check_istiod(IstiodSource& source, const Node& node, const Place& place) {
   require_key(node, place, "address", "write it as in \"istiod.istio-system.svc:15012\"");
   require_key(node, place, "node", "describe the workload whose names istiod sends");
   if (source.ca_file.empty())
@@ -123,7 +119,7 @@ Codec<IstiodNode> istiod_node() {
 Codec<IstiodSource> istiod_source() {
   return section<IstiodSource>(
       {
-          field("address", &IstiodSource::addresses, one_or_more(istiod_address())),
+          field("address", &IstiodSource::addresses, one_or_more(text_value(parse_istiod_address))),
           field("server_name", &IstiodSource::server_name, text(kMaxNodeText)),
           field("ca_file", &IstiodSource::ca_file, text()),
           field("token_file", &IstiodSource::token_file, text()),

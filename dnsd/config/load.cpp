@@ -19,7 +19,7 @@ namespace {
 
 using namespace schema;
 
-void check_config(const Config& config, const Node& node, const Place& place) {
+void check_config(Config& config, const Node& node, const Place& place) {
   const Node* mesh_node = node.find("mesh");
   if (config.mesh.auto_allocate == registry::AutoAllocate::Persistent && config.state_dir.empty())
     place.at("mesh")

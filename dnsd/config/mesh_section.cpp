@@ -9,59 +9,41 @@
 namespace meshdns::dnsd::schema {
 namespace {
 
-Codec<registry::LabelRequirement> label_requirement() {
-  using registry::LabelRequirement;
-  using Operator = LabelRequirement::Operator;
-  const auto requirement = section<LabelRequirement>({
-      field("key", &LabelRequirement::key, text()),
-      field("operator", &LabelRequirement::op, enumeration<Operator>()),
-      field("values", &LabelRequirement::values, list(text())),
-  });
-  const auto read = [=](const Node& node, const Place& place) {
-    auto value = requirement.read(node, place);
-    if (!value) return value;
-    const bool takes_values = value->op == Operator::In || value->op == Operator::NotIn;
-    if (value->key.empty()) {
-      place.at("key").error(node.line(), "is missing");
-    } else if (node.find("operator") == nullptr) {
-      place.at("operator").error(node.line(), "is missing: In, NotIn, Exists or DoesNotExist");
-    } else if (takes_values == value->values.empty()) {
-      place.at("values").error(node.line(), takes_values
-                                                ? "In and NotIn need at least one value"
-                                                : "Exists and DoesNotExist take no values");
-    } else {
-      return value;
-    }
-    value.reset();
-    return value;
-  };
-  return {read, requirement.print, requirement.keys};
+using registry::LabelRequirement;
+using registry::LabelSelector;
+using Operator = LabelRequirement::Operator;
+
+void check_requirement(LabelRequirement& requirement, const Node& node, const Place& place) {
+  const bool takes_values = requirement.op == Operator::In || requirement.op == Operator::NotIn;
+  if (requirement.key.empty())
+    place.at("key").error(node.line(), "is missing");
+  else if (node.find("operator") == nullptr)
+    place.at("operator").error(node.line(), "is missing: In, NotIn, Exists or DoesNotExist");
+  else if (takes_values == requirement.values.empty())
+    place.at("values").error(node.line(), takes_values ? "In and NotIn need at least one value"
+                                                       : "Exists and DoesNotExist take no values");
 }
 
-Codec<registry::LabelSelector> label_selector() {
-  using registry::LabelSelector;
-  return section<LabelSelector>({
-      field("matchLabels", &LabelSelector::match_labels, labels()),
-      field("matchExpressions", &LabelSelector::match_expressions, list(label_requirement())),
-  });
+Codec<LabelRequirement> label_requirement() {
+  return section<LabelRequirement>(
+      {
+          field("key", &LabelRequirement::key, text()),
+          field("operator", &LabelRequirement::op, enumeration<Operator>()),
+          field("values", &LabelRequirement::values, list(text())),
+      },
+      check_requirement);
 }
 
 // MeshConfig's words for one element of matchingRules.
-struct MatchingRule {
-  registry::LabelSelector namespace_selector;
-};
-
-Codec<registry::LabelSelector> matching_rule() {
-  const auto rule = section<MatchingRule>({
-      field("namespaceSelector", &MatchingRule::namespace_selector, label_selector()),
+Codec<LabelSelector> matching_rule() {
+  return section<LabelSelector>({
+      inner_map<LabelSelector>("namespaceSelector",
+                               {
+                                   field("matchLabels", &LabelSelector::match_labels, labels()),
+                                   field("matchExpressions", &LabelSelector::match_expressions,
+                                         list(label_requirement())),
+                               }),
   });
-  return {[=](const Node& node, const Place& place) -> std::optional<registry::LabelSelector> {
-            auto value = rule.read(node, place);
-            if (!value) return std::nullopt;
-            return std::move(value->namespace_selector);
-          },
-          [=](Json& json, const registry::LabelSelector& value) { rule.print(json, {value}); },
-          rule.keys};
 }
 
 Codec<registry::TtlSettings> ttl() {
@@ -86,7 +68,7 @@ Codec<std::string> istio_config_map() {
     return fail(in_quotes(words) +
                 " is not of the form NAMESPACE/istio or NAMESPACE/istio-REVISION; \"\" reads none");
   };
-  return text_value(parse, [](const std::string& name) { return name; });
+  return text_value(parse);
 }
 
 // The classes of Gateways and Ingresses, each with NAMESPACE/NAME of a Service.
@@ -118,40 +100,27 @@ Codec<registry::GatewayNameSettings> gateway_names() {
 // A setting that Istio's MeshConfig has, too.  Null, and printed as null: the configuration does
 // not set it.
 template <typename V>
-class MeshConfigMember final : public Member<registry::MeshSettings> {
- public:
-  using Settings = registry::MeshSettings;
-  using Origin = registry::SettingOrigin registry::SettingOrigins::*;
-  MeshConfigMember(V Settings::* member, Origin origin, const Codec<V>& codec)
-      : member_(member), origin_(origin), codec_(codec) {}
-
- private:
-  void read_into(const Node& node, const Place& place, Settings& settings) const override {
-    if (node.is_null()) return;
-    auto value = codec_.read(node, place);
-    if (!value) return;
-    settings.*member_ = *std::move(value);
-    settings.origins.*origin_ = registry::SettingOrigin::Configuration;
-  }
-  void print_from(Json& json, const Settings& settings) const override {
-    if (settings.origins.*origin_ == registry::SettingOrigin::Configuration)
-      codec_.print(json, settings.*member_);
-    else
-      json.Null();
-  }
-
-  V Settings::* member_;
-  Origin origin_;
-  Codec<V> codec_;
-};
-
-template <typename V>
 Field<registry::MeshSettings> mesh_config_field(
     std::string_view key, V registry::MeshSettings::* member,
     registry::SettingOrigin registry::SettingOrigins::* origin,
     const std::type_identity_t<Codec<V>>& codec) {
-  const AnyMember* const how = new MeshConfigMember<V>(member, origin, codec);
-  return {{key, std::shared_ptr<const AnyMember>(how), codec.keys}};
+  using registry::MeshSettings;
+  return field_of<MeshSettings>(
+      key,
+      [=, read = codec.read](const Node& node, const Place& place, MeshSettings& settings) {
+        if (node.is_null()) return;
+        auto value = read(node, place);
+        if (!value) return;
+        settings.*member = *std::move(value);
+        settings.origins.*origin = registry::SettingOrigin::Configuration;
+      },
+      [=, print = codec.print](Json& json, const MeshSettings& settings) {
+        if (settings.origins.*origin == registry::SettingOrigin::Configuration)
+          print(json, settings.*member);
+        else
+          json.Null();
+      },
+      codec.keys);
 }
 
 }  // namespace

@@ -66,32 +66,16 @@ Codec<HostsConfig> hosts() {
 }
 
 Codec<Overrides> overrides() {
-  return {[](const Node& node, const Place& place) -> std::optional<Overrides> {
-            if (node.is_null()) return Overrides();
-            if (!node.is_mapping()) {
-              wrong_type(node, place, "a mapping");
-              return std::nullopt;
-            }
-            Overrides result;
-            for (const Node& entry : node) {
-              const Place at = place.at(entry.key());
-              const auto suffix = parse_domain(entry.key());
-              if (!suffix) at.error(entry.line(), suffix.error().message);
-              if (suffix) warn_of_special_name(*suffix, entry.line(), at);
-              auto value = read_override(entry, at);
-              if (suffix && value && !result.emplace(*suffix, *std::move(value)).second)
-                at.error(entry.line(), "suffix " + in_quotes(*suffix) + " is listed twice");
-            }
-            return result;
-          },
-          [](Json& json, const Overrides& value) {
-            json.StartObject();
-            for (const auto& [suffix, of_suffix] : value) {
-              json.Key(suffix.data(), static_cast<rapidjson::SizeType>(suffix.size()));
-              print_override(json, of_suffix);
-            }
-            json.EndObject();
-          }};
+  return mapping<Overrides>(
+      [](const Node& entry, const Place& at, Overrides& result) {
+        const auto suffix = parse_domain(entry.key());
+        if (!suffix) at.error(entry.line(), suffix.error().message);
+        if (suffix) warn_of_special_name(*suffix, entry.line(), at);
+        auto value = read_override(entry, at);
+        if (suffix && value && !result.emplace(*suffix, *std::move(value)).second)
+          at.error(entry.line(), "suffix " + in_quotes(*suffix) + " is listed twice");
+      },
+      print_override);
 }
 
 }  // namespace meshdns::dnsd::schema

@@ -16,9 +16,12 @@ std::string_view last_part(std::string_view key) {
   return dot == std::string_view::npos ? key : key.substr(dot + 1);
 }
 
-std::string join(const std::vector<std::string>& words) {
+std::string join(std::span<const std::string_view> words) {
   std::string joined;
-  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  for (const std::string_view word : words) {
+    joined += joined.empty() ? "" : ", ";
+    joined += word;
+  }
   return joined;
 }
 
@@ -63,6 +66,27 @@ void wrong_type(const Node& node, const Place& place, std::string_view wanted) {
   place.error(node.line(), std::move(message));
 }
 
+bool is_mapping(const Node& node, const Place& place) {
+  if (!node.is_mapping()) wrong_type(node, place, "a mapping");
+  return node.is_mapping();
+}
+
+std::optional<std::string_view> read_text(const Node& node, const Place& place) {
+  if (node.is_scalar() && !node.is_null()) return node.text();
+  wrong_type(node, place, "text");
+  return std::nullopt;
+}
+
+std::optional<std::size_t> read_choice(const Node& node, const Place& place,
+                                       std::span<const std::string_view> names) {
+  const auto text = read_text(node, place);
+  if (!text) return std::nullopt;
+  const auto found = std::ranges::find(names, *text);
+  if (found != names.end()) return found - names.begin();
+  place.error(node.line(), in_quotes(*text) + " is not one of: " + join(names));
+  return std::nullopt;
+}
+
 Codec<std::string> text(std::size_t max_length) {
   const auto parse = [=](std::string_view value) -> Result<std::string> {
     if (value.size() > max_length)
@@ -70,7 +94,7 @@ Codec<std::string> text(std::size_t max_length) {
     if (value.find('\0') != std::string_view::npos) return fail("contains a NUL byte");
     return std::string(value);
   };
-  return text_value(parse, [](const std::string& value) { return value; });
+  return text_value(parse);
 }
 
 Codec<bool> boolean() {
@@ -128,7 +152,7 @@ Codec<double> share() {
 }
 
 std::string unknown_key_message(std::string_view key, const std::vector<std::string>& siblings) {
-  std::vector<std::string> here;
+  std::vector<std::string_view> here;
   std::string below;  // where exactly this key would be known
   for (const std::string& known : siblings) {
     if (known.find('.') == std::string::npos)
@@ -142,36 +166,24 @@ std::string unknown_key_message(std::string_view key, const std::vector<std::str
   return "unknown key; valid keys are: " + join(here);
 }
 
-std::vector<std::string> keys_of(const std::vector<AnyField>& fields) {
-  std::vector<std::string> keys;
-  for (const AnyField& f : fields) {
-    keys.emplace_back(f.key);
-    for (const std::string& below : f.keys_below) keys.push_back(std::string(f.key) + "." + below);
-  }
-  return keys;
-}
-
-bool read_fields(const std::vector<AnyField>& fields, const Node& node, const Place& place,
-                 void* section) {
-  if (!node.is_mapping()) {
-    wrong_type(node, place, "a mapping");
-    return false;
-  }
+bool read_fields(const Fields& fields, const Node& node, const Place& place, void* section) {
+  if (!is_mapping(node, place)) return false;
   for (const Node& entry : node) {
+    const Place at = place.at(entry.key());
     const auto f = std::ranges::find(fields, entry.key(), &AnyField::key);
     if (f != fields.end())
-      f->member->read(entry, place.at(entry.key()), section);
+      f->access->read(entry, at, section);
     else
-      place.at(entry.key()).error(entry.line(), unknown_key_message(entry.key(), keys_of(fields)));
+      at.error(entry.line(), unknown_key_message(entry.key(), keys_of(fields)));
   }
   return true;
 }
 
-void print_fields(const std::vector<AnyField>& fields, Json& json, const void* section) {
+void print_fields(const Fields& fields, Json& json, const void* section) {
   json.StartObject();
   for (const AnyField& f : fields) {
-    json.Key(f.key.data(), static_cast<rapidjson::SizeType>(f.key.size()));
-    f.member->print(json, section);
+    print_key(json, f.key);
+    f.access->print(json, section);
   }
   json.EndObject();
 }

@@ -8,11 +8,15 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,6 +37,10 @@ using registry::Node;
 
 inline void print_text(Json& json, std::string_view text) {
   json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+}
+
+inline void print_key(Json& json, std::string_view key) {
+  json.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
 }
 
 // The current place in the configuration, and the list of findings.
@@ -56,6 +64,8 @@ class Place {
 
 // Reports that `node` has the wrong type.
 void wrong_type(const Node& node, const Place& place, std::string_view wanted);
+// False, after a finding, if `node` is no map.
+bool is_mapping(const Node& node, const Place& place);
 
 template <typename V>
 struct Codec {
@@ -65,82 +75,92 @@ struct Codec {
   std::vector<std::string> keys = {};  // known below this value, relative
 };
 
-// Reads and prints one key of a section of any type, so that the code for sections is compiled
-// once.  The pointers lead to a section of the type that has the member.
-class AnyMember {
+// Reads and prints one key of a section.  The pointers lead to a section of the type that has the
+// key, so that the code for sections is compiled once.
+class Access {
  public:
-  virtual ~AnyMember() = default;
+  virtual ~Access() = default;
   virtual void read(const Node& node, const Place& place, void* section) const = 0;
   virtual void print(Json& json, const void* section) const = 0;
 };
 
 struct AnyField {
   std::string_view key;
-  std::shared_ptr<const AnyMember> member;
+  std::shared_ptr<const Access> access;
   std::vector<std::string> keys_below;
 };
+using Fields = std::vector<AnyField>;
 
-template <typename S>
-class Member : public AnyMember {
- public:
-  void read(const Node& node, const Place& place, void* section) const final {
-    read_into(node, place, *static_cast<S*>(section));
-  }
-  void print(Json& json, const void* section) const final {
-    print_from(json, *static_cast<const S*>(section));
-  }
-
- private:
-  virtual void read_into(const Node& node, const Place& place, S& section) const = 0;
-  virtual void print_from(Json& json, const S& section) const = 0;
-};
-
-// One of the fields of S.
+// A key of a section of the type S.
 template <typename S>
 struct Field {
   AnyField any;
 };
 
-template <typename S, typename V>
-class MemberOfType final : public Member<S> {
- public:
-  MemberOfType(V S::* member, const Codec<V>& codec) : member_(member), codec_(codec) {}
+// `read`: (const Node&, const Place&, S&); `print`: (Json&, const S&).
+template <typename S, typename Read, typename Print>
+Field<S> field_of(std::string_view key, Read read, Print print,
+                  const std::vector<std::string>& keys_below = {}) {
+  class AccessTo final : public Access {
+   public:
+    AccessTo(const Read& read, const Print& print) : read_(read), print_(print) {}
+    void read(const Node& node, const Place& place, void* section) const override {
+      read_(node, place, *static_cast<S*>(section));
+    }
+    void print(Json& json, const void* section) const override {
+      print_(json, *static_cast<const S*>(section));
+    }
 
- private:
-  void read_into(const Node& node, const Place& place, S& section) const override {
-    if (auto value = codec_.read(node, place)) section.*member_ = *std::move(value);
-  }
-  void print_from(Json& json, const S& section) const override {
-    codec_.print(json, section.*member_);
-  }
-
-  V S::* member_;
-  Codec<V> codec_;
-};
+   private:
+    Read read_;
+    Print print_;
+  };
+  const Access* const access = new AccessTo(read, print);
+  return {{key, std::shared_ptr<const Access>(access), keys_below}};
+}
 
 template <typename S, typename V>
 Field<S> field(std::string_view key, V S::* member, const std::type_identity_t<Codec<V>>& codec) {
-  const AnyMember* const how = new MemberOfType<S, V>(member, codec);
-  return {{key, std::shared_ptr<const AnyMember>(how), codec.keys}};
+  return field_of<S>(
+      key,
+      [=, read = codec.read](const Node& node, const Place& place, S& section) {
+        if (auto value = read(node, place)) section.*member = *std::move(value);
+      },
+      [=, print = codec.print](Json& json, const S& section) { print(json, section.*member); },
+      codec.keys);
 }
 
 // ---- single values
 
-// `parse`: Result<V>(std::string_view); `format`: std::string(const V&).
+// `node` as text.  nullopt, after a finding, if it is a list, a mapping or null.
+std::optional<std::string_view> read_text(const Node& node, const Place& place);
+
+// `parse`: Result<V>(std::string_view); `format`: the text of a V.
 template <typename Parse, typename Format>
 auto text_value(Parse parse, Format format) {
   using V = typename std::invoke_result_t<Parse, std::string_view>::value_type;
   return Codec<V>{[=](const Node& node, const Place& place) -> std::optional<V> {
-                    if (!node.is_scalar() || node.is_null()) {
-                      wrong_type(node, place, "text");
-                      return std::nullopt;
-                    }
-                    auto value = parse(node.text());
+                    const auto text = read_text(node, place);
+                    if (!text) return std::nullopt;
+                    auto value = parse(*text);
                     if (value) return *std::move(value);
                     place.error(node.line(), value.error().message);
                     return std::nullopt;
                   },
                   [=](Json& json, const V& value) { print_text(json, format(value)); }};
+}
+
+// Prints a text as it is, and any other value as its to_string() says.
+template <typename Parse>
+auto text_value(Parse parse) {
+  return text_value(parse, []<typename V>(const V& value) {
+    if constexpr (std::is_same_v<V, std::string>)
+      return std::string_view(value);
+    else if constexpr (requires { value.to_string(); })
+      return value.to_string();
+    else
+      return to_string(value);
+  });
 }
 
 Codec<std::string> text(std::size_t max_length = 4096);
@@ -149,18 +169,20 @@ Codec<bool> boolean();
 Codec<std::uint32_t> number(std::uint32_t min, std::uint32_t max);
 Codec<double> share();
 
+// The index of the text in `names`; nullopt after a finding.
+std::optional<std::size_t> read_choice(const Node& node, const Place& place,
+                                       std::span<const std::string_view> names);
+
 template <typename E>
 Codec<E> enumeration() {
-  const auto parse = [](std::string_view name) -> Result<E> {
-    if (const auto value = value_of<E>(name)) return *value;
-    std::string choices;
-    for (const auto& [value, choice] : EnumNames<E>::table) {
-      choices += choices.empty() ? "" : ", ";
-      choices += choice;
-    }
-    return fail(in_quotes(name) + " is not one of: " + choices);
-  };
-  return text_value(parse, [](E value) { return std::string(name_of(value)); });
+  return {[](const Node& node, const Place& place) -> std::optional<E> {
+            std::array<std::string_view, std::size(EnumNames<E>::table)> names;
+            std::ranges::copy(EnumNames<E>::table | std::views::values, names.begin());
+            const auto index = read_choice(node, place, names);
+            if (!index) return std::nullopt;
+            return EnumNames<E>::table[*index].first;
+          },
+          [](Json& json, const E& value) { print_text(json, name_of(value)); }};
 }
 
 // ---- values of several parts
@@ -230,24 +252,61 @@ Codec<std::optional<V>> optional(const Codec<V>& codec) {
           codec.keys};
 }
 
+// A mapping whose keys have no names of ours; a null is the empty one.  `read_entry` puts one entry
+// into the mapping; `print_value` prints one value.
+template <typename M, typename ReadEntry, typename PrintValue>
+Codec<M> mapping(ReadEntry read_entry, PrintValue print_value) {
+  return {[=](const Node& node, const Place& place) -> std::optional<M> {
+            M entries;
+            if (node.is_null()) return entries;
+            if (!is_mapping(node, place)) return std::nullopt;
+            for (const Node& entry : node) read_entry(entry, place.at(entry.key()), entries);
+            return entries;
+          },
+          [=](Json& json, const M& entries) {
+            json.StartObject();
+            for (const auto& [key, value] : entries) {
+              print_key(json, key);
+              print_value(json, value);
+            }
+            json.EndObject();
+          }};
+}
+
 // ---- sections
 
 // The remedy for an unknown key.  `siblings` are the keys that could stand there.
 std::string unknown_key_message(std::string_view key, const std::vector<std::string>& siblings);
 
-std::vector<std::string> keys_of(const std::vector<AnyField>& fields);
+// The keys of `parts`, which have a `key` and `keys_below`.
+template <typename Parts>
+std::vector<std::string> keys_of(const Parts& parts) {
+  std::vector<std::string> keys;
+  for (const auto& part : parts) {
+    keys.emplace_back(part.key);
+    for (const std::string& below : part.keys_below)
+      keys.push_back(std::string(part.key) + "." + below);
+  }
+  return keys;
+}
+
 // The map `node`, whose keys are those of `fields`, into the section.  False, after a finding, if
 // it is no map.
-bool read_fields(const std::vector<AnyField>& fields, const Node& node, const Place& place,
-                 void* section);
-void print_fields(const std::vector<AnyField>& fields, Json& json, const void* section);
+bool read_fields(const Fields& fields, const Node& node, const Place& place, void* section);
+void print_fields(const Fields& fields, Json& json, const void* section);
+
+template <typename S>
+Fields fields_of(std::initializer_list<Field<S>> fields) {
+  Fields any;
+  for (const Field<S>& f : fields) any.push_back(f.any);
+  return any;
+}
 
 // A map with the keys of `fields`; a null is the empty map.  `check` looks at the whole section.
 template <typename S>
 Codec<S> section(std::initializer_list<Field<S>> fields,
-                 void (*check)(const S&, const Node&, const Place&) = nullptr) {
-  const auto shared = std::make_shared<std::vector<AnyField>>();
-  for (const Field<S>& f : fields) shared->push_back(f.any);
+                 void (*check)(S&, const Node&, const Place&) = nullptr) {
+  const auto shared = std::make_shared<const Fields>(fields_of(fields));
   return {[=](const Node& node, const Place& place) -> std::optional<S> {
             S value{};
             if (node.is_null()) return value;
@@ -257,6 +316,19 @@ Codec<S> section(std::initializer_list<Field<S>> fields,
           },
           [=](Json& json, const S& value) { print_fields(*shared, json, &value); },
           keys_of(*shared)};
+}
+
+// A map inside a section whose values are members of that section.
+template <typename S>
+Field<S> inner_map(std::string_view key, std::initializer_list<Field<S>> fields) {
+  const auto shared = std::make_shared<const Fields>(fields_of(fields));
+  return field_of<S>(
+      key,
+      [=](const Node& node, const Place& place, S& section) {
+        if (!node.is_null()) read_fields(*shared, node, place, &section);
+      },
+      [=](Json& json, const S& section) { print_fields(*shared, json, &section); },
+      keys_of(*shared));
 }
 
 // The line of `key` in a section, for its check.

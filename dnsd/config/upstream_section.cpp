@@ -27,73 +27,23 @@ void read_zone(const Node& entry, const Place& place, Zones& zones) {
       place.error(entry.line(), "zone " + in_quotes(name) + " is listed twice");
 }
 
-Codec<Zones> zones() {
-  return {[](const Node& node, const Place& place) -> std::optional<Zones> {
-            if (node.is_null()) return Zones();
-            if (!node.is_mapping()) {
-              wrong_type(node, place, "a mapping");
-              return std::nullopt;
-            }
-            Zones value;
-            for (const Node& entry : node) read_zone(entry, place.at(entry.key()), value);
-            return value;
-          },
-          [servers = list(upstream_server())](Json& json, const Zones& value) {
-            json.StartObject();
-            for (const auto& [zone, of_zone] : value) {
-              json.Key(zone.data(), static_cast<rapidjson::SizeType>(zone.size()));
-              servers.print(json, of_zone);
-            }
-            json.EndObject();
-          }};
-}
-
-struct TlsKeys {
-  std::string ca_file;
-};
-
-// The file has `tls: { ca_file: ... }`; the struct has one member.
-class UpstreamTls final : public Member<UpstreamConfig> {
- public:
-  explicit UpstreamTls(const Codec<TlsKeys>& keys) : keys_(keys) {}
-
- private:
-  void read_into(const Node& node, const Place& place, UpstreamConfig& upstream) const override {
-    if (auto value = keys_.read(node, place)) upstream.tls_ca_file = value->ca_file;
-  }
-  void print_from(Json& json, const UpstreamConfig& upstream) const override {
-    keys_.print(json, TlsKeys{upstream.tls_ca_file});
-  }
-
-  Codec<TlsKeys> keys_;
-};
-
-Field<UpstreamConfig> upstream_tls() {
-  const auto keys = section<TlsKeys>({field("ca_file", &TlsKeys::ca_file, text())});
-  return {{"tls", std::make_shared<UpstreamTls>(keys), keys.keys}};
-}
-
-void check_cache(const CacheConfig& cache, const Node& node, const Place& place) {
+void check_cache(CacheConfig& cache, const Node& node, const Place& place) {
   if (cache.min_ttl <= cache.max_ttl) return;
   place.at("min_ttl").error(line_of(node, "min_ttl"), "is more than max_ttl");
 }
 
 // "auto" is not a size of its own until the memory is known that the process may have.
-class CacheSize final : public Member<CacheConfig> {
-  void read_into(const Node& node, const Place& place, CacheConfig& cache) const override {
-    if (node.text() == "auto") return;
-    const auto octets = size().read(node, place);
-    if (!octets) return;
-    cache.size_bytes = *octets;
-    cache.has_default_size = false;
-  }
-  void print_from(Json& json, const CacheConfig& cache) const override {
-    if (cache.has_default_size)
-      print_text(json, "auto");
-    else
-      size().print(json, cache.size_bytes);
-  }
-};
+void read_cache_size(const Node& node, const Place& place, CacheConfig& cache) {
+  if (node.text() == "auto") return;
+  const auto octets = size().read(node, place);
+  if (!octets) return;
+  cache.size_bytes = *octets;
+  cache.has_default_size = false;
+}
+
+void print_cache_size(Json& json, const CacheConfig& cache) {
+  print_text(json, cache.has_default_size ? "auto" : format_size(cache.size_bytes));
+}
 
 }  // namespace
 
@@ -101,14 +51,15 @@ Codec<UpstreamConfig> upstream() {
   return section<UpstreamConfig>({
       field("servers", &UpstreamConfig::servers, list(upstream_server())),
       field("policy", &UpstreamConfig::policy, enumeration<UpstreamPolicy>()),
-      field("zones", &UpstreamConfig::zones, zones()),
+      field("zones", &UpstreamConfig::zones,
+            mapping<Zones>(read_zone, list(upstream_server()).print)),
       field("locally_served_zones", &UpstreamConfig::locally_served_zones,
             enumeration<LocallyServed>()),
       field("timeout", &UpstreamConfig::timeout, duration(10ms, 1min)),
       field("max_in_flight", &UpstreamConfig::max_in_flight, number(1, 1'000'000)),
       field("case_randomization", &UpstreamConfig::case_randomization, boolean()),
       field("cookies", &UpstreamConfig::cookies, enumeration<UpstreamCookieMode>()),
-      upstream_tls(),
+      inner_map<UpstreamConfig>("tls", {field("ca_file", &UpstreamConfig::tls_ca_file, text())}),
       field("deny_answers", &UpstreamConfig::deny_answers, list(prefix())),
   });
 }
@@ -116,7 +67,7 @@ Codec<UpstreamConfig> upstream() {
 Codec<CacheConfig> cache() {
   return section<CacheConfig>(
       {
-          {{"size", std::make_shared<CacheSize>(), {}}},
+          field_of<CacheConfig>("size", read_cache_size, print_cache_size),
           field("min_ttl", &CacheConfig::min_ttl, whole_seconds(24h)),
           field("max_ttl", &CacheConfig::max_ttl, whole_seconds(seconds(kMaxTtl))),
           field("negative_max_ttl", &CacheConfig::negative_max_ttl, whole_seconds(24h)),

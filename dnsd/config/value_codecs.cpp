@@ -56,26 +56,19 @@ Codec<std::size_t> size() {
 }
 
 Codec<SocketAddress> listen_address() {
-  return text_value([](std::string_view words) { return parse_socket_address(words); },
-                    [](const SocketAddress& address) { return address.to_string(); });
+  return text_value([](std::string_view words) { return parse_socket_address(words); });
 }
 
-Codec<DnstapTarget> dnstap_target() {
-  return text_value(parse_dnstap_target,
-                    [](const DnstapTarget& target) { return to_string(target); });
-}
+Codec<DnstapTarget> dnstap_target() { return text_value(parse_dnstap_target); }
 
-Codec<AdminAddress> admin_address() {
-  return text_value(parse_admin_address,
-                    [](const AdminAddress& address) { return to_string(address); });
-}
+Codec<AdminAddress> admin_address() { return text_value(parse_admin_address); }
 
 Codec<IpAddress> address() {
   const auto parse = [](std::string_view words) -> Result<IpAddress> {
     if (const auto value = IpAddress::parse(words)) return *value;
     return fail(in_quotes(words) + " is not an IP address");
   };
-  return text_value(parse, [](const IpAddress& value) { return value.to_string(); });
+  return text_value(parse);
 }
 
 Codec<IpPrefix> prefix() {
@@ -84,7 +77,7 @@ Codec<IpPrefix> prefix() {
     return fail(in_quotes(words) +
                 " is not a prefix; write it as in \"10.0.0.0/8\" or \"fc00::/7\"");
   };
-  return text_value(parse, [](const IpPrefix& value) { return value.to_string(); });
+  return text_value(parse);
 }
 
 // One family, and lengths within which a pool of VIPs makes sense.
@@ -106,16 +99,14 @@ Codec<IpPrefix> vip_prefix(bool v4, unsigned min_length, unsigned max_length) {
   });
 }
 
-Codec<std::string> domain() {
-  return text_value(parse_domain, [](const std::string& name) { return name; });
-}
+Codec<std::string> domain() { return text_value(parse_domain); }
 
 Codec<std::string> namespace_name() {
   const auto parse = [](std::string_view words) -> Result<std::string> {
     if (is_label(words) && to_lower(words) == words) return std::string(words);
     return fail(in_quotes(words) + " is not the name of a namespace");
   };
-  return text_value(parse, [](const std::string& name) { return name; });
+  return text_value(parse);
 }
 
 // A namespace, or "*" for all of them.
@@ -124,7 +115,7 @@ Codec<std::string> namespace_or_all() {
     if (words == "*" || (is_label(words) && to_lower(words) == words)) return std::string(words);
     return fail(in_quotes(words) + R"( is neither "*" nor the name of a namespace)");
   };
-  return text_value(parse, [](const std::string& name) { return name; });
+  return text_value(parse);
 }
 
 Codec<std::vector<std::string>> zone_list(bool root_allowed) {
@@ -154,43 +145,30 @@ Codec<registry::ExportTo> export_to() {
     if (words == "." || words == "*" || words == "~" || is_label(words)) return std::string(words);
     return fail(in_quotes(words) + R"( is neither ".", "*", "~" nor the name of a namespace)");
   };
-  const auto entries = list(text_value(parse, [](const std::string& entry) { return entry; }));
-  return checked(non_empty(entries, R"(write ["*"] for all namespaces or ["~"] for none)"),
-                 [](const registry::ExportTo& value) -> std::string {
-                   const bool hidden = std::ranges::find(value, "~") != value.end();
-                   return hidden && value.size() > 1 ? R"("~" must be the only value)" : "";
-                 });
+  return checked(
+      non_empty(list(text_value(parse)), R"(write ["*"] for all namespaces or ["~"] for none)"),
+      [](const registry::ExportTo& value) -> std::string {
+        const bool hidden = std::ranges::find(value, "~") != value.end();
+        return hidden && value.size() > 1 ? R"("~" must be the only value)" : "";
+      });
 }
 
 Codec<registry::Labels> text_map(std::size_t max_text) {
-  return {[=](const Node& node, const Place& place) -> std::optional<registry::Labels> {
-            if (node.is_null()) return registry::Labels();
-            if (!node.is_mapping()) {
-              wrong_type(node, place, "a mapping");
-              return std::nullopt;
-            }
-            registry::Labels result;
-            for (const Node& entry : node)
-              if (auto value = text(max_text).read(entry, place.at(entry.key())))
-                result.emplace_back(std::string(entry.key()), *std::move(value));
-            std::ranges::sort(result);
-            return result;
-          },
-          [](Json& json, const registry::Labels& value) {
-            json.StartObject();
-            for (const auto& [key, label] : value) {
-              json.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
-              print_text(json, label);
-            }
-            json.EndObject();
-          }};
+  const auto read_entry = [=](const Node& entry, const Place& place, registry::Labels& labels) {
+    if (auto value = text(max_text).read(entry, place))
+      labels.emplace_back(std::string(entry.key()), *std::move(value));
+  };
+  auto codec = mapping<registry::Labels>(read_entry, print_text);
+  codec.read = [read = codec.read](const Node& node, const Place& place) {
+    auto labels = read(node, place);
+    if (labels) std::ranges::sort(*labels);
+    return labels;
+  };
+  return codec;
 }
 
 Codec<registry::Labels> labels() { return text_map(63); }
 
-Codec<UpstreamServer> upstream_server() {
-  return text_value(parse_upstream_server,
-                    [](const UpstreamServer& server) { return server.to_string(); });
-}
+Codec<UpstreamServer> upstream_server() { return text_value(parse_upstream_server); }
 
 }  // namespace meshdns::dnsd::schema
