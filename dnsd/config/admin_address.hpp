@@ -20,6 +20,11 @@ struct UnixAddress {
 
 using AdminAddress = std::variant<SocketAddress, UnixAddress>;
 
+// The path of "SCHEME:PATH".  An Error, which shows an `example`, unless it is an absolute path of
+// at most `max_length` octets to something that may be a file.
+Result<std::string> parse_path_of_scheme(std::string_view text, std::string_view example,
+                                         std::size_t max_length = UnixAddress::kMaxLength);
+
 // "127.0.0.1:15054", "unix:/run/meshdns/admin.sock": the form that parse_admin_address() reads.
 std::string to_string(const AdminAddress& address);
 Result<AdminAddress> parse_admin_address(std::string_view text);

@@ -121,6 +121,21 @@ std::string_view to_string(LogFormat format) { return name_of(format); }
 std::string_view to_string(QueryLogClass query_class) { return name_of(query_class); }
 std::string_view to_string(IpFamily family) { return name_of(family); }
 
+std::string to_string(const DnstapTarget& target) {
+  return (target.kind == DnstapTarget::Kind::File ? "file:" : "unix:") + target.path;
+}
+
+Result<DnstapTarget> parse_dnstap_target(std::string_view text) {
+  const bool is_file = text.starts_with("file:");
+  if (!is_file && !text.starts_with("unix:"))
+    return fail(in_quotes(text) + " is neither unix:PATH nor file:PATH");
+  auto path = parse_path_of_scheme(text, "unix:/run/dnstap.sock",
+                                   is_file ? text.size() : UnixAddress::kMaxLength);
+  if (!path) return std::unexpected(path.error());
+  return DnstapTarget{is_file ? DnstapTarget::Kind::File : DnstapTarget::Kind::Socket,
+                      *std::move(path)};
+}
+
 Config::Config() = default;
 
 std::vector<IpPrefix> default_allow() {

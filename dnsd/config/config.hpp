@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "dnsd/config/admin_address.hpp"
-#include "dnsd/config/dnstap_target.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/result.hpp"
 #include "registry/base/socket_address.hpp"
@@ -106,6 +105,16 @@ struct QueryLogConfig {
   double sample = 1.0;                             // share of that class, 0..1
   friend bool operator==(const QueryLogConfig&, const QueryLogConfig&) = default;
 };
+
+// The target of dnstap frames: "unix:/run/dnstap.sock", "file:/var/lib/meshdns/answers.fstrm".
+struct DnstapTarget {
+  enum class Kind : std::uint8_t { Socket, File };
+  Kind kind = Kind::Socket;
+  std::string path;  // absolute
+  friend bool operator==(const DnstapTarget&, const DnstapTarget&) = default;
+};
+std::string to_string(const DnstapTarget& target);
+Result<DnstapTarget> parse_dnstap_target(std::string_view text);
 
 struct LogConfig {
   LogLevel level = LogLevel::Info;

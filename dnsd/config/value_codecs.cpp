@@ -48,21 +48,6 @@ Codec<seconds> whole_seconds(seconds max) {
   return text_value(parse, [](seconds value) { return format_duration(value); });
 }
 
-Codec<std::size_t> size() {
-  const auto parse = [](std::string_view words) -> Result<std::size_t> {
-    return parse_size(words);
-  };
-  return text_value(parse, format_size);
-}
-
-Codec<SocketAddress> listen_address() {
-  return text_value([](std::string_view words) { return parse_socket_address(words); });
-}
-
-Codec<DnstapTarget> dnstap_target() { return text_value(parse_dnstap_target); }
-
-Codec<AdminAddress> admin_address() { return text_value(parse_admin_address); }
-
 Codec<IpAddress> address() {
   const auto parse = [](std::string_view words) -> Result<IpAddress> {
     if (const auto value = IpAddress::parse(words)) return *value;
@@ -168,7 +153,5 @@ Codec<registry::Labels> text_map(std::size_t max_text) {
 }
 
 Codec<registry::Labels> labels() { return text_map(63); }
-
-Codec<UpstreamServer> upstream_server() { return text_value(parse_upstream_server); }
 
 }  // namespace meshdns::dnsd::schema

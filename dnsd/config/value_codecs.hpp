@@ -19,13 +19,7 @@ Codec<std::chrono::milliseconds> duration(std::chrono::milliseconds min,
                                           std::chrono::milliseconds max);
 // Durations of whole seconds, from 0.
 Codec<std::chrono::seconds> whole_seconds(std::chrono::seconds max);
-// Bytes, with a unit.
-Codec<std::size_t> size();
 
-Codec<SocketAddress> listen_address();
-Codec<AdminAddress> admin_address();
-Codec<DnstapTarget> dnstap_target();
-Codec<UpstreamServer> upstream_server();
 Codec<IpAddress> address();
 Codec<IpPrefix> prefix();
 // A prefix without host bits, of `v4` or IPv6, whose addresses may be given to hosts.

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "dnsd/config/dnstap_target.hpp"
+#include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 
 struct fstrm_writer;

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnsd/config/sections.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "dnsd/config/value_codecs.hpp"
+#include "dnsd/config/values.hpp"
+#include "registry/base/host_name.hpp"
+
+namespace meshdns::dnsd::schema {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::seconds;
+
+Codec<TcpConfig> tcp() {
+  return section<TcpConfig>({
+      field("max_connections", &TcpConfig::max_connections, number(1, 1'000'000)),
+      field("max_connections_per_client", &TcpConfig::max_connections_per_client,
+            number(1, 1'000'000)),
+      field("idle_timeout", &TcpConfig::idle_timeout, duration(100ms, 1h)),
+  });
+}
+
+Codec<RateLimitConfig> rate_limit() {
+  return section<RateLimitConfig>({
+      field("responses_per_second", &RateLimitConfig::responses_per_second, number(0, 1'000'000)),
+      field("slip", &RateLimitConfig::slip, number(0, 100)),
+      field("ipv4_prefix", &RateLimitConfig::ipv4_prefix, number(8, 32)),
+      field("ipv6_prefix", &RateLimitConfig::ipv6_prefix, number(16, 128)),
+  });
+}
+
+Codec<CookiesConfig> cookies() {
+  return section<CookiesConfig>({
+      field("mode", &CookiesConfig::mode, enumeration<CookieMode>()),
+      field("secret_file", &CookiesConfig::secret_file, text()),
+  });
+}
+
+// Port 0 may be repeated: each is a free port of its own.
+std::string complain_about_repetition(const std::vector<SocketAddress>& addresses) {
+  std::set<SocketAddress> seen;
+  for (const SocketAddress& address : addresses)
+    if (address.port != 0 && !seen.insert(address).second)
+      return in_quotes(address.to_string()) + " is listed twice";
+  return "";
+}
+
+// A path of 107 bytes fits into a Unix socket's name; it is renamed from one that ends in ".new".
+constexpr std::size_t kMaxHandoverPath = 103;
+
+std::string complain_about_handover(const std::string& path) {
+  if (path.empty() || path.starts_with('/')) return "";
+  return "write an absolute path, such as \"/run/meshdns/handover.sock\"";
+}
+
+std::string complain_about_maps(const std::string& path) {
+  if (path.starts_with('/')) return "";
+  return "write an absolute path, such as \"/run/meshdns.bpf/maps\"";
+}
+
+std::string complain_about_tls(const AdminConfig& admin) {
+  if (admin.metrics_cert_file.empty() == admin.metrics_key_file.empty()) return "";
+  return "metrics_cert_file and metrics_key_file go together; name both files or none";
+}
+
+Codec<QueryLogConfig> query_log() {
+  return section<QueryLogConfig>({
+      field("class", &QueryLogConfig::query_class, enumeration<QueryLogClass>()),
+      field("sample", &QueryLogConfig::sample, share()),
+  });
+}
+
+}  // namespace
+
+Codec<ServerConfig> server() {
+  const auto parse_address = [](std::string_view words) { return parse_socket_address(words); };
+  const auto listen =
+      checked(non_empty(list(text_value(parse_address)), R"(write ["127.0.0.1:53"])"),
+              complain_about_repetition);
+  return section<ServerConfig>({
+      field("listen", &ServerConfig::listen, listen),
+      field("workers", &ServerConfig::workers, number(0, 1024)),
+      field("allow", &ServerConfig::allow,
+            non_empty(list(prefix()), R"(write ["0.0.0.0/0", "::/0"] for all clients)")),
+      field("chaos", &ServerConfig::chaos, enumeration<ChaosAccess>()),
+      field("tcp", &ServerConfig::tcp, tcp()),
+      field("nsid", &ServerConfig::nsid, text(128)),
+      field("cpu_affinity", &ServerConfig::cpu_affinity, boolean()),
+      field("rate_limit", &ServerConfig::rate_limit, rate_limit()),
+      field("cookies", &ServerConfig::cookies, cookies()),
+      field("lameduck", &ServerConfig::lameduck, duration(0ms, 5min)),
+      field("handover", &ServerConfig::handover,
+            checked(text(kMaxHandoverPath), complain_about_handover)),
+      field("watch_config", &ServerConfig::watch_config, boolean()),
+      field("kernel_answers", &ServerConfig::kernel_answers, enumeration<KernelAnswersMode>()),
+      field("kernel_maps", &ServerConfig::kernel_maps, checked(text(), complain_about_maps)),
+      field("core_dumps", &ServerConfig::core_dumps, boolean()),
+  });
+}
+
+Codec<AdminConfig> admin() {
+  const auto keys = section<AdminConfig>({
+      field("listen", &AdminConfig::listen, optional(text_value(parse_admin_address))),
+      field("token_file", &AdminConfig::token_file, text()),
+      field("metrics_listen", &AdminConfig::metrics_listen,
+            optional(text_value(parse_admin_address))),
+      field("metrics_cert_file", &AdminConfig::metrics_cert_file, text()),
+      field("metrics_key_file", &AdminConfig::metrics_key_file, text()),
+      field("metrics_password_file", &AdminConfig::metrics_password_file, text()),
+  });
+  return checked(keys, complain_about_tls);
+}
+
+Codec<LogConfig> log() {
+  return section<LogConfig>({
+      field("level", &LogConfig::level, enumeration<LogLevel>()),
+      field("format", &LogConfig::format, enumeration<LogFormat>()),
+      field("queries", &LogConfig::queries, query_log()),
+      field("dnstap", &LogConfig::dnstap, optional(text_value(parse_dnstap_target))),
+  });
+}
+
+namespace {
+
+std::string complain_about_families(const std::vector<IpFamily>& families) {
+  if (families.size() == 2 && families[0] == families[1]) return "has the same family twice";
+  return families.size() > 2 ? "allows only IPv4 and IPv6" : "";
+}
+
+// A node id has a namespace; a second namespace in the configuration must be equal.
+void follow_node_id(ClientIdentityConfig& identity, const Node& node, const Place& place) {
+  if (!identity.node_id) return;
+  identity.ns = identity.node_id->ns();
+  if (node.find("ip_families") == nullptr) identity.ip_families = identity.node_id->families();
+  const Node* ns = node.find("namespace");
+  if (ns == nullptr || ns->text() == identity.ns) return;
+  place.at("node_id").error(line_of(node, "node_id"),
+                            "has the namespace " + in_quotes(identity.ns) +
+                                ", but the key `namespace` is " + in_quotes(ns->text()) +
+                                "; remove one of the two");
+}
+
+Codec<std::optional<NodeId>> node_id() {
+  const auto parse = [](std::string_view words) -> Result<NodeId> {
+    auto id = parse_node_id(words);
+    if (id && !is_label(id->ns()))
+      return fail(in_quotes(words) +
+                  " has no namespace; write it as in "
+                  "\"sidecar~10.60.1.6~web-1.shop~shop.svc.cluster.local\"");
+    return id;
+  };
+  return optional(text_value(parse));
+}
+
+Codec<registry::Locality> locality() {
+  const auto parse = [](std::string_view words) -> Result<registry::Locality> {
+    if (std::ranges::count(words, '/') > 2)
+      return fail(in_quotes(words) +
+                  " is not of the form REGION/ZONE/SUBZONE; \"/ZONE\" is a zone");
+    return registry::parse_locality(words);
+  };
+  return text_value(parse);
+}
+
+Codec<ClientIdentityConfig> client_identity() {
+  return section<ClientIdentityConfig>(
+      {
+          field("namespace", &ClientIdentityConfig::ns, namespace_name()),
+          field("labels", &ClientIdentityConfig::labels, labels()),
+          field("network", &ClientIdentityConfig::network, text(253)),
+          field("cluster", &ClientIdentityConfig::cluster, text(253)),
+          field("node", &ClientIdentityConfig::node, text(253)),
+          field("locality", &ClientIdentityConfig::locality, locality()),
+          field("search", &ClientIdentityConfig::search, list(domain())),
+          field("ip_families", &ClientIdentityConfig::ip_families,
+                checked(non_empty(list(enumeration<IpFamily>()), "write [IPv4, IPv6]"),
+                        complain_about_families)),
+          field("node_id", &ClientIdentityConfig::node_id, node_id()),
+      },
+      follow_node_id);
+}
+
+}  // namespace
+
+Codec<ClientConfig> client() {
+  return section<ClientConfig>({
+      field("by_source_address", &ClientConfig::by_source_address, boolean()),
+      field("unknown", &ClientConfig::unknown, enumeration<registry::UnknownClient>()),
+      field("workload_entry_namespaces", &ClientConfig::workload_entry_namespaces,
+            list(namespace_or_all())),
+      field("node_search", &ClientConfig::node_search, list(domain())),
+      field("default", &ClientConfig::default_identity, client_identity()),
+  });
+}
+
+namespace {
+
+using Zones = std::map<std::string, std::vector<UpstreamServer>>;
+
+Codec<std::vector<UpstreamServer>> upstream_servers() {
+  return list(text_value(parse_upstream_server));
+}
+
+// One entry of `zones`; a prefix may stand for several.
+void read_zone(const Node& entry, const Place& place, Zones& zones) {
+  const auto servers = non_empty(upstream_servers(), R"(write ["10.0.0.53"])");
+  const auto value = servers.read(entry, place);
+  const auto names = parse_zones(entry.key());
+  if (!names) return place.error(entry.line(), names.error().message);
+  if (names->front().empty())
+    return place.error(entry.line(), "for the root zone use upstream.servers");
+  for (const std::string& name : *names)
+    if (value && !zones.emplace(name, *value).second)
+      place.error(entry.line(), "zone " + in_quotes(name) + " is listed twice");
+}
+
+void check_cache(CacheConfig& cache, const Node& node, const Place& place) {
+  if (cache.min_ttl <= cache.max_ttl) return;
+  place.at("min_ttl").error(line_of(node, "min_ttl"), "is more than max_ttl");
+}
+
+// "auto" is not a size of its own until the memory is known that the process may have.
+void read_cache_size(const Node& node, const Place& place, CacheConfig& cache) {
+  if (node.text() == "auto") return;
+  const auto octets = text_value(parse_size, format_size).read(node, place);
+  if (!octets) return;
+  cache.size_bytes = *octets;
+  cache.has_default_size = false;
+}
+
+void print_cache_size(Json& json, const CacheConfig& cache) {
+  print_text(json, cache.has_default_size ? "auto" : format_size(cache.size_bytes));
+}
+
+}  // namespace
+
+Codec<UpstreamConfig> upstream() {
+  return section<UpstreamConfig>({
+      field("servers", &UpstreamConfig::servers, upstream_servers()),
+      field("policy", &UpstreamConfig::policy, enumeration<UpstreamPolicy>()),
+      field("zones", &UpstreamConfig::zones, mapping<Zones>(read_zone, upstream_servers().print)),
+      field("locally_served_zones", &UpstreamConfig::locally_served_zones,
+            enumeration<LocallyServed>()),
+      field("timeout", &UpstreamConfig::timeout, duration(10ms, 1min)),
+      field("max_in_flight", &UpstreamConfig::max_in_flight, number(1, 1'000'000)),
+      field("case_randomization", &UpstreamConfig::case_randomization, boolean()),
+      field("cookies", &UpstreamConfig::cookies, enumeration<UpstreamCookieMode>()),
+      inner_map<UpstreamConfig>("tls", {field("ca_file", &UpstreamConfig::tls_ca_file, text())}),
+      field("deny_answers", &UpstreamConfig::deny_answers, list(prefix())),
+  });
+}
+
+Codec<CacheConfig> cache() {
+  return section<CacheConfig>(
+      {
+          field_of<CacheConfig>("size", read_cache_size, print_cache_size),
+          field("min_ttl", &CacheConfig::min_ttl, whole_seconds(24h)),
+          field("max_ttl", &CacheConfig::max_ttl, whole_seconds(seconds(kMaxTtl))),
+          field("negative_max_ttl", &CacheConfig::negative_max_ttl, whole_seconds(24h)),
+          field("serve_stale", &CacheConfig::serve_stale, whole_seconds(seconds(kMaxTtl))),
+          field("prefetch", &CacheConfig::prefetch, boolean()),
+          field("nxdomain_cut", &CacheConfig::nxdomain_cut, boolean()),
+      },
+      check_cache);
+}
+
+namespace {
+
+using Overrides = std::map<std::string, Override>;
+
+std::string remedy_for_override(std::string_view text) {
+  std::string lower = to_lower(text);
+  if (lower == "nxdomain" || lower == "refused") return lower;
+  if (IpAddress::parse(text)) return "[" + in_quotes(text) + "]";
+  return R"(nxdomain, refused or a list of addresses, as in ["192.0.2.1"])";
+}
+
+std::optional<Override> read_override(const Node& node, const Place& place) {
+  if (node.is_scalar() && node.text() == "nxdomain") return Override{OverrideAction::NxDomain, {}};
+  if (node.is_scalar() && node.text() == "refused") return Override{OverrideAction::Refused, {}};
+  if (node.is_scalar() && !node.is_null()) {
+    place.error(node.line(), in_quotes(node.text()) + " is not an override; write " +
+                                 remedy_for_override(node.text()));
+    return std::nullopt;
+  }
+  auto addresses = non_empty(list(address()), "write nxdomain to deny the name").read(node, place);
+  if (!addresses) return std::nullopt;
+  return Override{OverrideAction::Addresses, *std::move(addresses)};
+}
+
+void print_override(Json& json, const Override& value) {
+  if (value.action == OverrideAction::Addresses)
+    return list(address()).print(json, value.addresses);
+  print_text(json, value.action == OverrideAction::NxDomain ? "nxdomain" : "refused");
+}
+
+// Special-use names come before overrides.
+void warn_of_special_name(std::string_view suffix, std::uint32_t line, const Place& at) {
+  const std::string_view zone = special_zone_of(suffix);
+  if (!zone.empty())
+    at.warn(line, "has no effect: " + std::string(zone) + " is a special-use name, which meshdns " +
+                      (zone == "localhost" ? "answers with the loopback addresses" : "denies"));
+}
+
+}  // namespace
+
+Codec<Dns64Config> dns64() {
+  const auto translation_prefix =
+      checked(prefix(), [](const IpPrefix& value) -> std::string {  // RFC 6052, section 2.2
+        constexpr unsigned kLengths[] = {32, 40, 48, 56, 64, 96};
+        const bool good = value.address.is_v6() &&
+                          std::ranges::find(kLengths, value.length) != std::end(kLengths);
+        return good ? "" : "must be IPv6 of 32, 40, 48, 56, 64 or 96 bits";
+      });
+  return section<Dns64Config>({
+      field("prefix", &Dns64Config::prefix, optional(translation_prefix)),
+  });
+}
+
+Codec<HostsConfig> hosts() {
+  return section<HostsConfig>({field("file", &HostsConfig::file, text())});
+}
+
+Codec<Overrides> overrides() {
+  return mapping<Overrides>(
+      [](const Node& entry, const Place& at, Overrides& result) {
+        const auto suffix = parse_domain(entry.key());
+        if (!suffix) at.error(entry.line(), suffix.error().message);
+        if (suffix) warn_of_special_name(*suffix, entry.line(), at);
+        auto value = read_override(entry, at);
+        if (suffix && value && !result.emplace(*suffix, *std::move(value)).second)
+          at.error(entry.line(), "suffix " + in_quotes(*suffix) + " is listed twice");
+      },
+      print_override);
+}
+
+}  // namespace meshdns::dnsd::schema
