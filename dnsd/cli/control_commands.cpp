@@ -16,9 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <iomanip>
-#include <optional>
 #include <ostream>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -35,6 +36,123 @@
 namespace meshdns::dnsd {
 namespace {
 
+using rapidjson::Document;
+using rapidjson::Value;
+
+constexpr std::size_t kMaxShownText = 1'000;
+constexpr std::size_t kMaxShownName = 300;
+
+// Null for text that is no JSON.
+Document parsed(const std::string& json) {
+  Document document;
+  if (document.Parse(json.data(), json.size()).HasParseError()) document.SetNull();
+  return document;
+}
+
+// A member of an object; null if there is none.
+const Value& member(const Value& object, const char* key) {
+  static const Value kNone;
+  if (!object.IsObject()) return kNone;
+  const auto found = object.FindMember(key);
+  return found == object.MemberEnd() ? kNone : found->value;
+}
+
+// The elements of a list; none if it is no list.
+std::span<const Value> elements(const Value& list) {
+  return list.IsArray() ? std::span(list.Begin(), list.Size()) : std::span<const Value>();
+}
+
+// The text of a page, safe for a terminal and cut at `limit` bytes; empty if it is no text.
+std::string shown(const Value& text, std::size_t limit = kMaxShownText) {
+  if (!text.IsString()) return {};
+  return registry::printable({text.GetString(), text.GetStringLength()}, limit);
+}
+
+std::uint64_t count_in(const Value& object, const char* key) {
+  const Value& number = member(object, key);
+  return number.IsUint64() ? number.GetUint64() : 0;
+}
+
+double number_in(const Value& object, const char* key) {
+  const Value& number = member(object, key);
+  return number.IsNumber() ? number.GetDouble() : 0;
+}
+
+bool is_set(const Value& object, const char* key) { return member(object, key).IsTrue(); }
+
+std::string name_in(const Value& object, const char* key) {
+  return shown(member(object, key), kMaxShownName);
+}
+
+// Puts the objects of a list below a heading, unless the list is empty.
+template <typename Show>
+void put_objects(std::ostream& out, const Value& list, std::string_view heading, Show show) {
+  if (elements(list).empty()) return;
+  out << heading << '\n';
+  for (const Value& element : elements(list)) {
+    if (!element.IsObject()) continue;
+    show(element);
+    out << '\n';
+  }
+}
+
+std::string client_text(const Value& entry) {
+  const std::string client = name_in(entry, "client");
+  return name_in(entry, "address") + (client.empty() ? "" : "  " + client);
+}
+
+// The page /top as a table for a terminal: a list for each member that is not empty, numbers first,
+// since names have any length.  Text that is not the expected JSON gives no lines.
+std::string top_text(const std::string& page) {
+  const Document top = parsed(page);
+  if (!top.IsObject()) return {};
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1);
+  const auto put_rate = [&](const Value& entry) {
+    const double all = number_in(top, "queries");
+    const double percent = all > 0 ? 100 * number_in(entry, "queries") / all : 0;
+    out << std::setw(10) << number_in(entry, "perSecond") << std::setw(7) << percent << " %  ";
+  };
+  const auto put_times = [&](const Value& entry, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) out << std::setw(10) << number_in(entry, key);
+  };
+  out << number_in(top, "perSecond") << " queries per second in the last "
+      << static_cast<std::uint64_t>(number_in(top, "seconds")) << " s, " << count_in(top, "refused")
+      << " refused or limited\n";
+  const auto put_list = [&](const char* key, const char* heading, const auto& show) {
+    put_objects(out, member(top, key), std::string("\n") + heading, show);
+  };
+  put_list("names", " queries/s  share  name", [&](const Value& entry) {
+    put_rate(entry);
+    out << name_in(entry, "name");
+  });
+  put_list("clients", " queries/s  share  client", [&](const Value& entry) {
+    put_rate(entry);
+    out << client_text(entry);
+  });
+  put_list("namespaces", " queries/s  share  namespace", [&](const Value& entry) {
+    put_rate(entry);
+    out << name_in(entry, "namespace");
+  });
+  put_list("refusedClients", " queries/s  share  refused or limited client",
+           [&](const Value& entry) {
+             put_rate(entry);
+             out << client_text(entry);
+           });
+  put_list("forwarded", "   mean ms   longest   queries  slow forwarded name",
+           [&](const Value& entry) {
+             put_times(entry, {"meanMs", "longestMs"});
+             out << std::setw(10) << count_in(entry, "queries") << "  " << name_in(entry, "name");
+           });
+  put_list("upstreams", " median ms      90 %      99 %   answers  upstream server",
+           [&](const Value& entry) {
+             put_times(entry, {"medianMs", "p90Ms", "p99Ms"});
+             out << std::setw(10) << count_in(entry, "answers") << "  " << name_in(entry, "server")
+                 << ", " << name_in(entry, "health");
+           });
+  return out.str();
+}
+
 // Bodies of /readyz, /sources, /upstreams and /cache.
 struct StatusPages {
   std::string readiness;
@@ -43,195 +161,55 @@ struct StatusPages {
   std::string cache;
 };
 
-constexpr std::size_t kMaxShownText = 1'000;
-
-// The text of a member of a page's JSON, safe for a terminal and cut at `limit` bytes.  Empty: the
-// object has no such text.
-std::string text_member(const rapidjson::Value& object, const char* key,
-                        std::size_t limit = kMaxShownText) {
-  const auto found = object.FindMember(key);
-  if (found == object.MemberEnd() || !found->value.IsString()) return {};
-  return registry::printable({found->value.GetString(), found->value.GetStringLength()}, limit);
+void put_readiness(std::ostream& out, const Document& readiness) {
+  if (!readiness.IsObject()) return;
+  out << (is_set(readiness, "ready") ? "ready" : "not ready") << '\n';
+  for (const Value& reason : elements(member(readiness, "reasons")))
+    if (reason.IsString()) out << "  " << shown(reason) << '\n';
 }
 
-using rapidjson::Value;
-
-constexpr std::size_t kLongestText = 300;
-
-std::string top_string(const Value& object, const char* key) {
-  return text_member(object, key, kLongestText);
-}
-
-double top_number(const Value& object, const char* key) {
-  const auto found = object.FindMember(key);
-  return found != object.MemberEnd() && found->value.IsNumber() ? found->value.GetDouble() : 0;
-}
-
-// The share of all queries in percent.
-double share_of(const Value& entry, const Value& page) {
-  const double all = top_number(page, "queries");
-  return all > 0 ? 100 * top_number(entry, "queries") / all : 0;
-}
-
-// Puts the list `key` of `page`, unless it is empty: numbers first, since names have any length.
-template <typename Show>
-void put_top_list(std::ostream& out, const Value& page, const char* key, const char* heading,
-                  Show show) {
-  const auto found = page.FindMember(key);
-  if (found == page.MemberEnd() || !found->value.IsArray() || found->value.Empty()) return;
-  out << '\n' << heading << '\n';
-  for (const auto& entry : found->value.GetArray()) {
-    if (!entry.IsObject()) continue;
-    show(entry);
-    out << '\n';
-  }
-}
-
-std::string client_text(const Value& entry) {
-  const std::string client = top_string(entry, "client");
-  return top_string(entry, "address") + (client.empty() ? "" : "  " + client);
-}
-
-// The pages of the admin endpoint as text for a terminal.
-// The page /top as a table for a terminal.
-// A list for each member that is not empty.  Text that is not the expected JSON gives no lines.
-std::string top_text(const std::string& page) {
-  rapidjson::Document top;
-  top.Parse(page.data(), page.size());
-  if (top.HasParseError() || !top.IsObject()) return {};
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(1);
-  const auto put_rate = [&](const Value& entry) {
-    out << std::setw(10) << top_number(entry, "perSecond") << std::setw(7) << share_of(entry, top)
-        << " %  ";
-  };
-  const auto put_ms = [&](const Value& entry, const char* key) {
-    out << std::setw(10) << top_number(entry, key);
-  };
-  out << top_number(top, "perSecond") << " queries per second in the last "
-      << static_cast<std::uint64_t>(top_number(top, "seconds")) << " s, "
-      << static_cast<std::uint64_t>(top_number(top, "refused")) << " refused or limited\n";
-  put_top_list(out, top, "names", " queries/s  share  name", [&](const Value& entry) {
-    put_rate(entry);
-    out << top_string(entry, "name");
-  });
-  put_top_list(out, top, "clients", " queries/s  share  client", [&](const Value& entry) {
-    put_rate(entry);
-    out << client_text(entry);
-  });
-  put_top_list(out, top, "namespaces", " queries/s  share  namespace", [&](const Value& entry) {
-    put_rate(entry);
-    out << top_string(entry, "namespace");
-  });
-  put_top_list(out, top, "refusedClients", " queries/s  share  refused or limited client",
-               [&](const Value& entry) {
-                 put_rate(entry);
-                 out << client_text(entry);
-               });
-  put_top_list(out, top, "forwarded", "   mean ms   longest   queries  slow forwarded name",
-               [&](const Value& entry) {
-                 put_ms(entry, "meanMs");
-                 put_ms(entry, "longestMs");
-                 out << std::setw(10) << static_cast<std::uint64_t>(top_number(entry, "queries"))
-                     << "  " << top_string(entry, "name");
-               });
-  put_top_list(out, top, "upstreams", " median ms      90 %      99 %   answers  upstream server",
-               [&](const Value& entry) {
-                 put_ms(entry, "medianMs");
-                 put_ms(entry, "p90Ms");
-                 put_ms(entry, "p99Ms");
-                 out << std::setw(10) << static_cast<std::uint64_t>(top_number(entry, "answers"))
-                     << "  " << top_string(entry, "server") << ", " << top_string(entry, "health");
-               });
-  return out.str();
-}
-
-std::uint64_t number_member(const rapidjson::Value& object, const char* key) {
-  const auto found = object.FindMember(key);
-  return found != object.MemberEnd() && found->value.IsUint64() ? found->value.GetUint64() : 0;
-}
-
-bool is_set(const rapidjson::Value& object, const char* key) {
-  const auto found = object.FindMember(key);
-  return found != object.MemberEnd() && found->value.IsBool() && found->value.GetBool();
-}
-
-// Calls `show` for each object of the array, after `title`.
-template <typename Show>
-void put_objects(std::ostream& out, const std::string& json, const char* title, Show show) {
-  rapidjson::Document document;
-  document.Parse(json.data(), json.size());
-  if (document.HasParseError() || !document.IsArray() || document.Empty()) return;
-  out << title << '\n';
-  for (const auto& element : document.GetArray())
-    if (element.IsObject()) show(element);
-}
-
-void put_readiness(std::ostream& out, const std::string& json) {
-  rapidjson::Document document;
-  document.Parse(json.data(), json.size());
-  if (document.HasParseError() || !document.IsObject()) return;
-  out << (is_set(document, "ready") ? "ready" : "not ready") << '\n';
-  const auto reasons = document.FindMember("reasons");
-  if (reasons == document.MemberEnd() || !reasons->value.IsArray()) return;
-  for (const auto& reason : reasons->value.GetArray())
-    if (reason.IsString())
-      out << "  "
-          << registry::printable({reason.GetString(), reason.GetStringLength()}, kMaxShownText)
-          << '\n';
-}
-
-void put_source(std::ostream& out, const rapidjson::Value& source) {
-  out << "  " << text_member(source, "name") << ": "
-      << (is_set(source, "complete") ? "read" : "not read yet") << ", "
-      << number_member(source, "changes") << " changes";
-  if (const auto error = text_member(source, "lastError"); !error.empty()) out << ", " << error;
-  out << '\n';
-}
-
-void put_server(std::ostream& out, const rapidjson::Value& server) {
-  out << "  " << text_member(server, "server") << ": " << text_member(server, "health") << ", "
-      << std::fixed << std::setprecision(1)
-      << static_cast<double>(number_member(server, "rttMicroseconds")) / 1000 << " ms, "
-      << number_member(server, "queries") << " queries, " << number_member(server, "timeouts")
-      << " timeouts";
-  if (const auto error = text_member(server, "lastError"); !error.empty())
-    out << ", last error: " << error;
-  out << '\n';
-}
-
-void put_cache(std::ostream& out, const std::string& json) {
-  rapidjson::Document document;
-  document.Parse(json.data(), json.size());
-  if (document.HasParseError() || !document.IsObject()) return;
+void put_cache(std::ostream& out, const Document& cache) {
+  if (!cache.IsObject()) return;
   std::uint64_t entries = 0;
   std::uint64_t hits = 0;
   for (const char* kind : {"positive", "negative", "failure"}) {
-    const auto found = document.FindMember(kind);
-    if (found == document.MemberEnd() || !found->value.IsObject()) continue;
-    entries += number_member(found->value, "entries");
-    hits += number_member(found->value, "hits");
+    entries += count_in(member(cache, kind), "entries");
+    hits += count_in(member(cache, kind), "hits");
   }
-  out << "cache\n  " << entries << " entries, " << hits << " hits, "
-      << number_member(document, "misses") << " misses\n";
+  out << "cache\n  " << entries << " entries, " << hits << " hits, " << count_in(cache, "misses")
+      << " misses\n";
 }
 
 // A few lines per page.  A page that is not the expected JSON is left out.
 std::string status_text(const StatusPages& pages) {
   std::ostringstream out;
-  put_readiness(out, pages.readiness);
-  put_objects(out, pages.sources, "sources", [&](const auto& source) { put_source(out, source); });
-  put_objects(out, pages.upstreams, "upstream servers",
-              [&](const auto& server) { put_server(out, server); });
-  put_cache(out, pages.cache);
+  const auto put_error = [&](const Value& object, const char* title) {
+    const std::string error = shown(member(object, "lastError"));
+    if (!error.empty()) out << title << error;
+  };
+  put_readiness(out, parsed(pages.readiness));
+  put_objects(out, parsed(pages.sources), "sources", [&](const Value& source) {
+    out << "  " << shown(member(source, "name")) << ": "
+        << (is_set(source, "complete") ? "read" : "not read yet") << ", "
+        << count_in(source, "changes") << " changes";
+    put_error(source, ", ");
+  });
+  put_objects(out, parsed(pages.upstreams), "upstream servers", [&](const Value& server) {
+    out << "  " << shown(member(server, "server")) << ": " << shown(member(server, "health"))
+        << ", " << std::fixed << std::setprecision(1)
+        << static_cast<double>(count_in(server, "rttMicroseconds")) / 1000 << " ms, "
+        << count_in(server, "queries") << " queries, " << count_in(server, "timeouts")
+        << " timeouts";
+    put_error(server, ", last error: ");
+  });
+  put_cache(out, parsed(pages.cache));
   return out.str();
 }
 
 // JSON with line breaks and indentation; text that is no JSON as it is.
 std::string indented_json(const std::string& json) {
-  rapidjson::Document document;
-  document.Parse(json.data(), json.size());
-  if (document.HasParseError()) return json;
+  Document document;
+  if (document.Parse(json.data(), json.size()).HasParseError()) return json;
   rapidjson::StringBuffer buffer;
   rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
   writer.SetIndent(' ', 2);
@@ -257,37 +235,31 @@ struct Places {
   std::string token;
 };
 
-void add_place(Places& places, const AdminAddress& address) {
-  if (std::ranges::find(places.addresses, address) == places.addresses.end())
-    places.addresses.push_back(address);
-}
-
 Result<Places> places_of(const Arguments& arguments) {
+  const ControlArguments& control = arguments.control;
   Places places;
-  std::string token_file = arguments.control.token_file;
-  if (!arguments.control.admin.empty()) {
-    auto given = parse_admin_address(arguments.control.admin);
+  if (!control.admin.empty()) {
+    auto given = parse_admin_address(control.admin);
     if (!given) return fail("--admin: " + given.error().message);
-    add_place(places, *given);
+    places.addresses.push_back(*std::move(given));
   }
-  const bool is_packaged =
-      arguments.config.path.empty() || arguments.config.path == kDefaultConfigPath;
   Config config;
   if (!arguments.config.name().empty())
     if (auto loaded = load_config(arguments.config)) config = std::move(loaded->config);
-  if (token_file.empty()) token_file = config.admin.token_file;
-  if (arguments.control.admin.empty()) {
-    if (config.admin.listen) add_place(places, *config.admin.listen);
-    if (is_packaged) add_place(places, *parse_admin_address(kPackagedAdminAddress));
+  if (control.admin.empty()) {
+    const AdminAddress packaged = *parse_admin_address(kPackagedAdminAddress);
+    const bool is_packaged =
+        arguments.config.path.empty() || arguments.config.path == kDefaultConfigPath;
+    if (config.admin.listen) places.addresses.push_back(*config.admin.listen);
+    if (is_packaged && config.admin.listen != packaged) places.addresses.push_back(packaged);
   }
-  if (!token_file.empty()) {
-    auto token = read_admin_token(token_file);
-    // The Unix socket needs none; without a readable one, the daemon says what is missing.
-    if (token)
-      places.token = *std::move(token);
-    else if (!arguments.control.token_file.empty())
-      return std::unexpected(token.error());
-  }
+  const std::string& token_file =
+      control.token_file.empty() ? config.admin.token_file : control.token_file;
+  if (token_file.empty()) return places;
+  auto token = read_admin_token(token_file);
+  // The Unix socket needs none; without a readable one, the daemon says what is missing.
+  if (!token && !control.token_file.empty()) return std::unexpected(token.error());
+  places.token = std::move(token).value_or("");
   return places;
 }
 
@@ -308,13 +280,9 @@ Result<AdminClient> find_daemon(const Arguments& arguments) {
 
 // The text of {"error": ...}, or the body.
 std::string error_text(const AdminReply& reply) {
-  rapidjson::Document document;
-  document.Parse(reply.body.data(), reply.body.size());
-  if (!document.HasParseError() && document.IsObject())
-    if (const auto error = document.FindMember("error");
-        error != document.MemberEnd() && error->value.IsString())
-      return {error->value.GetString(), error->value.GetStringLength()};
-  return reply.body;
+  const Document document = parsed(reply.body);
+  const Value& error = member(document, "error");
+  return error.IsString() ? std::string(error.GetString(), error.GetStringLength()) : reply.body;
 }
 
 int say_unreachable(const Error& error, std::ostream& err) {
@@ -338,11 +306,9 @@ int print_reply(const Result<AdminReply>& reply, std::ostream& out, std::ostream
 }
 
 int run_status(const AdminClient& daemon, bool as_json, std::ostream& out, std::ostream& err) {
-  StatusPages pages;
-  long status = 0;
   const auto readiness = daemon.get("/readyz");
   if (!readiness) return say_unreachable(readiness.error(), err);
-  status = readiness->status;
+  StatusPages pages;
   pages.readiness = readiness->body;
   for (const auto& [path, page] :
        {std::pair{"/sources", &pages.sources}, std::pair{"/upstreams", &pages.upstreams},
@@ -352,47 +318,26 @@ int run_status(const AdminClient& daemon, bool as_json, std::ostream& out, std::
     if (reply->status == 200) *page = std::move(reply->body);
   }
   if (as_json) {
-    const auto member = [](const std::string& body) { return body.empty() ? "null" : body; };
+    const auto body = [](const std::string& page) { return page.empty() ? "null" : page; };
     out << indented_json(
-        "{\"readiness\":" + member(pages.readiness) + ",\"sources\":" + member(pages.sources) +
-        ",\"upstreams\":" + member(pages.upstreams) + ",\"cache\":" + member(pages.cache) + "}");
+        "{\"readiness\":" + body(pages.readiness) + ",\"sources\":" + body(pages.sources) +
+        ",\"upstreams\":" + body(pages.upstreams) + ",\"cache\":" + body(pages.cache) + "}");
   } else {
     out << status_text(pages);
   }
-  return status == 200 ? 0 : kExitRefused;
+  return readiness->status == 200 ? 0 : kExitRefused;
 }
 
-void put_list(std::ostream& out, const rapidjson::Document& document, const char* key) {
-  const auto found = document.FindMember(key);
-  if (found == document.MemberEnd() || !found->value.IsArray()) return;
-  for (const auto& line : found->value.GetArray())
-    if (line.IsString()) put_line(out, {line.GetString(), line.GetStringLength()});
-}
-
-bool is_empty_list(const rapidjson::Document& document, const char* key) {
-  const auto found = document.FindMember(key);
-  return found == document.MemberEnd() || !found->value.IsArray() || found->value.Empty();
-}
-
-// Number `key` of the reply; nullopt if it is none of the endpoint's.
-std::optional<std::uint64_t> number_in(const std::string& json, const char* key,
-                                       rapidjson::Document& document) {
-  document.Parse(json.data(), json.size());
-  if (document.HasParseError() || !document.IsObject()) return std::nullopt;
-  const auto found = document.FindMember(key);
-  if (found == document.MemberEnd() || !found->value.IsUint64()) return std::nullopt;
-  return found->value.GetUint64();
-}
-
-int say_verdict(const rapidjson::Document& verdict, std::ostream& out, std::ostream& err) {
-  put_list(err, verdict, "findings");
-  put_list(err, verdict, "notBound");
-  const auto ok = verdict.FindMember("ok");
-  if (ok == verdict.MemberEnd() || !ok->value.IsBool() || !ok->value.GetBool()) {
+int say_verdict(const Document& verdict, std::ostream& out, std::ostream& err) {
+  const auto not_bound = elements(member(verdict, "notBound"));
+  for (const auto lines : {elements(member(verdict, "findings")), not_bound})
+    for (const Value& line : lines)
+      if (line.IsString()) put_line(err, {line.GetString(), line.GetStringLength()});
+  if (!is_set(verdict, "ok")) {
     err << "meshdnsd: the configuration was refused; the previous one stays in use\n";
     return kExitRefused;
   }
-  if (!is_empty_list(verdict, "notBound")) {
+  if (!not_bound.empty()) {
     err << "meshdnsd: reloaded, but the addresses above cannot be used yet\n";
     return kExitRefused;
   }
@@ -406,9 +351,9 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
   const auto asked = daemon.post("/reload");
   if (!asked) return say_unreachable(asked.error(), err);
   if (asked->status != 200) return say_refused(*asked, err);
-  rapidjson::Document document;
-  const auto wanted = number_in(asked->body, "reload", document);
-  if (!wanted) return say_refused(*asked, err);
+  const Document number = parsed(asked->body);
+  const Value& wanted = member(number, "reload");
+  if (!wanted.IsUint64()) return say_refused(*asked, err);
   const auto until = std::chrono::steady_clock::now() + kReloadLimit;
   do {
     std::this_thread::sleep_for(kReloadPoll);
@@ -419,9 +364,10 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
       if (auto again = find_daemon(moved)) daemon = *std::move(again);
       continue;
     }
-    rapidjson::Document verdict;
-    const auto done = number_in(reply->body, "reloads", verdict);
-    if (done && *done >= *wanted) return say_verdict(verdict, out, err);
+    const Document verdict = parsed(reply->body);
+    const Value& done = member(verdict, "reloads");
+    if (done.IsUint64() && done.GetUint64() >= wanted.GetUint64())
+      return say_verdict(verdict, out, err);
   } while (std::chrono::steady_clock::now() < until);
   err << "meshdnsd: the daemon has not finished the reload; the log has its result\n";
   return kExitRefused;
@@ -430,11 +376,9 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
 // For a daemon whose admin endpoint is off: the verdict is that of the same check.
 int reload_by_signal(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const auto loaded = reload_config(arguments.config);
-  if (!loaded) {
-    put_line(err, loaded.error().message);
-  } else {
+  if (!loaded) put_line(err, loaded.error().message);
+  if (loaded)
     for (const auto& finding : loaded->findings) put_line(err, finding.to_string());
-  }
   if (!loaded || !loaded->valid()) {
     err << "meshdnsd: the configuration has errors; the previous one stays in use\n";
     return kExitRefused;
@@ -459,20 +403,6 @@ int run_reload(const Arguments& arguments, std::ostream& out, std::ostream& err)
     return say_unreachable(daemon.error(), err);
   }
   return reload_by_signal(arguments, out, err);
-}
-
-int run_flush(const AdminClient& daemon, const ControlArguments& control, std::ostream& out,
-              std::ostream& err) {
-  const std::string target = control.zone.empty() ? "name=" + percent_encoded(control.name)
-                                                  : "zone=" + percent_encoded(control.zone);
-  return print_reply(daemon.post("/cache/flush?" + target), out, err);
-}
-
-int run_log_level(const AdminClient& daemon, const std::string& level, std::ostream& out,
-                  std::ostream& err) {
-  return print_reply(level.empty() ? daemon.get("/log/level")
-                                   : daemon.post("/log/level?level=" + percent_encoded(level)),
-                     out, err);
 }
 
 // Entries of each list: as many as fit the terminal.
@@ -510,16 +440,19 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (arguments.command == Command::Reload) return run_reload(arguments, out, err);
   const auto daemon = find_daemon(arguments);
   if (!daemon) return say_unreachable(daemon.error(), err);
-  switch (arguments.command) {
-    case Command::Status:
-      return run_status(*daemon, arguments.control.as_json, out, err);
-    case Command::Flush:
-      return run_flush(*daemon, arguments.control, out, err);
-    case Command::Top:
-      return run_top(*daemon, arguments.control, out, err);
-    default:
-      return run_log_level(*daemon, arguments.control.level, out, err);
-  }
+  const ControlArguments& control = arguments.control;
+  if (arguments.command == Command::Status) return run_status(*daemon, control.as_json, out, err);
+  if (arguments.command == Command::Top) return run_top(*daemon, control, out, err);
+  if (arguments.command == Command::Flush)
+    return print_reply(
+        daemon->post("/cache/flush?" + (control.zone.empty()
+                                            ? "name=" + percent_encoded(control.name)
+                                            : "zone=" + percent_encoded(control.zone))),
+        out, err);
+  return print_reply(control.level.empty()
+                         ? daemon->get("/log/level")
+                         : daemon->post("/log/level?level=" + percent_encoded(control.level)),
+                     out, err);
 }
 
 }  // namespace meshdns::dnsd
