@@ -11,8 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "dnsd/config/config.hpp"
-#include "dnsd/log/log_field.hpp"
+#include "dnsd/log/log.hpp"
 
 namespace meshdns::dnsd {
 

@@ -9,16 +9,85 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/log/log_field.hpp"
-#include "dnsd/log/repeated_fold.hpp"
 
 namespace meshdns::dnsd {
+
+// One `key=value` of a line.  The text must live until the call that takes it returns.
+struct LogField {
+  using Value = std::variant<std::string_view, std::int64_t, std::uint64_t, double, bool>;
+
+  template <typename T>
+  LogField(std::string_view k, const T& v) : key(k), value(to_value(v)) {}
+
+  std::string_view key;
+  Value value;
+
+ private:
+  template <typename T>
+  static Value to_value(const T& v) {
+    if constexpr (std::same_as<T, bool>)
+      return v;
+    else if constexpr (std::floating_point<T>)
+      return static_cast<double>(v);
+    else if constexpr (std::signed_integral<T>)
+      return static_cast<std::int64_t>(v);
+    else if constexpr (std::unsigned_integral<T>)
+      return static_cast<std::uint64_t>(v);
+    else
+      return std::string_view(v);
+  }
+};
+using LogFields = std::initializer_list<LogField>;
+
+// Decides which occurrence of a message is written: a failure that happens a thousand times a
+// second is one line and a count.  Any thread.
+class RepeatedFold {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // One line per key and `window`.  Beyond `max_keys` distinct keys at a time all further ones
+  // share one.
+  explicit RepeatedFold(std::chrono::milliseconds window = std::chrono::seconds(10),
+                        std::size_t max_keys = 256);
+
+  // `key` is the message's template, without the parts that vary.  nullopt: leave this one out; it
+  // is counted.  A number: write it, and say that so many were left out since the last line.
+  std::optional<std::uint64_t> admit(std::string_view key, Time now);
+
+  struct Folded {
+    std::string key;
+    std::uint64_t count;
+  };
+  // Returns the counts of folded messages whose window is over at `now`, and forgets them.  Call it
+  // every few seconds, so that the count is written even if the message never comes again.
+  std::vector<Folded> take_expired(Time now);
+
+ private:
+  struct Entry {
+    Time written;
+    std::uint64_t folded = 0;
+  };
+
+  const std::chrono::milliseconds window_;
+  const std::size_t max_keys_;
+  std::mutex mutex_;
+  std::map<std::string, Entry, std::less<>> entries_;  // guarded by mutex_
+};
 
 struct LogOptions {
   LogLevel level = LogLevel::Info;
@@ -57,10 +126,11 @@ class Log {
   void error(std::string_view message, LogFields fields = {}) {
     write(LogLevel::Error, message, fields);
   }
-  // REQUIRES: level is not Off.
-  void write(LogLevel level, std::string_view message, LogFields fields = {});
+  // `repeated`: the number of equal lines that were left out before.  REQUIRES: level is not Off.
+  void write(LogLevel level, std::string_view message, LogFields fields = {},
+             std::uint64_t repeated = 0);
   // An INFO line whatever the level: what supervisors and tests wait for (`ready: ...`).
-  void announce(std::string_view message, LogFields fields = {});
+  void announce(std::string_view message, LogFields fields = {}, std::uint64_t repeated = 0);
   // As write(), but `message` at most once in 10 s; the next line then has `repeated=N`.  Put what
   // varies in `fields`: the message alone is the key.
   void write_folded(LogLevel level, std::string_view message, LogFields fields = {});
@@ -79,8 +149,6 @@ class Log {
 
  private:
   struct Impl;
-  void write(LogLevel level, std::string_view message, LogFields fields, std::uint64_t repeated);
-  void announce(std::string_view message, LogFields fields, std::uint64_t repeated);
 
   std::atomic<LogFormat> format_;
   RepeatedFold fold_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/log/repeated_fold.hpp"
+#include "dnsd/log/log.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
