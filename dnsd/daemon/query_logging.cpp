@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "dnsd/query_log/query_log_writer.hpp"
-
 namespace meshdns::dnsd {
 namespace {
 

@@ -10,7 +10,7 @@
 #include "dnsd/daemon/kernel_answers.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
-#include "dnsd/query_log/dnstap_log.hpp"
+#include "dnsd/query_log/query_log_writer.hpp"
 
 namespace meshdns::dnsd {
 

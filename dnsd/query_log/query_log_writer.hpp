@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The query log: a line for each answer that `log.queries` asks for (docs/log.md).
+// Records of answers: lines of the query log for those that `log.queries` asks for (docs/log.md),
+// and messages of dnstap for all.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/query/query_log.hpp"
+#include "dnsd/query_log/frame_stream.hpp"
 
 namespace meshdns::dnsd {
 
@@ -24,6 +29,19 @@ class QueryLogWriter final : public QueryLog {
   Log& log_;
   const QueryLogConfig config_;
   std::uint64_t random_;
+};
+
+// Sends every answer of one worker as a dnstap message.
+class DnstapLog final : public QueryLog {
+ public:
+  DnstapLog(std::shared_ptr<FrameStream> stream, std::string identity, std::string version)
+      : stream_(std::move(stream)), identity_(std::move(identity)), version_(std::move(version)) {}
+  void on_answer(const AnsweredQuery& answered) override;
+
+ private:
+  const std::shared_ptr<FrameStream> stream_;
+  const std::string identity_;
+  const std::string version_;
 };
 
 // Returns whether `query_class` has this answer.
