@@ -79,4 +79,14 @@ int read_properties(sd_bus_message* message, const ReadProperty& read) {
   return result;
 }
 
+int read_array(sd_bus_message* message, const char* element, const std::function<int()>& read) {
+  const std::string array = std::string("a") + element;
+  int result = sd_bus_message_enter_container(message, 'v', array.c_str());
+  if (result >= 0) result = sd_bus_message_enter_container(message, 'a', element);
+  while (result >= 0 && (result = sd_bus_message_at_end(message, 0)) == 0) result = read();
+  if (result >= 0) result = sd_bus_message_exit_container(message);
+  if (result >= 0) result = sd_bus_message_exit_container(message);
+  return result;
+}
+
 }  // namespace meshdns::dnsd

@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "dnsd/links/system_bus.hpp"
 
@@ -55,5 +54,8 @@ BusSlot get_property(sd_bus* bus, const BusProperties::Object& object, const cha
 // `read` reads or skips it.  Stops at the first that is not valid.
 using ReadProperty = std::function<int(std::string_view name, sd_bus_message* message)>;
 int read_properties(sd_bus_message* message, const ReadProperty& read);
+// Calls `read` for each element of the array in the variant where the message is; `element` is the
+// type of one.  Stops at the first that is not valid.
+int read_array(sd_bus_message* message, const char* element, const std::function<int()>& read);
 
 }  // namespace meshdns::dnsd

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/links/link_follower.hpp"
 
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <array>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,21 +19,53 @@
 
 #include "dnsd/links/bus_properties.hpp"
 #include "dnsd/links/link_dns.hpp"
-#include "dnsd/links/resolved_dns.hpp"
 #include "dnsd/links/system_bus.hpp"
 #include "registry/base/handle.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
+// nullopt: the service does not run.
+using Links = std::optional<std::vector<LinkDns>>;
+using LinksCallback = std::function<void(Links)>;
+
+// The DNS settings of links as systemd-resolved has them (org.freedesktop.resolve1(5)).
+// The loop's thread only.
+class ResolvedDns {
+ public:
+  explicit ResolvedDns(LinksCallback on_links);
+
+  void follow(sd_bus* bus);
+  void ask() { manager_.ask(); }
+  // REQUIRES: called before the bus is closed.
+  void forget();
+
+ private:
+  struct Link {
+    ResolvedDns* owner = nullptr;
+    LinkDns dns;
+    BusSlot call;  // for DefaultRoute; null: answered
+  };
+
+  void on_manager(sd_bus_message* message);
+  LinkDns* link_at(int interface);
+  int read_server(sd_bus_message* message);
+  int read_domain(sd_bus_message* message);
+  void ask_default_routes();
+  static int on_default_route(sd_bus_message* message, void* link, sd_bus_error* error);
+  void tell_when_complete();
+
+  const LinksCallback on_links_;
+  BusProperties manager_;
+  sd_bus* bus_ = nullptr;
+  std::map<int, Link> links_;  // by interface
+};
+
 // The DNS settings of links as NetworkManager has them (org.freedesktop.NetworkManager.DnsManager).
 // The loop's thread only.
 class NetworkManagerDns {
  public:
-  // nullopt: NetworkManager does not run.
-  using Callback = std::function<void(std::optional<std::vector<LinkDns>>)>;
-
-  explicit NetworkManagerDns(Callback on_links);
+  explicit NetworkManagerDns(LinksCallback on_links);
 
   void follow(sd_bus* bus) { manager_.follow(bus); }
   void ask() { manager_.ask(); }
@@ -35,9 +75,139 @@ class NetworkManagerDns {
  private:
   void on_manager(sd_bus_message* message);
 
-  const Callback on_links_;
+  const LinksCallback on_links_;
   BusProperties manager_;
 };
+
+constexpr const char* kResolved = "org.freedesktop.resolve1";
+
+std::optional<IpAddress> address_of(int family, const void* octets, std::size_t size) {
+  if (family == AF_INET && size == 4) {
+    std::array<std::uint8_t, 4> ip{};
+    std::memcpy(ip.data(), octets, size);
+    return IpAddress::v4(ip);
+  }
+  if (family == AF_INET6 && size == 16) {
+    IpAddress::Octets ip{};
+    std::memcpy(ip.data(), octets, size);
+    return IpAddress::v6(ip);
+  }
+  return std::nullopt;
+}
+
+bool is_link_local(const IpAddress& ip) {
+  return ip.is_v6() && ip.octets()[0] == 0xfe && (ip.octets()[1] & 0xc0) == 0x80;
+}
+
+std::string name_of_interface(int index) {
+  std::array<char, IF_NAMESIZE> name{};
+  const char* const found = if_indextoname(static_cast<unsigned>(index), name.data());
+  return found != nullptr ? found : std::to_string(index);
+}
+
+ResolvedDns::ResolvedDns(LinksCallback on_links)
+    : on_links_(std::move(on_links)),
+      manager_(
+          {kResolved, "/org/freedesktop/resolve1", "org.freedesktop.resolve1.Manager", nullptr},
+          [this](sd_bus_message* message) { on_manager(message); }) {}
+
+void ResolvedDns::follow(sd_bus* bus) {
+  bus_ = bus;
+  manager_.follow(bus);
+}
+
+void ResolvedDns::forget() {
+  links_.clear();
+  manager_.forget();
+  bus_ = nullptr;
+}
+
+void ResolvedDns::on_manager(sd_bus_message* message) {
+  links_.clear();
+  if (message == nullptr) return on_links_(std::nullopt);
+  read_properties(message, [this](std::string_view name, sd_bus_message* value) {
+    if (name == "DNSEx") return read_array(value, "(iiayqs)", [&] { return read_server(value); });
+    if (name == "Domains") return read_array(value, "(isb)", [&] { return read_domain(value); });
+    return sd_bus_message_skip(value, "v");
+  });
+  // Interface 0 stands for the settings of resolved.conf(5), which are about all links; ours are
+  // among them.
+  std::erase_if(links_, [](const auto& entry) {
+    return entry.first <= 0 || entry.second.dns.servers.empty();
+  });
+  ask_default_routes();
+}
+
+// The link with this index; null: it is one too many.
+LinkDns* ResolvedDns::link_at(int interface) {
+  if (links_.size() >= kMaxLinks && !links_.contains(interface)) return nullptr;
+  return &links_[interface].dns;
+}
+
+// Interface, family, address, port (0: 53), name for TLS.
+int ResolvedDns::read_server(sd_bus_message* message) {
+  int interface = 0;
+  int family = 0;
+  const void* octets = nullptr;
+  std::size_t size = 0;
+  std::uint16_t port = 0;
+  int result = sd_bus_message_enter_container(message, 'r', "iiayqs");
+  if (result >= 0) result = sd_bus_message_read(message, "ii", &interface, &family);
+  if (result >= 0) result = sd_bus_message_read_array(message, 'y', &octets, &size);
+  if (result >= 0) result = sd_bus_message_read(message, "q", &port);
+  if (result >= 0) result = sd_bus_message_skip(message, "s");
+  if (result >= 0) result = sd_bus_message_exit_container(message);
+  const auto ip = result >= 0 ? address_of(family, octets, size) : std::nullopt;
+  LinkDns* const link = ip ? link_at(interface) : nullptr;
+  if (link != nullptr)
+    link->add_server({*ip, port != 0 ? port : std::uint16_t{53},
+                      is_link_local(*ip) ? name_of_interface(interface) : ""});
+  return result;
+}
+
+int ResolvedDns::read_domain(sd_bus_message* message) {
+  int interface = 0;
+  const char* domain = nullptr;
+  int route_only = 0;
+  const int result = sd_bus_message_read(message, "(isb)", &interface, &domain, &route_only);
+  LinkDns* const link = result >= 0 ? link_at(interface) : nullptr;
+  if (link != nullptr) link->add_domain(domain, route_only != 0);
+  return result;
+}
+
+// systemd-resolved works out DefaultRoute from the domains where nobody has set it.
+void ResolvedDns::ask_default_routes() {
+  for (auto& [interface, link] : links_) {
+    link.owner = this;
+    char* path = nullptr;
+    const std::string number = std::to_string(interface);
+    if (sd_bus_path_encode("/org/freedesktop/resolve1/link", number.c_str(), &path) < 0) continue;
+    link.call = get_property(bus_, {kResolved, path, "org.freedesktop.resolve1.Link", nullptr},
+                             "DefaultRoute", on_default_route, &link);
+    std::free(path);
+  }
+  tell_when_complete();
+}
+
+int ResolvedDns::on_default_route(sd_bus_message* message, void* user, sd_bus_error*) {
+  auto& link = *static_cast<Link*>(user);
+  int is_default = 1;
+  if (sd_bus_message_is_method_error(message, nullptr) <= 0 &&
+      sd_bus_message_read(message, "v", "b", &is_default) >= 0)
+    link.dns.is_default_route = is_default != 0;
+  link.call.reset();
+  link.owner->tell_when_complete();
+  return 0;
+}
+
+void ResolvedDns::tell_when_complete() {
+  std::vector<LinkDns> all;
+  for (const auto& [interface, link] : links_) {
+    if (link.call) return;
+    all.push_back(link.dns);
+  }
+  on_links_(std::move(all));
+}
 
 // One entry of "Configuration": {nameservers: as, domains: as, interface: s, ...}.
 struct Entry {
@@ -47,14 +217,12 @@ struct Entry {
 };
 
 int read_texts(sd_bus_message* message, std::vector<std::string>& texts) {
-  int result = sd_bus_message_enter_container(message, 'v', "as");
-  if (result >= 0) result = sd_bus_message_enter_container(message, 'a', "s");
-  const char* text = nullptr;
-  while (result >= 0 && (result = sd_bus_message_read(message, "s", &text)) > 0)
-    texts.emplace_back(text);
-  if (result >= 0) result = sd_bus_message_exit_container(message);
-  if (result >= 0) result = sd_bus_message_exit_container(message);
-  return result;
+  return read_array(message, "s", [&] {
+    const char* text = "";
+    const int result = sd_bus_message_read(message, "s", &text);
+    if (result >= 0) texts.emplace_back(text);
+    return result;
+  });
 }
 
 int read_entry(sd_bus_message* message, Entry& entry) {
@@ -89,7 +257,7 @@ LinkDns link_of(const Entry& entry) {
   return link;
 }
 
-NetworkManagerDns::NetworkManagerDns(Callback on_links)
+NetworkManagerDns::NetworkManagerDns(LinksCallback on_links)
     : on_links_(std::move(on_links)),
       manager_({"org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager/DnsManager",
                 "org.freedesktop.NetworkManager.DnsManager",
@@ -101,16 +269,12 @@ void NetworkManagerDns::on_manager(sd_bus_message* message) {
   std::vector<LinkDns> links;
   read_properties(message, [&links](std::string_view name, sd_bus_message* value) {
     if (name != "Configuration") return sd_bus_message_skip(value, "v");
-    int result = sd_bus_message_enter_container(value, 'v', "aa{sv}");
-    if (result >= 0) result = sd_bus_message_enter_container(value, 'a', "a{sv}");
-    while (result >= 0 && (result = sd_bus_message_at_end(value, 0)) == 0) {
+    return read_array(value, "a{sv}", [&] {
       Entry entry;
-      result = read_entry(value, entry);
+      const int result = read_entry(value, entry);
       if (result >= 0 && links.size() < kMaxLinks) links.push_back(link_of(entry));
-    }
-    if (result >= 0) result = sd_bus_message_exit_container(value);
-    if (result >= 0) result = sd_bus_message_exit_container(value);
-    return result;
+      return result;
+    });
   });
   on_links_(std::move(links));
 }
@@ -120,25 +284,27 @@ constexpr std::chrono::milliseconds kSettle{100};
 // systemd-resolved does not tell when a link goes.
 constexpr std::chrono::seconds kAskAgain{5};
 
-using Links = std::optional<std::vector<LinkDns>>;
-
 }  // namespace
 
-struct LinkFollower::Parts {
+struct LinkFollower::Services {
   std::function<void()> on_change;
   Links of_resolved;
   Links of_networkmanager;
   loop::Timer settle;
   loop::Timer again;  // while links have domains
-  ResolvedDns resolved{[this](Links links) {
-    of_resolved = std::move(links);
-    settle.start(kSettle);
-  }};
-  NetworkManagerDns networkmanager{[this](Links links) {
-    of_networkmanager = std::move(links);
-    settle.start(kSettle);
-  }};
+  ResolvedDns resolved{[this](Links links) { put(of_resolved, std::move(links)); }};
+  NetworkManagerDns networkmanager{
+      [this](Links links) { put(of_networkmanager, std::move(links)); }};
   SystemBus bus;  // ends first
+
+  void put(Links& known, Links links) {
+    known = std::move(links);
+    settle.start(kSettle);
+  }
+  void forget() {
+    resolved.forget();
+    networkmanager.forget();
+  }
 };
 
 LinkFollower::LinkFollower() = default;
@@ -146,53 +312,49 @@ LinkFollower::~LinkFollower() { stop(); }
 
 void LinkFollower::start(uv_loop_t* loop, std::function<void()> on_change) {
   stop();
-  parts_ = std::make_unique<Parts>();
-  Parts& parts = *parts_;
-  parts.on_change = std::move(on_change);
-  parts.settle.open(loop, [this] { update(); });
-  parts.again.open(loop, [this] { ask_again(); });
-  parts.bus.open(
+  services_ = std::make_unique<Services>();
+  Services& services = *services_;
+  services.on_change = std::move(on_change);
+  services.settle.open(loop, [this] { update(); });
+  services.again.open(loop, [this] { ask_again(); });
+  services.bus.open(
       loop,
-      [&parts](sd_bus* bus) {
-        parts.resolved.follow(bus);
-        parts.networkmanager.follow(bus);
+      [&services](sd_bus* bus) {
+        services.resolved.follow(bus);
+        services.networkmanager.follow(bus);
       },
       // The settings stay as they were: D-Bus may only be restarted.
-      [&parts] {
-        parts.resolved.forget();
-        parts.networkmanager.forget();
-      });
+      [&services] { services.forget(); });
 }
 
 void LinkFollower::ask_again() {
-  if (!parts_) return;
-  parts_->resolved.ask();
-  parts_->networkmanager.ask();
-  parts_->bus.turn();
+  if (!services_) return;
+  services_->resolved.ask();
+  services_->networkmanager.ask();
+  services_->bus.turn();
 }
 
 void LinkFollower::stop() {
   routes_ = {};
-  if (!parts_) return;
-  parts_->resolved.forget();
-  parts_->networkmanager.forget();
-  parts_.reset();
+  if (!services_) return;
+  services_->forget();
+  services_.reset();
 }
 
 // systemd-resolved knows what NetworkManager knows, and more, unless they are kept apart.
 void LinkFollower::update() {
-  const Links& links = parts_->of_resolved && !parts_->of_resolved->empty()
-                           ? parts_->of_resolved
-                           : parts_->of_networkmanager;
+  const Links& links = services_->of_resolved && !services_->of_resolved->empty()
+                           ? services_->of_resolved
+                           : services_->of_networkmanager;
   LinkRoutes next = links ? routes_of(*links) : LinkRoutes();
   if (next.zones.empty())
-    parts_->again.stop();
+    services_->again.stop();
   else
-    parts_->again.start(kAskAgain);
+    services_->again.start(kAskAgain);
   if (next == routes_) return;
   routes_ = std::move(next);
   // A copy: the callback may stop us.
-  const auto on_change = parts_->on_change;
+  const auto on_change = services_->on_change;
   on_change();
 }
 

@@ -24,15 +24,15 @@ class LinkFollower {
   // Nothing is called after this, and there are no routes.
   void stop();
 
-  bool is_running() const { return parts_ != nullptr; }
+  bool is_running() const { return services_ != nullptr; }
   const LinkRoutes& routes() const { return routes_; }
 
  private:
-  struct Parts;  // keeps sd-bus out of this header
+  struct Services;  // keeps sd-bus out of this header
 
   void update();
 
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Services> services_;
   LinkRoutes routes_;
 };
 
