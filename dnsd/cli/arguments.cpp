@@ -13,27 +13,23 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Text as typed; what needs a second look is checked after CLI11 is done.
-struct Raw {
-  std::string connect;
-};
-
 CLI::Validator non_empty() {
   return CLI::Validator(
       [](const std::string& text) { return text.empty() ? "must not be empty" : ""; }, "");
 }
 
+CLI::Option* add_text(CLI::App& app, const char* name, std::string& value, const char* type,
+                      const char* description) {
+  return app.add_option(name, value, description)->type_name(type)->check(non_empty());
+}
+
 void add_config_option(CLI::App& app, Arguments& arguments) {
-  app.add_option("--config", arguments.config.path, "configuration file")
-      ->type_name("FILE")
-      ->check(non_empty());
+  add_text(app, "--config", arguments.config.path, "FILE", "configuration file");
 }
 
 void add_istio_vm_option(CLI::App& app, Arguments& arguments) {
-  app.add_option("--istio-vm", arguments.config.istio_vm,
-                 "directory with the files of \"istioctl x workload entry configure\"")
-      ->type_name("DIR")
-      ->check(non_empty());
+  add_text(app, "--istio-vm", arguments.config.istio_vm, "DIR",
+           "directory with the files of \"istioctl x workload entry configure\"");
 }
 
 const std::map<std::string, CheckFormat> kCheckFormats = {
@@ -60,41 +56,31 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
       ->check(non_empty());
 }
 
-void add_explain_options(CLI::App& app, Arguments& arguments, Raw& raw) {
+void add_explain_options(CLI::App& app, Arguments& arguments, std::string& connect_text) {
   ExplainArguments& explain = arguments.explain;
   app.add_option("NAME", explain.name, "host name that is asked for");
   app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)");
-  app.add_option("--from", explain.from, "client: its namespace or its IP address")
-      ->type_name("NAMESPACE|IP")
-      ->check(non_empty());
+  add_text(app, "--from", explain.from, "NAMESPACE|IP", "client: its namespace or its IP address");
   app.add_flag("--offline", explain.offline, "explain from the files, without the running daemon");
-  auto* connect = app.add_option("--connect", raw.connect,
+  auto* connect = app.add_option("--connect", connect_text,
                                  "explain a connection instead: which service it would match")
                       ->type_name("IP:PORT");
-  auto* sni = app.add_option("--sni", explain.sni, "server name of the TLS connection")
-                  ->type_name("NAME")
-                  ->needs(connect)
-                  ->check(non_empty());
-  app.add_option("--host", explain.host, "host of the HTTP request")
-      ->type_name("NAME")
+  auto* sni = add_text(app, "--sni", explain.sni, "NAME", "server name of the TLS connection")
+                  ->needs(connect);
+  add_text(app, "--host", explain.host, "NAME", "host of the HTTP request")
       ->needs(connect)
-      ->excludes(sni)
-      ->check(non_empty());
+      ->excludes(sni);
 }
 
 void add_control_options(CLI::App& app, Arguments& arguments) {
   add_config_option(app, arguments);
-  app.add_option("--admin", arguments.control.admin,
-                 "admin endpoint of the daemon (default: admin.listen of the configuration)")
-      ->type_name("ADDRESS")
-      ->check(non_empty());
+  add_text(app, "--admin", arguments.control.admin, "ADDRESS",
+           "admin endpoint of the daemon (default: admin.listen of the configuration)");
 }
 
 void add_token_option(CLI::App& app, Arguments& arguments) {
-  app.add_option("--token-file", arguments.control.token_file,
-                 "file with the token for changes over TCP (default: admin.token_file)")
-      ->type_name("FILE")
-      ->check(non_empty());
+  add_text(app, "--token-file", arguments.control.token_file, "FILE",
+           "file with the token for changes over TCP (default: admin.token_file)");
 }
 
 void add_control_commands(CLI::App& app, Arguments& arguments) {
@@ -116,10 +102,9 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   add_control_options(*flush, arguments);
   add_token_option(*flush, arguments);
   auto* name = flush->add_option("NAME", control.name, "remove the answers for this name");
-  flush->add_option("--zone", control.zone, "or for this zone and all names below it; . for all")
-      ->type_name("ZONE")
-      ->excludes(name)
-      ->check(non_empty());
+  add_text(*flush, "--zone", control.zone, "ZONE",
+           "or for this zone and all names below it; . for all")
+      ->excludes(name);
   CLI::App* level =
       app.add_subcommand("log-level", "show or change the log level of the running daemon");
   add_control_options(*level, arguments);
@@ -131,16 +116,11 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off");
 }
 
-std::string upper(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
-  return out;
-}
-
-Result<void> finish_explain(ExplainArguments& explain, const Raw& raw) {
-  explain.type = upper(explain.type);
-  if (!raw.connect.empty()) {
-    auto connect = parse_socket_address(raw.connect);
+Result<void> finish_explain(ExplainArguments& explain, const std::string& connect_text) {
+  for (char& c : explain.type)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  if (!connect_text.empty()) {
+    auto connect = parse_socket_address(connect_text);
     if (!connect) return fail("--connect: " + connect.error().message);
     explain.connect = *connect;
   }
@@ -174,7 +154,7 @@ Result<void> finish_config(Arguments& arguments, std::string_view default_config
   return {};
 }
 
-Result<void> finish(const CLI::App& app, Arguments& arguments, const Raw& raw,
+Result<void> finish(const CLI::App& app, Arguments& arguments, const std::string& connect_text,
                     std::string_view default_config) {
   if (app.got_subcommand("check")) arguments.command = Command::Check;
   if (app.got_subcommand("explain")) arguments.command = Command::Explain;
@@ -187,7 +167,7 @@ Result<void> finish(const CLI::App& app, Arguments& arguments, const Raw& raw,
       arguments.control.zone.empty())
     return fail("flush: NAME or --zone ZONE is missing (--zone . for everything)");
   if (arguments.command == Command::Explain) {
-    const auto explained = finish_explain(arguments.explain, raw);
+    const auto explained = finish_explain(arguments.explain, connect_text);
     if (!explained) return explained;
   }
   if (!arguments.check.diff.empty() && arguments.check.format == CheckFormat::Sarif)
@@ -208,7 +188,7 @@ std::string version_text() {
 std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments& arguments,
                                    std::ostream& out, std::ostream& err,
                                    std::string_view default_config) {
-  Raw raw;
+  std::string connect_text;  // as typed
   CLI::App app("DNS proxy and resolver for service meshes", "meshdnsd");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);
@@ -223,7 +203,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   add_check_options(*check, arguments);
   CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
   add_config_option(*explain, arguments);
-  add_explain_options(*explain, arguments, raw);
+  add_explain_options(*explain, arguments, connect_text);
   add_control_commands(app, arguments);
 
   try {
@@ -231,7 +211,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   } catch (const CLI::ParseError& outcome) {  // help and version, too
     return app.exit(outcome, out, err) == 0 ? 0 : kExitUsage;
   }
-  if (const auto finished = finish(app, arguments, raw, default_config); !finished) {
+  if (const auto finished = finish(app, arguments, connect_text, default_config); !finished) {
     err << "meshdnsd: " << finished.error().message << "\nRun with --help for more information.\n";
     return kExitUsage;
   }

@@ -98,7 +98,7 @@ class SarifReport final : public CheckReport {
     json_.Key("runs");
     json_.StartArray();
     json_.StartObject();
-    put_tool();
+    put_object("tool", [&] { put_object("driver", [&] { put_driver(); }); });
     json_.Key("results");
     json_.StartArray();
   }
@@ -119,11 +119,19 @@ class SarifReport final : public CheckReport {
   }
 
  private:
-  void put_tool() {
-    json_.Key("tool");
+  template <typename PutMembers>
+  void put_object(const char* key, PutMembers put_members) {
+    json_.Key(key);
     json_.StartObject();
-    json_.Key("driver");
-    json_.StartObject();
+    put_members();
+    json_.EndObject();
+  }
+
+  void put_text(const char* key, std::string_view text) {
+    put_object(key, [&] { put(json_, "text", text); });
+  }
+
+  void put_driver() {
     put(json_, "name", "meshdnsd");
     put(json_, "version", MESHDNS_VERSION);
     json_.Key("rules");
@@ -133,21 +141,12 @@ class SarifReport final : public CheckReport {
     for (const registry::FindingKind kind : registry::finding_kinds())
       put_rule(id_of(kind), title_of(kind));
     json_.EndArray();
-    json_.EndObject();
-    json_.EndObject();
   }
 
   void put_rule(std::string_view id, std::string_view title) {
     json_.StartObject();
     put(json_, "id", id);
     put_text("shortDescription", title);
-    json_.EndObject();
-  }
-
-  void put_text(const char* key, std::string_view text) {
-    json_.Key(key);
-    json_.StartObject();
-    put(json_, "text", text);
     json_.EndObject();
   }
 
@@ -160,36 +159,23 @@ class SarifReport final : public CheckReport {
     if (!text.empty()) text += ": ";
     if (!finding.field.empty()) text += finding.field + ": ";
     put_text("message", text + finding.message);
-    json_.Key("locations");
-    json_.StartArray();
-    put_location(finding.place);
-    json_.EndArray();
-    if (finding.other) {
-      json_.Key("relatedLocations");
-      json_.StartArray();
-      put_location(*finding.other);
-      json_.EndArray();
-    }
+    put_location("locations", finding.place);
+    if (finding.other) put_location("relatedLocations", *finding.other);
     json_.EndObject();
   }
 
-  void put_location(const registry::ObjectPlace& place) {
+  // A list of one location.
+  void put_location(const char* key, const registry::ObjectPlace& place) {
+    json_.Key(key);
+    json_.StartArray();
     json_.StartObject();
-    json_.Key("physicalLocation");
-    json_.StartObject();
-    json_.Key("artifactLocation");
-    json_.StartObject();
-    put(json_, "uri", uri_of(place.path));
-    json_.EndObject();
-    if (place.line != 0) {
-      json_.Key("region");
-      json_.StartObject();
-      put(json_, "startLine", place.line);
-      json_.EndObject();
-    }
-    json_.EndObject();
+    put_object("physicalLocation", [&] {
+      put_object("artifactLocation", [&] { put(json_, "uri", uri_of(place.path)); });
+      if (place.line != 0) put_object("region", [&] { put(json_, "startLine", place.line); });
+    });
     if (!place.object.empty()) put_text("message", place.kind + " " + place.object);
     json_.EndObject();
+    json_.EndArray();
   }
 
   // Absolute paths become file URIs; others are relative to the directory of the run.

@@ -163,6 +163,8 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
   return status;
 }
 
+namespace {
+
 void check_sources(const Config& config, registry::Checker& checker) {
   for (const auto& source : config.sources) {
     if (const auto* files = std::get_if<FilesSource>(&source)) {
@@ -181,48 +183,43 @@ void check_sources(const Config& config, registry::Checker& checker) {
 // before.
 void check_hosts_file(const std::string& path, registry::Checker& checker) {
   if (path.empty()) return;
+  const auto warn = [&](std::uint32_t line, std::string message) {
+    checker.add({registry::Severity::Warning, path, line, {}, {}, {}, std::move(message)});
+  };
   const auto hosts = read_hosts_file(path);
-  if (!hosts)
-    return checker.add({registry::Severity::Warning, path, 0, {}, {}, {}, hosts.error().message});
-  for (const auto& problem : hosts->problems)
-    checker.add({registry::Severity::Warning, path, problem.line, {}, {}, {}, problem.message});
-  if (hosts->skipped > hosts->problems.size())
-    checker.add({registry::Severity::Warning,
-                 path,
-                 0,
-                 {},
-                 {},
-                 {},
-                 "and " + std::to_string(hosts->skipped - hosts->problems.size()) +
-                     " more lines that cannot be understood"});
+  if (!hosts) return warn(0, hosts.error().message);
+  for (const auto& problem : hosts->problems) warn(problem.line, problem.message);
+  if (const auto more = hosts->skipped - hosts->problems.size(); more > 0)
+    warn(0, "and " + std::to_string(more) + " more lines that cannot be understood");
   for (const auto& entry : hosts->entries) {
     if (entry.address.is_loopback()) continue;
     for (const auto& name : entry.names)
       if (std::string reason = registry::why_never_answered(name); !reason.empty())
-        checker.add({registry::Severity::Warning, path, entry.line, {}, {}, {}, std::move(reason)});
+        warn(entry.line, std::move(reason));
   }
 }
-
-namespace {
 
 // The objects of a check on their way into a registry.
 class CheckedObjects {
  public:
-  explicit CheckedObjects(registry::Registry& registry) : registry_(registry) {}
-  void add(const registry::Resource& resource, const std::string& path, std::uint32_t line) {
-    if (path != path_ || !has_origin_) origin_ = registry_.origin(path);
-    has_origin_ = true;
-    path_ = path;
-    transaction_.upsert(resource, origin_, line);
+  // REQUIRES: both outlive it.
+  CheckedObjects(registry::Checker& checker, registry::Registry& registry) : registry_(registry) {
+    checker.set_resource_listener(
+        [this](const registry::Resource& resource, const std::string& path, std::uint32_t line) {
+          if (path != path_ || !origin_) origin_ = registry_.origin(path);
+          path_ = path;
+          transaction_.upsert(resource, *origin_, line);
+        });
   }
+  CheckedObjects(const CheckedObjects&) = delete;
+  CheckedObjects& operator=(const CheckedObjects&) = delete;
   registry::CommitSummary commit() { return registry_.commit(std::move(transaction_)); }
 
  private:
   registry::Registry& registry_;
   registry::Transaction transaction_;
   std::string path_;
-  registry::OriginId origin_ = 0;
-  bool has_origin_ = false;
+  std::optional<registry::OriginId> origin_;  // of path_
 };
 
 // Reads the files below `path` into the registry; false, with a message, if that is impossible.
@@ -232,9 +229,7 @@ bool read_for_diff(const std::string& path, registry::Registry& registry, std::o
   registry::Checker checker(registry::Strictness::Usual, [&](const registry::Finding& finding) {
     if (finding.severity == registry::Severity::Error) lines.print(finding);
   });
-  CheckedObjects objects(registry);
-  checker.set_resource_listener([&](const auto& resource, const std::string& origin,
-                                    std::uint32_t line) { objects.add(resource, origin, line); });
+  CheckedObjects objects(checker, registry);
   registry::ManifestOptions options;
   options.gateway_kinds = registry::gateway_kinds_to_read(*registry.current()->settings);
   checker.check(path, registry::read_manifest, options);
@@ -297,9 +292,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
     for (const auto& finding : loaded.findings) checker.add(finding);
   }
   registry::Registry registry(loaded.config.mesh);
-  CheckedObjects objects(registry);
-  checker.set_resource_listener([&](const auto& resource, const std::string& path,
-                                    std::uint32_t line) { objects.add(resource, path, line); });
+  CheckedObjects objects(checker, registry);
   registry::ManifestOptions of_paths;
   of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh);
   for (const auto& path : arguments.paths) checker.check(path, registry::read_manifest, of_paths);
@@ -321,6 +314,8 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   report->end(summary);
   return summary.exit_status();
 }
+
+namespace {
 
 // Returns the client that `from` names: an IP address (its Pod, or a client of that address), or a
 // namespace.
@@ -345,6 +340,8 @@ std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream
   }
   return std::make_shared<const LocalNames>(hosts, config.overrides, config.dns64.prefix);
 }
+
+}  // namespace
 
 int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   auto config = load_or_say(arguments.config, err);
