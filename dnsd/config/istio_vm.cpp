@@ -32,16 +32,15 @@ class EnvReader {
   explicit EnvReader(std::string_view text) : rest_(text) {}
 
   std::expected<EnvFile, registry::SyntaxError> read() {
-    for (skip_to_assignment(); !rest_.empty() && problem_.empty(); skip_to_assignment())
-      read_assignment();
-    if (!problem_.empty()) return std::unexpected(registry::SyntaxError{line_, problem_});
-    return std::move(values_);
+    EnvFile values;
+    for (skip_to_assignment(); !rest_.empty(); skip_to_assignment())
+      if (auto read = read_assignment(values); !read)
+        return std::unexpected(registry::SyntaxError{line_, std::move(read.error().message)});
+    return values;
   }
 
  private:
-  void fail_with(std::string problem) {
-    if (problem_.empty()) problem_ = std::move(problem);
-  }
+  static bool is_between_words(char c) { return std::string_view(" \t\r\n;").contains(c); }
 
   char take() {
     const char c = rest_.front();
@@ -50,20 +49,16 @@ class EnvReader {
     return c;
   }
 
-  void skip_comment() { rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size())); }
-
   void skip_to_assignment() {
-    while (!rest_.empty()) {
+    while (!rest_.empty() && (rest_.front() == '#' || is_between_words(rest_.front()))) {
       if (rest_.front() == '#')
-        skip_comment();
-      else if (std::string_view(" \t\r\n;").contains(rest_.front()))
-        take();
+        rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
       else
-        return;
+        take();
     }
   }
 
-  void read_assignment() {
+  Result<void> read_assignment(EnvFile& values) {
     if (rest_.starts_with("export ")) {
       rest_.remove_prefix(7);
       skip_to_assignment();
@@ -73,72 +68,47 @@ class EnvReader {
     const std::string name(rest_.begin(), end);
     rest_.remove_prefix(name.size());
     if (name.empty() || !rest_.starts_with('='))
-      return fail_with("is not an assignment; write it as in \"NAME='value'\"");
+      return fail("is not an assignment; write it as in \"NAME='value'\"");
     take();
-    values_[name] = {read_word(), line};
-    if (!problem_.empty()) problem_ = name + ": " + problem_;
+    auto word = read_word();
+    if (!word) return fail(name + ": " + word.error().message);
+    values[name] = {*std::move(word), line};
+    return {};
   }
 
-  std::string read_word() {
+  Result<std::string> read_word() {
     std::string word;
-    while (!rest_.empty() && problem_.empty() &&
-           !std::string_view(" \t\r\n;").contains(rest_.front()))
-      read_part(word);
+    char quote = '\0';  // the one that is open
+    while (!rest_.empty() && (quote != '\0' || !is_between_words(rest_.front()))) {
+      const char c = take();
+      if (quote != '\0' && c == quote) {
+        quote = '\0';
+      } else if (quote == '\'') {
+        word += c;
+      } else if (quote == '\0' && (c == '\'' || c == '"')) {
+        quote = c;
+      } else if (c == '\\' && (quote == '\0' || is_escape_in_quotes())) {
+        if (rest_.empty()) return fail("ends with a backslash; remove it");
+        // A backslash before the end of a line joins two lines.
+        if (const char next = take(); next != '\n') word += next;
+      } else if (std::string_view(quote == '\0' ? "$`&|<>()" : "$`").contains(c)) {
+        return fail("has an unquoted " + in_quotes(std::string_view(&c, 1)) +
+                    ", which needs a shell; write the value itself, in single quotes");
+      } else {
+        word += c;
+      }
+    }
+    if (quote != '\0') return fail("has a quote that does not end; add it");
     return word;
   }
 
-  // One character, or all that is between two quotes.
-  void read_part(std::string& word) {
-    switch (const char c = take()) {
-      case '\'':
-        return read_quoted(word, '\'');
-      case '"':
-        return read_quoted(word, '"');
-      case '\\':
-        return read_escaped(word);
-      case '$':
-      case '`':
-      case '&':
-      case '|':
-      case '<':
-      case '>':
-      case '(':
-      case ')':
-        return fail_with(std::string("has an unquoted ") + in_quotes(std::string_view(&c, 1)) +
-                         ", which needs a shell; write the value itself, in single quotes");
-      default:
-        word += c;
-    }
-  }
-
-  void read_quoted(std::string& word, char quote) {
-    while (!rest_.empty() && problem_.empty()) {
-      if (rest_.front() == quote) return static_cast<void>(take());
-      if (quote == '"' && is_special_in_double_quotes())
-        read_part(word);
-      else
-        word += take();
-    }
-    fail_with("has a quote that does not end; add it");
-  }
-
-  // A backslash before any other character is one.
-  bool is_special_in_double_quotes() const {
-    if (rest_.front() == '\\')
-      return rest_.size() > 1 && std::string_view("\\\"$`\n").contains(rest_[1]);
-    return rest_.front() == '$' || rest_.front() == '`';
-  }
-
-  // A backslash before the end of a line joins two lines.
-  void read_escaped(std::string& word) {
-    if (rest_.empty()) return fail_with("ends with a backslash; remove it");
-    if (const char c = take(); c != '\n') word += c;
+  // In double quotes, a backslash before any other character is one.
+  bool is_escape_in_quotes() const {
+    return !rest_.empty() && std::string_view("\\\"$`\n").contains(rest_.front());
   }
 
   std::string_view rest_;
   std::uint32_t line_ = 1;
-  std::string problem_;
-  EnvFile values_;
 };
 
 }  // namespace
@@ -174,6 +144,11 @@ struct ValuePlace {
   std::string field;
 };
 
+Finding finding_at(Severity severity, ValuePlace place, std::string message) {
+  return {severity, std::move(place.path),  place.line,        {},
+          {},       std::move(place.field), std::move(message)};
+}
+
 class IstioVmReader {
  public:
   IstioVmReader(std::string directory, const Machine& machine)
@@ -198,13 +173,7 @@ class IstioVmReader {
 
   void complain(ValuePlace place, std::string message) {
     is_refused_ = true;
-    findings_.push_back({Severity::Error,
-                         std::move(place.path),
-                         place.line,
-                         {},
-                         {},
-                         std::move(place.field),
-                         std::move(message)});
+    findings_.push_back(finding_at(Severity::Error, std::move(place), std::move(message)));
   }
 
   void put(std::string_view line, ValuePlace place = {}) {
@@ -291,16 +260,13 @@ class IstioVmReader {
     if (const auto hosts = read_hosts_file(path_of("hosts")))
       for (const HostsFile::Entry& entry : hosts->entries)
         if (std::ranges::find(entry.names, host) != entry.names.end()) return entry.address;
-    findings_.push_back({Severity::Warning,
-                         path_of("hosts"),
-                         0,
-                         {},
-                         {},
-                         {},
-                         "has no address of " + host +
-                             "; the name must be in /etc/hosts then, or known to the resolver of "
-                             "this machine; write \"ADDRESS " +
-                             host + "\" into the file, or run istioctl with --ingressIP"});
+    findings_.push_back(finding_at(Severity::Warning, {path_of("hosts"), 0, {}},
+                                   "has no address of " + host +
+                                       "; the name must be in /etc/hosts then, or known to the "
+                                       "resolver of this machine; write "
+                                       "\"ADDRESS " +
+                                       host +
+                                       "\" into the file, or run istioctl with --ingressIP"));
     return std::nullopt;
   }
 
@@ -386,12 +352,6 @@ bool is_link_local(const IpAddress& address) {
                              [&](const IpPrefix& prefix) { return prefix.contains(address); });
 }
 
-bool has_istiod_source(const Config& config) {
-  return std::ranges::any_of(config.sources, [](const SourceConfig& source) {
-    return std::holds_alternative<IstiodSource>(source);
-  });
-}
-
 }  // namespace
 
 Machine this_machine() {
@@ -411,15 +371,14 @@ std::vector<Finding> add_istio_vm(const std::string& directory, const Machine& m
   IstioVmReader reader(directory, machine);
   auto source = reader.read();
   auto findings = reader.take_findings();
-  if (has_istiod_source(config))
-    findings.push_back({Severity::Error,
-                        directory,
-                        0,
-                        {},
-                        {},
-                        {},
-                        "describes an istiod source, and the configuration file has one, too; "
-                        "remove it from the file, or start without --istio-vm"});
+  const auto is_istiod = [](const SourceConfig& configured) {
+    return std::holds_alternative<IstiodSource>(configured);
+  };
+  if (std::ranges::any_of(config.sources, is_istiod))
+    findings.push_back(
+        finding_at(Severity::Error, {directory, 0, {}},
+                   "describes an istiod source, and the configuration file has one, too; remove it "
+                   "from the file, or start without --istio-vm"));
   if (!source) return findings;
   if (config.client.default_identity == ClientIdentityConfig())
     config.client.default_identity.ns = source->node.ns;

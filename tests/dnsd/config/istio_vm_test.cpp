@@ -54,12 +54,13 @@ TEST(EnvFileTest, RefusesTextThatNeedsAShell) {
       {"A=1\nB='b", "B: has a quote that does not end"},
       {"A=1\nB=b\\", "B: ends with a backslash"},
       {"A=1\nB=a&id\n", "B: has an unquoted \"&\""},
+      {"A=1\nB=$\n\nC=2\n", "B: has an unquoted \"$\""},
   };
   for (const auto& [text, reason] : cases) {
     const auto values = parse_env_file(text);
     ASSERT_FALSE(values.has_value()) << text;
     EXPECT_THAT(values.error().message, HasSubstr(reason)) << text;
-    EXPECT_GE(values.error().line, 2) << text;
+    EXPECT_EQ(values.error().line, 2) << text;
   }
 }
 
