@@ -61,24 +61,6 @@ class ResolvedDns {
   std::map<int, Link> links_;  // by interface
 };
 
-// The DNS settings of links as NetworkManager has them (org.freedesktop.NetworkManager.DnsManager).
-// The loop's thread only.
-class NetworkManagerDns {
- public:
-  explicit NetworkManagerDns(LinksCallback on_links);
-
-  void follow(sd_bus* bus) { manager_.follow(bus); }
-  void ask() { manager_.ask(); }
-  // REQUIRES: called before the bus is closed.
-  void forget() { manager_.forget(); }
-
- private:
-  void on_manager(sd_bus_message* message);
-
-  const LinksCallback on_links_;
-  BusProperties manager_;
-};
-
 constexpr const char* kResolved = "org.freedesktop.resolve1";
 
 std::optional<IpAddress> address_of(int family, const void* octets, std::size_t size) {
@@ -257,15 +239,9 @@ LinkDns link_of(const Entry& entry) {
   return link;
 }
 
-NetworkManagerDns::NetworkManagerDns(LinksCallback on_links)
-    : on_links_(std::move(on_links)),
-      manager_({"org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager/DnsManager",
-                "org.freedesktop.NetworkManager.DnsManager",
-                "/org/freedesktop/NetworkManager/DnsManager"},
-               [this](sd_bus_message* message) { on_manager(message); }) {}
-
-void NetworkManagerDns::on_manager(sd_bus_message* message) {
-  if (message == nullptr) return on_links_(std::nullopt);
+// The DNS settings of links as NetworkManager has them (org.freedesktop.NetworkManager.DnsManager).
+Links links_of_networkmanager(sd_bus_message* message) {
+  if (message == nullptr) return std::nullopt;
   std::vector<LinkDns> links;
   read_properties(message, [&links](std::string_view name, sd_bus_message* value) {
     if (name != "Configuration") return sd_bus_message_skip(value, "v");
@@ -276,8 +252,12 @@ void NetworkManagerDns::on_manager(sd_bus_message* message) {
       return result;
     });
   });
-  on_links_(std::move(links));
+  return links;
 }
+
+constexpr BusProperties::Object kNetworkManager{
+    "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager/DnsManager",
+    "org.freedesktop.NetworkManager.DnsManager", "/org/freedesktop/NetworkManager/DnsManager"};
 
 // A VPN client sets servers and domains one after the other.
 constexpr std::chrono::milliseconds kSettle{100};
@@ -293,8 +273,9 @@ struct LinkFollower::Services {
   loop::Timer settle;
   loop::Timer again;  // while links have domains
   ResolvedDns resolved{[this](Links links) { put(of_resolved, std::move(links)); }};
-  NetworkManagerDns networkmanager{
-      [this](Links links) { put(of_networkmanager, std::move(links)); }};
+  BusProperties networkmanager{kNetworkManager, [this](sd_bus_message* message) {
+                                 put(of_networkmanager, links_of_networkmanager(message));
+                               }};
   SystemBus bus;  // ends first
 
   void put(Links& known, Links links) {
