@@ -33,16 +33,13 @@ std::vector<std::string> namespaces_of(const Snapshot& before, const Snapshot& a
   return {found.begin(), found.end()};
 }
 
-std::vector<std::string> hosts_of(const Snapshot& before, const Snapshot& after) {
-  std::vector<std::string> hosts;
-  const auto note = [&](const registry::HostEntry& entry) { hosts.emplace_back(entry.host()); };
+std::set<std::string> hosts_of(const Snapshot& before, const Snapshot& after) {
+  std::set<std::string> hosts;
+  const auto note = [&](const registry::HostEntry& entry) { hosts.emplace(entry.host()); };
   for (const Snapshot* snapshot : {&before, &after}) {
     snapshot->hosts.for_each(note);
     snapshot->wildcards.for_each(note);
   }
-  std::ranges::sort(hosts);
-  const auto [begin, end] = std::ranges::unique(hosts);
-  hosts.erase(begin, end);
   return hosts;
 }
 

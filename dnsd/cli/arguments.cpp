@@ -27,6 +27,15 @@ void add_config_option(CLI::App& app, Arguments& arguments) {
   add_text(app, "--config", arguments.config.path, "FILE", "configuration file");
 }
 
+// Adds a subcommand, with the option that all of them have.
+CLI::App* add_command(CLI::App& app, Arguments& arguments, Command command, const char* name,
+                      const char* description) {
+  CLI::App* added = app.add_subcommand(name, description);
+  added->callback([&arguments, command] { arguments.command = command; });
+  add_config_option(*added, arguments);
+  return added;
+}
+
 void add_istio_vm_option(CLI::App& app, Arguments& arguments) {
   add_text(app, "--istio-vm", arguments.config.istio_vm, "DIR",
            "directory with the files of \"istioctl x workload entry configure\"");
@@ -73,7 +82,6 @@ void add_explain_options(CLI::App& app, Arguments& arguments, std::string& conne
 }
 
 void add_control_options(CLI::App& app, Arguments& arguments) {
-  add_config_option(app, arguments);
   add_text(app, "--admin", arguments.control.admin, "ADDRESS",
            "admin endpoint of the daemon (default: admin.listen of the configuration)");
 }
@@ -85,11 +93,12 @@ void add_token_option(CLI::App& app, Arguments& arguments) {
 
 void add_control_commands(CLI::App& app, Arguments& arguments) {
   ControlArguments& control = arguments.control;
-  CLI::App* status = app.add_subcommand("status", "show the state of the running daemon");
+  CLI::App* status = add_command(app, arguments, Command::Status, "status",
+                                 "show the state of the running daemon");
   add_control_options(*status, arguments);
   status->add_flag("--json", control.as_json, "print JSON");
-  CLI::App* reload =
-      app.add_subcommand("reload", "make the running daemon read its configuration again");
+  CLI::App* reload = add_command(app, arguments, Command::Reload, "reload",
+                                 "make the running daemon read its configuration again");
   add_control_options(*reload, arguments);
   add_token_option(*reload, arguments);
   add_istio_vm_option(*reload, arguments);
@@ -98,18 +107,20 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
                    "process to signal if no admin endpoint can be used, after a check")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
-  CLI::App* flush = app.add_subcommand("flush", "remove answers from the cache of the daemon");
+  CLI::App* flush = add_command(app, arguments, Command::Flush, "flush",
+                                "remove answers from the cache of the daemon");
   add_control_options(*flush, arguments);
   add_token_option(*flush, arguments);
   auto* name = flush->add_option("NAME", control.name, "remove the answers for this name");
   add_text(*flush, "--zone", control.zone, "ZONE",
            "or for this zone and all names below it; . for all")
       ->excludes(name);
-  CLI::App* level =
-      app.add_subcommand("log-level", "show or change the log level of the running daemon");
+  CLI::App* level = add_command(app, arguments, Command::LogLevel, "log-level",
+                                "show or change the log level of the running daemon");
   add_control_options(*level, arguments);
   add_token_option(*level, arguments);
-  CLI::App* top = app.add_subcommand("top", "show the names and clients that ask most");
+  CLI::App* top =
+      add_command(app, arguments, Command::Top, "top", "show the names and clients that ask most");
   add_control_options(*top, arguments);
   auto* once = top->add_flag("--once", control.once, "print once and end, also at a terminal");
   top->add_flag("--json", control.as_json, "print JSON, once")->excludes(once);
@@ -154,15 +165,8 @@ Result<void> finish_config(Arguments& arguments, std::string_view default_config
   return {};
 }
 
-Result<void> finish(const CLI::App& app, Arguments& arguments, const std::string& connect_text,
+Result<void> finish(Arguments& arguments, const std::string& connect_text,
                     std::string_view default_config) {
-  if (app.got_subcommand("check")) arguments.command = Command::Check;
-  if (app.got_subcommand("explain")) arguments.command = Command::Explain;
-  if (app.got_subcommand("status")) arguments.command = Command::Status;
-  if (app.got_subcommand("reload")) arguments.command = Command::Reload;
-  if (app.got_subcommand("flush")) arguments.command = Command::Flush;
-  if (app.got_subcommand("log-level")) arguments.command = Command::LogLevel;
-  if (app.got_subcommand("top")) arguments.command = Command::Top;
   if (arguments.command == Command::Flush && arguments.control.name.empty() &&
       arguments.control.zone.empty())
     return fail("flush: NAME or --zone ZONE is missing (--zone . for everything)");
@@ -194,15 +198,14 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   app.require_subcommand(0, 1);
   add_config_option(app, arguments);
   add_istio_vm_option(app, arguments);
-  CLI::App* run = app.add_subcommand("run", "run the daemon (the default)");
-  add_config_option(*run, arguments);
+  CLI::App* run = add_command(app, arguments, Command::Run, "run", "run the daemon (the default)");
   add_istio_vm_option(*run, arguments);
-  CLI::App* check = app.add_subcommand("check", "validate the configuration and resources");
-  add_config_option(*check, arguments);
+  CLI::App* check = add_command(app, arguments, Command::Check, "check",
+                                "validate the configuration and resources");
   add_istio_vm_option(*check, arguments);
   add_check_options(*check, arguments);
-  CLI::App* explain = app.add_subcommand("explain", "say how a query would be answered, and why");
-  add_config_option(*explain, arguments);
+  CLI::App* explain = add_command(app, arguments, Command::Explain, "explain",
+                                  "say how a query would be answered, and why");
   add_explain_options(*explain, arguments, connect_text);
   add_control_commands(app, arguments);
 
@@ -211,7 +214,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   } catch (const CLI::ParseError& outcome) {  // help and version, too
     return app.exit(outcome, out, err) == 0 ? 0 : kExitUsage;
   }
-  if (const auto finished = finish(app, arguments, connect_text, default_config); !finished) {
+  if (const auto finished = finish(arguments, connect_text, default_config); !finished) {
     err << "meshdnsd: " << finished.error().message << "\nRun with --help for more information.\n";
     return kExitUsage;
   }
