@@ -68,28 +68,22 @@ Dnstap__Message client_response(const AnsweredQuery& answered,
   const TimeParts replied = parts_of(answered_at);
   Dnstap__Message message = DNSTAP__MESSAGE__INIT;
   message.type = DNSTAP__MESSAGE__TYPE__CLIENT_RESPONSE;
-  message.has_socket_family = true;
-  message.socket_family =
-      client.address.is_v4() ? DNSTAP__SOCKET_FAMILY__INET : DNSTAP__SOCKET_FAMILY__INET6;
-  message.has_socket_protocol = true;
-  message.socket_protocol =
-      client.tcp ? DNSTAP__SOCKET_PROTOCOL__TCP : DNSTAP__SOCKET_PROTOCOL__UDP;
-  message.has_query_address = true;
-  message.query_address = address_octets(client.address);
-  message.has_response_address = true;
-  message.response_address = address_octets(client.local);
-  message.has_query_port = true;
-  message.query_port = client.port;
-  message.has_query_time_sec = true;
-  message.query_time_sec = asked.seconds;
-  message.has_query_time_nsec = true;
-  message.query_time_nsec = asked.nanoseconds;
-  message.has_response_time_sec = true;
-  message.response_time_sec = replied.seconds;
-  message.has_response_time_nsec = true;
-  message.response_time_nsec = replied.nanoseconds;
-  message.has_response_message = true;
-  message.response_message = octets(answered.reply);
+  const auto set = [](protobuf_c_boolean& has, auto& field, const auto& value) {
+    has = true;
+    field = value;
+  };
+  set(message.has_socket_family, message.socket_family,
+      client.address.is_v4() ? DNSTAP__SOCKET_FAMILY__INET : DNSTAP__SOCKET_FAMILY__INET6);
+  set(message.has_socket_protocol, message.socket_protocol,
+      client.tcp ? DNSTAP__SOCKET_PROTOCOL__TCP : DNSTAP__SOCKET_PROTOCOL__UDP);
+  set(message.has_query_address, message.query_address, address_octets(client.address));
+  set(message.has_response_address, message.response_address, address_octets(client.local));
+  set(message.has_query_port, message.query_port, client.port);
+  set(message.has_query_time_sec, message.query_time_sec, asked.seconds);
+  set(message.has_query_time_nsec, message.query_time_nsec, asked.nanoseconds);
+  set(message.has_response_time_sec, message.response_time_sec, replied.seconds);
+  set(message.has_response_time_nsec, message.response_time_nsec, replied.nanoseconds);
+  set(message.has_response_message, message.response_message, octets(answered.reply));
   return message;
 }
 
