@@ -33,9 +33,7 @@ Result<CookieSecrets> parse_cookie_secrets(std::string_view text) {
   std::optional<CookieSecret> current;
   std::optional<CookieSecret> other;
   for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = without_comment_and_blanks(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = without_comment_and_blanks(take_line(text));
     if (line.empty()) continue;
     const auto secret = parse_secret(line);
     if (!secret) return fail(std::to_string(number) + ": not a secret of 32 hexadecimal digits");

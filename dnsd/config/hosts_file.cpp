@@ -56,11 +56,9 @@ std::string read_line(std::string_view line, std::uint32_t number, HostsFile& ou
 HostsFile parse_hosts(std::string_view text) {
   HostsFile hosts;
   for (std::uint32_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string problem = read_line(text.substr(0, end), number, hosts);
+    std::string problem = read_line(take_line(text), number, hosts);
     if (!problem.empty() && ++hosts.skipped <= HostsFile::kMaxProblems)
       hosts.problems.push_back({number, std::move(problem)});
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return hosts;
 }

@@ -72,9 +72,7 @@ bool hears(const SocketAddress& listener, const SocketAddress& server,
 ResolvConf parse_resolv_conf(std::string_view text) {
   ResolvConf result;
   while (!text.empty()) {
-    const auto newline = text.find('\n');
-    const std::string_view line = text.substr(0, newline);
-    text.remove_prefix(newline == std::string_view::npos ? text.size() : newline + 1);
+    const std::string_view line = take_line(text);
     if (!line.starts_with('#') && !line.starts_with(';')) read_line(line, result);
   }
   return result;

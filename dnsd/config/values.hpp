@@ -25,6 +25,13 @@ inline std::string_view take_word(std::string_view& line) {
   return word;
 }
 
+// Takes the next line of `text`, without its end.
+inline std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
 // A small file, read as a whole.
 
 inline constexpr std::size_t kMaxTextSize = std::size_t{1} << 20;
