@@ -35,25 +35,6 @@ void check_config(Config& config, const Node& node, const Place& place) {
                "persistent cannot be combined with server.handover; remove one of them");
 }
 
-// The schema of the configuration file: every key with its type and range.
-const Fields& config_fields() {
-  static const Fields kFields = fields_of<Config>({
-      field("server", &Config::server, server()),
-      field("admin", &Config::admin, admin()),
-      field("log", &Config::log, log()),
-      field("mesh", &Config::mesh, mesh()),
-      field("client", &Config::client, client()),
-      field("sources", &Config::sources, list(source())),
-      field("upstream", &Config::upstream, upstream()),
-      field("cache", &Config::cache, cache()),
-      field("state_dir", &Config::state_dir, text()),
-      field("dns64", &Config::dns64, dns64()),
-      field("hosts", &Config::hosts, hosts()),
-      field("overrides", &Config::overrides, overrides()),
-  });
-  return kFields;
-}
-
 // Prints the settings of the mesh that MeshConfig may change, each with its value and its origin.
 void print_in_force(Json& json, const registry::MeshSettings& settings) {
   const auto put = [&](const char* key, const auto& codec, const auto& value,

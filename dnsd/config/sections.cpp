@@ -12,7 +12,6 @@
 
 namespace meshdns::dnsd::schema {
 namespace {
-
 using namespace std::chrono_literals;
 using std::chrono::seconds;
 
@@ -75,8 +74,6 @@ Codec<QueryLogConfig> query_log() {
   });
 }
 
-}  // namespace
-
 Codec<ServerConfig> server() {
   const auto parse_address = [](std::string_view words) { return parse_socket_address(words); };
   const auto listen =
@@ -124,8 +121,6 @@ Codec<LogConfig> log() {
       field("dnstap", &LogConfig::dnstap, optional(text_value(parse_dnstap_target))),
   });
 }
-
-namespace {
 
 std::string complain_about_families(const std::vector<IpFamily>& families) {
   if (families.size() == 2 && families[0] == families[1]) return "has the same family twice";
@@ -185,8 +180,6 @@ Codec<ClientIdentityConfig> client_identity() {
       follow_node_id);
 }
 
-}  // namespace
-
 Codec<ClientConfig> client() {
   return section<ClientConfig>({
       field("by_source_address", &ClientConfig::by_source_address, boolean()),
@@ -197,8 +190,6 @@ Codec<ClientConfig> client() {
       field("default", &ClientConfig::default_identity, client_identity()),
   });
 }
-
-namespace {
 
 using Zones = std::map<std::string, std::vector<UpstreamServer>>;
 
@@ -237,8 +228,6 @@ void print_cache_size(Json& json, const CacheConfig& cache) {
   print_text(json, cache.has_default_size ? "auto" : format_size(cache.size_bytes));
 }
 
-}  // namespace
-
 Codec<UpstreamConfig> upstream() {
   return section<UpstreamConfig>({
       field("servers", &UpstreamConfig::servers, upstream_servers()),
@@ -268,8 +257,6 @@ Codec<CacheConfig> cache() {
       },
       check_cache);
 }
-
-namespace {
 
 using Overrides = std::map<std::string, Override>;
 
@@ -307,8 +294,6 @@ void warn_of_special_name(std::string_view suffix, std::uint32_t line, const Pla
                       (zone == "localhost" ? "answers with the loopback addresses" : "denies"));
 }
 
-}  // namespace
-
 Codec<Dns64Config> dns64() {
   const auto translation_prefix =
       checked(prefix(), [](const IpPrefix& value) -> std::string {  // RFC 6052, section 2.2
@@ -338,8 +323,6 @@ Codec<Overrides> overrides() {
       },
       print_override);
 }
-
-namespace {
 
 using registry::LabelRequirement;
 using registry::LabelSelector;
@@ -455,22 +438,6 @@ Field<registry::MeshSettings> mesh_config_field(
       codec.keys);
 }
 
-}  // namespace
-
-Codec<registry::ServiceEntryVisibility> service_entry_visibility() {
-  using registry::ServiceEntryVisibility;
-  using registry::VisibilityPolicy;
-  const auto policy = section<VisibilityPolicy>({
-      field("visibility", &VisibilityPolicy::visibility, enumeration<registry::Visibility>()),
-      field("matchingRules", &VisibilityPolicy::namespace_selectors, list(matching_rule())),
-  });
-  return section<ServiceEntryVisibility>({
-      field("defaultVisibility", &ServiceEntryVisibility::default_visibility,
-            enumeration<registry::Visibility>()),
-      field("policies", &ServiceEntryVisibility::policies, list(policy)),
-  });
-}
-
 Codec<registry::MeshSettings> mesh() {
   using registry::MeshSettings;
   using registry::SettingOrigins;
@@ -507,6 +474,40 @@ Codec<registry::MeshSettings> mesh() {
       field("istio_config_map", &MeshSettings::istio_config_map, istio_config_map()),
       field("gateway_names", &MeshSettings::gateway_names, gateway_names()),
   });
+}
+
+}  // namespace
+
+Codec<registry::ServiceEntryVisibility> service_entry_visibility() {
+  using registry::ServiceEntryVisibility;
+  using registry::VisibilityPolicy;
+  const auto policy = section<VisibilityPolicy>({
+      field("visibility", &VisibilityPolicy::visibility, enumeration<registry::Visibility>()),
+      field("matchingRules", &VisibilityPolicy::namespace_selectors, list(matching_rule())),
+  });
+  return section<ServiceEntryVisibility>({
+      field("defaultVisibility", &ServiceEntryVisibility::default_visibility,
+            enumeration<registry::Visibility>()),
+      field("policies", &ServiceEntryVisibility::policies, list(policy)),
+  });
+}
+
+const Fields& config_fields() {
+  static const Fields kFields = fields_of<Config>({
+      field("server", &Config::server, server()),
+      field("admin", &Config::admin, admin()),
+      field("log", &Config::log, log()),
+      field("mesh", &Config::mesh, mesh()),
+      field("client", &Config::client, client()),
+      field("sources", &Config::sources, list(source())),
+      field("upstream", &Config::upstream, upstream()),
+      field("cache", &Config::cache, cache()),
+      field("state_dir", &Config::state_dir, text()),
+      field("dns64", &Config::dns64, dns64()),
+      field("hosts", &Config::hosts, hosts()),
+      field("overrides", &Config::overrides, overrides()),
+  });
+  return kFields;
 }
 
 }  // namespace meshdns::dnsd::schema
