@@ -77,10 +77,6 @@ std::optional<IpAddress> address_of(int family, const void* octets, std::size_t 
   return std::nullopt;
 }
 
-bool is_link_local(const IpAddress& ip) {
-  return ip.is_v6() && ip.octets()[0] == 0xfe && (ip.octets()[1] & 0xc0) == 0x80;
-}
-
 std::string name_of_interface(int index) {
   std::array<char, IF_NAMESIZE> name{};
   const char* const found = if_indextoname(static_cast<unsigned>(index), name.data());
@@ -142,8 +138,9 @@ int ResolvedDns::read_server(sd_bus_message* message) {
   const auto ip = result >= 0 ? address_of(family, octets, size) : std::nullopt;
   LinkDns* const link = ip ? link_at(interface) : nullptr;
   if (link != nullptr)
-    link->add_server({*ip, port != 0 ? port : std::uint16_t{53},
-                      is_link_local(*ip) ? name_of_interface(interface) : ""});
+    link->add_server(
+        {*ip, port != 0 ? port : std::uint16_t{53},
+         IpPrefix::parse("fe80::/10")->contains(*ip) ? name_of_interface(interface) : ""});
   return result;
 }
 
