@@ -140,27 +140,17 @@ Result<void> finish_explain(ExplainArguments& explain, const std::string& connec
   return {};
 }
 
-bool is_file(std::string_view path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
-// `check PATH...` and `check --diff` alone check resources against the default configuration.
-bool works_without_config(const Arguments& arguments) {
-  return arguments.command == Command::Check &&
-         (!arguments.paths.empty() || !arguments.check.diff.empty());
-}
-
-// The running daemon may be at the default address, or at that of --admin.
-bool may_lack_config(const Arguments& arguments) {
-  return arguments.is_control() || !arguments.config.istio_vm.empty();
-}
-
 Result<void> finish_config(Arguments& arguments, std::string_view default_config) {
-  if (!arguments.config.path.empty() || works_without_config(arguments)) return {};
-  if (is_file(default_config))
+  // `check PATH...` and `check --diff` alone check resources against the default configuration.
+  const bool checks_resources = arguments.command == Command::Check &&
+                                (!arguments.paths.empty() || !arguments.check.diff.empty());
+  if (!arguments.config.path.empty() || checks_resources) return {};
+  // The running daemon may be at the default address, or at that of --admin.
+  const bool may_lack_config = arguments.is_control() || !arguments.config.istio_vm.empty();
+  std::error_code ignored;
+  if (std::filesystem::exists(default_config, ignored))
     arguments.config.path = default_config;
-  else if (!may_lack_config(arguments))
+  else if (!may_lack_config)
     return fail("--config FILE is missing, and there is no " + std::string(default_config));
   return {};
 }

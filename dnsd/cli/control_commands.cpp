@@ -119,26 +119,20 @@ std::string top_text(const std::string& page) {
   out << number_in(top, "perSecond") << " queries per second in the last "
       << static_cast<std::uint64_t>(number_in(top, "seconds")) << " s, " << count_in(top, "refused")
       << " refused or limited\n";
-  const auto put_list = [&](const char* key, const char* heading, const auto& show) {
-    put_objects(out, member(top, key), std::string("\n") + heading, show);
+  const auto put_list = [&](const char* key, const std::string& heading, const auto& show) {
+    put_objects(out, member(top, key), "\n" + heading, show);
   };
-  put_list("names", " queries/s  share  name", [&](const Value& entry) {
-    put_rate(entry);
-    out << name_in(entry, "name");
-  });
-  put_list("clients", " queries/s  share  client", [&](const Value& entry) {
-    put_rate(entry);
-    out << client_text(entry);
-  });
-  put_list("namespaces", " queries/s  share  namespace", [&](const Value& entry) {
-    put_rate(entry);
-    out << name_in(entry, "namespace");
-  });
-  put_list("refusedClients", " queries/s  share  refused or limited client",
-           [&](const Value& entry) {
-             put_rate(entry);
-             out << client_text(entry);
-           });
+  const auto put_rates = [&](const char* key, const char* what, const auto& text_of) {
+    put_list(key, std::string(" queries/s  share  ") + what, [&](const Value& entry) {
+      put_rate(entry);
+      out << text_of(entry);
+    });
+  };
+  put_rates("names", "name", [](const Value& entry) { return name_in(entry, "name"); });
+  put_rates("clients", "client", client_text);
+  put_rates("namespaces", "namespace",
+            [](const Value& entry) { return name_in(entry, "namespace"); });
+  put_rates("refusedClients", "refused or limited client", client_text);
   put_list("forwarded", "   mean ms   longest   queries  slow forwarded name",
            [&](const Value& entry) {
              put_times(entry, {"meanMs", "longestMs"});
