@@ -19,20 +19,17 @@ namespace {
 
 using namespace schema;
 
-void check_config(Config& config, const Node& node, const Place& place) {
-  const Node* mesh_node = node.find("mesh");
-  if (config.mesh.auto_allocate == registry::AutoAllocate::Persistent && config.state_dir.empty())
-    place.at("mesh")
-        .at("auto_allocate")
-        .warn(line_of(mesh_node ? *mesh_node : node, "auto_allocate"),
-              "persistent without state_dir: a restart may move virtual addresses; set state_dir");
+void check_config(const Config& config, const Node& node, const Place& place) {
+  if (config.mesh.auto_allocate != registry::AutoAllocate::Persistent) return;
+  const Node* const mesh = node.find("mesh");
+  const std::uint32_t line = line_of(mesh == nullptr ? node : *mesh, "auto_allocate");
+  const Place at = place.at("mesh").at("auto_allocate");
+  if (config.state_dir.empty())
+    at.warn(line,
+            "persistent without state_dir: a restart may move virtual addresses; set state_dir");
   // Both daemons would assign addresses at the same time, and only one of them has state_dir.
-  if (config.mesh.auto_allocate == registry::AutoAllocate::Persistent &&
-      !config.server.handover.empty())
-    place.at("mesh")
-        .at("auto_allocate")
-        .error(line_of(mesh_node ? *mesh_node : node, "auto_allocate"),
-               "persistent cannot be combined with server.handover; remove one of them");
+  if (!config.server.handover.empty())
+    at.error(line, "persistent cannot be combined with server.handover; remove one of them");
 }
 
 // Prints the settings of the mesh that MeshConfig may change, each with its value and its origin.
@@ -118,7 +115,7 @@ Result<LoadedConfig> load(const ConfigFiles& files, bool may_be_empty) {
   return parse_files(files, *text);
 }
 
-// What `print` puts into a Json.
+// The text that `print` puts into a Json.
 template <typename Print>
 std::string printed(Print print) {
   rapidjson::StringBuffer buffer;

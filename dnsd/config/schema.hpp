@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types to describe the format of a configuration (config_codec() in load.cpp).  A Codec reads and
-// prints one kind of value; a section is a list of fields, each a key, a member and a codec.
+// Types to describe the format of a configuration (config_fields() in sections.cpp).  A Codec reads
+// and prints one kind of value; a section is a list of fields, each a key, a member and a codec.
 // Reading, printing, the list of known keys and the remedy for a misspelt one all come from that
 // one table.
 #pragma once

@@ -307,10 +307,6 @@ Codec<Dns64Config> dns64() {
   });
 }
 
-Codec<HostsConfig> hosts() {
-  return section<HostsConfig>({field("file", &HostsConfig::file, text())});
-}
-
 Codec<Overrides> overrides() {
   return mapping<Overrides>(
       [](const Node& entry, const Place& at, Overrides& result) {
@@ -504,7 +500,8 @@ const Fields& config_fields() {
       field("cache", &Config::cache, cache()),
       field("state_dir", &Config::state_dir, text()),
       field("dns64", &Config::dns64, dns64()),
-      field("hosts", &Config::hosts, hosts()),
+      field("hosts", &Config::hosts,
+            section<HostsConfig>({field("file", &HostsConfig::file, text())})),
       field("overrides", &Config::overrides, overrides()),
   });
   return kFields;
